@@ -1,0 +1,63 @@
+# Short names for what a developer does here; cargo and tests/tools/ do the work.
+# What a line may carry besides its target:
+#   REDIS_SERVER=path  another server for run, test and bench (Redis or Valkey)
+#   PORT=number        the port for run; without it the first free one from 6379
+#   SERVERS="..."      fewer for matrix and fuzz: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
+#   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
+
+TOOLS := tests/tools
+PREFIX ?= /usr/local
+HOSTILE_COMMANDS ?= 50000
+HOSTILE_PAYLOADS ?= 20000
+
+.PHONY: help run test matrix fuzz bench lint fmt build install docs clean setup-build
+.NOTPARALLEL:
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18
+	@sed -n 's/^#   /  /p' Makefile
+
+run: build ## start a server with the module, in the foreground
+	@$(TOOLS)/setup.sh server
+	@$(TOOLS)/run.sh
+
+test: build ## unit and integration tests on the installed server
+	@$(TOOLS)/setup.sh server
+	cargo test
+
+matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
+	@$(TOOLS)/matrix.sh cargo test --no-fail-fast --test '*'
+
+fuzz: build ## hostile commands and payloads on the same four servers
+	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
+		$(TOOLS)/matrix.sh cargo test --release --test hostile -- --nocapture
+
+bench: build ## time the commands against SET NX PX and DEL
+	@$(TOOLS)/setup.sh server
+	cargo bench --bench pair
+
+lint: setup-build ## formatting, clippy and docs, with warnings as errors
+	@$(TOOLS)/setup.sh lint
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --document-private-items
+
+fmt: ## format the code
+	@$(TOOLS)/setup.sh lint
+	cargo fmt
+
+build: setup-build ## build the module (target/release/libredis_lock.so)
+	cargo build --release
+
+install: build ## copy the module to /usr/local/lib/redis/modules
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' $(TOOLS)/install.sh
+
+docs: setup-build ## the code's documentation (target/doc/redis_lock)
+	cargo doc --no-deps --document-private-items
+
+clean: ## remove what was built, fetched and saved
+	cargo clean
+	rm -rf .run .servers
+
+setup-build:
+	@$(TOOLS)/setup.sh build

@@ -1,0 +1,103 @@
+//! `LOCK._APPLY` and `LOCK._CLOCK`: what the replication stream and the append-only file carry.
+//!
+//! They are taken from there, and else only from a user who could do the same with `RESTORE`.
+
+use super::SINCE;
+use super::fault::{Fault, answer, refuse_on_replica};
+use super::integer;
+use crate::core::Token;
+use crate::locks::{self, Effect, LockKey, observe_token};
+use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Permission, Spec, Text};
+
+pub(super) struct Apply;
+
+impl Command for Apply {
+    const SPEC: Spec = Spec {
+        name: locks::APPLY,
+        flags: c"write fast",
+        categories: c"write fast admin dangerous",
+        arity: -7,
+        summary: c"An internal command for replicating the state of a lock.",
+        complexity: c"O(1)",
+        since: SINCE,
+        key: Some(KeyUse::Overwrite),
+        arguments: &[
+            Argument::new(c"key", ArgKind::Key),
+            Argument::new(c"owner", ArgKind::String),
+            Argument::new(c"token", ArgKind::Integer),
+            Argument::new(c"holds", ArgKind::Integer),
+            Argument::new(c"lease-milliseconds", ArgKind::Integer),
+            Argument::new(c"deadline-unix-time-milliseconds", ArgKind::Integer),
+        ],
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, apply(context, arguments));
+    }
+}
+
+pub(super) struct Clock;
+
+impl Command for Clock {
+    const SPEC: Spec = Spec {
+        name: locks::CLOCK,
+        flags: c"write fast",
+        categories: c"write fast admin dangerous",
+        arity: -2,
+        summary: c"An internal command for replicating the token clock.",
+        complexity: c"O(1)",
+        since: SINCE,
+        key: None,
+        arguments: &[Argument::new(c"token", ArgKind::Integer)],
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, clock(context, arguments));
+    }
+}
+
+fn apply<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    // What follows these is from a later version.
+    let [_name, key, owner, token, holds, lease, deadline, ..] = arguments else {
+        return Err(Fault::argument(c"ERR wrong number of arguments"));
+    };
+    check_source(context, *key)?;
+    let numbers = [token, holds, lease, deadline].map(|text| text.bytes());
+    let effect = Effect::parse(owner.bytes(), numbers, integer::parse)?;
+    observe_token(effect.grant.token);
+    context.replicate_verbatim();
+    LockKey::open(context, *key).apply(&effect);
+    context.reply_status(c"OK");
+    Ok(())
+}
+
+fn clock<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    let [_name, token, ..] = arguments else {
+        return Err(Fault::argument(c"ERR wrong number of arguments"));
+    };
+    check_source(context, *token)?;
+    let token = integer::parse(token.bytes())
+        .and_then(|token| u64::try_from(token).ok())
+        .and_then(Token::new)
+        .ok_or(Fault::argument(
+            c"ERR the token must be an integer from 1 to 9007199254740991",
+        ))?;
+    observe_token(token);
+    context.replicate_verbatim();
+    context.reply_status(c"OK");
+    Ok(())
+}
+
+/// A user is asked for the right to `RESTORE` the key; for the clock, which has none, a key of the
+/// token's name stands for any.
+fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), Fault> {
+    let flags = context.flags();
+    if flags.replicated() || flags.loading() {
+        return Ok(());
+    }
+    refuse_on_replica(context)?;
+    match context.may_restore(key) {
+        Permission::Granted => Ok(()),
+        Permission::Denied => Err(Fault::NotPermitted),
+    }
+}

@@ -1,0 +1,98 @@
+//! Every error that a command replies: its code, which programs read, and its text.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
+
+use crate::core::Refusal;
+use crate::locks::{EffectError, WrongType};
+use crate::server::Context;
+
+/// Why a call was not done.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// An argument is not what it must be.
+    Argument(Cow<'static, CStr>),
+    /// The key holds another type.
+    WrongType,
+    /// This server follows a primary.
+    ReadOnly,
+    /// The caller may not use a command of the replication stream.
+    NotPermitted,
+    /// The rules of a lock say no.
+    Refused(Refusal),
+}
+
+impl Fault {
+    pub(super) const fn argument(text: &'static CStr) -> Self {
+        Self::Argument(Cow::Borrowed(text))
+    }
+
+    /// An error that repeats a part of what the caller sent, made harmless and short.
+    pub(super) fn unknown_option(option: &[u8]) -> Self {
+        const LONGEST: usize = 32;
+        let shown = option[..option.len().min(LONGEST)].escape_ascii();
+        let text = format!("ERR syntax error: unknown option '{shown}'");
+        Self::Argument(Cow::Owned(CString::new(text).unwrap_or_default()))
+    }
+
+    fn text(&self) -> &CStr {
+        match self {
+            Self::Argument(text) => text,
+            Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
+            Self::ReadOnly => c"READONLY You can't write against a read only replica.",
+            Self::NotPermitted => {
+                c"NOPERM this command belongs to the replication stream; a user needs the \
+                  permission to run RESTORE on the key as well"
+            }
+            Self::Refused(refusal) => match refusal {
+                Refusal::NotHeld => {
+                    c"NOTHELD the lock is free, or has fewer holds than this call counts on"
+                }
+                Refusal::NotOwner => c"NOTOWNER another owner holds the lock",
+                Refusal::Fenced => c"FENCED the token is not that of the current grant",
+                Refusal::Ahead => {
+                    c"AHEAD the token to raise to is further ahead of this server's time than \
+                      lock.max-token-lead-ms allows"
+                }
+                Refusal::TooManyHolds => c"ERR the hold count is at its limit of 2147483647",
+                Refusal::TokensUsedUp => {
+                    c"ERR no fencing token is left: this server has seen one near 2^53"
+                }
+            },
+        }
+    }
+}
+
+impl From<WrongType> for Fault {
+    fn from(_: WrongType) -> Self {
+        Self::WrongType
+    }
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<EffectError> for Fault {
+    fn from(EffectError(text): EffectError) -> Self {
+        Self::argument(text)
+    }
+}
+
+/// Answers the caller with the error of a call that was not done.
+pub(super) fn answer(context: Context<'_>, result: Result<(), Fault>) {
+    if let Err(fault) = result {
+        context.reply_error(fault.text());
+    }
+}
+
+/// A lock is judged where it can be changed: a replica, even a writable one, answers this.
+pub(super) fn refuse_on_replica(context: Context<'_>) -> Result<(), Fault> {
+    if context.flags().replica() {
+        Err(Fault::ReadOnly)
+    } else {
+        Ok(())
+    }
+}

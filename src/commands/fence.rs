@@ -1,0 +1,60 @@
+//! `LOCK.FENCE key [token]`
+
+use super::SINCE;
+use super::arguments::Arguments;
+use super::fault::{Fault, answer, refuse_on_replica};
+use crate::core;
+use crate::locks::LockKey;
+use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+
+pub(super) struct Fence;
+
+impl Command for Fence {
+    const SPEC: Spec = Spec {
+        name: c"lock.fence",
+        // It changes nothing, but is answered where the truth is: on the primary.
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: -2,
+        summary: c"Checks that a fencing token is that of the current grant, or returns the current grant's token.",
+        complexity: c"O(1)",
+        since: SINCE,
+        key: Some(KeyUse::Read),
+        arguments: &[
+            Argument::new(c"key", ArgKind::Key),
+            Argument::new(c"token", ArgKind::Integer).optional(),
+        ],
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, fence(context, arguments));
+    }
+}
+
+fn fence<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    refuse_on_replica(context)?;
+    let count = arguments.len();
+    let (name, mut arguments) = Arguments::after_key(arguments)?;
+    let token = match count {
+        2 => None,
+        3 => Some(arguments.fencing_token(
+            c"ERR the token must be a fencing token, an integer from 1 to 9007199254740991",
+        )?),
+        _ => {
+            return Err(Fault::argument(
+                c"ERR wrong number of arguments for 'lock.fence' command",
+            ));
+        }
+    };
+    let key = LockKey::look(context, name);
+    let held = key.held()?;
+    match (token, held) {
+        (Some(token), held) => {
+            core::fence(held.as_ref(), token)?;
+            context.reply_status(c"OK");
+        }
+        (None, Some(held)) => context.reply_integer(held.grant.token.number().cast_signed()),
+        (None, None) => context.reply_null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! `LOCK.INFO key`
+
+use super::SINCE;
+use super::arguments::Arguments;
+use super::fault::{Fault, answer};
+use crate::core::{Deadline, Held, UnixTime};
+use crate::locks::{LockKey, now};
+use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+
+const NO_DEADLINE: i64 = -1;
+
+pub(super) struct Info;
+
+impl Command for Info {
+    const SPEC: Spec = Spec {
+        name: c"lock.info",
+        flags: c"readonly fast",
+        categories: c"read fast",
+        arity: 2,
+        summary:
+            c"Returns who holds a lock, by which grant, for how long, and how many wait for it.",
+        complexity: c"O(1)",
+        since: SINCE,
+        key: Some(KeyUse::Read),
+        arguments: &[Argument::new(c"key", ArgKind::Key)],
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, info(context, arguments));
+    }
+}
+
+fn info<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    let (name, _) = Arguments::after_key(arguments)?;
+    let key = LockKey::look(context, name);
+    match key.held()? {
+        Some(held) => reply(context, &held, now()),
+        None => context.reply_null(),
+    }
+    Ok(())
+}
+
+fn reply(context: Context<'_>, held: &Held<'_>, now: UnixTime) {
+    let grant = held.grant;
+    let ttl_ms = match held.deadline {
+        Deadline::At(at) => at.saturating_sub(now.millis()).cast_signed(),
+        Deadline::Never => NO_DEADLINE,
+    };
+    let held_ms = now.micros().saturating_sub(grant.token.number()) / 1000;
+    context.reply_map(7);
+    context.reply_bytes(b"owner");
+    context.reply_bytes(held.owner.bytes());
+    let numbers = [
+        (&b"token"[..], grant.token.number().cast_signed()),
+        (b"holds", i64::from(grant.holds.number())),
+        (b"lease-ms", grant.lease.millis().cast_signed()),
+        (b"ttl-ms", ttl_ms),
+        (b"held-ms", held_ms.cast_signed()),
+        (b"waiters", 0),
+    ];
+    for (name, number) in numbers {
+        context.reply_bytes(name);
+        context.reply_integer(number);
+    }
+}

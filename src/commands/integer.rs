@@ -1,0 +1,44 @@
+//! Whole numbers as Redis takes them.
+
+/// Reads a decimal integer as the server's own commands do: no blanks, no `+`, no leading zeros.
+pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
+    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    match digits {
+        [b'0'] if bytes.len() == 1 => Some(0),
+        [b'1'..=b'9', ..] => str::from_utf8(bytes).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_redis_takes_for_an_integer() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("7", Some(7)),
+            ("-12", Some(-12)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("", None),
+            ("-", None),
+            ("-0", None),
+            ("+1", None),
+            ("01", None),
+            (" 1", None),
+            ("1 ", None),
+            ("1.0", None),
+            ("1e3", None),
+            ("0x10", None),
+            ("-01", None),
+            ("१", None),
+        ] {
+            assert_eq!(parse(text.as_bytes()), number, "{text:?}");
+        }
+        assert_eq!(parse(b"1\0"), None);
+        assert_eq!(parse(b"1\xff"), None);
+    }
+}

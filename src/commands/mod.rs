@@ -1,0 +1,49 @@
+//! The `LOCK.*` commands, one file each: what it takes, what it does, what it replies.
+
+mod acquire;
+mod arguments;
+mod effects;
+mod fault;
+mod fence;
+mod info;
+mod integer;
+mod release;
+mod renew;
+
+use crate::core::{Grant, Owner};
+use crate::locks;
+use crate::server::{self, Context};
+
+const SINCE: &std::ffi::CStr = c"0.1.0";
+
+/// Registers the commands and the section of `INFO`.
+pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
+    let category = server::add_acl_category(context, c"lock");
+    let category = category.as_ref();
+    let registered = server::register_command::<acquire::Acquire>(context, category)
+        && server::register_command::<release::Release>(context, category)
+        && server::register_command::<renew::Renew>(context, category)
+        && server::register_command::<fence::Fence>(context, category)
+        && server::register_command::<info::Info>(context, category)
+        && server::register_command::<effects::Apply>(context, category)
+        && server::register_command::<effects::Clock>(context, category);
+    server::register_info(context, |section| {
+        section.field(c"held", server::values_alive());
+        let last_token = locks::last_token().map_or(0, |token| token.number().cast_signed());
+        section.field(c"last_token", last_token);
+    });
+    if registered {
+        Ok(())
+    } else {
+        Err("the server refused a command")
+    }
+}
+
+/// The reply of a successful acquire or renewal.
+fn reply_grant(context: Context<'_>, owner: Owner<'_>, grant: Grant) {
+    context.reply_array(4);
+    context.reply_integer(grant.token.number().cast_signed());
+    context.reply_bytes(owner.bytes());
+    context.reply_integer(i64::from(grant.holds.number()));
+    context.reply_integer(grant.lease.millis().cast_signed());
+}

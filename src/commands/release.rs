@@ -1,0 +1,77 @@
+//! `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`
+
+use super::SINCE;
+use super::acquire::ONE_TOKEN;
+use super::arguments::{Arguments, once};
+use super::fault::{Fault, answer, refuse_on_replica};
+use crate::core::{self, ReleaseAmount, Token};
+use crate::locks::{Event, LockKey, now};
+use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+
+pub(super) struct Release;
+
+impl Command for Release {
+    const SPEC: Spec = Spec {
+        name: c"lock.release",
+        flags: c"write fast",
+        categories: c"write fast",
+        arity: -3,
+        summary:
+            c"Gives back holds of a lock; the last one frees it. Returns the holds that are left.",
+        complexity: c"O(1)",
+        since: SINCE,
+        key: Some(KeyUse::Delete),
+        arguments: &[
+            Argument::new(c"key", ArgKind::Key),
+            Argument::new(c"owner", ArgKind::String),
+            Argument::new(
+                c"amount",
+                ArgKind::OneOf(&[
+                    Argument::after(c"ALL", c"all", ArgKind::Flag),
+                    Argument::after(c"HOLDS", c"holds", ArgKind::Integer),
+                ]),
+            )
+            .optional(),
+            Argument::after(c"TOKEN", c"token", ArgKind::Integer).optional(),
+        ],
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, release(context, arguments));
+    }
+}
+
+fn parse(arguments: &mut Arguments<'_>) -> Result<(ReleaseAmount, Option<Token>), Fault> {
+    const ONE_AMOUNT: &std::ffi::CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
+    let (mut amount, mut token) = (None, None);
+    while let Some(option) = arguments.next() {
+        if option.eq_ignore_ascii_case(b"ALL") {
+            once(&mut amount, ReleaseAmount::All, ONE_AMOUNT)?;
+        } else if option.eq_ignore_ascii_case(b"HOLDS") {
+            let keep = arguments.holds_to_keep()?;
+            once(&mut amount, ReleaseAmount::DownTo(keep), ONE_AMOUNT)?;
+        } else if option.eq_ignore_ascii_case(b"TOKEN") {
+            once(&mut token, arguments.token()?, ONE_TOKEN)?;
+        } else {
+            return Err(Fault::unknown_option(option));
+        }
+    }
+    Ok((amount.unwrap_or(ReleaseAmount::One), token))
+}
+
+fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    refuse_on_replica(context)?;
+    let (name, mut arguments) = Arguments::after_key(arguments)?;
+    let owner = arguments.owner()?;
+    let (amount, token) = parse(&mut arguments)?;
+    let request = core::Release {
+        owner,
+        amount,
+        token,
+    };
+    let key = LockKey::open(context, name);
+    let released = core::release(key.held()?.as_ref(), &request, now())?;
+    key.change(owner, released.change, Event::Release);
+    context.reply_integer(i64::from(released.holds_left));
+    Ok(())
+}

@@ -1,0 +1,390 @@
+//! What each command does to a lock: one function per command, from what the key holds now to
+//! the change it asks for.
+
+use super::{Deadline, Lease, Token, TokenClock, UnixTime};
+
+/// Who holds a lock: 1 to 256 bytes of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<'a>(&'a [u8]);
+
+impl<'a> Owner<'a> {
+    /// The longest owner, in bytes.
+    pub const LONGEST: usize = 256;
+
+    /// The owner of these bytes; none when there are no bytes, or too many.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.is_empty() || bytes.len() > Self::LONGEST {
+            None
+        } else {
+            Some(Self(bytes))
+        }
+    }
+
+    /// The bytes themselves.
+    #[must_use]
+    pub const fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// How many times the owner has acquired the lock and not yet released it: 1 to 2^31 - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holds(u32);
+
+impl Holds {
+    /// The count of a new grant.
+    pub const ONE: Self = Self(1);
+    /// The highest count, 2^31 - 1.
+    pub const MOST: Self = Self((1 << 31) - 1);
+
+    /// A count of `number`; none when that is zero or above [`Holds::MOST`].
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        if number == 0 || number > Self::MOST.0 {
+            None
+        } else {
+            Some(Self(number))
+        }
+    }
+
+    /// The count as a number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What is remembered of a grant beside its owner and its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The fencing token.
+    pub token: Token,
+    /// The hold count.
+    pub holds: Holds,
+    /// The lease that a renewal without one repeats.
+    pub lease: Lease,
+}
+
+/// A held lock, as the key shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// Who holds it.
+    pub owner: Owner<'a>,
+    /// The grant it is held by.
+    pub grant: Grant,
+    /// When the lease ends.
+    pub deadline: Deadline,
+}
+
+/// What a command asks to happen to the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing: the key stays untouched.
+    Keep,
+    /// The lock is held by the caller, like this.
+    Hold(Grant, Deadline),
+    /// The lock becomes free.
+    Free,
+}
+
+/// Why a command did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The lock is free, or has fewer holds than the caller counted on.
+    NotHeld,
+    /// Another owner holds it.
+    NotOwner,
+    /// The token given is not that of the current grant.
+    Fenced,
+    /// The token to raise to is too far ahead of this server's time.
+    Ahead,
+    /// One more hold would pass [`Holds::MOST`].
+    TooManyHolds,
+    /// No token is left to grant.
+    TokensUsedUp,
+}
+
+/// The settings that the rules depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// The lease of a new grant that names none.
+    pub default_lease: Lease,
+    /// How far ahead of time a token may be raised, in milliseconds.
+    pub max_token_lead_ms: u64,
+}
+
+/// An acquire: `LOCK.ACQUIRE key owner [PX | EX] [HOLDS n] [TOKEN token]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Acquire<'a> {
+    /// Who asks.
+    pub owner: Owner<'a>,
+    /// The lease asked for.
+    pub lease: Option<Lease>,
+    /// How many holds the caller wants to have afterwards.
+    pub holds: Option<Holds>,
+    /// The grant that this call re-enters.
+    pub token: Option<Token>,
+}
+
+/// What an acquire came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The lock was free: a new grant.
+    New(Grant, Change),
+    /// The caller held it already.
+    Again(Grant, Change),
+    /// Another owner holds it; the caller may wait.
+    Busy,
+}
+
+/// Judges an acquire.
+///
+/// # Errors
+///
+/// The [`Refusal`] that the contract gives; then the clock is as it was.
+pub fn acquire(
+    lock: Option<&Held<'_>>,
+    request: &Acquire<'_>,
+    rules: &Rules,
+    now: UnixTime,
+    clock: &mut TokenClock,
+) -> Result<Acquired, Refusal> {
+    let expects_holds =
+        request.token.is_some() || request.holds.is_some_and(|wanted| wanted > Holds::ONE);
+    let Some(held) = lock else {
+        if expects_holds {
+            return Err(Refusal::NotHeld);
+        }
+        let lease = request.lease.unwrap_or(rules.default_lease);
+        let token = clock.next(now).ok_or(Refusal::TokensUsedUp)?;
+        let grant = Grant {
+            token,
+            holds: Holds::ONE,
+            lease,
+        };
+        return Ok(Acquired::New(
+            grant,
+            Change::Hold(grant, lease.deadline_from(now)),
+        ));
+    };
+    if held.owner != request.owner {
+        return if expects_holds {
+            Err(Refusal::NotOwner)
+        } else {
+            Ok(Acquired::Busy)
+        };
+    }
+    let before = held.grant;
+    if request
+        .holds
+        .is_some_and(|wanted| before.holds.0 < wanted.0 - 1)
+    {
+        return Err(Refusal::NotHeld);
+    }
+    check_token(before, request.token)?;
+    let holds = match request.holds {
+        Some(wanted) if before.holds >= wanted => before.holds,
+        _ => Holds::new(before.holds.0 + 1).ok_or(Refusal::TooManyHolds)?,
+    };
+    let lease = request
+        .lease
+        .map_or(before.lease, |asked| asked.max(before.lease));
+    let grant = Grant {
+        holds,
+        lease,
+        ..before
+    };
+    let deadline = held.deadline.max(lease.deadline_from(now));
+    Ok(Acquired::Again(grant, change(held, grant, deadline)))
+}
+
+/// How much a release gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseAmount {
+    /// One hold.
+    One,
+    /// Every hold.
+    All,
+    /// What is above this count.
+    DownTo(u32),
+}
+
+/// A release: `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Release<'a> {
+    /// Who gives back.
+    pub owner: Owner<'a>,
+    /// How much.
+    pub amount: ReleaseAmount,
+    /// The grant that the call is bound to.
+    pub token: Option<Token>,
+}
+
+/// What a release came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The holds that are left; 0 when the lock is free.
+    pub holds_left: u32,
+    /// What happens to the key.
+    pub change: Change,
+}
+
+/// Judges a release.
+///
+/// # Errors
+///
+/// The [`Refusal`] that the contract gives.
+pub fn release(
+    lock: Option<&Held<'_>>,
+    request: &Release<'_>,
+    now: UnixTime,
+) -> Result<Released, Refusal> {
+    let held = held_by(lock, request.owner)?;
+    check_token(held.grant, request.token)?;
+    let before = held.grant.holds.0;
+    let holds_left = match request.amount {
+        ReleaseAmount::One => before - 1,
+        ReleaseAmount::All => 0,
+        ReleaseAmount::DownTo(count) => count.min(before),
+    };
+    let change = match Holds::new(holds_left) {
+        None => Change::Free,
+        Some(holds) if holds == held.grant.holds => Change::Keep,
+        Some(holds) => {
+            let grant = Grant {
+                holds,
+                ..held.grant
+            };
+            Change::Hold(grant, held.deadline.max(grant.lease.deadline_from(now)))
+        }
+    };
+    Ok(Released { holds_left, change })
+}
+
+/// A renewal: `LOCK.RENEW key owner [PX | EX] [TOKEN token [RAISE token]]`.
+///
+/// A raise without a token to raise from has no meaning; [`Renew::raise`] keeps both together.
+#[derive(Clone, Copy, Debug)]
+pub struct Renew<'a> {
+    owner: Owner<'a>,
+    lease: Option<Lease>,
+    token: Option<Token>,
+    raise: Option<Token>,
+}
+
+impl<'a> Renew<'a> {
+    /// A renewal, bound to the grant of `token` where one is given.
+    #[must_use]
+    pub const fn new(owner: Owner<'a>, lease: Option<Lease>, token: Option<Token>) -> Self {
+        Self {
+            owner,
+            lease,
+            token,
+            raise: None,
+        }
+    }
+
+    /// A renewal that lifts the grant of `token` to `raise`; none when that would lower it.
+    #[must_use]
+    pub fn raise(
+        owner: Owner<'a>,
+        lease: Option<Lease>,
+        token: Token,
+        raise: Token,
+    ) -> Option<Self> {
+        (raise >= token).then_some(Self {
+            owner,
+            lease,
+            token: Some(token),
+            raise: Some(raise),
+        })
+    }
+}
+
+/// What a renewal came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    /// The grant as it stands now.
+    pub grant: Grant,
+    /// What happens to the key.
+    pub change: Change,
+}
+
+/// Judges a renewal.
+///
+/// # Errors
+///
+/// The [`Refusal`] that the contract gives; then the clock is as it was.
+pub fn renew(
+    lock: Option<&Held<'_>>,
+    request: &Renew<'_>,
+    rules: &Rules,
+    now: UnixTime,
+    clock: &mut TokenClock,
+) -> Result<Renewed, Refusal> {
+    let held = held_by(lock, request.owner)?;
+    // A grant that stands at the raised token already is this call's own, repeated.
+    if request.raise != Some(held.grant.token) {
+        check_token(held.grant, request.token)?;
+    }
+    let token = request.raise.unwrap_or(held.grant.token);
+    let furthest = now
+        .micros()
+        .saturating_add(rules.max_token_lead_ms.saturating_mul(1000));
+    if token.number() > furthest && Some(token) > clock.last() && token != held.grant.token {
+        return Err(Refusal::Ahead);
+    }
+    clock.observe(token);
+    let grant = Grant {
+        token,
+        lease: request.lease.unwrap_or(held.grant.lease),
+        ..held.grant
+    };
+    Ok(Renewed {
+        grant,
+        change: change(held, grant, grant.lease.deadline_from(now)),
+    })
+}
+
+/// Judges a fence: is `token` that of the current grant?
+///
+/// # Errors
+///
+/// [`Refusal::Fenced`] when it is not, or the lock is free.
+pub fn fence(lock: Option<&Held<'_>>, token: Token) -> Result<(), Refusal> {
+    match lock {
+        Some(held) => check_token(held.grant, Some(token)),
+        None => Err(Refusal::Fenced),
+    }
+}
+
+fn held_by<'lock, 'key>(
+    lock: Option<&'lock Held<'key>>,
+    owner: Owner<'_>,
+) -> Result<&'lock Held<'key>, Refusal> {
+    match lock {
+        None => Err(Refusal::NotHeld),
+        Some(held) if held.owner == owner => Ok(held),
+        Some(_) => Err(Refusal::NotOwner),
+    }
+}
+
+fn check_token(grant: Grant, token: Option<Token>) -> Result<(), Refusal> {
+    match token {
+        Some(token) if token != grant.token => Err(Refusal::Fenced),
+        _ => Ok(()),
+    }
+}
+
+fn change(held: &Held<'_>, grant: Grant, deadline: Deadline) -> Change {
+    if grant == held.grant && deadline == held.deadline {
+        Change::Keep
+    } else {
+        Change::Hold(grant, deadline)
+    }
+}
+
+#[cfg(test)]
+#[path = "lock_tests.rs"]
+mod tests;

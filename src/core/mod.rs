@@ -1,0 +1,27 @@
+//! The rules of a lock, as plain values and functions.
+//!
+//! Nothing in here knows Redis, reads a clock or keeps a connection: the time comes in as an
+//! argument, what a key holds comes in as [`Held`], and what must happen to it goes out as a
+//! [`Change`]. So every rule can be tried by the thousand without a server.
+//!
+//! * one owner at a time, and a hold count for it;
+//! * a lease is never shortened by re-entry, only by a renewal;
+//! * each grant's token is higher than every token seen before it;
+//! * a refusal changes nothing.
+#![forbid(unsafe_code)]
+
+mod lock;
+mod record;
+mod time;
+mod token;
+
+#[cfg(test)]
+mod properties;
+
+pub use lock::{
+    Acquire, Acquired, Change, Grant, Held, Holds, Owner, Refusal, Release, ReleaseAmount,
+    Released, Renew, Renewed, Rules, acquire, fence, release, renew,
+};
+pub use record::{Record, RecordBuffer, RecordError};
+pub use time::{Deadline, Lease, UnixTime};
+pub use token::{Token, TokenClock};

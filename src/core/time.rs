@@ -1,0 +1,105 @@
+//! Moments and lengths of time: the wall clock's now, a lease, and the deadline it sets.
+
+/// A moment of the wall clock, in microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixTime {
+    micros: u64,
+}
+
+impl UnixTime {
+    /// The moment `micros` microseconds after the start of 1970.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self { micros }
+    }
+
+    /// Microseconds since 1970.
+    #[must_use]
+    pub const fn micros(self) -> u64 {
+        self.micros
+    }
+
+    /// Whole milliseconds since 1970, as Redis keeps expiry times.
+    #[must_use]
+    pub const fn millis(self) -> u64 {
+        self.micros / 1000
+    }
+}
+
+/// How long a grant lasts unless it is renewed: 1 ms to ten years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease {
+    millis: u64,
+}
+
+impl Lease {
+    /// Ten years of 365 days: the longest lease that any setting can allow.
+    pub const LONGEST: Self = Self {
+        millis: 10 * 365 * 24 * 60 * 60 * 1000,
+    };
+
+    /// A lease of `millis` milliseconds; none when that is zero or above [`Lease::LONGEST`].
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Option<Self> {
+        if millis == 0 || millis > Self::LONGEST.millis {
+            None
+        } else {
+            Some(Self { millis })
+        }
+    }
+
+    /// The length in milliseconds.
+    #[must_use]
+    pub const fn millis(self) -> u64 {
+        self.millis
+    }
+
+    /// The deadline of a lease that starts at `now`.
+    #[must_use]
+    pub const fn deadline_from(self, now: UnixTime) -> Deadline {
+        Deadline::At(now.millis().saturating_add(self.millis))
+    }
+}
+
+/// When a lock's lease ends.
+///
+/// The order is that of time: [`Deadline::Never`] is later than every moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Deadline {
+    /// At this moment, in milliseconds since 1970.
+    At(u64),
+    /// Not by itself: an administrator's `PERSIST` took the deadline away.
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_one_millisecond_to_ten_years() {
+        assert_eq!(Lease::from_millis(0), None);
+        assert_eq!(Lease::from_millis(1).map(Lease::millis), Some(1));
+        let longest = Lease::LONGEST.millis();
+        assert_eq!(longest, 315_360_000_000);
+        assert_eq!(Lease::from_millis(longest), Some(Lease::LONGEST));
+        assert_eq!(Lease::from_millis(longest + 1), None);
+        assert_eq!(Lease::from_millis(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_deadline_is_later_than_the_moment_it_starts_from_and_never_overflows() {
+        let lease = Lease::from_millis(30_000).unwrap();
+        let now = UnixTime::from_micros(5_000_999);
+        assert_eq!(lease.deadline_from(now), Deadline::At(35_000));
+        let end_of_time = UnixTime::from_micros(u64::MAX);
+        assert!(lease.deadline_from(end_of_time) > Deadline::At(end_of_time.millis()));
+    }
+
+    #[test]
+    fn never_is_later_than_any_moment() {
+        assert!(Deadline::Never > Deadline::At(u64::MAX));
+        assert_eq!(Deadline::Never.max(Deadline::At(1)), Deadline::Never);
+        assert_eq!(Deadline::At(2).max(Deadline::At(1)), Deadline::At(2));
+    }
+}

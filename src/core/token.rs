@@ -1,0 +1,121 @@
+//! Fencing tokens and the clock that gives them out.
+
+use super::UnixTime;
+
+/// A fencing token: 1 to 2^53 - 1, so that a double holds it exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token(u64);
+
+impl Token {
+    /// The highest token there is, 2^53 - 1.
+    pub const HIGHEST: Self = Self((1 << 53) - 1);
+
+    /// The token of this number; none when it is zero or above [`Token::HIGHEST`].
+    #[must_use]
+    pub const fn new(number: u64) -> Option<Self> {
+        if number == 0 || number > Self::HIGHEST.0 {
+            None
+        } else {
+            Some(Self(number))
+        }
+    }
+
+    /// The token as a number.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// Gives each grant a token above every token that it has seen.
+///
+/// The wall clock lifts the tokens, so that a server that starts with nothing still goes on above
+/// its predecessor; but the last token seen is the floor, so that a wall clock that jumps back
+/// changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenClock {
+    last: u64,
+}
+
+impl TokenClock {
+    /// A clock that has seen no token yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { last: 0 }
+    }
+
+    /// A clock that goes on after `last`.
+    #[must_use]
+    pub const fn after(last: Option<Token>) -> Self {
+        match last {
+            Some(token) => Self { last: token.0 },
+            None => Self::new(),
+        }
+    }
+
+    /// The highest token seen so far, if any.
+    #[must_use]
+    pub const fn last(self) -> Option<Token> {
+        Token::new(self.last)
+    }
+
+    /// Takes note of a token that was granted elsewhere, loaded or raised.
+    pub const fn observe(&mut self, token: Token) {
+        if token.0 > self.last {
+            self.last = token.0;
+        }
+    }
+
+    /// The token of a new grant; none when the token space is used up.
+    pub fn next(&mut self, now: UnixTime) -> Option<Token> {
+        let token = Token::new((self.last + 1).max(now.micros()))?;
+        self.last = token.0;
+        Some(token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_fits_a_double() {
+        assert_eq!(Token::new(0), None);
+        assert_eq!(Token::new(1).map(Token::number), Some(1));
+        assert_eq!(Token::new(9_007_199_254_740_991), Some(Token::HIGHEST));
+        assert_eq!(Token::new(9_007_199_254_740_992), None);
+    }
+
+    #[test]
+    fn the_clock_follows_time_and_never_falls() {
+        let mut clock = TokenClock::new();
+        assert_eq!(clock.last(), None);
+        let mut next = |micros| clock.next(UnixTime::from_micros(micros)).unwrap().number();
+        assert_eq!(next(0), 1);
+        assert_eq!(next(1_000), 1_000);
+        assert_eq!(next(1_000), 1_001);
+        assert_eq!(next(7), 1_002);
+        assert_eq!(next(2_000), 2_000);
+    }
+
+    #[test]
+    fn what_was_seen_elsewhere_lifts_the_clock_but_never_lowers_it() {
+        let mut clock = TokenClock::new();
+        clock.observe(Token::new(500).unwrap());
+        clock.observe(Token::new(3).unwrap());
+        assert_eq!(clock.last(), Token::new(500));
+        assert_eq!(clock.next(UnixTime::from_micros(9)), Token::new(501));
+    }
+
+    #[test]
+    fn a_used_up_token_space_gives_no_token_and_changes_nothing() {
+        let mut clock = TokenClock::new();
+        clock.observe(Token::HIGHEST);
+        let before = clock;
+        assert_eq!(clock.next(UnixTime::from_micros(1)), None);
+        assert_eq!(clock, before);
+        let mut late = TokenClock::new();
+        assert_eq!(late.next(UnixTime::from_micros(u64::MAX)), None);
+        assert_eq!(late, TokenClock::new());
+    }
+}

@@ -1,0 +1,41 @@
+//! Distributed locks as native commands of Redis and Valkey.
+//!
+//! The code is four rooms, and each depends only on those below it:
+//!
+//! * `commands`: the `LOCK.*` commands: arguments in, replies out, and what `COMMAND DOCS` says;
+//! * `locks`: locks in the keyspace of a server: the data type, the settings, the token clock, and
+//!   the one way in which a change is written, replicated and announced;
+//! * [`core`]: the rules of a lock, without a server, a clock or `unsafe`;
+//! * `server`: the server's module API as safe Rust, the only room with `unsafe`.
+//!
+//! `commands` and `locks` use both rooms below them; `core` and `server` know nothing of each
+//! other.
+
+pub mod core;
+
+mod commands;
+mod locks;
+mod server;
+
+use server::{Context, ServerAllocator};
+
+#[global_allocator]
+static ALLOCATOR: ServerAllocator = ServerAllocator;
+
+/// Major, minor and patch of the crate's version, two digits each.
+const VERSION: i32 = 1_00;
+
+server::export_load!(c"lock", VERSION, load);
+
+/// Registers everything; the error says why the server should not go on with it.
+fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
+    if has_arguments {
+        return Err(
+            "it takes no arguments on its loadmodule line; set lock.* settings in redis.conf \
+             instead, such as: lock.default-lease-ms 30000",
+        );
+    }
+    server::set_module_options(context);
+    locks::load(context)?;
+    commands::load(context)
+}

@@ -1,0 +1,64 @@
+//! The server's token clock, and how it survives.
+//!
+//! It is lifted by every token that this server grants, is sent by its primary, or loads. It is
+//! stored beside the keys of an RDB file. An append-only file that is rewritten without preamble
+//! holds keys alone, and so would forget the tokens of locks that are free: a record of the clock
+//! goes to the file behind it, each time the server forks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::effect;
+use crate::core::{Token, TokenClock, UnixTime};
+use crate::server::{self, Context};
+
+const PAUSE_POLL: Duration = Duration::from_millis(50);
+
+/// The last token seen, 0 for none. Written by one thread at a time, whoever holds the server.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+pub(super) fn load(context: Context<'_>) {
+    server::on_fork(context, |context| {
+        if context.flags().append_only() {
+            // Nothing may be written during the fork itself.
+            server::call_later(context, Duration::ZERO, record);
+        }
+    });
+}
+
+/// The highest token that this server has seen.
+pub(crate) fn last_token() -> Option<Token> {
+    Token::new(LAST.load(Ordering::Relaxed))
+}
+
+/// Takes note of a token from elsewhere.
+pub(crate) fn observe_token(token: Token) {
+    with_token_clock(|clock| clock.observe(token));
+}
+
+/// Runs `body` with the clock.
+pub(crate) fn with_token_clock<R>(body: impl FnOnce(&mut TokenClock) -> R) -> R {
+    let mut clock = TokenClock::after(last_token());
+    let result = body(&mut clock);
+    LAST.store(clock.last().map_or(0, Token::number), Ordering::Relaxed);
+    result
+}
+
+/// The wall clock.
+pub(crate) fn now() -> UnixTime {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
+    UnixTime::from_micros(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn record(context: Context<'_>) {
+    let Some(token) = last_token() else {
+        return;
+    };
+    if context.writes_paused() {
+        server::call_later(context, PAUSE_POLL, record);
+    } else {
+        effect::replicate_clock(context, token);
+    }
+}

@@ -1,0 +1,133 @@
+//! One lock of the keyspace: looked at, changed, and each change made known.
+
+use std::ffi::CStr;
+
+use super::{Effect, RedisLock, effect};
+use crate::core::{Change, Deadline, Held, Owner, Record, RecordBuffer};
+use crate::server::{Content, Context, Key, Text};
+
+/// The key holds a value of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WrongType;
+
+/// The keyspace event that a change raises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Acquire,
+    Renew,
+    Release,
+}
+
+impl Event {
+    const fn name(self) -> &'static CStr {
+        match self {
+            Self::Acquire => c"lock.acquire",
+            Self::Renew => c"lock.renew",
+            Self::Release => c"lock.release",
+        }
+    }
+
+    /// What must have happened to the lock on the primary, told from what it is afterwards.
+    fn between(before: Option<&Held<'_>>, after: &Effect<'_>) -> Self {
+        match before {
+            Some(held) if held.owner == after.owner && held.grant.holds > after.grant.holds => {
+                Self::Release
+            }
+            Some(held) if held.owner == after.owner && held.grant.holds == after.grant.holds => {
+                Self::Renew
+            }
+            _ => Self::Acquire,
+        }
+    }
+}
+
+/// The key of a lock, open for the length of a command.
+pub(crate) struct LockKey<'call>(Key<'call, RedisLock>);
+
+impl<'call> LockKey<'call> {
+    /// Opens the key of a lock to look at it.
+    pub(crate) fn look(context: Context<'call>, name: Text<'call>) -> Self {
+        Self(Key::read(context, name))
+    }
+
+    /// Opens the key of a lock to change it.
+    pub(crate) fn open(context: Context<'call>, name: Text<'call>) -> Self {
+        Self(Key::write(context, name))
+    }
+
+    /// The lock as it is held now; none when it is free.
+    pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
+        match self.0.content() {
+            Content::Empty => Ok(None),
+            Content::Other => Err(WrongType),
+            Content::Ours(value) => {
+                let Record { owner, grant } = RedisLock::record(value);
+                let deadline = self.0.expiry().map_or(Deadline::Never, Deadline::At);
+                Ok(Some(Held {
+                    owner,
+                    grant,
+                    deadline,
+                }))
+            }
+        }
+    }
+
+    /// Makes the change that the rules asked for, as `owner`, and lets everybody know of it:
+    /// `WATCH` and caches, replicas and the append-only file, subscribers.
+    pub(crate) fn change(mut self, owner: Owner<'_>, change: Change, event: Event) {
+        let (context, name) = (self.0.context(), self.0.name());
+        match change {
+            Change::Keep => {}
+            Change::Hold(grant, deadline) => {
+                let effect = Effect {
+                    owner,
+                    grant,
+                    deadline,
+                };
+                self.write(&effect);
+                // Closed before anybody is told: what they do may touch the key.
+                drop(self);
+                context.signal_modified(name);
+                effect.replicate(context, name);
+                context.notify_module_event(event.name(), name);
+            }
+            Change::Free => {
+                self.0.delete();
+                drop(self);
+                context.signal_modified(name);
+                effect::replicate_free(context, name);
+                context.notify_module_event(event.name(), name);
+                context.notify_generic_event(c"del", name);
+            }
+        }
+    }
+
+    /// Makes the key hold exactly the lock of `effect`, in the place of whatever it holds, as the
+    /// primary or the file that is loaded says. The caller replicates it.
+    pub(crate) fn apply(mut self, effect: &Effect<'_>) {
+        let (context, name) = (self.0.context(), self.0.name());
+        let event = Event::between(self.held().unwrap_or(None).as_ref(), effect);
+        self.write(effect);
+        drop(self);
+        context.signal_modified(name);
+        context.notify_module_event(event.name(), name);
+    }
+
+    fn write(&mut self, effect: &Effect<'_>) {
+        let mut buffer = RecordBuffer::new();
+        let record = Record {
+            owner: effect.owner,
+            grant: effect.grant,
+        }
+        .encode(&mut buffer);
+        if matches!(self.0.content(), Content::Ours(_)) {
+            self.0.update(record);
+        } else {
+            self.0.create(record);
+        }
+        self.0.set_expiry(match effect.deadline {
+            Deadline::At(at) => Some(at),
+            Deadline::Never => None,
+        });
+    }
+}

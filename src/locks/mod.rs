@@ -1,0 +1,28 @@
+//! Locks in a server's keyspace.
+
+mod clock;
+mod effect;
+mod lock_key;
+mod owner_names;
+mod redis_lock;
+mod settings;
+
+use crate::server::{self, Context};
+
+pub(crate) use clock::{last_token, now, observe_token, with_token_clock};
+pub(crate) use effect::{APPLY, CLOCK, Effect, EffectError};
+pub(crate) use lock_key::{Event, LockKey, WrongType};
+pub(crate) use owner_names::{RandomOwner, random_owner};
+pub(crate) use redis_lock::RedisLock;
+pub(crate) use settings::{longest_lease, rules};
+
+/// Registers the data type, the settings and what keeps the token clock.
+pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
+    if !server::register_type::<RedisLock>(context) {
+        return Err("the server refused the data type RedisLock");
+    }
+    settings::load(context)?;
+    owner_names::load(context)?;
+    clock::load(context);
+    Ok(())
+}

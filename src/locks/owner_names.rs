@@ -1,0 +1,45 @@
+//! Random owners, for callers that ask for one with `*`.
+
+use rand::rngs::{StdRng, SysRng};
+use rand::{Rng, SeedableRng};
+use uuid::Builder;
+use uuid::fmt::Hyphenated;
+
+use crate::core::Owner;
+use crate::server::{Context, GilCell};
+
+/// Seeded once from the system, so that an owner costs no system call.
+static GENERATOR: GilCell<Option<StdRng>> = GilCell::new(None);
+
+pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
+    let seeded = StdRng::try_from_rng(&mut SysRng)
+        .map_err(|_| "the system gave no random bytes to seed owner names with")?;
+    GENERATOR.with(context, |generator| *generator = Some(seeded));
+    Ok(())
+}
+
+/// A version 4 UUID as text.
+pub(crate) struct RandomOwner([u8; Hyphenated::LENGTH]);
+
+impl RandomOwner {
+    pub(crate) fn owner(&self) -> Option<Owner<'_>> {
+        Owner::new(&self.0)
+    }
+}
+
+/// A fresh owner that nobody else has.
+pub(crate) fn random_owner(context: Context<'_>) -> RandomOwner {
+    let mut bytes = [0; 16];
+    GENERATOR.with(context, |generator| {
+        generator
+            .as_mut()
+            .expect("a generator that was seeded when the module was loaded")
+            .fill_bytes(&mut bytes);
+    });
+    let mut text = [0; Hyphenated::LENGTH];
+    Builder::from_random_bytes(bytes)
+        .into_uuid()
+        .hyphenated()
+        .encode_lower(&mut text);
+    RandomOwner(text)
+}

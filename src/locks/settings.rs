@@ -1,0 +1,50 @@
+//! The `lock.*` settings.
+
+use crate::core::{Lease, Rules};
+use crate::server::{self, Context, NumericSetting};
+
+const TEN_YEARS_MS: i64 = Lease::LONGEST.millis().cast_signed();
+const ONE_DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
+static DEFAULT_LEASE_MS: NumericSetting =
+    NumericSetting::new(c"default-lease-ms", 30_000, 1, TEN_YEARS_MS);
+static MAX_LEASE_MS: NumericSetting =
+    NumericSetting::new(c"max-lease-ms", TEN_YEARS_MS, 1, TEN_YEARS_MS);
+static MAX_TOKEN_LEAD_MS: NumericSetting =
+    NumericSetting::new(c"max-token-lead-ms", 5_000, 0, ONE_DAY_MS);
+static MAX_WAITERS: NumericSetting = NumericSetting::new(c"max-waiters", 10_000, 0, 1_000_000);
+
+pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
+    let settings = [
+        &DEFAULT_LEASE_MS,
+        &MAX_LEASE_MS,
+        &MAX_TOKEN_LEAD_MS,
+        &MAX_WAITERS,
+    ];
+    let registered = settings
+        .into_iter()
+        .all(|setting| server::register_setting(context, setting));
+    if registered && server::load_settings(context) {
+        Ok(())
+    } else {
+        Err("the server refused a lock.* setting")
+    }
+}
+
+/// What the rules take from the settings.
+pub(crate) fn rules() -> Rules {
+    Rules {
+        default_lease: lease(&DEFAULT_LEASE_MS).min(longest_lease()),
+        max_token_lead_ms: MAX_TOKEN_LEAD_MS.get().unsigned_abs(),
+    }
+}
+
+/// The longest lease that a call may ask for.
+pub(crate) fn longest_lease() -> Lease {
+    lease(&MAX_LEASE_MS)
+}
+
+fn lease(setting: &NumericSetting) -> Lease {
+    // The bounds of the setting are those of a lease.
+    Lease::from_millis(setting.get().unsigned_abs()).unwrap_or(Lease::LONGEST)
+}

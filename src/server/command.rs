@@ -1,0 +1,286 @@
+//! Commands: how one is described, registered, and called.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+
+use redis_module::raw;
+
+use super::guard::guard;
+use super::{AclCategory, Context, Text, api};
+
+/// A command of the module.
+pub(crate) trait Command {
+    /// What the server and `COMMAND DOCS` know of it.
+    const SPEC: Spec;
+
+    /// Answers one call; `arguments` starts with the command's name and has the arity of the spec.
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]);
+}
+
+/// The description of a command.
+pub(crate) struct Spec {
+    pub(crate) name: &'static CStr,
+    pub(crate) flags: &'static CStr,
+    /// The server's own ACL categories, where a module can name them.
+    pub(crate) categories: &'static CStr,
+    /// The number of arguments with the name; the least number, negated, where it varies.
+    pub(crate) arity: c_int,
+    pub(crate) summary: &'static CStr,
+    pub(crate) complexity: &'static CStr,
+    pub(crate) since: &'static CStr,
+    /// What the command does with the key that is its first argument, if it has one.
+    pub(crate) key: Option<KeyUse>,
+    pub(crate) arguments: &'static [Argument],
+}
+
+/// What a command does with its key.
+#[derive(Clone, Copy)]
+pub(crate) enum KeyUse {
+    /// Reads the value, and replies something of it.
+    Read,
+    /// Reads and writes the value, and replies something of it.
+    Update,
+    /// Overwrites the key.
+    Overwrite,
+    /// Reads the value, replies something of it, and may delete the key.
+    Delete,
+}
+
+/// One argument of a command, or a group of them.
+pub(crate) struct Argument {
+    pub(crate) name: &'static CStr,
+    pub(crate) kind: ArgKind,
+    /// The keyword that introduces it.
+    pub(crate) keyword: Option<&'static CStr>,
+    pub(crate) optional: bool,
+}
+
+/// What an argument is.
+pub(crate) enum ArgKind {
+    /// The key.
+    Key,
+    /// Any bytes.
+    String,
+    /// A whole number.
+    Integer,
+    /// A keyword alone.
+    Flag,
+    /// One of these.
+    OneOf(&'static [Argument]),
+}
+
+impl Argument {
+    pub(crate) const fn new(name: &'static CStr, kind: ArgKind) -> Self {
+        Self {
+            name,
+            kind,
+            keyword: None,
+            optional: false,
+        }
+    }
+
+    /// An argument that is introduced by a keyword.
+    pub(crate) const fn after(keyword: &'static CStr, name: &'static CStr, kind: ArgKind) -> Self {
+        Self {
+            keyword: Some(keyword),
+            ..Self::new(name, kind)
+        }
+    }
+
+    pub(crate) const fn optional(self) -> Self {
+        Self {
+            optional: true,
+            ..self
+        }
+    }
+}
+
+/// Registers a command, in the module's own ACL category too where it could be added; only while
+/// the module is being loaded. False when the server refuses.
+pub(crate) fn register<C: Command>(context: Context<'_>, category: Option<&AclCategory>) -> bool {
+    let spec = C::SPEC;
+    let key_position = c_int::from(spec.key.is_some());
+    // SAFETY: the context is live; the server copies what it keeps, but for the callback, which
+    // stays for as long as the library is loaded.
+    unsafe {
+        let created = api!(RedisModule_CreateCommand)(
+            context.raw,
+            spec.name.as_ptr(),
+            Some(call::<C>),
+            spec.flags.as_ptr(),
+            key_position,
+            key_position,
+            key_position,
+        );
+        if created != raw::REDISMODULE_OK as c_int {
+            return false;
+        }
+        let command = api!(RedisModule_GetCommand)(context.raw, spec.name.as_ptr());
+        !command.is_null() && describe(command, &spec) && categorise(command, &spec, category)
+    }
+}
+
+/// # Safety
+///
+/// `command` is the server's, of a module that is being loaded.
+unsafe fn categorise(
+    command: *mut raw::RedisModuleCommand,
+    spec: &Spec,
+    own: Option<&AclCategory>,
+) -> bool {
+    let mut categories = spec.categories.to_bytes().to_vec();
+    if let Some(AclCategory(own)) = own {
+        categories.push(b' ');
+        categories.extend_from_slice(own.to_bytes());
+    }
+    let categories = CString::new(categories).unwrap_or_default();
+    // SAFETY: by the caller's promise; Redis 7.0 lacks the function.
+    unsafe {
+        match raw::RedisModule_SetCommandACLCategories {
+            Some(set) => set(command, categories.as_ptr()) == raw::REDISMODULE_OK as c_int,
+            None => true,
+        }
+    }
+}
+
+/// # Safety
+///
+/// `command` is the server's, of a module that is being loaded.
+unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
+    let mut groups = Vec::new();
+    let arguments = argument_list(spec.arguments, &mut groups);
+    let mut key_specs = Vec::new();
+    if let Some(key) = spec.key {
+        key_specs.push(key_spec(key));
+    }
+    // SAFETY: all-zero bytes are the element that ends a list, and an unset field.
+    key_specs.push(unsafe { std::mem::zeroed() });
+    let mut version = raw::RedisModuleCommandInfoVersion {
+        version: 1,
+        sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+        sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+        sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+    };
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw mut version,
+        summary: spec.summary.as_ptr(),
+        complexity: spec.complexity.as_ptr(),
+        since: spec.since.as_ptr(),
+        history: ptr::null_mut(),
+        tips: ptr::null(),
+        arity: spec.arity,
+        key_specs: key_specs.as_mut_ptr(),
+        args: arguments,
+    };
+    // SAFETY: every list ends with a zeroed element and lives until the call returns; the server
+    // copies all of it.
+    unsafe {
+        api!(RedisModule_SetCommandInfo)(command, &raw const info) == raw::REDISMODULE_OK as c_int
+    }
+}
+
+fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {
+    let flags = match key {
+        KeyUse::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+        KeyUse::Update => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_UPDATE
+        }
+        KeyUse::Overwrite => raw::REDISMODULE_CMD_KEY_OW | raw::REDISMODULE_CMD_KEY_UPDATE,
+        KeyUse::Delete => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_DELETE
+        }
+    };
+    raw::RedisModuleCommandKeySpec {
+        notes: ptr::null(),
+        flags: u64::from(flags),
+        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX,
+        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+            index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 1 },
+        },
+        find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
+        fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
+            range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+                lastkey: 0,
+                keystep: 1,
+                limit: 0,
+            },
+        },
+    }
+}
+
+/// The raw list of `arguments`; `groups` keeps every list alive.
+fn argument_list(
+    arguments: &[Argument],
+    groups: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> *mut raw::RedisModuleCommandArg {
+    let mut list: Vec<_> = arguments
+        .iter()
+        .map(|argument| raw_argument(argument, groups))
+        .collect();
+    // SAFETY: all-zero bytes are the element that ends a list.
+    list.push(unsafe { std::mem::zeroed() });
+    let start = list.as_mut_ptr();
+    groups.push(list);
+    start
+}
+
+fn raw_argument(
+    argument: &Argument,
+    groups: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> raw::RedisModuleCommandArg {
+    use raw::{
+        RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER as INTEGER,
+        RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY as KEY,
+        RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF as ONEOF,
+        RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN as PURE_TOKEN,
+        RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING as STRING,
+    };
+    const NO_KEY: c_int = -1;
+    let (type_, group) = match argument.kind {
+        ArgKind::Key => (KEY, None),
+        ArgKind::String => (STRING, None),
+        ArgKind::Integer => (INTEGER, None),
+        ArgKind::Flag => (PURE_TOKEN, None),
+        ArgKind::OneOf(group) => (ONEOF, Some(group)),
+    };
+    let flags = if argument.optional {
+        raw::REDISMODULE_CMD_ARG_OPTIONAL
+    } else {
+        raw::REDISMODULE_CMD_ARG_NONE
+    };
+    raw::RedisModuleCommandArg {
+        name: argument.name.as_ptr(),
+        type_,
+        key_spec_index: if type_ == KEY { 0 } else { NO_KEY },
+        token: argument.keyword.map_or(ptr::null(), CStr::as_ptr),
+        summary: ptr::null(),
+        since: ptr::null(),
+        flags: flags.cast_signed(),
+        deprecated_since: ptr::null(),
+        subargs: group.map_or(ptr::null_mut(), |group| argument_list(group, groups)),
+        display_text: ptr::null::<c_char>(),
+    }
+}
+
+unsafe extern "C" fn call<C: Command>(
+    raw: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server's arguments of this call, which they outlive.
+    let (context, arguments) = unsafe { (Context::new(raw), Text::arguments(argv, argc)) };
+    guard(
+        || C::run(context, arguments),
+        |text| {
+            let name = C::SPEC.name.to_string_lossy();
+            context.warn(&format!("a fault inside {name} was caught: {text}"));
+            let error = format!("ERR a fault inside the module was caught: {text}");
+            context.reply_error(&CString::new(error).unwrap_or_default());
+        },
+    );
+    raw::REDISMODULE_OK as c_int
+}

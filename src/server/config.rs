@@ -1,0 +1,82 @@
+//! Settings: `CONFIG GET`, `SET`, `REWRITE` and lines in redis.conf, with the module's name before
+//! each.
+
+use std::ffi::{CStr, c_int, c_longlong, c_void};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use redis_module::raw;
+
+use super::guard::guard_logged;
+use super::{Context, api};
+
+/// A whole number that an operator sets; the server keeps it within its bounds.
+pub(crate) struct NumericSetting {
+    name: &'static CStr,
+    default: i64,
+    least: i64,
+    most: i64,
+    now: AtomicI64,
+}
+
+impl NumericSetting {
+    pub(crate) const fn new(name: &'static CStr, default: i64, least: i64, most: i64) -> Self {
+        Self {
+            name,
+            default,
+            least,
+            most,
+            now: AtomicI64::new(default),
+        }
+    }
+
+    /// The value in force.
+    pub(crate) fn get(&self) -> i64 {
+        self.now.load(Ordering::Relaxed)
+    }
+}
+
+/// Registers a setting; only while the module is being loaded. False when the server refuses.
+pub(crate) fn register(context: Context<'_>, setting: &'static NumericSetting) -> bool {
+    // SAFETY: the context is live, and the setting that the callbacks get is static.
+    let code = unsafe {
+        api!(RedisModule_RegisterNumericConfig)(
+            context.raw,
+            setting.name.as_ptr(),
+            setting.default,
+            raw::REDISMODULE_CONFIG_DEFAULT,
+            setting.least,
+            setting.most,
+            Some(get),
+            Some(set),
+            None,
+            std::ptr::from_ref(setting).cast_mut().cast(),
+        )
+    };
+    code == raw::REDISMODULE_OK as c_int
+}
+
+/// Reads the registered settings from redis.conf, after all are registered.
+pub(crate) fn load_settings(context: Context<'_>) -> bool {
+    // SAFETY: the context is live.
+    let code = unsafe { api!(RedisModule_LoadConfigs)(context.raw) };
+    code == raw::REDISMODULE_OK as c_int
+}
+
+unsafe extern "C" fn get(_name: *const std::ffi::c_char, setting: *mut c_void) -> c_longlong {
+    // SAFETY: `register` passed a static setting.
+    guard_logged(0, || unsafe { &*setting.cast::<NumericSetting>() }.get())
+}
+
+unsafe extern "C" fn set(
+    _name: *const std::ffi::c_char,
+    value: c_longlong,
+    setting: *mut c_void,
+    _error: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    guard_logged(raw::REDISMODULE_ERR as c_int, || {
+        // SAFETY: `register` passed a static setting.
+        let setting = unsafe { &*setting.cast::<NumericSetting>() };
+        setting.now.store(value, Ordering::Relaxed);
+        raw::REDISMODULE_OK as c_int
+    })
+}

@@ -1,0 +1,245 @@
+//! A call from the server: replies, replication, events, the log.
+
+use std::ffi::{CStr, CString, c_int, c_long};
+use std::marker::PhantomData;
+use std::ptr;
+
+use redis_module::raw;
+
+use super::api;
+
+/// The call that the server is making now.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'call> {
+    pub(super) raw: *mut raw::RedisModuleCtx,
+    call: PhantomData<&'call ()>,
+}
+
+/// What the server says of itself and of the caller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flags(c_int);
+
+impl Flags {
+    fn has(self, flag: u32) -> bool {
+        self.0.cast_unsigned() & flag != 0
+    }
+
+    /// This server follows a primary.
+    pub(crate) fn replica(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
+    }
+
+    /// The command came down the link from the primary, or from a slot that is moved here.
+    pub(crate) fn replicated(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
+    }
+
+    /// An RDB or AOF file is being loaded.
+    pub(crate) fn loading(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
+    }
+
+    /// An append-only file is kept.
+    pub(crate) fn append_only(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
+    }
+}
+
+impl<'call> Context<'call> {
+    /// # Safety
+    ///
+    /// `raw` is the server's context of a call that lasts for `'call`, or null, which the server
+    /// takes where it only logs; and the caller holds the server's global lock.
+    pub(super) const unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
+        Self {
+            raw,
+            call: PhantomData,
+        }
+    }
+
+    /// A context for the log alone.
+    pub(super) const fn without_client() -> Self {
+        // SAFETY: null is allowed, and nothing but `warn` is called on it.
+        unsafe { Self::new(ptr::null_mut()) }
+    }
+
+    pub(crate) fn flags(self) -> Flags {
+        // SAFETY: the context is live.
+        Flags(unsafe { api!(RedisModule_GetContextFlags)(self.raw) })
+    }
+
+    /// Writes are to be held back now: `CLIENT PAUSE` or a failover under way.
+    pub(crate) fn writes_paused(self) -> bool {
+        // SAFETY: takes no argument.
+        unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
+    }
+
+    pub(crate) fn warn(self, message: &str) {
+        // The message is data, never the format: it may hold a `%`.
+        let message = CString::new(message.replace('\0', "?")).unwrap_or_default();
+        // SAFETY: three C strings, and the format asks for the one that is given.
+        unsafe {
+            api!(RedisModule_Log)(
+                self.raw,
+                c"warning".as_ptr(),
+                c"%s".as_ptr(),
+                message.as_ptr(),
+            );
+        }
+    }
+
+    pub(crate) fn reply_integer(self, number: i64) {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_ReplyWithLongLong)(self.raw, number) };
+    }
+
+    pub(crate) fn reply_bytes(self, bytes: &[u8]) {
+        // SAFETY: the server copies `bytes` before it returns.
+        unsafe {
+            api!(RedisModule_ReplyWithStringBuffer)(self.raw, bytes.as_ptr().cast(), bytes.len());
+        }
+    }
+
+    pub(crate) fn reply_status(self, status: &CStr) {
+        // SAFETY: the server copies the string before it returns.
+        unsafe { api!(RedisModule_ReplyWithSimpleString)(self.raw, status.as_ptr()) };
+    }
+
+    pub(crate) fn reply_null(self) {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_ReplyWithNull)(self.raw) };
+    }
+
+    /// Starts an array; `length` replies must follow.
+    pub(crate) fn reply_array(self, length: c_long) {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_ReplyWithArray)(self.raw, length) };
+    }
+
+    /// Starts a map (RESP2: a flat array); `length` pairs of replies must follow.
+    pub(crate) fn reply_map(self, length: c_long) {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_ReplyWithMap)(self.raw, length) };
+    }
+
+    /// An error, its code first.
+    pub(crate) fn reply_error(self, error: &CStr) {
+        // SAFETY: the server copies the string before it returns.
+        unsafe { api!(RedisModule_ReplyWithError)(self.raw, error.as_ptr()) };
+    }
+
+    /// Raises a keyspace event of the module class.
+    pub(crate) fn notify_module_event(self, event: &CStr, key: Text<'_>) {
+        self.notify(raw::REDISMODULE_NOTIFY_MODULE, event, key);
+    }
+
+    /// Raises a keyspace event of the generic class, such as `del`.
+    pub(crate) fn notify_generic_event(self, event: &CStr, key: Text<'_>) {
+        self.notify(raw::REDISMODULE_NOTIFY_GENERIC, event, key);
+    }
+
+    fn notify(self, class: c_int, event: &CStr, key: Text<'_>) {
+        // SAFETY: context and key are live, and the server keeps neither.
+        unsafe { api!(RedisModule_NotifyKeyspaceEvent)(self.raw, class, event.as_ptr(), key.raw) };
+    }
+
+    /// Tells `WATCH` and client-side caches that the key has changed.
+    pub(crate) fn signal_modified(self, key: Text<'_>) {
+        // SAFETY: context and key are live, and the server keeps neither.
+        unsafe { api!(RedisModule_SignalModifiedKey)(self.raw, key.raw) };
+    }
+
+    /// Sends the command to replicas and the append-only file as it was given.
+    pub(crate) fn replicate_verbatim(self) {
+        // SAFETY: the context is that of a command.
+        unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
+    }
+
+    /// Sends `command key` to replicas and the append-only file.
+    pub(crate) fn replicate_key(self, command: &CStr, key: Text<'_>) {
+        // SAFETY: the format `s` asks for the one string that follows; the server takes its own
+        // reference to it.
+        unsafe {
+            api!(RedisModule_Replicate)(self.raw, command.as_ptr(), c"s".as_ptr(), key.raw);
+        }
+    }
+
+    /// Sends `command key text numbers…` to replicas and the append-only file.
+    pub(crate) fn replicate_key_text(
+        self,
+        command: &CStr,
+        key: Text<'_>,
+        text: &[u8],
+        numbers: [i64; 4],
+    ) {
+        let [first, second, third, fourth] = numbers;
+        // SAFETY: the format `sbllll` asks for what follows: a string, a pointer with its length,
+        // and four long longs; the server copies or references what it keeps.
+        unsafe {
+            api!(RedisModule_Replicate)(
+                self.raw,
+                command.as_ptr(),
+                c"sbllll".as_ptr(),
+                key.raw,
+                text.as_ptr(),
+                text.len(),
+                first,
+                second,
+                third,
+                fourth,
+            );
+        }
+    }
+
+    /// Sends `command number` to replicas and the append-only file.
+    pub(crate) fn replicate_number(self, command: &CStr, number: i64) {
+        // SAFETY: the format `l` asks for the one long long that follows.
+        unsafe {
+            api!(RedisModule_Replicate)(self.raw, command.as_ptr(), c"l".as_ptr(), number);
+        }
+    }
+}
+
+/// An argument of a command, as the server holds it: any bytes.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Text<'call> {
+    pub(super) raw: *mut raw::RedisModuleString,
+    call: PhantomData<&'call ()>,
+}
+
+impl<'call> Text<'call> {
+    /// # Safety
+    ///
+    /// `raw` is a server string that stays as it is for `'call`.
+    pub(super) const unsafe fn new(raw: *mut raw::RedisModuleString) -> Self {
+        Self {
+            raw,
+            call: PhantomData,
+        }
+    }
+
+    /// The arguments of a command call, its name first.
+    ///
+    /// # Safety
+    ///
+    /// `argv` and `count` are those that the server called the command with, valid for `'call`.
+    pub(super) unsafe fn arguments(
+        argv: *mut *mut raw::RedisModuleString,
+        count: c_int,
+    ) -> &'call [Self] {
+        let count = usize::try_from(count).unwrap_or(0);
+        // SAFETY: `Text` is a transparent wrapper of the pointers that `argv` points to.
+        unsafe { std::slice::from_raw_parts(argv.cast::<Self>(), count) }
+    }
+
+    pub(crate) fn bytes(self) -> &'call [u8] {
+        let mut length = 0;
+        // SAFETY: the string is live and unchanged for `'call`; the server gives its start and
+        // its length, and never a null start.
+        unsafe {
+            let start = api!(RedisModule_StringPtrLen)(self.raw, &raw mut length);
+            std::slice::from_raw_parts(start.cast(), length)
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The module's data type: how its values are stored, rewritten, measured and freed.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use super::guard::guard_logged;
+use super::{Context, Text, Value, api};
+
+/// A data type whose values are bytes.
+///
+/// `free` is not among these: it frees bytes and nothing else, since it may run on any thread.
+pub(crate) trait DataType {
+    /// Nine characters.
+    const NAME: &'static CStr;
+    /// The version of the stored form that is written.
+    const ENCODING: c_int;
+
+    /// Where the registered type is kept.
+    fn handle() -> &'static TypeHandle;
+
+    /// Stores a value.
+    fn save(value: &[u8], out: &mut RdbWriter);
+    /// Reads a stored value; none refuses it.
+    fn load(stored: &mut RdbReader, encoding: c_int) -> Option<Value>;
+    /// Writes the commands that make the key again, but for its expiry.
+    fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter);
+    /// Feeds what makes two values equal.
+    fn digest(value: &[u8], out: &mut Digest);
+    /// Stores what belongs to no key; nothing written, where nothing is worth it.
+    fn save_extra(out: &mut RdbWriter);
+    /// Whether there is anything for [`DataType::save_extra`] to store.
+    fn has_extra() -> bool;
+    /// Reads what `save_extra` stored; false refuses the file.
+    fn load_extra(stored: &mut RdbReader, encoding: c_int) -> bool;
+}
+
+/// A registered data type.
+pub(crate) struct TypeHandle(AtomicPtr<raw::RedisModuleType>);
+
+impl TypeHandle {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleType {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Registers the type; only while the module is being loaded. False when the server refuses.
+pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
+    let mut methods = raw::RedisModuleTypeMethods {
+        version: u64::from(raw::REDISMODULE_TYPE_METHOD_VERSION),
+        rdb_load: Some(load::<T>),
+        rdb_save: Some(save::<T>),
+        aof_rewrite: Some(rewrite::<T>),
+        mem_usage: Some(memory_usage),
+        digest: Some(digest::<T>),
+        free: Some(free),
+        aux_load: Some(load_extra::<T>),
+        // Redis 7.0 knows only `aux_save`; a server that knows `aux_save2` too prefers that one,
+        // and then writes no record where there is nothing to store.
+        aux_save: Some(save_extra::<T>),
+        aux_save2: Some(save_extra_if_any::<T>),
+        aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
+        free_effort: None,
+        unlink: None,
+        copy: None,
+        defrag: None,
+        mem_usage2: None,
+        free_effort2: None,
+        unlink2: None,
+        copy2: None,
+    };
+    // SAFETY: the context is live and the name a C string; the server copies the methods.
+    let made = unsafe {
+        api!(RedisModule_CreateDataType)(
+            context.raw,
+            T::NAME.as_ptr(),
+            T::ENCODING,
+            &raw mut methods,
+        )
+    };
+    T::handle().0.store(made, Ordering::Relaxed);
+    !made.is_null()
+}
+
+/// Writes an RDB record.
+pub(crate) struct RdbWriter(*mut raw::RedisModuleIO);
+
+impl RdbWriter {
+    pub(crate) fn number(&mut self, number: u64) {
+        // SAFETY: the server's stream of the call that this writer was made for.
+        unsafe { api!(RedisModule_SaveUnsigned)(self.0, number) };
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: as for `number`; the server reads exactly these bytes.
+        unsafe { api!(RedisModule_SaveStringBuffer)(self.0, bytes.as_ptr().cast(), bytes.len()) };
+    }
+}
+
+/// Reads an RDB record; each field is none when the record does not hold it.
+pub(crate) struct RdbReader(*mut raw::RedisModuleIO);
+
+impl RdbReader {
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        // SAFETY: the server's stream of the call that this reader was made for; after a fault
+        // the number means nothing and is dropped.
+        unsafe {
+            let number = api!(RedisModule_LoadUnsigned)(self.0);
+            (api!(RedisModule_IsIOError)(self.0) == 0).then_some(number)
+        }
+    }
+
+    /// A string, handed to `read` when it is no longer than `longest`.
+    pub(crate) fn bytes<R>(
+        &mut self,
+        longest: usize,
+        read: impl FnOnce(&[u8]) -> Option<R>,
+    ) -> Option<R> {
+        let mut length = 0;
+        // SAFETY: the server gives a block of `length` bytes that is ours to free, or null.
+        unsafe {
+            let block = api!(RedisModule_LoadStringBuffer)(self.0, &raw mut length);
+            if block.is_null() {
+                return None;
+            }
+            let result = if length <= longest && api!(RedisModule_IsIOError)(self.0) == 0 {
+                read(std::slice::from_raw_parts(block.cast(), length))
+            } else {
+                None
+            };
+            api!(RedisModule_Free)(block.cast());
+            result
+        }
+    }
+}
+
+/// Writes commands into a rewritten append-only file.
+pub(crate) struct AofWriter(*mut raw::RedisModuleIO);
+
+impl AofWriter {
+    /// Writes `command key text numbers…`.
+    pub(crate) fn command(
+        &mut self,
+        command: &CStr,
+        key: Text<'_>,
+        text: &[u8],
+        numbers: [i64; 4],
+    ) {
+        let [first, second, third, fourth] = numbers;
+        // SAFETY: the format `sbllll` asks for what follows: a server string, a pointer with its
+        // length, and four long longs.
+        unsafe {
+            api!(RedisModule_EmitAOF)(
+                self.0,
+                command.as_ptr(),
+                c"sbllll".as_ptr(),
+                key.raw,
+                text.as_ptr(),
+                text.len(),
+                first,
+                second,
+                third,
+                fourth,
+            );
+        }
+    }
+}
+
+/// Takes what makes two values equal, for `DEBUG DIGEST`.
+pub(crate) struct Digest(*mut raw::RedisModuleDigest);
+
+impl Digest {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: the server's digest of this call; it reads exactly these bytes.
+        unsafe {
+            api!(RedisModule_DigestAddStringBuffer)(self.0, bytes.as_ptr().cast(), bytes.len());
+        }
+    }
+
+    pub(crate) fn number(&mut self, number: i64) {
+        // SAFETY: the server's digest of this call.
+        unsafe { api!(RedisModule_DigestAddLongLong)(self.0, number) };
+    }
+}
+
+unsafe extern "C" fn load<T: DataType>(
+    io: *mut raw::RedisModuleIO,
+    encoding: c_int,
+) -> *mut c_void {
+    guard_logged(ptr::null_mut(), || {
+        T::load(&mut RdbReader(io), encoding).map_or(ptr::null_mut(), Value::into_raw)
+    })
+}
+
+unsafe extern "C" fn save<T: DataType>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
+    // SAFETY: a value of our type, which does not change while it is saved.
+    guard_logged((), || {
+        T::save(unsafe { Value::bytes(value) }, &mut RdbWriter(io))
+    });
+}
+
+unsafe extern "C" fn rewrite<T: DataType>(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    value: *mut c_void,
+) {
+    guard_logged((), || {
+        // SAFETY: key and value live, and stay as they are, for the length of this call.
+        let (key, value) = unsafe { (Text::new(key), Value::bytes(value)) };
+        T::rewrite(key, value, &mut AofWriter(io));
+    });
+}
+
+unsafe extern "C" fn digest<T: DataType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
+    guard_logged((), || {
+        // SAFETY: a value of our type, which does not change during this call.
+        T::digest(unsafe { Value::bytes(value) }, &mut Digest(digest));
+        // SAFETY: the server's digest of this call.
+        unsafe { api!(RedisModule_DigestEndSequence)(digest) };
+    });
+}
+
+/// What the value takes, with the server's two headers of a module's value.
+unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
+    const SERVER_HEADERS: usize = 16 + 16;
+    guard_logged(0, || {
+        // SAFETY: a value of our type is one allocation of the server's allocator.
+        SERVER_HEADERS + unsafe { api!(RedisModule_MallocSize)(value.cast_mut()) }
+    })
+}
+
+/// Runs on any thread.
+unsafe extern "C" fn free(value: *mut c_void) {
+    // SAFETY: the server gives up the value that `Value::into_raw` gave it.
+    guard_logged((), || drop(unsafe { Value::from_raw(value) }));
+}
+
+unsafe extern "C" fn save_extra<T: DataType>(io: *mut raw::RedisModuleIO, _when: c_int) {
+    guard_logged((), || T::save_extra(&mut RdbWriter(io)));
+}
+
+unsafe extern "C" fn save_extra_if_any<T: DataType>(io: *mut raw::RedisModuleIO, when: c_int) {
+    guard_logged((), || {
+        if T::has_extra() {
+            // SAFETY: the server's own arguments, handed on.
+            unsafe { save_extra::<T>(io, when) };
+        }
+    });
+}
+
+unsafe extern "C" fn load_extra<T: DataType>(
+    io: *mut raw::RedisModuleIO,
+    encoding: c_int,
+    _when: c_int,
+) -> c_int {
+    guard_logged(raw::REDISMODULE_ERR as c_int, || {
+        if T::load_extra(&mut RdbReader(io), encoding) {
+            raw::REDISMODULE_OK as c_int
+        } else {
+            raw::REDISMODULE_ERR as c_int
+        }
+    })
+}

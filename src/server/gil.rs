@@ -1,0 +1,27 @@
+//! State that belongs to whoever holds the server's global lock.
+
+use std::cell::RefCell;
+
+use super::Context;
+
+/// A cell that is opened with a [`Context`], the proof that the server's lock is held.
+///
+/// The borrow ends before [`GilCell::with`] returns; a call into the server from inside the
+/// closure could come back here, and would then find the cell in use.
+pub(crate) struct GilCell<T>(RefCell<T>);
+
+// SAFETY: the content is reached only through `with`, which asks for a `Context`. One exists only
+// while the server runs one of our entry points on its main thread, or on another thread that
+// holds the server's global lock: one thread at a time, and each hand-over synchronises.
+unsafe impl<T: Send> Sync for GilCell<T> {}
+
+impl<T> GilCell<T> {
+    pub(crate) const fn new(content: T) -> Self {
+        Self(RefCell::new(content))
+    }
+
+    /// Runs `body` with the content.
+    pub(crate) fn with<R>(&self, _proof: Context<'_>, body: impl FnOnce(&mut T) -> R) -> R {
+        body(&mut self.0.borrow_mut())
+    }
+}

@@ -1,0 +1,153 @@
+//! One key of the keyspace, opened for the length of a command.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use redis_module::raw;
+
+use super::{Context, DataType, Text, Value, api};
+
+/// An open key that holds, or may come to hold, a value of the module's type `T`.
+///
+/// Opening it deletes it when its time has passed (on a primary), as any access does.
+pub(crate) struct Key<'call, T> {
+    raw: *mut raw::RedisModuleKey,
+    name: Text<'call>,
+    context: Context<'call>,
+    content: PhantomData<T>,
+}
+
+/// What a key holds.
+pub(crate) enum Content<'key> {
+    /// Nothing.
+    Empty,
+    /// A value of the module's type.
+    Ours(&'key [u8]),
+    /// A value of another type.
+    Other,
+}
+
+impl<'call, T: DataType> Key<'call, T> {
+    /// Opens the key to look at it.
+    pub(crate) fn read(context: Context<'call>, name: Text<'call>) -> Self {
+        Self::open(context, name, raw::REDISMODULE_READ)
+    }
+
+    /// Opens the key to look at it and to change it.
+    ///
+    /// Nobody is told of a change unless [`Context::signal_modified`] is called.
+    pub(crate) fn write(context: Context<'call>, name: Text<'call>) -> Self {
+        Self::open(
+            context,
+            name,
+            raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
+        )
+    }
+
+    fn open(context: Context<'call>, name: Text<'call>, mode: u32) -> Self {
+        // SAFETY: context and name are live; a null result is an absent key opened to read.
+        let raw = unsafe { api!(RedisModule_OpenKey)(context.raw, name.raw, mode.cast_signed()) };
+        Self {
+            raw,
+            name,
+            context,
+            content: PhantomData,
+        }
+    }
+
+    pub(crate) const fn name(&self) -> Text<'call> {
+        self.name
+    }
+
+    pub(crate) const fn context(&self) -> Context<'call> {
+        self.context
+    }
+
+    /// What the key holds now.
+    pub(crate) fn content(&self) -> Content<'_> {
+        // SAFETY: the key is open (the server takes a null for an absent one); a value of our
+        // type is one that `Value::into_raw` made, and changes only through `&mut self`.
+        unsafe {
+            if api!(RedisModule_KeyType)(self.raw) == raw::REDISMODULE_KEYTYPE_EMPTY as i32 {
+                Content::Empty
+            } else if api!(RedisModule_ModuleTypeGetType)(self.raw) == T::handle().raw() {
+                Content::Ours(Value::bytes(api!(RedisModule_ModuleTypeGetValue)(self.raw)))
+            } else {
+                Content::Other
+            }
+        }
+    }
+
+    /// When the key expires, in milliseconds since 1970; none when it never does.
+    ///
+    /// Only for a key that is not empty: Redis 8.2 crashes on an empty one.
+    pub(crate) fn expiry(&self) -> Option<u64> {
+        if matches!(self.content(), Content::Empty) {
+            return None;
+        }
+        // SAFETY: the key is open and not empty.
+        let at = unsafe { api!(RedisModule_GetAbsExpire)(self.raw) };
+        u64::try_from(at).ok()
+    }
+
+    /// Sets or takes away the expiry of a key that holds a value.
+    pub(crate) fn set_expiry(&mut self, at: Option<u64>) {
+        let at = at.map_or(i64::from(raw::REDISMODULE_NO_EXPIRE), |at| {
+            i64::try_from(at).unwrap_or(i64::MAX)
+        });
+        // SAFETY: the key is open; the server refuses it when it is empty or open to read.
+        unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at) };
+    }
+
+    /// Puts a value into the key in the place of whatever it holds, without an expiry.
+    pub(crate) fn create(&mut self, bytes: &[u8]) {
+        let value = Value::new(bytes).into_raw();
+        // SAFETY: the key is open to write and no reference into its old value is left, since
+        // `self` is borrowed mutably; on refusal the value is still ours.
+        unsafe {
+            let set = api!(RedisModule_ModuleTypeSetValue);
+            if set(self.raw, T::handle().raw(), value) != raw::REDISMODULE_OK as i32 {
+                drop(Value::from_raw(value));
+            }
+        }
+    }
+
+    /// Changes the value of a key that holds one of ours; its expiry stays.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        let Content::Ours(before) = self.content() else {
+            return;
+        };
+        let same_length = before.len() == bytes.len();
+        // SAFETY: the key holds a value of our type, and no reference into it is left. Where the
+        // value is replaced, the old one comes back and is ours again.
+        unsafe {
+            if same_length {
+                let value = api!(RedisModule_ModuleTypeGetValue)(self.raw);
+                Value::bytes_mut(value).copy_from_slice(bytes);
+                return;
+            }
+            let value = Value::new(bytes).into_raw();
+            let mut old = ptr::null_mut();
+            let replace = api!(RedisModule_ModuleTypeReplaceValue);
+            let replaced = replace(self.raw, T::handle().raw(), value, &raw mut old);
+            if replaced == raw::REDISMODULE_OK as i32 {
+                drop(Value::from_raw(old));
+            } else {
+                drop(Value::from_raw(value));
+            }
+        }
+    }
+
+    /// Deletes the key.
+    pub(crate) fn delete(&mut self) {
+        // SAFETY: the key is open, and no reference into its value is left.
+        unsafe { api!(RedisModule_DeleteKey)(self.raw) };
+    }
+}
+
+impl<T> Drop for Key<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: opened by us and closed once; the server takes a null.
+        unsafe { api!(RedisModule_CloseKey)(self.raw) };
+    }
+}

@@ -1,0 +1,74 @@
+//! Loading the module.
+
+use std::ffi::{CStr, c_int};
+
+use redis_module::raw;
+
+use super::guard::guard;
+use super::{Context, api};
+
+/// Introduces the module to the server and runs `body`; the code for the server.
+///
+/// # Safety
+///
+/// Called from the module's entry point with the arguments of the server.
+pub(crate) unsafe fn load(
+    raw: *mut raw::RedisModuleCtx,
+    argc: c_int,
+    name: &'static CStr,
+    version: c_int,
+    body: impl FnOnce(Context<'_>, bool) -> Result<(), &'static str>,
+) -> c_int {
+    let refused = raw::REDISMODULE_ERR as c_int;
+    let api_version = raw::REDISMODULE_APIVER_1.cast_signed();
+    // SAFETY: the server's context; nothing was allocated before this call fills in the API.
+    unsafe {
+        if raw::Export_RedisModule_Init(raw, name.as_ptr(), version, api_version) == refused {
+            return refused;
+        }
+    }
+    // SAFETY: the server's context, for the length of this call.
+    let context = unsafe { Context::new(raw) };
+    let loaded = guard(
+        || body(context, argc > 0).map_err(str::to_owned),
+        |text| Err(format!("a fault inside the module was caught: {text}")),
+    );
+    match loaded {
+        Ok(()) => raw::REDISMODULE_OK as c_int,
+        Err(reason) => {
+            context.warn(&format!("the module is not loaded: {reason}"));
+            refused
+        }
+    }
+}
+
+/// A bad stored value is refused rather than fatal, and a key is signalled as modified only by
+/// [`Context::signal_modified`].
+pub(crate) fn set_module_options(context: Context<'_>) {
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
+    // SAFETY: the context is live.
+    unsafe { api!(RedisModule_SetModuleOptions)(context.raw, options.cast_signed()) };
+}
+
+/// Defines the library's entry point, which the server looks up by its name.
+macro_rules! export_load {
+    ($name:expr, $version:expr, $body:path) => {
+        /// Called by the server when it loads the library.
+        ///
+        /// # Safety
+        ///
+        /// For the server alone.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn RedisModule_OnLoad(
+            context: *mut redis_module::raw::RedisModuleCtx,
+            _argv: *mut *mut redis_module::raw::RedisModuleString,
+            argc: std::ffi::c_int,
+        ) -> std::ffi::c_int {
+            // SAFETY: the server's own arguments, handed on.
+            unsafe { $crate::server::load(context, argc, $name, $version, $body) }
+        }
+    };
+}
+pub(crate) use export_load;

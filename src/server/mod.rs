@@ -1,0 +1,56 @@
+//! The server's module API behind safe Rust: every `unsafe` of this crate is in here.
+//!
+//! The room knows Redis and nothing of locks. What a caller can rely on:
+//!
+//! * a [`Context`], a [`Key`] and an argument live no longer than the command they belong to;
+//! * no panic leaves an entry point: it is logged, and answered as an error ([`guard`]);
+//! * a function that an older server lacks is used only behind a test for it.
+
+mod acl;
+mod allocator;
+mod command;
+mod config;
+mod context;
+mod data_type;
+mod events;
+mod gil;
+mod guard;
+mod info;
+mod key;
+mod load;
+mod timer;
+mod value;
+
+pub(crate) use acl::{AclCategory, Permission, add_category as add_acl_category};
+pub(crate) use allocator::ServerAllocator;
+pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
+pub(crate) use config::{NumericSetting, load_settings, register as register_setting};
+pub(crate) use context::{Context, Text};
+pub(crate) use data_type::{
+    AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
+};
+pub(crate) use events::on_fork;
+pub(crate) use gil::GilCell;
+pub(crate) use info::register as register_info;
+pub(crate) use key::{Content, Key};
+pub(crate) use load::{export_load, load, set_module_options};
+pub(crate) use timer::call_later;
+pub(crate) use value::{Value, values_alive};
+
+/// A function of the module API that every supported server has.
+macro_rules! api {
+    ($name:ident) => {
+        // A plain read of the pointer that the server filled in when the module was loaded.
+        match redis_module::raw::$name {
+            Some(function) => function,
+            None => $crate::server::missing(stringify!($name)),
+        }
+    };
+}
+use api;
+
+/// Ends the command with an error: [`guard`] catches the panic.
+#[cold]
+fn missing(name: &str) -> ! {
+    panic!("this server does not offer {name}")
+}

@@ -1,0 +1,119 @@
+//! A key's value: one allocation of bytes behind one thin pointer.
+//!
+//! The server keeps a single pointer for a value. The length lies in the first two bytes of the
+//! allocation itself, so that a value costs no second allocation and no fat pointer.
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+const LENGTH_BYTES: usize = 2;
+
+static ALIVE: AtomicI64 = AtomicI64::new(0);
+
+/// How many values exist now, in keys and on their way to or from one.
+pub(crate) fn values_alive() -> i64 {
+    ALIVE.load(Ordering::Relaxed)
+}
+
+/// An owned value. Its bytes are up to 65535.
+pub(crate) struct Value(NonNull<u8>);
+
+impl Value {
+    /// A value of these bytes.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than 65535.
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        let length = u16::try_from(bytes.len()).expect("a value of at most 65535 bytes");
+        let mut block = Vec::with_capacity(LENGTH_BYTES + bytes.len());
+        block.extend_from_slice(&length.to_ne_bytes());
+        block.extend_from_slice(bytes);
+        let block = ManuallyDrop::new(block.into_boxed_slice());
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: a box's pointer is never null.
+        Self(unsafe { NonNull::new_unchecked(block.as_ptr().cast_mut()) })
+    }
+
+    /// Gives the value to the server.
+    pub(super) fn into_raw(self) -> *mut c_void {
+        ManuallyDrop::new(self).0.as_ptr().cast()
+    }
+
+    /// Takes a value back from the server.
+    ///
+    /// # Safety
+    ///
+    /// `raw` came from [`Value::into_raw`], and nobody else uses it any more.
+    pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
+        // SAFETY: `into_raw` gave a pointer that is not null.
+        Self(unsafe { NonNull::new_unchecked(raw.cast()) })
+    }
+
+    /// The bytes of a value that the server holds.
+    ///
+    /// # Safety
+    ///
+    /// `raw` came from [`Value::into_raw`], and is neither changed nor taken back during `'a`.
+    pub(super) unsafe fn bytes<'a>(raw: *const c_void) -> &'a [u8] {
+        let start = raw.cast::<u8>();
+        // SAFETY: by the caller's promise the block starts with its length.
+        unsafe { std::slice::from_raw_parts(start.add(LENGTH_BYTES), Self::length(start)) }
+    }
+
+    /// As [`Value::bytes`], to change them in place.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Value::bytes`], and nobody else looks at the bytes during `'a`.
+    pub(super) unsafe fn bytes_mut<'a>(raw: *mut c_void) -> &'a mut [u8] {
+        let start = raw.cast::<u8>();
+        // SAFETY: by the caller's promise the block starts with its length.
+        unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_BYTES), Self::length(start)) }
+    }
+
+    /// # Safety
+    ///
+    /// `start` points to a whole block.
+    unsafe fn length(start: *const u8) -> usize {
+        // SAFETY: a block has at least the bytes of its length.
+        usize::from(u16::from_ne_bytes(unsafe {
+            start.cast::<[u8; 2]>().read()
+        }))
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        // SAFETY: the block was made by `new` as a boxed slice of this length, and is ours.
+        unsafe {
+            let length = LENGTH_BYTES + Self::length(self.0.as_ptr());
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(
+                self.0.as_ptr(),
+                length,
+            )));
+        }
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_its_bytes_through_the_server_and_back() {
+        for bytes in [&b""[..], b"one", &[0xff; 65535]] {
+            let raw = Value::new(bytes).into_raw();
+            // SAFETY: `raw` is from `into_raw` just above, and used here alone.
+            unsafe {
+                assert_eq!(Value::bytes(raw), bytes);
+                Value::bytes_mut(raw).fill(7);
+                assert!(Value::bytes(raw).iter().all(|byte| *byte == 7));
+                drop(Value::from_raw(raw));
+            }
+        }
+    }
+}

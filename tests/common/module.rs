@@ -1,0 +1,33 @@
+//! The module that the servers load.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The path of the release build: `REDIS_LOCK_MODULE`, or built here, once for each test program,
+/// so that a plain `cargo test` never runs against an old module.
+pub fn path() -> &'static PathBuf {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("REDIS_LOCK_MODULE") {
+        Some(path) if !path.is_empty() => PathBuf::from(path),
+        _ => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let target = root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--lib", "--quiet", "--target-dir"])
+        .arg(&target)
+        .current_dir(&root)
+        .status()
+        .expect("cargo starts");
+    assert!(built.success(), "cargo build --release failed");
+    target.join("release").join(format!(
+        "{}redis_lock{}",
+        env::consts::DLL_PREFIX,
+        env::consts::DLL_SUFFIX
+    ))
+}

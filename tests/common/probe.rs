@@ -1,0 +1,43 @@
+//! Looking at something until it is so, and at what a process has used.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a condition may take to come true before a test gives it up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until `condition` holds: the only way in which tests let time pass. Panics, saying `what`
+/// it waited for, after ten seconds.
+#[track_caller]
+pub fn eventually(mut condition: impl FnMut() -> bool, what: &str) {
+    let met = poll(PATIENCE, || condition().then_some(()));
+    assert!(met.is_some(), "waited {PATIENCE:?} in vain for {what}");
+}
+
+/// Asks again and again until there is an answer, or until `limit` has passed.
+pub(super) fn poll<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        if start.elapsed() > limit {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// User and system time that the main thread of a process has used. Commands run on that thread,
+/// so the difference around a batch is what the batch cost, however busy the machine is.
+///
+/// # Panics
+/// Where the kernel does not count (`/proc/<pid>/task/<pid>/schedstat`; Linux only).
+pub fn server_cpu(pid: u32) -> Duration {
+    // `stat` counts in ticks of 10 ms, too coarse for a batch; `schedstat` in nanoseconds.
+    let path = format!("/proc/{pid}/task/{pid}/schedstat");
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or_else(|| panic!("{path} holds {text:?}")))
+}

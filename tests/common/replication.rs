@@ -1,0 +1,47 @@
+//! Replicas of a server.
+
+use super::probe::eventually;
+use super::{Builder, Server};
+
+impl Server {
+    /// A second server that replicates this one, linked and in step.
+    #[track_caller]
+    pub fn replica(&self) -> Server {
+        self.replica_with(|settings| settings)
+    }
+
+    /// As [`Self::replica`], with settings of its own.
+    #[track_caller]
+    pub fn replica_with(&self, change: impl FnOnce(Builder) -> Builder) -> Server {
+        let primary = format!("127.0.0.1 {}", self.port());
+        let replica = change(Server::builder().config("replicaof", &primary)).start();
+        self.wait_for_sync(&replica);
+        replica
+    }
+
+    /// Waits until this replica has its link to its primary.
+    #[track_caller]
+    pub fn wait_for_link(&self) {
+        eventually(
+            || self.info_field("replication", "master_link_status") == "up",
+            "the replica's link to be up",
+        );
+    }
+
+    /// Waits until the replica has taken everything that this primary has written so far.
+    #[track_caller]
+    pub fn wait_for_sync(&self, replica: &Server) {
+        replica.wait_for_link();
+        let offset = |server: &Server, field: &str| -> u64 {
+            server
+                .info_field("replication", field)
+                .parse()
+                .expect("an offset")
+        };
+        let written = offset(self, "master_repl_offset");
+        eventually(
+            || offset(replica, "slave_repl_offset") >= written,
+            "the replica to reach its primary's offset",
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! A real server in a folder of its own, for as long as its guard lives.
+
+use super::aof;
+use super::probe::poll;
+use redis::{Connection, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+use tempfile::TempDir;
+
+mod settings;
+mod start;
+
+pub use settings::{Builder, Kind, Version};
+use start::Failure;
+
+/// How long a server may take to come up or to go.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a reply may take before a test fails instead of hanging.
+const REPLY_PATIENCE: Duration = Duration::from_secs(30);
+/// How much of the log a failing test shows.
+const LOG_TAIL_LINES: usize = 60;
+
+/// A running server. Dropping it kills the process and removes its folder; in a test that fails,
+/// it shows the end of its log first.
+pub struct Server {
+    settings: Builder,
+    port: u16,
+    process: Option<Child>,
+    /// How much of the log is of earlier runs.
+    log_start: usize,
+    dir: TempDir,
+}
+
+impl Server {
+    /// A server with the module and nothing else set.
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    /// To set things first.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(super) fn launch(settings: Builder) -> Result<Self, String> {
+        let dir = tempfile::Builder::new()
+            .prefix("redis-lock-")
+            .tempdir()
+            .expect("a folder");
+        let mut server = Self {
+            settings,
+            port: 0,
+            process: None,
+            log_start: 0,
+            dir,
+        };
+        loop {
+            server.port = start::free_port();
+            match server.run() {
+                Ok(()) => return Ok(server),
+                Err(Failure::PortTaken) => {}
+                Err(Failure::Refused(log)) => return Err(log),
+            }
+        }
+    }
+
+    /// Stops the server, unless it is down already, and starts it on the same folder and port.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.restart_with(|settings| settings);
+    }
+
+    /// As [`Self::restart`], with other settings from now on.
+    #[track_caller]
+    pub fn restart_with(&mut self, change: impl FnOnce(Builder) -> Builder) {
+        if let Err(log) = self.try_restart_with(change) {
+            panic!("the server did not start again:\n{log}");
+        }
+    }
+
+    /// As [`Self::restart_with`]; the log of this attempt when the server refuses to start.
+    pub fn try_restart_with(
+        &mut self,
+        change: impl FnOnce(Builder) -> Builder,
+    ) -> Result<(), String> {
+        self.stop();
+        self.settings = change(self.settings.clone());
+        // Somebody may have the port for a moment, such as a connection of another test.
+        poll(PATIENCE, || match self.run() {
+            Ok(()) => Some(Ok(())),
+            Err(Failure::PortTaken) => None,
+            Err(Failure::Refused(log)) => Some(Err(log)),
+        })
+        .unwrap_or_else(|| Err(format!("port {} stays taken", self.port)))
+    }
+
+    /// Asks the server to go, as an administrator would (`SIGTERM`: saves if save points are set),
+    /// and waits for it. Does nothing when it is down.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        if self.process.is_some() {
+            self.signal("TERM");
+            self.wait_for_exit();
+        }
+    }
+
+    /// Kills the server with no chance to save or flush anything.
+    pub fn kill9(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().expect("a process to kill");
+            process.wait().expect("a process to wait for");
+        }
+    }
+
+    /// Waits for the server to end by itself, as after `SHUTDOWN`.
+    #[track_caller]
+    pub fn wait_for_exit(&mut self) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let ended = poll(PATIENCE, || process.try_wait().expect("a child's state"));
+        assert!(ended.is_some(), "the server does not end");
+        self.process = None;
+    }
+
+    /// Sends the process a signal, such as `STOP` and `CONT` for a server that hangs a while.
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.pid());
+        let sent = Command::new("sh")
+            .args(["-c", &kill])
+            .status()
+            .expect("sh starts");
+        assert!(sent.success(), "{kill}");
+    }
+
+    /// The running process.
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("a running server").id()
+    }
+
+    /// The loopback port, the same after a restart.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The folder with the server's data and log.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// All that the server has written to its log, over restarts.
+    pub fn log(&self) -> String {
+        let log = fs::read(self.dir().join(start::LOG)).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Which server runs the tests, all of one run. Ask for it only where the servers differ.
+    pub fn version() -> Version {
+        settings::version()
+    }
+
+    /// What to open connections of one's own with (RESP2).
+    pub fn client(&self) -> redis::Client {
+        self.client_of(RedisConnectionInfo::default())
+    }
+
+    /// A connection that speaks RESP2.
+    #[track_caller]
+    pub fn connection(&self) -> Connection {
+        self.connect(RedisConnectionInfo::default())
+    }
+
+    /// A connection that speaks RESP3.
+    #[track_caller]
+    pub fn connection_resp3(&self) -> Connection {
+        self.connect(RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3))
+    }
+
+    /// A connection (RESP2) of this ACL user.
+    #[track_caller]
+    pub fn connection_as(&self, user: &str, password: &str) -> Connection {
+        self.connect(
+            RedisConnectionInfo::default()
+                .set_username(user)
+                .set_password(password),
+        )
+    }
+
+    #[track_caller]
+    fn connect(&self, info: RedisConnectionInfo) -> Connection {
+        let connection = self.client_of(info).get_connection().expect("a connection");
+        connection
+            .set_read_timeout(Some(REPLY_PATIENCE))
+            .expect("a timeout");
+        connection
+    }
+
+    fn client_of(&self, info: RedisConnectionInfo) -> redis::Client {
+        // CLIENT SETINFO is an error on Redis 7.0, and would be counted among a test's own.
+        let info = info.set_skip_set_lib_name();
+        let address = ("127.0.0.1", self.port)
+            .into_connection_info()
+            .expect("an address");
+        redis::Client::open(address.set_redis_settings(info)).expect("a client")
+    }
+
+    /// The fields of a section of `INFO`.
+    #[track_caller]
+    pub fn info(&self, section: &str) -> HashMap<String, String> {
+        let mut connection = self.connection();
+        let text: String = redis::cmd("INFO")
+            .arg(section)
+            .query(&mut connection)
+            .expect("INFO");
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        fields
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    /// One field of a section of `INFO`.
+    #[track_caller]
+    pub fn info_field(&self, section: &str, field: &str) -> String {
+        let mut fields = self.info(section);
+        fields
+            .remove(field)
+            .unwrap_or_else(|| panic!("INFO {section} has no {field}: {fields:?}"))
+    }
+
+    /// The commands in the server's append-only files, in the order of replay.
+    ///
+    /// # Panics
+    /// When the server has none, because `appendonly` was not set.
+    #[track_caller]
+    pub fn aof(&self) -> Vec<aof::Command> {
+        aof::read(&self.dir().join("appendonlydir"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill9();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<_> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
+            eprintln!(
+                "--- log of the server on port {}:\n{}\n---",
+                self.port,
+                tail.join("\n")
+            );
+        }
+    }
+}

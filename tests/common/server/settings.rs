@@ -1,0 +1,145 @@
+//! What a server is started with, and which server it is.
+
+use super::Server;
+use crate::common::module;
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// How a server is to be set up; see [`Server::builder`].
+#[derive(Clone, Default)]
+pub struct Builder {
+    without_module: bool,
+    module_args: String,
+    lines: Vec<(String, String)>,
+}
+
+impl Builder {
+    /// Adds a line to the server's redis.conf, as it stands there; a later line of the same name
+    /// wins. An empty value is written as `""`.
+    #[must_use]
+    pub fn config(mut self, name: &str, value: &str) -> Self {
+        self.lines.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds words to the `loadmodule` line.
+    #[must_use]
+    pub fn module_args(mut self, args: &str) -> Self {
+        args.clone_into(&mut self.module_args);
+        self
+    }
+
+    /// Leaves the module out: a server as it comes.
+    #[must_use]
+    pub fn without_module(mut self) -> Self {
+        self.without_module = true;
+        self
+    }
+
+    /// Loads the module after all: undoes [`Self::without_module`].
+    #[must_use]
+    pub fn with_module(mut self) -> Self {
+        self.without_module = false;
+        self
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Panics
+    /// With the server's log, when it does not start.
+    #[track_caller]
+    pub fn start(self) -> Server {
+        self.try_start()
+            .unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// As [`Self::start`]; the log when the server refuses to start.
+    pub fn try_start(self) -> Result<Server, String> {
+        Server::launch(self)
+    }
+
+    /// The text of redis.conf. What tests set comes last and so wins.
+    pub(super) fn conf(&self, port: u16) -> String {
+        let mut lines = vec![
+            format!("port {port}"),
+            "bind 127.0.0.1".to_owned(),
+            "save \"\"".to_owned(),
+            "enable-debug-command yes".to_owned(),
+            "repl-diskless-sync-delay 0".to_owned(),
+        ];
+        if !self.without_module {
+            let module = module::path().display();
+            lines.push(format!("loadmodule \"{module}\" {}", self.module_args));
+        }
+        lines.extend(self.lines.iter().map(|(name, value)| {
+            let value = if value.is_empty() { "\"\"" } else { value };
+            format!("{name} {value}")
+        }));
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The two families of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Redis.
+    Redis,
+    /// Valkey, which forked from Redis 7.2.
+    Valkey,
+}
+
+/// Which server runs the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Whose numbers these are.
+    pub kind: Kind,
+    /// Major, minor, patch.
+    pub number: (u32, u32, u32),
+}
+
+impl Version {
+    /// Whether this is a Redis of this version or a later one. Never true of a Valkey.
+    pub fn is_redis_from(self, major: u32, minor: u32) -> bool {
+        self.kind == Kind::Redis && self.number >= (major, minor, 0)
+    }
+
+    /// Whether this is a Valkey of this version or a later one. Never true of a Redis.
+    pub fn is_valkey_from(self, major: u32, minor: u32) -> bool {
+        self.kind == Kind::Valkey && self.number >= (major, minor, 0)
+    }
+}
+
+/// The server's program: `REDIS_SERVER`, or the one in the search path.
+pub(super) fn program() -> PathBuf {
+    match env::var_os("REDIS_SERVER") {
+        Some(program) if !program.is_empty() => program.into(),
+        _ => "redis-server".into(),
+    }
+}
+
+/// Which server [`program`] is. From its own word, because a Valkey's `INFO` calls itself Redis
+/// 7.2.4 for the sake of old clients.
+pub(super) fn version() -> Version {
+    static VERSION: OnceLock<Version> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        let output = Command::new(program()).arg("--version").output();
+        let output = output.unwrap_or_else(|e| panic!("{}: {e}", program().display()));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        parse_version(&text).unwrap_or_else(|| panic!("not a server's version: {text:?}"))
+    })
+}
+
+/// Reads `Redis server v=7.0.15 sha=...`.
+fn parse_version(text: &str) -> Option<Version> {
+    let kind = match text.split(' ').next()? {
+        "Redis" => Kind::Redis,
+        "Valkey" => Kind::Valkey,
+        _ => return None,
+    };
+    let words = text.split(' ').find_map(|word| word.strip_prefix("v="))?;
+    let mut numbers = words.split('.').map(|n| n.parse().ok());
+    let number = (numbers.next()??, numbers.next()??, numbers.next()??);
+    Some(Version { kind, number })
+}

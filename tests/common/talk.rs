@@ -1,0 +1,222 @@
+//! Sending commands and reading replies, in the words of the tests: `cmd!(c, ...)` sends, and the
+//! methods of [`Expect`] say what must come back.
+
+use super::replies::{Grant, LockInfo};
+use redis::{Cmd, Connection, ConnectionLike, ServerError, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Sends a command and gives its [`Reply`]. Arguments are anything that the client library can
+/// write: text, bytes, numbers; a slice or vector of those stands for as many arguments.
+macro_rules! cmd {
+    ($connection:expr, $name:expr $(, $argument:expr)* $(,)?) => {
+        $crate::common::Talk::send(
+            &mut $connection,
+            redis::Cmd::new().arg($name)$(.arg(&$argument))*,
+        )
+    };
+}
+
+/// Sends a command that is answered later: [`Talk::receive`] waits for that.
+macro_rules! post {
+    ($connection:expr, $name:expr $(, $argument:expr)* $(,)?) => {
+        $crate::common::Talk::post(
+            &mut $connection,
+            redis::Cmd::new().arg($name)$(.arg(&$argument))*,
+        )
+    };
+}
+
+pub(crate) use {cmd, post};
+
+/// An error reply, as the server wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(String);
+
+impl Refusal {
+    /// The first word, which is for programs.
+    pub fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or_default()
+    }
+
+    /// The whole line.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&ServerError> for Refusal {
+    /// The client library takes the first word off, and knows some of them by other names.
+    fn from(error: &ServerError) -> Self {
+        match error.details() {
+            Some(details) => Self(format!("{} {details}", error.code())),
+            None => Self(error.code().to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the server answered: a value or an error.
+pub type Reply = Result<Value, Refusal>;
+
+/// Sending and receiving. A connection that fails is a failed test.
+pub trait Talk {
+    /// Sends a command and waits for its reply.
+    fn send(&mut self, command: &Cmd) -> Reply;
+    /// Sends a command without waiting, for one that the server will answer later.
+    fn post(&mut self, command: &Cmd);
+    /// Waits for the reply to the oldest posted command.
+    fn receive(&mut self) -> Reply;
+}
+
+impl Talk for Connection {
+    #[track_caller]
+    fn send(&mut self, command: &Cmd) -> Reply {
+        let line = || String::from_utf8_lossy(&command.get_packed_command()).into_owned();
+        let value = self.req_command(command);
+        value
+            .unwrap_or_else(|e| panic!("no reply to {:?}: {e}", line()))
+            .reply()
+    }
+
+    #[track_caller]
+    fn post(&mut self, command: &Cmd) {
+        self.send_packed_command(&command.get_packed_command())
+            .expect("a connection to write to");
+    }
+
+    #[track_caller]
+    fn receive(&mut self) -> Reply {
+        self.recv_response()
+            .unwrap_or_else(|e| panic!("no reply: {e}"))
+            .reply()
+    }
+}
+
+/// What a test demands of a reply, or of a value within one. Each panics with what came instead.
+pub trait Expect: Sized {
+    /// As a reply: an error value becomes a [`Refusal`].
+    fn reply(self) -> Reply;
+
+    /// Any value, but no error.
+    #[track_caller]
+    fn value(self) -> Value {
+        self.reply()
+            .unwrap_or_else(|refusal| panic!("refused: {refusal}"))
+    }
+
+    /// An error of this code; gives its whole text.
+    #[track_caller]
+    fn refused(self, code: &str) -> String {
+        match self.reply() {
+            Ok(value) => panic!("{code} expected, not {value:?}"),
+            Err(refusal) => {
+                assert_eq!(
+                    refusal.code(),
+                    code,
+                    "the error's first word in {refusal:?}"
+                );
+                refusal.0
+            }
+        }
+    }
+
+    /// Nil.
+    #[track_caller]
+    fn nil(self) {
+        assert_eq!(self.value(), Value::Nil);
+    }
+
+    /// `OK`.
+    #[track_caller]
+    fn okay(self) {
+        assert_eq!(self.value(), Value::Okay);
+    }
+
+    /// An integer.
+    #[track_caller]
+    fn int(self) -> i64 {
+        match self.value() {
+            Value::Int(number) => number,
+            other => panic!("an integer expected, not {other:?}"),
+        }
+    }
+
+    /// A bulk string's bytes.
+    #[track_caller]
+    fn bytes(self) -> Vec<u8> {
+        match self.value() {
+            Value::BulkString(bytes) => bytes,
+            other => panic!("a bulk string expected, not {other:?}"),
+        }
+    }
+
+    /// Text of any kind of string.
+    #[track_caller]
+    fn text(self) -> String {
+        match self.value() {
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
+            Value::Okay => "OK".to_owned(),
+            other => String::from_utf8(other.bytes()).expect("text"),
+        }
+    }
+
+    /// An array's or a set's elements.
+    #[track_caller]
+    fn items(self) -> Vec<Value> {
+        match self.value() {
+            Value::Array(items) | Value::Set(items) => items,
+            other => panic!("an array expected, not {other:?}"),
+        }
+    }
+
+    /// A map's fields: a map in RESP3, a flat array in RESP2.
+    #[track_caller]
+    fn fields(self) -> BTreeMap<String, Value> {
+        match self.value() {
+            Value::Map(pairs) => pairs
+                .into_iter()
+                .map(|(name, value)| (name.text(), value))
+                .collect(),
+            Value::Array(flat) => {
+                assert!(flat.len() % 2 == 0, "a map expected, not {flat:?}");
+                flat.chunks(2)
+                    .map(|pair| (pair[0].clone().text(), pair[1].clone()))
+                    .collect()
+            }
+            other => panic!("a map expected, not {other:?}"),
+        }
+    }
+
+    /// A grant.
+    #[track_caller]
+    fn grant(self) -> Grant {
+        Grant::try_from(self.value()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// What `LOCK.INFO` tells of a held lock.
+    #[track_caller]
+    fn lock_info(self) -> LockInfo {
+        LockInfo::try_from(self.value()).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+impl Expect for Reply {
+    fn reply(self) -> Reply {
+        self
+    }
+}
+
+impl Expect for Value {
+    fn reply(self) -> Reply {
+        match self {
+            Value::ServerError(error) => Err(Refusal::from(&error)),
+            value => Ok(value),
+        }
+    }
+}

