@@ -10,19 +10,17 @@ PREFIX ?= /usr/local
 HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
 
-.PHONY: help run test matrix fuzz bench lint fmt build install docs clean setup-build
+.PHONY: help run test matrix fuzz bench lint fmt build install docs clean setup-build setup-server
 .NOTPARALLEL:
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18
 	@sed -n 's/^#   /  /p' Makefile
 
-run: build ## start a server with the module, in the foreground
-	@$(TOOLS)/setup.sh server
+run: setup-server build ## start a server with the module, in the foreground
 	@$(TOOLS)/run.sh
 
-test: build ## unit and integration tests on the installed server
-	@$(TOOLS)/setup.sh server
+test: setup-server build ## unit and integration tests on the installed server
 	cargo test
 
 matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
@@ -32,12 +30,11 @@ fuzz: build ## hostile commands and payloads on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
 		$(TOOLS)/matrix.sh cargo test --release --test hostile -- --nocapture
 
-bench: build ## time the commands against SET NX PX and DEL
-	@$(TOOLS)/setup.sh server
+bench: setup-server build ## time the commands against SET NX PX and DEL
 	cargo bench --bench pair
 
-lint: setup-build ## formatting, clippy and docs, with warnings as errors
-	@$(TOOLS)/setup.sh lint
+lint: ## formatting, clippy and docs, with warnings as errors
+	@$(TOOLS)/setup.sh build lint
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --document-private-items
@@ -59,5 +56,9 @@ clean: ## remove what was built, fetched and saved
 	cargo clean
 	rm -rf .run .servers
 
+# Everything that a target needs is looked for first, so that one run names all that is missing.
 setup-build:
 	@$(TOOLS)/setup.sh build
+
+setup-server:
+	@$(TOOLS)/setup.sh build server

@@ -124,7 +124,7 @@ fn acquire_as<'call>(
     let key = LockKey::open(context, name);
     let held = key.held()?;
     let acquired =
-        with_token_clock(|clock| core::acquire(held.as_ref(), &request, &rules(), now(), clock))?;
+        with_token_clock(|clock| core::acquire(held.as_ref(), &request, &rules(), now(context), clock))?;
     match acquired {
         Acquired::New(grant, change) | Acquired::Again(grant, change) => {
             key.change(owner, change, Event::Acquire);

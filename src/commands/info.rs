@@ -34,7 +34,7 @@ fn info<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Resu
     let (name, _) = Arguments::after_key(arguments)?;
     let key = LockKey::look(context, name);
     match key.held()? {
-        Some(held) => reply(context, &held, now()),
+        Some(held) => reply(context, &held, now(context)),
         None => context.reply_null(),
     }
     Ok(())

@@ -2,12 +2,24 @@
 
 /// Reads a decimal integer as the server's own commands do: no blanks, no `+`, no leading zeros.
 pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
-    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    let (negative, digits) = match bytes {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
     match digits {
-        [b'0'] if bytes.len() == 1 => Some(0),
-        [b'1'..=b'9', ..] => str::from_utf8(bytes).ok()?.parse().ok(),
-        _ => None,
+        [b'0'] if !negative => return Some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
     }
+    digits.iter().try_fold(0_i64, |number, digit| {
+        let value = i64::from(digit.checked_sub(b'0').filter(|value| *value < 10)?);
+        let number = number.checked_mul(10)?;
+        if negative {
+            number.checked_sub(value)
+        } else {
+            number.checked_add(value)
+        }
+    })
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
         token,
     };
     let key = LockKey::open(context, name);
-    let released = core::release(key.held()?.as_ref(), &request, now())?;
+    let released = core::release(key.held()?.as_ref(), &request, now(context))?;
     key.change(owner, released.change, Event::Release);
     context.reply_integer(i64::from(released.holds_left));
     Ok(())

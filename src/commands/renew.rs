@@ -76,7 +76,7 @@ fn renew<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     let key = LockKey::open(context, name);
     let held = key.held()?;
     let renewed =
-        with_token_clock(|clock| core::renew(held.as_ref(), &request, &rules(), now(), clock))?;
+        with_token_clock(|clock| core::renew(held.as_ref(), &request, &rules(), now(context), clock))?;
     key.change(owner, renewed.change, Event::Renew);
     reply_grant(context, owner, renewed.grant);
     Ok(())

@@ -1,1 +1,430 @@
+//! Every rule and every refusal as tables: what the key holds, the call, what comes of it.
+//!
+//! The scene: the wall clock stands at 100 s. Ann took the lock at 90 s by the token of that moment
+//! and with a lease of 30 s; no later token has been seen. Bob holds nothing.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "the cells of a table are whole values"
+)]
 
+use super::*;
+
+const NOW: UnixTime = UnixTime::from_micros(100_000_000);
+const DEADLINE: Deadline = Deadline::At(120_000);
+const RENEWED: Deadline = Deadline::At(130_000);
+const LATER: Deadline = Deadline::At(900_000);
+const TOKEN: u64 = 90_000_000;
+const LEASE: u64 = 30_000;
+const MOST: u32 = Holds::MOST.0;
+const FREE: Option<Held<'static>> = None;
+
+const RULES: Rules = Rules {
+    default_lease: Lease::from_millis(20_000).unwrap(),
+    max_token_lead_ms: 5_000,
+};
+/// The highest token that a raise may reach: 100 s and the lead.
+const FURTHEST: u64 = 105_000_000;
+
+const fn token(number: u64) -> Token {
+    Token::new(number).unwrap()
+}
+
+const fn grant(token_number: u64, holds: u32, lease: u64) -> Grant {
+    Grant {
+        token: token(token_number),
+        holds: Holds::new(holds).unwrap(),
+        lease: Lease::from_millis(lease).unwrap(),
+    }
+}
+
+/// Ann's lock, held so many times, until then.
+const fn anns(holds: u32, deadline: Deadline) -> Option<Held<'static>> {
+    Some(Held {
+        owner: Owner(b"ann"),
+        grant: grant(TOKEN, holds, LEASE),
+        deadline,
+    })
+}
+
+const fn seen(number: u64) -> TokenClock {
+    TokenClock::after(Token::new(number))
+}
+
+mod acquiring {
+    use super::*;
+
+    const fn by(owner: &'static [u8]) -> Acquire<'static> {
+        Acquire {
+            owner: Owner(owner),
+            lease: None,
+            holds: None,
+            token: None,
+        }
+    }
+    const ANN: Acquire<'static> = by(b"ann");
+    const BOB: Acquire<'static> = by(b"bob");
+
+    impl Acquire<'_> {
+        const fn px(mut self, millis: u64) -> Self {
+            self.lease = Lease::from_millis(millis);
+            self
+        }
+        const fn holds(mut self, count: u32) -> Self {
+            self.holds = Holds::new(count);
+            self
+        }
+        const fn token(mut self, number: u64) -> Self {
+            self.token = Token::new(number);
+            self
+        }
+    }
+
+    type Outcome = Result<Acquired, Refusal>;
+    type Row<'a> = (&'a str, Option<Held<'a>>, Acquire<'a>, Outcome);
+
+    const BUSY: Outcome = Ok(Acquired::Busy);
+
+    fn new(lease: u64, deadline: u64) -> Outcome {
+        let grant = grant(NOW.micros(), 1, lease);
+        let change = Change::Hold(grant, Deadline::At(deadline));
+        Ok(Acquired::New(grant, change))
+    }
+
+    fn kept(holds: u32) -> Outcome {
+        Ok(Acquired::Again(grant(TOKEN, holds, LEASE), Change::Keep))
+    }
+
+    fn again(holds: u32, lease: u64, deadline: Deadline) -> Outcome {
+        let grant = grant(TOKEN, holds, lease);
+        Ok(Acquired::Again(grant, Change::Hold(grant, deadline)))
+    }
+
+    fn hold(table: &[Row<'_>]) {
+        for (rule, lock, request, outcome) in table {
+            let mut clock = seen(TOKEN);
+            let came = acquire(lock.as_ref(), request, &RULES, NOW, &mut clock);
+            assert_eq!(came, *outcome, "{rule}");
+            let last = match outcome {
+                Ok(Acquired::New(grant, _)) => grant.token.number(),
+                _ => TOKEN,
+            };
+            assert_eq!(clock, seen(last), "{rule}: the token clock");
+        }
+    }
+
+    #[rustfmt::skip]
+    #[test]
+    fn a_free_lock() {
+        use Refusal::NotHeld;
+        hold(&[
+            ("a new grant: one hold, the default lease", FREE, ANN, new(20_000, 120_000)),
+            ("a shorter lease given is the grant's", FREE, ANN.px(1), new(1, 100_001)),
+            ("a longer lease given is the grant's", FREE, ANN.px(60_000), new(60_000, 160_000)),
+            ("HOLDS 1 counts on no earlier hold", FREE, ANN.holds(1), new(20_000, 120_000)),
+            ("HOLDS 2 counts on a hold that is lost", FREE, ANN.holds(2), Err(NotHeld)),
+            ("the most HOLDS count on lost holds too", FREE, ANN.holds(MOST), Err(NotHeld)),
+            ("TOKEN only re-enters", FREE, ANN.token(TOKEN), Err(NotHeld)),
+            ("TOKEN only re-enters, with HOLDS 1 too", FREE, ANN.token(TOKEN).holds(1), Err(NotHeld)),
+        ]);
+    }
+
+    #[rustfmt::skip]
+    #[test]
+    fn anothers_lock() {
+        use Refusal::NotOwner;
+        let lock = anns(1, DEADLINE);
+        hold(&[
+            ("another's lock is not taken", lock, BOB, BUSY),
+            ("whatever lease is asked for", lock, BOB.px(60_000), BUSY),
+            ("nor when it has no deadline", anns(1, Deadline::Never), BOB, BUSY),
+            ("nor when it has the most holds", anns(MOST, DEADLINE), BOB, BUSY),
+            ("owners are told apart by every byte: shorter", lock, by(b"an"), BUSY),
+            ("owners are told apart by every byte: longer", lock, by(b"ann\0"), BUSY),
+            ("owners are told apart by every byte: case", lock, by(b"Ann"), BUSY),
+            ("HOLDS 1 counts on no earlier hold", lock, BOB.holds(1), BUSY),
+            ("HOLDS 2 counts on a lost hold", lock, BOB.holds(2), Err(NotOwner)),
+            ("however many Ann has", anns(5, DEADLINE), BOB.holds(2), Err(NotOwner)),
+            ("TOKEN only re-enters", lock, BOB.token(TOKEN), Err(NotOwner)),
+            ("NOTOWNER before FENCED", lock, BOB.token(TOKEN - 1), Err(NotOwner)),
+            ("TOKEN with HOLDS 1", lock, BOB.token(TOKEN).holds(1), Err(NotOwner)),
+        ]);
+    }
+
+    #[rustfmt::skip]
+    #[test]
+    fn re_entry() {
+        let lock = anns(1, DEADLINE);
+        let later = anns(1, LATER);
+        let persisted = anns(1, Deadline::Never);
+        hold(&[
+            ("one hold more, same token, the remembered lease", lock, ANN, again(2, LEASE, RENEWED)),
+            ("a longer lease is remembered", lock, ANN.px(60_000), again(2, 60_000, Deadline::At(160_000))),
+            ("a shorter lease is not", lock, ANN.px(5), again(2, LEASE, RENEWED)),
+            ("a later deadline stays", later, ANN, again(2, LEASE, LATER)),
+            ("a later deadline stays beside a longer lease", later, ANN.px(60_000), again(2, 60_000, LATER)),
+            ("no deadline stays none", persisted, ANN, again(2, LEASE, Deadline::Never)),
+            ("no deadline stays none beside a longer lease", persisted, ANN.px(60_000), again(2, 60_000, Deadline::Never)),
+            ("the longest lease", lock, ANN.px(Lease::LONGEST.millis()), again(2, Lease::LONGEST.millis(), Deadline::At(315_360_100_000))),
+            ("up to the most holds", anns(MOST - 1, DEADLINE), ANN, again(MOST, LEASE, RENEWED)),
+            ("and no further", anns(MOST, DEADLINE), ANN, Err(Refusal::TooManyHolds)),
+        ]);
+    }
+
+    #[rustfmt::skip]
+    #[test]
+    fn holds_wanted() {
+        use Refusal::NotHeld;
+        let lock = anns(3, DEADLINE);
+        hold(&[
+            ("one hold short: it is added", lock, ANN.holds(4), again(4, LEASE, RENEWED)),
+            ("it has them: only the lease is refreshed", lock, ANN.holds(3), again(3, LEASE, RENEWED)),
+            ("it has more: only the lease is refreshed", lock, ANN.holds(2), again(3, LEASE, RENEWED)),
+            ("HOLDS 1 never adds to a lock held", lock, ANN.holds(1), again(3, LEASE, RENEWED)),
+            ("a refresh remembers a longer lease", lock, ANN.holds(3).px(60_000), again(3, 60_000, Deadline::At(160_000))),
+            ("a refresh does not shorten", lock, ANN.holds(3).px(5), again(3, LEASE, RENEWED)),
+            ("nothing to refresh: a later deadline", anns(3, LATER), ANN.holds(3), kept(3)),
+            ("nothing to refresh: no deadline", anns(3, Deadline::Never), ANN.holds(3), kept(3)),
+            ("nothing to refresh: repeated in the same moment", anns(3, RENEWED), ANN.holds(3), kept(3)),
+            ("two short: a hold is lost", lock, ANN.holds(5), Err(NotHeld)),
+            ("many short: holds are lost", lock, ANN.holds(MOST), Err(NotHeld)),
+            ("one short of the most", anns(MOST - 1, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
+            ("at the most, and wanting that", anns(MOST, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
+            ("two short of the most", anns(MOST - 2, DEADLINE), ANN.holds(MOST), Err(NotHeld)),
+        ]);
+    }
+
+    #[rustfmt::skip]
+    #[test]
+    fn token_given() {
+        use Refusal::{Fenced, NotHeld};
+        let lock = anns(1, DEADLINE);
+        hold(&[
+            ("the grant's own: re-entry", lock, ANN.token(TOKEN), again(2, LEASE, RENEWED)),
+            ("the grant's own, with HOLDS", lock, ANN.token(TOKEN).holds(1), again(1, LEASE, RENEWED)),
+            ("an earlier grant of the same owner", lock, ANN.token(TOKEN - 1), Err(Fenced)),
+            ("a later grant of the same owner", lock, ANN.token(TOKEN + 1), Err(Fenced)),
+            ("an earlier grant, with HOLDS that are there", lock, ANN.token(1).holds(1), Err(Fenced)),
+            ("NOTHELD before FENCED", lock, ANN.token(1).holds(3), Err(NotHeld)),
+            ("FENCED before the most holds", anns(MOST, DEADLINE), ANN.token(1), Err(Fenced)),
+        ]);
+    }
+
+    #[rustfmt::skip]
+    #[test]
+    fn the_token_of_a_grant() {
+        const HIGHEST: u64 = Token::HIGHEST.number();
+        let own = Ok(TOKEN);
+        let used_up = Err(Refusal::TokensUsedUp);
+        let lock = anns(1, DEADLINE);
+        let table = [
+            ("the wall clock's, ahead of the last seen", FREE, ANN, 400, 500, Ok(500)),
+            ("the next, when the last seen is this moment's", FREE, ANN, 500, 500, Ok(501)),
+            ("the next, when the wall clock jumped back", FREE, ANN, 700, 500, Ok(701)),
+            ("the first of all, at the start of 1970", FREE, ANN, 0, 0, Ok(1)),
+            ("the highest", FREE, ANN, HIGHEST - 1, 500, Ok(HIGHEST)),
+            ("used up: by a token seen", FREE, ANN, HIGHEST, 500, used_up),
+            ("used up: by the wall clock", FREE, ANN, 400, HIGHEST + 1, used_up),
+            ("used up: NOTHELD comes before", FREE, ANN.holds(2), HIGHEST, 500, Err(Refusal::NotHeld)),
+            ("used up: re-entry takes none", lock, ANN, HIGHEST, 500, own),
+        ];
+        for (rule, lock, request, last, micros, outcome) in table {
+            let mut clock = seen(last);
+            let now = UnixTime::from_micros(micros);
+            let came = acquire(lock.as_ref(), &request, &RULES, now, &mut clock).map(|acquired| {
+                match acquired {
+                    Acquired::New(grant, _) => (grant.token.number(), grant.token.number()),
+                    Acquired::Again(grant, _) => (grant.token.number(), last),
+                    Acquired::Busy => unreachable!("{rule}"),
+                }
+            });
+            assert_eq!(came.map(|(token, _)| token), outcome, "{rule}");
+            assert_eq!(clock, seen(came.map_or(last, |(_, last)| last)), "{rule}: the token clock");
+        }
+    }
+}
+
+#[rustfmt::skip]
+#[test]
+fn releasing() {
+    use Refusal::{Fenced, NotHeld, NotOwner};
+    use ReleaseAmount::{All, DownTo, One};
+    let by = |owner, amount, number| Release { owner: Owner(owner), amount, token: Token::new(number) };
+    // A token of 0 stands for none given.
+    let ann = |amount| by(b"ann", amount, 0);
+    let bob = |amount| by(b"bob", amount, 0);
+    let bound = |amount, number| by(b"ann", amount, number);
+    let free = Ok(Released { holds_left: 0, change: Change::Free });
+    let left = |holds, deadline| {
+        Ok(Released { holds_left: holds, change: Change::Hold(grant(TOKEN, holds, LEASE), deadline) })
+    };
+    let kept = |holds| Ok(Released { holds_left: holds, change: Change::Keep });
+    let (once, thrice) = (anns(1, DEADLINE), anns(3, DEADLINE));
+    let (later, persisted) = (anns(3, LATER), anns(3, Deadline::Never));
+
+    for (rule, lock, request, outcome) in [
+        ("a free lock", FREE, ann(One), Err(NotHeld)),
+        ("a free lock: ALL", FREE, ann(All), Err(NotHeld)),
+        ("a free lock: HOLDS 0", FREE, ann(DownTo(0)), Err(NotHeld)),
+        ("a free lock: NOTHELD before FENCED", FREE, bound(One, TOKEN), Err(NotHeld)),
+        ("another's lock", once, bob(One), Err(NotOwner)),
+        ("another's lock: ALL", once, bob(All), Err(NotOwner)),
+        ("another's lock: HOLDS 0", once, bob(DownTo(0)), Err(NotOwner)),
+        ("another's lock: HOLDS it has", once, bob(DownTo(1)), Err(NotOwner)),
+        ("another's lock, with its token", once, by(b"bob", All, TOKEN), Err(NotOwner)),
+        ("another's lock: NOTOWNER before FENCED", once, by(b"bob", All, 1), Err(NotOwner)),
+        ("owners are told apart by every byte", once, by(b"ann\0", All, 0), Err(NotOwner)),
+
+        ("one hold of three, the lease refreshed", thrice, ann(One), left(2, RENEWED)),
+        ("one hold of the most", anns(MOST, DEADLINE), ann(One), left(MOST - 1, RENEWED)),
+        ("a later deadline stays", later, ann(One), left(2, LATER)),
+        ("no deadline stays none", persisted, ann(One), left(2, Deadline::Never)),
+        ("the last hold frees", once, ann(One), free),
+        ("the last hold frees, with no deadline too", anns(1, Deadline::Never), ann(One), free),
+        ("ALL frees", thrice, ann(All), free),
+        ("ALL frees the most holds", anns(MOST, DEADLINE), ann(All), free),
+
+        ("HOLDS below the count: down to it", thrice, ann(DownTo(1)), left(1, RENEWED)),
+        ("HOLDS: a later deadline stays", later, ann(DownTo(1)), left(1, LATER)),
+        ("HOLDS: no deadline stays none", persisted, ann(DownTo(1)), left(1, Deadline::Never)),
+        ("HOLDS 0 frees", thrice, ann(DownTo(0)), free),
+        ("HOLDS as many as it has: nothing, not the lease", thrice, ann(DownTo(3)), kept(3)),
+        ("HOLDS more than it has: nothing, not the lease", thrice, ann(DownTo(4)), kept(3)),
+        ("HOLDS, the highest number", thrice, ann(DownTo(u32::MAX)), kept(3)),
+
+        ("TOKEN of the grant: one", thrice, bound(One, TOKEN), left(2, RENEWED)),
+        ("TOKEN of the grant: ALL", thrice, bound(All, TOKEN), free),
+        ("TOKEN of the grant: HOLDS", thrice, bound(DownTo(2), TOKEN), left(2, RENEWED)),
+        ("TOKEN of an earlier grant: one", thrice, bound(One, TOKEN - 1), Err(Fenced)),
+        ("TOKEN of an earlier grant: ALL", thrice, bound(All, TOKEN - 1), Err(Fenced)),
+        ("TOKEN of an earlier grant: HOLDS it has", thrice, bound(DownTo(3), TOKEN - 1), Err(Fenced)),
+        ("TOKEN of a later grant", thrice, bound(One, TOKEN + 1), Err(Fenced)),
+    ] {
+        assert_eq!(release(lock.as_ref(), &request, NOW), outcome, "{rule}");
+    }
+}
+
+#[rustfmt::skip]
+#[test]
+fn renewing() {
+    use Refusal::{Ahead, Fenced, NotHeld, NotOwner};
+    let by = |owner, millis, number| Renew::new(Owner(owner), Lease::from_millis(millis), Token::new(number));
+    // A lease or a token of 0 stands for none given.
+    let ann = |millis| by(b"ann", millis, 0);
+    let raised = |owner, from, to| Renew::raise(Owner(owner), None, token(from), token(to)).unwrap();
+    let raise = |from, to| raised(b"ann", from, to);
+    let to = |number, holds, lease, deadline| {
+        let grant = grant(number, holds, lease);
+        Ok(Renewed { grant, change: Change::Hold(grant, Deadline::At(deadline)) })
+    };
+    let lifted = |number| to(number, 1, LEASE, 130_000);
+    let (lock, same) = (anns(1, DEADLINE), to(TOKEN, 1, LEASE, 130_000));
+    let kept = Ok(Renewed { grant: grant(TOKEN, 1, LEASE), change: Change::Keep });
+    let long_raise = Renew::raise(Owner(b"ann"), Lease::from_millis(60_000), token(TOKEN), token(TOKEN + 5)).unwrap();
+
+    // The last two columns: the last token seen, before and after.
+    for (rule, lock, request, outcome, before, after) in [
+        ("a free lock", FREE, ann(0), Err(NotHeld), TOKEN, TOKEN),
+        ("a free lock: NOTHELD before FENCED", FREE, by(b"ann", 0, 1), Err(NotHeld), TOKEN, TOKEN),
+        ("a free lock: NOTHELD before AHEAD", FREE, raise(TOKEN, FURTHEST + 1), Err(NotHeld), TOKEN, TOKEN),
+        ("another's lock", lock, by(b"bob", 0, 0), Err(NotOwner), TOKEN, TOKEN),
+        ("another's lock, with its token", lock, by(b"bob", 0, TOKEN), Err(NotOwner), TOKEN, TOKEN),
+        ("another's lock: NOTOWNER before FENCED", lock, by(b"bob", 0, 1), Err(NotOwner), TOKEN, TOKEN),
+        ("another's lock: a raise", lock, raised(b"bob", TOKEN, TOKEN + 5), Err(NotOwner), TOKEN, TOKEN),
+        ("another's lock: NOTOWNER before AHEAD", lock, raised(b"bob", TOKEN, FURTHEST + 1), Err(NotOwner), TOKEN, TOKEN),
+        ("another's lock at the raised token", lock, raised(b"bob", 1, TOKEN), Err(NotOwner), TOKEN, TOKEN),
+
+        ("the remembered lease, from now", lock, ann(0), same, TOKEN, TOKEN),
+        ("a longer lease is remembered", lock, ann(60_000), to(TOKEN, 1, 60_000, 160_000), TOKEN, TOKEN),
+        ("a shorter lease shortens", lock, ann(5), to(TOKEN, 1, 5, 100_005), TOKEN, TOKEN),
+        ("a later deadline is drawn in", anns(1, LATER), ann(0), same, TOKEN, TOKEN),
+        ("a persisted lock has a deadline again", anns(1, Deadline::Never), ann(0), same, TOKEN, TOKEN),
+        ("the holds stay", anns(MOST, DEADLINE), ann(0), to(TOKEN, MOST, LEASE, 130_000), TOKEN, TOKEN),
+        ("nothing to change: repeated in the same moment", anns(1, RENEWED), ann(0), kept, TOKEN, TOKEN),
+        ("TOKEN of the grant", lock, by(b"ann", 0, TOKEN), same, TOKEN, TOKEN),
+        ("TOKEN of an earlier grant", lock, by(b"ann", 0, TOKEN - 1), Err(Fenced), TOKEN, TOKEN),
+        ("TOKEN of a later grant", lock, by(b"ann", 0, TOKEN + 1), Err(Fenced), TOKEN, TOKEN),
+
+        ("a raise lifts the grant and the clock", lock, raise(TOKEN, TOKEN + 5), lifted(TOKEN + 5), TOKEN, TOKEN + 5),
+        ("a raise renews by the lease given", lock, long_raise, to(TOKEN + 5, 1, 60_000, 160_000), TOKEN, TOKEN + 5),
+        ("a raise keeps the holds", anns(7, LATER), raise(TOKEN, TOKEN + 5), to(TOKEN + 5, 7, LEASE, 130_000), TOKEN, TOKEN + 5),
+        ("a raise gives a persisted lock a deadline", anns(1, Deadline::Never), raise(TOKEN, TOKEN + 5), lifted(TOKEN + 5), TOKEN, TOKEN + 5),
+        ("a raise below the last seen leaves the clock", lock, raise(TOKEN, TOKEN + 5), lifted(TOKEN + 5), TOKEN + 9, TOKEN + 9),
+        ("a raise to the same token renews", lock, raise(TOKEN, TOKEN), same, TOKEN, TOKEN),
+        ("a raise repeated: already there", lock, raise(TOKEN - 5, TOKEN), same, TOKEN, TOKEN),
+        ("a raise repeated in the same moment", anns(1, RENEWED), raise(TOKEN - 5, TOKEN), kept, TOKEN, TOKEN),
+        ("a raise from another grant", lock, raise(TOKEN - 5, TOKEN + 5), Err(Fenced), TOKEN, TOKEN),
+        ("a raise from another grant, below this", lock, raise(TOKEN - 5, TOKEN - 1), Err(Fenced), TOKEN, TOKEN),
+        ("a raise from a later grant", lock, raise(TOKEN + 5, TOKEN + 6), Err(Fenced), TOKEN, TOKEN),
+        ("a raise from a later grant to the same", lock, raise(TOKEN + 5, TOKEN + 5), Err(Fenced), TOKEN, TOKEN),
+        ("FENCED before AHEAD", lock, raise(TOKEN - 5, FURTHEST + 1), Err(Fenced), TOKEN, TOKEN),
+        ("a raise as far as the lead", lock, raise(TOKEN, FURTHEST), lifted(FURTHEST), TOKEN, FURTHEST),
+        ("a raise beyond the lead", lock, raise(TOKEN, FURTHEST + 1), Err(Ahead), TOKEN, TOKEN),
+        ("a raise to the highest token", lock, raise(TOKEN, Token::HIGHEST.number()), Err(Ahead), TOKEN, TOKEN),
+        ("a raise beyond the lead, to a token seen", lock, raise(TOKEN, FURTHEST + 1), lifted(FURTHEST + 1), FURTHEST + 1, FURTHEST + 1),
+        ("a raise beyond the lead, below one seen", lock, raise(TOKEN, FURTHEST + 1), lifted(FURTHEST + 1), FURTHEST + 9, FURTHEST + 9),
+        ("a raise beyond the lead and every token seen", lock, raise(TOKEN, FURTHEST + 9), Err(Ahead), FURTHEST + 8, FURTHEST + 8),
+    ] {
+        let mut clock = seen(before);
+        assert_eq!(renew(lock.as_ref(), &request, &RULES, NOW, &mut clock), outcome, "{rule}");
+        assert_eq!(clock, seen(after), "{rule}: the token clock");
+    }
+}
+
+#[test]
+fn the_lead_of_a_raise_is_told_from_the_wall_clock_and_never_overflows() {
+    let lock = anns(1, DEADLINE);
+    let highest = Renew::raise(Owner(b"ann"), None, token(TOKEN), Token::HIGHEST).unwrap();
+    let again = Renew::raise(Owner(b"ann"), None, token(TOKEN), token(TOKEN)).unwrap();
+    for (rule, request, lead, micros, outcome) in [
+        ("no lead: this moment", again, 0, TOKEN, None),
+        ("back in time: the token it has", again, 0, 0, None),
+        ("no bound", highest, u64::MAX, 0, None),
+        ("the end of time", highest, 5_000, u64::MAX, None),
+        ("too early", highest, 5_000, 0, Some(Refusal::Ahead)),
+    ] {
+        let rules = Rules {
+            max_token_lead_ms: lead,
+            ..RULES
+        };
+        let now = UnixTime::from_micros(micros);
+        let came = renew(lock.as_ref(), &request, &rules, now, &mut seen(TOKEN));
+        assert_eq!(came.err(), outcome, "{rule}");
+    }
+}
+
+#[test]
+fn a_raise_never_lowers() {
+    let raise = |from, to| Renew::raise(Owner(b"ann"), None, token(from), token(to)).is_some();
+    assert!(raise(5, 6) && raise(5, 5) && !raise(5, 4));
+}
+
+#[test]
+fn fencing() {
+    let lock = anns(1, DEADLINE);
+    for (rule, lock, number, outcome) in [
+        ("the current grant's token", lock, TOKEN, Ok(())),
+        ("an earlier token", lock, TOKEN - 1, Err(Refusal::Fenced)),
+        ("a later token", lock, TOKEN + 1, Err(Refusal::Fenced)),
+        ("a free lock", FREE, TOKEN, Err(Refusal::Fenced)),
+    ] {
+        assert_eq!(fence(lock.as_ref(), token(number)), outcome, "{rule}");
+    }
+}
+
+#[test]
+fn an_owner_is_1_to_256_bytes_of_any_kind() {
+    let longest = [0; 256];
+    assert_eq!(Owner::new(b""), None);
+    assert_eq!(Owner::new(b"\0").map(Owner::bytes), Some(&b"\0"[..]));
+    assert_eq!(Owner::new(&longest).map(Owner::bytes), Some(&longest[..]));
+    assert_eq!(Owner::new(&[0; 257]), None);
+}
+
+#[test]
+fn a_hold_count_is_1_to_2_147_483_647() {
+    assert_eq!(Holds::new(0), None);
+    assert_eq!(Holds::new(1), Some(Holds::ONE));
+    assert_eq!(Holds::new(2_147_483_647), Some(Holds::MOST));
+    assert_eq!(Holds::new(2_147_483_648), None);
+    assert_eq!(Holds::MOST.number(), 2_147_483_647);
+}

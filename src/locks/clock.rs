@@ -6,11 +6,11 @@
 //! goes to the file behind it, each time the server forks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::effect;
 use crate::core::{Token, TokenClock, UnixTime};
-use crate::server::{self, Context};
+use crate::server::{self, Context, Moment};
 
 const PAUSE_POLL: Duration = Duration::from_millis(50);
 
@@ -18,7 +18,7 @@ const PAUSE_POLL: Duration = Duration::from_millis(50);
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn load(context: Context<'_>) {
-    server::on_fork(context, |context| {
+    server::subscribe(context, Moment::ForkBorn, |context| {
         if context.flags().append_only() {
             // Nothing may be written during the fork itself.
             server::call_later(context, Duration::ZERO, record);
@@ -45,11 +45,8 @@ pub(crate) fn with_token_clock<R>(body: impl FnOnce(&mut TokenClock) -> R) -> R 
 }
 
 /// The wall clock.
-pub(crate) fn now() -> UnixTime {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    UnixTime::from_micros(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX))
+pub(crate) fn now(context: Context<'_>) -> UnixTime {
+    UnixTime::from_micros(context.unix_micros())
 }
 
 fn record(context: Context<'_>) {

@@ -16,7 +16,8 @@ pub(crate) use owner_names::{RandomOwner, random_owner};
 pub(crate) use redis_lock::RedisLock;
 pub(crate) use settings::{longest_lease, rules};
 
-/// Registers the data type, the settings and what keeps the token clock.
+/// Registers the data type, the settings and what keeps the token clock; starts to follow
+/// who reads the replication stream.
 pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
     if !server::register_type::<RedisLock>(context) {
         return Err("the server refused the data type RedisLock");
@@ -24,5 +25,6 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
     settings::load(context)?;
     owner_names::load(context)?;
     clock::load(context);
+    server::watch_stream(context);
     Ok(())
 }

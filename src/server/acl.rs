@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use redis_module::raw;
 
-use super::{Context, Text, api};
+use super::{Context, Text, api, OK};
 
 /// The answer to a question about the caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct AclCategory(pub(super) &'static CStr);
 pub(crate) fn add_category(context: Context<'_>, name: &'static CStr) -> Option<AclCategory> {
     // SAFETY: the context is live, and the server copies the name.
     let added = unsafe { raw::RedisModule_AddACLCategory?(context.raw, name.as_ptr()) };
-    (added == raw::REDISMODULE_OK as i32).then_some(AclCategory(name))
+    (added == OK).then_some(AclCategory(name))
 }
 
 impl Context<'_> {

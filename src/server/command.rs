@@ -5,8 +5,9 @@ use std::ptr;
 
 use redis_module::raw;
 
+use super::context::warn;
 use super::guard::guard;
-use super::{AclCategory, Context, Text, api};
+use super::{AclCategory, Context, Text, api, OK};
 
 /// A command of the module.
 pub(crate) trait Command {
@@ -112,7 +113,7 @@ pub(crate) fn register<C: Command>(context: Context<'_>, category: Option<&AclCa
             key_position,
             key_position,
         );
-        if created != raw::REDISMODULE_OK as c_int {
+        if created != OK {
             return false;
         }
         let command = api!(RedisModule_GetCommand)(context.raw, spec.name.as_ptr());
@@ -137,7 +138,7 @@ unsafe fn categorise(
     // SAFETY: by the caller's promise; Redis 7.0 lacks the function.
     unsafe {
         match raw::RedisModule_SetCommandACLCategories {
-            Some(set) => set(command, categories.as_ptr()) == raw::REDISMODULE_OK as c_int,
+            Some(set) => set(command, categories.as_ptr()) == OK,
             None => true,
         }
     }
@@ -175,7 +176,7 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
     // SAFETY: every list ends with a zeroed element and lives until the call returns; the server
     // copies all of it.
     unsafe {
-        api!(RedisModule_SetCommandInfo)(command, &raw const info) == raw::REDISMODULE_OK as c_int
+        api!(RedisModule_SetCommandInfo)(command, &raw const info) == OK
     }
 }
 
@@ -268,19 +269,19 @@ fn raw_argument(
 
 unsafe extern "C" fn call<C: Command>(
     raw: *mut raw::RedisModuleCtx,
-    argv: *mut *mut raw::RedisModuleString,
-    argc: c_int,
+    arguments: *mut *mut raw::RedisModuleString,
+    count: c_int,
 ) -> c_int {
     // SAFETY: the server's arguments of this call, which they outlive.
-    let (context, arguments) = unsafe { (Context::new(raw), Text::arguments(argv, argc)) };
+    let (context, arguments) = unsafe { (Context::new(raw), Text::arguments(arguments, count)) };
     guard(
         || C::run(context, arguments),
         |text| {
             let name = C::SPEC.name.to_string_lossy();
-            context.warn(&format!("a fault inside {name} was caught: {text}"));
+            warn(&format!("a fault inside {name} was caught: {text}"));
             let error = format!("ERR a fault inside the module was caught: {text}");
             context.reply_error(&CString::new(error).unwrap_or_default());
         },
     );
-    raw::REDISMODULE_OK as c_int
+    OK
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use redis_module::raw;
 
 use super::guard::guard_logged;
-use super::{Context, api};
+use super::{Context, api, OK, REFUSED};
 
 /// A whole number that an operator sets; the server keeps it within its bounds.
 pub(crate) struct NumericSetting {
@@ -52,14 +52,14 @@ pub(crate) fn register(context: Context<'_>, setting: &'static NumericSetting) -
             std::ptr::from_ref(setting).cast_mut().cast(),
         )
     };
-    code == raw::REDISMODULE_OK as c_int
+    code == OK
 }
 
 /// Reads the registered settings from redis.conf, after all are registered.
 pub(crate) fn load_settings(context: Context<'_>) -> bool {
     // SAFETY: the context is live.
     let code = unsafe { api!(RedisModule_LoadConfigs)(context.raw) };
-    code == raw::REDISMODULE_OK as c_int
+    code == OK
 }
 
 unsafe extern "C" fn get(_name: *const std::ffi::c_char, setting: *mut c_void) -> c_longlong {
@@ -73,10 +73,10 @@ unsafe extern "C" fn set(
     setting: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    guard_logged(raw::REDISMODULE_ERR as c_int, || {
+    guard_logged(REFUSED, || {
         // SAFETY: `register` passed a static setting.
         let setting = unsafe { &*setting.cast::<NumericSetting>() };
         setting.now.store(value, Ordering::Relaxed);
-        raw::REDISMODULE_OK as c_int
+        OK
     })
 }

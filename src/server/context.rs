@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_int, c_long};
 use std::marker::PhantomData;
 use std::ptr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
@@ -12,6 +13,7 @@ use super::api;
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'call> {
     pub(super) raw: *mut raw::RedisModuleCtx,
+    flags: Flags,
     call: PhantomData<&'call ()>,
 }
 
@@ -45,47 +47,46 @@ impl Flags {
     }
 }
 
-impl<'call> Context<'call> {
+impl Context<'_> {
     /// # Safety
     ///
-    /// `raw` is the server's context of a call that lasts for `'call`, or null, which the server
-    /// takes where it only logs; and the caller holds the server's global lock.
-    pub(super) const unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
+    /// `raw` is the server's context of a call that lasts for `'call`, and the caller holds the
+    /// server's global lock.
+    pub(super) unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
         Self {
             raw,
+            // SAFETY: by the caller's promise.
+            flags: Flags(unsafe { api!(RedisModule_GetContextFlags)(raw) }),
             call: PhantomData,
         }
     }
 
-    /// A context for the log alone.
-    pub(super) const fn without_client() -> Self {
-        // SAFETY: null is allowed, and nothing but `warn` is called on it.
-        unsafe { Self::new(ptr::null_mut()) }
-    }
-
-    pub(crate) fn flags(self) -> Flags {
-        // SAFETY: the context is live.
-        Flags(unsafe { api!(RedisModule_GetContextFlags)(self.raw) })
+    /// What the server said when this call began.
+    pub(crate) const fn flags(self) -> Flags {
+        self.flags
     }
 
     /// Writes are to be held back now: `CLIENT PAUSE` or a failover under way.
+    #[allow(clippy::unused_self)] // the proof that the server may be asked
     pub(crate) fn writes_paused(self) -> bool {
         // SAFETY: takes no argument.
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
     }
 
-    pub(crate) fn warn(self, message: &str) {
-        // The message is data, never the format: it may hold a `%`.
-        let message = CString::new(message.replace('\0', "?")).unwrap_or_default();
-        // SAFETY: three C strings, and the format asks for the one that is given.
-        unsafe {
-            api!(RedisModule_Log)(
-                self.raw,
-                c"warning".as_ptr(),
-                c"%s".as_ptr(),
-                message.as_ptr(),
-            );
-        }
+    /// The wall clock in microseconds since 1970, as of the start of this command where the server
+    /// tells that (from Redis 7.2, and Valkey).
+    #[allow(clippy::unused_self)] // the proof that the server may be asked
+    pub(crate) fn unix_micros(self) -> u64 {
+        // SAFETY: takes no argument; Redis 7.0 lacks the function.
+        let cached = unsafe { raw::RedisModule_CachedMicroseconds.map(|cached| cached()) };
+        cached
+            .and_then(|micros| u64::try_from(micros).ok())
+            .unwrap_or_else(|| {
+                let since_1970 = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or(Duration::ZERO);
+                since_1970.as_secs() * 1_000_000 + u64::from(since_1970.subsec_micros())
+            })
     }
 
     pub(crate) fn reply_integer(self, number: i64) {
@@ -157,6 +158,9 @@ impl<'call> Context<'call> {
 
     /// Sends `command key` to replicas and the append-only file.
     pub(crate) fn replicate_key(self, command: &CStr, key: Text<'_>) {
+        if self.count_unread_change() {
+            return;
+        }
         // SAFETY: the format `s` asks for the one string that follows; the server takes its own
         // reference to it.
         unsafe {
@@ -172,6 +176,9 @@ impl<'call> Context<'call> {
         text: &[u8],
         numbers: [i64; 4],
     ) {
+        if self.count_unread_change() {
+            return;
+        }
         let [first, second, third, fourth] = numbers;
         // SAFETY: the format `sbllll` asks for what follows: a string, a pointer with its length,
         // and four long longs; the server copies or references what it keeps.
@@ -191,12 +198,38 @@ impl<'call> Context<'call> {
         }
     }
 
+    /// Where nobody reads the stream, only counts the change for the server's save points: the
+    /// server takes the running command as it was given, and drops it.
+    fn count_unread_change(self) -> bool {
+        let unread = !self.stream_is_read();
+        if unread {
+            self.replicate_verbatim();
+        }
+        unread
+    }
+
     /// Sends `command number` to replicas and the append-only file.
     pub(crate) fn replicate_number(self, command: &CStr, number: i64) {
         // SAFETY: the format `l` asks for the one long long that follows.
         unsafe {
             api!(RedisModule_Replicate)(self.raw, command.as_ptr(), c"l".as_ptr(), number);
         }
+    }
+}
+
+/// Writes a line to the server's log.
+pub(crate) fn warn(message: &str) {
+    // The message is data, never the format: it may hold a `%`.
+    let message = CString::new(message.replace('\0', "?")).unwrap_or_default();
+    // SAFETY: the server takes a null context to log; three C strings, and the format asks for the
+    // one that is given.
+    unsafe {
+        api!(RedisModule_Log)(
+            ptr::null_mut(),
+            c"warning".as_ptr(),
+            c"%s".as_ptr(),
+            message.as_ptr(),
+        );
     }
 }
 

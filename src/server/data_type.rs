@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use redis_module::raw;
 
 use super::guard::guard_logged;
-use super::{Context, Text, Value, api};
+use super::{Context, Text, Value, api, OK, REFUSED};
 
 /// A data type whose values are bytes.
 ///
@@ -50,6 +50,10 @@ impl TypeHandle {
     }
 }
 
+/// What belongs to no key is stored, and read, before the first key.
+#[allow(clippy::cast_possible_truncation)] // 1
+const BEFORE_KEYS: c_int = raw::REDISMODULE_AUX_BEFORE_RDB as c_int;
+
 /// Registers the type; only while the module is being loaded. False when the server refuses.
 pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
@@ -65,7 +69,7 @@ pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
         // and then writes no record where there is nothing to store.
         aux_save: Some(save_extra::<T>),
         aux_save2: Some(save_extra_if_any::<T>),
-        aux_save_triggers: raw::REDISMODULE_AUX_BEFORE_RDB as c_int,
+        aux_save_triggers: BEFORE_KEYS,
         free_effort: None,
         unlink: None,
         copy: None,
@@ -199,9 +203,10 @@ unsafe extern "C" fn load<T: DataType>(
 }
 
 unsafe extern "C" fn save<T: DataType>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
-    // SAFETY: a value of our type, which does not change while it is saved.
     guard_logged((), || {
-        T::save(unsafe { Value::bytes(value) }, &mut RdbWriter(io))
+        // SAFETY: a value of our type, which does not change while it is saved.
+        let value = unsafe { Value::bytes(value) };
+        T::save(value, &mut RdbWriter(io));
     });
 }
 
@@ -259,11 +264,11 @@ unsafe extern "C" fn load_extra<T: DataType>(
     encoding: c_int,
     _when: c_int,
 ) -> c_int {
-    guard_logged(raw::REDISMODULE_ERR as c_int, || {
+    guard_logged(REFUSED, || {
         if T::load_extra(&mut RdbReader(io), encoding) {
-            raw::REDISMODULE_OK as c_int
+            OK
         } else {
-            raw::REDISMODULE_ERR as c_int
+            REFUSED
         }
     })
 }

@@ -1,47 +1,92 @@
-//! Server events.
+//! Server events: what happens to the server as a whole.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use redis_module::raw;
 
 use super::guard::guard_logged;
 use super::{Context, api};
 
-const FORK_CHILD: raw::RedisModuleEvent = raw::RedisModuleEvent {
-    id: raw::REDISMODULE_EVENT_FORK_CHILD,
-    dataver: 1,
-};
+/// A moment in the life of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A child was forked, to save, to rewrite or to feed a replica; told to the parent.
+    ForkBorn,
+    /// This server became a primary or a replica.
+    RoleChanged,
+    /// The server's cron, ten times a second or more.
+    Cron,
+}
 
-static FORKED: OnceLock<fn(Context<'_>)> = OnceLock::new();
+impl Moment {
+    const fn event(self) -> u64 {
+        match self {
+            Self::ForkBorn => raw::REDISMODULE_EVENT_FORK_CHILD,
+            Self::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+            Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
+        }
+    }
 
-/// Calls `job` in the parent each time the server has forked a child to save, rewrite or load.
-///
-/// Nothing may be written from there: the job makes a note, or arms a timer.
-pub(crate) fn on_fork(context: Context<'_>, job: fn(Context<'_>)) {
-    FORKED.get_or_init(|| job);
-    // SAFETY: the context is live, and the callback stays for as long as the library is loaded.
-    unsafe {
-        api!(RedisModule_SubscribeToServerEvent)(
-            context.raw,
-            FORK_CHILD,
-            Some(forked),
-        );
+    fn of(event: u64, what: u64) -> Option<Self> {
+        match event {
+            raw::REDISMODULE_EVENT_FORK_CHILD
+                if what == raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN =>
+            {
+                Some(Self::ForkBorn)
+            }
+            raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => Some(Self::RoleChanged),
+            raw::REDISMODULE_EVENT_CRON_LOOP => Some(Self::Cron),
+            _ => None,
+        }
     }
 }
 
-unsafe extern "C" fn forked(
+type Job = fn(Context<'_>);
+
+/// The server keeps one callback for each event of a module; these are behind it.
+static JOBS: Mutex<Vec<(Moment, Job)>> = Mutex::new(Vec::new());
+
+/// Calls `job` at each such moment.
+///
+/// Nothing may be written from there: the job makes a note, or arms a timer.
+pub(crate) fn subscribe(context: Context<'_>, moment: Moment, job: Job) {
+    JOBS.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push((moment, job));
+    let event = raw::RedisModuleEvent {
+        id: moment.event(),
+        dataver: 1,
+    };
+    // SAFETY: the context is live, and the callback stays for as long as the library is loaded.
+    unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, event, Some(happened)) };
+}
+
+unsafe extern "C" fn happened(
     raw: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
+    event: raw::RedisModuleEvent,
     what: u64,
     _data: *mut c_void,
 ) {
     guard_logged((), || {
-        if what == raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN
-            && let Some(job) = FORKED.get()
-        {
-            // SAFETY: `raw` is the server's for the length of this call.
-            job(unsafe { Context::new(raw) });
+        let Some(moment) = Moment::of(event.id, what) else {
+            return;
+        };
+        // A job may call the server, and the server may come back here: no lock is held then.
+        let mut index = 0;
+        while let Some((of, job)) = nth_job(index) {
+            index += 1;
+            if of == moment {
+                // SAFETY: `raw` is the server's for the length of this call.
+                job(unsafe { Context::new(raw) });
+            }
         }
     });
+}
+
+fn nth_job(index: usize) -> Option<(Moment, Job)> {
+    JOBS.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(index)
+        .copied()
 }

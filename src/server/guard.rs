@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::Context;
+use super::context::warn;
 
 /// Runs `body`; a panic in it is caught and handed to `failed` as a text.
 pub(super) fn guard<T>(body: impl FnOnce() -> T, failed: impl FnOnce(&str) -> T) -> T {
@@ -15,7 +15,7 @@ pub(super) fn guard<T>(body: impl FnOnce() -> T, failed: impl FnOnce(&str) -> T)
 /// As [`guard`], for callbacks that have no one to answer: the panic is logged.
 pub(super) fn guard_logged<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     guard(body, |text| {
-        Context::without_client().warn(&format!("a fault inside the module was caught: {text}"));
+        warn(&format!("a fault inside the module was caught: {text}"));
         fallback
     })
 }

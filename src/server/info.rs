@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use redis_module::raw;
 
-use super::api;
+use super::{OK, api};
 use super::guard::guard_logged;
 
 /// Takes the fields of the section; the server puts the module's name before each.
@@ -31,7 +31,7 @@ unsafe extern "C" fn section(raw: *mut raw::RedisModuleInfoCtx, _for_crash_repor
     guard_logged((), || {
         // SAFETY: `raw` is the server's for the length of this call.
         let added = unsafe { api!(RedisModule_InfoAddSection)(raw, c"".as_ptr()) };
-        if added == raw::REDISMODULE_OK as c_int
+        if added == OK
             && let Some(fields) = FIELDS.get()
         {
             fields(&mut InfoWriter(raw));

@@ -5,7 +5,11 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::{Context, DataType, Text, Value, api};
+use super::{Context, DataType, Text, Value, api, OK};
+
+/// The server's code for a key that holds nothing.
+#[allow(clippy::cast_possible_truncation)] // 0
+const EMPTY: i32 = raw::REDISMODULE_KEYTYPE_EMPTY as i32;
 
 /// An open key that holds, or may come to hold, a value of the module's type `T`.
 ///
@@ -68,7 +72,7 @@ impl<'call, T: DataType> Key<'call, T> {
         // SAFETY: the key is open (the server takes a null for an absent one); a value of our
         // type is one that `Value::into_raw` made, and changes only through `&mut self`.
         unsafe {
-            if api!(RedisModule_KeyType)(self.raw) == raw::REDISMODULE_KEYTYPE_EMPTY as i32 {
+            if api!(RedisModule_KeyType)(self.raw) == EMPTY {
                 Content::Empty
             } else if api!(RedisModule_ModuleTypeGetType)(self.raw) == T::handle().raw() {
                 Content::Ours(Value::bytes(api!(RedisModule_ModuleTypeGetValue)(self.raw)))
@@ -106,7 +110,7 @@ impl<'call, T: DataType> Key<'call, T> {
         // `self` is borrowed mutably; on refusal the value is still ours.
         unsafe {
             let set = api!(RedisModule_ModuleTypeSetValue);
-            if set(self.raw, T::handle().raw(), value) != raw::REDISMODULE_OK as i32 {
+            if set(self.raw, T::handle().raw(), value) != OK {
                 drop(Value::from_raw(value));
             }
         }
@@ -130,7 +134,7 @@ impl<'call, T: DataType> Key<'call, T> {
             let mut old = ptr::null_mut();
             let replace = api!(RedisModule_ModuleTypeReplaceValue);
             let replaced = replace(self.raw, T::handle().raw(), value, &raw mut old);
-            if replaced == raw::REDISMODULE_OK as i32 {
+            if replaced == OK {
                 drop(Value::from_raw(old));
             } else {
                 drop(Value::from_raw(value));

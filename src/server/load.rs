@@ -4,8 +4,9 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
+use super::context::warn;
 use super::guard::guard;
-use super::{Context, api};
+use super::{Context, api, OK, REFUSED};
 
 /// Introduces the module to the server and runs `body`; the code for the server.
 ///
@@ -19,7 +20,7 @@ pub(crate) unsafe fn load(
     version: c_int,
     body: impl FnOnce(Context<'_>, bool) -> Result<(), &'static str>,
 ) -> c_int {
-    let refused = raw::REDISMODULE_ERR as c_int;
+    let refused = REFUSED;
     let api_version = raw::REDISMODULE_APIVER_1.cast_signed();
     // SAFETY: the server's context; nothing was allocated before this call fills in the API.
     unsafe {
@@ -34,9 +35,9 @@ pub(crate) unsafe fn load(
         |text| Err(format!("a fault inside the module was caught: {text}")),
     );
     match loaded {
-        Ok(()) => raw::REDISMODULE_OK as c_int,
+        Ok(()) => OK,
         Err(reason) => {
-            context.warn(&format!("the module is not loaded: {reason}"));
+            warn(&format!("the module is not loaded: {reason}"));
             refused
         }
     }

@@ -18,6 +18,7 @@ mod guard;
 mod info;
 mod key;
 mod load;
+mod stream;
 mod timer;
 mod value;
 
@@ -29,11 +30,12 @@ pub(crate) use context::{Context, Text};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
 };
-pub(crate) use events::on_fork;
+pub(crate) use events::{Moment, subscribe};
 pub(crate) use gil::GilCell;
 pub(crate) use info::register as register_info;
 pub(crate) use key::{Content, Key};
 pub(crate) use load::{export_load, load, set_module_options};
+pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::call_later;
 pub(crate) use value::{Value, values_alive};
 
@@ -48,6 +50,12 @@ macro_rules! api {
     };
 }
 use api;
+
+/// The server's codes for a call that was done, and one that was not.
+#[allow(clippy::cast_possible_truncation)] // 0 and 1
+const OK: std::ffi::c_int = redis_module::raw::REDISMODULE_OK as std::ffi::c_int;
+#[allow(clippy::cast_possible_truncation)]
+const REFUSED: std::ffi::c_int = redis_module::raw::REDISMODULE_ERR as std::ffi::c_int;
 
 /// Ends the command with an error: [`guard`] catches the panic.
 #[cold]

@@ -11,7 +11,8 @@
 //!
 //! A [`Server`] ends with its guard. Keep none in a `static`: those are never dropped.
 
-// Each test file compiles all of this as a part of itself and uses what it needs of it.
+// Each test file compiles all of this as a part of itself, uses what it needs of it, and has nobody
+// outside to show it to.
 #![allow(dead_code, unused_imports, unused_macros, unreachable_pub)]
 
 pub mod aof;
@@ -21,7 +22,9 @@ mod probe;
 mod replication;
 pub mod replies;
 pub mod server;
+pub mod state;
 pub mod talk;
+pub mod traffic;
 
 pub use probe::{eventually, server_cpu};
 pub use replies::{Grant, LockInfo};

@@ -1,7 +1,7 @@
 //! The module that the servers load.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -10,18 +10,22 @@ use std::sync::OnceLock;
 pub fn path() -> &'static PathBuf {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("REDIS_LOCK_MODULE") {
-        Some(path) if !path.is_empty() => PathBuf::from(path),
+        Some(path) if !path.is_empty() => root().join(path),
         _ => build(),
     })
 }
 
+/// The project's root, where relative paths start.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
 fn build() -> PathBuf {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let target = root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let target = root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
     let built = Command::new(env!("CARGO"))
         .args(["build", "--release", "--lib", "--quiet", "--target-dir"])
         .arg(&target)
-        .current_dir(&root)
+        .current_dir(root())
         .status()
         .expect("cargo starts");
     assert!(built.success(), "cargo build --release failed");

@@ -60,6 +60,7 @@ impl Server {
         };
         loop {
             server.port = start::free_port();
+            server.write_conf();
             match server.run() {
                 Ok(()) => return Ok(server),
                 Err(Failure::PortTaken) => {}
@@ -68,27 +69,18 @@ impl Server {
         }
     }
 
-    /// Stops the server, unless it is down already, and starts it on the same folder and port.
+    /// Stops the server, unless it is down already, and starts it on the same folder and port, with
+    /// redis.conf as it stands there: also as `CONFIG REWRITE` has left it.
     #[track_caller]
     pub fn restart(&mut self) {
-        self.restart_with(|settings| settings);
-    }
-
-    /// As [`Self::restart`], with other settings from now on.
-    #[track_caller]
-    pub fn restart_with(&mut self, change: impl FnOnce(Builder) -> Builder) {
-        if let Err(log) = self.try_restart_with(change) {
+        if let Err(log) = self.try_restart() {
             panic!("the server did not start again:\n{log}");
         }
     }
 
-    /// As [`Self::restart_with`]; the log of this attempt when the server refuses to start.
-    pub fn try_restart_with(
-        &mut self,
-        change: impl FnOnce(Builder) -> Builder,
-    ) -> Result<(), String> {
+    /// As [`Self::restart`]; the log of this attempt when the server refuses to start.
+    pub fn try_restart(&mut self) -> Result<(), String> {
         self.stop();
-        self.settings = change(self.settings.clone());
         // Somebody may have the port for a moment, such as a connection of another test.
         poll(PATIENCE, || match self.run() {
             Ok(()) => Some(Ok(())),
@@ -98,11 +90,26 @@ impl Server {
         .unwrap_or_else(|| Err(format!("port {} stays taken", self.port)))
     }
 
+    /// Stops the server, unless it is down already, and changes what it will start with.
+    #[track_caller]
+    pub fn reconfigure(&mut self, change: impl FnOnce(Builder) -> Builder) -> &mut Self {
+        self.stop();
+        self.settings = change(self.settings.clone());
+        self.write_conf();
+        self
+    }
+
+    fn write_conf(&self) {
+        let text = self.settings.conf(self.port);
+        fs::write(self.dir().join(start::CONF), text).expect("redis.conf is written");
+    }
+
     /// Asks the server to go, as an administrator would (`SIGTERM`: saves if save points are set),
-    /// and waits for it. Does nothing when it is down.
+    /// and waits for it. Does nothing when it is down; a server that has crashed fails the test.
     #[track_caller]
     pub fn stop(&mut self) {
         if self.process.is_some() {
+            assert!(!self.has_ended(), "the server has ended by itself");
             self.signal("TERM");
             self.wait_for_exit();
         }

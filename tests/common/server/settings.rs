@@ -3,7 +3,7 @@
 use super::Server;
 use crate::common::module;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -67,7 +67,8 @@ impl Builder {
             "bind 127.0.0.1".to_owned(),
             "save \"\"".to_owned(),
             "enable-debug-command yes".to_owned(),
-            "repl-diskless-sync-delay 0".to_owned(),
+            // A diskless sync can wait a second for the replica's first word.
+            "repl-diskless-sync no".to_owned(),
         ];
         if !self.without_module {
             let module = module::path().display();
@@ -111,9 +112,13 @@ impl Version {
     }
 }
 
-/// The server's program: `REDIS_SERVER`, or the one in the search path.
+/// The server's program: `REDIS_SERVER`, or the one in the search path. A relative path starts at
+/// the project's root.
 pub(super) fn program() -> PathBuf {
     match env::var_os("REDIS_SERVER") {
+        Some(program) if Path::new(&program).components().count() > 1 => {
+            module::root().join(program)
+        }
         Some(program) if !program.is_empty() => program.into(),
         _ => "redis-server".into(),
     }

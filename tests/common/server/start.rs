@@ -1,7 +1,7 @@
 //! Bringing a server's process up.
 
 use super::{PATIENCE, Server, poll, settings};
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The log's name in the server's folder. Standard error goes there too, for what a server says
 /// before it can log.
 pub(super) const LOG: &str = "server.log";
+
+/// The name of its settings there.
+pub(super) const CONF: &str = "redis.conf";
 
 /// Why a server is not up.
 pub(super) enum Failure {
@@ -39,8 +42,6 @@ fn random() -> u64 {
 impl Server {
     /// Starts the process and waits until it answers.
     pub(super) fn run(&mut self) -> Result<(), Failure> {
-        let conf = self.dir().join("redis.conf");
-        fs::write(&conf, self.settings.conf(self.port)).expect("redis.conf is written");
         let log = self.dir().join(LOG);
         let log = OpenOptions::new()
             .create(true)
@@ -50,7 +51,7 @@ impl Server {
         self.log_start = self.log().len();
         let program = settings::program();
         let process = Command::new(&program)
-            .arg(conf)
+            .arg(CONF)
             .current_dir(self.dir())
             .stdin(Stdio::null())
             .stderr(log.try_clone().expect("a second handle"))
@@ -86,7 +87,7 @@ impl Server {
         }
     }
 
-    fn has_ended(&mut self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         let process = self.process.as_mut().expect("a process");
         process.try_wait().expect("a child's state").is_some()
     }

@@ -1,0 +1,175 @@
+//! `LOCK.ACQUIRE` without its `HOLDS`: the new grant, re-entry, `BLOCK`, `TOKEN` and the owner `*`.
+
+use crate::common::{Expect, Grant, Server, cmd, eventually};
+use crate::support::{TEN_YEARS_MS, deadline, now_ms, run, starts_lease, unchanged};
+use std::collections::HashSet;
+
+#[test]
+fn a_free_lock_is_granted_with_one_hold_and_the_default_lease() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let grant = starts_lease(&mut c, "k", 30_000, |c| run(c, "LOCK.ACQUIRE k a")).grant();
+    let token = cmd!(c, "LOCK.FENCE", "k").int();
+    let expected = Grant {
+        token,
+        owner: b"a".to_vec(),
+        holds: 1,
+        lease: 30_000,
+    };
+    assert_eq!(grant, expected);
+    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
+}
+
+#[test]
+fn the_lease_of_a_new_grant_is_told_in_milliseconds_or_seconds() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for (lease, ms) in [
+        ("PX 1234", 1234),
+        ("EX 7", 7000),
+        ("PX 315360000000", TEN_YEARS_MS),
+        ("EX 315360000", TEN_YEARS_MS),
+    ] {
+        let line = format!("LOCK.ACQUIRE k a {lease}");
+        let grant = starts_lease(&mut c, "k", ms, |c| run(c, &line)).grant();
+        assert_eq!(grant.lease, ms);
+        cmd!(c, "DEL", "k").int();
+    }
+}
+
+#[test]
+fn a_lock_is_free_again_when_its_lease_ends() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let first = run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
+    eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
+    cmd!(c, "LOCK.RELEASE", "k", "a").refused("NOTHELD");
+    let second = run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
+    assert_eq!(second.holds, 1);
+    assert!(second.token > first.token);
+}
+
+#[test]
+fn reentry_adds_a_hold_and_keeps_the_token() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let first = run(&mut c, "LOCK.ACQUIRE k a").grant();
+    for holds in 2..=5 {
+        let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
+        assert_eq!(grant, Grant { holds, ..first.clone() });
+    }
+}
+
+#[test]
+fn reentry_without_a_lease_refreshes_the_remembered_one() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 70000").grant();
+    cmd!(c, "PEXPIRE", "k", 20_000).int();
+    let grant = starts_lease(&mut c, "k", 70_000, |c| run(c, "LOCK.ACQUIRE k a")).grant();
+    assert_eq!(grant.lease, 70_000);
+}
+
+#[test]
+fn reentry_never_shortens_a_lease() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
+    let shorter = starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.ACQUIRE k a PX 1000"));
+    assert_eq!(shorter.grant().lease, 60_000);
+    let longer = starts_lease(&mut c, "k", 90_000, |c| run(c, "LOCK.ACQUIRE k a EX 90"));
+    assert_eq!(longer.grant().lease, 90_000);
+
+    let far = now_ms() + 500_000;
+    cmd!(c, "PEXPIREAT", "k", far).int();
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().lease, 90_000);
+    assert_eq!(deadline(&mut c, "k"), far);
+}
+
+#[test]
+fn another_owner_gets_nil_and_changes_nothing() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    for line in ["LOCK.ACQUIRE k b", "LOCK.ACQUIRE k b PX 90000", "LOCK.ACQUIRE k A", "LOCK.ACQUIRE k *"] {
+        unchanged(&mut c, "k", |c| run(c, line)).nil();
+    }
+}
+
+#[test]
+fn a_free_or_owned_lock_is_granted_at_once_with_any_block() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for (holds, wait) in (1..).zip(["0", "1", "315360000000"]) {
+        let line = format!("LOCK.ACQUIRE k a BLOCK {wait}");
+        assert_eq!(run(&mut c, &line).grant().holds, holds);
+    }
+}
+
+#[test]
+fn a_wait_that_is_over_gives_nil() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    unchanged(&mut c, "k", |c| run(c, "LOCK.ACQUIRE k b BLOCK 1")).nil();
+}
+
+#[test]
+fn a_token_makes_the_call_a_reentry_of_that_grant_only() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let old = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
+    cmd!(c, "LOCK.RELEASE", "k", "a").int();
+    for block in ["", "BLOCK 0"] {
+        let line = |owner, token| format!("LOCK.ACQUIRE k {owner} TOKEN {token} {block}");
+        unchanged(&mut c, "k", |c| run(c, &line("a", old))).refused("NOTHELD");
+
+        let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
+        unchanged(&mut c, "k", |c| run(c, &line("a", old))).refused("FENCED");
+        unchanged(&mut c, "k", |c| run(c, &line("b", token))).refused("NOTOWNER");
+        unchanged(&mut c, "k", |c| run(c, &line("b", old))).refused("NOTOWNER");
+        let grant = run(&mut c, &line("a", token)).grant();
+        assert_eq!((grant.token, grant.holds), (token, 2));
+        cmd!(c, "DEL", "k").int();
+    }
+}
+
+#[test]
+fn a_star_asks_for_a_fresh_random_owner() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let owners: HashSet<_> = (0..100)
+        .map(|n| {
+            let owner = cmd!(c, "LOCK.ACQUIRE", format!("k{n}"), "*").grant().owner;
+            String::from_utf8(owner).expect("text")
+        })
+        .collect();
+    assert_eq!(owners.len(), 100);
+    for owner in owners {
+        assert!(is_uuid_version_4(&owner), "{owner}");
+    }
+}
+
+fn is_uuid_version_4(text: &str) -> bool {
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            14 => byte == b'4',
+            19 => b"89ab".contains(&byte),
+            _ => hex(byte),
+        })
+}
+
+#[test]
+fn a_random_owner_is_an_owner_like_any_other() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let grant = run(&mut c, "LOCK.ACQUIRE k * PX 60000").grant();
+    let again = cmd!(c, "LOCK.ACQUIRE", "k", grant.owner, "HOLDS", 2).grant();
+    assert_eq!(again, Grant { holds: 2, ..grant.clone() });
+    cmd!(c, "LOCK.RELEASE", "k", "*").refused("NOTOWNER");
+    cmd!(c, "LOCK.RENEW", "k", "*").refused("NOTOWNER");
+    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", grant.owner, "ALL").int(), 0);
+    cmd!(c, "LOCK.RELEASE", "k", "*").refused("NOTHELD");
+}

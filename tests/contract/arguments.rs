@@ -1,0 +1,144 @@
+//! Arity, key and owner, and what an `ERR` says; the options are in `options` and `numbers`.
+
+use crate::common::{Expect, Server, cmd};
+use crate::support::{run, unchanged};
+use redis::Connection;
+
+/// Three keys for a call to be tried on: `held` by the owner a, `free`, and `text` of another type.
+#[track_caller]
+pub fn three_keys(c: &mut Connection) {
+    run(c, "LOCK.ACQUIRE held a PX 600000").grant();
+    run(c, "SET text value").okay();
+}
+
+/// Demands that `command key arguments…` is an `ERR` on all of [`three_keys`], whatever they hold,
+/// that it changes none of them, and that its text holds `word`.
+#[track_caller]
+pub fn refused_everywhere(c: &mut Connection, command: &str, arguments: &[Vec<u8>], word: &str) {
+    for key in ["held", "free", "text"] {
+        let reply = unchanged(c, key, |c| cmd!(*c, command, key, arguments.to_vec()));
+        let Err(refusal) = &reply else {
+            panic!("{command} {key} {arguments:?} replied {reply:?}");
+        };
+        let text = refusal.text();
+        assert_eq!(refusal.code(), "ERR", "{command} {key} {arguments:?}: {text}");
+        assert!(text.contains(word), "no {word:?} in {text:?}");
+    }
+}
+
+/// The words of a line, as arguments.
+pub fn words(line: &str) -> Vec<Vec<u8>> {
+    line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+const WITH_OWNER: [&str; 3] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW"];
+
+#[test]
+fn too_few_arguments_are_the_servers_own_error() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for line in [
+        "LOCK.ACQUIRE",
+        "LOCK.ACQUIRE k",
+        "LOCK.RELEASE",
+        "LOCK.RELEASE k",
+        "LOCK.RENEW",
+        "LOCK.RENEW k",
+        "LOCK.FENCE",
+        "LOCK.INFO",
+        "LOCK._APPLY k a 1 1 1",
+        "LOCK._CLOCK",
+    ] {
+        let error = run(&mut c, line).refused("ERR");
+        assert!(error.contains("wrong number of arguments"), "{line}: {error}");
+    }
+}
+
+#[test]
+fn too_many_arguments_are_refused_where_there_are_no_options() {
+    let server = Server::start();
+    let mut c = server.connection();
+    three_keys(&mut c);
+    let token = run(&mut c, "LOCK.FENCE held").int();
+    for (command, arguments) in [
+        ("LOCK.INFO", "a".to_owned()),
+        ("LOCK.FENCE", format!("{token} {token}")),
+        ("LOCK.FENCE", format!("{token} a b c")),
+    ] {
+        refused_everywhere(&mut c, command, &words(&arguments), "wrong number of arguments");
+    }
+}
+
+#[test]
+fn an_owner_is_1_to_256_bytes() {
+    let server = Server::start();
+    let mut c = server.connection();
+    three_keys(&mut c);
+    for command in WITH_OWNER {
+        for owner in [vec![], vec![b'a'; 257], vec![b'a'; 100_000]] {
+            refused_everywhere(&mut c, command, &[owner], "256");
+        }
+    }
+    for length in [1, 2, 255, 256] {
+        let owner = vec![b'o'; length];
+        let grant = cmd!(c, "LOCK.ACQUIRE", "k", owner).grant();
+        assert_eq!(grant.owner, owner);
+        cmd!(c, "LOCK.RENEW", "k", owner).grant();
+        assert_eq!(cmd!(c, "LOCK.RELEASE", "k", owner).int(), 0);
+    }
+}
+
+#[test]
+fn any_bytes_name_a_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let long = "k".repeat(70_000);
+    for key in ["", " ", "*", "PX", "LOCK.ACQUIRE", "{}", "%s%n%p", &long] {
+        let token = cmd!(c, "LOCK.ACQUIRE", key, "a").grant().token;
+        cmd!(c, "LOCK.FENCE", key, token).okay();
+        assert_eq!(cmd!(c, "LOCK.INFO", key).lock_info().token, token);
+        cmd!(c, "LOCK.RENEW", key, "a").grant();
+        assert_eq!(cmd!(c, "LOCK.RELEASE", key, "a").int(), 0);
+    }
+}
+
+#[test]
+fn an_owner_may_be_called_like_an_option() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for owner in ["PX", "BLOCK", "HOLDS", "TOKEN", "ALL", "1", "-1", "**", "%s"] {
+        assert_eq!(cmd!(c, "LOCK.ACQUIRE", "k", owner, "PX", 5000).grant().owner, owner.as_bytes());
+        assert_eq!(cmd!(c, "LOCK.RELEASE", "k", owner, "ALL").int(), 0);
+    }
+}
+
+#[test]
+fn a_star_cannot_be_repeated_and_so_takes_neither_holds_nor_token() {
+    let server = Server::start();
+    let mut c = server.connection();
+    three_keys(&mut c);
+    for options in [
+        "* HOLDS 1",
+        "* HOLDS 2",
+        "* TOKEN 1",
+        "* TOKEN 1 HOLDS 1",
+        "* PX 100 HOLDS 1",
+        "* BLOCK 0 TOKEN 5",
+    ] {
+        refused_everywhere(&mut c, "LOCK.ACQUIRE", &words(options), "*");
+    }
+}
+
+#[test]
+fn thousands_of_arguments_are_refused_like_two() {
+    let server = Server::start();
+    let mut c = server.connection();
+    three_keys(&mut c);
+    for command in WITH_OWNER {
+        let mut arguments = words("a");
+        for _ in 0..20_000 {
+            arguments.extend(words("TOKEN 5"));
+        }
+        refused_everywhere(&mut c, command, &arguments, "TOKEN");
+    }
+}

@@ -1,0 +1,109 @@
+//! `LOCK.INFO` and the section `INFO lock`.
+
+use crate::common::{Expect, LockInfo, Server, cmd, eventually};
+use crate::support::{lock_section, now_us, run, unchanged};
+use redis::Connection;
+
+fn info(c: &mut Connection) -> LockInfo {
+    unchanged(c, "k", |c| run(c, "LOCK.INFO k")).lock_info()
+}
+
+#[test]
+fn a_free_lock_is_nil() {
+    let server = Server::start();
+    let mut c = server.connection();
+    unchanged(&mut c, "k", |c| run(c, "LOCK.INFO k")).nil();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    run(&mut c, "LOCK.INFO k").nil();
+    run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
+    eventually(|| run(&mut c, "LOCK.INFO k") == Ok(redis::Value::Nil), "the lease to end");
+}
+
+#[test]
+fn a_held_lock_tells_its_fields() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = run(&mut c, "LOCK.ACQUIRE k some-owner PX 60000").grant().token;
+    run(&mut c, "LOCK.ACQUIRE k some-owner").grant();
+    let told = info(&mut c);
+    let expected = LockInfo {
+        owner: b"some-owner".to_vec(),
+        token,
+        holds: 2,
+        lease_ms: 60_000,
+        ttl_ms: told.ttl_ms,
+        held_ms: told.held_ms,
+        waiters: 0,
+    };
+    assert_eq!(told, expected);
+    assert!((1..=60_000).contains(&told.ttl_ms), "{told:?}");
+}
+
+#[test]
+fn the_time_left_falls_while_the_time_held_rises() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
+    let first = info(&mut c);
+    eventually(
+        || {
+            let now = info(&mut c);
+            now.ttl_ms <= first.ttl_ms - 3 && now.held_ms >= first.held_ms + 3
+        },
+        "both to move",
+    );
+    let left = info(&mut c).ttl_ms;
+    let pttl = cmd!(c, "PTTL", "k").int();
+    assert!((left - 1000..=left).contains(&pttl), "{pttl} beside {left}");
+}
+
+#[test]
+fn the_time_held_is_that_of_the_grant_not_of_its_last_renewal() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant().token;
+    eventually(|| info(&mut c).held_ms >= 5, "some time to pass");
+    run(&mut c, "LOCK.RENEW k a").grant();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    let least = (now_us() - token) / 1000;
+    let told = info(&mut c).held_ms;
+    let most = (now_us() - token) / 1000;
+    assert!((least..=most).contains(&told), "{told} not in {least}..={most}");
+}
+
+#[test]
+fn a_grant_with_a_token_ahead_of_time_has_stood_for_no_time() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = now_us() + 3_600_000_000;
+    cmd!(c, "LOCK._APPLY", "k", "a", token, 1, 1000, -1).okay();
+    assert_eq!(info(&mut c).held_ms, 0);
+}
+
+#[test]
+fn a_persisted_lock_has_no_end() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
+    assert_eq!(cmd!(c, "PERSIST", "k").int(), 1);
+    let told = info(&mut c);
+    assert_eq!((told.ttl_ms, told.lease_ms), (-1, 60_000));
+}
+
+#[test]
+fn info_lock_counts_the_held_locks_and_tells_the_last_token() {
+    let server = Server::start();
+    let mut c = server.connection();
+    assert_eq!(lock_section(&mut c, "lock_held"), 0);
+    assert_eq!(lock_section(&mut c, "lock_last_token"), 0);
+    for (key, held) in ["k1", "k2", "k3"].into_iter().zip(1..) {
+        let grant = cmd!(c, "LOCK.ACQUIRE", key, "a").grant();
+        assert_eq!(lock_section(&mut c, "lock_held"), held);
+        assert_eq!(lock_section(&mut c, "lock_last_token"), grant.token);
+    }
+    let last = lock_section(&mut c, "lock_last_token");
+    run(&mut c, "LOCK.RELEASE k3 a").int();
+    assert_eq!(lock_section(&mut c, "lock_held"), 2);
+    assert_eq!(lock_section(&mut c, "lock_last_token"), last);
+}

@@ -1,0 +1,37 @@
+//! The command contract, rule by rule, against a real server (`REDIS_SERVER`).
+//!
+//! Each module is one part of the contract, each test a rule of it.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod support;
+
+mod acl;
+mod acquire;
+mod arguments;
+mod cluster;
+mod config;
+mod documentation;
+mod effects;
+mod effects_permission;
+mod errors;
+mod events;
+mod fence;
+mod holds;
+mod info;
+mod keyspace;
+mod lease;
+mod memory;
+mod numbers;
+mod options;
+mod precedence;
+mod raise;
+mod release;
+mod renew;
+mod replica;
+mod resp;
+mod restore;
+mod scripts;
+mod tokens;
+mod tracking;
+mod transactions;

@@ -1,0 +1,130 @@
+//! `LOCK.RELEASE`.
+
+use crate::common::{Expect, Server, cmd};
+use crate::support::{deadline, now_ms, run, starts_lease, unchanged};
+use redis::Connection;
+
+fn hold(c: &mut Connection, times: usize, lease: &str) -> i64 {
+    let line = format!("LOCK.ACQUIRE k a {lease}");
+    (0..times).fold(0, |_, _| run(c, &line).grant().token)
+}
+
+#[test]
+fn each_call_gives_back_one_hold_and_the_last_frees_the_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, 3, "");
+    for left in [2, 1] {
+        assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), left);
+        assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, left);
+    }
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    assert_eq!(cmd!(c, "EXISTS", "k").int(), 0);
+    run(&mut c, "LOCK.ACQUIRE k b").grant();
+}
+
+#[test]
+fn all_gives_back_every_hold() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for times in [1, 3] {
+        hold(&mut c, times, "");
+        assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
+        assert_eq!(cmd!(c, "EXISTS", "k").int(), 0);
+    }
+}
+
+#[test]
+fn holds_gives_back_down_to_a_count_and_never_more() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, 5, "");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a HOLDS 3").int(), 3);
+    for (wanted, left) in [("3", 3), ("4", 3), ("2147483647", 3)] {
+        let line = format!("LOCK.RELEASE k a HOLDS {wanted}");
+        assert_eq!(unchanged(&mut c, "k", |c| run(c, &line)).int(), left);
+    }
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a HOLDS 1").int(), 1);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a HOLDS 0").int(), 0);
+    assert_eq!(cmd!(c, "EXISTS", "k").int(), 0);
+    run(&mut c, "LOCK.RELEASE k a HOLDS 0").refused("NOTHELD");
+}
+
+#[test]
+fn a_call_that_gives_nothing_back_does_not_touch_the_lease() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, 2, "PX 60000");
+    cmd!(c, "PEXPIRE", "k", 5_000).int();
+    assert_eq!(unchanged(&mut c, "k", |c| run(c, "LOCK.RELEASE k a HOLDS 2")).int(), 2);
+}
+
+#[test]
+fn a_release_that_leaves_holds_refreshes_the_lease_and_never_shortens_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, 4, "PX 60000");
+    for line in ["LOCK.RELEASE k a", "LOCK.RELEASE k a HOLDS 2"] {
+        cmd!(c, "PEXPIRE", "k", 5_000).int();
+        starts_lease(&mut c, "k", 60_000, |c| run(c, line)).int();
+    }
+    let far = now_ms() + 500_000;
+    cmd!(c, "PEXPIREAT", "k", far).int();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 1);
+    assert_eq!(deadline(&mut c, "k"), far);
+}
+
+#[test]
+fn a_release_keeps_token_and_remembered_lease() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = hold(&mut c, 2, "PX 45000");
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let info = run(&mut c, "LOCK.INFO k").lock_info();
+    assert_eq!((info.token, info.lease_ms), (token, 45_000));
+}
+
+#[test]
+fn a_token_binds_the_call_to_its_grant() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let old = hold(&mut c, 1, "");
+    cmd!(c, "DEL", "k").int();
+    let token = hold(&mut c, 5, "");
+    for amount in ["", "ALL", "HOLDS 0", "HOLDS 5", "HOLDS 9"] {
+        for stale in [old, token - 1, token + 1, 1] {
+            let line = format!("LOCK.RELEASE k a {amount} TOKEN {stale}");
+            unchanged(&mut c, "k", |c| run(c, &line)).refused("FENCED");
+        }
+    }
+    for (amount, left) in [("", 4), ("HOLDS 2", 2), ("HOLDS 2", 2), ("ALL", 0)] {
+        let line = format!("LOCK.RELEASE k a {amount} TOKEN {token}");
+        assert_eq!(run(&mut c, &line).int(), left);
+    }
+}
+
+#[test]
+fn a_call_repeated_after_the_last_release_learns_that_it_is_done() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = hold(&mut c, 1, "");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    let forms = ["", "ALL", "HOLDS 0", "HOLDS 7"];
+    let tokens = [String::new(), format!("TOKEN {token}")];
+    let lines: Vec<_> = forms
+        .iter()
+        .flat_map(|form| tokens.iter().map(move |token| format!("LOCK.RELEASE k a {form} {token}")))
+        .collect();
+    for line in &lines {
+        unchanged(&mut c, "k", |c| run(c, line)).refused("NOTHELD");
+    }
+    run(&mut c, "LOCK.ACQUIRE k b").grant();
+    for line in &lines {
+        unchanged(&mut c, "k", |c| run(c, line)).refused("NOTOWNER");
+    }
+    cmd!(c, "DEL", "k").int();
+    hold(&mut c, 1, "");
+    for line in lines.iter().filter(|line| line.contains("TOKEN")) {
+        unchanged(&mut c, "k", |c| run(c, line)).refused("FENCED");
+    }
+}
