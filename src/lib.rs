@@ -1,14 +1,15 @@
 //! Distributed locks as native commands of Redis and Valkey.
 //!
-//! The code is four rooms, and each depends only on those below it:
+//! The code is five rooms, and each depends only on those below it:
 //!
 //! * `commands`: the `LOCK.*` commands: arguments in, replies out, and what `COMMAND DOCS` says;
+//! * `waiting`: who waits, and the one way in which a lock goes from one owner to the next;
 //! * `locks`: locks in the keyspace of a server: the data type, the settings, the token clock, and
 //!   the one way in which a change is written, replicated and announced;
 //! * [`core`]: the rules of a lock, without a server, a clock or `unsafe`;
 //! * `server`: the server's module API as safe Rust, the only room with `unsafe`.
 //!
-//! `commands` and `locks` use both rooms below them; `core` and `server` know nothing of each
+//! The upper three use both lower ones; `core` and `server` know nothing of each
 //! other.
 
 pub mod core;
@@ -16,6 +17,7 @@ pub mod core;
 mod commands;
 mod locks;
 mod server;
+mod waiting;
 
 use server::{Context, ServerAllocator};
 
@@ -36,6 +38,7 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
         );
     }
     server::set_module_options(context);
-    locks::load(context)?;
+    locks::load(context, waiting::lost)?;
+    waiting::load(context);
     commands::load(context)
 }

@@ -1,11 +1,15 @@
 //! `LOCK.ACQUIRE key owner|* [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
 
+use super::SINCE;
 use super::arguments::{Arguments, once};
-use super::fault::{Fault, answer, refuse_on_replica};
-use super::{SINCE, reply_grant};
 use crate::core::{self, Acquired, Holds, Lease, Owner, Token};
+use crate::locks::{Fault, answer, refuse_on_replica};
+use std::time::Duration;
+
+use crate::locks::reply_grant;
 use crate::locks::{Event, LockKey, RandomOwner, now, random_owner, rules, with_token_clock};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::waiting::{self, Caller};
 
 const ANY_OWNER: &[u8] = b"*";
 
@@ -121,17 +125,38 @@ fn acquire_as<'call>(
         holds: options.holds,
         token: options.token,
     };
-    let key = LockKey::open(context, name);
+    waiting::settle(context, name);
+    let mut key = LockKey::open(context, name);
+    if key.held()?.is_none() && waiting::waiting(context, name) > 0 {
+        // Nobody slips past the queue.
+        drop(key);
+        waiting::serve(context, name, Caller::Command);
+        key = LockKey::open(context, name);
+    }
     let held = key.held()?;
-    let acquired =
-        with_token_clock(|clock| core::acquire(held.as_ref(), &request, &rules(), now(context), clock))?;
+    let acquired = with_token_clock(|clock| {
+        let (rules, now) = (rules(), now(context));
+        if held.is_none() && waiting::waiting(context, name) > 0 {
+            // Nothing may be granted to those in the queue now, and so not to this call either.
+            core::acquire(None, &request, &rules, now, &mut clock.clone()).map(|_| Acquired::Busy)
+        } else {
+            core::acquire(held.as_ref(), &request, &rules, now, clock)
+        }
+    })?;
     match acquired {
         Acquired::New(grant, change) | Acquired::Again(grant, change) => {
             key.change(owner, change, Event::Acquire);
+            waiting::answered(context, name);
             reply_grant(context, owner, grant);
         }
-        // Nobody waits yet: a call with BLOCK is answered as if its time were up.
-        Acquired::Busy => context.reply_null(),
+        Acquired::Busy => match options.wait_ms {
+            Some(wait_ms) if context.flags().may_block() => {
+                drop(key);
+                let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
+                waiting::join(context, name, &request, wait)?;
+            }
+            _ => context.reply_null(),
+        },
     }
     Ok(())
 }

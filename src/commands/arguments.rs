@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 
-use super::fault::Fault;
 use super::integer;
 use crate::core::{Holds, Lease, Owner, Token};
+use crate::locks::Fault;
 use crate::locks::longest_lease;
 use crate::server::Text;
 
@@ -93,6 +93,16 @@ impl<'call> Arguments<'call> {
         self.fencing_token(
             c"ERR RAISE takes a fencing token, an integer from 1 to 9007199254740991",
         )
+    }
+
+    /// `COUNT n`.
+    pub(super) fn count(&mut self) -> Result<usize, Fault> {
+        self.unsigned()
+            .filter(|count| *count > 0)
+            .and_then(|count| usize::try_from(count).ok())
+            .ok_or(Fault::argument(
+                c"ERR COUNT takes how many calls to return, an integer from 1",
+            ))
     }
 
     /// A fencing token; anything else is answered with `error`.

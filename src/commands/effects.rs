@@ -3,10 +3,10 @@
 //! They are taken from there, and else only from a user who could do the same with `RESTORE`.
 
 use super::SINCE;
-use super::fault::{Fault, answer, refuse_on_replica};
 use super::integer;
 use crate::core::Token;
 use crate::locks::{self, Effect, LockKey, observe_token};
+use crate::locks::{Fault, answer, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Permission, Spec, Text};
 
 pub(super) struct Apply;

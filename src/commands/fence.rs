@@ -2,10 +2,11 @@
 
 use super::SINCE;
 use super::arguments::Arguments;
-use super::fault::{Fault, answer, refuse_on_replica};
 use crate::core;
 use crate::locks::LockKey;
+use crate::locks::{Fault, answer, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::waiting;
 
 pub(super) struct Fence;
 
@@ -46,6 +47,7 @@ fn fence<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
             ));
         }
     };
+    waiting::settle(context, name);
     let key = LockKey::look(context, name);
     let held = key.held()?;
     match (token, held) {

@@ -2,10 +2,11 @@
 
 use super::SINCE;
 use super::arguments::Arguments;
-use super::fault::{Fault, answer};
 use crate::core::{Deadline, Held, UnixTime};
+use crate::locks::{Fault, answer};
 use crate::locks::{LockKey, now};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::waiting;
 
 const NO_DEADLINE: i64 = -1;
 
@@ -34,13 +35,18 @@ fn info<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Resu
     let (name, _) = Arguments::after_key(arguments)?;
     let key = LockKey::look(context, name);
     match key.held()? {
-        Some(held) => reply(context, &held, now(context)),
+        Some(held) => reply(
+            context,
+            &held,
+            now(context),
+            waiting::waiting(context, name),
+        ),
         None => context.reply_null(),
     }
     Ok(())
 }
 
-fn reply(context: Context<'_>, held: &Held<'_>, now: UnixTime) {
+fn reply(context: Context<'_>, held: &Held<'_>, now: UnixTime, waiters: usize) {
     let grant = held.grant;
     let ttl_ms = match held.deadline {
         Deadline::At(at) => at.saturating_sub(now.millis()).cast_signed(),
@@ -56,7 +62,7 @@ fn reply(context: Context<'_>, held: &Held<'_>, now: UnixTime) {
         (b"lease-ms", grant.lease.millis().cast_signed()),
         (b"ttl-ms", ttl_ms),
         (b"held-ms", held_ms.cast_signed()),
-        (b"waiters", 0),
+        (b"waiters", i64::try_from(waiters).unwrap_or(i64::MAX)),
     ];
     for (name, number) in numbers {
         context.reply_bytes(name);

@@ -3,14 +3,13 @@
 mod acquire;
 mod arguments;
 mod effects;
-mod fault;
 mod fence;
 mod info;
 mod integer;
 mod release;
 mod renew;
+mod waiters;
 
-use crate::core::{Grant, Owner};
 use crate::locks;
 use crate::server::{self, Context};
 
@@ -25,6 +24,7 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
         && server::register_command::<renew::Renew>(context, category)
         && server::register_command::<fence::Fence>(context, category)
         && server::register_command::<info::Info>(context, category)
+        && server::register_command::<waiters::Waiters>(context, category)
         && server::register_command::<effects::Apply>(context, category)
         && server::register_command::<effects::Clock>(context, category);
     server::register_info(context, |section| {
@@ -37,13 +37,4 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
     } else {
         Err("the server refused a command")
     }
-}
-
-/// The reply of a successful acquire or renewal.
-fn reply_grant(context: Context<'_>, owner: Owner<'_>, grant: Grant) {
-    context.reply_array(4);
-    context.reply_integer(grant.token.number().cast_signed());
-    context.reply_bytes(owner.bytes());
-    context.reply_integer(i64::from(grant.holds.number()));
-    context.reply_integer(grant.lease.millis().cast_signed());
 }

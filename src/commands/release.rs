@@ -3,10 +3,11 @@
 use super::SINCE;
 use super::acquire::ONE_TOKEN;
 use super::arguments::{Arguments, once};
-use super::fault::{Fault, answer, refuse_on_replica};
-use crate::core::{self, ReleaseAmount, Token};
+use crate::core::{self, Change, ReleaseAmount, Token};
 use crate::locks::{Event, LockKey, now};
+use crate::locks::{Fault, answer, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::waiting;
 
 pub(super) struct Release;
 
@@ -69,9 +70,25 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
         amount,
         token,
     };
+    waiting::settle(context, name);
     let key = LockKey::open(context, name);
-    let released = core::release(key.held()?.as_ref(), &request, now(context))?;
-    key.change(owner, released.change, Event::Release);
+    let released = match core::release(key.held()?.as_ref(), &request, now(context)) {
+        Ok(released) => released,
+        Err(refusal) => {
+            let calls_off = amount == ReleaseAmount::All && token.is_none();
+            if calls_off && waiting::call_off(context, name, owner.bytes()) {
+                context.reply_integer(0);
+                return Ok(());
+            }
+            return Err(refusal.into());
+        }
+    };
+    if released.change == Change::Free {
+        waiting::hand_over(context, key, owner);
+    } else {
+        key.change(owner, released.change, Event::Release);
+        waiting::answered(context, name);
+    }
     context.reply_integer(i64::from(released.holds_left));
     Ok(())
 }

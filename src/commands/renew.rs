@@ -1,12 +1,14 @@
 //! `LOCK.RENEW key owner [PX ms | EX s] [TOKEN token] [RAISE token]`
 
+use super::SINCE;
 use super::acquire::{LEASE, ONE_LEASE, ONE_TOKEN};
 use super::arguments::{Arguments, once};
-use super::fault::{Fault, answer, refuse_on_replica};
-use super::{SINCE, reply_grant};
 use crate::core::{self, Owner};
+use crate::locks::reply_grant;
 use crate::locks::{Event, LockKey, now, rules, with_token_clock};
+use crate::locks::{Fault, answer, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::waiting;
 
 pub(super) struct Renew;
 
@@ -73,11 +75,14 @@ fn renew<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     let (name, mut arguments) = Arguments::after_key(arguments)?;
     let owner = arguments.owner()?;
     let request = parse(owner, &mut arguments)?;
+    waiting::settle(context, name);
     let key = LockKey::open(context, name);
     let held = key.held()?;
-    let renewed =
-        with_token_clock(|clock| core::renew(held.as_ref(), &request, &rules(), now(context), clock))?;
+    let renewed = with_token_clock(|clock| {
+        core::renew(held.as_ref(), &request, &rules(), now(context), clock)
+    })?;
     key.change(owner, renewed.change, Event::Renew);
+    waiting::answered(context, name);
     reply_grant(context, owner, renewed.grant);
     Ok(())
 }

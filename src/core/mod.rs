@@ -10,18 +10,24 @@
 //! * a refusal changes nothing.
 #![forbid(unsafe_code)]
 
+mod flight;
 mod lock;
+mod queue;
 mod record;
 mod time;
 mod token;
+mod watch;
 
 #[cfg(test)]
 mod properties;
 
+pub use flight::{Flights, GiveBack, Handed};
 pub use lock::{
     Acquire, Acquired, Change, Grant, Held, Holds, Owner, Refusal, Release, ReleaseAmount,
     Released, Renew, Renewed, Rules, acquire, fence, release, renew,
 };
+pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
 pub use record::{Record, RecordBuffer, RecordError};
 pub use time::{Deadline, Lease, UnixTime};
 pub use token::{Token, TokenClock};
+pub use watch::Watch;

@@ -55,6 +55,10 @@ impl<'call> LockKey<'call> {
         Self(Key::write(context, name))
     }
 
+    pub(crate) const fn name(&self) -> Text<'call> {
+        self.0.name()
+    }
+
     /// The lock as it is held now; none when it is free.
     pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
         match self.0.content() {
@@ -99,6 +103,24 @@ impl<'call> LockKey<'call> {
                 context.notify_module_event(event.name(), name);
                 context.notify_generic_event(c"del", name);
             }
+        }
+    }
+
+    /// Puts the next owner's grant in the place of the one that was just given back.
+    pub(crate) fn hand_over(mut self, owner: Owner<'_>, change: Change) {
+        let (context, name) = (self.0.context(), self.0.name());
+        if let Change::Hold(grant, deadline) = change {
+            let effect = Effect {
+                owner,
+                grant,
+                deadline,
+            };
+            self.write(&effect);
+            drop(self);
+            context.signal_modified(name);
+            effect.replicate(context, name);
+            context.notify_module_event(Event::Release.name(), name);
+            context.notify_module_event(Event::Acquire.name(), name);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod clock;
 mod effect;
+mod fault;
 mod lock_key;
 mod owner_names;
 mod redis_lock;
@@ -11,14 +12,17 @@ use crate::server::{self, Context};
 
 pub(crate) use clock::{last_token, now, observe_token, with_token_clock};
 pub(crate) use effect::{APPLY, CLOCK, Effect, EffectError};
+pub(crate) use fault::{Fault, answer, refuse_on_replica, reply_grant};
 pub(crate) use lock_key::{Event, LockKey, WrongType};
 pub(crate) use owner_names::{RandomOwner, random_owner};
-pub(crate) use redis_lock::RedisLock;
-pub(crate) use settings::{longest_lease, rules};
+pub(crate) use redis_lock::{Lost, RedisLock};
+pub(crate) use settings::{longest_lease, most_waiters, rules};
 
 /// Registers the data type, the settings and what keeps the token clock; starts to follow
 /// who reads the replication stream.
-pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
+/// `lost` is told of each key that has lost its lock.
+pub(crate) fn load(context: Context<'_>, lost: Lost) -> Result<(), &'static str> {
+    redis_lock::tell_losses(lost);
     if !server::register_type::<RedisLock>(context) {
         return Err("the server refused the data type RedisLock");
     }

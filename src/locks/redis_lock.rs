@@ -4,14 +4,26 @@
 //! the server stores itself. The token clock is stored beside the keys, as one number.
 
 use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
 
 use super::{Effect, last_token, observe_token};
 use crate::core::{Deadline, Grant, Holds, Lease, Owner, Record, RecordBuffer, Token};
-use crate::server::{AofWriter, DataType, Digest, RdbReader, RdbWriter, Text, TypeHandle, Value};
+use crate::server::{
+    AofWriter, Context, DataType, Digest, RdbReader, RdbWriter, Text, TypeHandle, Value,
+};
 
 const ENCODING: c_int = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
+
+/// Is told that a key of a database has lost its lock.
+pub(crate) type Lost = fn(Context<'_>, i32, &[u8]);
+
+static LOST: OnceLock<Lost> = OnceLock::new();
+
+pub(super) fn tell_losses(lost: Lost) {
+    LOST.get_or_init(|| lost);
+}
 
 /// The type of a held lock's value.
 pub(crate) struct RedisLock;
@@ -70,6 +82,12 @@ impl DataType for RedisLock {
             deadline,
         }
         .rewrite(key, out);
+    }
+
+    fn lost(context: Context<'_>, database: c_int, key: &[u8]) {
+        if let Some(lost) = LOST.get() {
+            lost(context, database, key);
+        }
     }
 
     fn digest(value: &[u8], out: &mut Digest) {

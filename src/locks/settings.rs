@@ -44,6 +44,11 @@ pub(crate) fn longest_lease() -> Lease {
     lease(&MAX_LEASE_MS)
 }
 
+/// How many calls may wait for one lock.
+pub(crate) fn most_waiters() -> usize {
+    usize::try_from(MAX_WAITERS.get()).unwrap_or(0)
+}
+
 fn lease(setting: &NumericSetting) -> Lease {
     // The bounds of the setting are those of a lease.
     Lease::from_millis(setting.get().unsigned_abs()).unwrap_or(Lease::LONGEST)

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use redis_module::raw;
 
-use super::{Context, Text, api, OK};
+use super::{Context, OK, Text, api};
 
 /// The answer to a question about the caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

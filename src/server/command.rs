@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::context::warn;
 use super::guard::guard;
-use super::{AclCategory, Context, Text, api, OK};
+use super::{AclCategory, Context, OK, Text, api};
 
 /// A command of the module.
 pub(crate) trait Command {
@@ -175,9 +175,7 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
     };
     // SAFETY: every list ends with a zeroed element and lives until the call returns; the server
     // copies all of it.
-    unsafe {
-        api!(RedisModule_SetCommandInfo)(command, &raw const info) == OK
-    }
+    unsafe { api!(RedisModule_SetCommandInfo)(command, &raw const info) == OK }
 }
 
 fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
-use super::api;
+use super::{OK, api};
 
 /// The call that the server is making now.
 #[derive(Clone, Copy)]
@@ -41,6 +41,20 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
 
+    /// This server is a node of a cluster.
+    pub(crate) fn cluster(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
+    }
+
+    /// The caller can wait for its answer: it is not in a transaction, a script or another
+    /// module's call.
+    pub(crate) fn may_block(self) -> bool {
+        const NEVER: u32 = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
+            | raw::REDISMODULE_CTX_FLAGS_MULTI
+            | raw::REDISMODULE_CTX_FLAGS_LUA;
+        !self.has(NEVER)
+    }
+
     /// An append-only file is kept.
     pub(crate) fn append_only(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_AOF)
@@ -61,9 +75,40 @@ impl Context<'_> {
         }
     }
 
+    /// As [`Context::new`], without asking for the flags: they say nothing.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::new`].
+    pub(super) const unsafe fn without_flags(raw: *mut raw::RedisModuleCtx) -> Self {
+        Self {
+            raw,
+            flags: Flags(0),
+            call: PhantomData,
+        }
+    }
+
     /// What the server said when this call began.
     pub(crate) const fn flags(self) -> Flags {
         self.flags
+    }
+
+    /// The database that commands of this call work on.
+    pub(crate) fn database(self) -> i32 {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_GetSelectedDb)(self.raw) }
+    }
+
+    /// Selects the database that this call works on; for calls that are not a client's.
+    pub(crate) fn select_database(self, number: i32) -> bool {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_SelectDb)(self.raw, number) == OK }
+    }
+
+    /// The id of the connection that is calling.
+    pub(crate) fn client_id(self) -> u64 {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_GetClientId)(self.raw) }
     }
 
     /// Writes are to be held back now: `CLIENT PAUSE` or a failover under way.
@@ -112,7 +157,8 @@ impl Context<'_> {
     }
 
     /// Starts an array; `length` replies must follow.
-    pub(crate) fn reply_array(self, length: c_long) {
+    pub(crate) fn reply_array(self, length: usize) {
+        let length = c_long::try_from(length).unwrap_or(c_long::MAX);
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_ReplyWithArray)(self.raw, length) };
     }

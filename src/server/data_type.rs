@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
+use super::detached::detached;
 use super::guard::guard_logged;
-use super::{Context, Text, Value, api, OK, REFUSED};
+use super::{Context, OK, REFUSED, Text, Value, api};
 
 /// A data type whose values are bytes.
 ///
@@ -27,6 +28,9 @@ pub(crate) trait DataType {
     fn load(stored: &mut RdbReader, encoding: c_int) -> Option<Value>;
     /// Writes the commands that make the key again, but for its expiry.
     fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter);
+    /// A key has lost its value: deleted, expired, evicted, overwritten, renamed or moved, but not
+    /// flushed. Called in the middle of that: nothing may be written, nor any key opened.
+    fn lost(context: Context<'_>, database: c_int, key: &[u8]);
     /// Feeds what makes two values equal.
     fn digest(value: &[u8], out: &mut Digest);
     /// Stores what belongs to no key; nothing written, where nothing is worth it.
@@ -76,7 +80,7 @@ pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
         defrag: None,
         mem_usage2: None,
         free_effort2: None,
-        unlink2: None,
+        unlink2: Some(lost::<T>),
         copy2: None,
     };
     // SAFETY: the context is live and the name a C string; the server copies the methods.
@@ -238,6 +242,22 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
         // SAFETY: a value of our type is one allocation of the server's allocator.
         SERVER_HEADERS + unsafe { api!(RedisModule_MallocSize)(value.cast_mut()) }
     })
+}
+
+unsafe extern "C" fn lost<T: DataType>(
+    options: *mut raw::RedisModuleKeyOptCtx,
+    _value: *const c_void,
+) {
+    guard_logged((), || {
+        // SAFETY: the server's options of this call, which name the key for as long as it lasts.
+        unsafe {
+            let name = api!(RedisModule_GetKeyNameFromOptCtx)(options);
+            let database = api!(RedisModule_GetDbIdFromOptCtx)(options);
+            if !name.is_null() {
+                T::lost(detached(), database, Text::new(name.cast_mut()).bytes());
+            }
+        }
+    });
 }
 
 /// Runs on any thread.

@@ -15,6 +15,12 @@ pub(crate) enum Moment {
     ForkBorn,
     /// This server became a primary or a replica.
     RoleChanged,
+    /// A database, or all of them, was flushed.
+    Flushed,
+    /// Two databases were swapped.
+    Swapped,
+    /// A file was loaded, whole or not.
+    Loaded,
     /// The server's cron, ten times a second or more.
     Cron,
 }
@@ -24,6 +30,9 @@ impl Moment {
         match self {
             Self::ForkBorn => raw::REDISMODULE_EVENT_FORK_CHILD,
             Self::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+            Self::Flushed => raw::REDISMODULE_EVENT_FLUSHDB,
+            Self::Swapped => raw::REDISMODULE_EVENT_SWAPDB,
+            Self::Loaded => raw::REDISMODULE_EVENT_LOADING,
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
         }
     }
@@ -36,6 +45,16 @@ impl Moment {
                 Some(Self::ForkBorn)
             }
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => Some(Self::RoleChanged),
+            raw::REDISMODULE_EVENT_FLUSHDB if what == raw::REDISMODULE_SUBEVENT_FLUSHDB_END => {
+                Some(Self::Flushed)
+            }
+            raw::REDISMODULE_EVENT_SWAPDB => Some(Self::Swapped),
+            raw::REDISMODULE_EVENT_LOADING
+                if what == raw::REDISMODULE_SUBEVENT_LOADING_ENDED
+                    || what == raw::REDISMODULE_SUBEVENT_LOADING_FAILED =>
+            {
+                Some(Self::Loaded)
+            }
             raw::REDISMODULE_EVENT_CRON_LOOP => Some(Self::Cron),
             _ => None,
         }

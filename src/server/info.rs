@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use redis_module::raw;
 
-use super::{OK, api};
 use super::guard::guard_logged;
+use super::{OK, api};
 
 /// Takes the fields of the section; the server puts the module's name before each.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);

@@ -5,7 +5,7 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::{Context, DataType, Text, Value, api, OK};
+use super::{Context, DataType, OK, Text, Value, api};
 
 /// The server's code for a key that holds nothing.
 #[allow(clippy::cast_possible_truncation)] // 0

@@ -5,8 +5,9 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use super::context::warn;
+use super::detached;
 use super::guard::guard;
-use super::{Context, api, OK, REFUSED};
+use super::{Context, OK, REFUSED, api};
 
 /// Introduces the module to the server and runs `body`; the code for the server.
 ///
@@ -30,6 +31,7 @@ pub(crate) unsafe fn load(
     }
     // SAFETY: the server's context, for the length of this call.
     let context = unsafe { Context::new(raw) };
+    detached::make(context);
     let loaded = guard(
         || body(context, argc > 0).map_err(str::to_owned),
         |text| Err(format!("a fault inside the module was caught: {text}")),

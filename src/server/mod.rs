@@ -8,10 +8,12 @@
 
 mod acl;
 mod allocator;
+mod blocked;
 mod command;
 mod config;
 mod context;
 mod data_type;
+mod detached;
 mod events;
 mod gil;
 mod guard;
@@ -21,9 +23,11 @@ mod load;
 mod stream;
 mod timer;
 mod value;
+mod write_check;
 
 pub(crate) use acl::{AclCategory, Permission, add_category as add_acl_category};
 pub(crate) use allocator::ServerAllocator;
+pub(crate) use blocked::{Blocked, Handle, OwnedText, Waits};
 pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
 pub(crate) use config::{NumericSetting, load_settings, register as register_setting};
 pub(crate) use context::{Context, Text};
@@ -36,8 +40,9 @@ pub(crate) use info::register as register_info;
 pub(crate) use key::{Content, Key};
 pub(crate) use load::{export_load, load, set_module_options};
 pub(crate) use stream::watch as watch_stream;
-pub(crate) use timer::call_later;
+pub(crate) use timer::{Timer, call_later};
 pub(crate) use value::{Value, values_alive};
+pub(crate) use write_check::WriteCheck;
 
 /// A function of the module API that every supported server has.
 macro_rules! api {

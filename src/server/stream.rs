@@ -15,7 +15,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::events::{Moment, subscribe};
-use super::{Context, api, OK};
+use super::{Context, OK, api};
 
 /// The backlog is looked at in one of so many rounds of the server's cron.
 const ROUNDS_PER_LOOK: u32 = 10;

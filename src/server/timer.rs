@@ -1,6 +1,7 @@
 //! Work that has to wait until the server is back in its event loop.
 
 use std::ffi::c_void;
+use std::ptr;
 use std::time::Duration;
 
 use redis_module::raw;
@@ -8,11 +9,25 @@ use redis_module::raw;
 use super::guard::guard_logged;
 use super::{Context, api};
 
-/// Calls `job` from the event loop, `delay` from now, with database 0 selected.
-pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<'_>)) {
+/// A call to come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer(raw::RedisModuleTimerID);
+
+/// Calls `job` from the event loop, `delay` from now by the wall clock, with database 0 selected.
+pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<'_>)) -> Timer {
     let delay = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
     // SAFETY: the context is live, and the data is the plain function that `fire` reads back.
-    unsafe { api!(RedisModule_CreateTimer)(context.raw, delay, Some(fire), job as *mut c_void) };
+    Timer(unsafe {
+        api!(RedisModule_CreateTimer)(context.raw, delay, Some(fire), job as *mut c_void)
+    })
+}
+
+impl Timer {
+    /// Calls it off. Not from within the call itself: it is gone by then, and is freed once.
+    pub(crate) fn stop(self, context: Context<'_>) {
+        // SAFETY: the context is live; the server refuses a timer that is no longer there.
+        unsafe { api!(RedisModule_StopTimer)(context.raw, self.0, ptr::null_mut()) };
+    }
 }
 
 unsafe extern "C" fn fire(raw: *mut raw::RedisModuleCtx, job: *mut c_void) {

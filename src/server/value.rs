@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn a_value_keeps_its_bytes_through_the_server_and_back() {
-        for bytes in [&b""[..], b"one", &[0xff; 65535]] {
-            let raw = Value::new(bytes).into_raw();
+        for bytes in [vec![], b"one".to_vec(), vec![0xff; 65535]] {
+            let raw = Value::new(&bytes).into_raw();
             // SAFETY: `raw` is from `into_raw` just above, and used here alone.
             unsafe {
                 assert_eq!(Value::bytes(raw), bytes);

@@ -160,15 +160,18 @@ fn keeps_the_promises(
             prop_assert_eq!(owner, call.owner, "another's grant");
         }
         Reply::Left(holds) => prop_assert_eq!(is.map_or(0, |lock| lock.holds), holds),
-        Reply::Ok | Reply::Nil | Reply::Error(_) => {}
+        Reply::Ok => prop_assert_eq!(is.map(|lock| lock.token), call.token, "fenced by another"),
+        Reply::Nil | Reply::Error(_) => {}
     }
     let now = after.now() / MICROS;
     match (was, is) {
         (None, None) => prop_assert_eq!(before, after, "a free lock, and something changed"),
         (None, Some(is)) => {
-            let Verb::Acquire { px, .. } = call.verb else {
+            let Verb::Acquire { px, holds } = call.verb else {
                 return Err(TestCaseError::fail("only an acquire makes a lock"));
             };
+            let re_enters = call.token.is_some() || holds.is_some_and(|wanted| wanted > 1);
+            prop_assert!(!re_enters, "a re-entry made a lock");
             prop_assert!(is.token > highest, "a grant's token is not the highest");
             prop_assert!(is.token >= after.now(), "a token behind the time");
             prop_assert!(is.token < TOKENS_END, "a token beyond the end");
@@ -195,6 +198,10 @@ fn keeps_the_promises(
         (Some(was), Some(is)) => stays_a_grant(was, call, is, now)?,
     }
     if let Some(is) = is {
+        let furthest = after.now() + after.max_lead() * MICROS;
+        let raised = was.is_some_and(|was| is.token > was.token);
+        let bounded = is.token <= furthest.max(before.seen());
+        prop_assert!(bounded || !raised, "raised too far ahead");
         prop_assert!(
             after.seen() >= is.token,
             "the clock has not seen a held token"

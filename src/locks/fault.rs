@@ -1,15 +1,15 @@
-//! Every error that a command replies: its code, which programs read, and its text.
+//! Every error that is replied, its code first, which programs read; and the reply of a grant.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
-use crate::core::Refusal;
-use crate::locks::{EffectError, WrongType};
+use super::{EffectError, WrongType};
+use crate::core::{Grant, Owner, Refusal};
 use crate::server::Context;
 
 /// Why a call was not done.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// An argument is not what it must be.
     Argument(Cow<'static, CStr>),
     /// The key holds another type.
@@ -18,21 +18,27 @@ pub(super) enum Fault {
     ReadOnly,
     /// The caller may not use a command of the replication stream.
     NotPermitted,
+    /// As many calls wait for the lock as may.
+    TooManyWaiters,
     /// The rules of a lock say no.
     Refused(Refusal),
 }
 
 impl Fault {
-    pub(super) const fn argument(text: &'static CStr) -> Self {
+    pub(crate) const fn argument(text: &'static CStr) -> Self {
         Self::Argument(Cow::Borrowed(text))
     }
 
     /// An error that repeats a part of what the caller sent, made harmless and short.
-    pub(super) fn unknown_option(option: &[u8]) -> Self {
+    pub(crate) fn unknown_option(option: &[u8]) -> Self {
         const LONGEST: usize = 32;
         let shown = option[..option.len().min(LONGEST)].escape_ascii();
         let text = format!("ERR syntax error: unknown option '{shown}'");
         Self::Argument(Cow::Owned(CString::new(text).unwrap_or_default()))
+    }
+
+    pub(crate) fn reply(&self, context: Context<'_>) {
+        context.reply_error(self.text());
     }
 
     fn text(&self) -> &CStr {
@@ -44,6 +50,7 @@ impl Fault {
                 c"NOPERM this command belongs to the replication stream; a user needs the \
                   permission to run RESTORE on the key as well"
             }
+            Self::TooManyWaiters => c"MAXWAITERS lock.max-waiters calls wait for the lock already",
             Self::Refused(refusal) => match refusal {
                 Refusal::NotHeld => {
                     c"NOTHELD the lock is free, or has fewer holds than this call counts on"
@@ -82,14 +89,23 @@ impl From<EffectError> for Fault {
 }
 
 /// Answers the caller with the error of a call that was not done.
-pub(super) fn answer(context: Context<'_>, result: Result<(), Fault>) {
+pub(crate) fn answer(context: Context<'_>, result: Result<(), Fault>) {
     if let Err(fault) = result {
-        context.reply_error(fault.text());
+        fault.reply(context);
     }
 }
 
+/// The reply of a successful acquire or renewal.
+pub(crate) fn reply_grant(context: Context<'_>, owner: Owner<'_>, grant: Grant) {
+    context.reply_array(4);
+    context.reply_integer(grant.token.number().cast_signed());
+    context.reply_bytes(owner.bytes());
+    context.reply_integer(i64::from(grant.holds.number()));
+    context.reply_integer(grant.lease.millis().cast_signed());
+}
+
 /// A lock is judged where it can be changed: a replica, even a writable one, answers this.
-pub(super) fn refuse_on_replica(context: Context<'_>) -> Result<(), Fault> {
+pub(crate) fn refuse_on_replica(context: Context<'_>) -> Result<(), Fault> {
     if context.flags().replica() {
         Err(Fault::ReadOnly)
     } else {

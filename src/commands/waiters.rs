@@ -1,0 +1,75 @@
+//! `LOCK.WAITERS key [COUNT n]`
+
+use super::SINCE;
+use super::arguments::{Arguments, once};
+use crate::core::{Monotonic, Waiter};
+use crate::locks::{Fault, LockKey, answer};
+use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::waiting;
+
+const FOR_EVER: i64 = -1;
+
+pub(super) struct Waiters;
+
+impl Command for Waiters {
+    const SPEC: Spec = Spec {
+        name: c"lock.waiters",
+        flags: c"readonly",
+        categories: c"read",
+        arity: -2,
+        summary: c"Returns the calls that wait for a lock, in the order of the queue.",
+        complexity: c"O(N), where N is the number of calls returned",
+        since: SINCE,
+        key: Some(KeyUse::Read),
+        arguments: &[
+            Argument::new(c"key", ArgKind::Key),
+            Argument::after(c"COUNT", c"count", ArgKind::Integer).optional(),
+        ],
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, waiters(context, arguments));
+    }
+}
+
+fn waiters<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    let (name, mut arguments) = Arguments::after_key(arguments)?;
+    let mut count = None;
+    while let Some(option) = arguments.next() {
+        if !option.eq_ignore_ascii_case(b"COUNT") {
+            return Err(Fault::unknown_option(option));
+        }
+        let given = arguments.count()?;
+        once(&mut count, given, c"ERR syntax error: COUNT is given twice")?;
+    }
+    // For its type alone: whoever waits is known without the key.
+    LockKey::look(context, name).held()?;
+    let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
+    context.reply_array(waiters.len());
+    let now = waiting::monotonic();
+    for waiter in &waiters {
+        reply(context, waiter, now);
+    }
+    Ok(())
+}
+
+fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
+    let left_ms = waiter.until.map_or(FOR_EVER, |until| {
+        until.0.saturating_sub(now.0).cast_signed()
+    });
+    context.reply_map(4);
+    context.reply_bytes(b"owner");
+    context.reply_bytes(&waiter.owner);
+    let numbers = [
+        (&b"client-id"[..], waiter.client_id.cast_signed()),
+        (
+            b"waited-ms",
+            now.0.saturating_sub(waiter.since.0).cast_signed(),
+        ),
+        (b"left-ms", left_ms),
+    ];
+    for (name, number) in numbers {
+        context.reply_bytes(name);
+        context.reply_integer(number);
+    }
+}

@@ -1,0 +1,152 @@
+//! Grants that were handed to a waiting call and are not known to have reached it.
+//!
+//! Between the hand-over and the reply the caller's connection may be gone. What it took is then
+//! given back; the whole grant, when nobody else has been told of it or is about to be.
+
+use std::collections::HashMap;
+
+use super::queue::{Place, WaiterId};
+use super::{Change, Deadline, Held, Holds, Token, UnixTime};
+
+/// What one waiting call was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// The lock.
+    pub place: Place,
+    /// The grant.
+    pub token: Token,
+    /// The call added a hold; one with `HOLDS` may find as many as it wants.
+    pub took_hold: bool,
+}
+
+/// The grants on their way, and who else knows of each.
+#[derive(Debug, Default)]
+pub struct Flights {
+    calls: HashMap<WaiterId, Handed>,
+    grants: HashMap<Place, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    token: Token,
+    on_the_way: usize,
+    answered: bool,
+}
+
+/// What a call that died gives back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBack {
+    handed: Handed,
+    /// Another call of the grant was answered, or is about to be.
+    shared: bool,
+}
+
+impl Flights {
+    /// Nothing on its way.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// True when no grant is on its way.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// A grant was handed to a waiting call; `begins` where the grant itself began with it.
+    pub fn depart(&mut self, id: WaiterId, handed: Handed, begins: bool) {
+        let known = self
+            .grants
+            .entry(handed.place.clone())
+            .or_insert_with(|| Known::new(handed.token, begins));
+        if known.token != handed.token {
+            *known = Known::new(handed.token, begins);
+        }
+        known.on_the_way += 1;
+        self.calls.insert(id, handed);
+    }
+
+    /// The call was answered.
+    pub fn arrive(&mut self, id: WaiterId) {
+        if let Some(handed) = self.calls.remove(&id) {
+            self.land(&handed, true);
+        }
+    }
+
+    /// A call of the owner was answered directly: the grant is known whatever happens to others.
+    pub fn answer(&mut self, place: &Place) {
+        if let Some(known) = self.grants.get_mut(place) {
+            known.answered = true;
+        }
+    }
+
+    /// The call died on the way: what it gives back.
+    pub fn lose(&mut self, id: WaiterId) -> Option<GiveBack> {
+        let handed = self.calls.remove(&id)?;
+        let shared = self.land(&handed, false);
+        Some(GiveBack { handed, shared })
+    }
+
+    /// One call less on the way; true where another call knows of its grant, or is about to.
+    fn land(&mut self, handed: &Handed, answered: bool) -> bool {
+        let Some(known) = self.grants.get_mut(&handed.place) else {
+            return true;
+        };
+        if known.token != handed.token {
+            return true;
+        }
+        known.on_the_way -= 1;
+        known.answered |= answered;
+        let shared = known.answered || known.on_the_way > 0;
+        if known.on_the_way == 0 {
+            self.grants.remove(&handed.place);
+        }
+        shared
+    }
+}
+
+impl Known {
+    fn new(token: Token, begins: bool) -> Self {
+        Self {
+            token,
+            on_the_way: 0,
+            answered: !begins,
+        }
+    }
+}
+
+impl GiveBack {
+    /// The lock that it is about.
+    #[must_use]
+    pub const fn place(&self) -> &Place {
+        &self.handed.place
+    }
+
+    /// What happens to the lock: nothing, where its grant is another by now.
+    #[must_use]
+    pub fn change(&self, lock: Option<&Held<'_>>, now: UnixTime) -> Change {
+        let Some(held) = lock.filter(|held| held.grant.token == self.handed.token) else {
+            return Change::Keep;
+        };
+        if !self.shared {
+            return Change::Free;
+        }
+        let fewer = Holds::new(held.grant.holds.number() - 1);
+        match fewer {
+            Some(holds) if self.handed.took_hold => {
+                let grant = super::Grant {
+                    holds,
+                    ..held.grant
+                };
+                let deadline: Deadline = held.deadline.max(grant.lease.deadline_from(now));
+                Change::Hold(grant, deadline)
+            }
+            _ => Change::Keep,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "flight_tests.rs"]
+mod tests;

@@ -1,0 +1,271 @@
+//! Who waits for which lock, first come first served.
+//!
+//! Every waiting call stands in two lists: the queue of its key, and within it the calls of its
+//! owner, which are granted together. Both are linked through one arena, so that joining, leaving
+//! from any place and going first cost the same however long the queue is. The ends of the waits
+//! are in one set, ordered by time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{Holds, Lease};
+
+/// A moment of a clock that is never set back, in milliseconds since some start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Monotonic(pub u64);
+
+/// A waiting call, for as long as it waits. Never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WaiterId(u64);
+
+/// What a waiting call asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// Who waits; an owner's bytes.
+    pub owner: Arc<[u8]>,
+    /// The lease asked for.
+    pub lease: Option<Lease>,
+    /// How many holds the caller wants to have afterwards.
+    pub holds: Option<Holds>,
+    /// The connection that waits.
+    pub client_id: u64,
+    /// When the wait began.
+    pub since: Monotonic,
+    /// When it ends; none for never.
+    pub until: Option<Monotonic>,
+}
+
+/// A key of a database.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The database's number.
+    pub database: i32,
+    /// The key's name.
+    pub key: Arc<[u8]>,
+}
+
+impl Place {
+    /// The place that comes before all others.
+    pub(super) fn before_all() -> Self {
+        Self {
+            database: i32::MIN,
+            key: Arc::from([]),
+        }
+    }
+}
+
+/// Every queue of a server.
+#[derive(Debug, Default)]
+pub struct Queues {
+    databases: HashMap<i32, HashMap<Arc<[u8]>, Queue>>,
+    nodes: HashMap<WaiterId, Node>,
+    ends: BTreeSet<(Monotonic, WaiterId)>,
+    last_id: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    all: List,
+    owners: HashMap<Arc<[u8]>, List>,
+}
+
+#[derive(Debug)]
+struct Node {
+    waiter: Waiter,
+    place: Place,
+    in_queue: Links,
+    of_owner: Links,
+}
+
+/// The ends of a list.
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    first: Option<WaiterId>,
+    last: Option<WaiterId>,
+    length: usize,
+}
+
+/// A node's neighbours in a list.
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    before: Option<WaiterId>,
+    behind: Option<WaiterId>,
+}
+
+impl Queues {
+    /// No queue yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many calls wait, for all keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// True when nobody waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// How many calls wait for this key.
+    #[must_use]
+    pub fn waiting(&self, database: i32, key: &[u8]) -> usize {
+        self.queue(database, key)
+            .map_or(0, |queue| queue.all.length)
+    }
+
+    /// Puts a call at the end of the queue of a key.
+    pub fn join(&mut self, database: i32, key: &[u8], waiter: Waiter) -> WaiterId {
+        self.last_id += 1;
+        let id = WaiterId(self.last_id);
+        let queues = self.databases.entry(database).or_default();
+        let key = match queues.get_key_value(key) {
+            Some((key, _)) => Arc::clone(key),
+            None => Arc::from(key),
+        };
+        let queue = queues.entry(Arc::clone(&key)).or_default();
+        let of_owner = queue.owners.entry(Arc::clone(&waiter.owner)).or_default();
+        let node = Node {
+            in_queue: queue.all.append(id),
+            of_owner: of_owner.append(id),
+            place: Place { database, key },
+            waiter,
+        };
+        if let Some(before) = node.in_queue.before.and_then(|id| self.nodes.get_mut(&id)) {
+            before.in_queue.behind = Some(id);
+        }
+        if let Some(before) = node.of_owner.before.and_then(|id| self.nodes.get_mut(&id)) {
+            before.of_owner.behind = Some(id);
+        }
+        if let Some(until) = node.waiter.until {
+            self.ends.insert((until, id));
+        }
+        self.nodes.insert(id, node);
+        id
+    }
+
+    /// Takes a call out of its queue, wherever in it it stands.
+    pub fn leave(&mut self, id: WaiterId) -> Option<(Place, Waiter)> {
+        let node = self.nodes.remove(&id)?;
+        if let Some(until) = node.waiter.until {
+            self.ends.remove(&(until, id));
+        }
+        self.join_neighbours(node.in_queue, |node| &mut node.in_queue);
+        self.join_neighbours(node.of_owner, |node| &mut node.of_owner);
+        if let Some(queues) = self.databases.get_mut(&node.place.database) {
+            if let Some(queue) = queues.get_mut(&node.place.key) {
+                queue.all.remove(node.in_queue);
+                if let Some(list) = queue.owners.get_mut(&node.waiter.owner) {
+                    list.remove(node.of_owner);
+                    if list.length == 0 {
+                        queue.owners.remove(&node.waiter.owner);
+                    }
+                }
+                if queue.all.length == 0 {
+                    queues.remove(&node.place.key);
+                }
+            }
+            if queues.is_empty() {
+                self.databases.remove(&node.place.database);
+            }
+        }
+        Some((node.place, node.waiter))
+    }
+
+    /// What a waiting call asked for.
+    #[must_use]
+    pub fn get(&self, id: WaiterId) -> Option<&Waiter> {
+        self.nodes.get(&id).map(|node| &node.waiter)
+    }
+
+    /// The call whose turn is next.
+    #[must_use]
+    pub fn first(&self, database: i32, key: &[u8]) -> Option<WaiterId> {
+        self.queue(database, key)?.all.first
+    }
+
+    /// The first waiting call of this owner.
+    #[must_use]
+    pub fn first_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<WaiterId> {
+        self.queue(database, key)?.owners.get(owner)?.first
+    }
+
+    /// The calls that wait for a key, in the order of the queue.
+    pub fn iter(&self, database: i32, key: &[u8]) -> impl Iterator<Item = (WaiterId, &Waiter)> {
+        let mut next = self.first(database, key);
+        std::iter::from_fn(move || {
+            let id = next?;
+            let node = self.nodes.get(&id)?;
+            next = node.in_queue.behind;
+            Some((id, &node.waiter))
+        })
+    }
+
+    /// The first wait that ends, and when.
+    #[must_use]
+    pub fn next_end(&self) -> Option<(Monotonic, WaiterId)> {
+        self.ends.first().copied()
+    }
+
+    /// The keys that somebody waits for; of one database, or of all.
+    #[must_use]
+    pub fn places(&self, database: Option<i32>) -> Vec<Place> {
+        self.databases
+            .iter()
+            .filter(|(number, _)| database.is_none_or(|wanted| wanted == **number))
+            .flat_map(|(number, queues)| {
+                queues.keys().map(|key| Place {
+                    database: *number,
+                    key: Arc::clone(key),
+                })
+            })
+            .collect()
+    }
+
+    fn queue(&self, database: i32, key: &[u8]) -> Option<&Queue> {
+        self.databases.get(&database)?.get(key)
+    }
+
+    fn join_neighbours(&mut self, gone: Links, links: impl Fn(&mut Node) -> &mut Links) {
+        if let Some(before) = gone.before.and_then(|id| self.nodes.get_mut(&id)) {
+            links(before).behind = gone.behind;
+        }
+        if let Some(behind) = gone.behind.and_then(|id| self.nodes.get_mut(&id)) {
+            links(behind).before = gone.before;
+        }
+    }
+}
+
+impl List {
+    /// Makes `id` the last of the list; the links that its node gets.
+    fn append(&mut self, id: WaiterId) -> Links {
+        let before = self.last.replace(id);
+        if before.is_none() {
+            self.first = Some(id);
+        }
+        self.length += 1;
+        Links {
+            before,
+            behind: None,
+        }
+    }
+
+    /// Forgets the node that had these links.
+    fn remove(&mut self, gone: Links) {
+        if gone.before.is_none() {
+            self.first = gone.behind;
+        }
+        if gone.behind.is_none() {
+            self.last = gone.before;
+        }
+        self.length -= 1;
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

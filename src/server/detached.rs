@@ -1,0 +1,28 @@
+//! A context of the module's own, for the callbacks that the server gives none.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use super::{Context, api};
+
+static DETACHED: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
+
+/// Makes the context, once, while the module is being loaded.
+pub(super) fn make(context: Context<'_>) {
+    // SAFETY: the context is live; the new one lasts as long as the module.
+    let made = unsafe { api!(RedisModule_GetDetachedThreadSafeContext)(context.raw) };
+    DETACHED.store(made, Ordering::Relaxed);
+}
+
+/// The context, to arm a timer with.
+///
+/// # Safety
+///
+/// Called from a callback of the server, and used no longer than that lasts: the caller holds the
+/// server's global lock.
+pub(super) unsafe fn detached() -> Context<'static> {
+    // SAFETY: made when the module was loaded; the lock is held by the caller's promise.
+    unsafe { Context::without_flags(DETACHED.load(Ordering::Relaxed)) }
+}

@@ -1,0 +1,117 @@
+//! Waiting in line: who waits, and the one way in which a lock goes from one owner to the next.
+//!
+//! Whatever frees a lock only marks its key. [`serve`] looks at what a marked key holds now, and
+//! grants it to whoever is next: from the event loop ([`rounds`]), or inside a command that finds
+//! the lock free or frees it. A grant is on its way until its reply is written ([`wait`]); a caller
+//! that is gone by then gives it back.
+
+mod rounds;
+mod serve;
+mod state;
+mod wait;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::core::{Acquire, Monotonic, Waiter};
+use crate::locks::{Fault, most_waiters};
+use crate::server::{Blocked, Context, Text};
+use state::{STATE, place_of};
+use wait::{Answer, Wait};
+
+pub(crate) use rounds::{load, lost};
+pub(crate) use serve::{Caller, hand_over, serve, settle};
+
+/// Makes the calling client wait for a lock.
+///
+/// # Errors
+///
+/// [`Fault::TooManyWaiters`], and nobody waits.
+pub(crate) fn join(
+    context: Context<'_>,
+    name: Text<'_>,
+    request: &Acquire<'_>,
+    wait: Option<Duration>,
+) -> Result<(), Fault> {
+    if waiting(context, name) >= most_waiters() {
+        return Err(Fault::TooManyWaiters);
+    }
+    let since = monotonic();
+    let waiter = Waiter {
+        owner: Arc::from(request.owner.bytes()),
+        lease: request.lease,
+        holds: request.holds,
+        client_id: context.client_id(),
+        since,
+        until: wait.map(|wait| {
+            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            Monotonic(since.0.saturating_add(millis))
+        }),
+    };
+    let blocked = Blocked::<Wait>::block(context);
+    let database = context.database();
+    STATE.with(context, |state| {
+        let id = state.queues.join(database, name.bytes(), waiter);
+        state.handles.insert(blocked.handle(), id);
+        state.blocked.insert(id, blocked);
+        // It is looked at in the next round, which finds out when the lease ends.
+        state.marked.insert(place_of(database, name.bytes()));
+    });
+    rounds::soon(context);
+    Ok(())
+}
+
+/// How many calls wait for a lock.
+pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
+    STATE.with(context, |state| {
+        if state.queues.is_empty() {
+            0
+        } else {
+            state.queues.waiting(context.database(), name.bytes())
+        }
+    })
+}
+
+/// The first calls that wait for a lock, in the order of the queue.
+pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, most: usize) -> Vec<Waiter> {
+    STATE.with(context, |state| {
+        state
+            .queues
+            .iter(context.database(), name.bytes())
+            .take(most)
+            .map(|(_, waiter)| waiter.clone())
+            .collect()
+    })
+}
+
+/// Ends the waits of an owner for a lock, with nil; false when there was none.
+pub(crate) fn call_off(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
+    let mut any = false;
+    while let Some(blocked) = STATE.with(context, |state| {
+        let database = context.database();
+        let id = state.queues.first_of(database, name.bytes(), owner)?;
+        state.leave(id)
+    }) {
+        blocked.answer(Answer::Nothing);
+        any = true;
+    }
+    any
+}
+
+/// The owner was answered directly: its grant is known to it, whatever becomes of its waiting
+/// calls.
+pub(crate) fn answered(context: Context<'_>, name: Text<'_>) {
+    STATE.with(context, |state| {
+        if !state.flights.is_empty() {
+            let place = place_of(context.database(), name.bytes());
+            state.flights.answer(&place);
+        }
+    });
+}
+
+/// Now, by a clock that nobody sets.
+pub(crate) fn monotonic() -> Monotonic {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let since = START.get_or_init(Instant::now).elapsed();
+    Monotonic(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,231 @@
+//! Handing a lock to whoever is next.
+
+use super::rounds;
+use super::state::{STATE, place_of};
+use super::wait::Answer;
+use crate::core::{self, Acquire, Acquired, Change, Grant, Handed, Owner, Place, Waiter, WaiterId};
+use crate::locks::{Event, Fault, LockKey, now, rules, with_token_clock};
+use crate::server::{Blocked, Context, Text, WriteCheck};
+
+/// From where a lock is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// Inside a command on that key, which the server has let through.
+    Command,
+    /// From the event loop.
+    Loop,
+}
+
+enum Step {
+    /// Something was granted or refused: look again.
+    Again,
+    /// Nobody is next.
+    Done,
+    /// Nothing may be granted now.
+    Later,
+}
+
+/// Grants the lock to those whose turn it is, for as long as it is somebody's turn.
+pub(crate) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
+    let place = place_of(context.database(), name.bytes());
+    loop {
+        match step(context, name, &place, caller) {
+            Step::Again => {}
+            Step::Done => return,
+            Step::Later => {
+                STATE.with(context, |state| state.marked.insert(place));
+                rounds::later(context);
+                return;
+            }
+        }
+    }
+}
+
+fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> Step {
+    let key = LockKey::open(context, name);
+    let Ok(held) = key.held() else {
+        drop(key);
+        refuse_all(context, place, || Answer::Fault(Fault::WrongType));
+        return Step::Done;
+    };
+    let next = STATE.with(context, |state| {
+        let (database, key) = (place.database, &place.key);
+        let id = match &held {
+            Some(held) => {
+                if state.queues.waiting(database, key) > 0 {
+                    state.watch.see(place, held.deadline);
+                }
+                state.queues.first_of(database, key, held.owner.bytes())
+            }
+            None => state.queues.first(database, key),
+        }?;
+        Some((id, state.queues.get(id)?.clone()))
+    });
+    let Some((id, waiter)) = next else {
+        return Step::Done;
+    };
+    if context.writes_paused() || context.flags().loading() || context.flags().replica() {
+        return Step::Later;
+    }
+    if held.is_none() && (caller == Caller::Loop || context.flags().cluster()) {
+        match context.check_write(name) {
+            WriteCheck::Allowed => {}
+            WriteCheck::NotNow => return Step::Later,
+            WriteCheck::OtherNode => {
+                drop(key);
+                refuse_all(context, place, || {
+                    Answer::error(c"CLUSTERDOWN the slot of this lock is served by another node")
+                });
+                return Step::Done;
+            }
+        }
+    }
+    let Some(owner) = Owner::new(&waiter.owner) else {
+        return Step::Done;
+    };
+    let request = request(owner, &waiter);
+    let acquired = with_token_clock(|clock| {
+        core::acquire(held.as_ref(), &request, &rules(), now(context), clock)
+    });
+    let held_before = held.map(|held| held.grant);
+    match acquired {
+        Ok(Acquired::New(grant, change) | Acquired::Again(grant, change)) => {
+            key.change(owner, change, Event::Acquire);
+            grant_to(context, place, id, &waiter, grant, held_before);
+            Step::Again
+        }
+        Ok(Acquired::Busy) => Step::Done,
+        Err(refusal) => {
+            drop(key);
+            if let Some(blocked) = STATE.with(context, |state| state.leave(id)) {
+                blocked.answer(Answer::Fault(Fault::Refused(refusal)));
+            }
+            Step::Again
+        }
+    }
+}
+
+/// The last hold was given back: frees the lock, or puts the next grant in its place.
+pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>) {
+    let name = key.name();
+    let place = place_of(context.database(), name.bytes());
+    let next = STATE.with(context, |state| {
+        let id = state.queues.first(place.database, &place.key)?;
+        Some((id, state.queues.get(id)?.clone()))
+    });
+    let Some((id, waiter)) = next else {
+        key.change(owner, Change::Free, Event::Release);
+        return;
+    };
+    // A node of a cluster asks first whether it still serves the key once it is free.
+    let direct = !context.flags().cluster() && !context.writes_paused();
+    let granted = Owner::new(&waiter.owner)
+        .filter(|_| direct)
+        .and_then(|next| {
+            let request = request(next, &waiter);
+            let acquired = with_token_clock(|clock| {
+                core::acquire(None, &request, &rules(), now(context), clock)
+            });
+            match acquired {
+                Ok(Acquired::New(grant, change)) => Some((next, grant, change)),
+                _ => None,
+            }
+        });
+    match granted {
+        Some((next, grant, change)) => {
+            key.hand_over(next, change);
+            grant_to(context, &place, id, &waiter, grant, None);
+        }
+        None => key.change(owner, Change::Free, Event::Release),
+    }
+    serve(context, name, Caller::Command);
+}
+
+/// Does what callers of this lock that are gone have left to do, before the next command on it.
+pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
+    let owed = STATE.with(context, |state| {
+        !state.give_backs.is_empty()
+            && state.give_backs.iter().any(|give_back| {
+                let place = give_back.place();
+                place.database == context.database() && *place.key == *name.bytes()
+            })
+    });
+    if owed {
+        give_back(context, name, Caller::Command);
+    }
+}
+
+/// Gives back what callers of this lock that are gone took of it.
+pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
+    let database = context.database();
+    let owed: Vec<_> = STATE.with(context, |state| {
+        state
+            .give_backs
+            .extract_if(.., |give_back| {
+                let place = give_back.place();
+                place.database == database && *place.key == *name.bytes()
+            })
+            .collect()
+    });
+    for give_back in owed {
+        let key = LockKey::open(context, name);
+        let Ok(held) = key.held() else { break };
+        let change = give_back.change(held.as_ref(), now(context));
+        let owner = held.map(|held| held.owner.bytes().to_vec());
+        if let Some(owner) = owner.as_deref().and_then(Owner::new) {
+            key.change(owner, change, Event::Release);
+        }
+    }
+    serve(context, name, caller);
+}
+
+fn grant_to(
+    context: Context<'_>,
+    place: &Place,
+    id: WaiterId,
+    waiter: &Waiter,
+    grant: Grant,
+    before: Option<Grant>,
+) {
+    let handed = Handed {
+        place: place.clone(),
+        token: grant.token,
+        took_hold: before.is_none_or(|before| grant.holds > before.holds),
+    };
+    let blocked = STATE.with(context, |state| {
+        let blocked = state.leave(id)?;
+        state.handles.insert(blocked.handle(), id);
+        state.flights.depart(id, handed, before.is_none());
+        Some(blocked)
+    });
+    if let Some(blocked) = blocked {
+        let handle = blocked.handle();
+        blocked.answer(Answer::Granted {
+            id,
+            handle,
+            owner: waiter.owner.clone(),
+            grant,
+        });
+    }
+}
+
+fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn() -> Answer) {
+    let next = || -> Option<Blocked<_>> {
+        STATE.with(context, |state| {
+            let id = state.queues.first(place.database, &place.key)?;
+            state.leave(id)
+        })
+    };
+    while let Some(blocked) = next() {
+        blocked.answer(answer());
+    }
+}
+
+fn request<'a>(owner: Owner<'a>, waiter: &Waiter) -> Acquire<'a> {
+    Acquire {
+        owner,
+        lease: waiter.lease,
+        holds: waiter.holds,
+        token: None,
+    }
+}

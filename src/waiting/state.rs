@@ -1,0 +1,70 @@
+//! What is remembered of those who wait.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::wait::Wait;
+use crate::core::{Flights, GiveBack, Monotonic, Place, Queues, WaiterId, Watch};
+use crate::server::{Blocked, GilCell, Handle, Timer};
+
+pub(super) static STATE: Waiting = Waiting(GilCell::new(None));
+
+/// The state, made when it is first used.
+pub(super) struct Waiting(GilCell<Option<State>>);
+
+impl Waiting {
+    /// Runs `body` with the state; it must not call the server.
+    pub(super) fn with<R>(
+        &self,
+        proof: crate::server::Context<'_>,
+        body: impl FnOnce(&mut State) -> R,
+    ) -> R {
+        self.0
+            .with(proof, |state| body(state.get_or_insert_default()))
+    }
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) queues: Queues,
+    /// Grants whose reply is not written yet.
+    pub(super) flights: Flights,
+    /// When the leases end that somebody waits for.
+    pub(super) watch: Watch,
+    /// The clients that wait.
+    pub(super) blocked: HashMap<WaiterId, Blocked<Wait>>,
+    /// Those, and the ones whose grant is on its way.
+    pub(super) handles: HashMap<Handle, WaiterId>,
+    /// Locks that may have become free.
+    pub(super) marked: HashSet<Place>,
+    /// What callers that are gone have yet to give back.
+    pub(super) give_backs: Vec<GiveBack>,
+    /// The next round, and when it is due.
+    pub(super) timer: Option<(Timer, Monotonic)>,
+}
+
+impl State {
+    /// Takes a call that waits out of its queue.
+    pub(super) fn leave(&mut self, id: WaiterId) -> Option<Blocked<Wait>> {
+        let (place, _) = self.queues.leave(id)?;
+        if self.queues.waiting(place.database, &place.key) == 0 {
+            self.watch.let_go(&place);
+            self.marked.remove(&place);
+        }
+        let blocked = self.blocked.remove(&id)?;
+        self.handles.remove(&blocked.handle());
+        Some(blocked)
+    }
+
+    /// Nothing to do, now or later.
+    pub(super) fn idle(&self) -> bool {
+        self.queues.is_empty() && self.marked.is_empty() && self.give_backs.is_empty()
+    }
+}
+
+pub(super) fn place_of(database: i32, key: &[u8]) -> Place {
+    Place {
+        database,
+        key: Arc::from(key),
+    }
+}
