@@ -67,15 +67,17 @@ fn mark_all(context: Context<'_>) {
 }
 
 fn catch_up(context: Context<'_>) {
-    let stalled = STATE.with(context, |state| match state.timer {
-        Some((_, due)) => {
-            let overdue = monotonic().0 > due.0.saturating_add(OVERDUE);
-            overdue.then(|| state.timer.take()).flatten()
+    let (stalled, missing) = STATE.with(context, |state| match state.timer {
+        Some((_, due)) if monotonic().0 > due.0.saturating_add(OVERDUE) => {
+            (state.timer.take(), false)
         }
-        None => None,
+        Some(_) => (None, false),
+        None => (None, !state.idle()),
     });
     if let Some((timer, _)) = stalled {
         timer.stop(context);
+        soon(context);
+    } else if missing {
         soon(context);
     }
 }
@@ -116,7 +118,7 @@ fn round(context: Context<'_>) {
     } else {
         for place in owed {
             at(context, &place, |name| {
-                give_back(context, name, Caller::Loop)
+                give_back(context, name, Caller::Loop);
             });
         }
         for place in places {

@@ -2,15 +2,26 @@
 
 use super::talk::{Expect, Reply, Talk, cmd};
 use super::{Grant, Server};
-use rand::rngs::StdRng;
+use rand::rngs::{StdRng, SysRng};
 use rand::seq::IndexedRandom;
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, TryRng};
 use redis::{Arg, Cmd, Connection, Value};
 use std::collections::HashMap;
 use std::env;
 
 const KEYS: [&[u8]; 12] = [
-    b"", b"a", b"b", b"c", b"d", b"e", b"f", b"{x}1", b"{x}2", b"nul\0", b"\xff\r\n", b"%s%n",
+    b"",
+    b"a",
+    b"b",
+    b"c",
+    b"d",
+    b"e",
+    b"f",
+    b"{x}1",
+    b"{x}2",
+    b"nul\0",
+    b"\xff\r\n",
+    b"%s%n",
 ];
 const OWNERS: [&[u8]; 5] = [b"ann", b"bob", b"\0\xff\r\n", b"%n", &[b'o'; 256]];
 const DATABASES: i64 = 3;
@@ -31,7 +42,7 @@ const CALL_EACH: &str = "
 pub fn seed(variable: &str) -> u64 {
     let seed = match env::var(variable) {
         Ok(seed) => seed.parse().expect("a seed is a number"),
-        Err(_) => rand::random(),
+        Err(_) => SysRng.try_next_u64().expect("the system's random bytes"),
     };
     println!("{variable}={seed}");
     seed
@@ -146,7 +157,13 @@ impl Traffic {
             }
             Err(refusal) => {
                 let known = [
-                    "NOTHELD", "NOTOWNER", "FENCED", "AHEAD", "WRONGTYPE", "ERR", "BUSYKEY",
+                    "NOTHELD",
+                    "NOTOWNER",
+                    "FENCED",
+                    "AHEAD",
+                    "WRONGTYPE",
+                    "ERR",
+                    "BUSYKEY",
                 ];
                 assert!(known.contains(&refusal.code()), "{refusal}");
             }
@@ -244,7 +261,9 @@ impl Traffic {
             11 => match &self.dump {
                 Some(dump) => {
                     let mut restore = redis::cmd("RESTORE");
-                    restore.arg(key).arg(self.random.random_range(0..2) * 700_000);
+                    restore
+                        .arg(key)
+                        .arg(self.random.random_range(0..2) * 700_000);
                     restore.arg(dump).arg("REPLACE");
                     restore
                 }
@@ -261,7 +280,10 @@ impl Traffic {
             return redis::cmd("FLUSHDB");
         }
         let mut numbers = || self.random.random_range(0..DATABASES);
-        redis::cmd("SWAPDB").arg(numbers()).arg(numbers()).to_owned()
+        redis::cmd("SWAPDB")
+            .arg(numbers())
+            .arg(numbers())
+            .to_owned()
     }
 
     /// A lease that has ended before the test has, or one that outlives it.
@@ -270,7 +292,9 @@ impl Traffic {
             0 => command.arg("PX").arg(self.random.random_range(1..40)),
             1 => command.arg("EX").arg(self.random.random_range(60..900)),
             2 => command.arg("PX").arg(20_000_000_000_i64),
-            _ => command.arg("PX").arg(self.random.random_range(60_000..900_000)),
+            _ => command
+                .arg("PX")
+                .arg(self.random.random_range(60_000..900_000)),
         };
     }
 

@@ -56,7 +56,13 @@ fn reentry_adds_a_hold_and_keeps_the_token() {
     let first = run(&mut c, "LOCK.ACQUIRE k a").grant();
     for holds in 2..=5 {
         let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
-        assert_eq!(grant, Grant { holds, ..first.clone() });
+        assert_eq!(
+            grant,
+            Grant {
+                holds,
+                ..first.clone()
+            }
+        );
     }
 }
 
@@ -91,7 +97,12 @@ fn another_owner_gets_nil_and_changes_nothing() {
     let server = Server::start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a").grant();
-    for line in ["LOCK.ACQUIRE k b", "LOCK.ACQUIRE k b PX 90000", "LOCK.ACQUIRE k A", "LOCK.ACQUIRE k *"] {
+    for line in [
+        "LOCK.ACQUIRE k b",
+        "LOCK.ACQUIRE k b PX 90000",
+        "LOCK.ACQUIRE k A",
+        "LOCK.ACQUIRE k *",
+    ] {
         unchanged(&mut c, "k", |c| run(c, line)).nil();
     }
 }
@@ -167,7 +178,13 @@ fn a_random_owner_is_an_owner_like_any_other() {
     let mut c = server.connection();
     let grant = run(&mut c, "LOCK.ACQUIRE k * PX 60000").grant();
     let again = cmd!(c, "LOCK.ACQUIRE", "k", grant.owner, "HOLDS", 2).grant();
-    assert_eq!(again, Grant { holds: 2, ..grant.clone() });
+    assert_eq!(
+        again,
+        Grant {
+            holds: 2,
+            ..grant.clone()
+        }
+    );
     cmd!(c, "LOCK.RELEASE", "k", "*").refused("NOTOWNER");
     cmd!(c, "LOCK.RENEW", "k", "*").refused("NOTOWNER");
     assert_eq!(cmd!(c, "LOCK.RELEASE", "k", grant.owner, "ALL").int(), 0);

@@ -21,14 +21,20 @@ pub fn refused_everywhere(c: &mut Connection, command: &str, arguments: &[Vec<u8
             panic!("{command} {key} {arguments:?} replied {reply:?}");
         };
         let text = refusal.text();
-        assert_eq!(refusal.code(), "ERR", "{command} {key} {arguments:?}: {text}");
+        assert_eq!(
+            refusal.code(),
+            "ERR",
+            "{command} {key} {arguments:?}: {text}"
+        );
         assert!(text.contains(word), "no {word:?} in {text:?}");
     }
 }
 
 /// The words of a line, as arguments.
 pub fn words(line: &str) -> Vec<Vec<u8>> {
-    line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()
+    line.split_whitespace()
+        .map(|word| word.as_bytes().to_vec())
+        .collect()
 }
 
 const WITH_OWNER: [&str; 3] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW"];
@@ -50,7 +56,10 @@ fn too_few_arguments_are_the_servers_own_error() {
         "LOCK._CLOCK",
     ] {
         let error = run(&mut c, line).refused("ERR");
-        assert!(error.contains("wrong number of arguments"), "{line}: {error}");
+        assert!(
+            error.contains("wrong number of arguments"),
+            "{line}: {error}"
+        );
     }
 }
 
@@ -65,7 +74,12 @@ fn too_many_arguments_are_refused_where_there_are_no_options() {
         ("LOCK.FENCE", format!("{token} {token}")),
         ("LOCK.FENCE", format!("{token} a b c")),
     ] {
-        refused_everywhere(&mut c, command, &words(&arguments), "wrong number of arguments");
+        refused_everywhere(
+            &mut c,
+            command,
+            &words(&arguments),
+            "wrong number of arguments",
+        );
     }
 }
 
@@ -106,8 +120,15 @@ fn any_bytes_name_a_lock() {
 fn an_owner_may_be_called_like_an_option() {
     let server = Server::start();
     let mut c = server.connection();
-    for owner in ["PX", "BLOCK", "HOLDS", "TOKEN", "ALL", "1", "-1", "**", "%s"] {
-        assert_eq!(cmd!(c, "LOCK.ACQUIRE", "k", owner, "PX", 5000).grant().owner, owner.as_bytes());
+    for owner in [
+        "PX", "BLOCK", "HOLDS", "TOKEN", "ALL", "1", "-1", "**", "%s",
+    ] {
+        assert_eq!(
+            cmd!(c, "LOCK.ACQUIRE", "k", owner, "PX", 5000)
+                .grant()
+                .owner,
+            owner.as_bytes()
+        );
         assert_eq!(cmd!(c, "LOCK.RELEASE", "k", owner, "ALL").int(), 0);
     }
 }

@@ -9,7 +9,10 @@ fn without_a_token_it_tells_the_current_one_or_nil() {
     let mut c = server.connection();
     unchanged(&mut c, "k", |c| run(c, "LOCK.FENCE k")).nil();
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    assert_eq!(unchanged(&mut c, "k", |c| run(c, "LOCK.FENCE k")).int(), token);
+    assert_eq!(
+        unchanged(&mut c, "k", |c| run(c, "LOCK.FENCE k")).int(),
+        token
+    );
     run(&mut c, "LOCK.RELEASE k a").int();
     run(&mut c, "LOCK.FENCE k").nil();
 }
@@ -33,7 +36,11 @@ fn a_grant_passes_through_reentry_renewal_and_partial_release() {
     let server = Server::start();
     let mut c = server.connection();
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
-    for line in ["LOCK.ACQUIRE k a", "LOCK.RENEW k a PX 70000", "LOCK.RELEASE k a"] {
+    for line in [
+        "LOCK.ACQUIRE k a",
+        "LOCK.RENEW k a PX 70000",
+        "LOCK.RELEASE k a",
+    ] {
         run(&mut c, line).value();
         cmd!(c, "LOCK.FENCE", "k", token).okay();
     }

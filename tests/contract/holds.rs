@@ -38,9 +38,13 @@ fn a_call_that_adds_no_hold_refreshes_the_lease_all_the_same() {
     cmd!(c, "PEXPIRE", "k", 10_000).int();
     starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.ACQUIRE k a HOLDS 1")).grant();
 
-    let shorter = starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.ACQUIRE k a HOLDS 1 PX 9"));
+    let shorter = starts_lease(&mut c, "k", 60_000, |c| {
+        run(c, "LOCK.ACQUIRE k a HOLDS 1 PX 9")
+    });
     assert_eq!(shorter.grant().lease, 60_000);
-    let longer = starts_lease(&mut c, "k", 80_000, |c| run(c, "LOCK.ACQUIRE k a HOLDS 1 PX 80000"));
+    let longer = starts_lease(&mut c, "k", 80_000, |c| {
+        run(c, "LOCK.ACQUIRE k a HOLDS 1 PX 80000")
+    });
     assert_eq!(longer.grant().lease, 80_000);
 
     let far = now_ms() + 900_000;
@@ -107,11 +111,18 @@ fn the_hold_count_stops_at_its_limit() {
     let last = run(&mut c, "LOCK.ACQUIRE k a HOLDS 2147483647").grant();
     assert_eq!(last.holds, 2_147_483_647);
 
-    for line in ["LOCK.ACQUIRE k a", "LOCK.ACQUIRE k a TOKEN 1", "LOCK.ACQUIRE k a PX 900000"] {
+    for line in [
+        "LOCK.ACQUIRE k a",
+        "LOCK.ACQUIRE k a TOKEN 1",
+        "LOCK.ACQUIRE k a PX 900000",
+    ] {
         let error = unchanged(&mut c, "k", |c| run(c, line)).refused("ERR");
         assert!(error.contains("2147483647"), "{error}");
     }
-    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a HOLDS 2147483647").grant(), last);
+    assert_eq!(
+        run(&mut c, "LOCK.ACQUIRE k a HOLDS 2147483647").grant(),
+        last
+    );
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 2_147_483_646);
     assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant(), last);
 }

@@ -17,14 +17,19 @@ fn a_free_lock_is_nil() {
     run(&mut c, "LOCK.RELEASE k a").int();
     run(&mut c, "LOCK.INFO k").nil();
     run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
-    eventually(|| run(&mut c, "LOCK.INFO k") == Ok(redis::Value::Nil), "the lease to end");
+    eventually(
+        || run(&mut c, "LOCK.INFO k") == Ok(redis::Value::Nil),
+        "the lease to end",
+    );
 }
 
 #[test]
 fn a_held_lock_tells_its_fields() {
     let server = Server::start();
     let mut c = server.connection();
-    let token = run(&mut c, "LOCK.ACQUIRE k some-owner PX 60000").grant().token;
+    let token = run(&mut c, "LOCK.ACQUIRE k some-owner PX 60000")
+        .grant()
+        .token;
     run(&mut c, "LOCK.ACQUIRE k some-owner").grant();
     let told = info(&mut c);
     let expected = LockInfo {
@@ -69,7 +74,10 @@ fn the_time_held_is_that_of_the_grant_not_of_its_last_renewal() {
     let least = (now_us() - token) / 1000;
     let told = info(&mut c).held_ms;
     let most = (now_us() - token) / 1000;
-    assert!((least..=most).contains(&told), "{told} not in {least}..={most}");
+    assert!(
+        (least..=most).contains(&told),
+        "{told} not in {least}..={most}"
+    );
 }
 
 #[test]

@@ -6,7 +6,10 @@ use crate::support::run;
 
 /// Each command with an owner, and its options with a value that fits.
 const OPTIONS: [(&str, &[&str]); 3] = [
-    ("LOCK.ACQUIRE", &["PX 500000", "EX 500", "BLOCK 0", "HOLDS 1", "TOKEN 7"]),
+    (
+        "LOCK.ACQUIRE",
+        &["PX 500000", "EX 500", "BLOCK 0", "HOLDS 1", "TOKEN 7"],
+    ),
     ("LOCK.RELEASE", &["ALL", "HOLDS 0", "TOKEN 7"]),
     ("LOCK.RENEW", &["PX 500000", "EX 500", "TOKEN 7", "RAISE 8"]),
 ];
@@ -111,8 +114,17 @@ fn unknown_options_are_refused_and_named() {
 fn an_unknown_option_of_any_bytes_breaks_no_reply() {
     let server = Server::start();
     let long = vec![b'x'; 100_000];
-    let options: [&[u8]; 9] =
-        [b"", b" ", b"PX\0", b"PX ", b"\r\n+OK\r\n", b"\xff\xfe", b"%s%s%n", b"P\xd7", &long];
+    let options: [&[u8]; 9] = [
+        b"",
+        b" ",
+        b"PX\0",
+        b"PX ",
+        b"\r\n+OK\r\n",
+        b"\xff\xfe",
+        b"%s%s%n",
+        b"P\xd7",
+        &long,
+    ];
     for mut c in [server.connection(), server.connection_resp3()] {
         cmd!(c, "FLUSHALL").okay();
         three_keys(&mut c);
@@ -137,7 +149,11 @@ fn keywords_are_taken_in_any_case_and_any_order() {
         option("HOLDS", 1),
         option("TOKEN", token),
     ];
-    let renew = [option("EX", 500), option("TOKEN", token), option("RAISE", token)];
+    let renew = [
+        option("EX", 500),
+        option("TOKEN", token),
+        option("RAISE", token),
+    ];
     let release = [option("HOLDS", 5), option("TOKEN", token)];
     for (name, options) in [
         ("LOCK.ACQUIRE", &acquire[..]),
@@ -154,5 +170,8 @@ fn keywords_are_taken_in_any_case_and_any_order() {
     }
     let info = run(&mut c, "LOCK.INFO k").lock_info();
     assert_eq!((info.holds, info.lease_ms, info.token), (1, 500_000, token));
-    assert_eq!(run(&mut c, &format!("lock.Release k a tOkEn {token} aLl")).int(), 0);
+    assert_eq!(
+        run(&mut c, &format!("lock.Release k a tOkEn {token} aLl")).int(),
+        0
+    );
 }

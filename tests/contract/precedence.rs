@@ -35,7 +35,11 @@ fn calls() -> Vec<String> {
 fn expect_on(c: &mut Connection, key: &str, call: &str, code: &str) {
     let line = call.replace("KEY", key);
     let reply = unchanged(c, key, |c| run(c, &line));
-    assert_eq!(reply.clone().err().map(|e| e.code().to_owned()).as_deref(), Some(code), "{line}: {reply:?}");
+    assert_eq!(
+        reply.clone().err().map(|e| e.code().to_owned()).as_deref(),
+        Some(code),
+        "{line}: {reply:?}"
+    );
 }
 
 #[test]
@@ -98,8 +102,18 @@ fn a_wrong_token_comes_before_a_far_raise() {
     let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
     let ahead = now_us() + 3_600_000_000;
     let wrong = token + 1;
-    expect_on(&mut c, "k", &format!("LOCK.RENEW KEY a TOKEN {wrong} RAISE {ahead}"), "FENCED");
-    expect_on(&mut c, "k", &format!("LOCK.RENEW KEY a TOKEN {token} RAISE {ahead}"), "AHEAD");
+    expect_on(
+        &mut c,
+        "k",
+        &format!("LOCK.RENEW KEY a TOKEN {wrong} RAISE {ahead}"),
+        "FENCED",
+    );
+    expect_on(
+        &mut c,
+        "k",
+        &format!("LOCK.RENEW KEY a TOKEN {token} RAISE {ahead}"),
+        "AHEAD",
+    );
 }
 
 #[test]

@@ -56,7 +56,10 @@ fn a_call_that_gives_nothing_back_does_not_touch_the_lease() {
     let mut c = server.connection();
     hold(&mut c, 2, "PX 60000");
     cmd!(c, "PEXPIRE", "k", 5_000).int();
-    assert_eq!(unchanged(&mut c, "k", |c| run(c, "LOCK.RELEASE k a HOLDS 2")).int(), 2);
+    assert_eq!(
+        unchanged(&mut c, "k", |c| run(c, "LOCK.RELEASE k a HOLDS 2")).int(),
+        2
+    );
 }
 
 #[test]
@@ -113,7 +116,11 @@ fn a_call_repeated_after_the_last_release_learns_that_it_is_done() {
     let tokens = [String::new(), format!("TOKEN {token}")];
     let lines: Vec<_> = forms
         .iter()
-        .flat_map(|form| tokens.iter().map(move |token| format!("LOCK.RELEASE k a {form} {token}")))
+        .flat_map(|form| {
+            tokens
+                .iter()
+                .map(move |token| format!("LOCK.RELEASE k a {form} {token}"))
+        })
         .collect();
     for line in &lines {
         unchanged(&mut c, "k", |c| run(c, line)).refused("NOTHELD");

@@ -39,10 +39,18 @@ pub fn state(c: &mut Connection, key: &str) -> State {
 
 /// Makes a call and demands that it leaves the key and the token clock as they were.
 #[track_caller]
-pub fn unchanged(c: &mut Connection, key: &str, call: impl FnOnce(&mut Connection) -> Reply) -> Reply {
+pub fn unchanged(
+    c: &mut Connection,
+    key: &str,
+    call: impl FnOnce(&mut Connection) -> Reply,
+) -> Reply {
     let before = state(c, key);
     let reply = call(c);
-    assert_eq!(state(c, key), before, "changed by a call that replied {reply:?}");
+    assert_eq!(
+        state(c, key),
+        before,
+        "changed by a call that replied {reply:?}"
+    );
     reply
 }
 
