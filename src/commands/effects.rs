@@ -7,7 +7,9 @@ use super::integer;
 use crate::core::Token;
 use crate::locks::{self, Effect, LockKey, observe_token};
 use crate::locks::{Fault, answer, refuse_on_replica};
-use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Permission, Spec, Text};
+use crate::server::{
+    ArgKind, Argument, Command, Context, KeyUse, OwnedText, Permission, Spec, Text,
+};
 
 pub(super) struct Apply;
 
@@ -75,7 +77,8 @@ fn clock<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     let [_name, token, ..] = arguments else {
         return Err(Fault::argument(c"ERR wrong number of arguments"));
     };
-    check_source(context, *token)?;
+    // It has no key: the empty one stands for any.
+    check_source(context, OwnedText::new(b"").text())?;
     let token = integer::parse(token.bytes())
         .and_then(|token| u64::try_from(token).ok())
         .and_then(Token::new)
@@ -88,8 +91,7 @@ fn clock<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     Ok(())
 }
 
-/// A user is asked for the right to `RESTORE` the key; for the clock, which has none, a key of the
-/// token's name stands for any.
+/// A user is asked for the right to `RESTORE` the key.
 fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), Fault> {
     let flags = context.flags();
     if flags.replicated() || flags.loading() {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::queue::{Place, WaiterId};
+use super::queue::{Place, WaiterId, give_room_back};
 use super::{Change, Deadline, Held, Holds, Token, UnixTime};
 
 /// What one waiting call was granted.
@@ -81,6 +81,22 @@ impl Flights {
         }
     }
 
+    /// The token of a grant was lifted: it is the same grant, and its calls are still calls of it.
+    pub fn raise(&mut self, place: &Place, from: Token, to: Token) {
+        let Some(known) = self.grants.get_mut(place) else {
+            return;
+        };
+        if known.token != from {
+            return;
+        }
+        known.token = to;
+        for handed in self.calls.values_mut() {
+            if handed.token == from && handed.place == *place {
+                handed.token = to;
+            }
+        }
+    }
+
     /// The call died on the way: what it gives back.
     pub fn lose(&mut self, id: WaiterId) -> Option<GiveBack> {
         let handed = self.calls.remove(&id)?;
@@ -90,6 +106,7 @@ impl Flights {
 
     /// One call less on the way; true where another call knows of its grant, or is about to.
     fn land(&mut self, handed: &Handed, answered: bool) -> bool {
+        give_room_back(&mut self.calls);
         let Some(known) = self.grants.get_mut(&handed.place) else {
             return true;
         };
@@ -101,6 +118,7 @@ impl Flights {
         let shared = known.answered || known.on_the_way > 0;
         if known.on_the_way == 0 {
             self.grants.remove(&handed.place);
+            give_room_back(&mut self.grants);
         }
         shared
     }

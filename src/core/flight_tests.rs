@@ -1,1 +1,298 @@
+//! Stories of one owner's waiting calls, from the grant to the answer or the loss.
 
+use std::sync::Arc;
+
+use super::super::queue::{Monotonic, Queues, Waiter};
+use super::super::{Grant, Lease, Owner};
+use super::*;
+
+impl Flights {
+    /// Panics unless what is known of the grants is what is on its way.
+    pub(in crate::core) fn check(&self) {
+        for (place, known) in &self.grants {
+            let calls = self.calls.values();
+            let on_the_way = calls
+                .filter(|handed| handed.place == *place && handed.token == known.token)
+                .count();
+            assert!(on_the_way > 0, "a grant that nobody is on the way with");
+            assert_eq!(known.on_the_way, on_the_way, "calls on the way");
+        }
+    }
+
+    /// How many entries there are, of any kind.
+    pub(in crate::core) fn entries(&self) -> usize {
+        self.calls.len() + self.grants.len()
+    }
+}
+
+/// What happens, to the waiting calls 0 to 9 of the owner of a lock.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The call finds the lock free: a new grant.
+    Begins(usize),
+    /// The call re-enters: one hold more.
+    Adds(usize),
+    /// The call re-enters with `HOLDS`, and there are as many as it wants.
+    Finds(usize),
+    /// The call's answer is written.
+    Told(usize),
+    /// The owner is answered directly.
+    Direct,
+    /// The owner re-enters directly: one hold more.
+    DirectAdds,
+    /// The owner gives a hold back, and keeps the rest.
+    DirectGives,
+    /// The token of the grant is raised.
+    Raised,
+    /// The lock was deleted, and is another grant of the same owner.
+    Anew,
+    /// The call's client is gone, and so many holds are left: 0 when the lock is free.
+    Lost(usize, u32),
+}
+use Step::{Adds, Anew, Begins, Direct, DirectAdds, DirectGives, Finds, Lost, Raised, Told};
+
+const LEASE: Lease = Lease::from_millis(30_000).unwrap();
+const NOW: UnixTime = UnixTime::from_micros(100_000_000);
+const OLD: Deadline = Deadline::At(120_000);
+const FRESH: Deadline = Deadline::At(130_000);
+
+struct Story {
+    flights: Flights,
+    ids: Vec<WaiterId>,
+    place: Place,
+    lock: Option<Held<'static>>,
+    last_token: u64,
+}
+
+impl Story {
+    /// The owner holds the lock already when `held`.
+    fn new(held: bool) -> Self {
+        let waiter = Waiter {
+            owner: Arc::from(*b"ann"),
+            lease: None,
+            holds: None,
+            client_id: 7,
+            since: Monotonic(0),
+            until: None,
+        };
+        let mut queues = Queues::new();
+        let mut story = Self {
+            flights: Flights::new(),
+            ids: (0..10)
+                .map(|_| queues.join(0, b"lock", waiter.clone()))
+                .collect(),
+            place: Place {
+                database: 0,
+                key: Arc::from(*b"lock"),
+            },
+            lock: None,
+            last_token: 0,
+        };
+        if held {
+            story.begin();
+        }
+        story
+    }
+
+    fn begin(&mut self) {
+        self.last_token += 1;
+        self.lock = Some(Held {
+            owner: Owner::new(b"ann").unwrap(),
+            grant: Grant {
+                token: Token::new(self.last_token).unwrap(),
+                holds: Holds::ONE,
+                lease: LEASE,
+            },
+            deadline: OLD,
+        });
+    }
+
+    fn holds(&mut self) -> &mut Holds {
+        &mut self.lock.as_mut().unwrap().grant.holds
+    }
+
+    fn more(&mut self, by: i32) {
+        let holds = self.holds().number().strict_add_signed(by);
+        *self.holds() = Holds::new(holds).unwrap();
+    }
+
+    fn depart(&mut self, call: usize, took_hold: bool, begins: bool) {
+        let handed = Handed {
+            place: self.place.clone(),
+            token: self.lock.unwrap().grant.token,
+            took_hold,
+        };
+        self.flights.depart(self.ids[call], handed, begins);
+    }
+
+    /// Does a step; for a loss, the holds that are left, and whether the lock was touched.
+    fn goes(&mut self, step: Step) -> Option<(u32, Change)> {
+        match step {
+            Begins(call) => {
+                self.begin();
+                self.depart(call, true, true);
+            }
+            Adds(call) => {
+                self.more(1);
+                self.depart(call, true, false);
+            }
+            Finds(call) => self.depart(call, false, false),
+            Told(call) => self.flights.arrive(self.ids[call]),
+            Direct => self.flights.answer(&self.place),
+            DirectAdds | DirectGives => {
+                self.more(if matches!(step, DirectAdds) { 1 } else { -1 });
+                self.flights.answer(&self.place);
+            }
+            Raised => {
+                let from = self.lock.unwrap().grant.token;
+                self.last_token += 10;
+                let to = Token::new(self.last_token).unwrap();
+                self.lock.as_mut().unwrap().grant.token = to;
+                self.flights.raise(&self.place, from, to);
+                self.flights.answer(&self.place);
+            }
+            Anew => self.begin(),
+            Lost(call, _) => {
+                let given = self.flights.lose(self.ids[call]).expect("on its way");
+                assert_eq!(given.place(), &self.place);
+                let change = given.change(self.lock.as_ref(), NOW);
+                match change {
+                    Change::Keep => {}
+                    Change::Free => self.lock = None,
+                    Change::Hold(grant, deadline) => {
+                        let held = self.lock.as_mut().unwrap();
+                        (held.grant, held.deadline) = (grant, deadline);
+                    }
+                }
+                let left = self.lock.map_or(0, |held| held.grant.holds.number());
+                return Some((left, change));
+            }
+        }
+        None
+    }
+}
+
+fn told(held: bool, stories: &[(&str, &[Step])]) {
+    for (rule, steps) in stories {
+        let mut story = Story::new(held);
+        for (number, step) in steps.iter().enumerate() {
+            let came = story.goes(*step);
+            story.flights.check();
+            if let (Lost(_, left), Some((holds, _))) = (step, came) {
+                assert_eq!(holds, *left, "{rule}: step {number} of {steps:?}");
+            }
+        }
+        assert_eq!(story.flights.entries(), 0, "{rule}: {steps:?} is whole");
+    }
+}
+
+#[rustfmt::skip]
+#[test]
+fn a_grant_that_nobody_else_knows_of_is_given_back_whole() {
+    told(false, &[
+        ("alone", &[Begins(0), Lost(0, 0)]),
+        ("both die, the first first", &[Begins(0), Adds(1), Lost(0, 1), Lost(1, 0)]),
+        ("both die, the second first", &[Begins(0), Adds(1), Lost(1, 1), Lost(0, 0)]),
+        ("both want one hold and die", &[Begins(0), Finds(1), Lost(0, 1), Lost(1, 0)]),
+        ("the other way round", &[Begins(0), Finds(1), Lost(1, 1), Lost(0, 0)]),
+        ("three die", &[Begins(0), Adds(1), Finds(2), Lost(1, 1), Lost(0, 1), Lost(2, 0)]),
+        ("the calls of another grant do not count",
+            &[Begins(0), Told(0), Anew, Begins(1), Lost(1, 0)]),
+        ("nor those that are still on their way",
+            &[Begins(0), Begins(1), Lost(1, 0), Lost(0, 0)]),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn a_grant_that_another_call_has_or_will_have_loses_a_hold_and_keeps_one() {
+    told(false, &[
+        ("the second is about to be told", &[Begins(0), Adds(1), Lost(0, 1), Told(1)]),
+        ("the first is about to be told", &[Begins(0), Adds(1), Lost(1, 1), Told(0)]),
+        ("the first was told", &[Begins(0), Adds(1), Told(0), Lost(1, 1)]),
+        ("the second was told", &[Begins(0), Adds(1), Told(1), Lost(0, 1)]),
+        ("the last hold stays for who is about to be told",
+            &[Begins(0), Finds(1), Lost(0, 1), Told(1)]),
+        ("the last hold stays for who was told", &[Begins(0), Finds(1), Told(1), Lost(0, 1)]),
+        ("no hold taken, none given back",
+            &[Begins(0), Adds(1), Finds(2), Told(0), Lost(2, 2), Told(1)]),
+        ("two of three die", &[Begins(0), Adds(1), Adds(2), Lost(0, 2), Lost(2, 1), Told(1)]),
+        ("the told one counts for every later loss",
+            &[Begins(0), Adds(1), Adds(2), Told(1), Lost(0, 2), Lost(2, 1)]),
+        ("a direct answer is an answer", &[Begins(0), Direct, Lost(0, 1)]),
+        ("a direct re-entry is an answer", &[Begins(0), DirectAdds, Lost(0, 1)]),
+        ("also where its hold is gone", &[Begins(0), DirectAdds, DirectGives, Lost(0, 1)]),
+        ("the answer outlives the calls on their way", &[Begins(0), Told(0), Adds(1), Lost(1, 1)]),
+    ]);
+    told(true, &[
+        ("the owner knew of its grant before", &[Adds(0), Lost(0, 1)]),
+        ("and found the holds it wanted", &[Finds(0), Lost(0, 1)]),
+        ("both die", &[Adds(0), Adds(1), Lost(1, 2), Lost(0, 1)]),
+        ("in between a hold was given back", &[Adds(0), DirectGives, Lost(0, 1)]),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn another_grant_is_not_touched() {
+    told(false, &[
+        ("the grant is over", &[Begins(0), Anew, Lost(0, 1)]),
+        ("also where the new grant has more holds", &[Begins(0), Anew, DirectAdds, Lost(0, 2)]),
+        ("the new grant's calls are on their way",
+            &[Begins(0), Begins(1), Adds(2), Lost(0, 2), Lost(1, 1), Lost(2, 0)]),
+        ("an answer to the old grant's call tells nobody of the new one",
+            &[Begins(0), Begins(1), Told(0), Lost(1, 0)]),
+        ("an answer about the new grant is not one about the old",
+            &[Begins(0), Anew, Direct, Finds(1), Lost(0, 1), Lost(1, 1)]),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn a_raised_grant_is_the_same_grant() {
+    told(false, &[
+        ("the hold is given back", &[Begins(0), Adds(1), Raised, Lost(0, 1), Told(1)]),
+        ("who raised it was answered", &[Begins(0), Raised, Lost(0, 1)]),
+        ("calls from before and after", &[Begins(0), Raised, Adds(1), Lost(0, 1), Lost(1, 1)]),
+        ("a grant that is over stays over",
+            &[Begins(0), Anew, Raised, DirectAdds, Lost(0, 2)]),
+        ("and raising it does not end the new one",
+            &[Begins(0), Begins(1), Raised, Adds(2), Lost(0, 2), Lost(2, 1), Lost(1, 1)]),
+    ]);
+}
+
+#[test]
+fn a_call_lands_once() {
+    let mut story = Story::new(false);
+    story.goes(Begins(0));
+    story.goes(Told(0));
+    assert_eq!(story.flights.lose(story.ids[0]), None);
+    story.goes(Begins(1));
+    assert!(!story.flights.is_empty());
+    assert!(story.flights.lose(story.ids[1]).is_some());
+    assert_eq!(story.flights.lose(story.ids[1]), None);
+    story.flights.arrive(story.ids[1]);
+    assert!(story.flights.is_empty());
+}
+
+#[test]
+fn what_is_given_back_is_a_release() {
+    // A hold less starts the lease again, but never shortens it.
+    for (before, after) in [(OLD, FRESH), (Deadline::Never, Deadline::Never)] {
+        let mut story = Story::new(false);
+        story.goes(Begins(0));
+        story.goes(Adds(1));
+        story.lock.as_mut().unwrap().deadline = before;
+        story.goes(Lost(0, 1));
+        assert_eq!(story.lock.unwrap().deadline, after);
+    }
+    // What stays as it is is not written.
+    let mut story = Story::new(true);
+    story.goes(Finds(0));
+    assert_eq!(story.goes(Lost(0, 1)), Some((1, Change::Keep)));
+    // A lock that is gone stays so.
+    let mut story = Story::new(false);
+    story.goes(Begins(0));
+    story.lock = None;
+    assert_eq!(story.goes(Lost(0, 0)), Some((0, Change::Keep)));
+}

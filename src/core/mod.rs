@@ -20,6 +20,8 @@ mod watch;
 
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod queue_properties;
 
 pub use flight::{Flights, GiveBack, Handed};
 pub use lock::{

@@ -6,6 +6,7 @@
 //! are in one set, ordered by time.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use super::{Holds, Lease};
@@ -151,6 +152,7 @@ impl Queues {
     /// Takes a call out of its queue, wherever in it it stands.
     pub fn leave(&mut self, id: WaiterId) -> Option<(Place, Waiter)> {
         let node = self.nodes.remove(&id)?;
+        give_room_back(&mut self.nodes);
         if let Some(until) = node.waiter.until {
             self.ends.remove(&(until, id));
         }
@@ -163,10 +165,12 @@ impl Queues {
                     list.remove(node.of_owner);
                     if list.length == 0 {
                         queue.owners.remove(&node.waiter.owner);
+                        give_room_back(&mut queue.owners);
                     }
                 }
                 if queue.all.length == 0 {
                     queues.remove(&node.place.key);
+                    give_room_back(queues);
                 }
             }
             if queues.is_empty() {
@@ -263,6 +267,14 @@ impl List {
             self.last = gone.before;
         }
         self.length -= 1;
+    }
+}
+
+/// Frees the room of what has left a map, once most of it has. A map keeps the room of its fullest
+/// moment otherwise.
+pub(super) fn give_room_back<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+    if map.len() < map.capacity() / 8 {
+        map.shrink_to(map.len() * 2);
     }
 }
 

@@ -1,1 +1,284 @@
+//! Scenes in which calls join a queue, leave it from anywhere, and go in their turn.
+//!
+//! A call is named by its owner and a number, in the order of joining: `ann1 bob2 ann3`.
 
+use super::*;
+
+impl Queues {
+    /// Panics unless every list, its ends and its lengths tell the same story.
+    pub(in crate::core) fn check(&self) {
+        let mut calls = 0;
+        for (database, queues) in &self.databases {
+            assert!(!queues.is_empty(), "a database without a queue");
+            for (key, queue) in queues {
+                assert!(queue.all.length > 0, "a queue without a call");
+                let all = self.walk(queue.all, |node| node.in_queue);
+                assert!(all.is_sorted(), "not in the order of joining: {all:?}");
+                for id in &all {
+                    let place = &self.nodes[id].place;
+                    assert_eq!((place.database, &place.key), (*database, key));
+                }
+                let mut of_owners = 0;
+                for (owner, list) in &queue.owners {
+                    assert!(list.length > 0, "an owner without a call");
+                    let of_owner = self.walk(*list, |node| node.of_owner);
+                    let mut own = all.clone();
+                    own.retain(|id| self.nodes[id].waiter.owner == *owner);
+                    assert_eq!(of_owner, own, "the calls of an owner");
+                    of_owners += of_owner.len();
+                }
+                assert_eq!(of_owners, all.len(), "calls of no owner");
+                calls += all.len();
+            }
+        }
+        assert_eq!(calls, self.nodes.len(), "calls in no queue");
+        let ends: BTreeSet<_> = self
+            .nodes
+            .iter()
+            .filter_map(|(id, node)| Some((node.waiter.until?, *id)))
+            .collect();
+        assert_eq!(self.ends, ends, "the ends of the waits");
+    }
+
+    /// The ids of a list from its first to its last, which are the same the other way round.
+    fn walk(&self, list: List, links: impl Fn(&Node) -> Links) -> Vec<WaiterId> {
+        let line = |start: Option<WaiterId>, next: fn(Links) -> Option<WaiterId>| {
+            std::iter::successors(start, |id| next(links(&self.nodes[id])))
+                .take(list.length + 1)
+                .collect::<Vec<_>>()
+        };
+        let forth = line(list.first, |links| links.behind);
+        let mut back = line(list.last, |links| links.before);
+        back.reverse();
+        assert_eq!(forth, back, "forth and back");
+        assert_eq!(forth.len(), list.length, "the length of a list");
+        forth
+    }
+
+    /// How many entries there are, of any kind.
+    pub(in crate::core) fn entries(&self) -> usize {
+        self.databases.len() + self.nodes.len() + self.ends.len()
+    }
+}
+
+const KEY: &[u8] = b"lock";
+
+fn call(owner: &str, until: Option<u64>) -> Waiter {
+    Waiter {
+        owner: Arc::from(owner.as_bytes()),
+        lease: None,
+        holds: None,
+        client_id: 7,
+        since: Monotonic(0),
+        until: until.map(Monotonic),
+    }
+}
+
+/// One queue, and the names of its calls.
+struct Scene {
+    queues: Queues,
+    names: Vec<(WaiterId, String)>,
+}
+
+impl Scene {
+    /// The owners join in this order.
+    fn of(owners: &str) -> Self {
+        let mut scene = Self {
+            queues: Queues::new(),
+            names: Vec::new(),
+        };
+        for owner in owners.split_whitespace() {
+            scene.join(owner, None);
+        }
+        scene
+    }
+
+    fn join(&mut self, owner: &str, until: Option<u64>) {
+        let id = self.queues.join(0, KEY, call(owner, until));
+        let name = format!("{owner}{}", self.names.len() + 1);
+        self.names.push((id, name));
+        self.queues.check();
+    }
+
+    fn leave(&mut self, names: &str) {
+        for name in names.split_whitespace() {
+            let (id, _) = self.names.iter().find(|(_, known)| known == name).unwrap();
+            assert!(self.queues.leave(*id).is_some(), "{name} waits");
+            self.queues.check();
+        }
+    }
+
+    fn name(&self, id: Option<WaiterId>) -> &str {
+        id.map_or("-", |id| {
+            let (_, name) = self.names.iter().find(|(known, _)| *known == id).unwrap();
+            name
+        })
+    }
+
+    /// The queue from its first to its last call.
+    fn line(&self) -> String {
+        let names: Vec<_> = self
+            .queues
+            .iter(0, KEY)
+            .map(|(id, _)| self.name(Some(id)))
+            .collect();
+        names.join(" ")
+    }
+
+    fn first(&self) -> &str {
+        self.name(self.queues.first(0, KEY))
+    }
+
+    fn first_of(&self, owner: &str) -> &str {
+        self.name(self.queues.first_of(0, KEY, owner.as_bytes()))
+    }
+}
+
+#[rustfmt::skip]
+#[test]
+fn leaving_from_any_place_keeps_the_order() {
+    // (who joins, who leaves, the line, the first, the first of ann, the first of bob)
+    let table = [
+        ("ann",             "",               "ann1",           "ann1", "ann1", "-"),
+        ("ann",             "ann1",           "",               "-",    "-",    "-"),
+        ("ann bob cid",     "",               "ann1 bob2 cid3", "ann1", "ann1", "bob2"),
+        ("ann bob cid",     "ann1",           "bob2 cid3",      "bob2", "-",    "bob2"),
+        ("ann bob cid",     "bob2",           "ann1 cid3",      "ann1", "ann1", "-"),
+        ("ann bob cid",     "cid3",           "ann1 bob2",      "ann1", "ann1", "bob2"),
+        ("ann bob cid",     "bob2 ann1",      "cid3",           "cid3", "-",    "-"),
+        ("ann bob cid",     "bob2 cid3",      "ann1",           "ann1", "ann1", "-"),
+        ("ann bob cid",     "cid3 ann1 bob2", "",               "-",    "-",    "-"),
+        ("ann bob ann bob", "ann1",           "bob2 ann3 bob4", "bob2", "ann3", "bob2"),
+        ("ann bob ann bob", "bob2",           "ann1 ann3 bob4", "ann1", "ann1", "bob4"),
+        ("ann bob ann bob", "ann3",           "ann1 bob2 bob4", "ann1", "ann1", "bob2"),
+        ("ann bob ann bob", "ann1 bob2",      "ann3 bob4",      "ann3", "ann3", "bob4"),
+        ("ann bob ann bob", "ann3 ann1",      "bob2 bob4",      "bob2", "-",    "bob2"),
+        ("ann ann ann",     "ann2",           "ann1 ann3",      "ann1", "ann1", "-"),
+        ("ann ann ann",     "ann2 ann1",      "ann3",           "ann3", "ann3", "-"),
+        ("ann ann ann",     "ann3 ann2",      "ann1",           "ann1", "ann1", "-"),
+    ];
+    for (joins, leaves, line, first, anns, bobs) in table {
+        let mut scene = Scene::of(joins);
+        scene.leave(leaves);
+        let told = (scene.line(), scene.first(), scene.first_of("ann"), scene.first_of("bob"));
+        assert_eq!(told, (line.to_owned(), first, anns, bobs), "{joins}, without {leaves}");
+        assert_eq!(scene.queues.waiting(0, KEY), line.split_whitespace().count());
+    }
+}
+
+#[test]
+fn who_comes_back_stands_at_the_end() {
+    let mut scene = Scene::of("ann bob cid");
+    scene.leave("ann1 cid3");
+    scene.join("ann", None);
+    assert_eq!(scene.line(), "bob2 ann4");
+    scene.leave("bob2 ann4");
+    scene.join("bob", None);
+    assert_eq!((scene.line().as_str(), scene.first()), ("bob5", "bob5"));
+}
+
+#[test]
+fn a_call_leaves_once_with_what_it_asked_for() {
+    let mut queues = Queues::new();
+    let id = queues.join(3, KEY, call("ann", Some(9)));
+    assert_eq!(queues.get(id), Some(&call("ann", Some(9))));
+    let place = Place {
+        database: 3,
+        key: Arc::from(KEY),
+    };
+    assert_eq!(queues.leave(id), Some((place, call("ann", Some(9)))));
+    assert_eq!((queues.leave(id), queues.get(id)), (None, None));
+    assert_ne!(queues.join(3, KEY, call("ann", Some(9))), id, "a new call");
+}
+
+#[test]
+fn each_key_of_each_database_has_a_queue_of_its_own() {
+    let mut queues = Queues::new();
+    let spots = [(0, b"a"), (0, b"b"), (1, b"a")];
+    let ids = spots.map(|(database, key)| queues.join(database, key, call("ann", None)));
+    for ((database, key), id) in spots.into_iter().zip(ids) {
+        assert_eq!(queues.first(database, key), Some(id));
+        assert_eq!(queues.first_of(database, key, b"ann"), Some(id));
+        assert_eq!(queues.waiting(database, key), 1);
+    }
+    assert_eq!(queues.first(1, b"b"), None);
+
+    let told = |queues: &Queues, database| {
+        let mut places = queues.places(database);
+        places.sort();
+        let places = places.iter().map(|place| (place.database, place.key[0]));
+        places.collect::<Vec<_>>()
+    };
+    assert_eq!(told(&queues, None), [(0, b'a'), (0, b'b'), (1, b'a')]);
+    assert_eq!(told(&queues, Some(0)), [(0, b'a'), (0, b'b')]);
+    queues.leave(ids[0]);
+    queues.check();
+    assert_eq!(told(&queues, Some(0)), [(0, b'b')]);
+    queues.leave(ids[2]);
+    assert_eq!(told(&queues, Some(1)), []);
+    assert_eq!(told(&queues, None), [(0, b'b')]);
+}
+
+#[test]
+fn the_waits_end_by_time_and_then_in_the_order_of_joining() {
+    let mut scene = Scene::of("");
+    for (owner, until) in [("ann", 30), ("bob", 10), ("cid", 10), ("dan", 20)] {
+        scene.join(owner, Some(until));
+    }
+    scene.join("eve", None);
+    scene.leave("dan4");
+    let mut ends = Vec::new();
+    while let Some((end, id)) = scene.queues.next_end() {
+        ends.push((end.0, scene.name(Some(id)).to_owned()));
+        scene.queues.leave(id);
+    }
+    let expected = [(10, "bob2"), (10, "cid3"), (30, "ann1")];
+    assert_eq!(ends, expected.map(|(end, name)| (end, name.to_owned())));
+    assert_eq!(scene.line(), "eve5", "waits for ever");
+}
+
+#[test]
+fn nothing_is_left_of_those_who_left() {
+    let mut queues = Queues::new();
+    let ids: Vec<_> = (0..1000)
+        .map(|number: u64| {
+            let (owner, key) = (format!("owner{}", number % 7), [(number % 5) as u8]);
+            let until = number.is_multiple_of(2).then_some(number);
+            queues.join(
+                i32::from(number.is_multiple_of(3)),
+                &key,
+                call(&owner, until),
+            )
+        })
+        .collect();
+    for id in ids.iter().step_by(2).chain(ids.iter().skip(1).step_by(2)) {
+        queues.leave(*id);
+    }
+    assert_eq!((queues.len(), queues.entries()), (0, 0));
+    assert!(queues.is_empty());
+}
+
+#[test]
+fn the_room_of_those_who_left_is_given_back() {
+    let mut queues = Queues::new();
+    let stays = queues.join(0, KEY, call("stays", None));
+    let ids: Vec<_> = (0..10_000_u32)
+        .flat_map(|number| {
+            let in_line = queues.join(0, KEY, call(&number.to_string(), None));
+            let elsewhere = queues.join(0, &number.to_be_bytes(), call("ann", None));
+            [in_line, elsewhere]
+        })
+        .collect();
+    for id in ids {
+        queues.leave(id);
+    }
+    let keys = &queues.databases[&0];
+    let room = [
+        queues.nodes.capacity(),
+        keys.capacity(),
+        keys[KEY].owners.capacity(),
+    ];
+    assert!(room.iter().all(|room| *room < 32), "{room:?}");
+    queues.leave(stays);
+    assert_eq!(queues.entries(), 0);
+}

@@ -19,7 +19,7 @@ use std::ptr;
 use redis_module::raw;
 
 use super::guard::guard_logged;
-use super::{Context, OK, Text, api};
+use super::{Context, OK, api};
 
 /// The first version of the server's API that unblocks a module's client without losing a reply.
 const UNBLOCKS_SAFELY: c_int = 0x0007_0400;
@@ -150,28 +150,4 @@ unsafe extern "C" fn free_answer<W: Waits>(_raw: *mut raw::RedisModuleCtx, answe
             drop(unsafe { Box::from_raw(answer.cast::<W::Answer>()) });
         }
     });
-}
-
-/// A server string of our own.
-pub(crate) struct OwnedText(*mut raw::RedisModuleString);
-
-impl OwnedText {
-    pub(crate) fn new(bytes: &[u8]) -> Self {
-        // SAFETY: the server copies the bytes; without a context the string is ours to free.
-        Self(unsafe {
-            api!(RedisModule_CreateString)(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len())
-        })
-    }
-
-    pub(crate) fn text(&self) -> Text<'_> {
-        // SAFETY: the string stays as it is until it is freed, which ends the borrow.
-        unsafe { Text::new(self.0) }
-    }
-}
-
-impl Drop for OwnedText {
-    fn drop(&mut self) {
-        // SAFETY: made in `new`, and freed once; the server may keep references of its own.
-        unsafe { api!(RedisModule_FreeString)(ptr::null_mut(), self.0) };
-    }
 }

@@ -23,6 +23,11 @@ pub(crate) enum Moment {
     Loaded,
     /// The server's cron, ten times a second or more.
     Cron,
+    /// The server has waited for something to do: what it had to write and to close before is
+    /// written and closed.
+    Awake,
+    /// A client's connection is closed; the call is as if that client made it.
+    ClientGone,
 }
 
 impl Moment {
@@ -34,6 +39,15 @@ impl Moment {
             Self::Swapped => raw::REDISMODULE_EVENT_SWAPDB,
             Self::Loaded => raw::REDISMODULE_EVENT_LOADING,
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
+            Self::Awake => raw::REDISMODULE_EVENT_EVENTLOOP,
+            Self::ClientGone => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
+        }
+    }
+
+    const fn raw(self) -> raw::RedisModuleEvent {
+        raw::RedisModuleEvent {
+            id: self.event(),
+            dataver: 1,
         }
     }
 
@@ -56,6 +70,16 @@ impl Moment {
                 Some(Self::Loaded)
             }
             raw::REDISMODULE_EVENT_CRON_LOOP => Some(Self::Cron),
+            raw::REDISMODULE_EVENT_EVENTLOOP
+                if what == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP =>
+            {
+                Some(Self::Awake)
+            }
+            raw::REDISMODULE_EVENT_CLIENT_CHANGE
+                if what == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
+            {
+                Some(Self::ClientGone)
+            }
             _ => None,
         }
     }
@@ -73,12 +97,18 @@ pub(crate) fn subscribe(context: Context<'_>, moment: Moment, job: Job) {
     JOBS.lock()
         .unwrap_or_else(PoisonError::into_inner)
         .push((moment, job));
-    let event = raw::RedisModuleEvent {
-        id: moment.event(),
-        dataver: 1,
-    };
     // SAFETY: the context is live, and the callback stays for as long as the library is loaded.
-    unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, event, Some(happened)) };
+    unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, moment.raw(), Some(happened)) };
+}
+
+/// Calls no job at such moments any more. Not from within a job: the server goes on with what it
+/// has freed here.
+pub(crate) fn unsubscribe(context: Context<'_>, moment: Moment) {
+    JOBS.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .retain(|(of, _)| *of != moment);
+    // SAFETY: the context is live; without a callback the server forgets the one that it has.
+    unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, moment.raw(), None) };
 }
 
 unsafe extern "C" fn happened(

@@ -9,6 +9,7 @@
 mod acl;
 mod allocator;
 mod blocked;
+mod call;
 mod command;
 mod config;
 mod context;
@@ -23,18 +24,18 @@ mod load;
 mod stream;
 mod timer;
 mod value;
-mod write_check;
 
-pub(crate) use acl::{AclCategory, Permission, add_category as add_acl_category};
+pub(crate) use acl::{AclCategory, add_category as add_acl_category};
 pub(crate) use allocator::ServerAllocator;
-pub(crate) use blocked::{Blocked, Handle, OwnedText, Waits};
+pub(crate) use blocked::{Blocked, Handle, Waits};
+pub(crate) use call::{OwnedText, Permission, WriteCheck};
 pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
 pub(crate) use config::{NumericSetting, load_settings, register as register_setting};
 pub(crate) use context::{Context, Text};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
 };
-pub(crate) use events::{Moment, subscribe};
+pub(crate) use events::{Moment, subscribe, unsubscribe};
 pub(crate) use gil::GilCell;
 pub(crate) use info::register as register_info;
 pub(crate) use key::{Content, Key};
@@ -42,7 +43,6 @@ pub(crate) use load::{export_load, load, set_module_options};
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
 pub(crate) use value::{Value, values_alive};
-pub(crate) use write_check::WriteCheck;
 
 /// A function of the module API that every supported server has.
 macro_rules! api {

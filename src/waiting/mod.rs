@@ -5,6 +5,7 @@
 //! the lock free or frees it. A grant is on its way until its reply is written ([`wait`]); a caller
 //! that is gone by then gives it back.
 
+mod redirect;
 mod rounds;
 mod serve;
 mod state;
@@ -57,6 +58,7 @@ pub(crate) fn join(
         // It is looked at in the next round, which finds out when the lease ends.
         state.marked.insert(place_of(database, name.bytes()));
     });
+    rounds::follow_clients(context);
     rounds::soon(context);
     Ok(())
 }

@@ -44,6 +44,43 @@ pub(crate) fn lost(context: Context<'_>, database: i32, key: &[u8]) {
     }
 }
 
+/// Learns of what becomes of the replies to those who wait, while somebody does: it costs a little
+/// at each turn of the event loop.
+pub(super) fn follow_clients(context: Context<'_>) {
+    let follows = STATE.with(context, |state| {
+        std::mem::replace(&mut state.follows_clients, true)
+    });
+    if !follows {
+        server::subscribe(context, Moment::Awake, landed);
+        server::subscribe(context, Moment::ClientGone, crashed);
+    }
+}
+
+/// Every reply that was written is sent.
+fn landed(context: Context<'_>) {
+    STATE.with(context, |state| {
+        for (_, id) in state.landing.drain() {
+            state.flights.arrive(id);
+        }
+    });
+}
+
+/// A client is gone, perhaps before its reply was sent.
+fn crashed(context: Context<'_>) {
+    let owes = STATE.with(context, |state| {
+        let lost = state
+            .landing
+            .remove(&context.client_id())
+            .and_then(|id| state.flights.lose(id));
+        let owes = lost.is_some();
+        state.give_backs.extend(lost);
+        owes
+    });
+    if owes {
+        soon(context);
+    }
+}
+
 /// A round as soon as the server is back in its event loop.
 pub(super) fn soon(context: Context<'_>) {
     arm(context, Duration::ZERO);
@@ -137,6 +174,17 @@ fn at(context: Context<'_>, place: &Place, body: impl FnOnce(Text<'_>)) {
     }
 }
 
+fn rest(context: Context<'_>) {
+    let followed = STATE.with(context, |state| {
+        state.landing.shrink_to_fit();
+        std::mem::take(&mut state.follows_clients)
+    });
+    if followed {
+        server::unsubscribe(context, Moment::Awake);
+        server::unsubscribe(context, Moment::ClientGone);
+    }
+}
+
 fn end_waits(context: Context<'_>) {
     let now = monotonic();
     while let Some(blocked) = STATE.with(context, |state| {
@@ -156,6 +204,7 @@ fn arm_next(context: Context<'_>) {
         )
     });
     if idle {
+        rest(context);
         return;
     }
     let until_wait = wait_ends.map(|end| end.0.saturating_sub(monotonic().0));

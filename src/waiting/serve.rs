@@ -1,8 +1,10 @@
 //! Handing a lock to whoever is next.
 
-use super::rounds;
+use std::ffi::CString;
+
 use super::state::{STATE, place_of};
 use super::wait::Answer;
+use super::{redirect, rounds};
 use crate::core::{self, Acquire, Acquired, Change, Grant, Handed, Owner, Place, Waiter, WaiterId};
 use crate::locks::{Event, Fault, LockKey, now, rules, with_token_clock};
 use crate::server::{Blocked, Context, Text, WriteCheck};
@@ -71,11 +73,10 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
         match context.check_write(name) {
             WriteCheck::Allowed => {}
             WriteCheck::NotNow => return Step::Later,
-            WriteCheck::OtherNode => {
+            elsewhere => {
                 drop(key);
-                refuse_all(context, place, || {
-                    Answer::error(c"CLUSTERDOWN the slot of this lock is served by another node")
-                });
+                let error = redirection(context, name, elsewhere);
+                refuse_all(context, place, || Answer::error(error.clone()));
                 return Step::Done;
             }
         }
@@ -177,6 +178,15 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
         }
     }
     serve(context, name, caller);
+}
+
+fn redirection(context: Context<'_>, name: Text<'_>, check: WriteCheck) -> CString {
+    match (context.cluster_nodes(), context.cluster_slot(name)) {
+        (Some(nodes), Some(slot)) if check == WriteCheck::OtherNode => {
+            redirect::redirection(&nodes, slot)
+        }
+        _ => redirect::down(),
+    }
 }
 
 fn grant_to(

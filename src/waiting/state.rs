@@ -35,6 +35,10 @@ pub(super) struct State {
     pub(super) blocked: HashMap<WaiterId, Blocked<Wait>>,
     /// Those, and the ones whose grant is on its way.
     pub(super) handles: HashMap<Handle, WaiterId>,
+    /// Grants whose reply is written, but may not be sent: the calls by their client.
+    pub(super) landing: HashMap<u64, WaiterId>,
+    /// The server tells when such a reply is sent, and when a client is gone.
+    pub(super) follows_clients: bool,
     /// Locks that may have become free.
     pub(super) marked: HashSet<Place>,
     /// What callers that are gone have yet to give back.
@@ -58,7 +62,10 @@ impl State {
 
     /// Nothing to do, now or later.
     pub(super) fn idle(&self) -> bool {
-        self.queues.is_empty() && self.marked.is_empty() && self.give_backs.is_empty()
+        self.queues.is_empty()
+            && self.flights.is_empty()
+            && self.marked.is_empty()
+            && self.give_backs.is_empty()
     }
 }
 

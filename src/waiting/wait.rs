@@ -1,6 +1,7 @@
 //! A waiting client's end: its answer, or its leaving.
 
-use std::ffi::CStr;
+use std::borrow::Cow;
+use std::ffi::CString;
 use std::sync::Arc;
 
 use super::rounds;
@@ -40,7 +41,11 @@ impl Waits for Wait {
             } => {
                 STATE.with(context, |state| {
                     state.handles.remove(handle);
-                    state.flights.arrive(*id);
+                    // A client that is to be closed is still called back, and its reply dropped.
+                    let before = state.landing.insert(context.client_id(), *id);
+                    if let Some(before) = before {
+                        state.flights.arrive(before);
+                    }
                 });
                 match Owner::new(owner) {
                     Some(owner) => reply_grant(context, owner, *grant),
@@ -75,7 +80,7 @@ impl Waits for Wait {
 }
 
 impl Answer {
-    pub(super) const fn error(text: &'static CStr) -> Self {
-        Self::Fault(Fault::argument(text))
+    pub(super) const fn error(text: CString) -> Self {
+        Self::Fault(Fault::Argument(Cow::Owned(text)))
     }
 }

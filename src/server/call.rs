@@ -1,0 +1,216 @@
+//! Questions that the server answers only to a command: what the caller may do, whether a write
+//! would be let through, which node serves a key.
+
+use std::ffi::CStr;
+use std::io;
+use std::ptr;
+
+use redis_module::raw;
+
+use super::{Context, Text, api};
+
+/// The answer to a question about the caller's rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permission {
+    /// The caller may.
+    Granted,
+    /// The caller may not.
+    Denied,
+}
+
+/// Whether a write on a key would be let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteCheck {
+    /// It would be run.
+    Allowed,
+    /// It would be refused for now: too few replicas, a disk that cannot be written, …
+    NotNow,
+    /// It would be sent to another node of the cluster.
+    OtherNode,
+    /// The cluster is down.
+    ClusterDown,
+}
+
+impl Context<'_> {
+    /// Whether the caller may run `RESTORE key …`.
+    ///
+    /// Asked by running it as the caller with a payload that no server takes: past the check of
+    /// the caller's rights it says so and changes nothing, or finds that the key is there, or
+    /// belongs to another node. No other way to ask works on Redis 7.0 and for a caller without a
+    /// user (another module's own call, which is denied).
+    pub(crate) fn may_restore(self, key: Text<'_>) -> Permission {
+        let (ttl, no_payload) = (OwnedText::new(b"0"), OwnedText::new(b""));
+        let arguments = [key, ttl.text(), no_payload.text()];
+        self.call(c"RESTORE", c"CEv", &arguments, |reply| {
+            let checked = match reply.error() {
+                Some(error) => {
+                    error.starts_with("BUSYKEY")
+                        || error.contains("DUMP payload")
+                        || reply.refusal == Refusal::OtherNode
+                }
+                None => true,
+            };
+            if checked {
+                Permission::Granted
+            } else {
+                Permission::Denied
+            }
+        })
+    }
+
+    /// Whether a write on a key that does not exist would be let through.
+    ///
+    /// Asked by deleting the key: the server checks the command as it would a script's, and then
+    /// finds nothing to delete.
+    pub(crate) fn check_write(self, absent_key: Text<'_>) -> WriteCheck {
+        self.call(c"DEL", c"SEv", &[absent_key], |reply| {
+            match (reply.error(), reply.refusal) {
+                (None, _) => WriteCheck::Allowed,
+                (Some(_), Refusal::OtherNode) => WriteCheck::OtherNode,
+                (Some(_), Refusal::ClusterDown) => WriteCheck::ClusterDown,
+                (Some(_), Refusal::Another) => WriteCheck::NotNow,
+            }
+        })
+    }
+
+    /// The slot of a key; only on a node of a cluster.
+    pub(crate) fn cluster_slot(self, key: Text<'_>) -> Option<u16> {
+        let keyslot = OwnedText::new(b"KEYSLOT");
+        let arguments = [keyslot.text(), key];
+        self.call(c"CLUSTER", c"Ev", &arguments, |reply| {
+            u16::try_from(reply.integer()?).ok()
+        })
+    }
+
+    /// This node's view of its cluster; only on a node of one.
+    pub(crate) fn cluster_nodes(self) -> Option<String> {
+        let nodes = OwnedText::new(b"NODES");
+        self.call(c"CLUSTER", c"Ev", &[nodes.text()], Reply::text)
+    }
+
+    /// Runs a command. `format` asks with `E` for refusals as replies (a refusal without one
+    /// crashes Valkey 9.1), and ends with `v`, for the arguments.
+    fn call<R>(
+        self,
+        command: &CStr,
+        format: &CStr,
+        arguments: &[Text<'_>],
+        read: impl FnOnce(&Reply) -> R,
+    ) -> R {
+        // SAFETY: the format's `v` asks for what follows, a list of server strings and its length;
+        // `Text` is a transparent wrapper of a pointer to one. A reply is freed, once.
+        unsafe {
+            let raw = api!(RedisModule_Call)(
+                self.raw,
+                command.as_ptr(),
+                format.as_ptr(),
+                arguments.as_ptr(),
+                arguments.len(),
+            );
+            let reply = Reply {
+                raw,
+                refusal: Refusal::last(),
+            };
+            let result = read(&reply);
+            if !raw.is_null() {
+                api!(RedisModule_FreeCallReply)(raw);
+            }
+            result
+        }
+    }
+}
+
+/// What a command replied.
+struct Reply {
+    raw: *mut raw::RedisModuleCallReply,
+    /// Why it was not run; means something where the reply is an error.
+    refusal: Refusal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    OtherNode,
+    ClusterDown,
+    Another,
+}
+
+impl Refusal {
+    /// The server tells it by the system's error number.
+    fn last() -> Self {
+        const NOT_PERMITTED: i32 = 1; // EPERM; EACCES, for rights, is of the same kind
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            _ if error.raw_os_error() == Some(NOT_PERMITTED) => Self::OtherNode,
+            io::ErrorKind::NetworkDown | io::ErrorKind::ReadOnlyFilesystem => Self::ClusterDown,
+            _ => Self::Another,
+        }
+    }
+}
+
+impl Reply {
+    fn kind(&self) -> i32 {
+        // SAFETY: the reply lives; the server takes a null for an unknown one.
+        unsafe { api!(RedisModule_CallReplyType)(self.raw) }
+    }
+
+    /// The text of an error; of none, where there is no reply at all.
+    fn error(&self) -> Option<String> {
+        match self.kind() {
+            UNKNOWN => Some(String::new()),
+            ERROR => self.text(),
+            _ => None,
+        }
+    }
+
+    fn integer(&self) -> Option<i64> {
+        // SAFETY: the reply lives.
+        (self.kind() == INTEGER).then(|| unsafe { api!(RedisModule_CallReplyInteger)(self.raw) })
+    }
+
+    fn text(&self) -> Option<String> {
+        if self.raw.is_null() {
+            return None;
+        }
+        let mut length = 0;
+        // SAFETY: the reply lives, and its bytes as long as it.
+        unsafe {
+            let start = api!(RedisModule_CallReplyStringPtr)(self.raw, &raw mut length);
+            if start.is_null() {
+                return None;
+            }
+            let bytes = std::slice::from_raw_parts(start.cast(), length);
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // -1 to 2
+const UNKNOWN: i32 = raw::REDISMODULE_REPLY_UNKNOWN as i32;
+#[allow(clippy::cast_possible_truncation)]
+const ERROR: i32 = raw::REDISMODULE_REPLY_ERROR as i32;
+#[allow(clippy::cast_possible_truncation)]
+const INTEGER: i32 = raw::REDISMODULE_REPLY_INTEGER as i32;
+
+/// A server string of our own.
+pub(crate) struct OwnedText(*mut raw::RedisModuleString);
+
+impl OwnedText {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        // SAFETY: the server copies the bytes; without a context the string is ours to free.
+        Self(unsafe {
+            api!(RedisModule_CreateString)(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len())
+        })
+    }
+
+    pub(crate) fn text(&self) -> Text<'_> {
+        // SAFETY: the string stays as it is until it is freed, which ends the borrow.
+        unsafe { Text::new(self.0) }
+    }
+}
+
+impl Drop for OwnedText {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, and freed once; the server may keep references of its own.
+        unsafe { api!(RedisModule_FreeString)(ptr::null_mut(), self.0) };
+    }
+}

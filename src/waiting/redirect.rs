@@ -1,0 +1,107 @@
+//! Where a node of a cluster sends a waiting call whose key it does not serve any more.
+
+use std::ffi::CString;
+
+/// The redirection that a command on an absent key of `slot` gets from this node, told from its
+/// own view of the cluster (`CLUSTER NODES`).
+pub(super) fn redirection(nodes: &str, slot: u16) -> CString {
+    let error = find(nodes, slot).unwrap_or_else(|| "CLUSTERDOWN Hash slot not served".to_owned());
+    CString::new(error).unwrap_or_default()
+}
+
+/// The redirection of a cluster that is down as a whole.
+pub(super) fn down() -> CString {
+    c"CLUSTERDOWN The cluster is down".to_owned()
+}
+
+fn find(nodes: &str, slot: u16) -> Option<String> {
+    let nodes: Vec<_> = nodes.lines().filter_map(Node::parse).collect();
+    let owner = nodes.iter().find(|node| node.serves(slot))?;
+    if owner.myself {
+        let target = owner.migrates_to(slot)?;
+        let target = nodes.iter().find(|node| node.id == target)?;
+        Some(format!("ASK {slot} {}", target.address))
+    } else {
+        Some(format!("MOVED {slot} {}", owner.address))
+    }
+}
+
+struct Node<'a> {
+    id: &'a str,
+    address: &'a str,
+    myself: bool,
+    slots: Vec<&'a str>,
+}
+
+impl<'a> Node<'a> {
+    /// `id ip:port@bus[,host] flags primary ping pong epoch link slot…`
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut fields = line.split_ascii_whitespace();
+        let id = fields.next()?;
+        let address = fields.next()?.split('@').next()?;
+        let myself = fields.next()?.split(',').any(|flag| flag == "myself");
+        Some(Self {
+            id,
+            address,
+            myself,
+            slots: fields.skip(5).collect(),
+        })
+    }
+
+    fn serves(&self, slot: u16) -> bool {
+        self.slots.iter().any(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            match (first.parse::<u16>(), last.parse::<u16>()) {
+                (Ok(first), Ok(last)) => (first..=last).contains(&slot),
+                _ => false, // a slot on its way: [slot->-node] or [slot-<-node]
+            }
+        })
+    }
+
+    fn migrates_to(&self, slot: u16) -> Option<&'a str> {
+        self.slots.iter().find_map(|on_its_way| {
+            let on_its_way = on_its_way.strip_prefix('[')?.strip_suffix(']')?;
+            let (number, target) = on_its_way.split_once("->-")?;
+            (number.parse() == Ok(slot)).then_some(target)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: &str = "\
+        aaa 127.0.0.1:7001@17001,host-1 myself,master - 0 0 1 connected 0-99 200 [50->-bbb] [150-<-bbb]\n\
+        bbb 127.0.0.1:7002@17002 master - 0 1795000000000 2 connected 100-199\n\
+        ccc 127.0.0.1:7003@17003 slave aaa 0 1795000000000 1 connected\n";
+
+    #[test]
+    fn a_waiter_gets_what_a_command_would_get() {
+        for (slot, error) in [
+            (50, "ASK 50 127.0.0.1:7002"),
+            (100, "MOVED 100 127.0.0.1:7002"),
+            (150, "MOVED 150 127.0.0.1:7002"),
+            (199, "MOVED 199 127.0.0.1:7002"),
+            (300, "CLUSTERDOWN Hash slot not served"),
+        ] {
+            assert_eq!(redirection(NODES, slot).to_str(), Ok(error));
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_of_a_cluster_is_no_view_of_one() {
+        for text in [
+            "",
+            "\n",
+            "one two",
+            "ERR no cluster",
+            "a b c d e f g h [1->-",
+        ] {
+            assert_eq!(
+                redirection(text, 1).to_str(),
+                Ok("CLUSTERDOWN Hash slot not served")
+            );
+        }
+    }
+}
