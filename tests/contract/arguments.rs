@@ -6,7 +6,7 @@ use redis::Connection;
 
 /// Three keys for a call to be tried on: `held` by the owner a, `free`, and `text` of another type.
 #[track_caller]
-pub fn three_keys(c: &mut Connection) {
+pub(crate) fn three_keys(c: &mut Connection) {
     run(c, "LOCK.ACQUIRE held a PX 600000").grant();
     run(c, "SET text value").okay();
 }
@@ -14,7 +14,12 @@ pub fn three_keys(c: &mut Connection) {
 /// Demands that `command key arguments…` is an `ERR` on all of [`three_keys`], whatever they hold,
 /// that it changes none of them, and that its text holds `word`.
 #[track_caller]
-pub fn refused_everywhere(c: &mut Connection, command: &str, arguments: &[Vec<u8>], word: &str) {
+pub(crate) fn refused_everywhere(
+    c: &mut Connection,
+    command: &str,
+    arguments: &[Vec<u8>],
+    word: &str,
+) {
     for key in ["held", "free", "text"] {
         let reply = unchanged(c, key, |c| cmd!(*c, command, key, arguments.to_vec()));
         let Err(refusal) = &reply else {
@@ -31,7 +36,7 @@ pub fn refused_everywhere(c: &mut Connection, command: &str, arguments: &[Vec<u8
 }
 
 /// The words of a line, as arguments.
-pub fn words(line: &str) -> Vec<Vec<u8>> {
+pub(crate) fn words(line: &str) -> Vec<Vec<u8>> {
     line.split_whitespace()
         .map(|word| word.as_bytes().to_vec())
         .collect()

@@ -1,17 +1,19 @@
 //! What many of the tests ask of a server.
 
+pub(crate) use crate::common::state::unix_ms as now_ms;
+
 use crate::common::{Expect, Reply, Talk, cmd};
 use redis::{Cmd, Connection, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The highest fencing token, 2^53 - 1.
-pub const HIGHEST_TOKEN: i64 = (1 << 53) - 1;
+pub(crate) const HIGHEST_TOKEN: i64 = (1 << 53) - 1;
 /// The longest lease and the longest wait in milliseconds: ten years.
-pub const TEN_YEARS_MS: i64 = 315_360_000_000;
+pub(crate) const TEN_YEARS_MS: i64 = 315_360_000_000;
 
 /// Sends a command that is written as one line, with blanks between its words.
 #[track_caller]
-pub fn run(c: &mut Connection, line: &str) -> Reply {
+pub(crate) fn run(c: &mut Connection, line: &str) -> Reply {
     let mut command = Cmd::new();
     for word in line.split_whitespace() {
         command.arg(word);
@@ -21,7 +23,7 @@ pub fn run(c: &mut Connection, line: &str) -> Reply {
 
 /// All of a lock that a call could change, and the token clock.
 #[derive(Debug, PartialEq)]
-pub struct State {
+pub(crate) struct KeyState {
     value: Value,
     deadline: i64,
     last_token: i64,
@@ -29,9 +31,9 @@ pub struct State {
 
 /// The state of this key, whatever it holds.
 #[track_caller]
-pub fn state(c: &mut Connection, key: &str) -> State {
-    State {
-        value: cmd!(c, "DUMP", key).value(),
+pub(crate) fn state(c: &mut Connection, key: &str) -> KeyState {
+    KeyState {
+        value: cmd!(*c, "DUMP", key).value(),
         deadline: deadline(c, key),
         last_token: last_token(c),
     }
@@ -39,7 +41,7 @@ pub fn state(c: &mut Connection, key: &str) -> State {
 
 /// Makes a call and demands that it leaves the key and the token clock as they were.
 #[track_caller]
-pub fn unchanged(
+pub(crate) fn unchanged(
     c: &mut Connection,
     key: &str,
     call: impl FnOnce(&mut Connection) -> Reply,
@@ -56,13 +58,13 @@ pub fn unchanged(
 
 /// When the key expires, in milliseconds since 1970; -1 for never, -2 for no key.
 #[track_caller]
-pub fn deadline(c: &mut Connection, key: &str) -> i64 {
-    cmd!(c, "PEXPIRETIME", key).int()
+pub(crate) fn deadline(c: &mut Connection, key: &str) -> i64 {
+    cmd!(*c, "PEXPIRETIME", key).int()
 }
 
 /// Makes a call and demands that it sets the key's deadline to its own moment and this lease.
 #[track_caller]
-pub fn starts_lease(
+pub(crate) fn starts_lease(
     c: &mut Connection,
     key: &str,
     lease_ms: i64,
@@ -81,26 +83,21 @@ pub fn starts_lease(
 
 /// The highest token that the server has seen, by its own word; 0 for none.
 #[track_caller]
-pub fn last_token(c: &mut Connection) -> i64 {
+pub(crate) fn last_token(c: &mut Connection) -> i64 {
     lock_section(c, "lock_last_token")
 }
 
 /// A number of `INFO lock`.
 #[track_caller]
-pub fn lock_section(c: &mut Connection, field: &str) -> i64 {
-    let text = cmd!(c, "INFO", "lock").text();
+pub(crate) fn lock_section(c: &mut Connection, field: &str) -> i64 {
+    let text = cmd!(*c, "INFO", "lock").text();
     text.lines()
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.parse().ok())
         .unwrap_or_else(|| panic!("INFO lock has no {field}: {text}"))
 }
 
-/// Milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    now_us() / 1000
-}
-
 /// Microseconds since 1970: what a token starts from.
-pub fn now_us() -> i64 {
+pub(crate) fn now_us() -> i64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let micros = since_1970.expect("a time after 1970").as_micros();
     i64::try_from(micros).expect("a time before the end of i64")

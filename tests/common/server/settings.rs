@@ -13,6 +13,7 @@ pub struct Builder {
     without_module: bool,
     module_args: String,
     lines: Vec<(String, String)>,
+    pub(super) environment: Vec<(String, String)>,
 }
 
 impl Builder {
@@ -21,6 +22,13 @@ impl Builder {
     #[must_use]
     pub fn config(mut self, name: &str, value: &str) -> Self {
         self.lines.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sets a variable in the environment of the server's process.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 

@@ -52,6 +52,7 @@ impl Server {
         let program = settings::program();
         let process = Command::new(&program)
             .arg(CONF)
+            .envs(self.settings.environment.iter().cloned())
             .current_dir(self.dir())
             .stdin(Stdio::null())
             .stderr(log.try_clone().expect("a second handle"))

@@ -1,0 +1,138 @@
+//! What a user may do: commands by name and category, keys by pattern.
+
+use crate::common::{Expect, Server, cmd};
+use crate::support::run;
+use redis::Connection;
+
+/// A connection of a user with these rules.
+fn user(server: &Server, rules: &[&str]) -> Connection {
+    let mut c = server.connection();
+    cmd!(c, "ACL", "SETUSER", "u", "reset", "on", ">pw", rules).okay();
+    server.connection_as("u", "pw")
+}
+
+fn has_module_categories() -> bool {
+    let version = Server::version();
+    version.is_redis_from(7, 4) || version.is_valkey_from(8, 0)
+}
+
+/// A call of each command on a key, in an order in which all of them succeed.
+const CALLS: [&str; 5] = [
+    "LOCK.ACQUIRE KEY a",
+    "LOCK.RENEW KEY a",
+    "LOCK.FENCE KEY",
+    "LOCK.INFO KEY",
+    "LOCK.RELEASE KEY a",
+];
+
+#[test]
+fn a_command_that_is_not_granted_by_name_is_refused() {
+    let server = Server::start();
+    for allowed in CALLS {
+        let name = allowed.split(' ').next().expect("a name");
+        let mut c = user(&server, &["~*", &format!("+{name}")]);
+        for call in CALLS {
+            let reply = run(&mut c, &call.replace("KEY", "k"));
+            let refused = reply
+                .err()
+                .is_some_and(|refusal| refusal.code() == "NOPERM");
+            assert_eq!(refused, call != allowed, "{call} with +{name}");
+        }
+    }
+}
+
+#[test]
+fn a_key_outside_the_users_patterns_is_refused() {
+    let server = Server::start();
+    let mut c = user(&server, &["~mine:*", "+@all"]);
+    for call in CALLS {
+        run(&mut c, &call.replace("KEY", "mine:k")).value();
+        run(&mut c, &call.replace("KEY", "other")).refused("NOPERM");
+    }
+    let mut admin = server.connection();
+    run(&mut admin, "LOCK.INFO other").nil();
+}
+
+#[test]
+fn a_reader_of_the_key_may_look_and_fence_and_no_more() {
+    let server = Server::start();
+    let mut admin = server.connection();
+    let token = run(&mut admin, "LOCK.ACQUIRE k a").grant().token;
+    let mut c = user(&server, &["%R~k", "+@all"]);
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().token, token);
+    assert_eq!(run(&mut c, "LOCK.FENCE k").int(), token);
+    cmd!(c, "LOCK.FENCE", "k", token).okay();
+    cmd!(c, "LOCK.FENCE", "k", token + 1).refused("FENCED");
+    for call in ["LOCK.ACQUIRE k a", "LOCK.RENEW k a", "LOCK.RELEASE k a"] {
+        run(&mut c, call).refused("NOPERM");
+    }
+    assert_eq!(run(&mut admin, "LOCK.INFO k").lock_info().holds, 1);
+}
+
+#[test]
+fn a_writer_of_the_key_who_may_not_read_it_can_do_nothing() {
+    let server = Server::start();
+    let mut c = user(&server, &["%W~k", "+@all"]);
+    for call in CALLS {
+        run(&mut c, &call.replace("KEY", "k")).refused("NOPERM");
+    }
+}
+
+#[test]
+fn a_script_checks_the_rights_of_its_caller() {
+    let server = Server::start();
+    let mut admin = server.connection();
+    run(&mut admin, "LOCK.ACQUIRE k a").grant();
+    run(&mut admin, "LOCK.ACQUIRE other a").grant();
+    let mut c = user(&server, &["~k", "+eval", "+lock.info"]);
+    let call = "return redis.call(ARGV[1], ARGV[2], ARGV[3])";
+    let info = "return redis.call('LOCK.INFO', ARGV[1])";
+    cmd!(c, "EVAL", info, 0, "k").lock_info();
+    assert!(cmd!(c, "EVAL", info, 0, "other").is_err());
+    assert!(cmd!(c, "EVAL", call, 0, "LOCK.RELEASE", "k", "a").is_err());
+    assert_eq!(run(&mut admin, "LOCK.INFO k").lock_info().holds, 1);
+}
+
+#[test]
+fn the_category_lock_holds_the_modules_commands_where_the_server_offers_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    if !has_module_categories() {
+        cmd!(c, "ACL", "CAT", "lock").refused("ERR");
+        return;
+    }
+    let listed = cmd!(c, "ACL", "CAT", "lock").items();
+    let listed: Vec<_> = listed.into_iter().map(Expect::text).collect();
+    let mut user = user(&server, &["~*", "+@lock"]);
+    for call in CALLS {
+        let name = call.split(' ').next().expect("a name").to_lowercase();
+        assert!(listed.contains(&name), "{name} in {listed:?}");
+        run(&mut user, &call.replace("KEY", "k")).value();
+    }
+    run(&mut user, "SET k v").refused("NOPERM");
+}
+
+#[test]
+fn the_servers_own_categories_hold_the_commands_where_the_server_offers_it() {
+    if !has_module_categories() {
+        return;
+    }
+    let server = Server::start();
+    let mut writer = user(&server, &["~*", "+@write"]);
+    for call in CALLS {
+        let reply = run(&mut writer, &call.replace("KEY", "k"));
+        let refused = reply
+            .err()
+            .is_some_and(|refusal| refusal.code() == "NOPERM");
+        assert_eq!(
+            refused,
+            call.starts_with("LOCK.INFO"),
+            "{call} with +@write"
+        );
+    }
+    let mut reader = user(&server, &["~*", "+@read"]);
+    run(&mut reader, "LOCK.INFO k").nil();
+    run(&mut reader, "LOCK.FENCE k").refused("NOPERM");
+    let mut no_waiting = user(&server, &["~*", "+@all", "-@blocking"]);
+    run(&mut no_waiting, "LOCK.ACQUIRE k a").refused("NOPERM");
+}

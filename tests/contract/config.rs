@@ -1,0 +1,237 @@
+//! The `lock.*` settings.
+
+use crate::common::{Builder, Expect, Server, cmd};
+use crate::support::{TEN_YEARS_MS, run, starts_lease, unchanged};
+use redis::Connection;
+use std::fs;
+
+struct Setting {
+    name: &'static str,
+    default: i64,
+    least: i64,
+    most: i64,
+}
+
+const SETTINGS: [Setting; 4] = [
+    Setting {
+        name: "lock.default-lease-ms",
+        default: 30_000,
+        least: 1,
+        most: TEN_YEARS_MS,
+    },
+    Setting {
+        name: "lock.max-lease-ms",
+        default: TEN_YEARS_MS,
+        least: 1,
+        most: TEN_YEARS_MS,
+    },
+    Setting {
+        name: "lock.max-token-lead-ms",
+        default: 5_000,
+        least: 0,
+        most: 86_400_000,
+    },
+    Setting {
+        name: "lock.max-waiters",
+        default: 10_000,
+        least: 0,
+        most: 1_000_000,
+    },
+];
+
+#[track_caller]
+fn set(c: &mut Connection, name: &str, value: i64) {
+    cmd!(*c, "CONFIG", "SET", name, value).okay();
+}
+
+#[track_caller]
+fn get(c: &mut Connection, name: &str) -> i64 {
+    let mut fields = cmd!(*c, "CONFIG", "GET", name).fields();
+    let value = fields.remove(name).unwrap_or_else(|| panic!("no {name}"));
+    value.text().parse().expect("a number")
+}
+
+#[test]
+fn each_setting_has_its_default_and_there_are_no_others() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for setting in &SETTINGS {
+        assert_eq!(
+            get(&mut c, setting.name),
+            setting.default,
+            "{}",
+            setting.name
+        );
+    }
+    let all: Vec<_> = cmd!(c, "CONFIG", "GET", "lock.*")
+        .fields()
+        .into_keys()
+        .collect();
+    assert_eq!(all, SETTINGS.map(|setting| setting.name));
+}
+
+#[test]
+fn a_setting_takes_what_is_within_its_bounds_and_nothing_else() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for Setting {
+        name, least, most, ..
+    } in &SETTINGS
+    {
+        for value in [*most, *least, least + 1] {
+            set(&mut c, name, value);
+            assert_eq!(get(&mut c, name), value);
+        }
+        let now = get(&mut c, name);
+        let numbers = [least - 1, most + 1, i64::MIN, i64::MAX].map(|number| number.to_string());
+        let others = ["", "x", "1.5", "1s", "99999999999999999999", "-0x1"].map(str::to_owned);
+        for value in numbers.iter().chain(&others) {
+            cmd!(c, "CONFIG", "SET", name, value).refused("ERR");
+            assert_eq!(get(&mut c, name), now, "{name} after {value:?}");
+        }
+    }
+}
+
+#[test]
+fn several_settings_are_set_together_or_not_at_all() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(
+        &mut c,
+        "CONFIG SET lock.max-waiters 5 lock.default-lease-ms 700",
+    )
+    .okay();
+    run(
+        &mut c,
+        "CONFIG SET lock.max-waiters 6 lock.default-lease-ms 0",
+    )
+    .refused("ERR");
+    assert_eq!(get(&mut c, "lock.max-waiters"), 5);
+    assert_eq!(get(&mut c, "lock.default-lease-ms"), 700);
+}
+
+#[test]
+fn lines_of_redis_conf_are_taken() {
+    let lines = |builder: Builder| {
+        builder
+            .config("lock.default-lease-ms", "1500")
+            .config("lock.max-lease-ms", "9000")
+            .config("lock.max-token-lead-ms", "0")
+            .config("lock.max-waiters", "1000000")
+    };
+    let server = lines(Server::builder()).start();
+    let mut c = server.connection();
+    let values = SETTINGS.map(|setting| get(&mut c, setting.name));
+    assert_eq!(values, [1500, 9000, 0, 1_000_000]);
+    let grant = starts_lease(&mut c, "k", 1500, |c| run(c, "LOCK.ACQUIRE k a")).grant();
+    assert_eq!(grant.lease, 1500);
+}
+
+#[test]
+fn rewrite_keeps_the_settings_over_a_restart() {
+    let mut server = Server::start();
+    let mut c = server.connection();
+    for (setting, value) in SETTINGS.iter().zip(2..) {
+        set(&mut c, setting.name, value);
+    }
+    run(&mut c, "CONFIG REWRITE").okay();
+    server.restart();
+    let mut c = server.connection();
+    let values = SETTINGS.map(|setting| get(&mut c, setting.name));
+    assert_eq!(values, [2, 3, 4, 5]);
+}
+
+#[test]
+fn rewrite_leaves_defaults_out() {
+    let server = Server::start();
+    let mut c = server.connection();
+    set(&mut c, "lock.max-waiters", 7);
+    run(&mut c, "CONFIG REWRITE").okay();
+    let conf = fs::read_to_string(server.dir().join("redis.conf")).expect("redis.conf");
+    let ours: Vec<_> = conf
+        .lines()
+        .filter(|line| line.starts_with("lock."))
+        .collect();
+    assert_eq!(ours, ["lock.max-waiters 7"]);
+}
+
+#[test]
+fn a_line_out_of_range_or_unknown_refuses_the_start() {
+    for (name, value) in [
+        ("lock.default-lease-ms", "0"),
+        ("lock.max-lease-ms", "315360000001"),
+        ("lock.max-token-lead-ms", "-1"),
+        ("lock.max-waiters", "many"),
+        ("lock.no-such-setting", "1"),
+    ] {
+        let log = Server::builder().config(name, value).try_start().err();
+        assert!(log.is_some(), "{name} {value} was taken");
+    }
+}
+
+#[test]
+fn arguments_of_loadmodule_are_refused_with_a_line_that_says_so() {
+    for args in ["default-lease-ms 5", "lock.max-waiters 5", "x"] {
+        let log = Server::builder()
+            .module_args(args)
+            .try_start()
+            .err()
+            .expect("a refusal");
+        let says_so = |line: &str| line.contains("no arguments") && line.contains("redis.conf");
+        assert!(log.lines().any(says_so), "{log}");
+    }
+}
+
+#[test]
+fn the_default_lease_is_cut_to_the_maximum_when_it_is_taken() {
+    let server = Server::start();
+    let mut c = server.connection();
+    set(&mut c, "lock.max-lease-ms", 2_000);
+    assert_eq!(get(&mut c, "lock.default-lease-ms"), 30_000);
+    let grant = starts_lease(&mut c, "k", 2_000, |c| run(c, "LOCK.ACQUIRE k a")).grant();
+    assert_eq!(grant.lease, 2_000);
+    set(&mut c, "lock.max-lease-ms", TEN_YEARS_MS);
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE l a").grant().lease, 30_000);
+}
+
+#[test]
+fn the_maximum_is_judged_on_the_argument_when_the_call_arrives() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
+    set(&mut c, "lock.max-lease-ms", 5_999);
+    for lease in ["PX 6000", "PX 60000", "EX 6"] {
+        for line in [
+            format!("LOCK.ACQUIRE k a {lease}"),
+            format!("LOCK.RENEW k a {lease}"),
+        ] {
+            let error = unchanged(&mut c, "k", |c| run(c, &line)).refused("ERR");
+            assert!(error.contains("lock.max-lease-ms"), "{error}");
+        }
+        unchanged(&mut c, "free", |c| {
+            run(c, &format!("LOCK.ACQUIRE free a {lease}"))
+        })
+        .refused("ERR");
+    }
+    run(&mut c, "LOCK.ACQUIRE free a PX 5999").grant();
+    run(&mut c, "LOCK.RENEW free a EX 5").grant();
+}
+
+#[test]
+fn a_remembered_lease_stays_when_the_maximum_falls_below_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
+    set(&mut c, "lock.max-lease-ms", 1_000);
+    for line in [
+        "LOCK.ACQUIRE k a",
+        "LOCK.ACQUIRE k a PX 500",
+        "LOCK.RENEW k a",
+    ] {
+        let grant = starts_lease(&mut c, "k", 60_000, |c| run(c, line)).grant();
+        assert_eq!(grant.lease, 60_000, "{line}");
+    }
+    run(&mut c, "PEXPIRE k 500").int();
+    starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.RELEASE k a")).int();
+    assert_eq!(run(&mut c, "LOCK.RENEW k a PX 1000").grant().lease, 1_000);
+}

@@ -1,0 +1,198 @@
+//! `LOCK._APPLY key owner token holds lease-ms deadline-ms` and `LOCK._CLOCK token`, called by an
+//! administrator: the state that they carry is taken whole or not at all.
+
+use crate::common::{Expect, LockInfo, Server, cmd};
+use crate::support::{HIGHEST_TOKEN, deadline, last_token, now_ms, run, state, unchanged};
+use redis::Connection;
+
+fn info(c: &mut Connection) -> LockInfo {
+    run(c, "LOCK.INFO k").lock_info()
+}
+
+#[test]
+fn the_key_comes_to_hold_exactly_this_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let end = now_ms() + 600_000;
+    run(&mut c, &format!("LOCK._APPLY k me 77 3 60000 {end}")).okay();
+    let told = info(&mut c);
+    assert_eq!((told.token, told.holds, told.lease_ms), (77, 3, 60_000));
+    assert_eq!(told.owner, b"me");
+    assert_eq!(deadline(&mut c, "k"), end);
+    run(&mut c, "LOCK._APPLY k me 77 3 60000 -1").okay();
+    assert_eq!(deadline(&mut c, "k"), -1);
+}
+
+#[test]
+fn it_takes_the_place_of_whatever_was_there() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for before in [
+        "DEL k",
+        "SET k text",
+        "RPUSH k 1",
+        "LOCK.ACQUIRE k b PX 60000",
+        "LOCK.ACQUIRE k *",
+    ] {
+        run(&mut c, "DEL k").int();
+        run(&mut c, before).value();
+        run(&mut c, "LOCK._APPLY k a 5 2 1000 -1").okay();
+        let told = info(&mut c);
+        assert_eq!(
+            (told.owner.as_slice(), told.token, told.holds),
+            (&b"a"[..], 5, 2)
+        );
+        assert_eq!(told.ttl_ms, -1, "after {before}");
+    }
+}
+
+#[test]
+fn it_may_be_applied_any_number_of_times() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let line = format!("LOCK._APPLY k a 5 2 60000 {}", now_ms() + 60_000);
+    run(&mut c, &line).okay();
+    let once = state(&mut c, "k");
+    for _ in 0..3 {
+        run(&mut c, &line).okay();
+        assert_eq!(state(&mut c, "k"), once);
+    }
+    run(&mut c, "LOCK._CLOCK 9").okay();
+    run(&mut c, "LOCK._CLOCK 9").okay();
+    assert_eq!(last_token(&mut c), 9);
+}
+
+#[test]
+fn arguments_of_a_later_version_are_passed_over() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK._APPLY k a 5 2 60000 -1 x 2 -9 *").okay();
+    assert_eq!(info(&mut c).holds, 2);
+    cmd!(
+        c,
+        "LOCK._APPLY",
+        "k",
+        "a",
+        6,
+        2,
+        60_000,
+        -1,
+        b"\0\xff\r\n",
+        ""
+    )
+    .okay();
+    assert_eq!(info(&mut c).token, 6);
+    run(&mut c, "LOCK._CLOCK 7 a b c").okay();
+    assert_eq!(last_token(&mut c), 7);
+}
+
+#[test]
+fn both_lift_the_clock_and_never_lower_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for (line, last) in [
+        ("LOCK._CLOCK 10", 10),
+        ("LOCK._APPLY k a 20 1 1000 -1", 20),
+        ("LOCK._APPLY k a 15 1 1000 -1", 20),
+        ("LOCK._CLOCK 5", 20),
+        ("LOCK._CLOCK 9007199254740991", HIGHEST_TOKEN),
+        ("LOCK._CLOCK 1", HIGHEST_TOKEN),
+    ] {
+        run(&mut c, line).okay();
+        assert_eq!(last_token(&mut c), last, "after {line}");
+    }
+    assert_eq!(info(&mut c).token, 15);
+}
+
+#[test]
+fn a_deadline_in_the_past_frees_the_lock_and_its_token_counts() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK._APPLY k a 20 1 1000 1000").okay();
+    run(&mut c, "LOCK.INFO k").nil();
+    run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");
+    assert_eq!(last_token(&mut c), 20);
+}
+
+#[test]
+fn the_ends_of_each_range_are_taken() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for (line, holds, lease) in [
+        ("LOCK._APPLY k a 1 1 1 -1", 1, 1),
+        (
+            "LOCK._APPLY k a 1 2147483647 315360000000 -1",
+            2_147_483_647,
+            315_360_000_000,
+        ),
+        (
+            "LOCK._APPLY k a 9007199254740991 1 1 9223372036854775807",
+            1,
+            1,
+        ),
+    ] {
+        run(&mut c, line).okay();
+        let told = info(&mut c);
+        assert_eq!((told.holds, told.lease_ms), (holds, lease), "{line}");
+    }
+    let longest = "o".repeat(256);
+    cmd!(c, "LOCK._APPLY", "k", longest, 1, 1, 1, -1).okay();
+    assert_eq!(info(&mut c).owner.len(), 256);
+}
+
+#[test]
+fn whatever_is_out_of_range_is_refused_and_changes_nothing() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE held a PX 60000").grant();
+    run(&mut c, "SET text value").okay();
+    let good = ["a", "5", "2", "60000", "-1"];
+    let never = [
+        "",
+        "x",
+        "-2",
+        "1.5",
+        "1e3",
+        "+1",
+        "01",
+        " 1",
+        "9223372036854775808",
+        "-9223372036854775808",
+    ];
+    let outside: [&[&str]; 5] = [
+        &[],
+        &["0", "-1", "9007199254740992", "9223372036854775807"],
+        &["0", "-1", "2147483648", "4294967297"],
+        &["0", "-1", "315360000001", "9223372036854775807"],
+        &[],
+    ];
+    for key in ["free", "held", "text"] {
+        for owner in [String::new(), "o".repeat(257)] {
+            unchanged(&mut c, key, |c| {
+                cmd!(*c, "LOCK._APPLY", key, owner, 5, 2, 60_000, -1)
+            })
+            .refused("ERR");
+        }
+        for at in 1..good.len() {
+            for bad in never.iter().chain(outside[at]) {
+                let mut arguments = good.to_vec();
+                arguments[at] = bad;
+                unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, arguments)).refused("ERR");
+            }
+        }
+    }
+    for bad in never.iter().chain(outside[1]) {
+        unchanged(&mut c, "held", |c| cmd!(*c, "LOCK._CLOCK", bad)).refused("ERR");
+    }
+}
+
+#[test]
+fn names_of_any_bytes_are_carried() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for name in [&b"\0"[..], b"\xff\xfe", b"\r\n", b"%s", b"*", b""] {
+        let owner = [name, b"\0"].concat();
+        cmd!(c, "LOCK._APPLY", name, owner, 5, 1, 60_000, -1).okay();
+        assert_eq!(cmd!(c, "LOCK.INFO", name).lock_info().owner, owner);
+    }
+}

@@ -1,0 +1,123 @@
+//! The first word of an error is for programs: `INFO errorstats` counts by it; and the refusals
+//! that are the server's own.
+
+use crate::common::{Expect, Server, cmd, eventually};
+use crate::support::{now_us, run};
+use redis::Connection;
+use std::fs;
+
+/// How often errors of this code were replied.
+fn counted(server: &Server, code: &str) -> u64 {
+    let stats = server.info("errorstats");
+    let Some(count) = stats.get(&format!("errorstat_{code}")) else {
+        return 0;
+    };
+    let count = count.strip_prefix("count=").expect("a count");
+    count.parse().expect("a number")
+}
+
+/// A call for each error, on the lock k of a and the string text.
+fn calls(c: &mut Connection) -> [(&'static str, String); 6] {
+    let token = run(c, "LOCK.ACQUIRE k a PX 600000").grant().token;
+    run(c, "SET text value").okay();
+    let ahead = now_us() + 3_600_000_000;
+    [
+        ("ERR", "LOCK.ACQUIRE k a PX 0".to_owned()),
+        ("WRONGTYPE", "LOCK.INFO text".to_owned()),
+        ("NOTHELD", "LOCK.RELEASE free a".to_owned()),
+        ("NOTOWNER", "LOCK.RELEASE k b".to_owned()),
+        ("FENCED", "LOCK.FENCE k 1".to_owned()),
+        (
+            "AHEAD",
+            format!("LOCK.RENEW k a TOKEN {token} RAISE {ahead}"),
+        ),
+    ]
+}
+
+#[test]
+fn each_error_is_counted_by_its_code() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let calls = calls(&mut c);
+    run(&mut c, "CONFIG RESETSTAT").okay();
+    for (code, line) in &calls {
+        for times in 1..=3 {
+            run(&mut c, line).refused(code);
+            assert_eq!(counted(&server, code), times, "{line}");
+        }
+    }
+    assert_eq!(server.info("errorstats").len(), calls.len());
+}
+
+#[test]
+fn an_error_that_stops_a_script_or_comes_in_a_transaction_is_counted_once() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let calls = calls(&mut c);
+    run(&mut c, "CONFIG RESETSTAT").okay();
+    for (code, line) in &calls {
+        let words: Vec<_> = line.split(' ').collect();
+        let script = "return redis.call(unpack(ARGV))";
+        cmd!(c, "EVAL", script, 0, words).refused(code);
+        assert_eq!(counted(&server, code), 1, "{line} in a script");
+        run(&mut c, "MULTI").okay();
+        run(&mut c, line).value();
+        run(&mut c, "EXEC").items().remove(0).refused(code);
+        assert_eq!(counted(&server, code), 2, "{line} in a transaction");
+    }
+}
+
+#[test]
+fn an_error_says_something_behind_its_code() {
+    let server = Server::start();
+    for mut c in [server.connection(), server.connection_resp3()] {
+        for (code, line) in calls(&mut c) {
+            let text = run(&mut c, &line).refused(code);
+            assert!(text.len() > code.len() + 10, "{text}");
+        }
+    }
+}
+
+const WRITES: [&str; 4] = [
+    "LOCK.ACQUIRE k b",
+    "LOCK.RELEASE k a",
+    "LOCK.RENEW k a",
+    "LOCK.FENCE k",
+];
+
+#[test]
+fn with_too_few_replicas_every_write_is_refused() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
+    for line in WRITES {
+        run(&mut c, line).refused("NOREPLICAS");
+    }
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
+}
+
+#[test]
+fn when_nothing_can_be_saved_every_write_is_refused() {
+    let server = Server::builder().config("save", "3600 100000").start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    fs::remove_dir_all(server.dir()).expect("a folder to take away");
+    cmd!(c, "BGSAVE").value();
+    let failed = || server.info_field("persistence", "rdb_last_bgsave_status") == "err";
+    eventually(failed, "the save to fail");
+    for line in WRITES {
+        run(&mut c, line).refused("MISCONF");
+    }
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
+}
+
+#[test]
+fn an_unknown_command_of_the_prefix_is_the_servers_error() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for line in ["LOCK.NOSUCH k", "LOCK", "LOCK.", "LOCK ACQUIRE k a"] {
+        let error = run(&mut c, line).refused("ERR");
+        assert!(error.contains("unknown command"), "{error}");
+    }
+}

@@ -1,0 +1,179 @@
+//! Keyspace events: exactly those that a call raises, in their order, and none for a refusal.
+
+use crate::common::{Expect, Server, Talk, cmd, eventually, post};
+use crate::support::{now_ms, now_us, run};
+use redis::{Connection, Value};
+
+/// A subscriber to all keyspace events.
+struct Subscriber(Connection);
+
+impl Subscriber {
+    fn new(server: &Server, classes: &str) -> Self {
+        let mut c = server.connection();
+        cmd!(c, "CONFIG", "SET", "notify-keyspace-events", classes).okay();
+        let mut subscriber = server.connection();
+        post!(subscriber, "PSUBSCRIBE", "__keyevent@*", "end");
+        subscriber.receive().value();
+        subscriber.receive().value();
+        Self(subscriber)
+    }
+
+    /// The next event, as `db event key`; none for the mark.
+    fn next(&mut self) -> Option<String> {
+        let message = self.0.receive().items();
+        let [channel, payload] = [2, 3].map(|at| message[at].clone().text());
+        let (db, event) = channel.strip_prefix("__keyevent@")?.split_once("__:")?;
+        Some(format!("{db} {event} {payload}"))
+    }
+
+    /// The events of this call. A message of our own behind them says that there are no more.
+    fn of(&mut self, c: &mut Connection, line: &str) -> Vec<String> {
+        let _ = run(c, line);
+        cmd!(*c, "PUBLISH", "end", "").int();
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}
+
+#[test]
+fn each_change_raises_its_events() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut events = Subscriber::new(&server, "EA");
+    let token = now_us() + 1_000_000;
+    let apply = format!("LOCK._APPLY k a {token} 2 60000 -1");
+    let raise = format!("LOCK.RENEW k a TOKEN {token} RAISE {}", token + 9);
+    for (line, expected) in [
+        ("LOCK.ACQUIRE k a PX 60000", &["0 lock.acquire k"][..]),
+        ("LOCK.ACQUIRE k a", &["0 lock.acquire k"]),
+        ("LOCK.ACQUIRE k a HOLDS 3", &["0 lock.acquire k"]),
+        ("LOCK.ACQUIRE k a HOLDS 1 PX 70000", &["0 lock.acquire k"]),
+        ("LOCK.RENEW k a PX 50000", &["0 lock.renew k"]),
+        ("LOCK.RELEASE k a", &["0 lock.release k"]),
+        ("LOCK.RELEASE k a HOLDS 1", &["0 lock.release k"]),
+        ("LOCK.RELEASE k a", &["0 lock.release k", "0 del k"]),
+        ("LOCK.ACQUIRE k *", &["0 lock.acquire k"]),
+        ("DEL k", &["0 del k"]),
+        (&apply, &["0 lock.acquire k"]),
+        (&raise, &["0 lock.renew k"]),
+        ("PEXPIRE k 60000", &["0 expire k"]),
+        ("PERSIST k", &["0 persist k"]),
+        ("RENAME k l", &["0 rename_from k", "0 rename_to l"]),
+        ("LOCK.RELEASE l a ALL", &["0 lock.release l", "0 del l"]),
+    ] {
+        assert_eq!(events.of(&mut c, line), expected, "{line}");
+    }
+}
+
+#[test]
+fn the_event_is_of_the_database_of_the_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut events = Subscriber::new(&server, "EA");
+    run(&mut c, "SELECT 5").okay();
+    assert_eq!(events.of(&mut c, "LOCK.ACQUIRE k a"), ["5 lock.acquire k"]);
+    let released = events.of(&mut c, "LOCK.RELEASE k a");
+    assert_eq!(released, ["5 lock.release k", "5 del k"]);
+}
+
+#[test]
+fn a_lease_that_ends_raises_expired() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut events = Subscriber::new(&server, "EA");
+    run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
+    assert_eq!(events.next().as_deref(), Some("0 lock.acquire k"));
+    assert_eq!(events.next().as_deref(), Some("0 expired k"));
+}
+
+#[test]
+fn a_grant_in_the_place_of_one_that_has_ended_comes_after_its_expired() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "DEBUG SET-ACTIVE-EXPIRE 0").okay();
+    run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
+    let over = now_ms() + 1;
+    eventually(|| now_ms() > over, "the lease to end");
+    let mut events = Subscriber::new(&server, "EA");
+    let expected = ["0 expired k", "0 lock.acquire k"];
+    assert_eq!(events.of(&mut c, "LOCK.ACQUIRE k b PX 60000"), expected);
+}
+
+#[test]
+fn what_changes_nothing_raises_nothing() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant();
+    run(&mut c, "SET text value").okay();
+    let token = run(&mut c, "LOCK.FENCE k").int();
+    let ahead = now_us() + 3_600_000_000;
+    let mut events = Subscriber::new(&server, "EA");
+    for line in [
+        "LOCK.INFO k",
+        "LOCK.INFO free",
+        "LOCK.FENCE k",
+        &format!("LOCK.FENCE k {token}"),
+        "LOCK.FENCE k 1",
+        "LOCK.ACQUIRE k b",
+        "LOCK.ACQUIRE k b BLOCK 1",
+        "LOCK.ACQUIRE k b HOLDS 2",
+        "LOCK.ACQUIRE k a HOLDS 3",
+        "LOCK.ACQUIRE k a TOKEN 1",
+        "LOCK.ACQUIRE k a PX 0",
+        "LOCK.ACQUIRE free a HOLDS 2",
+        "LOCK.ACQUIRE text a",
+        "LOCK.RELEASE k b",
+        "LOCK.RELEASE k a TOKEN 1",
+        "LOCK.RELEASE k a HOLDS 1",
+        "LOCK.RELEASE free a",
+        "LOCK.RELEASE text a",
+        "LOCK.RENEW k b",
+        "LOCK.RENEW k a TOKEN 1",
+        &format!("LOCK.RENEW k a TOKEN {token} RAISE {ahead}"),
+        "LOCK.RENEW free a",
+        "LOCK._CLOCK 5",
+        "LOCK._APPLY k a 5 1 0 -1",
+    ] {
+        assert!(events.of(&mut c, line).is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn lock_events_are_of_the_module_class() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut module_class = Subscriber::new(&server, "Ed");
+    assert_eq!(
+        module_class.of(&mut c, "LOCK.ACQUIRE k a"),
+        ["0 lock.acquire k"]
+    );
+    assert_eq!(
+        module_class.of(&mut c, "LOCK.RENEW k a PX 9000"),
+        ["0 lock.renew k"]
+    );
+    assert_eq!(
+        module_class.of(&mut c, "LOCK.RELEASE k a"),
+        ["0 lock.release k"]
+    );
+
+    let mut generic_class = Subscriber::new(&server, "Eg");
+    assert!(generic_class.of(&mut c, "LOCK.ACQUIRE k a").is_empty());
+    assert_eq!(generic_class.of(&mut c, "LOCK.RELEASE k a"), ["0 del k"]);
+}
+
+#[test]
+fn a_transaction_raises_its_events_in_the_order_of_its_commands() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut events = Subscriber::new(&server, "EA");
+    run(&mut c, "MULTI").okay();
+    for line in ["LOCK.ACQUIRE k a", "LOCK.RELEASE k a", "LOCK.ACQUIRE k b"] {
+        assert_ne!(run(&mut c, line).value(), Value::Nil);
+    }
+    let expected = [
+        "0 lock.acquire k",
+        "0 lock.release k",
+        "0 del k",
+        "0 lock.acquire k",
+    ];
+    assert_eq!(events.of(&mut c, "EXEC"), expected);
+}

@@ -1,0 +1,237 @@
+//! A lock is a key like any other: what Redis's own commands make of it.
+
+use crate::common::{Expect, Server, cmd, eventually};
+use crate::support::{deadline, last_token, run, unchanged};
+use redis::{Connection, Value};
+
+fn scan(c: &mut Connection, of_type: &str) -> Vec<String> {
+    let page = cmd!(*c, "SCAN", 0, "COUNT", 1000, "TYPE", of_type).items();
+    let keys = page[1].clone().items().into_iter().map(Expect::text);
+    let mut keys: Vec<_> = keys.collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn the_type_is_redislock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k1 a").grant();
+    run(&mut c, "LOCK.ACQUIRE k2 a").grant();
+    run(&mut c, "SET text value").okay();
+    assert_eq!(cmd!(c, "TYPE", "k1").text(), "RedisLock");
+    assert_eq!(scan(&mut c, "RedisLock"), ["k1", "k2"]);
+    assert_eq!(scan(&mut c, "string"), ["text"]);
+    run(&mut c, "LOCK.RELEASE k1 a").int();
+    assert_eq!(cmd!(c, "TYPE", "k1").text(), "none");
+    assert_eq!(scan(&mut c, "RedisLock"), ["k2"]);
+}
+
+#[test]
+fn commands_of_other_types_refuse_a_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    for line in [
+        "GET k",
+        "INCR k",
+        "APPEND k x",
+        "LPUSH k x",
+        "HSET k f x",
+        "SADD k x",
+        "ZADD k 1 x",
+    ] {
+        unchanged(&mut c, "k", |c| run(c, line)).refused("WRONGTYPE");
+    }
+}
+
+#[test]
+fn the_key_exists_exactly_while_the_lock_is_held() {
+    let server = Server::start();
+    let mut c = server.connection();
+    assert_eq!(cmd!(c, "DBSIZE").int(), 0);
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    assert_eq!(cmd!(c, "DBSIZE").int(), 1);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(cmd!(c, "DBSIZE").int(), 0);
+}
+
+#[test]
+fn whatever_takes_the_key_away_frees_the_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut last = 0;
+    for taken in [
+        "DEL k",
+        "UNLINK k",
+        "PEXPIRE k 0",
+        "EXPIREAT k 1",
+        "FLUSHDB",
+        "FLUSHALL ASYNC",
+        "RENAME k elsewhere",
+        "MOVE k 7",
+        "SWAPDB 0 9",
+    ] {
+        let token = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant().token;
+        assert!(token > last, "the token after {taken}");
+        last = token;
+        run(&mut c, taken).value();
+        run(&mut c, "LOCK.INFO k").nil();
+        run(&mut c, "LOCK.RELEASE k a").refused("NOTHELD");
+        cmd!(c, "LOCK.FENCE", "k", token).refused("FENCED");
+    }
+}
+
+#[test]
+fn a_lock_can_be_evicted() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let first = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
+    run(
+        &mut c,
+        "CONFIG SET maxmemory-policy volatile-ttl maxmemory 1",
+    )
+    .okay();
+    eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the eviction");
+    run(&mut c, "CONFIG SET maxmemory 0").okay();
+    assert!(run(&mut c, "LOCK.ACQUIRE k b").grant().token > first);
+}
+
+#[test]
+fn a_value_written_over_a_lock_ends_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
+    run(&mut c, "SET k text").okay();
+    run(&mut c, "LOCK.RELEASE k a").refused("WRONGTYPE");
+    assert_eq!(cmd!(c, "PTTL", "k").int(), -1);
+    run(&mut c, "DEL k").int();
+    assert!(run(&mut c, "LOCK.ACQUIRE k a").grant().token > token);
+}
+
+#[test]
+fn rename_and_move_carry_the_grant_as_it_is() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let grant = run(&mut c, "LOCK.ACQUIRE k a").grant();
+    let end = deadline(&mut c, "k");
+
+    run(&mut c, "RENAME k renamed").okay();
+    cmd!(c, "LOCK.FENCE", "renamed", grant.token).okay();
+    assert_eq!(deadline(&mut c, "renamed"), end);
+
+    assert_eq!(run(&mut c, "MOVE renamed 5").int(), 1);
+    run(&mut c, "SELECT 5").okay();
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE renamed a HOLDS 2").grant(), grant);
+    assert_eq!(run(&mut c, "LOCK.RELEASE renamed a ALL").int(), 0);
+}
+
+#[test]
+fn a_lock_renamed_over_another_takes_its_place() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let a = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
+    let b = run(&mut c, "LOCK.ACQUIRE l b").grant().token;
+    run(&mut c, "RENAME k l").okay();
+    run(&mut c, "LOCK.RELEASE l b").refused("NOTOWNER");
+    cmd!(c, "LOCK.FENCE", "l", b).refused("FENCED");
+    cmd!(c, "LOCK.FENCE", "l", a).okay();
+}
+
+#[test]
+fn locks_of_one_name_in_two_databases_are_two() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    run(&mut c, "SELECT 3").okay();
+    run(&mut c, "LOCK.INFO k").nil();
+    run(&mut c, "LOCK.ACQUIRE k b").grant();
+    run(&mut c, "SWAPDB 0 3").okay();
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().owner, b"a");
+}
+
+#[test]
+fn copy_is_refused() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    run(&mut c, "LOCK.ACQUIRE l a").grant();
+    for line in ["COPY k copy", "COPY k copy REPLACE", "COPY k k DB 3"] {
+        unchanged(&mut c, "k", |c| run(c, line)).refused("ERR");
+    }
+    unchanged(&mut c, "l", |c| run(c, "COPY k l REPLACE")).refused("ERR");
+    assert_eq!(cmd!(c, "EXISTS", "copy").int(), 0);
+    run(&mut c, "SELECT 3").okay();
+    assert_eq!(cmd!(c, "DBSIZE").int(), 0);
+}
+
+#[test]
+fn memory_usage_tells_what_a_lock_takes() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k1", "a").grant();
+    cmd!(c, "LOCK.ACQUIRE", "k2", "a".repeat(256)).grant();
+    let small = cmd!(c, "MEMORY", "USAGE", "k1").int();
+    let large = cmd!(c, "MEMORY", "USAGE", "k2").int();
+    assert!((40..200).contains(&small), "{small}");
+    assert!(
+        (small + 200..small + 400).contains(&large),
+        "{large} beside {small}"
+    );
+}
+
+#[test]
+fn object_tells_of_a_lock_as_of_any_value() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    assert_eq!(run(&mut c, "OBJECT ENCODING k").text(), "raw");
+    assert_eq!(run(&mut c, "OBJECT REFCOUNT k").int(), 1);
+    assert_eq!(run(&mut c, "OBJECT IDLETIME k").int(), 0);
+    run(&mut c, "CONFIG SET maxmemory-policy allkeys-lfu").okay();
+    run(&mut c, "LOCK.ACQUIRE lfu a").grant();
+    assert!(run(&mut c, "OBJECT FREQ lfu").int() > 0);
+}
+
+#[test]
+fn a_digest_is_that_of_owner_token_holds_and_lease() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut digest = |state: &str| {
+        cmd!(c, "DEL", "k").int();
+        run(&mut c, &format!("LOCK._APPLY k {state} -1")).okay();
+        match cmd!(c, "DEBUG", "DIGEST-VALUE", "k").value() {
+            Value::Array(mut digests) => digests.remove(0).text(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let same = digest("a 5 1 60000");
+    assert_eq!(digest("a 5 1 60000"), same);
+    for other in ["b 5 1 60000", "a 6 1 60000", "a 5 2 60000", "a 5 1 60001"] {
+        assert_ne!(digest(other), same, "{other}");
+    }
+}
+
+#[test]
+fn reading_commands_leave_a_lock_alone() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let token = last_token(&mut c);
+    for line in [
+        "TOUCH k",
+        "EXISTS k",
+        "TYPE k",
+        "PTTL k",
+        "DUMP k",
+        "OBJECT ENCODING k",
+        "RANDOMKEY",
+    ] {
+        unchanged(&mut c, "k", |c| run(c, line)).value();
+    }
+    assert_eq!(last_token(&mut c), token);
+}

@@ -1,0 +1,182 @@
+//! `LOCK.RENEW … TOKEN t RAISE r`: the second round of a quorum over several servers.
+
+use crate::common::{Expect, Grant, Server, cmd};
+use crate::support::{last_token, now_us, run, starts_lease, unchanged};
+use redis::Connection;
+
+fn acquire(c: &mut Connection) -> Grant {
+    run(c, "LOCK.ACQUIRE k a PX 60000").grant()
+}
+
+fn raise(token: i64, raised: i64) -> String {
+    format!("LOCK.RENEW k a TOKEN {token} RAISE {raised}")
+}
+
+#[test]
+fn it_lifts_the_grants_token_and_the_clock_with_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let grant = acquire(&mut c);
+    let raised = now_us() + 2_000_000;
+    let renewed =
+        starts_lease(&mut c, "k", 60_000, |c| run(c, &raise(grant.token, raised))).grant();
+    assert_eq!(
+        renewed,
+        Grant {
+            token: raised,
+            ..grant.clone()
+        }
+    );
+    cmd!(c, "LOCK.FENCE", "k", raised).okay();
+    cmd!(c, "LOCK.FENCE", "k", grant.token).refused("FENCED");
+    assert_eq!(last_token(&mut c), raised);
+    assert_eq!(
+        run(&mut c, "LOCK.ACQUIRE other b").grant().token,
+        raised + 1
+    );
+}
+
+#[test]
+fn it_renews_the_lease_with_the_given_or_the_remembered_length() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = acquire(&mut c).token;
+    let line = format!("{} PX 90000", raise(token, token + 1));
+    let grant = starts_lease(&mut c, "k", 90_000, |c| run(c, &line)).grant();
+    assert_eq!(grant.lease, 90_000);
+    run(&mut c, "PEXPIRE k 1000").int();
+    starts_lease(&mut c, "k", 90_000, |c| {
+        run(c, &raise(token + 1, token + 2))
+    })
+    .grant();
+}
+
+#[test]
+fn an_equal_raise_keeps_the_token_and_renews_the_lease_all_the_same() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let grant = acquire(&mut c);
+    run(&mut c, "PEXPIRE k 1000").int();
+    let line = raise(grant.token, grant.token);
+    let renewed = starts_lease(&mut c, "k", 60_000, |c| run(c, &line)).grant();
+    assert_eq!(renewed, grant);
+    assert_eq!(last_token(&mut c), grant.token);
+}
+
+#[test]
+fn a_lower_raise_is_an_error_in_the_arguments() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = acquire(&mut c).token;
+    unchanged(&mut c, "k", |c| run(c, &raise(token, token - 1))).refused("ERR");
+    unchanged(&mut c, "k", |c| run(c, &raise(token, 1))).refused("ERR");
+    unchanged(&mut c, "k", |c| run(c, &raise(token + 5, token))).refused("ERR");
+}
+
+#[test]
+fn it_can_be_repeated() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = acquire(&mut c).token;
+    let raised = token + 1_000_000;
+    let first = run(&mut c, &raise(token, raised)).grant();
+    for _ in 0..3 {
+        let again = starts_lease(&mut c, "k", 60_000, |c| run(c, &raise(token, raised)));
+        assert_eq!(again.grant(), first);
+    }
+    assert_eq!(last_token(&mut c), raised);
+}
+
+#[test]
+fn a_grant_at_another_token_than_both_is_fenced() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = acquire(&mut c).token;
+    run(&mut c, &raise(token, token + 1000)).grant();
+    for (from, to) in [
+        (token, token + 999),
+        (token, token + 1001),
+        (token, token),
+        (token + 500, token + 2000),
+        (token + 1001, token + 1001),
+    ] {
+        unchanged(&mut c, "k", |c| run(c, &raise(from, to))).refused("FENCED");
+    }
+    run(&mut c, &raise(token + 1000, token + 1001)).grant();
+}
+
+#[test]
+fn a_raise_beyond_the_lead_is_ahead_and_changes_nothing() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = acquire(&mut c).token;
+    for lead in [5000, 0, 60_000, 86_400_000] {
+        cmd!(c, "CONFIG", "SET", "lock.max-token-lead-ms", lead).okay();
+        let beyond = now_us() + lead * 1000 + 1_000_000;
+        let error = unchanged(&mut c, "k", |c| run(c, &raise(token, beyond))).refused("AHEAD");
+        assert!(error.contains("lock.max-token-lead-ms"), "{error}");
+    }
+}
+
+#[test]
+fn a_raise_within_the_lead_is_taken() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut token = acquire(&mut c).token;
+    for lead in [5000, 60_000, 86_400_000] {
+        cmd!(c, "CONFIG", "SET", "lock.max-token-lead-ms", lead).okay();
+        let within = now_us() + lead * 1000;
+        token = run(&mut c, &raise(token, within)).grant().token;
+        assert_eq!(token, within);
+    }
+}
+
+#[test]
+fn with_no_lead_a_raise_up_to_now_is_taken() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "CONFIG", "SET", "lock.max-token-lead-ms", 0).okay();
+    let token = acquire(&mut c).token;
+    let now = now_us();
+    assert_eq!(run(&mut c, &raise(token, now)).grant().token, now);
+}
+
+#[test]
+fn a_token_that_this_server_has_seen_is_never_ahead() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = acquire(&mut c).token;
+    let seen = now_us() + 3_600_000_000;
+    cmd!(c, "LOCK._CLOCK", seen).okay();
+    unchanged(&mut c, "k", |c| run(c, &raise(token, seen + 1))).refused("AHEAD");
+    let lower = seen - 1_000_000;
+    assert_eq!(run(&mut c, &raise(token, lower)).grant().token, lower);
+    assert_eq!(run(&mut c, &raise(lower, seen)).grant().token, seen);
+    assert_eq!(last_token(&mut c), seen);
+    run(&mut c, &raise(seen, seen)).grant();
+    run(&mut c, "LOCK.RENEW k a").grant();
+}
+
+#[test]
+fn a_raise_below_the_clock_does_not_lower_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = acquire(&mut c).token;
+    let later = run(&mut c, "LOCK.ACQUIRE other b").grant().token;
+    assert!(later > token);
+    run(&mut c, &raise(token, token + 1)).grant();
+    assert_eq!(last_token(&mut c), later.max(token + 1));
+    assert!(run(&mut c, "LOCK.ACQUIRE third c").grant().token > later);
+}
+
+#[test]
+fn several_servers_can_be_given_one_token() {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    let mut connections: Vec<_> = servers.iter().map(Server::connection).collect();
+    let tokens: Vec<_> = connections.iter_mut().map(|c| acquire(c).token).collect();
+    let common = *tokens.iter().max().expect("three tokens");
+    for (c, token) in connections.iter_mut().zip(tokens) {
+        assert_eq!(run(c, &raise(token, common)).grant().token, common);
+        cmd!(*c, "LOCK.FENCE", "k", common).okay();
+    }
+}

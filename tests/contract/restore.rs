@@ -1,0 +1,137 @@
+//! `DUMP`, `RESTORE` and `MIGRATE`: a grant carried as it is.
+
+use crate::common::{Expect, Server, cmd, dump, eventually};
+use crate::support::{
+    HIGHEST_TOKEN, deadline, last_token, lock_section, now_ms, now_us, run, starts_lease, unchanged,
+};
+use redis::Connection;
+
+/// A lock held twice with a lease of a minute, and its payload.
+fn dumped(c: &mut Connection) -> (i64, Vec<u8>) {
+    run(c, "LOCK.ACQUIRE k a PX 60000").grant();
+    let token = run(c, "LOCK.ACQUIRE k a").grant().token;
+    (token, cmd!(*c, "DUMP", "k").bytes())
+}
+
+#[test]
+fn a_restored_lock_is_the_grant_that_was_dumped() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let (token, payload) = dumped(&mut c);
+    starts_lease(&mut c, "r", 40_000, |c| {
+        cmd!(*c, "RESTORE", "r", 40_000, payload)
+    })
+    .okay();
+    let info = run(&mut c, "LOCK.INFO r").lock_info();
+    assert_eq!((info.token, info.holds, info.lease_ms), (token, 2, 60_000));
+    assert_eq!(info.owner, b"a");
+    assert_eq!(cmd!(c, "DUMP", "r").bytes(), payload);
+    let digest = |c: &mut Connection, key| cmd!(*c, "DEBUG", "DIGEST-VALUE", key).items();
+    assert_eq!(digest(&mut c, "r"), digest(&mut c, "k"));
+    cmd!(c, "LOCK.RELEASE", "r", "a", "ALL", "TOKEN", token).int();
+}
+
+#[test]
+fn restore_asks_for_replace_as_for_any_key() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let (token, payload) = dumped(&mut c);
+    run(&mut c, "LOCK.ACQUIRE r b").grant();
+    unchanged(&mut c, "r", |c| cmd!(*c, "RESTORE", "r", 1000, payload)).refused("BUSYKEY");
+    cmd!(c, "RESTORE", "r", 60_000, payload, "REPLACE").okay();
+    cmd!(c, "LOCK.FENCE", "r", token).okay();
+}
+
+#[test]
+fn a_ttl_of_0_acts_as_persist() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let (_, payload) = dumped(&mut c);
+    cmd!(c, "RESTORE", "r", 0, payload).okay();
+    assert_eq!(run(&mut c, "LOCK.INFO r").lock_info().ttl_ms, -1);
+    run(&mut c, "LOCK.ACQUIRE r a").grant();
+    assert_eq!(run(&mut c, "LOCK.RELEASE r a").int(), 2);
+    assert_eq!(deadline(&mut c, "r"), -1);
+    starts_lease(&mut c, "r", 60_000, |c| run(c, "LOCK.RENEW r a")).grant();
+}
+
+#[test]
+fn a_restored_lease_ends_in_its_time() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let (_, payload) = dumped(&mut c);
+    cmd!(c, "RESTORE", "r", 1, payload).okay();
+    eventually(|| cmd!(c, "EXISTS", "r").int() == 0, "the lease to end");
+    let at = now_ms() + 50_000;
+    cmd!(c, "RESTORE", "s", at, payload, "ABSTTL").okay();
+    assert_eq!(deadline(&mut c, "s"), at);
+}
+
+#[test]
+fn a_restored_token_lifts_the_clock_and_an_older_one_never_lowers_it() {
+    let server = Server::start();
+    let elsewhere = Server::start();
+    let (mut c, mut other) = (server.connection(), elsewhere.connection());
+    let ahead = now_us() + 3_600_000_000;
+    cmd!(other, "LOCK._APPLY", "k", "a", ahead, 1, 60_000, -1).okay();
+    let payload = cmd!(other, "DUMP", "k").bytes();
+
+    cmd!(c, "RESTORE", "k", 60_000, payload).okay();
+    assert_eq!(last_token(&mut c), ahead);
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE l b").grant().token, ahead + 1);
+    cmd!(c, "RESTORE", "k", 60_000, payload, "REPLACE").okay();
+    assert_eq!(last_token(&mut c), ahead + 1);
+}
+
+#[test]
+fn a_restored_token_near_the_end_uses_up_the_token_space() {
+    let server = Server::start();
+    let elsewhere = Server::start();
+    let (mut c, mut other) = (server.connection(), elsewhere.connection());
+    cmd!(other, "LOCK._APPLY", "k", "a", HIGHEST_TOKEN, 1, 60_000, -1).okay();
+    let payload = cmd!(other, "DUMP", "k").bytes();
+    cmd!(c, "RESTORE", "k", 60_000, payload).okay();
+    unchanged(&mut c, "l", |c| run(c, "LOCK.ACQUIRE l b")).refused("ERR");
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().token, HIGHEST_TOKEN);
+}
+
+#[test]
+fn a_payload_that_is_no_lock_is_refused_and_leaves_nothing_behind() {
+    let server = Server::start();
+    let mut c = server.connection();
+    // Long, so that what is missing of it is more than the footer, and not to be compressed.
+    let owner: Vec<u8> = (0..=255).collect();
+    cmd!(c, "LOCK._APPLY", "k", owner, 5, 2, 60_000, -1).okay();
+    let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
+    // Cut by two bytes it is whole again, with the footer's version in their place.
+    for length in (0..value.len()).filter(|length| length + 2 != value.len()) {
+        let cut = dump::reseal(&value[..length], version);
+        unchanged(&mut c, "r", |c| cmd!(*c, "RESTORE", "r", 0, cut)).refused("ERR");
+    }
+    assert_eq!(lock_section(&mut c, "lock_held"), 1);
+}
+
+#[test]
+fn migrate_carries_the_grant_and_lifts_the_other_servers_clock() {
+    let server = Server::start();
+    let target = Server::start();
+    let (mut c, mut there) = (server.connection(), target.connection());
+    let ahead = now_us() + 3_600_000_000;
+    cmd!(
+        c,
+        "LOCK._APPLY",
+        "k",
+        "a",
+        ahead,
+        2,
+        60_000,
+        now_ms() + 60_000
+    )
+    .okay();
+    cmd!(c, "MIGRATE", "127.0.0.1", target.port(), "k", 0, 10_000).okay();
+    run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");
+    let info = run(&mut there, "LOCK.INFO k").lock_info();
+    assert_eq!((info.token, info.holds, info.lease_ms), (ahead, 2, 60_000));
+    assert!((1..=60_000).contains(&info.ttl_ms), "{info:?}");
+    assert_eq!(run(&mut there, "LOCK.ACQUIRE l b").grant().token, ahead + 1);
+}

@@ -1,0 +1,140 @@
+//! Fencing tokens: they strictly rise from grant to grant, over all keys, until none is left.
+
+use crate::common::{Expect, Server, cmd};
+use crate::support::{HIGHEST_TOKEN, last_token, now_us, run, unchanged};
+
+#[test]
+fn a_token_is_the_unix_time_in_microseconds_when_the_clock_is_behind() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let earliest = now_us();
+    let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
+    assert!((earliest..=now_us()).contains(&token), "{token}");
+}
+
+#[test]
+fn tokens_strictly_rise_over_all_keys_and_databases() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut last = 0;
+    for round in 0..300 {
+        cmd!(c, "SELECT", round % 3).okay();
+        let key = format!("k{}", round % 7);
+        let owner = format!("o{}", round % 5);
+        let token = cmd!(c, "LOCK.ACQUIRE", key, owner).grant().token;
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        match round % 3 {
+            0 => cmd!(c, "LOCK.RELEASE", key, owner).int(),
+            1 => cmd!(c, "DEL", key).int(),
+            _ => cmd!(c, "PEXPIRE", key, 0).int(),
+        };
+    }
+}
+
+#[test]
+fn grants_within_one_microsecond_still_get_tokens_of_their_own() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let script = "local t = {} \
+        for i = 1, 2000 do t[i] = redis.call('LOCK.ACQUIRE', 'k' .. i, 'a')[1] end return t";
+    let tokens: Vec<_> = cmd!(c, "EVAL", script, 0)
+        .items()
+        .into_iter()
+        .map(Expect::int)
+        .collect();
+    assert_eq!(tokens.len(), 2000);
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later));
+}
+
+#[test]
+fn while_the_clock_is_ahead_of_time_it_goes_on_by_one() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let ahead = now_us() + 3_600_000_000;
+    cmd!(c, "LOCK._CLOCK", ahead).okay();
+    for (key, token) in ["k1", "k2", "k3"].into_iter().zip(ahead + 1..) {
+        assert_eq!(cmd!(c, "LOCK.ACQUIRE", key, "a").grant().token, token);
+    }
+}
+
+#[test]
+fn the_clock_outlives_every_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let ahead = now_us() + 3_600_000_000;
+    cmd!(c, "LOCK._APPLY", "k", "a", ahead, 1, 1000, -1).okay();
+    cmd!(c, "FLUSHALL").okay();
+    assert_eq!(last_token(&mut c), ahead);
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().token, ahead + 1);
+}
+
+#[test]
+fn no_call_but_a_new_grant_takes_a_token() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = run(&mut c, "LOCK.ACQUIRE k a PX 60000").grant().token;
+    for line in [
+        "LOCK.ACQUIRE k a",
+        "LOCK.ACQUIRE k a HOLDS 2",
+        "LOCK.ACQUIRE k b",
+        "LOCK.ACQUIRE k *",
+        "LOCK.RENEW k a PX 1000",
+        "LOCK.FENCE k 5",
+        "LOCK.INFO k",
+        "LOCK.RELEASE k a ALL",
+    ] {
+        let _ = run(&mut c, line);
+        assert_eq!(last_token(&mut c), token, "after {line}");
+    }
+}
+
+#[test]
+fn a_used_up_token_space_grants_nothing_and_changes_nothing() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE held a").grant();
+    cmd!(c, "LOCK._APPLY", "k", "a", HIGHEST_TOKEN, 1, 60_000, -1).okay();
+    for line in [
+        "LOCK.ACQUIRE free b",
+        "LOCK.ACQUIRE free b HOLDS 1",
+        "LOCK.ACQUIRE free b BLOCK 0",
+        "LOCK.ACQUIRE free *",
+    ] {
+        let error = unchanged(&mut c, "free", |c| run(c, line)).refused("ERR");
+        assert!(error.contains("token"), "{error}");
+    }
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE held a").grant().holds, 2);
+    run(&mut c, "LOCK.RENEW held a").grant();
+    run(&mut c, "LOCK.ACQUIRE held b").nil();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    run(&mut c, "LOCK.ACQUIRE k b").refused("ERR");
+}
+
+#[test]
+fn the_last_token_is_granted_and_then_no_more() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK._CLOCK", HIGHEST_TOKEN - 1).okay();
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().token, HIGHEST_TOKEN);
+    run(&mut c, "LOCK.ACQUIRE l a").refused("ERR");
+    assert_eq!(last_token(&mut c), HIGHEST_TOKEN);
+}
+
+#[test]
+fn lua_writes_a_token_with_a_format_of_no_decimals() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let acquire = "local token = redis.call('LOCK.ACQUIRE', KEYS[1], 'a')[1] \
+        return {string.format('%.0f', token), tostring(token), token}";
+    let reply = cmd!(c, "EVAL", acquire, 1, "k").items();
+    let token = run(&mut c, "LOCK.FENCE k").int();
+    assert_eq!(reply[0].clone().text(), token.to_string());
+    assert_ne!(reply[1].clone().text(), token.to_string());
+    assert_eq!(reply[2].clone().int(), token);
+
+    cmd!(c, "LOCK._APPLY", "k", "a", HIGHEST_TOKEN, 1, 1000, -1).okay();
+    let fence = "return redis.call('LOCK.FENCE', KEYS[1], \
+        string.format('%.0f', redis.call('LOCK.FENCE', KEYS[1])))";
+    cmd!(c, "EVAL", fence, 1, "k").okay();
+}

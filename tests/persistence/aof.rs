@@ -1,0 +1,242 @@
+//! Restarts by the append-only file, and what stands in it.
+
+use crate::common::aof::Command;
+use crate::*;
+use std::collections::BTreeMap;
+
+#[test]
+fn a_restart_by_aof_keeps_every_lock_and_the_clock() {
+    for preamble in PREAMBLES {
+        let mut server = append_only(preamble).start();
+        let mut traffic = Traffic::on(&server);
+        for rewritten in [false, true, false] {
+            traffic.run(500);
+            if rewritten {
+                rewrite_aof(&server);
+                traffic.run(100);
+            }
+            let before = Before::of(&server, &traffic);
+            server.restart();
+            let what = format!("preamble {preamble}, rewritten {rewritten}");
+            before.is_kept_by(&server, &what);
+            traffic.move_to(&server);
+        }
+    }
+}
+
+#[test]
+fn a_rewritten_file_alone_keeps_every_lock() {
+    for preamble in PREAMBLES {
+        let mut server = append_only(preamble).start();
+        let mut traffic = Traffic::on(&server);
+        traffic.run(700);
+        let before = Before::of(&server, &traffic);
+        rewrite_aof(&server);
+        server.restart();
+        before.is_kept_by(&server, &format!("preamble {preamble}"));
+    }
+}
+
+#[test]
+fn changes_during_a_rewrite_are_kept() {
+    for preamble in PREAMBLES {
+        let mut server = append_only(preamble).start();
+        let mut traffic = Traffic::on(&server);
+        traffic.run(500);
+        cmd!(server.connection(), "BGREWRITEAOF").value();
+        traffic.run(500);
+        wait_for_rewrite(&server);
+        let before = Before::of(&server, &traffic);
+        server.restart();
+        before.is_kept_by(&server, &format!("preamble {preamble}"));
+    }
+}
+
+#[test]
+fn a_persisted_lock_stays_without_an_end_over_a_rewrite() {
+    for preamble in PREAMBLES {
+        let mut server = append_only(preamble).start();
+        let mut c = server.connection();
+        cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+        assert_eq!(cmd!(c, "PERSIST", "k").int(), 1);
+        // The state after this is an effect of its own, without a deadline.
+        cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+        for rewritten in [false, true] {
+            if rewritten {
+                rewrite_aof(&server);
+            }
+            server.restart();
+            let info = cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
+            assert_eq!((info.ttl_ms, info.holds), (-1, 2), "rewritten {rewritten}");
+        }
+    }
+}
+
+/// The file's commands, without those that only name the database.
+fn written(server: &Server) -> Vec<Vec<String>> {
+    let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+    let commands = server.aof();
+    let commands = commands
+        .iter()
+        .map(|command| command.iter().map(text).collect::<Vec<_>>());
+    commands.filter(|words| words[0] != "SELECT").collect()
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn each_change_is_written_as_the_state_it_led_to() {
+    let server = append_only("yes").start();
+    let mut c = server.connection();
+    let mut expected = Vec::new();
+
+    let random = cmd!(c, "LOCK.ACQUIRE", "a", "*", "EX", 60).grant();
+    let owner = String::from_utf8(random.owner).expect("a UUID");
+    let end = |c: &mut redis::Connection, key: &str| cmd!(*c, "PEXPIRETIME", key).int();
+    let at = end(&mut c, "a");
+    expected.push(format!(
+        "lock._apply a {owner} {} 1 60000 {at}",
+        random.token
+    ));
+
+    cmd!(c, "LOCK.RELEASE", "a", owner).int();
+    expected.push("DEL a".to_owned());
+
+    let grant = cmd!(c, "LOCK.ACQUIRE", "b", "o", "PX", 70_000).grant();
+    let first = format!(
+        "lock._apply b o {} 1 70000 {}",
+        grant.token,
+        end(&mut c, "b")
+    );
+    expected.push(first);
+    cmd!(c, "LOCK.ACQUIRE", "b", "o", "PX", 80_000).grant();
+    let second = format!(
+        "lock._apply b o {} 2 80000 {}",
+        grant.token,
+        end(&mut c, "b")
+    );
+    expected.push(second);
+    let raised = grant.token + 1000;
+    cmd!(
+        c,
+        "LOCK.RENEW",
+        "b",
+        "o",
+        "PX",
+        9_000_000,
+        "TOKEN",
+        grant.token,
+        "RAISE",
+        raised
+    )
+    .grant();
+    let third = format!("lock._apply b o {raised} 2 9000000 {}", end(&mut c, "b"));
+    expected.push(third);
+    cmd!(c, "PERSIST", "b").int();
+    expected.push("PERSIST b".to_owned());
+    cmd!(c, "LOCK.RELEASE", "b", "o").int();
+    expected.push(format!("lock._apply b o {raised} 1 9000000 -1"));
+    cmd!(c, "LOCK.RELEASE", "b", "o", "ALL").int();
+    expected.push("DEL b".to_owned());
+
+    let expected: Vec<_> = expected.iter().map(|line| words(line)).collect();
+    assert_eq!(written(&server), expected);
+}
+
+#[test]
+fn a_transaction_and_a_script_are_written_as_one_block_of_effects() {
+    let server = append_only("yes").start();
+    let mut c = server.connection();
+
+    cmd!(c, "MULTI").okay();
+    cmd!(c, "LOCK.ACQUIRE", "a", "o", "PX", 60_000).value();
+    cmd!(c, "LOCK.ACQUIRE", "a", "another").value();
+    cmd!(c, "LOCK.RELEASE", "a", "o").value();
+    let replies = cmd!(c, "EXEC").items();
+    let in_transaction = replies[0].clone().grant().token;
+
+    let script = "
+        local grant = redis.call('LOCK.ACQUIRE', KEYS[1], '*')
+        redis.pcall('LOCK.RENEW', KEYS[1], 'another')
+        redis.call('LOCK.RELEASE', KEYS[1], grant[2])
+        return grant";
+    let in_script = cmd!(c, "EVAL", script, 1, "b").grant();
+    let owner = String::from_utf8(in_script.owner).expect("a UUID");
+
+    let written = written(&server);
+    let starts: Vec<_> = written
+        .iter()
+        .map(|words| words[..words.len().min(5)].join(" "))
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            "MULTI".to_owned(),
+            format!("lock._apply a o {in_transaction} 1"),
+            "DEL a".to_owned(),
+            "EXEC".to_owned(),
+            "MULTI".to_owned(),
+            format!("lock._apply b {owner} {} 1", in_script.token),
+            "DEL b".to_owned(),
+            "EXEC".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn whatever_is_sent_the_file_holds_effects_alone() {
+    for preamble in PREAMBLES {
+        let server = append_only(preamble).start();
+        let mut traffic = Traffic::on(&server);
+        traffic.run(800);
+        check_effects(&server.aof());
+        rewrite_aof(&server);
+        traffic.run(800);
+        check_effects(&server.aof());
+        assert!(traffic.grants() > 200, "{} grants", traffic.grants());
+    }
+}
+
+#[track_caller]
+fn check_effects(commands: &[Command]) {
+    let mut counts = BTreeMap::new();
+    for command in commands {
+        let name = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
+        let clue = || -> Vec<_> {
+            let words = command.iter();
+            words.map(|word| word.escape_ascii().to_string()).collect()
+        };
+        match name.as_str() {
+            "lock._apply" => assert_eq!(command.len(), 7, "{:?}", clue()),
+            "lock._clock" => assert_eq!(command.len(), 2, "{:?}", clue()),
+            name => assert!(!name.starts_with("lock."), "{:?}", clue()),
+        }
+        let relative = ["pexpire", "expire", "psetex", "setex", "eval"];
+        assert!(!relative.contains(&name.as_str()), "{:?}", clue());
+        let asks = command[1..]
+            .iter()
+            .any(|word| word == b"*" || word == b"PX");
+        assert!(!asks, "{:?}", clue());
+        *counts.entry(name).or_insert(0) += 1;
+    }
+    assert!(counts["lock._apply"] > 10, "{counts:?}");
+}
+
+#[test]
+fn a_refused_call_and_a_look_are_not_written() {
+    let server = append_only("yes").start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+    let before = server.aof();
+    cmd!(c, "LOCK.ACQUIRE", "k", "another").nil();
+    cmd!(c, "LOCK.RELEASE", "k", "another").refused("NOTOWNER");
+    cmd!(c, "LOCK.RENEW", "k", "o", "TOKEN", 1).refused("FENCED");
+    cmd!(c, "LOCK.RELEASE", "k", "o", "HOLDS", 1).int();
+    cmd!(c, "LOCK.FENCE", "k").int();
+    cmd!(c, "LOCK.INFO", "k").lock_info();
+    cmd!(c, "LOCK._APPLY", "k", "", 1, 1, 1, 1).refused("ERR");
+    cmd!(c, "LOCK._CLOCK", 0).refused("ERR");
+    assert_eq!(server.aof(), before);
+}

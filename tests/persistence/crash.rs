@@ -1,0 +1,85 @@
+//! `kill -9`.
+
+use crate::*;
+
+#[test]
+fn a_crash_loses_no_acknowledged_command_with_appendfsync_always() {
+    for preamble in PREAMBLES {
+        let mut server = append_only(preamble)
+            .config("appendfsync", "always")
+            .start();
+        let mut traffic = Traffic::on(&server);
+        for round in 0..4 {
+            traffic.run(250);
+            let before = Before::of(&server, &traffic);
+            server.kill9();
+            server.restart();
+            before.is_kept_by(&server, &format!("preamble {preamble}, crash {round}"));
+            traffic.move_to(&server);
+        }
+    }
+}
+
+#[test]
+fn a_crash_in_the_middle_of_a_rewrite_loses_no_acknowledged_command() {
+    for preamble in PREAMBLES {
+        let mut server = append_only(preamble)
+            .config("appendfsync", "always")
+            // The child takes its time, and is there when the server goes.
+            .config("rdb-key-save-delay", "20000")
+            .start();
+        let mut traffic = Traffic::on(&server);
+        traffic.run(300);
+        for _ in 0..2 {
+            cmd!(server.connection(), "BGREWRITEAOF").value();
+            traffic.run(100);
+            let before = Before::of(&server, &traffic);
+            server.kill9();
+            server.restart();
+            before.is_kept_by(&server, &format!("preamble {preamble}"));
+            traffic.move_to(&server);
+        }
+    }
+}
+
+#[test]
+fn a_command_that_was_answered_just_before_the_crash_is_there() {
+    let mut server = append_only("yes").config("appendfsync", "always").start();
+    for round in 0..8 {
+        // The reply is out, and nothing else has been asked since.
+        let grant = cmd!(server.connection(), "LOCK.ACQUIRE", round, "o").grant();
+        server.kill9();
+        server.restart();
+        let info = cmd!(server.connection(), "LOCK.INFO", round).lock_info();
+        assert_eq!((info.token, info.holds), (grant.token, 1));
+
+        cmd!(server.connection(), "LOCK.RELEASE", round, "o").int();
+        server.kill9();
+        server.restart();
+        cmd!(server.connection(), "LOCK.INFO", round).nil();
+    }
+}
+
+#[test]
+fn an_append_only_file_cut_off_in_the_middle_of_an_effect_gives_what_came_before() {
+    let mut server = append_only("yes").start();
+    let mut c = server.connection();
+    let kept = cmd!(c, "LOCK.ACQUIRE", "whole", "o").grant();
+    cmd!(c, "LOCK.ACQUIRE", "cut", "o").grant();
+    server.kill9();
+
+    let folder = server.dir().join("appendonlydir");
+    let tail = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.to_string_lossy().ends_with(".incr.aof"))
+        .expect("a file of commands");
+    let bytes = std::fs::read(&tail).expect("its bytes");
+    std::fs::write(&tail, &bytes[..bytes.len() - 9]).expect("a shorter file");
+    server.restart();
+
+    let mut c = server.connection();
+    assert_eq!(cmd!(c, "LOCK.FENCE", "whole").int(), kept.token);
+    cmd!(c, "LOCK.FENCE", "cut").nil();
+    assert!(next_token(&server) > kept.token);
+}

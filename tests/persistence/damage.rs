@@ -1,0 +1,173 @@
+//! Files that are cut off or changed: refused with a reason in the log, never a crash.
+
+use crate::common::dump;
+use crate::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A stopped server whose stored locks carry no checksum, and where in the file the value of one of
+/// them lies.
+///
+/// The file is the RDB part of an append-only file. Where a `dump.rdb` cannot be read, the server
+/// runs its own check over the file before it goes, and that check never ends when the file is cut
+/// off between two fields of a module's value (redis/redis#15034).
+struct Saved {
+    server: Server,
+    file: PathBuf,
+    whole: Vec<u8>,
+    value: Range<usize>,
+}
+
+impl Saved {
+    fn new() -> Self {
+        let mut server = append_only("yes").config("rdbchecksum", "no").start();
+        let value = take_locks(&server);
+        rewrite_aof(&server);
+        server.stop();
+        let folder = server.dir().join("appendonlydir");
+        let file = fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .find(|path| path.to_string_lossy().ends_with(".base.rdb"))
+            .expect("an RDB part");
+        let whole = fs::read(&file).expect("its bytes");
+        Self {
+            value: position(&whole, &value),
+            server,
+            file,
+            whole,
+        }
+    }
+
+    /// Starts the server on these bytes: it comes up, or says why it does not.
+    #[track_caller]
+    fn load(&mut self, bytes: &[u8], what: &str) -> Result<(), String> {
+        fs::write(&self.file, bytes).expect("a file");
+        let outcome = self.server.try_restart();
+        match &outcome {
+            Ok(()) => check_locks(&self.server, what),
+            Err(log) => {
+                let reasons = [
+                    "not able to load",
+                    "Internal error in RDB",
+                    "Short read",
+                    "can't load",
+                    "error reading",
+                    "Terminating server",
+                ];
+                let has_reason = reasons.iter().any(|reason| log.contains(reason));
+                assert!(has_reason, "{what}: {log}");
+            }
+        }
+        self.server.kill9();
+        let log = self.server.log();
+        for sign in [
+            "STACK TRACE",
+            "crashed by signal",
+            "ASSERTION",
+            "fault inside",
+        ] {
+            assert!(!log.contains(sign), "{what}: {log}");
+        }
+        outcome
+    }
+}
+
+/// Takes four locks; the stored value of one of them, behind the byte that says that it is a
+/// module's.
+fn take_locks(server: &Server) -> Vec<u8> {
+    let mut c = server.connection();
+    for n in 0..4 {
+        let (key, owner) = (format!("k{n}"), format!("owner number {n}"));
+        cmd!(c, "LOCK.ACQUIRE", key, owner, "EX", 900).grant();
+        cmd!(c, "LOCK.ACQUIRE", key, owner).grant();
+    }
+    let (value, _) = dump::split(&cmd!(c, "DUMP", "k2").bytes());
+    value[1..].to_vec()
+}
+
+fn position(whole: &[u8], part: &[u8]) -> Range<usize> {
+    let start = whole.windows(part.len()).position(|bytes| bytes == part);
+    let start = start.expect("the value in the file");
+    start..start + part.len()
+}
+
+/// Whatever was loaded is a lock within all bounds.
+#[track_caller]
+fn check_locks(server: &Server, what: &str) {
+    for (place, stored) in server.whole_state() {
+        let (owner, token, holds, lease) = stored.lock.expect("a lock");
+        let sound = (1..=256).contains(&owner.len())
+            && (1..1 << 53).contains(&token)
+            && (1..1 << 31).contains(&holds)
+            && (1..=315_360_000_000).contains(&lease);
+        assert!(sound, "{what}: {place:?} {owner:?} {token} {holds} {lease}");
+    }
+}
+
+#[test]
+fn a_file_cut_off_within_a_lock_is_refused() {
+    let mut saved = Saved::new();
+    let whole = saved.whole.clone();
+    for end in saved.value.clone() {
+        let outcome = saved.load(&whole[..end], &format!("{end} bytes"));
+        outcome.expect_err("a refusal");
+    }
+    saved.load(&whole, "the whole file").expect("a start");
+}
+
+#[test]
+fn a_dump_file_cut_off_within_a_lock_is_refused() {
+    let mut server = Server::start();
+    let value = take_locks(&server);
+    cmd!(server.connection(), "SAVE").okay();
+    server.stop();
+    let file = server.dir().join("dump.rdb");
+    let whole = fs::read(&file).expect("an RDB file");
+    // In the middle of the owner.
+    fs::write(&file, &whole[..position(&whole, &value).end - 5]).expect("a shorter file");
+    let log = server.try_restart().expect_err("a refusal");
+    assert!(log.contains("Unexpected EOF reading RDB file"), "{log}");
+    assert!(!log.contains("STACK TRACE"), "{log}");
+}
+
+#[test]
+fn a_file_changed_within_a_lock_is_refused_or_gives_sound_locks() {
+    let seed = common::traffic::seed("DAMAGE_SEED");
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut saved = Saved::new();
+    let mut refused = 0;
+    for round in 0..120 {
+        let mut bytes = saved.whole.clone();
+        let at = random.random_range(saved.value.clone());
+        bytes[at] = match round % 3 {
+            0 => random.random(),
+            1 => bytes[at] ^ (1 << random.random_range(0..8)),
+            _ => [0, 0xff][random.random_range(0..2)],
+        };
+        let what = format!("byte {} of {:?} is {}", at, saved.value, bytes[at]);
+        if saved.load(&bytes, &what).is_err() {
+            refused += 1;
+        }
+    }
+    assert!(refused > 20, "{refused} refusals");
+}
+
+#[test]
+fn a_lock_of_a_later_encoding_is_refused_with_a_reason() {
+    let mut saved = Saved::new();
+    let mut bytes = saved.whole.clone();
+    // The module's id ends with ten bits of the encoding's version: 1, here made 2.
+    let id_end = saved.value.start + 8;
+    assert_eq!(
+        bytes[id_end] & 3,
+        1,
+        "the version stands where this test thinks"
+    );
+    bytes[id_end] ^= 3;
+    let log = saved.load(&bytes, "encoding 2").expect_err("a refusal");
+    assert!(log.contains("module data for the module"), "{log}");
+}

@@ -1,0 +1,82 @@
+//! What outlives a restart or a crash: every lock, and the order of the fencing tokens.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod aof;
+mod crash;
+mod damage;
+mod rdb;
+mod tokens;
+
+use common::state::{State, assert_same, unix_ms};
+use common::traffic::Traffic;
+use common::{Builder, Expect, Server, cmd, eventually};
+
+/// Both forms in which an append-only file is rewritten.
+const PREAMBLES: [&str; 2] = ["yes", "no"];
+
+/// A server that keeps an append-only file.
+fn append_only(preamble: &str) -> Builder {
+    Server::builder()
+        .config("appendonly", "yes")
+        .config("aof-use-rdb-preamble", preamble)
+}
+
+/// Rewrites the append-only file, and waits until the new one is in use.
+#[track_caller]
+fn rewrite_aof(server: &Server) {
+    cmd!(server.connection(), "BGREWRITEAOF").value();
+    wait_for_rewrite(server);
+}
+
+#[track_caller]
+fn wait_for_rewrite(server: &Server) {
+    eventually(
+        || {
+            let fields = server.info("persistence");
+            fields["aof_rewrite_in_progress"] == "0" && fields["aof_rewrite_scheduled"] == "0"
+        },
+        "the rewrite to end",
+    );
+    assert_eq!(
+        server.info_field("persistence", "aof_last_bgrewrite_status"),
+        "ok"
+    );
+}
+
+/// Takes and frees a lock of its own; the token of that grant.
+#[track_caller]
+fn next_token(server: &Server) -> i64 {
+    let mut c = server.connection();
+    let token = cmd!(c, "LOCK.ACQUIRE", "next token", "o").grant().token;
+    cmd!(c, "LOCK.RELEASE", "next token", "o").int();
+    token
+}
+
+/// A server's state before something happened to it, and the tokens it had given by then.
+struct Before {
+    state: State,
+    highest: i64,
+}
+
+impl Before {
+    #[track_caller]
+    fn of(server: &Server, traffic: &Traffic) -> Self {
+        let state = server.state();
+        let locks = state.values().filter(|stored| stored.lock.is_some());
+        assert!(locks.count() >= 3, "locks to compare: {state:?}");
+        Self {
+            state,
+            highest: traffic.highest(),
+        }
+    }
+
+    /// Demands that the server is as it was, and that its next token is a higher one.
+    #[track_caller]
+    fn is_kept_by(&self, server: &Server, what: &str) {
+        assert_same(&self.state, &server.state(), what);
+        assert!(server.last_token() >= self.highest, "{what}: the clock");
+        assert!(next_token(server) > self.highest, "{what}: the next token");
+    }
+}

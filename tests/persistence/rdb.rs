@@ -1,0 +1,148 @@
+//! Restarts by an RDB file.
+
+use crate::common::Kind;
+use crate::*;
+
+#[test]
+fn a_restart_by_rdb_keeps_every_lock_and_the_clock() {
+    let mut server = Server::start();
+    let mut traffic = Traffic::on(&server);
+    for _ in 0..3 {
+        traffic.run(600);
+        let before = Before::of(&server, &traffic);
+        cmd!(server.connection(), "SAVE").okay();
+        server.restart();
+        before.is_kept_by(&server, "after a restart");
+        traffic.move_to(&server);
+    }
+}
+
+#[test]
+fn a_shutdown_with_save_points_keeps_locks_taken_while_nobody_else_reads_them() {
+    // Neither replica nor append-only file: the save at the end is due because changes count.
+    let mut server = Server::builder().config("save", "3600 1").start();
+    let grant = cmd!(server.connection(), "LOCK.ACQUIRE", "k", "o").grant();
+    server.restart();
+    let info = cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
+    assert_eq!((info.token, info.owner), (grant.token, grant.owner));
+
+    cmd!(server.connection(), "LOCK.RELEASE", "k", "o").int();
+    server.restart();
+    cmd!(server.connection(), "LOCK.INFO", "k").nil();
+}
+
+#[test]
+fn every_change_counts_towards_a_save_point() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let changes = || -> i64 {
+        let count = server.info_field("persistence", "rdb_changes_since_last_save");
+        count.parse().expect("a count")
+    };
+    for (command, counts) in [
+        ("LOCK.ACQUIRE k o", true),
+        ("LOCK.ACQUIRE k o", true),
+        ("LOCK.RENEW k o PX 90000", true),
+        ("LOCK.RELEASE k o", true),
+        ("LOCK.RELEASE k o HOLDS 1", false),
+        ("LOCK.ACQUIRE k other", false),
+        ("LOCK.RENEW k other", false),
+        ("LOCK.FENCE k", false),
+        ("LOCK.INFO k", false),
+        ("LOCK.RELEASE k o", true),
+        ("LOCK.RELEASE k o", false),
+    ] {
+        let before = changes();
+        let words: Vec<_> = command.split(' ').collect();
+        let _ = cmd!(c, words[0], &words[1..]);
+        assert_eq!(changes() > before, counts, "{command}");
+    }
+}
+
+#[test]
+fn debug_reload_keeps_every_lock_and_the_clock() {
+    let server = Server::start();
+    let mut traffic = Traffic::on(&server);
+    for _ in 0..3 {
+        traffic.run(600);
+        let before = Before::of(&server, &traffic);
+        cmd!(server.connection(), "DEBUG", "RELOAD").okay();
+        before.is_kept_by(&server, "after DEBUG RELOAD");
+    }
+}
+
+#[test]
+fn a_persisted_lock_stays_without_an_end() {
+    let mut server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o", "PX", 70_000).grant();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+    assert_eq!(cmd!(c, "PERSIST", "k").int(), 1);
+    let before = cmd!(c, "LOCK.INFO", "k").lock_info();
+    assert_eq!(before.ttl_ms, -1);
+    cmd!(c, "SAVE").okay();
+    server.restart();
+    let mut c = server.connection();
+    let after = cmd!(c, "LOCK.INFO", "k").lock_info();
+    assert_eq!(
+        (after.ttl_ms, after.holds, after.lease_ms, after.token),
+        (-1, 2, 70_000, before.token)
+    );
+    // A partial release leaves it so, a renewal takes the lease up again.
+    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 1);
+    assert_eq!(cmd!(c, "PTTL", "k").int(), -1);
+    cmd!(c, "LOCK.RENEW", "k", "o").grant();
+    assert!((60_000..=70_000).contains(&cmd!(c, "PTTL", "k").int()));
+}
+
+#[test]
+fn locks_in_an_rdb_file_need_the_module() {
+    let mut server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+    cmd!(c, "SAVE").okay();
+    let log = server
+        .reconfigure(common::Builder::without_module)
+        .try_restart()
+        .expect_err("a refusal");
+    assert!(
+        log.contains("odule data I can't load") && log.contains("RedisLock"),
+        "{log}"
+    );
+    server.reconfigure(common::Builder::with_module).restart();
+    cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
+}
+
+#[test]
+fn the_token_clock_alone_in_an_rdb_file_needs_the_module() {
+    let mut server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+    cmd!(c, "LOCK.RELEASE", "k", "o").int();
+    cmd!(c, "SAVE").okay();
+    let log = server
+        .reconfigure(common::Builder::without_module)
+        .try_restart()
+        .expect_err("a refusal");
+    assert!(log.contains("AUX module data I can't load"), "{log}");
+}
+
+#[test]
+fn an_rdb_file_from_before_the_first_lock_needs_no_module_where_the_server_can_do_that() {
+    let mut server = Server::start();
+    cmd!(server.connection(), "SET", "other", "v").okay();
+    cmd!(server.connection(), "SAVE").okay();
+    let plain = server
+        .reconfigure(common::Builder::without_module)
+        .try_restart();
+    let version = Server::version();
+    if version.kind == Kind::Valkey || version.is_redis_from(7, 2) {
+        plain.expect("a start");
+        assert_eq!(cmd!(server.connection(), "GET", "other").text(), "v");
+        server.reconfigure(common::Builder::with_module).restart();
+        assert!(next_token(&server) > 0);
+    } else {
+        let log = plain.expect_err("a refusal");
+        assert!(log.contains("AUX module data I can't load"), "{log}");
+    }
+}

@@ -1,0 +1,251 @@
+//! Tokens rise over every kind of restart, also when the last one lies ahead of the clock and no
+//! lock is held any more.
+
+use crate::*;
+use redis::Connection;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+/// How far ahead of the clock these tests push a token: most of a day.
+const LEAD_MICROS: i64 = (DAY_MS - 3_600_000) * 1000;
+
+/// Lets a token be raised by a day.
+fn with_lead(builder: Builder) -> Builder {
+    builder.config("lock.max-token-lead-ms", &DAY_MS.to_string())
+}
+
+/// Pushes the token clock ahead of time and leaves no lock behind; the token.
+type Push = fn(&mut Connection) -> i64;
+
+/// The ways in which a token gets ahead of the clock.
+const PUSHES: [(&str, Push); 3] = [
+    ("RAISE", |c| {
+        let token = cmd!(*c, "LOCK.ACQUIRE", "k", "o").grant().token;
+        let raised = token + LEAD_MICROS;
+        cmd!(*c, "LOCK.RENEW", "k", "o", "TOKEN", token, "RAISE", raised).grant();
+        assert_eq!(cmd!(*c, "LOCK.RELEASE", "k", "o").int(), 0);
+        raised
+    }),
+    ("LOCK._APPLY", |c| {
+        let ahead = unix_ms() * 1000 + 3 * LEAD_MICROS;
+        cmd!(*c, "LOCK._APPLY", "k", "o", ahead, 1, 30_000, -1).okay();
+        assert_eq!(cmd!(*c, "DEL", "k").int(), 1);
+        ahead
+    }),
+    ("LOCK._CLOCK", |c| {
+        let ahead = unix_ms() * 1000 + 5 * LEAD_MICROS;
+        cmd!(*c, "LOCK._CLOCK", ahead).okay();
+        ahead
+    }),
+];
+
+/// Pushes the clock of a new server in each way, lets `survive` happen to it, and demands that the
+/// next token is higher. Twice: what was loaded must last as what was granted does.
+#[track_caller]
+fn tokens_rise_over(start: impl Fn() -> Server, survive: impl Fn(&mut Server)) {
+    for (way, push) in PUSHES {
+        let mut server = start();
+        let pushed = push(&mut server.connection());
+        assert!(server.databases().is_empty(), "no lock is held");
+        for round in 0..2 {
+            survive(&mut server);
+            let last = server.last_token();
+            assert_eq!(last, pushed, "{way}, round {round}: the clock");
+        }
+        assert_eq!(next_token(&server), pushed + 1, "{way}: the next token");
+        survive(&mut server);
+        assert!(next_token(&server) > pushed + 1, "{way}: the one after it");
+    }
+}
+
+#[test]
+fn over_a_save_and_a_restart() {
+    tokens_rise_over(
+        || with_lead(Server::builder()).start(),
+        |server| {
+            cmd!(server.connection(), "SAVE").okay();
+            server.restart();
+        },
+    );
+}
+
+#[test]
+fn over_debug_reload() {
+    tokens_rise_over(
+        || with_lead(Server::builder()).start(),
+        |server| cmd!(server.connection(), "DEBUG", "RELOAD").okay(),
+    );
+}
+
+#[test]
+fn over_a_restart_by_aof() {
+    for preamble in PREAMBLES {
+        tokens_rise_over(|| with_lead(append_only(preamble)).start(), Server::restart);
+    }
+}
+
+#[test]
+fn over_a_rewrite_and_a_restart() {
+    for preamble in PREAMBLES {
+        tokens_rise_over(
+            || with_lead(append_only(preamble)).start(),
+            |server| {
+                rewrite_aof(server);
+                server.restart();
+            },
+        );
+    }
+}
+
+#[test]
+fn over_two_rewrites_and_a_crash() {
+    for preamble in PREAMBLES {
+        tokens_rise_over(
+            || with_lead(append_only(preamble)).start(),
+            |server| {
+                rewrite_aof(server);
+                rewrite_aof(server);
+                server.kill9();
+                server.restart();
+            },
+        );
+    }
+}
+
+#[test]
+fn over_a_rewrite_of_a_file_that_was_switched_on_later() {
+    for preamble in PREAMBLES {
+        tokens_rise_over(
+            || with_lead(Server::builder().config("aof-use-rdb-preamble", preamble)).start(),
+            |server| {
+                let mut c = server.connection();
+                cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();
+                wait_for_rewrite(server);
+                server.kill9();
+                server
+                    .reconfigure(|settings| settings.config("appendonly", "yes"))
+                    .restart();
+            },
+        );
+    }
+}
+
+#[test]
+fn over_flushall_and_a_rewrite() {
+    for preamble in PREAMBLES {
+        tokens_rise_over(
+            || with_lead(append_only(preamble)).start(),
+            |server| {
+                cmd!(server.connection(), "FLUSHALL").okay();
+                rewrite_aof(server);
+                server.restart();
+            },
+        );
+    }
+}
+
+#[test]
+fn over_a_rewrite_on_a_replica_with_a_file_of_its_own() {
+    for preamble in PREAMBLES {
+        for (way, push) in PUSHES {
+            let primary = with_lead(Server::builder()).start();
+            let pushed_before = push(&mut primary.connection());
+            let mut replica = primary.replica_with(|_| {
+                append_only(preamble).config("replicaof", &format!("127.0.0.1 {}", primary.port()))
+            });
+            assert_eq!(
+                replica.last_token(),
+                pushed_before,
+                "{way}: by the full sync"
+            );
+            let mut c = primary.connection();
+            cmd!(c, "LOCK._CLOCK", pushed_before + 7).okay();
+            primary.wait_for_sync(&replica);
+            wait_for_rewrite(&replica);
+            rewrite_aof(&replica);
+            primary.wait_for_sync(&replica);
+            replica.kill9();
+            drop(primary);
+            replica
+                .reconfigure(|settings| settings.config("replicaof", "no one"))
+                .restart();
+            assert_eq!(next_token(&replica), pushed_before + 8, "{way}, {preamble}");
+        }
+    }
+}
+
+#[test]
+fn over_a_replicas_own_file_without_a_rewrite_of_its_own() {
+    for (way, push) in PUSHES {
+        let primary = with_lead(Server::builder()).start();
+        let mut replica = primary.replica_with(|_| {
+            append_only("no").config("replicaof", &format!("127.0.0.1 {}", primary.port()))
+        });
+        wait_for_rewrite(&replica);
+        let pushed = push(&mut primary.connection());
+        primary.wait_for_sync(&replica);
+        drop(primary);
+        replica
+            .reconfigure(|settings| settings.config("replicaof", "no one"))
+            .restart();
+        assert_eq!(next_token(&replica), pushed + 1, "{way}");
+    }
+}
+
+#[test]
+fn over_a_rewrite_while_writes_are_paused_for_a_while() {
+    let mut server = with_lead(append_only("no")).start();
+    let pushed = PUSHES[0].1(&mut server.connection());
+    let mut c = server.connection();
+    cmd!(c, "CLIENT", "PAUSE", 60_000, "WRITE").okay();
+    rewrite_aof(&server);
+    cmd!(c, "CLIENT", "UNPAUSE").okay();
+    eventually(
+        || {
+            server
+                .aof()
+                .iter()
+                .any(|command| command[0] == b"lock._clock")
+        },
+        "the record of the clock",
+    );
+    server.kill9();
+    server.restart();
+    assert_eq!(next_token(&server), pushed + 1);
+}
+
+#[test]
+fn a_lock_whose_lease_ended_while_the_server_was_down_is_gone_but_its_token_counts() {
+    type Keep = fn(&Server);
+    let nothing: Keep = |_| {};
+    let save: Keep = |server| cmd!(server.connection(), "SAVE").okay();
+    for (way, builder, keep) in [
+        ("rdb", Server::builder(), save),
+        ("aof", append_only("no"), nothing),
+        (
+            "aof with preamble, rewritten",
+            append_only("yes"),
+            rewrite_aof,
+        ),
+        (
+            "aof without preamble, rewritten",
+            append_only("no"),
+            rewrite_aof,
+        ),
+    ] {
+        let mut server = builder.start();
+        let mut c = server.connection();
+        let token = unix_ms() * 1000 + LEAD_MICROS;
+        let deadline = unix_ms() + 2_000;
+        cmd!(c, "LOCK._APPLY", "k", "o", token, 1, 2_000, deadline).okay();
+        keep(&server);
+        assert_eq!(cmd!(c, "EXISTS", "k").int(), 1, "{way}: not too late");
+        server.kill9();
+        eventually(|| unix_ms() > deadline, "the end of the lease");
+        server.restart();
+        let mut c = server.connection();
+        cmd!(c, "LOCK.INFO", "k").nil();
+        assert_eq!(cmd!(c, "EXISTS", "k").int(), 0, "{way}");
+        let grant = cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+        assert_eq!((grant.token, grant.holds), (token + 1, 1), "{way}");
+    }
+}

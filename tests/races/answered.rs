@@ -1,0 +1,87 @@
+//! What was to be given back comes before the next command on that key.
+
+use crate::common::{Expect, cmd};
+use crate::copies::Copies;
+use crate::ends::{has_it_at_once, is_closed};
+use crate::support::{at_once, info, run, wait_as};
+
+/// After the grant of `b` was lost on its way, in the same write: `command` finds the lock with
+/// `c`, who is next.
+#[track_caller]
+fn finds_the_next_owner(command: &str, code: &str) {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first, mut next] = wait_as(&copies, ["b", "c"]);
+    let kill = format!("CLIENT KILL ID {}", first.id);
+    let reply = at_once(&mut c, &["LOCK.RELEASE k a", &kill, command]).remove(2);
+    if code.is_empty() {
+        reply.nil();
+    } else {
+        reply.refused(code);
+    }
+    has_it_at_once(&mut next);
+    is_closed(&mut first);
+    assert_eq!(info(&mut c).owner, b"c");
+    copies.agree();
+}
+
+#[test]
+fn an_acquire_of_the_owner_whose_call_died_finds_the_next_owner() {
+    finds_the_next_owner("LOCK.ACQUIRE k b", "");
+}
+
+#[test]
+fn an_acquire_of_the_owner_before_finds_the_next_owner() {
+    finds_the_next_owner("LOCK.ACQUIRE k a", "");
+}
+
+#[test]
+fn a_renewal_finds_the_next_owner() {
+    finds_the_next_owner("LOCK.RENEW k b", "NOTOWNER");
+}
+
+#[test]
+fn a_release_finds_the_next_owner() {
+    finds_the_next_owner("LOCK.RELEASE k b", "NOTOWNER");
+}
+
+#[test]
+fn a_fence_finds_the_next_owner() {
+    finds_the_next_owner("LOCK.FENCE k 1", "FENCED");
+}
+
+#[test]
+fn a_give_back_finds_its_lock_in_another_database() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    let waiter_in = |database: i64, owner: &str| {
+        let mut connection = copies.connection();
+        cmd!(connection, "SELECT", database).okay();
+        let call = crate::support::line(&format!("LOCK.ACQUIRE k {owner} PX 600000 BLOCK 0"));
+        crate::support::Waiter::on(&copies, connection, &call)
+    };
+    for database in [9, 0] {
+        cmd!(c, "SELECT", database).okay();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    }
+    let mut lines = Vec::new();
+    let mut waiters = Vec::new();
+    for database in [9, 0] {
+        let (first, next) = (waiter_in(database, "b"), waiter_in(database, "c"));
+        lines.push(format!("SELECT {database}"));
+        lines.push("LOCK.RELEASE k a".to_owned());
+        lines.push(format!("CLIENT KILL ID {}", first.id));
+        waiters.push(next);
+    }
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    at_once(&mut c, &lines);
+    for waiter in &mut waiters {
+        has_it_at_once(waiter);
+    }
+    for database in [9, 0] {
+        cmd!(c, "SELECT", database).okay();
+        assert_eq!(info(&mut c).owner, b"c");
+    }
+    copies.agree();
+}

@@ -1,0 +1,85 @@
+//! A waiter's connection closes in the very turn of the event loop in which it is granted.
+
+use crate::common::{Expect, Server, Talk, cmd, eventually, post};
+use crate::copies::Copies;
+use crate::ends::has_it_at_once;
+use crate::support::{info, nobody_waits, run, wait_as};
+use redis::Connection;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+
+const TIMES: usize = 40;
+
+/// A client that waits as `b`, and can be closed for good at a moment of our choice: a connection
+/// that is dropped lives on in whatever process is being started just then.
+fn waits_as_b(server: &Server, c: &mut Connection, lease: &str) -> TcpStream {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server");
+    let acquire = format!("LOCK.ACQUIRE k b PX {lease} BLOCK 0\r\n");
+    stream.write_all(b"CLIENT ID\r\n").expect("sent");
+    let mut id = String::new();
+    let mut reader = BufReader::new(&stream);
+    reader.read_line(&mut id).expect("an id");
+    stream.write_all(acquire.as_bytes()).expect("sent");
+    let id = id.trim_start_matches(':').trim_end();
+    let flags = |list: &str| {
+        list.split(' ')
+            .any(|field| field.starts_with("flags=") && field.contains('b'))
+    };
+    eventually(
+        || flags(&cmd!(*c, "CLIENT", "LIST", "ID", id).text()),
+        "a call to wait",
+    );
+    stream
+}
+
+/// While the server is stopped, the lock is released and the first waiter closes. The server does
+/// not know of either until it goes on, and then finds them together.
+#[track_caller]
+fn closes_as_it_is_granted(server: &Server, closes_first: bool, lease: &str) {
+    let mut c = server.connection();
+    for _ in 0..TIMES {
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let first = waits_as_b(server, &mut c, lease);
+        let [mut next] = wait_as(server, ["c"]);
+        let close = || first.shutdown(Shutdown::Both).expect("closed");
+        server.signal("STOP");
+        if closes_first {
+            close();
+            post!(c, "LOCK.RELEASE", "k", "a");
+        } else {
+            post!(c, "LOCK.RELEASE", "k", "a");
+            close();
+        }
+        server.signal("CONT");
+        has_it_at_once(&mut next);
+        assert_eq!(c.receive().int(), 0);
+        assert_eq!(info(&mut c).owner, b"c");
+        assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
+    }
+    nobody_waits(server);
+}
+
+#[test]
+fn the_lock_goes_to_the_next() {
+    let copies = Copies::start();
+    for closes_first in [false, true] {
+        closes_as_it_is_granted(&copies, closes_first, "600000");
+        copies.replica_agrees();
+    }
+    run(&mut copies.connection(), "LOCK.ACQUIRE k d").grant();
+    copies.agree();
+}
+
+/// Threads that read for the server find out that a client has closed. Where that is known only
+/// after the reply was sent, the lock goes on with the end of its lease.
+#[test]
+fn the_lock_goes_to_the_next_on_a_server_with_threads() {
+    let mut builder = Server::builder().config("io-threads", "3");
+    if !Server::version().is_redis_from(8, 0) && !Server::version().is_valkey_from(8, 0) {
+        builder = builder.config("io-threads-do-reads", "yes");
+    }
+    let server = builder.start();
+    for closes_first in [false, true] {
+        closes_as_it_is_granted(&server, closes_first, "100");
+    }
+}

@@ -1,0 +1,204 @@
+//! The lock is freed, and its first waiter is killed or unblocked, in one write.
+
+use crate::common::{Expect, Server, Talk};
+use crate::copies::Copies;
+use crate::support::{Waiter, at_once, info, queue, run, unblocks, wait, wait_as};
+use redis::{Connection, Value};
+use std::time::{Duration, Instant};
+
+/// Far less than any lease here: who gets a lock so soon has not waited for a lease to end.
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// How several commands reach the server together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Together {
+    /// In one write.
+    Pipeline,
+    /// In one write, as one transaction.
+    Transaction,
+}
+
+impl Together {
+    pub(crate) const ALL: [Self; 2] = [Self::Pipeline, Self::Transaction];
+
+    /// Sends these commands, and gives what each replied.
+    #[track_caller]
+    pub(crate) fn send(self, c: &mut Connection, lines: &[&str]) -> Vec<Value> {
+        match self {
+            Self::Pipeline => at_once(c, lines).into_iter().map(Expect::value).collect(),
+            Self::Transaction => {
+                let mut all = vec!["MULTI"];
+                all.extend(lines);
+                all.push("EXEC");
+                let exec = at_once(c, &all).pop().expect("a reply to EXEC");
+                exec.items()
+            }
+        }
+    }
+}
+
+/// The next waiter has the lock, and has not waited for any lease to end.
+#[track_caller]
+pub(crate) fn has_it_at_once(next: &mut Connection) {
+    let start = Instant::now();
+    next.receive().grant();
+    assert!(
+        start.elapsed() < AT_ONCE,
+        "granted after {:?}",
+        start.elapsed()
+    );
+}
+
+/// The connection ends without a reply.
+#[track_caller]
+pub(crate) fn is_closed(waiter: &mut Waiter) {
+    let reply = waiter.recv_response();
+    assert!(
+        reply.is_err(),
+        "a reply to a client that was closed: {reply:?}"
+    );
+}
+
+/// Frees `k` and ends its first waiter's call in both orders, in one write and in one transaction.
+/// `check` is given the first waiter and what ending it replied, and tells whether it was granted.
+#[track_caller]
+fn free_and_end(end: impl Fn(&Waiter) -> String, check: impl Fn(&mut Waiter, Value) -> bool) {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    for free in [
+        "LOCK.RELEASE k a",
+        "LOCK.RELEASE k a ALL",
+        "DEL k",
+        "PEXPIRE k -1",
+    ] {
+        for together in Together::ALL {
+            for ends_first in [false, true] {
+                let what = format!("{free}, {together:?}, ends first: {ends_first}");
+                run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+                let [mut first, mut next] = wait_as(&copies, ["b", "c"]);
+                let end = end(&first);
+                let lines = if ends_first {
+                    [&end, free]
+                } else {
+                    [free, &end]
+                };
+                let ended = together
+                    .send(&mut c, &lines)
+                    .swap_remove(usize::from(!ends_first));
+                if check(&mut first, ended) {
+                    assert_eq!(
+                        (info(&mut c).owner, queue(&mut c)),
+                        (b"b".to_vec(), vec!["c".to_owned()]),
+                        "{what}"
+                    );
+                    assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0, "{what}");
+                }
+                has_it_at_once(&mut next);
+                let held = info(&mut c);
+                assert_eq!(
+                    (held.owner, held.holds, held.waiters),
+                    (b"c".to_vec(), 1, 0),
+                    "{what}"
+                );
+                copies.replica_agrees();
+                assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0, "{what}");
+                run(&mut c, "LOCK.INFO k").nil();
+            }
+        }
+    }
+    run(&mut c, "LOCK.ACQUIRE k d").grant();
+    copies.agree();
+}
+
+#[test]
+fn killing_the_first_waiter_gives_the_lock_to_the_next() {
+    free_and_end(
+        |first| format!("CLIENT KILL ID {}", first.id),
+        |first, killed| {
+            assert_eq!(killed.int(), 1);
+            is_closed(first);
+            false
+        },
+    );
+}
+
+#[test]
+fn unblocking_the_first_waiter_with_an_error_gives_the_lock_to_the_next() {
+    free_and_end(
+        |first| format!("CLIENT UNBLOCK {} ERROR", first.id),
+        |first, unblocked| {
+            assert_eq!(unblocked.int(), i64::from(unblocks()));
+            if unblocks() {
+                first.receive().refused("UNBLOCKED");
+            } else {
+                first.granted();
+            }
+            !unblocks()
+        },
+    );
+}
+
+#[test]
+fn unblocking_the_first_waiter_gives_the_lock_to_the_next_unless_it_is_told_of_its_grant() {
+    free_and_end(
+        |first| format!("CLIENT UNBLOCK {} TIMEOUT", first.id),
+        |first, unblocked| {
+            let reply = first.receive().value();
+            let granted = reply != Value::Nil;
+            if granted {
+                reply.grant();
+            } else {
+                assert_eq!(unblocked.int(), 1);
+            }
+            assert!(granted || unblocks());
+            granted
+        },
+    );
+}
+
+/// Clients of a user that is deleted are closed a little later: until then they seem to be there.
+#[test]
+fn deleting_the_user_of_the_first_waiter_gives_the_lock_to_the_next() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    let delete = "ACL DELUSER waiter";
+    for together in Together::ALL {
+        for lines in [["LOCK.RELEASE k a", delete], [delete, "LOCK.RELEASE k a"]] {
+            run(&mut c, "ACL SETUSER waiter on nopass +@all ~*").okay();
+            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let mut first = wait_of_user(&copies);
+            let mut next = wait(&copies, "k c PX 600000 BLOCK 0");
+            together.send(&mut c, &lines);
+            has_it_at_once(&mut next);
+            is_closed(&mut first);
+            copies.replica_agrees();
+            assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
+        }
+    }
+    run(&mut c, "LOCK.ACQUIRE k d").grant();
+    copies.agree();
+}
+
+fn wait_of_user(server: &Server) -> Waiter {
+    let call = crate::support::line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
+    Waiter::on(server, server.connection_as("waiter", "any"), &call)
+}
+
+#[test]
+fn killing_every_waiter_frees_the_lock() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    for together in Together::ALL {
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let [first, second] = wait_as(&copies, ["b", "c"]);
+        let kills = [&first, &second].map(|waiter| format!("CLIENT KILL ID {}", waiter.id));
+        together.send(&mut c, &["LOCK.RELEASE k a", &kills[0], &kills[1]]);
+        crate::common::eventually(
+            || run(&mut c, "LOCK.INFO k").value() == Value::Nil,
+            "the lock to be free",
+        );
+        crate::support::nobody_waits(&copies);
+    }
+    run(&mut c, "LOCK.ACQUIRE k d").grant();
+    copies.agree();
+}

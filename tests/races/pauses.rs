@@ -1,0 +1,141 @@
+//! Nothing is granted and nothing given back while writes are paused; afterwards all of it is.
+
+use crate::common::{Expect, Talk, cmd, eventually, post};
+use crate::copies::Copies;
+use crate::ends::{Together, has_it_at_once, is_closed};
+use crate::support::{Waiter, info, queue, run, wait_as};
+use redis::Connection;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest that a hand-off may take once it is possible, on a busy machine.
+const SOON: Duration = Duration::from_millis(150);
+
+/// Demands that the waiter is granted once the pause is over, and not before.
+#[track_caller]
+fn is_granted_after(began: Instant, waiter: &mut Waiter) {
+    waiter.granted();
+    let after = began.elapsed();
+    assert!(
+        (PAUSE..PAUSE + SOON).contains(&after),
+        "granted after {after:?}"
+    );
+}
+
+#[test]
+fn a_lease_that_ends_in_a_pause_goes_on_behind_it() {
+    for kind in ["WRITE", "ALL"] {
+        let copies = Copies::start();
+        let mut c = copies.connection();
+        run(&mut c, "LOCK.ACQUIRE k a PX 200").grant();
+        let [mut first, second] = wait_as(&copies, ["b", "c"]);
+        let began = Instant::now();
+        cmd!(c, "CLIENT", "PAUSE", PAUSE.as_millis().to_string(), kind).okay();
+        is_granted_after(began, &mut first);
+        assert!(second.is_blocked(&mut c));
+        assert_eq!(
+            (info(&mut c).owner, queue(&mut c)),
+            (b"b".to_vec(), vec!["c".to_owned()])
+        );
+        copies.agree();
+    }
+}
+
+#[test]
+fn a_lease_that_ends_in_a_pause_goes_on_when_it_is_called_off() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 100").grant();
+    let [mut first] = wait_as(&copies, ["b"]);
+    cmd!(c, "CLIENT", "PAUSE", 60_000, "WRITE").okay();
+    eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
+    sleep(Duration::from_millis(50));
+    assert!(first.is_blocked(&mut c));
+    cmd!(c, "CLIENT", "UNPAUSE").okay();
+    let unpaused = Instant::now();
+    first.granted();
+    assert!(
+        unpaused.elapsed() < SOON,
+        "granted after {:?}",
+        unpaused.elapsed()
+    );
+    copies.agree();
+}
+
+#[test]
+fn a_wait_ends_in_a_pause() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut first = crate::support::wait(&copies, "k b BLOCK 200");
+    let began = Instant::now();
+    cmd!(c, "CLIENT", "PAUSE", 60_000, "WRITE").okay();
+    first.receive().nil();
+    assert!(began.elapsed() < Duration::from_millis(200) + SOON);
+    cmd!(c, "CLIENT", "UNPAUSE").okay();
+    copies.agree();
+}
+
+/// Grants `b` the lock, loses that grant on its way and pauses, all in one write.
+#[track_caller]
+fn owe_a_give_back(c: &mut Connection, first: &Waiter, kind: &str, together: Together) -> Instant {
+    let kill = format!("CLIENT KILL ID {}", first.id);
+    let pause = format!("CLIENT PAUSE {} {kind}", PAUSE.as_millis());
+    let began = Instant::now();
+    together.send(c, &["LOCK.RELEASE k a", &kill, &pause]);
+    began
+}
+
+#[test]
+fn a_give_back_that_is_due_in_a_pause_comes_behind_it() {
+    for kind in ["WRITE", "ALL"] {
+        for together in Together::ALL {
+            let copies = Copies::start();
+            let mut c = copies.connection();
+            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let [mut first, mut second] = wait_as(&copies, ["b", "c"]);
+            let began = owe_a_give_back(&mut c, &first, kind, together);
+            is_closed(&mut first);
+            is_granted_after(began, &mut second);
+            assert_eq!(info(&mut c).owner, b"c");
+            copies.agree();
+        }
+    }
+}
+
+#[test]
+fn a_give_back_that_waited_for_a_pause_comes_before_the_commands_that_did() {
+    let (acquire, renew) = (("LOCK.ACQUIRE", ""), ("LOCK.RENEW", "NOTOWNER"));
+    for (command, code) in [acquire, renew, ("LOCK.RELEASE", "NOTOWNER")] {
+        let copies = Copies::start();
+        let mut c = copies.connection();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let [first, mut second] = wait_as(&copies, ["b", "c"]);
+        let mut late = copies.connection();
+        let began = owe_a_give_back(&mut c, &first, "WRITE", Together::Pipeline);
+        post!(late, command, "k", "b");
+        match code {
+            "" => late.receive().nil(),
+            code => drop(late.receive().refused(code)),
+        }
+        assert!(began.elapsed() >= PAUSE);
+        has_it_at_once(&mut second);
+        assert_eq!(info(&mut c).owner, b"c");
+        copies.agree();
+    }
+}
+
+#[test]
+fn a_release_in_the_transaction_of_a_pause_hands_over_behind_it() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first] = wait_as(&copies, ["b"]);
+    let pause = format!("CLIENT PAUSE {} WRITE", PAUSE.as_millis());
+    let began = Instant::now();
+    Together::Transaction.send(&mut c, &[&pause, "LOCK.RELEASE k a"]);
+    is_granted_after(began, &mut first);
+    copies.agree();
+}

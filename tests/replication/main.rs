@@ -1,0 +1,78 @@
+//! Replicas: equal to their primary, deaf to everybody else, and fit to take over.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod promotion;
+mod read_only;
+mod resync;
+mod stream;
+
+use common::state::{assert_same, unix_ms};
+use common::traffic::Traffic;
+use common::{Builder, Expect, Server, cmd, eventually};
+
+/// A server that looks often who reads its stream, and pings its replicas seldom.
+fn primary() -> Builder {
+    Server::builder()
+        .config("hz", "500")
+        .config("repl-ping-replica-period", "3600")
+}
+
+/// Demands that a replica, as soon as it has taken all that was written, stores what its primary
+/// stores, and has seen the primary's last token.
+#[track_caller]
+fn assert_in_step(primary: &Server, replica: &Server, what: &str) {
+    // Looking at a key whose time has passed deletes it, on the replica too.
+    let expected = primary.state();
+    primary.wait_for_sync(replica);
+    assert_same(&expected, &replica.state(), what);
+    assert_eq!(replica.last_token(), primary.last_token(), "{what}: clock");
+    eventually(
+        || digest(primary) == digest(replica),
+        "the digests of all data to be the same",
+    );
+}
+
+fn digest(server: &Server) -> String {
+    cmd!(server.connection(), "DEBUG", "DIGEST").text()
+}
+
+/// Takes and frees a lock of its own; the token of that grant.
+#[track_caller]
+fn next_token(server: &Server) -> i64 {
+    let mut c = server.connection();
+    let token = cmd!(c, "LOCK.ACQUIRE", "next token", "o").grant().token;
+    cmd!(c, "LOCK.RELEASE", "next token", "o").int();
+    token
+}
+
+/// A number in a section of `INFO`.
+#[track_caller]
+fn number(server: &Server, section: &str, field: &str) -> i64 {
+    let text = server.info_field(section, field);
+    text.parse().expect("a number")
+}
+
+/// Makes a server a primary or another one's replica.
+#[track_caller]
+fn follow(server: &Server, primary: Option<&Server>) {
+    let mut c = server.connection();
+    match primary {
+        Some(primary) => cmd!(c, "REPLICAOF", "127.0.0.1", primary.port()).okay(),
+        None => cmd!(c, "REPLICAOF", "NO", "ONE").okay(),
+    }
+}
+
+/// Waits until a new append-only file is in use.
+#[track_caller]
+fn wait_for_rewrite(server: &Server) {
+    eventually(
+        || {
+            ["aof_rewrite_in_progress", "aof_rewrite_scheduled"]
+                .iter()
+                .all(|field| number(server, "persistence", field) == 0)
+        },
+        "the rewrite to end",
+    );
+}

@@ -1,0 +1,121 @@
+//! A replica that takes over goes on where its primary was.
+
+use crate::*;
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// Pushes the clock of a primary most of a day ahead, and leaves no lock behind; the token.
+#[track_caller]
+fn push_ahead(primary: &Server) -> i64 {
+    let mut c = primary.connection();
+    cmd!(
+        c,
+        "CONFIG",
+        "SET",
+        "lock.max-token-lead-ms",
+        DAY_MICROS / 1000
+    )
+    .okay();
+    let token = cmd!(c, "LOCK.ACQUIRE", "k", "o").grant().token;
+    let raised = token + DAY_MICROS - 3_600_000_000;
+    cmd!(c, "LOCK.RENEW", "k", "o", "TOKEN", token, "RAISE", raised).grant();
+    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 0);
+    raised
+}
+
+#[test]
+fn a_promoted_replica_keeps_the_locks_and_gives_higher_tokens() {
+    let primary = primary().start();
+    let replica = primary.replica();
+    let mut traffic = Traffic::on(&primary);
+    traffic.run(1000);
+    let expected = primary.state();
+    primary.wait_for_sync(&replica);
+    drop(primary);
+    follow(&replica, None);
+    assert_same(&expected, &replica.state(), "promoted");
+    assert!(next_token(&replica) > traffic.highest());
+    traffic.move_to(&replica);
+    traffic.run(300);
+}
+
+#[test]
+fn the_owner_goes_on_with_its_grant_on_the_promoted_replica() {
+    let primary = primary().start();
+    let replica = primary.replica();
+    let grant = cmd!(primary.connection(), "LOCK.ACQUIRE", "k", "o", "EX", 60).grant();
+    primary.wait_for_sync(&replica);
+    drop(primary);
+    follow(&replica, None);
+    let mut c = replica.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "another").nil();
+    cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
+    let again = cmd!(c, "LOCK.RENEW", "k", "o", "TOKEN", grant.token).grant();
+    assert_eq!(again, grant);
+    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 0);
+    assert!(cmd!(c, "LOCK.ACQUIRE", "k", "another").grant().token > grant.token);
+}
+
+#[test]
+fn a_promoted_replica_goes_on_after_a_raised_clock() {
+    let primary = primary().start();
+    let early = primary.replica();
+    let below = early.replica();
+    let raised = push_ahead(&primary);
+    // One saw the effects pass, one saw them pass through the first, one was not there then.
+    let late = primary.replica();
+    for (name, replica) in [("early", &early), ("late", &late)] {
+        primary.wait_for_sync(replica);
+        assert_eq!(replica.last_token(), raised, "{name}");
+    }
+    early.wait_for_sync(&below);
+    drop(primary);
+    // From below, so that none is told of another's new grants.
+    for replica in [&below, &early, &late] {
+        follow(replica, None);
+        assert_eq!(next_token(replica), raised + 1);
+    }
+}
+
+#[test]
+fn a_chain_of_promotions_never_gives_a_token_twice() {
+    let mut server = primary().start();
+    let mut highest = push_ahead(&server);
+    for _ in 0..4 {
+        let replica = server.replica();
+        let token = next_token(&server);
+        assert!(token > highest);
+        highest = token;
+        server.wait_for_sync(&replica);
+        server = replica;
+        follow(&server, None);
+    }
+    assert!(next_token(&server) > highest);
+}
+
+#[test]
+fn a_failover_by_command_hands_everything_over_and_back() {
+    let a = primary().start();
+    let b = a.replica_with(|settings| settings.config("hz", "500"));
+    let mut traffic = Traffic::on(&a);
+    let (mut from, mut to) = (&a, &b);
+    for _ in 0..2 {
+        traffic.run(400);
+        from.wait_for_sync(to);
+        cmd!(from.connection(), "FAILOVER", "TO", "127.0.0.1", to.port()).okay();
+        eventually(
+            || to.info_field("replication", "role") == "master",
+            "the replica to be the primary",
+        );
+        eventually(
+            || from.info_field("replication", "role") == "slave",
+            "the primary to be the replica",
+        );
+        let highest = traffic.highest();
+        traffic.move_to(to);
+        traffic.run(400);
+        assert!(next_token(to) > highest);
+        assert_in_step(to, from, "after the failover");
+        (from, to) = (to, from);
+    }
+}

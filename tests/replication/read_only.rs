@@ -1,0 +1,110 @@
+//! A replica looks, and never judges.
+
+use crate::*;
+
+const WRITABLE: [&str; 2] = ["yes", "no"];
+
+#[test]
+fn a_replica_answers_readonly_to_every_command_but_info() {
+    for read_only in WRITABLE {
+        let primary = primary().start();
+        let mut c = primary.connection();
+        let token = cmd!(c, "LOCK.ACQUIRE", "k", "o").grant().token;
+        let replica =
+            primary.replica_with(|settings| settings.config("replica-read-only", read_only));
+        let mut c = replica.connection();
+        let before = replica.state();
+        let at = unix_ms() + 90_000;
+        for line in [
+            "LOCK.ACQUIRE k o".to_owned(),
+            "LOCK.ACQUIRE k another".to_owned(),
+            "LOCK.ACQUIRE free o PX 1000".to_owned(),
+            "LOCK.ACQUIRE free *".to_owned(),
+            "LOCK.ACQUIRE k another BLOCK 10000".to_owned(),
+            "LOCK.ACQUIRE k o PX none".to_owned(),
+            "LOCK.RELEASE k o".to_owned(),
+            "LOCK.RELEASE k o ALL".to_owned(),
+            "LOCK.RELEASE free o".to_owned(),
+            "LOCK.RENEW k o".to_owned(),
+            format!("LOCK.RENEW k o TOKEN {token} RAISE {}", token + 1),
+            "LOCK.FENCE k".to_owned(),
+            format!("LOCK.FENCE k {token}"),
+            format!("LOCK._APPLY k another {} 1 90000 {at}", token + 1),
+            format!("LOCK._APPLY free o {} 1 90000 {at}", token + 1),
+            format!("LOCK._CLOCK {}", token + 1),
+        ] {
+            let words: Vec<_> = line.split(' ').collect();
+            cmd!(c, words[0], &words[1..]).refused("READONLY");
+            let script = "return redis.call(unpack(ARGV))";
+            cmd!(c, "EVAL", script, 0, words).refused("READONLY");
+        }
+        assert_same(&before, &replica.state(), read_only);
+        assert_eq!(replica.last_token(), token, "{read_only}: the clock");
+        let info = cmd!(c, "LOCK.INFO", "k").lock_info();
+        assert_eq!((info.token, &info.owner[..]), (token, &b"o"[..]));
+        cmd!(c, "LOCK.INFO", "free").nil();
+    }
+}
+
+#[test]
+fn a_transaction_on_a_writable_replica_gets_readonly_for_each_command() {
+    let primary = primary().start();
+    let replica = primary.replica_with(|settings| settings.config("replica-read-only", "no"));
+    let mut c = replica.connection();
+    cmd!(c, "MULTI").okay();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o").value();
+    cmd!(c, "LOCK._CLOCK", 99).value();
+    cmd!(c, "LOCK.INFO", "k").value();
+    let mut replies = cmd!(c, "EXEC").items().into_iter();
+    for _ in 0..2 {
+        replies.next().expect("a reply").refused("READONLY");
+    }
+    replies.next().expect("a reply").nil();
+    assert_eq!(replica.last_token(), 0);
+}
+
+#[test]
+fn a_lock_whose_lease_has_ended_is_free_to_who_looks_on_a_replica() {
+    let primary = primary().start();
+    let replica = primary.replica();
+    let mut c = primary.connection();
+    // The primary does not look, so that nothing tells the replica to delete the key.
+    cmd!(c, "DEBUG", "SET-ACTIVE-EXPIRE", 0).okay();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o", "PX", 300).grant();
+    primary.wait_for_sync(&replica);
+    let mut r = replica.connection();
+    eventually(
+        || cmd!(r, "LOCK.INFO", "k").value() == redis::Value::Nil,
+        "the lease to end",
+    );
+    assert_eq!(
+        replica.info_field("lock", "lock_held"),
+        "1",
+        "the key is there"
+    );
+    cmd!(c, "LOCK.INFO", "k").nil();
+    primary.wait_for_sync(&replica);
+    eventually(
+        || replica.info_field("lock", "lock_held") == "0",
+        "the key to be deleted",
+    );
+}
+
+#[test]
+fn who_may_not_write_to_the_stream_gets_noperm_on_a_primary() {
+    let primary = primary().start();
+    let replica = primary.replica();
+    let mut c = primary.connection();
+    cmd!(
+        c, "ACL", "SETUSER", "u", "on", ">p", "~*", "+@all", "-restore"
+    )
+    .okay();
+    let mut user = primary.connection_as("u", "p");
+    cmd!(user, "LOCK._APPLY", "k", "o", 5, 1, 1000, -1).refused("NOPERM");
+    cmd!(user, "LOCK._CLOCK", 5).refused("NOPERM");
+    assert_in_step(&primary, &replica, "nothing was changed");
+    assert_eq!(replica.last_token(), 0);
+    cmd!(c, "LOCK._APPLY", "k", "o", 5, 1, 1000, -1).okay();
+    assert_in_step(&primary, &replica, "what the stream carries needs no user");
+    assert_eq!(replica.last_token(), 5);
+}

@@ -1,0 +1,212 @@
+//! What a waiting client's connection may be like.
+
+use crate::common::{Expect, Server, Talk, cmd, eventually};
+use crate::support::{Waiter, at_once, info, line, nobody_waits, owner, queue, run, wait, wait_as};
+use redis::{Cmd, Connection, Value};
+
+/// A server on which `a` holds `k`.
+fn held() -> (Server, Connection) {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    (server, c)
+}
+
+#[test]
+fn pipelined_commands_stay_queued_and_run_after_the_reply() {
+    let (server, mut c) = held();
+    let [mut waiter] = wait_as(&server, ["b"]);
+    let held_by = "return redis.call('LOCK.INFO', KEYS[1])[2]";
+    waiter.post(redis::Cmd::new().arg("EVAL").arg(held_by).arg(1).arg("k"));
+    waiter.post(&line("SET ran yes"));
+    waiter.post(&line("LOCK.RELEASE k b"));
+    waiter.post(&line("LOCK.ACQUIRE k c BLOCK 0"));
+    waiter.post(&line("PING"));
+    assert!(waiter.is_blocked(&mut c));
+    run(&mut c, "GET ran").nil();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(waiter.granted().owner, b"b");
+    assert_eq!(waiter.receive().bytes(), b"b");
+    waiter.receive().okay();
+    assert_eq!(waiter.receive().int(), 0);
+    assert_eq!(waiter.receive().grant().owner, b"c");
+    assert_eq!(waiter.receive().text(), "PONG");
+}
+
+#[test]
+fn pipelined_commands_run_after_a_wait_that_ended_without_a_grant() {
+    let (server, mut c) = held();
+    let mut waiter = wait(&server, "k b BLOCK 100");
+    waiter.post(&line("LOCK.ACQUIRE k b BLOCK 1"));
+    waiter.post(&line("LOCK.ACQUIRE k b BLOCK 0"));
+    waiter.post(&line("PING"));
+    waiter.receive().nil();
+    waiter.receive().nil();
+    eventually(|| queue(&mut c) == ["b"], "the third call to wait");
+    run(&mut c, "LOCK.RELEASE k b ALL").int();
+    waiter.receive().nil();
+    assert_eq!(waiter.receive().text(), "PONG");
+    nobody_waits(&server);
+}
+
+/// As for `BLPOP`: the client is granted the lock, and is not told.
+#[test]
+fn a_client_that_wants_no_replies_is_granted_all_the_same() {
+    let (server, mut c) = held();
+    for (quiet, owner_waiting) in [("CLIENT REPLY OFF", "b"), ("CLIENT REPLY SKIP", "c")] {
+        let mut silent = server.connection();
+        silent.post(&line(quiet));
+        silent.post(&line(&format!(
+            "LOCK.ACQUIRE k {owner_waiting} PX 600000 BLOCK 0"
+        )));
+        eventually(|| queue(&mut c) == [owner_waiting], "it to wait");
+        let holder = owner(&mut c);
+        cmd!(c, "LOCK.RELEASE", "k", holder).int();
+        assert_eq!(owner(&mut c), owner_waiting);
+        silent.post(&line("CLIENT REPLY ON"));
+        silent.receive().okay();
+        assert_eq!(run(&mut silent, "PING").text(), "PONG");
+        // Its call counts as answered: the grant stays.
+        let held = info(&mut c);
+        assert_eq!((held.owner, held.holds), (owner_waiting.into(), 1));
+    }
+}
+
+#[test]
+fn resp3_clients_get_the_same_grant_and_a_null() {
+    let (server, mut c) = held();
+    let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
+    let mut waiter = Waiter::on(&server, server.connection_resp3(), &call);
+    let short = line("LOCK.ACQUIRE k c BLOCK 30");
+    let mut short = Waiter::on(&server, server.connection_resp3(), &short);
+    assert_eq!(short.receive().value(), Value::Nil);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let grant = waiter.granted();
+    assert_eq!(
+        (&grant.owner[..], grant.holds, grant.lease),
+        (&b"b"[..], 1, 600_000)
+    );
+}
+
+#[test]
+fn a_waiter_stays_in_its_database() {
+    let (server, mut c) = held();
+    let mut five = server.connection();
+    run(&mut five, "SELECT 5").okay();
+    run(&mut five, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiting = server.connection();
+    run(&mut waiting, "SELECT 5").okay();
+    let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
+    let mut waiter = Waiter::on(&server, waiting, &call);
+    waiter.post(&line("INCR counter"));
+    assert_eq!((queue(&mut c).len(), queue(&mut five).len()), (0, 1));
+    // The lock of the same name in another database is another lock.
+    run(&mut c, "DEL k").int();
+    assert!(waiter.is_blocked(&mut c));
+    // By the event loop, where no database is selected.
+    run(&mut five, "PEXPIRE k 20").int();
+    waiter.granted();
+    assert_eq!(waiter.receive().int(), 1);
+    assert_eq!(
+        (owner(&mut five), run(&mut c, "EXISTS k").int()),
+        ("b".into(), 0)
+    );
+    assert_eq!(run(&mut five, "EXISTS counter").int(), 1);
+}
+
+#[test]
+fn names_of_any_bytes_are_waited_for() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let long = [b'n'; 256];
+    let names: [&[u8]; 4] = [b"\0", b"\xff\xfe\r\n", b"%s%n %", &long];
+    for key in [&b""[..], b"\0\xff\r\n%s", &[b'k'; 5000]] {
+        cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
+        let mut waiters = names.map(|name| {
+            let mut call = Cmd::new();
+            call.arg("LOCK.ACQUIRE").arg(key).arg(name);
+            call.arg("PX").arg(600_000).arg("BLOCK").arg(0);
+            Waiter::on(&server, server.connection(), &call)
+        });
+        let mut before: &[u8] = b"a";
+        for (waiter, name) in waiters.iter_mut().zip(names) {
+            let first = cmd!(c, "LOCK.WAITERS", key, "COUNT", 1).items().remove(0);
+            assert_eq!(first.fields()["owner"].clone().bytes(), name);
+            assert_eq!(cmd!(c, "LOCK.RELEASE", key, before).int(), 0);
+            assert_eq!(waiter.granted().owner, name);
+            before = name;
+        }
+    }
+}
+
+/// A grant is the answer to a call that was allowed when it was made, as for `BLPOP`.
+#[test]
+fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
+    let (server, mut c) = held();
+    run(&mut c, "ACL SETUSER ann on >secret ~* +@all").okay();
+    let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
+    let mut waiter = Waiter::on(&server, server.connection_as("ann", "secret"), &call);
+    let mut popping = server.connection_as("ann", "secret");
+    popping.post(&line("BLPOP list 0"));
+    let waiting = |server: &Server| crate::support::blocked_clients(server) == 2;
+    eventually(|| waiting(&server), "both to wait");
+    run(&mut c, "ACL SETUSER ann resetkeys ~other").okay();
+    run(&mut c, "RPUSH list x").int();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    match popping.receive() {
+        Ok(_) => assert_eq!(waiter.granted().owner, b"b"),
+        Err(refusal) => {
+            waiter.receive().refused(refusal.code());
+            assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+        }
+    }
+    nobody_waits(&server);
+}
+
+#[test]
+fn a_watched_lock_is_not_disturbed_by_those_who_wait() {
+    let (server, mut c) = held();
+    let mut watching = server.connection();
+    run(&mut watching, "WATCH k").okay();
+    let [waiter] = wait_as(&server, ["b"]);
+    run(&mut c, "LOCK.ACQUIRE k z BLOCK 40").nil();
+    drop(waiter);
+    nobody_waits(&server);
+    let replies = at_once(&mut watching, &["MULTI", "PING", "EXEC"]);
+    let replies = replies.into_iter().nth(2).expect("a reply").items();
+    assert_eq!(replies.len(), 1, "nothing changed");
+
+    run(&mut watching, "WATCH k").okay();
+    let [mut waiter] = wait_as(&server, ["b"]);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+    let replies = at_once(&mut watching, &["MULTI", "PING", "EXEC"]);
+    replies.into_iter().nth(2).expect("a reply").nil();
+}
+
+#[test]
+fn a_hand_off_raises_the_event_of_an_acquire() {
+    let (server, mut c) = held();
+    run(&mut c, "CONFIG SET notify-keyspace-events Ed$xg").okay();
+    let mut heard = server.connection();
+    run(&mut heard, "PSUBSCRIBE __keyevent@0__:*").value();
+    let mut waiter = wait(&server, "k b PX 20 BLOCK 0");
+    let mut last = wait(&server, "k c PX 600000 BLOCK 0");
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+    last.granted();
+    let mut event = || {
+        let message = heard.recv_response().expect("a message").items();
+        let [_, _, channel, key] = message.try_into().expect("four parts");
+        assert_eq!(key.bytes(), b"k");
+        channel
+            .text()
+            .rsplit(':')
+            .next()
+            .expect("a name")
+            .to_owned()
+    };
+    let events = [(); 4].map(|()| event());
+    let expected = ["lock.release", "lock.acquire", "expired", "lock.acquire"];
+    assert_eq!(events, expected);
+}

@@ -1,0 +1,45 @@
+//! A primary with a replica and an append-only file, which must come to the same.
+
+use crate::common::Server;
+use crate::common::state::assert_same;
+
+/// Dereferences to the primary.
+pub(crate) struct Copies {
+    primary: Server,
+    replica: Server,
+}
+
+impl std::ops::Deref for Copies {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.primary
+    }
+}
+
+impl Copies {
+    #[track_caller]
+    pub(crate) fn start() -> Self {
+        let primary = Server::builder().config("appendonly", "yes").start();
+        let replica = primary.replica();
+        Self { primary, replica }
+    }
+
+    /// Demands that the replica holds what the primary holds, and that a restart from the file
+    /// alone brings it back.
+    #[track_caller]
+    pub(crate) fn agree(mut self) {
+        self.replica_agrees();
+        let before = self.primary.whole_state();
+        drop(self.replica);
+        self.primary.restart();
+        assert_same(&before, &self.primary.whole_state(), "after a restart");
+    }
+
+    #[track_caller]
+    pub(crate) fn replica_agrees(&self) {
+        self.primary.wait_for_sync(&self.replica);
+        let (ours, copied) = (self.primary.whole_state(), self.replica.whole_state());
+        assert_same(&ours, &copied, "on the replica");
+    }
+}

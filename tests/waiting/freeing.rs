@@ -1,0 +1,186 @@
+//! However a lock becomes free, the first waiter gets it, and replica and file hear of it.
+
+use crate::common::{Expect, Server, Talk, cmd, eventually};
+use crate::copies::Copies;
+use crate::support::{at_once, info, owner, queue, run, wait, wait_as};
+use redis::Connection;
+
+/// Has `a` hold `k` and two others wait, frees the lock `so`, and demands that the first waiter has
+/// it and the second goes on waiting, on the copies too.
+#[track_caller]
+pub(crate) fn frees(so: impl FnOnce(&mut Connection)) {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    let before = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first, second] = wait_as(&copies, ["b", "c"]);
+    so(&mut c);
+    let grant = first.granted();
+    assert!(grant.token > before.token, "{grant:?} after {before:?}");
+    let expected = (&b"b"[..], 1, 600_000);
+    assert_eq!((&grant.owner[..], grant.holds, grant.lease), expected);
+    let held = info(&mut c);
+    let expected = (&b"b"[..], grant.token, 1, 1);
+    let found = (&held.owner[..], held.token, held.holds, held.waiters);
+    assert_eq!(found, expected);
+    assert!((590_000..=600_000).contains(&held.ttl_ms), "{held:?}");
+    assert!(second.is_blocked(&mut c));
+    copies.agree();
+}
+
+/// As [`frees`], by one command.
+#[track_caller]
+pub(crate) fn frees_by(command: &str) {
+    frees(|c| {
+        run(c, command).value();
+    });
+}
+
+#[test]
+fn by_the_last_release() {
+    frees(|c| {
+        run(c, "LOCK.ACQUIRE k a").grant();
+        assert_eq!(run(c, "LOCK.RELEASE k a").int(), 1);
+        assert_eq!(owner(c), "a");
+        assert_eq!(run(c, "LOCK.RELEASE k a").int(), 0);
+        // Inside the command itself: no later command finds it free.
+        assert_eq!(owner(c), "b");
+    });
+}
+
+#[test]
+fn by_a_release_of_all_holds() {
+    frees(|c| {
+        run(c, "LOCK.ACQUIRE k a").grant();
+        assert_eq!(run(c, "LOCK.RELEASE k a ALL").int(), 0);
+        assert_eq!(owner(c), "b");
+    });
+}
+
+#[test]
+fn by_a_release_down_to_no_hold() {
+    frees_by("LOCK.RELEASE k a HOLDS 0");
+}
+
+#[test]
+fn by_the_end_of_the_lease() {
+    frees_by("LOCK.RENEW k a PX 50");
+}
+
+#[test]
+fn by_del() {
+    frees_by("DEL k");
+}
+
+#[test]
+fn by_unlink() {
+    frees_by("UNLINK k");
+}
+
+#[test]
+fn by_an_expiry_set_from_outside() {
+    frees_by("PEXPIRE k 50");
+}
+
+#[test]
+fn by_an_expiry_set_to_now() {
+    frees_by("PEXPIRE k 0");
+}
+
+#[test]
+fn by_an_expiry_set_into_the_past() {
+    frees_by("PEXPIREAT k 1");
+}
+
+#[test]
+fn by_a_script_that_deletes() {
+    frees(|c| {
+        let script = "return redis.call('DEL', KEYS[1])";
+        assert_eq!(cmd!(*c, "EVAL", script, 1, "k").int(), 1);
+    });
+}
+
+#[test]
+fn by_a_transaction_that_deletes() {
+    frees(|c| {
+        at_once(c, &["MULTI", "DEL k", "EXEC"]).remove(2).value();
+    });
+}
+
+/// Sets a limit that nothing fits in, lets one command come upon it, and lifts it in the same write:
+/// the next grant is not to be evicted too.
+#[track_caller]
+fn evicted_by(policy: &str) {
+    frees(|c| {
+        let limit = format!("CONFIG SET maxmemory-policy {policy} maxmemory 1");
+        for reply in at_once(c, &[&limit, "PING", "CONFIG SET maxmemory 0"]) {
+            reply.value();
+        }
+        let evicted = run(c, "INFO stats").text();
+        assert!(evicted.contains("evicted_keys:1\r\n"), "{evicted}");
+    });
+}
+
+#[test]
+fn by_eviction_from_all_keys() {
+    evicted_by("allkeys-lru");
+}
+
+#[test]
+fn by_eviction_from_those_that_expire() {
+    evicted_by("volatile-ttl");
+}
+
+#[test]
+fn a_lock_without_an_end_is_waited_for_until_it_is_released() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 150").grant();
+    let [mut first] = wait_as(&copies, ["b"]);
+    assert_eq!(run(&mut c, "PERSIST k").int(), 1);
+    // Well behind the end that the lease had.
+    wait(&copies, "k late BLOCK 300").receive().nil();
+    assert_eq!((owner(&mut c), info(&mut c).ttl_ms), ("a".to_owned(), -1));
+    assert!(first.is_blocked(&mut c));
+    copies.replica_agrees();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    first.granted();
+    copies.agree();
+}
+
+#[test]
+fn a_lease_that_was_lengthened_is_waited_for_to_its_new_end() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 150").grant();
+    let [mut first] = wait_as(&server, ["b"]);
+    for renewal in ["LOCK.RENEW k a PX 400", "PEXPIRE k 600"] {
+        run(&mut c, renewal).value();
+    }
+    let end = run(&mut c, "PEXPIRETIME k").int();
+    let grant = first.granted();
+    assert!(
+        grant.token > end * 1000,
+        "{grant:?}, but the lease ended at {end}"
+    );
+}
+
+#[test]
+fn free_locks_of_many_keys_are_all_handed_over() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    let keys: Vec<_> = (0..100).map(|n| format!("k{n}")).collect();
+    let mut waiters = Vec::new();
+    for key in &keys {
+        cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
+        waiters.push(wait(&copies, &format!("{key} b PX 600000 BLOCK 0")));
+    }
+    let (some, others) = keys.split_at(50);
+    assert_eq!(cmd!(c, "DEL", some).int(), 50);
+    let script = "for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 30) end";
+    cmd!(c, "EVAL", script, others.len(), others).nil();
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+    eventually(|| queue(&mut c).is_empty(), "nobody to wait");
+    copies.agree();
+}

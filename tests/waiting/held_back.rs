@@ -1,0 +1,123 @@
+//! States of the server in which a new acquire would be refused.
+
+use crate::common::{Expect, Server, cmd, eventually};
+use crate::copies::Copies;
+use crate::support::{owner, queue, run, wait, wait_as};
+use redis::{Connection, Value};
+use std::fs;
+
+/// Lets the lease of `a` end while a newcomer is refused with `code`, and demands that nothing is
+/// granted until `mend` has been done, and that all goes on in order then.
+fn holds_grants_back(
+    server: &Server,
+    code: &str,
+    spoil: impl FnOnce(&mut Connection),
+    mend: impl FnOnce(&mut Connection),
+) {
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first, mut second] = wait_as(server, ["b", "c"]);
+    run(&mut c, "PEXPIRE k 300").int();
+    spoil(&mut c);
+    run(&mut c, "LOCK.ACQUIRE other x").refused(code);
+    eventually(
+        || cmd!(c, "LOCK.INFO", "k").value() == Value::Nil,
+        "the lease's end",
+    );
+    for _ in 0..100 {
+        run(&mut c, "LOCK.ACQUIRE k newcomer").refused(code);
+        assert_eq!(queue(&mut c), ["b", "c"]);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(
+        cmd!(c, "LOCK.INFO", "k").value(),
+        Value::Nil,
+        "granted all the same"
+    );
+    mend(&mut c);
+    assert_eq!(first.granted().owner, b"b");
+    assert_eq!(
+        (owner(&mut c), queue(&mut c)),
+        ("b".into(), vec!["c".into()])
+    );
+    run(&mut c, "LOCK.RELEASE k b").int();
+    second.granted();
+}
+
+#[test]
+fn too_few_replicas_hold_grants_back() {
+    let server = Server::start();
+    holds_grants_back(
+        &server,
+        "NOREPLICAS",
+        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
+        |c| run(c, "CONFIG SET min-replicas-to-write 0").okay(),
+    );
+}
+
+#[test]
+fn a_replica_that_comes_lets_grants_go_on() {
+    let server = Server::start();
+    let mut replica = None;
+    holds_grants_back(
+        &server,
+        "NOREPLICAS",
+        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
+        |_| replica = Some(server.replica()),
+    );
+    let replica = replica.expect("a replica");
+    server.wait_for_sync(&replica);
+    assert_eq!(owner(&mut replica.connection()), "c");
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_holds_grants_back() {
+    let server = Server::builder().config("save", "3600 1").start();
+    // Nothing can be put in the place of a folder.
+    let file = server.dir().join("dump.rdb");
+    let saved = |c: &mut Connection, status: &str| {
+        eventually(
+            || {
+                let text = cmd!(*c, "INFO", "persistence").text();
+                text.contains("rdb_bgsave_in_progress:0")
+                    && text.contains(&format!("rdb_last_bgsave_status:{status}"))
+            },
+            "the save to end",
+        );
+    };
+    holds_grants_back(
+        &server,
+        "MISCONF",
+        |c| {
+            fs::create_dir_all(file.join("taken")).expect("a folder");
+            run(c, "BGSAVE").value();
+            saved(c, "err");
+        },
+        |c| {
+            fs::remove_dir_all(&file).expect("a folder to remove");
+            run(c, "BGSAVE").value();
+            saved(c, "ok");
+        },
+    );
+}
+
+#[test]
+fn a_full_memory_stops_no_hand_off() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut by_release = wait(&copies, "k b PX 600000 BLOCK 0");
+    let mut by_expiry = wait(&copies, "k c PX 600000 BLOCK 0");
+    let mut by_deletion = wait(&copies, "k d PX 600000 BLOCK 0");
+    run(&mut c, "CONFIG SET maxmemory-policy noeviction maxmemory 1").okay();
+    run(&mut c, "LOCK.ACQUIRE other x").refused("OOM");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    by_release.granted();
+    assert_eq!(run(&mut c, "PEXPIRE k 30").int(), 1);
+    by_expiry.granted();
+    assert_eq!(run(&mut c, "DEL k").int(), 1);
+    by_deletion.granted();
+    assert_eq!(owner(&mut c), "d");
+    run(&mut c, "CONFIG SET maxmemory 0").okay();
+    copies.agree();
+}

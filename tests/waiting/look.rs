@@ -1,0 +1,170 @@
+//! What an administrator sees of those who wait.
+
+use crate::common::{Expect, Server, cmd, eventually};
+use crate::support::{info, queue, run, wait, wait_as};
+use redis::Value;
+use std::collections::BTreeMap;
+
+fn number(fields: &BTreeMap<String, Value>, name: &str) -> i64 {
+    fields[name].clone().int()
+}
+
+#[test]
+fn waiters_are_listed_in_order_with_what_each_asked_for() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let calls = [
+        wait(&server, "k b BLOCK 600000"),
+        wait(&server, "k c BLOCK 0"),
+    ];
+    // Time that must show: in both numbers of the first, in one of the second.
+    eventually(
+        || {
+            let first = cmd!(c, "LOCK.WAITERS", "k").items().remove(0).fields();
+            number(&first, "waited-ms") > 30
+        },
+        "the waits to be told",
+    );
+    let waiters = cmd!(c, "LOCK.WAITERS", "k").items();
+    assert_eq!(waiters.len(), 2);
+    for (n, waiter) in waiters.into_iter().enumerate() {
+        let fields = waiter.fields();
+        let names: Vec<_> = fields.keys().map(String::as_str).collect();
+        assert_eq!(names, ["client-id", "left-ms", "owner", "waited-ms"]);
+        assert_eq!(fields["owner"].clone().bytes(), [b"b", b"c"][n]);
+        assert_eq!(number(&fields, "client-id"), calls[n].id);
+        let (waited, left) = (number(&fields, "waited-ms"), number(&fields, "left-ms"));
+        assert!((0..30_000).contains(&waited));
+        assert_eq!(left, if n == 0 { 600_000 - waited } else { -1 });
+    }
+}
+
+#[test]
+fn waiters_are_flat_arrays_in_resp2_and_maps_in_resp3() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [_waiter] = wait_as(&server, ["b"]);
+    let two = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
+    assert!(
+        matches!(&two, Value::Array(flat) if flat.len() == 8),
+        "{two:?}"
+    );
+    let mut c = server.connection_resp3();
+    let three = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
+    assert!(
+        matches!(&three, Value::Map(pairs) if pairs.len() == 4),
+        "{three:?}"
+    );
+}
+
+#[test]
+fn count_cuts_the_list_short() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let _waiters = wait_as(&server, ["b", "c", "d"]);
+    let mut count = |words: &str| {
+        let words = format!("LOCK.WAITERS k {words}");
+        run(&mut c, &words).items().len()
+    };
+    assert_eq!(count(""), 3);
+    assert_eq!(count("COUNT 2"), 2);
+    assert_eq!(count("count 1"), 1);
+    assert_eq!(count("COUNT 99"), 3);
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for words in [
+        "",
+        "k COUNT",
+        "k COUNT -1",
+        "k COUNT x",
+        "k COUNT 1.5",
+        "k COUNT 1 COUNT 2",
+        "k LIMIT 1",
+        "k b",
+    ] {
+        run(&mut c, &format!("LOCK.WAITERS {words}")).refused("ERR");
+    }
+    run(&mut c, "SET text value").okay();
+    run(&mut c, "LOCK.WAITERS text").refused("WRONGTYPE");
+    run(&mut c, "LOCK.WAITERS text COUNT x").refused("ERR");
+}
+
+#[test]
+fn the_list_is_empty_when_nobody_waits() {
+    let server = Server::start();
+    let mut c = server.connection();
+    assert_eq!(run(&mut c, "LOCK.WAITERS k").items(), []);
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    assert_eq!(run(&mut c, "LOCK.WAITERS k COUNT 3").items(), []);
+    assert_eq!(info(&mut c).waiters, 0);
+    run(&mut c, "LOCK.ACQUIRE k b BLOCK 1").nil();
+    assert_eq!(run(&mut c, "LOCK.WAITERS k").items(), []);
+}
+
+#[test]
+fn info_counts_those_who_wait_for_that_key() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for key in ["k", "j"] {
+        cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
+    }
+    let _of_j = wait(&server, "j b BLOCK 0");
+    assert_eq!(info(&mut c).waiters, 0);
+    let [one, two] = wait_as(&server, ["b", "b"]);
+    assert_eq!(info(&mut c).waiters, 2);
+    drop(one);
+    eventually(|| info(&mut c).waiters == 1, "one to be left");
+    drop(two);
+    eventually(|| info(&mut c).waiters == 0, "nobody to be left");
+}
+
+#[test]
+fn looking_is_possible_in_transactions_and_scripts_and_by_readers() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [_waiter] = wait_as(&server, ["b"]);
+    let lines = ["MULTI", "LOCK.WAITERS k", "EXEC"];
+    let replies = crate::support::at_once(&mut c, &lines).remove(2).items();
+    assert_eq!(replies[0].clone().items().len(), 1);
+    let script = "return #redis.call('LOCK.WAITERS', KEYS[1])";
+    assert_eq!(cmd!(c, "EVAL_RO", script, 1, "k").int(), 1);
+    run(&mut c, "ACL SETUSER reader on >secret %R~* +lock.waiters").okay();
+    let mut reader = server.connection_as("reader", "secret");
+    assert_eq!(queue(&mut reader), ["b"]);
+}
+
+#[test]
+fn a_replica_tells_that_nobody_waits_there() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [_waiter] = wait_as(&server, ["b"]);
+    let replica = server.replica();
+    let mut there = replica.connection();
+    assert_eq!(run(&mut there, "LOCK.WAITERS k").items(), []);
+    assert_eq!(run(&mut there, "LOCK.WAITERS k COUNT 1").items(), []);
+    let held = info(&mut there);
+    assert_eq!((&held.owner[..], held.waiters), (&b"a"[..], 0));
+}
+
+/// A client's own place can be found and ended by what is listed.
+#[test]
+fn the_client_id_is_the_servers_own() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [_waiter] = wait_as(&server, ["b"]);
+    let id = cmd!(c, "LOCK.WAITERS", "k").items().remove(0).fields()["client-id"].clone();
+    let list = cmd!(c, "CLIENT", "LIST", "ID", id.clone().int()).text();
+    assert!(list.contains("cmd=lock.acquire"), "{list}");
+    assert_eq!(cmd!(c, "CLIENT", "KILL", "ID", id.int()).int(), 1);
+    eventually(|| queue(&mut c).is_empty(), "the killed one to be gone");
+}

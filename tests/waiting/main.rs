@@ -1,0 +1,28 @@
+//! Waiting in line, rule by rule, against a real server (`REDIS_SERVER`).
+//!
+//! Each module is one part of what the contract says of waiting, each test a rule of it.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod support;
+
+mod barging;
+mod connections;
+mod copies;
+mod flushing;
+mod freeing;
+mod held_back;
+mod leaving;
+mod limit;
+mod look;
+mod memory;
+mod moving;
+mod never_wait;
+mod order;
+mod overwriting;
+mod owners;
+mod pause;
+mod role;
+mod shutdown;
+mod time;
+mod unblock;

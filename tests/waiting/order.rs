@@ -1,0 +1,142 @@
+//! First come, first served.
+
+use crate::common::{Expect, Server, Talk, cmd, eventually, traffic};
+use crate::support::{Waiter, nobody_waits, queue, run, unblocks, wait, wait_as};
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
+use redis::Connection;
+
+const WAITERS: usize = 100;
+/// Long enough for all to join, and then waited for.
+const SHORT_WAIT_MS: usize = 3000;
+
+/// How somebody leaves the queue before his turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    TimeOut,
+    Close,
+    Kill,
+    CallOff,
+    Unblock,
+}
+
+impl Leave {
+    fn any(random: &mut StdRng) -> Option<Self> {
+        use Leave::{CallOff, Close, Kill, TimeOut, Unblock};
+        let mut ways = vec![TimeOut, Close, Kill, CallOff];
+        if unblocks() {
+            ways.push(Unblock);
+        }
+        random
+            .random_ratio(1, 2)
+            .then(|| *ways.choose(random).expect("ways"))
+    }
+}
+
+fn leave(c: &mut Connection, how: Leave, owner: &str, mut waiter: Waiter) {
+    match how {
+        Leave::TimeOut => waiter.receive().nil(),
+        Leave::Close => drop(waiter),
+        Leave::Kill => assert_eq!(cmd!(*c, "CLIENT", "KILL", "ID", waiter.id).int(), 1),
+        Leave::CallOff => {
+            assert_eq!(cmd!(*c, "LOCK.RELEASE", "k", owner, "ALL").int(), 0);
+            waiter.receive().nil();
+        }
+        Leave::Unblock => {
+            assert_eq!(cmd!(*c, "CLIENT", "UNBLOCK", waiter.id, "ERROR").int(), 1);
+            waiter.receive().refused("UNBLOCKED");
+        }
+    }
+}
+
+/// Ends the grant of the one whose turn it was.
+fn end_turn(c: &mut Connection, owner: &str, random: &mut StdRng) {
+    match random.random_range(0..4) {
+        0 => assert_eq!(run(c, "DEL k").int(), 1),
+        1 => assert_eq!(run(c, "PEXPIRE k 5").int(), 1),
+        2 => assert_eq!(cmd!(*c, "LOCK.RELEASE", "k", owner, "ALL").int(), 0),
+        _ => assert_eq!(cmd!(*c, "LOCK.RELEASE", "k", owner).int(), 0),
+    }
+}
+
+#[test]
+fn of_a_hundred_waiters_those_who_stay_are_granted_in_order() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut random = StdRng::seed_from_u64(traffic::seed("WAITING_SEED"));
+    run(&mut c, "LOCK.ACQUIRE k first PX 600000").grant();
+    let (mut leaving, mut staying) = (Vec::new(), Vec::new());
+    for n in 0..WAITERS {
+        let (owner, how) = (format!("w{n}"), Leave::any(&mut random));
+        let short = how == Some(Leave::TimeOut);
+        let wait_ms = if short { SHORT_WAIT_MS } else { 0 };
+        let waiter = wait(&server, &format!("k {owner} PX 600000 BLOCK {wait_ms}"));
+        match how {
+            Some(how) => leaving.push((how, owner, waiter)),
+            None => staying.push((owner, waiter)),
+        }
+    }
+    leaving.shuffle(&mut random);
+    let kinds: Vec<_> = leaving.iter().map(|(how, ..)| *how).collect();
+    println!("leaving: {kinds:?}");
+    for (how, owner, waiter) in leaving {
+        leave(&mut c, how, &owner, waiter);
+    }
+    let owners: Vec<_> = staying.iter().map(|(owner, _)| owner.clone()).collect();
+    eventually(|| queue(&mut c) == owners, "those who stay to be left");
+
+    let (mut last, mut before) = (0, "first".to_owned());
+    for (owner, waiter) in &mut staying {
+        end_turn(&mut c, &before, &mut random);
+        let grant = waiter.granted();
+        assert_eq!(grant.owner, owner.as_bytes());
+        assert!(grant.token > last);
+        (last, before) = (grant.token, owner.clone());
+    }
+    nobody_waits(&server);
+}
+
+#[test]
+fn who_comes_back_stands_at_the_end() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [first, _second, _third] = wait_as(&server, ["b", "c", "d"]);
+    drop(first);
+    eventually(|| queue(&mut c) == ["c", "d"], "the first to be gone");
+    let [_first] = wait_as(&server, ["b"]);
+    assert_eq!(queue(&mut c), ["c", "d", "b"]);
+}
+
+#[test]
+fn queues_of_different_keys_have_nothing_to_do_with_each_other() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for key in ["k", "j"] {
+        cmd!(c, "LOCK.ACQUIRE", key, "a", "PX", 600_000).grant();
+    }
+    let mut of_k = wait(&server, "k b BLOCK 0");
+    let mut of_j = wait(&server, "j b BLOCK 0");
+    run(&mut c, "LOCK.RELEASE j a").int();
+    of_j.granted();
+    assert!(of_k.is_blocked(&mut c));
+    run(&mut c, "LOCK.RELEASE k a").int();
+    of_k.granted();
+}
+
+/// Lazily: a call that lets the first waiter go first is judged after it.
+#[test]
+fn a_waiters_own_other_call_comes_with_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first, mut second] = wait_as(&server, ["b", "c"]);
+    let replies = crate::support::at_once(&mut c, &["DEL k", "LOCK.ACQUIRE k b PX 600000"]);
+    let entered = replies.into_iter().nth(1).expect("a reply").grant();
+    let granted = first.granted();
+    assert_eq!((granted.holds, entered.holds), (1, 2));
+    assert_eq!(granted.token, entered.token);
+    run(&mut c, "LOCK.RELEASE k b ALL").int();
+    second.granted();
+}

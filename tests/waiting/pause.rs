@@ -1,0 +1,142 @@
+//! Writes that are paused.
+
+use crate::common::state::unix_ms;
+use crate::common::{Expect, Server, Talk, cmd, eventually};
+use crate::copies::Copies;
+use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait, wait_as};
+use redis::Connection;
+
+/// Lets the lease of `a` end in a pause of this kind, with two waiting and a newcomer who comes in
+/// the pause, and demands that all goes on in order afterwards.
+fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies, Waiter) {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut first = wait(&copies, "k b PX 600000 BLOCK 0");
+    let [mut second] = wait_as(&copies, ["c"]);
+    run(&mut c, "LOCK.RENEW k a PX 40").grant();
+    let end = unix_ms() + 400;
+    cmd!(c, "CLIENT", "PAUSE", 400, mode).okay();
+    let mut newcomer = copies.connection();
+    newcomer.post(&line(newcomers_call));
+    let grant = first.granted();
+    assert!(
+        grant.token >= end * 1000,
+        "granted in the pause, {end}: {grant:?}"
+    );
+    newcomer.receive().nil();
+    eventually(|| queue(&mut c) == ["c"], "one to wait");
+    assert_eq!(owner(&mut c), "b");
+    run(&mut c, "LOCK.RELEASE k b").int();
+    second.granted();
+    (copies, second)
+}
+
+#[test]
+fn a_lease_that_ends_while_writes_are_paused_is_handed_over_afterwards() {
+    let newcomer = "LOCK.ACQUIRE k newcomer PX 600000";
+    let (copies, _) = pause_across_the_end_of_a_lease("WRITE", newcomer);
+    copies.agree();
+}
+
+#[test]
+fn a_lease_that_ends_while_all_is_paused_is_handed_over_afterwards() {
+    let newcomer = "LOCK.ACQUIRE k newcomer PX 600000";
+    let (copies, _) = pause_across_the_end_of_a_lease("ALL", newcomer);
+    copies.agree();
+}
+
+#[test]
+fn a_newcomer_who_waits_out_a_pause_does_not_pass() {
+    let newcomer = "LOCK.ACQUIRE k newcomer PX 600000 BLOCK 20";
+    let (copies, _) = pause_across_the_end_of_a_lease("WRITE", newcomer);
+    nobody_waits(&copies);
+    copies.agree();
+}
+
+/// How many more grants there have been, by the server's own word.
+fn last_token(c: &mut Connection) -> i64 {
+    let text = cmd!(*c, "INFO", "lock").text();
+    let token = text
+        .lines()
+        .find_map(|line| line.strip_prefix("lock_last_token:"));
+    token.and_then(|n| n.parse().ok()).expect("a token")
+}
+
+#[test]
+fn while_writes_are_paused_nothing_is_granted() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiters = wait_as(&server, ["b", "c"]);
+    run(&mut c, "LOCK.RENEW k a PX 20").grant();
+    let before = last_token(&mut c);
+    run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
+    eventually(
+        || cmd!(c, "LOCK.INFO", "k").value() == redis::Value::Nil,
+        "the lease's end",
+    );
+    // Long enough for many rounds; reading goes on.
+    let looked_until = unix_ms() + 200;
+    while unix_ms() < looked_until {
+        assert_eq!(queue(&mut c), ["b", "c"]);
+        assert_eq!(last_token(&mut c), before);
+    }
+    run(&mut c, "CLIENT UNPAUSE").okay();
+    waiters[0].granted();
+    let held = info(&mut c);
+    assert_eq!((&held.owner[..], held.waiters), (&b"b"[..], 1));
+    // From the grant on.
+    assert!(held.ttl_ms > 599_000, "{held:?}");
+}
+
+#[test]
+fn a_wait_that_ends_in_a_pause_ends_in_time() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiter = wait(&server, "k b BLOCK 150");
+    run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
+    waiter.receive().nil();
+    assert_eq!(queue(&mut c), [""; 0]);
+    // It may leave in other ways too.
+    run(&mut c, "CLIENT UNPAUSE").okay();
+    let [gone] = wait_as(&server, ["c"]);
+    run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
+    drop(gone);
+    nobody_waits(&server);
+    run(&mut c, "CLIENT UNPAUSE").okay();
+}
+
+#[test]
+fn all_locks_that_ended_in_a_pause_go_on() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    let mut waiters = Vec::new();
+    for n in 0..100 {
+        cmd!(c, "LOCK.ACQUIRE", format!("k{n}"), "a", "PX", 600_000).grant();
+        waiters.push(wait(&copies, &format!("k{n} b PX 600000 BLOCK 0")));
+    }
+    for n in 0..100 {
+        cmd!(c, "LOCK.RENEW", format!("k{n}"), "a", "PX", 10 + n).grant();
+    }
+    run(&mut c, "CLIENT PAUSE 300 WRITE").okay();
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+    nobody_waits(&copies);
+    copies.agree();
+}
+
+/// What was in the write of a release, and what comes after the pause, is served in order too.
+#[test]
+fn a_release_that_waits_out_a_pause_hands_over() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first] = wait_as(&copies, ["b"]);
+    run(&mut c, "CLIENT PAUSE 200 WRITE").okay();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    first.granted();
+    copies.agree();
+}

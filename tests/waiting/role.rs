@@ -1,0 +1,108 @@
+//! Servers that become replicas or primaries.
+
+use crate::common::{Expect, Server, Talk, cmd, eventually};
+use crate::support::{info, nobody_waits, owner, queue, run, wait_as};
+use redis::Value;
+
+#[test]
+fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
+    let (server, other) = (Server::start(), Server::start());
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiters = wait_as(&server, ["b", "c"]);
+    cmd!(c, "REPLICAOF", "127.0.0.1", other.port()).okay();
+    for waiter in &mut waiters {
+        waiter.receive().refused("UNBLOCKED");
+        assert!(waiter.recv_response().is_err(), "the server closes it");
+    }
+    nobody_waits(&server);
+    server.wait_for_link();
+    run(&mut c, "LOCK.ACQUIRE k b BLOCK 0").refused("READONLY");
+    // And back: nothing of the old queue is left.
+    run(&mut c, "REPLICAOF NO ONE").okay();
+    assert_eq!(queue(&mut c), [""; 0]);
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut waiter] = wait_as(&server, ["d"]);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+}
+
+#[test]
+fn a_replica_never_grants() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let replica = server.replica_with(|settings| settings.config("replica-read-only", "no"));
+    let mut there = replica.connection();
+    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    server.wait_for_sync(&replica);
+    for words in [
+        "k b BLOCK 0",
+        "k b BLOCK 50",
+        "k a BLOCK 0",
+        "free b BLOCK 0",
+    ] {
+        run(&mut there, &format!("LOCK.ACQUIRE {words}")).refused("READONLY");
+    }
+    run(&mut there, "LOCK.RELEASE k b ALL").refused("READONLY");
+    assert_eq!(info(&mut there).token, grant.token);
+    // Nobody can wait there, and what becomes free there stays free.
+    run(&mut there, "DEL k").int();
+    assert_eq!(cmd!(there, "LOCK.INFO", "k").value(), Value::Nil);
+    nobody_waits(&replica);
+}
+
+#[test]
+fn a_hand_off_reaches_the_replica_as_one_grant_after_another() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let replica = server.replica();
+    let mut there = replica.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first] = wait_as(&server, ["b"]);
+    run(&mut c, "LOCK.RENEW k a PX 50").grant();
+    let token = first.granted().token;
+    server.wait_for_sync(&replica);
+    let held = info(&mut there);
+    let found = (&held.owner[..], held.token, held.waiters);
+    assert_eq!(found, (&b"b"[..], token, 0));
+}
+
+#[test]
+fn a_promoted_replica_serves_those_who_come_to_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let replica = server.replica();
+    let mut there = replica.connection();
+    run(&mut there, "REPLICAOF NO ONE").okay();
+    let mut waiters = wait_as(&replica, ["b", "c"]);
+    assert_eq!(owner(&mut there), "a");
+    run(&mut there, "PEXPIRE k 20").int();
+    let first = waiters[0].granted();
+    assert!(first.token > grant.token);
+    run(&mut there, "LOCK.RELEASE k b").int();
+    assert!(waiters[1].granted().token > first.token);
+}
+
+#[test]
+fn a_failover_sends_waiters_away_and_keeps_the_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let replica = server.replica();
+    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiters = wait_as(&server, ["b", "c"]);
+    cmd!(c, "FAILOVER", "TO", "127.0.0.1", replica.port()).okay();
+    for waiter in &mut waiters {
+        waiter.receive().refused("UNBLOCKED");
+    }
+    eventually(
+        || replica.info_field("replication", "role") == "master",
+        "the replica to be promoted",
+    );
+    nobody_waits(&server);
+    let mut there = replica.connection();
+    assert_eq!(info(&mut there).token, grant.token);
+    let [mut again] = wait_as(&replica, ["b"]);
+    assert_eq!(run(&mut there, "LOCK.RELEASE k a").int(), 0);
+    assert!(again.granted().token > grant.token);
+}

@@ -1,0 +1,84 @@
+//! Servers that end, or are to lose the module, while somebody waits.
+
+use crate::common::state::assert_same;
+use crate::common::{Expect, Server, Talk, cmd};
+use crate::support::{nobody_waits, queue, run, wait_as};
+
+#[track_caller]
+fn no_crash(server: &Server) {
+    let log = server.log();
+    for sign in [
+        "BUG REPORT",
+        "crashed by signal",
+        "ASSERTION",
+        "panicked",
+        "a fault inside",
+    ] {
+        assert!(!log.contains(sign), "{sign} in the log:\n{log}");
+    }
+}
+
+#[test]
+fn a_shutdown_with_waiters_is_clean_and_keeps_the_lock() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let mut c = server.connection();
+    let grant = run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiters = wait_as(&server, ["b", "c"]);
+    let before = server.whole_state();
+    c.post(&crate::support::line("SHUTDOWN"));
+    server.wait_for_exit();
+    for waiter in &mut waiters {
+        assert!(waiter.recv_response().is_err(), "the connection is closed");
+    }
+    no_crash(&server);
+    server.restart();
+    assert_same(&before, &server.whole_state(), "after the restart");
+    let mut c = server.connection();
+    assert_eq!(queue(&mut c), [""; 0], "who waited has to come again");
+    cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
+    nobody_waits(&server);
+    no_crash(&server);
+}
+
+#[test]
+fn a_shutdown_with_the_lock_just_freed_is_clean() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let _waiters = wait_as(&server, ["b", "c"]);
+    c.post(&crate::support::line("DEL k"));
+    c.post(&crate::support::line("SHUTDOWN"));
+    server.wait_for_exit();
+    no_crash(&server);
+    server.restart();
+    no_crash(&server);
+}
+
+#[test]
+fn a_server_that_is_terminated_ends_cleanly() {
+    let mut server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let _waiters = wait_as(&server, ["b", "c"]);
+    server.stop();
+    no_crash(&server);
+}
+
+#[test]
+fn the_module_cannot_be_unloaded() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut waiter] = wait_as(&server, ["b"]);
+    let modules = run(&mut c, "MODULE LIST").items();
+    let name = modules
+        .into_iter()
+        .map(|module| module.fields()["name"].clone().text())
+        .find(|name| name.contains("lock"))
+        .expect("the module's name");
+    cmd!(c, "MODULE", "UNLOAD", name).refused("ERR");
+    assert_eq!(queue(&mut c), ["b"]);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+    no_crash(&server);
+}

@@ -1,0 +1,174 @@
+//! How long a wait lasts, and how soon a lock is handed over.
+
+use crate::common::state::unix_ms;
+use crate::common::{Expect, Server, Talk, cmd, server_cpu};
+use crate::support::{info, line, nobody_waits, run, timed, wait, wait_as};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// What a busy machine may add.
+const LATE: Duration = Duration::from_millis(250);
+const ROUNDS: usize = 30;
+
+#[test]
+fn a_wait_ends_with_nil_when_its_time_is_up() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiting = server.connection();
+    for wait_ms in [1, 30, 300] {
+        let (took, reply) = timed(|| cmd!(waiting, "LOCK.ACQUIRE", "k", "b", "BLOCK", wait_ms));
+        reply.nil();
+        let least = Duration::from_millis(wait_ms);
+        // The clock that times the wait counts whole milliseconds.
+        assert!(took + Duration::from_millis(1) >= least, "{took:?}");
+        assert!(took < least + LATE, "{took:?} for {least:?}");
+    }
+    nobody_waits(&server);
+    assert_eq!(info(&mut c).owner, b"a");
+}
+
+#[test]
+fn waits_of_the_same_key_end_each_at_its_own_time() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut long = wait(&server, "k b BLOCK 600");
+    let mut short = wait(&server, "k c BLOCK 100");
+    let mut for_ever = wait(&server, "k d BLOCK 0");
+    short.receive().nil();
+    assert!(long.is_blocked(&mut c));
+    long.receive().nil();
+    assert!(for_ever.is_blocked(&mut c));
+    run(&mut c, "DEL k").int();
+    for_ever.granted();
+}
+
+#[test]
+fn the_longest_wait_is_taken() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiter = wait(&server, "k b BLOCK 315360000000");
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+}
+
+#[test]
+fn the_lease_starts_with_the_grant() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut given = wait(&server, "k b PX 5000 BLOCK 0");
+    let mut by_default = wait(&server, "k c BLOCK 0");
+    sleep(Duration::from_millis(300));
+    for (waiter, owner, lease) in [(&mut given, "a", 5000), (&mut by_default, "b", 30_000)] {
+        let earliest = unix_ms() + lease;
+        assert_eq!(cmd!(c, "LOCK.RELEASE", "k", owner).int(), 0);
+        let latest = unix_ms() + lease;
+        let grant = waiter.granted();
+        assert_eq!((grant.lease, grant.holds), (lease, 1));
+        let deadline = run(&mut c, "PEXPIRETIME k").int();
+        assert!((earliest..=latest).contains(&deadline), "{deadline}");
+        // The token is the time of the grant.
+        let token_ms = grant.token / 1000;
+        assert!((earliest..=latest).contains(&(token_ms + lease)));
+    }
+}
+
+/// The default is that of the moment of the grant, as for any new grant.
+#[test]
+fn a_lease_that_was_not_given_is_the_default_of_the_moment_of_the_grant() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiter = wait(&server, "k b BLOCK 0");
+    run(&mut c, "CONFIG SET lock.default-lease-ms 7000").okay();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(waiter.granted().lease, 7000);
+}
+
+/// From the end of a lease to the next grant's token, in microseconds, while nothing else is sent.
+fn hand_over_after_expiry(server: &Server) -> i64 {
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut waiter] = wait_as(server, ["b"]);
+    run(&mut c, "LOCK.RENEW k a PX 50").grant();
+    let end = run(&mut c, "PEXPIRETIME k").int();
+    let grant = waiter.granted();
+    run(&mut c, "DEL k").int();
+    grant.token - end * 1000
+}
+
+#[test]
+fn an_idle_server_hands_over_within_ten_milliseconds_of_an_expiry() {
+    let server = Server::start();
+    let mut late: Vec<_> = (0..ROUNDS)
+        .map(|_| hand_over_after_expiry(&server))
+        .collect();
+    late.sort_unstable();
+    let (median, worst) = (late[ROUNDS / 2], late[ROUNDS - 1]);
+    println!("expiry to hand-off: median {median} us, worst {worst} us");
+    assert!(late[0] > 0, "before the lease had ended: {late:?}");
+    assert!(median < 10_000, "{late:?}");
+}
+
+/// As [`hand_over_after_expiry`], where an administrator shortens the lease, of which nobody tells a
+/// module, and this many other locks are waited for: the worst and the median of some rounds.
+fn hand_over_after_pexpire(others: usize) -> (i64, i64) {
+    let server = Server::start();
+    let mut c = server.connection();
+    let _others: Vec<_> = (0..others)
+        .map(|n| {
+            cmd!(c, "LOCK.ACQUIRE", format!("other{n}"), "a", "PX", 600_000).grant();
+            let mut waiter = server.connection();
+            waiter.post(&line(&format!("LOCK.ACQUIRE other{n} b BLOCK 0")));
+            waiter
+        })
+        .collect();
+    let mut late: Vec<_> = (0..ROUNDS / 3)
+        .map(|_| {
+            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let [mut waiter] = wait_as(&server, ["b"]);
+            assert_eq!(run(&mut c, "PEXPIRE k 50").int(), 1);
+            let end = run(&mut c, "PEXPIRETIME k").int();
+            let grant = waiter.granted();
+            run(&mut c, "DEL k").int();
+            grant.token - end * 1000
+        })
+        .collect();
+    late.sort_unstable();
+    let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
+    println!("shortened lease to hand-off, {others} others: median {median} us, worst {worst} us");
+    (median, worst)
+}
+
+#[test]
+fn an_idle_server_hands_over_within_ten_milliseconds_of_a_shortened_lease() {
+    let (median, _) = hand_over_after_pexpire(20);
+    assert!(median < 10_000, "{median}");
+}
+
+#[test]
+fn an_idle_server_with_many_waiters_hands_over_within_ten_milliseconds_of_a_shortened_lease() {
+    let (median, _) = hand_over_after_pexpire(1000);
+    assert!(median < 10_000, "{median}");
+}
+
+#[test]
+fn a_renewed_lease_is_waited_for_without_work() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first] = wait_as(&server, ["b"]);
+    for _ in 0..5000 {
+        run(&mut c, "LOCK.RENEW k a PX 600000").grant();
+    }
+    let before = server_cpu(server.pid());
+    sleep(Duration::from_millis(500));
+    let used = server_cpu(server.pid()).saturating_sub(before);
+    println!("half a second with one waiter: {used:?} of CPU");
+    assert!(used < Duration::from_millis(100), "{used:?}");
+    run(&mut c, "LOCK.RELEASE k a").int();
+    first.granted();
+}

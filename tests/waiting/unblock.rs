@@ -1,0 +1,86 @@
+//! `CLIENT UNBLOCK`.
+
+use crate::common::{Expect, Server, Talk, cmd, eventually};
+use crate::support::{nobody_waits, queue, run, unblocks, wait_as};
+use redis::Connection;
+
+/// A server on which `a` holds `k`.
+fn held() -> (Server, Connection) {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    (server, c)
+}
+
+#[test]
+fn unblocking_ends_a_wait_where_the_server_can_do_that_safely() {
+    if !unblocks() {
+        return;
+    }
+    let (server, mut c) = held();
+    let [mut one, mut two, mut three, mut last] = wait_as(&server, ["b", "c", "d", "e"]);
+    assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", two.id).int(), 1);
+    two.receive().nil();
+    assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", one.id, "TIMEOUT").int(), 1);
+    one.receive().nil();
+    assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", three.id, "ERROR").int(), 1);
+    three.receive().refused("UNBLOCKED");
+    assert_eq!(queue(&mut c), ["e"]);
+    // They go on as any client.
+    for waiter in [&mut one, &mut two, &mut three] {
+        run(waiter, "PING").value();
+        run(waiter, "LOCK.ACQUIRE k late BLOCK 1").nil();
+    }
+    assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", one.id).int(), 0);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    last.granted();
+    nobody_waits(&server);
+}
+
+#[test]
+fn an_older_server_cannot_unblock_and_the_waiter_stays() {
+    if unblocks() {
+        return;
+    }
+    let (server, mut c) = held();
+    let [mut waiter] = wait_as(&server, ["b"]);
+    for how in [&["TIMEOUT"][..], &["ERROR"], &[]] {
+        assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", waiter.id, how).int(), 0);
+    }
+    assert_eq!(queue(&mut c), ["b"]);
+    assert!(waiter.is_blocked(&mut c));
+    run(&mut c, "LOCK.RELEASE k a").int();
+    waiter.granted();
+    run(&mut waiter, "PING").value();
+}
+
+#[test]
+fn one_who_was_unblocked_can_wait_again_at_the_end() {
+    if !unblocks() {
+        return;
+    }
+    let (server, mut c) = held();
+    let [one, _two] = wait_as(&server, ["b", "c"]);
+    let mut one = one;
+    cmd!(c, "CLIENT", "UNBLOCK", one.id, "ERROR").int();
+    one.receive().refused("UNBLOCKED");
+    one.post(&crate::support::line("LOCK.ACQUIRE k b BLOCK 0"));
+    eventually(|| queue(&mut c) == ["c", "b"], "it to wait again");
+    run(&mut c, "LOCK.RELEASE k b ALL").int();
+    one.receive().nil();
+}
+
+/// Its own calls in the queue of another key are other clients'.
+#[test]
+fn unblocking_one_client_leaves_the_owners_other_calls() {
+    if !unblocks() {
+        return;
+    }
+    let (server, mut c) = held();
+    let [mut one, mut two] = wait_as(&server, ["b", "b"]);
+    cmd!(c, "CLIENT", "UNBLOCK", one.id).int();
+    one.receive().nil();
+    assert_eq!(queue(&mut c), ["b"]);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(two.granted().holds, 1);
+}
