@@ -31,7 +31,7 @@ fuzz: build ## hostile commands and payloads on the same four servers
 		$(TOOLS)/matrix.sh cargo test --release --test hostile -- --nocapture
 
 bench: setup-server build ## time the commands against SET NX PX and DEL
-	cargo bench --bench pair
+	cargo bench --bench pair --bench waiting
 
 lint: ## formatting, clippy and docs, with warnings as errors
 	@$(TOOLS)/setup.sh build lint

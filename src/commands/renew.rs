@@ -81,8 +81,12 @@ fn renew<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     let renewed = with_token_clock(|clock| {
         core::renew(held.as_ref(), &request, &rules(), now(context), clock)
     })?;
+    let token = held.map(|held| held.grant.token);
     key.change(owner, renewed.change, Event::Renew);
     waiting::answered(context, name);
+    if let Some(token) = token {
+        waiting::raised(context, name, token, renewed.grant.token);
+    }
     reply_grant(context, owner, renewed.grant);
     Ok(())
 }

@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     WrongType,
     /// This server follows a primary.
     ReadOnly,
+    /// The caller's user has lost its rights while it waited.
+    NoPermission,
     /// The caller may not use a command of the replication stream.
     NotPermitted,
     /// As many calls wait for the lock as may.
@@ -46,6 +48,7 @@ impl Fault {
             Self::Argument(text) => text,
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::ReadOnly => c"READONLY You can't write against a read only replica.",
+            Self::NoPermission => c"NOPERM the right to acquire the lock was taken away",
             Self::NotPermitted => {
                 c"NOPERM this command belongs to the replication stream; a user needs the \
                   permission to run RESTORE on the key as well"

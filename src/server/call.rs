@@ -194,12 +194,24 @@ const INTEGER: i32 = raw::REDISMODULE_REPLY_INTEGER as i32;
 /// A server string of our own.
 pub(crate) struct OwnedText(*mut raw::RedisModuleString);
 
+// SAFETY: the string is reached, and freed, only by whoever holds the server's global lock.
+unsafe impl Send for OwnedText {}
+// SAFETY: as above.
+unsafe impl Sync for OwnedText {}
+
 impl OwnedText {
     pub(crate) fn new(bytes: &[u8]) -> Self {
         // SAFETY: the server copies the bytes; without a context the string is ours to free.
         Self(unsafe {
             api!(RedisModule_CreateString)(ptr::null_mut(), bytes.as_ptr().cast(), bytes.len())
         })
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is a server string that is ours to free.
+    pub(super) const unsafe fn from_raw(raw: *mut raw::RedisModuleString) -> Self {
+        Self(raw)
     }
 
     pub(crate) fn text(&self) -> Text<'_> {

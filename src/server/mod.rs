@@ -25,7 +25,7 @@ mod stream;
 mod timer;
 mod value;
 
-pub(crate) use acl::{AclCategory, add_category as add_acl_category};
+pub(crate) use acl::{AclCategory, User, add_category as add_acl_category};
 pub(crate) use allocator::ServerAllocator;
 pub(crate) use blocked::{Blocked, Handle, Waits};
 pub(crate) use call::{OwnedText, Permission, WriteCheck};

@@ -4,7 +4,8 @@
 //! server throws it away where there is neither a replica, nor a backlog for one that may come
 //! back, nor an append-only file. It does not tell a module so:
 //!
-//! * an append-only file is seen in the flags of each call;
+//! * an append-only file is seen in the flags of each call, and so is a node of a cluster, whose
+//!   slots may be on their way to another node;
 //! * a backlog is seen in `INFO replication`, which is looked at from the server's cron for as long
 //!   as there is one;
 //! * where there was none, a reader comes to be only by a full resynchronisation, whose file a
@@ -34,7 +35,7 @@ pub(crate) fn watch(context: Context<'_>) {
 impl Context<'_> {
     /// False when nothing that is replicated now reaches anybody.
     pub(crate) fn stream_is_read(self) -> bool {
-        REPLICAS.load(Ordering::Relaxed) || self.flags().append_only()
+        REPLICAS.load(Ordering::Relaxed) || self.flags().append_only() || self.flags().cluster()
     }
 }
 

@@ -14,9 +14,9 @@ mod wait;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::core::{Acquire, Monotonic, Waiter};
+use crate::core::{Acquire, Monotonic, Token, Waiter};
 use crate::locks::{Fault, most_waiters};
-use crate::server::{Blocked, Context, Text};
+use crate::server::{Blocked, Context, Text, User};
 use state::{STATE, place_of};
 use wait::{Answer, Wait};
 
@@ -49,12 +49,14 @@ pub(crate) fn join(
             Monotonic(since.0.saturating_add(millis))
         }),
     };
+    let user = User::to_ask_again(context);
     let blocked = Blocked::<Wait>::block(context);
     let database = context.database();
     STATE.with(context, |state| {
         let id = state.queues.join(database, name.bytes(), waiter);
         state.handles.insert(blocked.handle(), id);
         state.blocked.insert(id, blocked);
+        state.users.extend(user.map(|user| (id, user)));
         // It is looked at in the next round, which finds out when the lease ends.
         state.marked.insert(place_of(database, name.bytes()));
     });
@@ -107,6 +109,16 @@ pub(crate) fn answered(context: Context<'_>, name: Text<'_>) {
         if !state.flights.is_empty() {
             let place = place_of(context.database(), name.bytes());
             state.flights.answer(&place);
+        }
+    });
+}
+
+/// The grant's token was raised: what is on its way belongs to it all the same.
+pub(crate) fn raised(context: Context<'_>, name: Text<'_>, from: Token, to: Token) {
+    STATE.with(context, |state| {
+        if from != to && !state.flights.is_empty() {
+            let place = place_of(context.database(), name.bytes());
+            state.flights.raise(&place, from, to);
         }
     });
 }

@@ -18,9 +18,10 @@ use crate::server::{self, Context, Moment, OwnedText, Text};
 /// shortened from outside, or that writes are possible again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 /// How many locks are looked at for that in a round.
-const LOOKS_PER_ROUND: usize = 64;
-/// How late a round may be before the cron takes it that the wall clock was set back.
-const OVERDUE: u64 = 20;
+const LOOKS_PER_ROUND: usize = 256;
+/// How late a round may be, in milliseconds, before the cron takes it that the wall clock was set
+/// back. Little: this and the time between two crons are what a wait may be late by.
+const OVERDUE: u64 = 2;
 
 /// Learns of everything that may free a lock without touching its key.
 pub(crate) fn load(context: Context<'_>) {

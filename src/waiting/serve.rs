@@ -7,7 +7,7 @@ use super::wait::Answer;
 use super::{redirect, rounds};
 use crate::core::{self, Acquire, Acquired, Change, Grant, Handed, Owner, Place, Waiter, WaiterId};
 use crate::locks::{Event, Fault, LockKey, now, rules, with_token_clock};
-use crate::server::{Blocked, Context, Text, WriteCheck};
+use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
 
 /// From where a lock is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,11 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
             }
         }
     }
+    if !may_have(context, name, id) {
+        drop(key);
+        refuse(context, id, Fault::NoPermission);
+        return Step::Again;
+    }
     let Some(owner) = Owner::new(&waiter.owner) else {
         return Step::Done;
     };
@@ -98,9 +103,7 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
         Ok(Acquired::Busy) => Step::Done,
         Err(refusal) => {
             drop(key);
-            if let Some(blocked) = STATE.with(context, |state| state.leave(id)) {
-                blocked.answer(Answer::Fault(Fault::Refused(refusal)));
-            }
+            refuse(context, id, Fault::Refused(refusal));
             Step::Again
         }
     }
@@ -119,7 +122,8 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
         return;
     };
     // A node of a cluster asks first whether it still serves the key once it is free.
-    let direct = !context.flags().cluster() && !context.writes_paused();
+    let direct =
+        !context.flags().cluster() && !context.writes_paused() && may_have(context, name, id);
     let granted = Owner::new(&waiter.owner)
         .filter(|_| direct)
         .and_then(|next| {
@@ -216,6 +220,22 @@ fn grant_to(
             owner: waiter.owner.clone(),
             grant,
         });
+    }
+}
+
+/// Whether the user of a waiting call may still acquire the lock, where the server's own blocked
+/// commands are checked again too.
+fn may_have(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
+    let Some(user) = STATE.with(context, |state| state.users.get(&id).cloned()) else {
+        return true;
+    };
+    let (command, owner) = (OwnedText::new(b"LOCK.ACQUIRE"), OwnedText::new(b"*"));
+    user.may_run(&[command.text(), name, owner.text()])
+}
+
+fn refuse(context: Context<'_>, id: WaiterId, fault: Fault) {
+    if let Some(blocked) = STATE.with(context, |state| state.leave(id)) {
+        blocked.answer(Answer::Fault(fault));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::wait::Wait;
 use crate::core::{Flights, GiveBack, Monotonic, Place, Queues, WaiterId, Watch};
-use crate::server::{Blocked, GilCell, Handle, Timer};
+use crate::server::{Blocked, GilCell, Handle, Timer, User};
 
 pub(super) static STATE: Waiting = Waiting(GilCell::new(None));
 
@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) watch: Watch,
     /// The clients that wait.
     pub(super) blocked: HashMap<WaiterId, Blocked<Wait>>,
+    /// Their users, where they are to be asked for their rights again.
+    pub(super) users: HashMap<WaiterId, User>,
     /// Those, and the ones whose grant is on its way.
     pub(super) handles: HashMap<Handle, WaiterId>,
     /// Grants whose reply is written, but may not be sent: the calls by their client.
@@ -55,6 +57,7 @@ impl State {
             self.watch.let_go(&place);
             self.marked.remove(&place);
         }
+        self.users.remove(&id);
         let blocked = self.blocked.remove(&id)?;
         self.handles.remove(&blocked.handle());
         Some(blocked)

@@ -5,6 +5,7 @@ use crate::copies::Copies;
 use crate::ends::has_it_at_once;
 use crate::support::{info, nobody_waits, run, wait_as};
 use redis::Connection;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 
@@ -32,6 +33,18 @@ fn waits_as_b(server: &Server, c: &mut Connection, lease: &str) -> TcpStream {
     stream
 }
 
+/// Stops the server, and returns once it is: until then it may still be given what comes.
+fn stop(server: &Server) {
+    server.signal("STOP");
+    let stat = format!("/proc/{}/stat", server.pid());
+    let is_stopped = || {
+        fs::read_to_string(&stat)
+            .expect("a process")
+            .contains(") T ")
+    };
+    eventually(is_stopped, "the server to be stopped");
+}
+
 /// While the server is stopped, the lock is released and the first waiter closes. The server does
 /// not know of either until it goes on, and then finds them together.
 #[track_caller]
@@ -42,7 +55,7 @@ fn closes_as_it_is_granted(server: &Server, closes_first: bool, lease: &str) {
         let first = waits_as_b(server, &mut c, lease);
         let [mut next] = wait_as(server, ["c"]);
         let close = || first.shutdown(Shutdown::Both).expect("closed");
-        server.signal("STOP");
+        stop(server);
         if closes_first {
             close();
             post!(c, "LOCK.RELEASE", "k", "a");

@@ -139,7 +139,7 @@ fn names_of_any_bytes_are_waited_for() {
     }
 }
 
-/// A grant is the answer to a call that was allowed when it was made, as for `BLPOP`.
+/// Redis 7.0 serves such a client; later servers run its call again, and refuse it.
 #[test]
 fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
     let (server, mut c) = held();

@@ -1,0 +1,181 @@
+//! Random commands on a few keys of a few databases.
+
+use crate::common::state::{State, assert_same};
+use crate::common::{Grant, LockInfo};
+use crate::grammar::{command, words};
+use crate::invariants::{check_grant, check_info, check_log, check_server};
+use crate::values::Values;
+use crate::wire::{Answer, Wire};
+use crate::*;
+use redis::{Cmd, Connection, Value};
+
+const BATCH: usize = 100;
+/// How many servers the commands are spread over: a new one has its token space before it.
+const SERVERS: usize = 8;
+/// The first words of the errors that the contract knows.
+const CODES: [&str; 7] = [
+    "ERR",
+    "WRONGTYPE",
+    "NOTHELD",
+    "NOTOWNER",
+    "FENCED",
+    "AHEAD",
+    "MAXWAITERS",
+];
+
+#[test]
+fn whatever_is_sent_the_server_stays_up_and_its_locks_stay_sound() {
+    let commands = amount("HOSTILE_COMMANDS", 3000);
+    let mut values = Values::new(seed("HOSTILE_SEED"));
+    for round in 0..SERVERS {
+        values.forget();
+        values.up_to_the_end = round % 4 == 3;
+        let mut server = Server::builder().config("save", "").start();
+        let pid = server.pid();
+        let mut attack = Attack::on(&server, &mut values);
+        for batch in 0..commands.div_ceil(SERVERS * BATCH) {
+            attack.send_batch();
+            attack.probe();
+            if batch % 10 == 0 {
+                check_server(&server);
+            }
+        }
+        check_server(&server);
+        assert_eq!(
+            server.info_field("server", "process_id"),
+            pid.to_string(),
+            "the same process"
+        );
+        check_persistence(&mut server);
+        check_log(&server);
+    }
+}
+
+/// What is stored now survives a reload and a restart, and a lock can be taken then.
+fn check_persistence(server: &mut Server) {
+    let before: State = server.state();
+    let last = server.last_token();
+    cmd!(server.connection(), "DEBUG", "RELOAD").okay();
+    assert_same(&before, &server.state(), "after DEBUG RELOAD");
+    check_server(server);
+    cmd!(server.connection(), "SAVE").okay();
+    server.restart();
+    assert_same(&before, &server.state(), "after a restart");
+    check_server(server);
+    assert_eq!(server.last_token(), last, "the clock after a restart");
+    let mut c = server.connection();
+    cmd!(c, "FLUSHALL").okay();
+    if last < (1 << 53) - 1 {
+        let grant = cmd!(c, "LOCK.ACQUIRE", "k", "o", "HOLDS", 1).grant();
+        assert!(grant.token > last);
+        assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 0);
+    } else {
+        cmd!(c, "LOCK.ACQUIRE", "k", "o").refused("ERR");
+    }
+}
+
+struct Attack<'a> {
+    values: &'a mut Values,
+    wire: Wire,
+    /// An honest client.
+    witness: Connection,
+    probes: usize,
+    /// The token of the last plain grant; none once the tokens are used up.
+    last: Option<i64>,
+}
+
+impl<'a> Attack<'a> {
+    fn on(server: &Server, values: &'a mut Values) -> Self {
+        let mut witness = server.connection();
+        cmd!(witness, "LOCK._APPLY", "seed", "o", 1, 1, 1000, -1).okay();
+        values.remember_dump(cmd!(witness, "DUMP", "seed").bytes());
+        Self {
+            values,
+            wire: Wire::to(server),
+            witness,
+            probes: 0,
+            last: Some(0),
+        }
+    }
+
+    fn send_batch(&mut self) {
+        let commands: Vec<_> = (0..BATCH).map(|_| command(self.values)).collect();
+        self.wire.send(&commands);
+        for command in &commands {
+            let answer = self.wire.receive();
+            self.judge(command, answer);
+        }
+    }
+
+    /// A plain grant of a lock that nobody else touches has a higher token than the last one.
+    fn probe(&mut self) {
+        self.probes += 1;
+        let key = format!("probe {}", self.probes);
+        let reply = cmd!(self.witness, "LOCK.ACQUIRE", key, "honest");
+        match self.last {
+            Some(last) if reply.is_ok() => {
+                let grant = reply.grant();
+                assert!(grant.token > last, "{} after {last}", grant.token);
+                assert_eq!((grant.owner, grant.holds), (b"honest".to_vec(), 1));
+                // A hostile setting may have made the lease so short that it has ended.
+                let _ = cmd!(self.witness, "LOCK.RELEASE", key, "honest");
+                self.last = Some(grant.token);
+                self.values.remember_token(grant.token);
+            }
+            _ => {
+                let text = reply.refused("ERR");
+                assert!(text.contains("no fencing token is left"), "{text}");
+                self.last = None;
+            }
+        }
+    }
+
+    /// Any reply is fine that the contract knows.
+    fn judge(&mut self, command: &Cmd, answer: Answer) {
+        let name = words(command).next().expect("a name").to_ascii_uppercase();
+        match answer {
+            Ok(Value::BulkString(payload)) if name == b"DUMP" => {
+                // Near the end of the token space a dump would carry it on.
+                if payload.len() < 1000 && !self.values.up_to_the_end {
+                    self.values.remember_dump(payload);
+                }
+            }
+            Ok(value) if name.starts_with(b"LOCK.") => {
+                if let Ok(grant) = Grant::try_from(value.clone()) {
+                    check_grant(&grant);
+                    self.values.remember_token(grant.token);
+                } else if let Ok(info) = LockInfo::try_from(value.clone()) {
+                    check_info(&info);
+                } else {
+                    let plain = matches!(
+                        value,
+                        Value::Nil | Value::Okay | Value::Int(_) | Value::SimpleString(_)
+                    );
+                    assert!(plain, "{:?} to {:?}", value, shown(command));
+                }
+            }
+            Ok(_) => {}
+            Err(text) => {
+                assert!(
+                    !text.contains("fault inside"),
+                    "{text:?} to {:?}",
+                    shown(command)
+                );
+                let code = text.split(' ').next().unwrap_or_default();
+                let is_ours = name.starts_with(b"LOCK.");
+                assert!(
+                    CODES.contains(&code) || !is_ours,
+                    "{text:?} to {:?}",
+                    shown(command)
+                );
+            }
+        }
+    }
+}
+
+/// A command as text, its words cut short.
+fn shown(command: &Cmd) -> Vec<String> {
+    words(command)
+        .map(|word| word[..word.len().min(60)].escape_ascii().to_string())
+        .collect()
+}

@@ -1,0 +1,195 @@
+//! What is sent: commands by their grammar, with values that are wrong now and then.
+
+use crate::values::Values;
+use redis::{Arg, Cmd};
+
+const LEASES: [i64; 6] = [1, 5, 50, 30_000, 600_000, 315_360_000_000];
+const HOLDS: [i64; 6] = [0, 1, 2, 3, 4, 2_147_483_647];
+const DATABASES: [i64; 4] = [0, 1, 2, 99];
+const SECONDS_OF_A_CLOCK: [i64; 3] = [0, 1, 4_000_000_000];
+
+pub(crate) fn command(values: &mut Values) -> Cmd {
+    match values.below(20) {
+        0..12 => lock_command(values, true),
+        12..14 => scrambled(values),
+        _ => other_command(values),
+    }
+}
+
+/// A `LOCK.*` command in its own grammar. Only where none is possible may `BLOCK` ask for a long
+/// wait.
+fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
+    let key = values.key();
+    let name = values.one_of(&[
+        "LOCK.ACQUIRE",
+        "LOCK.ACQUIRE",
+        "LOCK.ACQUIRE",
+        "lock.release",
+        "LOCK.RELEASE",
+        "LOCK.RENEW",
+        "LOCK.FENCE",
+        "LOCK.INFO",
+        "LOCK._APPLY",
+        "Lock._Clock",
+    ]);
+    let mut command = redis::cmd(name);
+    match name {
+        "LOCK.INFO" => {
+            command.arg(key);
+        }
+        "LOCK.FENCE" => {
+            command.arg(key);
+            if values.one_in(2) {
+                command.arg(values.token());
+            }
+        }
+        "Lock._Clock" => {
+            command.arg(values.token());
+        }
+        "LOCK._APPLY" => {
+            command.arg(key).arg(values.owner());
+            command.arg(values.token()).arg(values.number(&HOLDS));
+            command.arg(values.number(&LEASES));
+            command.arg(values.number(&[-1, 1, 4_000_000_000_000, i64::MAX]));
+        }
+        _ => {
+            command.arg(key).arg(values.owner());
+            for _ in 0..values.below(4) {
+                option(values, &mut command, may_wait);
+            }
+        }
+    }
+    command
+}
+
+fn option(values: &mut Values, command: &mut Cmd, may_wait: bool) {
+    match values.below(12) {
+        0..3 => command.arg("PX").arg(values.number(&LEASES)),
+        3 => command.arg("ex").arg(values.number(&[1, 60, 315_360_000])),
+        4..6 => command.arg("HOLDS").arg(values.number(&HOLDS)),
+        6..8 => command.arg("TOKEN").arg(values.token()),
+        8 => {
+            command.arg("TOKEN").arg(values.token());
+            command.arg("RAISE").arg(values.token())
+        }
+        9 => command.arg("ALL"),
+        10 if may_wait => command
+            .arg("BLOCK")
+            .arg(values.one_of(&["1", "2", "-1", "x"])),
+        10 => command.arg("BLOCK").arg(values.number(&[0, 1, 100_000])),
+        _ => command.arg(values.word()),
+    };
+}
+
+/// A `LOCK.*` command with any words behind it, any number of them.
+fn scrambled(values: &mut Values) -> Cmd {
+    let mut command = redis::cmd(values.one_of(&[
+        "LOCK.ACQUIRE",
+        "LOCK.RELEASE",
+        "LOCK.RENEW",
+        "LOCK.FENCE",
+        "LOCK.INFO",
+        "LOCK._APPLY",
+        "LOCK._CLOCK",
+        "LOCK.WAITERS",
+        "LOCK.",
+        "LOCK.ACQUIRE\0",
+    ]));
+    for _ in 0..values.below(9) {
+        let word = match values.below(4) {
+            0 => values.key(),
+            1 => values.token(),
+            _ => values.word(),
+        };
+        command.arg(word);
+    }
+    command
+}
+
+fn other_command(values: &mut Values) -> Cmd {
+    let (key, other) = (values.key(), values.key());
+    let with = |name: &str, arguments: &[Vec<u8>]| {
+        let mut command = redis::cmd(name);
+        command.arg(&key).arg(arguments);
+        command
+    };
+    let of = |name: &str| redis::cmd(name);
+    match values.below(34) {
+        0 => with("SET", &[values.word()]),
+        1 => with("DEL", &[]),
+        2 => with("UNLINK", &[other]),
+        3 => with("PEXPIRE", &[values.number(&LEASES)]),
+        4 => with("EXPIRE", &[values.number(&[-1, 1, 1000])]),
+        5 => with("EXPIREAT", &[values.number(&SECONDS_OF_A_CLOCK)]),
+        6 => with("PERSIST", &[]),
+        7 => with("RENAME", &[other]),
+        8 => with("RENAMENX", &[other]),
+        9 => with("MOVE", &[values.number(&DATABASES)]),
+        10 => with("COPY", &[other, b"REPLACE".to_vec()]),
+        11 | 12 => with("DUMP", &[]),
+        13 | 14 => {
+            let payload = values.payload();
+            with(
+                "RESTORE",
+                &[values.number(&[0, 1, 60_000]), payload, values.word()],
+            )
+        }
+        15 => {
+            let payload = values.payload();
+            with(
+                "RESTORE",
+                &[values.number(&[0, 60_000]), payload, b"REPLACE".to_vec()],
+            )
+        }
+        16 => of("MULTI"),
+        17 | 18 => of("EXEC"),
+        19 => of(values.one_of(&["DISCARD", "UNWATCH"])),
+        20 => with("WATCH", &[]),
+        21 | 22 => of("SELECT").arg(values.number(&DATABASES)).to_owned(),
+        23 => {
+            let mut command = of("SWAPDB");
+            command
+                .arg(values.number(&DATABASES))
+                .arg(values.number(&DATABASES));
+            command
+        }
+        24 if values.one_in(4) => of(values.one_of(&["FLUSHDB", "FLUSHALL"]))
+            .arg("ASYNC")
+            .to_owned(),
+        24 => with("TYPE", &[]),
+        25 => with("TOUCH", &[]),
+        26 => of("MEMORY").arg("USAGE").arg(&key).to_owned(),
+        27 => of("DEBUG").arg("DIGEST-VALUE").arg(&key).to_owned(),
+        28 => of("OBJECT").arg("ENCODING").arg(&key).to_owned(),
+        29 => {
+            let name = values.one_of(&["default-lease-ms", "max-lease-ms", "max-token-lead-ms"]);
+            let mut command = of("CONFIG");
+            command.arg("SET").arg(format!("lock.{name}"));
+            command.arg(values.number(&[1, 1000, 86_400_000, 315_360_000_000]));
+            command
+        }
+        30 => of("SCAN").arg(0).arg("TYPE").arg("RedisLock").to_owned(),
+        _ => script(values),
+    }
+}
+
+fn script(values: &mut Values) -> Cmd {
+    let name = values.one_of(&["EVAL", "EVAL", "EVAL_RO"]);
+    let mut eval = redis::cmd(name);
+    let call = values.one_of(&["call", "pcall"]);
+    eval.arg(format!("return redis.{call}(unpack(ARGV))"))
+        .arg(0);
+    let command = lock_command(values, false);
+    for word in words(&command) {
+        eval.arg(word);
+    }
+    eval
+}
+
+/// The words of a command.
+pub(crate) fn words(command: &Cmd) -> impl Iterator<Item = &[u8]> {
+    command.args_iter().map(|word| match word {
+        Arg::Simple(bytes) => bytes,
+        _ => panic!("only plain words"),
+    })
+}

@@ -1,0 +1,95 @@
+//! What is true of every server at every moment.
+
+use crate::common::{Grant, LockInfo, eventually};
+use crate::values::TOKENS;
+use crate::*;
+use redis::{Connection, Value};
+
+const MOST_HOLDS: i64 = (1 << 31) - 1;
+const LONGEST_LEASE: i64 = 315_360_000_000;
+
+/// Demands that no process has crashed, and that no fault of the module was caught.
+#[track_caller]
+pub(crate) fn check_log(server: &Server) {
+    let log = server.log();
+    let signs = [
+        "STACK TRACE",
+        "crashed by signal",
+        "ASSERTION",
+        "Guru Meditation",
+        "fault inside",
+        "panicked",
+    ];
+    for sign in signs {
+        assert!(!log.contains(sign), "{sign} in the log");
+    }
+}
+
+/// Demands that every lock is sound, and that the module counts them right.
+#[track_caller]
+pub(crate) fn check_server(server: &Server) {
+    let mut c = server.connection();
+    eventually(
+        || {
+            let counted: usize = server
+                .databases()
+                .into_iter()
+                .map(|database| check_database(&mut c, database))
+                .sum();
+            server.info_field("lock", "lock_held") == counted.to_string()
+        },
+        "the count of locks to be that of the keys",
+    );
+}
+
+/// Looks at each key of a database; how many are locks.
+#[track_caller]
+fn check_database(c: &mut Connection, database: i64) -> usize {
+    cmd!(*c, "SELECT", database).okay();
+    let keys: Vec<_> = cmd!(*c, "KEYS", "*").items();
+    let keys: Vec<_> = keys.into_iter().map(Expect::bytes).collect();
+    let types = all(c, "TYPE", &keys);
+    let mut locks = Vec::new();
+    for (key, reply) in keys.into_iter().zip(types) {
+        if reply.text() == "RedisLock" {
+            locks.push(key);
+        }
+    }
+    for reply in all(c, "LOCK.INFO", &locks) {
+        match reply.value() {
+            Value::Nil => {} // its lease has ended just now
+            fields => check_info(&fields.lock_info()),
+        }
+    }
+    locks.len()
+}
+
+/// One command for each key, in one go.
+fn all(c: &mut Connection, name: &str, keys: &[Vec<u8>]) -> Vec<Reply> {
+    for key in keys {
+        c.post(redis::cmd(name).arg(key));
+    }
+    keys.iter().map(|_| c.receive()).collect()
+}
+
+/// Demands that a lock's fields are within their bounds.
+#[track_caller]
+pub(crate) fn check_info(info: &LockInfo) {
+    check_lock(&info.owner, info.token, info.holds, info.lease_ms);
+    assert!(info.ttl_ms >= -1, "{info:?}");
+    assert!(info.held_ms >= 0 && info.waiters >= 0, "{info:?}");
+}
+
+/// Demands that a grant's fields are within their bounds.
+#[track_caller]
+pub(crate) fn check_grant(grant: &Grant) {
+    check_lock(&grant.owner, grant.token, grant.holds, grant.lease);
+}
+
+#[track_caller]
+fn check_lock(owner: &[u8], token: i64, holds: i64, lease: i64) {
+    assert!((1..=256).contains(&owner.len()), "owner {owner:?}");
+    assert!((1..TOKENS).contains(&token), "token {token}");
+    assert!((1..=MOST_HOLDS).contains(&holds), "holds {holds}");
+    assert!((1..=LONGEST_LEASE).contains(&lease), "lease {lease}");
+}

@@ -1,0 +1,26 @@
+//! Callers that mean ill: random commands with the worst of arguments, and stored values that were
+//! tampered with. Afterwards the server is up and every rule holds.
+//!
+//! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS` and `HOSTILE_PAYLOADS` say how much is sent.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod commands;
+mod grammar;
+mod invariants;
+mod payloads;
+mod values;
+mod wire;
+
+use common::traffic::seed;
+use common::{Expect, Reply, Server, Talk, cmd, dump};
+use std::env;
+
+/// A number from the environment.
+fn amount(variable: &str, default: usize) -> usize {
+    match env::var(variable) {
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => default,
+    }
+}

@@ -1,0 +1,226 @@
+//! Values that a careless reader of arguments would stumble over.
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt, SeedableRng};
+
+/// The end of the token space.
+pub(crate) const TOKENS: i64 = 1 << 53;
+
+const KEYS: [&[u8]; 8] = [
+    b"k",
+    b"l",
+    b"",
+    b"\0",
+    b"a\r\nb",
+    b"%s%n",
+    b"\xff\xfe",
+    b"{s}",
+];
+const OWNERS: [&[u8]; 8] = [
+    b"o",
+    b"p",
+    b"*",
+    b"\0\xff",
+    b"%n%s",
+    b"\r\n",
+    &[b'x'; 256],
+    &[b'x'; 257],
+];
+/// Without `BLOCK`: a wait that nobody ends would end the test.
+const WORDS: [&[u8]; 23] = [
+    b"",
+    b"PX",
+    b"px",
+    b"EX",
+    b"HOLDS",
+    b"TOKEN",
+    b"RAISE",
+    b"ALL",
+    b"*",
+    b"NX",
+    b"KEEPTTL",
+    b"\0",
+    b"\r\n",
+    b"PX\0",
+    b"%s%n%p",
+    b"\xc3\x28",
+    b"REPLACE",
+    b"ABSTTL",
+    b"0",
+    b"1",
+    b"-1",
+    b"2",
+    b"500",
+];
+const NUMBERS: [&[u8]; 36] = [
+    b"0",
+    b"1",
+    b"2",
+    b"3",
+    b"10",
+    b"1000",
+    b"60000",
+    b"-1",
+    b"-0",
+    b"+1",
+    b" 1",
+    b"1 ",
+    b"01",
+    b"0x10",
+    b"1e3",
+    b"1.5",
+    b"nan",
+    b"inf",
+    b"-inf",
+    b"1\0",
+    b"2147483647",
+    b"2147483648",
+    b"4294967296",
+    b"315360000000",
+    b"315360000001",
+    b"9007199254740992",
+    b"9007199254740993",
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"-9223372036854775808",
+    b"-9223372036854775809",
+    b"18446744073709551615",
+    b"18446744073709551616",
+    b"99999999999999999999999999",
+    b"1795000000000000",
+    b"",
+];
+const NEAR_THE_END: [i64; 3] = [TOKENS - 1, TOKENS - 2, TOKENS - 100];
+const MIB: usize = 1 << 20;
+const REMEMBERED: usize = 16;
+
+/// Draws values, by a seed.
+pub(crate) struct Values {
+    pub(crate) random: StdRng,
+    /// Whether tokens near the end of their space are drawn, which uses it up.
+    pub(crate) up_to_the_end: bool,
+    tokens: Vec<i64>,
+    dumps: Vec<Vec<u8>>,
+}
+
+impl Values {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            random: StdRng::seed_from_u64(seed),
+            up_to_the_end: false,
+            tokens: Vec::new(),
+            dumps: Vec::new(),
+        }
+    }
+
+    /// Forgets what belongs to the last server.
+    pub(crate) fn forget(&mut self) {
+        self.tokens.clear();
+        self.dumps.clear();
+    }
+
+    /// Keeps a token that was replied, to be used again.
+    pub(crate) fn remember_token(&mut self, token: i64) {
+        if self.tokens.len() == REMEMBERED {
+            self.tokens.remove(0);
+        }
+        self.tokens.push(token);
+    }
+
+    /// Keeps a payload that was replied, to be used again.
+    pub(crate) fn remember_dump(&mut self, payload: Vec<u8>) {
+        if self.dumps.len() == REMEMBERED {
+            self.dumps.remove(0);
+        }
+        self.dumps.push(payload);
+    }
+
+    /// True one time in so many.
+    pub(crate) fn one_in(&mut self, times: u32) -> bool {
+        self.random.random_ratio(1, times)
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.random.random_range(0..end)
+    }
+
+    pub(crate) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        *values.choose(&mut self.random).expect("values")
+    }
+
+    pub(crate) fn key(&mut self) -> Vec<u8> {
+        if self.one_in(300) {
+            return self.anything();
+        }
+        self.one_of(&KEYS).to_vec()
+    }
+
+    pub(crate) fn owner(&mut self) -> Vec<u8> {
+        match self.below(40) {
+            0 => self.anything(),
+            1..20 => b"o".to_vec(),
+            _ => self.one_of(&OWNERS).to_vec(),
+        }
+    }
+
+    pub(crate) fn word(&mut self) -> Vec<u8> {
+        if self.one_in(100) {
+            return self.anything();
+        }
+        self.one_of(&WORDS).to_vec()
+    }
+
+    /// A number that the command takes, most of the time.
+    pub(crate) fn number(&mut self, sensible: &[i64]) -> Vec<u8> {
+        match self.below(8) {
+            0 => self.one_of(&NUMBERS).to_vec(),
+            1 if self.one_in(20) => self.anything(),
+            _ => self.one_of(sensible).to_string().into_bytes(),
+        }
+    }
+
+    pub(crate) fn token(&mut self) -> Vec<u8> {
+        if self.up_to_the_end && self.one_in(50) {
+            return self.one_of(&NEAR_THE_END).to_string().into_bytes();
+        }
+        match self.below(6) {
+            0 => self.one_of(&NUMBERS).to_vec(),
+            1 => self
+                .random
+                .random_range(1..TOKENS / 8)
+                .to_string()
+                .into_bytes(),
+            _ => {
+                let known = self.tokens.choose(&mut self.random).copied().unwrap_or(1);
+                let near = known + self.random.random_range(-1..=1);
+                near.to_string().into_bytes()
+            }
+        }
+    }
+
+    /// A payload for `RESTORE`.
+    pub(crate) fn payload(&mut self) -> Vec<u8> {
+        match self.dumps.choose(&mut self.random) {
+            Some(payload) if !self.random.random_ratio(1, 5) => payload.clone(),
+            _ => self.bytes(40),
+        }
+    }
+
+    /// Up to so many random bytes.
+    pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; self.below(most + 1)];
+        self.random.fill_bytes(&mut bytes);
+        bytes
+    }
+
+    fn anything(&mut self) -> Vec<u8> {
+        match self.below(8) {
+            0 => vec![self.one_of(b"x\0%\xff\n"); MIB],
+            1 => vec![b'y'; 257],
+            2 => self.one_of(&NUMBERS).to_vec(),
+            3 => b"%s%n%x\r\n-ERR a reply\r\n".to_vec(),
+            _ => self.bytes(64),
+        }
+    }
+}
