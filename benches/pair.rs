@@ -4,6 +4,9 @@
 //! server's main thread, so that neither the client nor a busy machine counts. What is printed is
 //! the median over the rounds of each way's ratio to `SET NX PX` + `DEL` in the same round.
 
+// Figures to look at: a lost bit does not matter.
+#![allow(clippy::cast_precision_loss)]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 
@@ -123,7 +126,7 @@ fn cost(server: &Server, connection: &mut Connection, way: &Way) -> Duration {
         assert_eq!(replies.len(), 2 * BATCH);
         assert!(!replies.contains(&Value::Nil), "{}: a refusal", way.name);
     }
-    server_cpu(server.pid()) - before
+    server_cpu(server.pid()).saturating_sub(before)
 }
 
 fn memory(server: &Server) {

@@ -1,5 +1,8 @@
 //! What waiting costs, and how soon a waiter has the lock: the second part of `make bench`.
 
+// Figures to look at: a lost bit does not matter.
+#![allow(clippy::cast_precision_loss)]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 
@@ -52,7 +55,8 @@ fn growth() {
         queue.rotate(500);
         let before = server_cpu(server.pid());
         queue.rotate(HAND_OFFS);
-        let cpu = (server_cpu(server.pid()) - before).as_nanos() as f64 / HAND_OFFS as f64;
+        let cpu =
+            (server_cpu(server.pid()).saturating_sub(before)).as_nanos() as f64 / HAND_OFFS as f64;
         let base = *base.get_or_insert(cpu);
         println!("  {waiters:6} {:7.2} us  {:5.2}", cpu / 1000.0, cpu / base);
     }
@@ -73,7 +77,10 @@ impl Queue {
             post!(*client, "LOCK.ACQUIRE", KEY, number, "BLOCK", 0, "EX", 3600);
             if number % 500 == 0 || number == waiters {
                 eventually(
-                    || cmd!(looker, "LOCK.INFO", KEY).lock_info().waiters == number as i64,
+                    || {
+                        cmd!(looker, "LOCK.INFO", KEY).lock_info().waiters
+                            == number.cast_signed() as i64
+                    },
                     "all to wait",
                 );
             }

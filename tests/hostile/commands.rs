@@ -2,7 +2,7 @@
 
 use crate::common::state::{State, assert_same};
 use crate::common::{Grant, LockInfo};
-use crate::grammar::{command, words};
+use crate::grammar::{commands, words};
 use crate::invariants::{check_grant, check_info, check_log, check_server};
 use crate::values::Values;
 use crate::wire::{Answer, Wire};
@@ -25,7 +25,7 @@ const CODES: [&str; 7] = [
 
 #[test]
 fn whatever_is_sent_the_server_stays_up_and_its_locks_stay_sound() {
-    let commands = amount("HOSTILE_COMMANDS", 3000);
+    let count = amount("HOSTILE_COMMANDS", 3000);
     let mut values = Values::new(seed("HOSTILE_SEED"));
     for round in 0..SERVERS {
         values.forget();
@@ -33,7 +33,7 @@ fn whatever_is_sent_the_server_stays_up_and_its_locks_stay_sound() {
         let mut server = Server::builder().config("save", "").start();
         let pid = server.pid();
         let mut attack = Attack::on(&server, &mut values);
-        for batch in 0..commands.div_ceil(SERVERS * BATCH) {
+        for batch in 0..count.div_ceil(SERVERS * BATCH) {
             attack.send_batch();
             attack.probe();
             if batch % 10 == 0 {
@@ -99,7 +99,7 @@ impl<'a> Attack<'a> {
     }
 
     fn send_batch(&mut self) {
-        let commands: Vec<_> = (0..BATCH).map(|_| command(self.values)).collect();
+        let commands = commands(self.values, BATCH);
         self.wire.send(&commands);
         for command in &commands {
             let answer = self.wire.receive();

@@ -3,17 +3,37 @@
 use crate::values::Values;
 use redis::{Arg, Cmd};
 
+const PX: &str = "PX";
+const EX: &str = "ex";
+const HOLDS: &str = "HOLDS";
+const TOKEN: &str = "token";
+const RAISE: &str = "RAISE";
+const BLOCK: &str = "BLOCK";
+const ALL: &str = "ALL";
 const LEASES: [i64; 6] = [1, 5, 50, 30_000, 600_000, 315_360_000_000];
-const HOLDS: [i64; 6] = [0, 1, 2, 3, 4, 2_147_483_647];
+const COUNTS: [i64; 6] = [0, 1, 2, 3, 4, 2_147_483_647];
 const DATABASES: [i64; 4] = [0, 1, 2, 99];
 const SECONDS_OF_A_CLOCK: [i64; 3] = [0, 1, 4_000_000_000];
 
-pub(crate) fn command(values: &mut Values) -> Cmd {
-    match values.below(20) {
-        0..12 => lock_command(values, true),
-        12..14 => scrambled(values),
-        _ => other_command(values),
+/// At least so many commands.
+pub(crate) fn commands(values: &mut Values, count: usize) -> Vec<Cmd> {
+    let mut commands = Vec::new();
+    while commands.len() < count {
+        match values.below(40) {
+            0..24 => commands.push(lock_command(values, true)),
+            24..28 => commands.push(scrambled(values)),
+            28 => {
+                // Beside the stray MULTI and EXEC, one that comes to its end.
+                commands.push(redis::cmd("MULTI"));
+                for _ in 0..values.below(6) {
+                    commands.push(lock_command(values, false));
+                }
+                commands.push(redis::cmd("EXEC"));
+            }
+            _ => commands.push(other_command(values)),
+        }
     }
+    commands
 }
 
 /// A `LOCK.*` command in its own grammar. Only where none is possible may `BLOCK` ask for a long
@@ -26,6 +46,7 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
         "LOCK.ACQUIRE",
         "lock.release",
         "LOCK.RELEASE",
+        "LOCK.RENEW",
         "LOCK.RENEW",
         "LOCK.FENCE",
         "LOCK.INFO",
@@ -48,35 +69,46 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
         }
         "LOCK._APPLY" => {
             command.arg(key).arg(values.owner());
-            command.arg(values.token()).arg(values.number(&HOLDS));
+            command.arg(values.token()).arg(values.number(&COUNTS));
             command.arg(values.number(&LEASES));
             command.arg(values.number(&[-1, 1, 4_000_000_000_000, i64::MAX]));
         }
         _ => {
             command.arg(key).arg(values.owner());
             for _ in 0..values.below(4) {
-                option(values, &mut command, may_wait);
+                option(values, &mut command, name, may_wait);
             }
         }
     }
     command
 }
 
-fn option(values: &mut Values, command: &mut Cmd, may_wait: bool) {
-    match values.below(12) {
-        0..3 => command.arg("PX").arg(values.number(&LEASES)),
-        3 => command.arg("ex").arg(values.number(&[1, 60, 315_360_000])),
-        4..6 => command.arg("HOLDS").arg(values.number(&HOLDS)),
-        6..8 => command.arg("TOKEN").arg(values.token()),
-        8 => {
-            command.arg("TOKEN").arg(values.token());
-            command.arg("RAISE").arg(values.token())
+/// An option that the command has, most of the time.
+fn option(values: &mut Values, command: &mut Cmd, name: &str, may_wait: bool) {
+    let own = match name {
+        "LOCK.ACQUIRE" => &[PX, PX, EX, HOLDS, TOKEN, BLOCK][..],
+        "LOCK.RENEW" => &[PX, EX, TOKEN, RAISE, RAISE],
+        _ => &[HOLDS, ALL, TOKEN],
+    };
+    let option = match values.below(8) {
+        0 => values.one_of(&[PX, EX, HOLDS, TOKEN, RAISE, BLOCK, ALL, "WORD"]),
+        _ => values.one_of(own),
+    };
+    match option {
+        PX => command.arg(PX).arg(values.number(&LEASES)),
+        EX => command.arg(EX).arg(values.number(&[1, 60, 315_360_000])),
+        HOLDS => command.arg(HOLDS).arg(values.number(&COUNTS)),
+        TOKEN => command.arg(TOKEN).arg(values.token()),
+        RAISE => {
+            command.arg(TOKEN).arg(values.token());
+            command.arg(RAISE).arg(values.token())
         }
-        9 => command.arg("ALL"),
-        10 if may_wait => command
-            .arg("BLOCK")
-            .arg(values.one_of(&["1", "2", "-1", "x"])),
-        10 => command.arg("BLOCK").arg(values.number(&[0, 1, 100_000])),
+        ALL => command.arg(ALL),
+        BLOCK if may_wait => {
+            let wait = values.one_of(&["1", "2", "-1", "x"]);
+            command.arg(BLOCK).arg(wait)
+        }
+        BLOCK => command.arg(BLOCK).arg(values.number(&[0, 1, 100_000])),
         _ => command.arg(values.word()),
     };
 }

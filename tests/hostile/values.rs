@@ -193,7 +193,7 @@ impl Values {
                 .into_bytes(),
             _ => {
                 let known = self.tokens.choose(&mut self.random).copied().unwrap_or(1);
-                let near = known + self.random.random_range(-1..=1);
+                let near = known + self.one_of(&[0, 0, 0, -1, 1, 2_000_000]);
                 near.to_string().into_bytes()
             }
         }
