@@ -5,6 +5,9 @@
 //! the lock free or frees it. A grant is on its way until its reply is written ([`wait`]); a caller
 //! that is gone by then gives it back.
 
+mod alarm;
+mod answer;
+mod news;
 mod redirect;
 mod rounds;
 mod serve;
@@ -12,16 +15,23 @@ mod state;
 mod wait;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::core::{Acquire, Monotonic, Token, Waiter};
 use crate::locks::{Fault, most_waiters};
 use crate::server::{Blocked, Context, Text, User};
+use answer::{Answer, Wait};
 use state::{STATE, place_of};
-use wait::{Answer, Wait};
 
-pub(crate) use rounds::{load, lost};
+pub(crate) use alarm::monotonic;
+pub(crate) use news::lost;
 pub(crate) use serve::{Caller, hand_over, serve, settle};
+
+/// Starts to listen to what happens to locks and clients.
+pub(crate) fn load(context: Context<'_>) {
+    news::load(context);
+    alarm::load(context, rounds::round);
+}
 
 /// Makes the calling client wait for a lock.
 ///
@@ -60,8 +70,8 @@ pub(crate) fn join(
         // It is looked at in the next round, which finds out when the lease ends.
         state.marked.insert(place_of(database, name.bytes()));
     });
-    rounds::follow_clients(context);
-    rounds::soon(context);
+    news::follow_clients(context);
+    alarm::soon(context);
     Ok(())
 }
 
@@ -121,11 +131,4 @@ pub(crate) fn raised(context: Context<'_>, name: Text<'_>, from: Token, to: Toke
             state.flights.raise(&place, from, to);
         }
     });
-}
-
-/// Now, by a clock that nobody sets.
-pub(crate) fn monotonic() -> Monotonic {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    let since = START.get_or_init(Instant::now).elapsed();
-    Monotonic(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::CString;
 
+use super::answer::Answer;
 use super::state::{STATE, place_of};
-use super::wait::Answer;
-use super::{redirect, rounds};
+use super::{alarm, redirect};
 use crate::core::{self, Acquire, Acquired, Change, Grant, Handed, Owner, Place, Waiter, WaiterId};
 use crate::locks::{Event, Fault, LockKey, now, rules, with_token_clock};
 use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
@@ -36,7 +36,7 @@ pub(crate) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
             Step::Done => return,
             Step::Later => {
                 STATE.with(context, |state| state.marked.insert(place));
-                rounds::later(context);
+                alarm::later(context);
                 return;
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::wait::Wait;
+use super::answer::Wait;
 use crate::core::{Flights, GiveBack, Monotonic, Place, Queues, WaiterId, Watch};
 use crate::server::{Blocked, GilCell, Handle, Timer, User};
 

@@ -1,32 +1,11 @@
 //! A waiting client's end: its answer, or its leaving.
 
-use std::borrow::Cow;
-use std::ffi::CString;
-use std::sync::Arc;
-
-use super::rounds;
+use super::alarm;
+use super::answer::{Answer, Wait};
 use super::state::STATE;
-use crate::core::{Grant, Owner, WaiterId};
-use crate::locks::{Fault, reply_grant};
+use crate::core::Owner;
+use crate::locks::reply_grant;
 use crate::server::{Blocked, Context, Handle, Waits};
-
-/// Waiting for a lock.
-pub(super) struct Wait;
-
-/// What a waiting call is told.
-pub(super) enum Answer {
-    /// It has the lock.
-    Granted {
-        id: WaiterId,
-        handle: Handle,
-        owner: Arc<[u8]>,
-        grant: Grant,
-    },
-    /// Its time is up, or it was called off.
-    Nothing,
-    /// It gets an error.
-    Fault(Fault),
-}
 
 impl Waits for Wait {
     type Answer = Answer;
@@ -68,7 +47,7 @@ impl Waits for Wait {
             (state.leave(id), owes)
         });
         if owes {
-            rounds::soon(context);
+            alarm::soon(context);
         }
         blocked
     }
@@ -76,11 +55,5 @@ impl Waits for Wait {
     fn unblocked(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
         context.reply_null();
         Self::gone(context, handle)
-    }
-}
-
-impl Answer {
-    pub(super) const fn error(text: CString) -> Self {
-        Self::Fault(Fault::Argument(Cow::Owned(text)))
     }
 }

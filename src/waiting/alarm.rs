@@ -1,0 +1,83 @@
+//! The alarm clock of the rounds.
+//!
+//! The server's timers follow the wall clock, which may be set back; its cron does not, and starts
+//! a round that is overdue by a clock that nobody sets.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use super::state::STATE;
+use crate::core::Monotonic;
+use crate::server::{self, Context, Moment};
+
+/// While somebody waits a round comes at least this often: nothing tells a module that a lease was
+/// shortened from outside, or that writes are possible again.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+/// How late a round may be, in milliseconds, before the cron takes it that the wall clock was set
+/// back. Little: this and the time between two crons are what a wait may be late by.
+const OVERDUE: u64 = 2;
+
+static ROUND: OnceLock<fn(Context<'_>)> = OnceLock::new();
+
+/// Sets what a round is, and starts to watch over the alarm.
+pub(super) fn load(context: Context<'_>, round: fn(Context<'_>)) {
+    ROUND.get_or_init(|| round);
+    server::subscribe(context, Moment::Cron, catch_up);
+}
+
+/// A round as soon as the server is back in its event loop.
+pub(super) fn soon(context: Context<'_>) {
+    arm(context, Duration::ZERO);
+}
+
+/// A round when what could not be done now may be possible.
+pub(super) fn later(context: Context<'_>) {
+    arm(context, LONGEST_PAUSE);
+}
+
+/// A round after `delay`, or earlier where one is due.
+pub(super) fn arm(context: Context<'_>, delay: Duration) {
+    let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+    let due = Monotonic(monotonic().0.saturating_add(millis));
+    let before = STATE.with(context, |state| match state.timer {
+        Some((_, armed)) if armed <= due => Err(()),
+        _ => Ok(state.timer.take()),
+    });
+    let Ok(before) = before else { return };
+    if let Some((timer, _)) = before {
+        timer.stop(context);
+    }
+    let timer = server::call_later(context, delay, ring);
+    STATE.with(context, |state| state.timer = Some((timer, due)));
+}
+
+fn ring(context: Context<'_>) {
+    // Gone by now, and not to be stopped any more.
+    STATE.with(context, |state| state.timer = None);
+    if let Some(round) = ROUND.get() {
+        round(context);
+    }
+}
+
+fn catch_up(context: Context<'_>) {
+    let (stalled, missing) = STATE.with(context, |state| match state.timer {
+        Some((_, due)) if monotonic().0 > due.0.saturating_add(OVERDUE) => {
+            (state.timer.take(), false)
+        }
+        Some(_) => (None, false),
+        None => (None, !state.idle()),
+    });
+    if let Some((timer, _)) = stalled {
+        timer.stop(context);
+        soon(context);
+    } else if missing {
+        soon(context);
+    }
+}
+
+/// Now, by a clock that nobody sets.
+pub(crate) fn monotonic() -> Monotonic {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let since = START.get_or_init(Instant::now).elapsed();
+    Monotonic(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
