@@ -2,15 +2,16 @@
 # What a line may carry besides its target:
 #   REDIS_SERVER=path  another server for run, test and bench (Redis or Valkey)
 #   PORT=number        the port for run; without it the first free one from 6379
-#   SERVERS="..."      fewer for matrix and fuzz: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
+#   SERVERS="..."      fewer for matrix, fuzz and storm: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := tests/tools
 PREFIX ?= /usr/local
 HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
+STORM_SECONDS ?= 60
 
-.PHONY: help run test matrix fuzz bench lint fmt build install docs clean setup-build setup-server
+.PHONY: help run test matrix fuzz storm bench lint fmt build install docs clean setup-build setup-server
 .NOTPARALLEL:
 
 help: ## show this list
@@ -29,6 +30,9 @@ matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
 fuzz: build ## hostile commands and payloads on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
 		$(TOOLS)/matrix.sh cargo test --release --test hostile -- --nocapture
+
+storm: build ## a minute of 200 clients on 20 locks, on the same four servers
+	@STORM_SECONDS=$(STORM_SECONDS) $(TOOLS)/matrix.sh cargo test --release --test storm -- --nocapture
 
 bench: setup-server build ## time the commands against SET NX PX and DEL
 	cargo bench --bench pair --bench waiting

@@ -3,7 +3,7 @@
 use super::SINCE;
 use super::acquire::ONE_TOKEN;
 use super::arguments::{Arguments, once};
-use crate::core::{self, Change, ReleaseAmount, Token};
+use crate::core::{self, Change, ReleaseAmount, Times, Token};
 use crate::locks::{Event, LockKey, now};
 use crate::locks::{Fault, answer, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
@@ -72,7 +72,11 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
     };
     waiting::settle(context, name);
     let key = LockKey::open(context, name);
-    let released = match core::release(key.held()?.as_ref(), &request, now(context)) {
+    let times = || Times {
+        now: now(context),
+        deadline: key.deadline(),
+    };
+    let released = match core::release(key.record()?, &request, times) {
         Ok(released) => released,
         Err(refusal) => {
             let calls_off = amount == ReleaseAmount::All && token.is_none();

@@ -1,7 +1,7 @@
 //! What each command does to a lock: one function per command, from what the key holds now to
 //! the change it asks for.
 
-use super::{Deadline, Lease, Token, TokenClock, UnixTime};
+use super::{Deadline, Lease, Record, Token, TokenClock, UnixTime};
 
 /// Who holds a lock: 1 to 256 bytes of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,17 @@ pub struct Held<'a> {
     pub grant: Grant,
     /// When the lease ends.
     pub deadline: Deadline,
+}
+
+impl<'a> Held<'a> {
+    /// The lock without its deadline.
+    #[must_use]
+    pub const fn record(&self) -> Record<'a> {
+        Record {
+            owner: self.owner,
+            grant: self.grant,
+        }
+    }
 }
 
 /// What a command asks to happen to the key.
@@ -230,17 +241,41 @@ pub struct Released {
     pub change: Change,
 }
 
-/// Judges a release.
+/// What a release looks at where holds are left, to refresh the lease.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// The time now.
+    pub now: UnixTime,
+    /// When the lease ends.
+    pub deadline: Deadline,
+}
+
+impl Times {
+    /// The times of a lock that is known whole.
+    #[cfg(test)]
+    pub(super) fn of(lock: Option<&Held<'_>>, now: UnixTime) -> Self {
+        Self {
+            now,
+            deadline: lock.map_or(Deadline::Never, |held| held.deadline),
+        }
+    }
+}
+
+/// Judges a release. `times` is asked only where holds are left: the last release of a lock, the
+/// usual one, need not know them, and a server has to look them up.
 ///
 /// # Errors
 ///
 /// The [`Refusal`] that the contract gives.
 pub fn release(
-    lock: Option<&Held<'_>>,
+    lock: Option<Record<'_>>,
     request: &Release<'_>,
-    now: UnixTime,
+    times: impl FnOnce() -> Times,
 ) -> Result<Released, Refusal> {
-    let held = held_by(lock, request.owner)?;
+    let held = lock.ok_or(Refusal::NotHeld)?;
+    if held.owner != request.owner {
+        return Err(Refusal::NotOwner);
+    }
     check_token(held.grant, request.token)?;
     let before = held.grant.holds.0;
     let holds_left = match request.amount {
@@ -256,7 +291,8 @@ pub fn release(
                 holds,
                 ..held.grant
             };
-            Change::Hold(grant, held.deadline.max(grant.lease.deadline_from(now)))
+            let Times { now, deadline } = times();
+            Change::Hold(grant, deadline.max(grant.lease.deadline_from(now)))
         }
     };
     Ok(Released { holds_left, change })
@@ -323,7 +359,10 @@ pub fn renew(
     now: UnixTime,
     clock: &mut TokenClock,
 ) -> Result<Renewed, Refusal> {
-    let held = held_by(lock, request.owner)?;
+    let held = lock.ok_or(Refusal::NotHeld)?;
+    if held.owner != request.owner {
+        return Err(Refusal::NotOwner);
+    }
     // A grant that stands at the raised token already is this call's own, repeated.
     if request.raise != Some(held.grant.token) {
         check_token(held.grant, request.token)?;
@@ -356,17 +395,6 @@ pub fn fence(lock: Option<&Held<'_>>, token: Token) -> Result<(), Refusal> {
     match lock {
         Some(held) => check_token(held.grant, Some(token)),
         None => Err(Refusal::Fenced),
-    }
-}
-
-fn held_by<'lock, 'key>(
-    lock: Option<&'lock Held<'key>>,
-    owner: Owner<'_>,
-) -> Result<&'lock Held<'key>, Refusal> {
-    match lock {
-        None => Err(Refusal::NotHeld),
-        Some(held) if held.owner == owner => Ok(held),
-        Some(_) => Err(Refusal::NotOwner),
     }
 }
 

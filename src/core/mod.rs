@@ -26,7 +26,7 @@ mod queue_properties;
 pub use flight::{Flights, GiveBack, Handed};
 pub use lock::{
     Acquire, Acquired, Change, Grant, Held, Holds, Owner, Refusal, Release, ReleaseAmount,
-    Released, Renew, Renewed, Rules, acquire, fence, release, renew,
+    Released, Renew, Renewed, Rules, Times, acquire, fence, release, renew,
 };
 pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
 pub use record::{Record, RecordBuffer, RecordError};

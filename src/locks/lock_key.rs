@@ -61,19 +61,25 @@ impl<'call> LockKey<'call> {
 
     /// The lock as it is held now; none when it is free.
     pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
+        Ok(self.record()?.map(|Record { owner, grant }| Held {
+            owner,
+            grant,
+            deadline: self.deadline(),
+        }))
+    }
+
+    /// As [`LockKey::held`], without looking up when the lease ends.
+    pub(crate) fn record(&self) -> Result<Option<Record<'_>>, WrongType> {
         match self.0.content() {
             Content::Empty => Ok(None),
             Content::Other => Err(WrongType),
-            Content::Ours(value) => {
-                let Record { owner, grant } = RedisLock::record(value);
-                let deadline = self.0.expiry().map_or(Deadline::Never, Deadline::At);
-                Ok(Some(Held {
-                    owner,
-                    grant,
-                    deadline,
-                }))
-            }
+            Content::Ours(value) => Ok(Some(RedisLock::record(value))),
         }
+    }
+
+    /// When the lease of a held lock ends.
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.0.expiry().map_or(Deadline::Never, Deadline::At)
     }
 
     /// Makes the change that the rules asked for, as `owner`, and lets everybody know of it:

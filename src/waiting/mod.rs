@@ -2,8 +2,8 @@
 //!
 //! Whatever frees a lock only marks its key. [`serve`] looks at what a marked key holds now, and
 //! grants it to whoever is next: from the event loop ([`rounds`]), or inside a command that finds
-//! the lock free or frees it. A grant is on its way until its reply is written ([`wait`]); a caller
-//! that is gone by then gives it back.
+//! the lock free or frees it. A grant is on its way until its reply is sent ([`wait`]); a caller that
+//! is gone by then gives it back.
 
 mod alarm;
 mod answer;

@@ -112,15 +112,18 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
 /// The last hold was given back: frees the lock, or puts the next grant in its place.
 pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>) {
     let name = key.name();
-    let place = place_of(context.database(), name.bytes());
     let next = STATE.with(context, |state| {
-        let id = state.queues.first(place.database, &place.key)?;
+        if state.queues.is_empty() {
+            return None;
+        }
+        let id = state.queues.first(context.database(), name.bytes())?;
         Some((id, state.queues.get(id)?.clone()))
     });
     let Some((id, waiter)) = next else {
         key.change(owner, Change::Free, Event::Release);
         return;
     };
+    let place = place_of(context.database(), name.bytes());
     // A node of a cluster asks first whether it still serves the key once it is free.
     let direct =
         !context.flags().cluster() && !context.writes_paused() && may_have(context, name, id);

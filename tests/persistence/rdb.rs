@@ -18,6 +18,55 @@ fn a_restart_by_rdb_keeps_every_lock_and_the_clock() {
 }
 
 #[test]
+fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
+    type Keep = fn(&Server);
+    let save: Keep = |server| cmd!(server.connection(), "SAVE").okay();
+    for (way, builder, keep) in [
+        ("rdb", Server::builder(), save),
+        ("aof", append_only("no"), |_| {}),
+        ("rewritten", append_only("yes"), rewrite_aof),
+        ("rewritten without preamble", append_only("no"), rewrite_aof),
+    ] {
+        let mut server = builder.start();
+        let mut c = server.connection();
+        let mut count = 0;
+        for owner in [&b"\0"[..], b"\r\n%s", &[0xff; 256]] {
+            for token in [1, 1 << 52, (1_i64 << 53) - 1] {
+                for (holds, lease) in [(1, 1_i64), (2, 1), ((1 << 31) - 1, 315_360_000_000)] {
+                    for deadline in [-1, unix_ms() + 100_000, 1 << 53, i64::MAX] {
+                        count += 1;
+                        cmd!(
+                            c,
+                            "LOCK._APPLY",
+                            count,
+                            owner,
+                            token,
+                            holds,
+                            lease,
+                            deadline
+                        )
+                        .okay();
+                        let info = cmd!(c, "LOCK.INFO", count).lock_info();
+                        assert_eq!(
+                            (info.owner, info.token, info.holds, info.lease_ms),
+                            (owner.to_vec(), token, holds, lease)
+                        );
+                    }
+                }
+            }
+        }
+        let before = server.state();
+        assert_eq!(before.len(), count);
+        keep(&server);
+        server.restart();
+        assert_same(&before, &server.state(), way);
+        let mut c = server.connection();
+        let text = cmd!(c, "LOCK.ACQUIRE", "free", "o").refused("ERR");
+        assert!(text.contains("no fencing token is left"), "{text}");
+    }
+}
+
+#[test]
 fn a_shutdown_with_save_points_keeps_locks_taken_while_nobody_else_reads_them() {
     // Neither replica nor append-only file: the save at the end is due because changes count.
     let mut server = Server::builder().config("save", "3600 1").start();

@@ -66,7 +66,9 @@ fn a_failover_sends_the_waiters_away_and_keeps_the_grants() {
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiters = wait_as(&primary, ["b", "c"]);
     let replies = at_once(&mut c, &["LOCK.RELEASE k a", "FAILOVER"]);
-    replies.into_iter().for_each(|reply| drop(reply.value()));
+    for reply in replies {
+        reply.value();
+    }
     let told = waiters[0].granted();
     waiters[1].receive().refused("UNBLOCKED");
     eventually(

@@ -72,7 +72,7 @@ impl<'a> Weather<'a> {
                 ledger.count(Event::Flush);
             }
             92..95 => self.pause(),
-            _ => drop(cmd!(self.c, "LOCK.WAITERS", key).items()),
+            _ => drop(cmd!(self.c, "LOCK.WAITERS", key)),
         }
     }
 
@@ -88,7 +88,6 @@ impl<'a> Weather<'a> {
         id.load(Ordering::Relaxed)
     }
 
-    /// Half of the time together with the release that may grant its call.
     fn kill(&mut self) {
         let id = self.someone();
         if id == 0 {
@@ -110,9 +109,14 @@ impl<'a> Weather<'a> {
     fn unblock(&mut self) {
         let id = self.someone();
         let how = *["TIMEOUT", "ERROR"].choose(&mut self.random).expect("two");
+        let version = Server::version();
+        let is_old = version.kind == Kind::Redis && !version.is_redis_from(7, 4);
+        if is_old {
+            // To unblock a client that waits for the end of a pause crashes Redis 7.0, module or not.
+            cmd!(self.c, "CLIENT", "UNPAUSE").okay();
+        }
         let unblocked = cmd!(self.c, "CLIENT", "UNBLOCK", id, how).int();
-        let old = Server::version().kind == Kind::Redis && !Server::version().is_redis_from(7, 4);
-        if unblocked == 1 || old {
+        if unblocked == 1 || is_old {
             self.storm.ledger.count(Event::Unblock);
         }
     }

@@ -3,7 +3,8 @@
 use super::model::{Amount, Call, Event, LIMIT, LOWER, Lock, MICROS, Reply, Server, USED_UP, Verb};
 use crate::core::{
     Acquire, Acquired, Change, Deadline, Grant, Held, Holds, Lease, Owner, Refusal, Release,
-    ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime, acquire, fence, release, renew,
+    ReleaseAmount, Renew, Rules, Times, Token, TokenClock, UnixTime, acquire, fence, release,
+    renew,
 };
 
 /// Owners that are easily taken for one another.
@@ -122,7 +123,9 @@ impl World {
                     },
                     token: bound,
                 };
-                let released = release(lock, &request, self.now)?;
+                let released = release(lock.map(Held::record), &request, || {
+                    Times::of(lock, self.now)
+                })?;
                 (Reply::Left(released.holds_left.into()), released.change)
             }
             Verb::Renew { px, raise } => {

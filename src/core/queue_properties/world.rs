@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::model::{Deed, End, LEASE, LIFT, OWNERS, SPOTS, Spot};
 use crate::core::{
     Acquire, Acquired, Change, Flights, GiveBack, Handed, Held, Holds, Lease, Monotonic, Owner,
-    Place, Queues, Release, ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime, Waiter,
-    WaiterId, Watch, acquire, release, renew,
+    Place, Queues, Release, ReleaseAmount, Renew, Rules, Times, Token, TokenClock, UnixTime,
+    Waiter, WaiterId, Watch, acquire, release, renew,
 };
 
 const RULES: Rules = Rules {
@@ -134,7 +134,9 @@ impl World {
             },
             token: None,
         };
-        match release(self.locks.get(&spot), &request, self.wall()) {
+        let lock = self.locks.get(&spot);
+        let times = || Times::of(lock, self.wall());
+        match release(lock.map(Held::record), &request, times) {
             Ok(released) => {
                 self.change(spot, request.owner, released.change);
                 if released.holds_left > 0 {
