@@ -1,7 +1,7 @@
 //! Who waits for which lock, first come first served.
 //!
 //! Every waiting call stands in two lists: the queue of its key, and within it the calls of its
-//! owner, which are granted together. Both are linked through one arena, so that joining, leaving
+//! owner, which are granted together. Both are linked through one table, so that joining, leaving
 //! from any place and going first cost the same however long the queue is. The ends of the waits
 //! are in one set, ordered by time.
 

@@ -43,7 +43,7 @@ fn whatever_is_sent_the_server_stays_up_and_its_locks_stay_sound() {
         let mut attack = Attack::on(&server, &mut values);
         for batch in 0..count.div_ceil(SERVERS * BATCH) {
             attack.send_batch();
-            attack.probe();
+            attack.probe(&server);
             if batch % 10 == 0 {
                 check_server(&server);
             }
@@ -134,27 +134,27 @@ impl<'a> Attack<'a> {
         }
     }
 
-    /// A plain grant of a lock that nobody else touches has a higher token than the last one.
-    fn probe(&mut self) {
+    /// A plain grant of a lock that nobody else touches has a higher token than any seen before.
+    fn probe(&mut self, server: &Server) {
+        let seen = server.last_token();
+        assert!(self.last.is_none_or(|last| seen >= last), "the clock fell");
         self.probes += 1;
         let key = format!("probe {}", self.probes);
         let reply = cmd!(self.witness, "LOCK.ACQUIRE", key, "honest");
-        match self.last {
-            Some(last) if reply.is_ok() => {
-                let grant = reply.grant();
-                assert!(grant.token > last, "{} after {last}", grant.token);
-                assert_eq!((grant.owner, grant.holds), (b"honest".to_vec(), 1));
-                // A hostile setting may have made the lease so short that it has ended.
-                let _ = cmd!(self.witness, "LOCK.RELEASE", key, "honest");
-                self.last = Some(grant.token);
-                self.values.remember_token(grant.token);
-            }
-            _ => {
-                let text = reply.refused("ERR");
-                assert!(text.contains("no fencing token is left"), "{text}");
-                self.last = None;
-            }
+        if seen == TOKENS - 1 {
+            let text = reply.refused("ERR");
+            assert!(text.contains("no fencing token is left"), "{text}");
+            self.last = None;
+            return;
         }
+        let grant = reply.grant();
+        assert!(self.last.is_some(), "a token after the last");
+        assert!(grant.token > seen, "{} after {seen}", grant.token);
+        assert_eq!((grant.owner, grant.holds), (b"honest".to_vec(), 1));
+        // A hostile setting may have made the lease so short that it has ended.
+        let _ = cmd!(self.witness, "LOCK.RELEASE", key, "honest");
+        self.last = Some(grant.token);
+        self.values.remember_token(grant.token);
     }
 
     /// Any reply is fine that the contract knows.

@@ -188,7 +188,7 @@ impl Values {
             0 => self.one_of(&NUMBERS).to_vec(),
             1 => self
                 .random
-                .random_range(1..TOKENS / 8)
+                .random_range(1..TOKENS / 2)
                 .to_string()
                 .into_bytes(),
             _ => {

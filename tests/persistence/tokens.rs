@@ -249,3 +249,25 @@ fn a_lock_whose_lease_ended_while_the_server_was_down_is_gone_but_its_token_coun
         assert_eq!((grant.token, grant.holds), (token + 1, 1), "{way}");
     }
 }
+
+#[test]
+fn a_restored_or_migrated_lock_lifts_the_clock_of_its_new_server() {
+    let from = Server::start();
+    let mut c = from.connection();
+    let token = unix_ms() * 1000 + LEAD_MICROS;
+    cmd!(c, "LOCK._APPLY", "k", "o", token, 2, 90_000, -1).okay();
+    let payload = cmd!(c, "DUMP", "k").bytes();
+
+    let restored = Server::start();
+    cmd!(restored.connection(), "RESTORE", "k", 90_000, payload).okay();
+    let migrated = Server::start();
+    let (host, port) = ("127.0.0.1", migrated.port());
+    cmd!(c, "MIGRATE", host, port, "k", 0, 5000).okay();
+    for server in [restored, migrated] {
+        let mut c = server.connection();
+        let info = cmd!(c, "LOCK.INFO", "k").lock_info();
+        assert_eq!((info.token, info.holds, info.lease_ms), (token, 2, 90_000));
+        assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o", "ALL").int(), 0);
+        assert_eq!(next_token(&server), token + 1);
+    }
+}

@@ -27,7 +27,7 @@ const CLIENTS: usize = 200;
 const KEYS: usize = 20;
 /// By how much the server's memory may have grown in the end: its own caches and buffers, and what
 /// the allocator has not given back.
-const MEMORY_LEFT: i64 = 2 << 20;
+const MEMORY_LEFT: i64 = 4 << 20;
 
 /// What all share.
 pub(crate) struct Storm {
