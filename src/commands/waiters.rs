@@ -1,5 +1,7 @@
 //! `LOCK.WAITERS key [COUNT n]`
 
+use std::time::Duration;
+
 use super::SINCE;
 use super::arguments::{Arguments, once};
 use crate::core::{Monotonic, Waiter};
@@ -54,8 +56,10 @@ fn waiters<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
 }
 
 fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
+    let millis = |length: Duration| i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
+    let waited_ms = millis(now.since(waiter.since));
     let left_ms = waiter.until.map_or(FOR_EVER, |until| {
-        until.0.saturating_sub(now.0).cast_signed()
+        (millis(until.since(waiter.since)) - waited_ms).max(0)
     });
     context.reply_map(4);
     context.reply_bytes(b"owner");

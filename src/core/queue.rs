@@ -8,12 +8,28 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Holds, Lease};
 
-/// A moment of a clock that is never set back, in milliseconds since some start.
+/// A moment of a clock that is never set back, in microseconds since some start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Monotonic(pub u64);
+
+impl Monotonic {
+    /// The moment `length` later.
+    #[must_use]
+    pub fn plus(self, length: Duration) -> Self {
+        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(micros))
+    }
+
+    /// How long ago `earlier` was; nothing when it is to come.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
 
 /// A waiting call, for as long as it waits. Never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -15,7 +15,8 @@ pub(crate) struct Timer(raw::RedisModuleTimerID);
 
 /// Calls `job` from the event loop, `delay` from now by the wall clock, with database 0 selected.
 pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<'_>)) -> Timer {
-    let delay = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+    // Whole milliseconds, and none too few.
+    let delay = i64::try_from(delay.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
     // SAFETY: the context is live, and the data is the plain function that `fire` reads back.
     Timer(unsafe {
         api!(RedisModule_CreateTimer)(context.raw, delay, Some(fire), job as *mut c_void)

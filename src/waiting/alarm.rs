@@ -13,9 +13,9 @@ use crate::server::{self, Context, Moment};
 /// While somebody waits a round comes at least this often: nothing tells a module that a lease was
 /// shortened from outside, or that writes are possible again.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(8);
-/// How late a round may be, in milliseconds, before the cron takes it that the wall clock was set
+/// How late a round may be before the cron takes it that the wall clock was set
 /// back. Little: this and the time between two crons are what a wait may be late by.
-const OVERDUE: u64 = 2;
+const OVERDUE: Duration = Duration::from_millis(2);
 
 static ROUND: OnceLock<fn(Context<'_>)> = OnceLock::new();
 
@@ -37,8 +37,7 @@ pub(super) fn later(context: Context<'_>) {
 
 /// A round after `delay`, or earlier where one is due.
 pub(super) fn arm(context: Context<'_>, delay: Duration) {
-    let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-    let due = Monotonic(monotonic().0.saturating_add(millis));
+    let due = monotonic().plus(delay);
     let before = STATE.with(context, |state| match state.timer {
         Some((_, armed)) if armed <= due => Err(()),
         _ => Ok(state.timer.take()),
@@ -61,9 +60,7 @@ fn ring(context: Context<'_>) {
 
 fn catch_up(context: Context<'_>) {
     let (stalled, missing) = STATE.with(context, |state| match state.timer {
-        Some((_, due)) if monotonic().0 > due.0.saturating_add(OVERDUE) => {
-            (state.timer.take(), false)
-        }
+        Some((_, due)) if monotonic().since(due) > OVERDUE => (state.timer.take(), false),
         Some(_) => (None, false),
         None => (None, !state.idle()),
     });
@@ -77,7 +74,7 @@ fn catch_up(context: Context<'_>) {
 
 /// Now, by a clock that nobody sets.
 pub(crate) fn monotonic() -> Monotonic {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    static START: OnceLock<Instant> = OnceLock::new();
     let since = START.get_or_init(Instant::now).elapsed();
-    Monotonic(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    Monotonic(0).plus(since)
 }

@@ -17,7 +17,7 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Acquire, Monotonic, Token, Waiter};
+use crate::core::{Acquire, Token, Waiter};
 use crate::locks::{Fault, most_waiters};
 use crate::server::{Blocked, Context, Text, User};
 use answer::{Answer, Wait};
@@ -54,10 +54,7 @@ pub(crate) fn join(
         holds: request.holds,
         client_id: context.client_id(),
         since,
-        until: wait.map(|wait| {
-            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            Monotonic(since.0.saturating_add(millis))
-        }),
+        until: wait.map(|wait| since.plus(wait)),
     };
     let user = User::to_ask_again(context);
     let blocked = Blocked::<Wait>::block(context);

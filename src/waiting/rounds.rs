@@ -77,13 +77,13 @@ fn arm_next(context: Context<'_>) {
         news::forget_clients(context);
         return;
     }
-    let until_wait = wait_ends.map(|end| end.0.saturating_sub(alarm::monotonic().0));
+    let until_wait = wait_ends.map(|end| end.since(alarm::monotonic()));
     // A key expires when its moment is over.
-    let until_lease = lease_ends.map(|end| (end + 1).saturating_sub(now(context).millis()));
+    let until_lease = lease_ends
+        .map(|end| Duration::from_millis((end + 1).saturating_sub(now(context).millis())));
     let next = until_wait
         .into_iter()
         .chain(until_lease)
-        .map(Duration::from_millis)
         .fold(alarm::LONGEST_PAUSE, Duration::min);
     alarm::arm(context, next);
 }

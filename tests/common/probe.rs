@@ -1,6 +1,8 @@
 //! Looking at something until it is so, and at what a process has used.
 
 use std::fs;
+use std::process;
+use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,19 @@ pub(super) fn poll<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Op
         }
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Ends a test program that hangs, for a reply that never comes.
+pub(super) fn watch_over_the_run() {
+    const LONGEST_RUN: Duration = Duration::from_secs(20 * 60);
+    static WATCHDOG: Once = Once::new();
+    WATCHDOG.call_once(|| {
+        thread::spawn(|| {
+            thread::sleep(LONGEST_RUN);
+            eprintln!("this test program has run for {LONGEST_RUN:?}: it hangs");
+            process::abort();
+        });
+    });
 }
 
 /// User and system time that the main thread of a process has used. Commands run on that thread,

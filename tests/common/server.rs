@@ -1,7 +1,7 @@
 //! A real server in a folder of its own, for as long as its guard lives.
 
 use super::aof;
-use super::probe::poll;
+use super::probe::{poll, watch_over_the_run};
 use redis::{Connection, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
@@ -18,8 +18,6 @@ use start::Failure;
 
 /// How long a server may take to come up or to go.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a reply may take before a test fails instead of hanging.
-const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 /// How much of the log a failing test shows.
 const LOG_TAIL_LINES: usize = 60;
 
@@ -201,11 +199,10 @@ impl Server {
 
     #[track_caller]
     fn connect(&self, info: RedisConnectionInfo) -> Connection {
-        let connection = self.client_of(info).get_connection().expect("a connection");
-        connection
-            .set_read_timeout(Some(REPLY_PATIENCE))
-            .expect("a timeout");
-        connection
+        // No time-out for reads: a machine that is stopped for a moment would fail every one of
+        // them as interrupted. A reply that never comes is the watchdog's.
+        watch_over_the_run();
+        self.client_of(info).get_connection().expect("a connection")
     }
 
     fn client_of(&self, info: RedisConnectionInfo) -> redis::Client {
