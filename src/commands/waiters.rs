@@ -66,10 +66,7 @@ fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
     context.reply_bytes(&waiter.owner);
     let numbers = [
         (&b"client-id"[..], waiter.client_id.cast_signed()),
-        (
-            b"waited-ms",
-            now.0.saturating_sub(waiter.since.0).cast_signed(),
-        ),
+        (b"waited-ms", waited_ms),
         (b"left-ms", left_ms),
     ];
     for (name, number) in numbers {
