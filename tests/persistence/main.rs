@@ -16,10 +16,12 @@ use common::{Builder, Expect, Server, cmd, eventually};
 /// Both forms in which an append-only file is rewritten.
 const PREAMBLES: [&str; 2] = ["yes", "no"];
 
-/// A server that keeps an append-only file.
+/// A server that keeps an append-only file. What it has answered is in the file, if not on the disk;
+/// with `appendfsync everysec` a write is put off while an earlier one is on its way to the disk.
 fn append_only(preamble: &str) -> Builder {
     Server::builder()
         .config("appendonly", "yes")
+        .config("appendfsync", "no")
         .config("aof-use-rdb-preamble", preamble)
 }
 

@@ -115,7 +115,7 @@ fn over_two_rewrites_and_a_crash() {
 fn over_a_rewrite_of_a_file_that_was_switched_on_later() {
     for preamble in PREAMBLES {
         tokens_rise_over(
-            || with_lead(Server::builder().config("aof-use-rdb-preamble", preamble)).start(),
+            || with_lead(append_only(preamble).config("appendonly", "no")).start(),
             |server| {
                 let mut c = server.connection();
                 cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();

@@ -1,6 +1,6 @@
 //! The new owner has two calls on their way, and one of them, or both, are killed.
 
-use crate::common::{Expect, Server, eventually};
+use crate::common::{Expect, Server, cmd, eventually};
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};
 use crate::support::{Waiter, info, queue, run, wait};
@@ -136,5 +136,37 @@ fn both_calls_die_but_one_hold_stays_when_the_owner_was_answered_directly() {
         }
     }
     run(&mut c, "LOCK.ACQUIRE k d").grant();
+    copies.agree();
+}
+
+#[test]
+fn a_call_that_dies_behind_a_raise_of_its_grant_gives_its_hold_back() {
+    const RAISE: &str = "#!lua name=raise
+        redis.register_function('raise', function(keys)
+            local token = redis.call('LOCK.FENCE', keys[1])
+            return redis.call('LOCK.RENEW', keys[1], 'b',
+                'TOKEN', string.format('%.0f', token),
+                'RAISE', string.format('%.0f', token + 1000))
+        end)";
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    cmd!(c, "FUNCTION", "LOAD", RAISE).value();
+    let Line {
+        mut siblings,
+        mut next,
+    } = line_up(&copies, "");
+    let kill = format!("CLIENT KILL ID {}", siblings[1].id);
+    let replies = Together::Pipeline.send(&mut c, &["LOCK.RELEASE k a", "FCALL raise 1 k", &kill]);
+    let raised = replies[1].clone().grant();
+    assert_eq!(raised.holds, 2);
+    is_closed(&mut siblings[1]);
+    assert_eq!(siblings[0].granted().token, raised.token - 1000);
+    eventually(
+        || info(&mut c).holds == 1,
+        "the dead call's hold to be given back",
+    );
+    assert_eq!(info(&mut c).token, raised.token);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
+    has_it_at_once(&mut next);
     copies.agree();
 }

@@ -5,7 +5,7 @@ use crate::*;
 const WRITABLE: [&str; 2] = ["yes", "no"];
 
 #[test]
-fn a_replica_answers_readonly_to_every_command_but_info() {
+fn a_replica_answers_readonly_to_every_command_but_those_that_look() {
     for read_only in WRITABLE {
         let primary = primary().start();
         let mut c = primary.connection();
@@ -43,6 +43,7 @@ fn a_replica_answers_readonly_to_every_command_but_info() {
         let info = cmd!(c, "LOCK.INFO", "k").lock_info();
         assert_eq!((info.token, &info.owner[..]), (token, &b"o"[..]));
         cmd!(c, "LOCK.INFO", "free").nil();
+        assert!(cmd!(c, "LOCK.WAITERS", "k").items().is_empty());
     }
 }
 

@@ -164,7 +164,11 @@ fn a_primary_that_restarts_with_its_data_goes_on_feeding_its_replica() {
 #[test]
 fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
     for preamble in ["yes", "no"] {
-        let mut server = primary().config("aof-use-rdb-preamble", preamble).start();
+        // Without a wait for the disk, what is answered is in the file at once.
+        let mut server = primary()
+            .config("aof-use-rdb-preamble", preamble)
+            .config("appendfsync", "no")
+            .start();
         Traffic::on(&server).run(500);
         std::thread::scope(|scope| {
             let client = scope.spawn(|| Traffic::on(&server).run(1500));
