@@ -194,6 +194,9 @@ impl Traffic {
         if self.random.random_ratio(1, 4) {
             command.arg("HOLDS").arg(self.random.random_range(1..=3));
         }
+        if self.random.random_ratio(1, 6) {
+            command.arg("BLOCK").arg(self.random.random_range(1..15));
+        }
         self.token(&mut command, key, 8);
         command
     }

@@ -3,13 +3,14 @@
 use crate::common::state::assert_same;
 use crate::common::{Grant, LockInfo};
 use crate::grammar::{commands, words};
-use crate::invariants::{check_grant, check_info, check_log, check_server};
+use crate::invariants::{check_grant, check_info, check_log, check_server, check_waiter};
 use crate::values::{TOKENS, Values};
 use crate::wire::{Answer, Wire};
 use crate::*;
 use redis::{Cmd, Connection, Value};
 
-const BATCH: usize = 100;
+const BATCH: usize = 120;
+const CALLERS: usize = 3;
 /// How many servers the commands are spread over: a new one has its token space before it.
 const SERVERS: usize = 8;
 /// The first words of the errors that the contract knows.
@@ -103,7 +104,7 @@ fn check_persistence(server: &mut Server, last: Option<i64>) {
 
 struct Attack<'a> {
     values: &'a mut Values,
-    wire: Wire,
+    wires: Vec<Wire>,
     /// An honest client.
     witness: Connection,
     probes: usize,
@@ -118,19 +119,26 @@ impl<'a> Attack<'a> {
         values.remember_dump(cmd!(witness, "DUMP", "seed").bytes());
         Self {
             values,
-            wire: Wire::to(server),
+            wires: (0..CALLERS).map(|_| Wire::to(server)).collect(),
             witness,
             probes: 0,
             last: Some(0),
         }
     }
 
+    /// Each caller sends its part of a batch at once, so that they meet at the locks.
     fn send_batch(&mut self) {
-        let commands = commands(self.values, BATCH);
-        self.wire.send(&commands);
-        for command in &commands {
-            let answer = self.wire.receive();
-            self.judge(command, answer);
+        let parts: Vec<_> = (0..CALLERS)
+            .map(|_| commands(self.values, BATCH / CALLERS))
+            .collect();
+        for (wire, part) in self.wires.iter_mut().zip(&parts) {
+            wire.send(part);
+        }
+        for (caller, part) in parts.iter().enumerate() {
+            for command in part {
+                let answer = self.wires[caller].receive();
+                self.judge(command, answer);
+            }
         }
     }
 
@@ -167,6 +175,9 @@ impl<'a> Attack<'a> {
                     self.values.remember_dump(payload);
                 }
             }
+            Ok(Value::Array(waiters)) if name == b"LOCK.WAITERS" => {
+                waiters.into_iter().for_each(check_waiter);
+            }
             Ok(value) if name.starts_with(b"LOCK.") => {
                 if let Ok(grant) = Grant::try_from(value.clone()) {
                     check_grant(&grant);
@@ -174,11 +185,10 @@ impl<'a> Attack<'a> {
                 } else if let Ok(info) = LockInfo::try_from(value.clone()) {
                     check_info(&info);
                 } else {
-                    let plain = match &value {
-                        Value::Nil | Value::Okay | Value::Int(_) | Value::SimpleString(_) => true,
-                        Value::Array(_) => name == b"LOCK.WAITERS",
-                        _ => false,
-                    };
+                    let plain = matches!(
+                        value,
+                        Value::Nil | Value::Okay | Value::Int(_) | Value::SimpleString(_)
+                    );
                     assert!(plain, "{:?} to {:?}", value, shown(command));
                 }
             }

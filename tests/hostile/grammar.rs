@@ -50,6 +50,7 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
         "LOCK.RENEW",
         "LOCK.FENCE",
         "LOCK.INFO",
+        "LOCK.WAITERS",
         "LOCK._APPLY",
         "Lock._Clock",
     ]);
@@ -57,6 +58,12 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
     match name {
         "LOCK.INFO" => {
             command.arg(key);
+        }
+        "LOCK.WAITERS" => {
+            command.arg(key);
+            if values.one_in(2) {
+                command.arg("COUNT").arg(values.number(&COUNTS));
+            }
         }
         "LOCK.FENCE" => {
             command.arg(key);
@@ -105,7 +112,7 @@ fn option(values: &mut Values, command: &mut Cmd, name: &str, may_wait: bool) {
         }
         ALL => command.arg(ALL),
         BLOCK if may_wait => {
-            let wait = values.one_of(&["1", "2", "-1", "x"]);
+            let wait = values.one_of(&["1", "3", "10", "20", "-1", "x"]);
             command.arg(BLOCK).arg(wait)
         }
         BLOCK => command.arg(BLOCK).arg(values.number(&[0, 1, 100_000])),

@@ -80,6 +80,18 @@ pub(crate) fn check_info(info: &LockInfo) {
     assert!(info.held_ms >= 0 && info.waiters >= 0, "{info:?}");
 }
 
+/// Demands that what is told of a waiter is within its bounds.
+#[track_caller]
+pub(crate) fn check_waiter(waiter: Value) {
+    let mut fields = waiter.fields();
+    let mut take = |name| fields.remove(name).unwrap_or_else(|| panic!("no {name}"));
+    assert!((1..=256).contains(&take("owner").bytes().len()));
+    assert!(take("client-id").int() > 0);
+    assert!(take("waited-ms").int() >= 0);
+    assert!(take("left-ms").int() >= -1);
+    assert!(fields.is_empty(), "{fields:?}");
+}
+
 /// Demands that a grant's fields are within their bounds.
 #[track_caller]
 pub(crate) fn check_grant(grant: &Grant) {
