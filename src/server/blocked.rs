@@ -54,7 +54,7 @@ pub(crate) trait Waits: Sized + 'static {
 }
 
 impl<W: Waits> Blocked<W> {
-    /// Blocks the client that is calling; only where [`super::Flags::may_block`].
+    /// Blocks the client that is calling; only where its flags say that it may block.
     pub(crate) fn block(context: Context<'_>) -> Self {
         // SAFETY: the context is that of a command whose client may be blocked. Waits are timed by
         // the caller, so there is no time-out here.

@@ -1,6 +1,6 @@
 //! Waiting in line: who waits, and the one way in which a lock goes from one owner to the next.
 //!
-//! Whatever frees a lock only marks its key. [`serve`] looks at what a marked key holds now, and
+//! Whatever frees a lock only marks its key. [`serve()`] looks at what a marked key holds now, and
 //! grants it to whoever is next: from the event loop ([`rounds`]), or inside a command that finds
 //! the lock free or frees it. A grant is on its way until its reply is sent ([`wait`]); a caller that
 //! is gone by then gives it back.
