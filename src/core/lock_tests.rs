@@ -15,7 +15,7 @@ const RENEWED: Deadline = Deadline::At(130_000);
 const LATER: Deadline = Deadline::At(900_000);
 const TOKEN: u64 = 90_000_000;
 const LEASE: u64 = 30_000;
-const MOST: u32 = Holds::MOST.0;
+const MOST: u32 = Holds::MOST.number();
 const FREE: Option<Held<'static>> = None;
 
 const RULES: Rules = Rules {
@@ -37,10 +37,14 @@ const fn grant(token_number: u64, holds: u32, lease: u64) -> Grant {
     }
 }
 
+const fn named(owner: &'static [u8]) -> Owner<'static> {
+    Owner::new(owner).unwrap()
+}
+
 /// Ann's lock, held so many times, until then.
 const fn anns(holds: u32, deadline: Deadline) -> Option<Held<'static>> {
     Some(Held {
-        owner: Owner(b"ann"),
+        owner: named(b"ann"),
         grant: grant(TOKEN, holds, LEASE),
         deadline,
     })
@@ -55,7 +59,7 @@ mod acquiring {
 
     const fn by(owner: &'static [u8]) -> Acquire<'static> {
         Acquire {
-            owner: Owner(owner),
+            owner: named(owner),
             lease: None,
             holds: None,
             token: None,
@@ -248,7 +252,7 @@ mod acquiring {
 fn releasing() {
     use Refusal::{Fenced, NotHeld, NotOwner};
     use ReleaseAmount::{All, DownTo, One};
-    let by = |owner, amount, number| Release { owner: Owner(owner), amount, token: Token::new(number) };
+    let by = |owner: &'static [u8], amount, number| Release { owner: named(owner), amount, token: Token::new(number) };
     // A token of 0 stands for none given.
     let ann = |amount| by(b"ann", amount, 0);
     let bob = |amount| by(b"bob", amount, 0);
@@ -307,10 +311,10 @@ fn releasing() {
 #[test]
 fn renewing() {
     use Refusal::{Ahead, Fenced, NotHeld, NotOwner};
-    let by = |owner, millis, number| Renew::new(Owner(owner), Lease::from_millis(millis), Token::new(number));
+    let by = |owner: &'static [u8], millis, number| Renew::new(named(owner), Lease::from_millis(millis), Token::new(number));
     // A lease or a token of 0 stands for none given.
     let ann = |millis| by(b"ann", millis, 0);
-    let raised = |owner, from, to| Renew::raise(Owner(owner), None, token(from), token(to)).unwrap();
+    let raised = |owner: &'static [u8], from, to| Renew::raise(named(owner), None, token(from), token(to)).unwrap();
     let raise = |from, to| raised(b"ann", from, to);
     let to = |number, holds, lease, deadline| {
         let grant = grant(number, holds, lease);
@@ -319,7 +323,7 @@ fn renewing() {
     let lifted = |number| to(number, 1, LEASE, 130_000);
     let (lock, same) = (anns(1, DEADLINE), to(TOKEN, 1, LEASE, 130_000));
     let kept = Ok(Renewed { grant: grant(TOKEN, 1, LEASE), change: Change::Keep });
-    let long_raise = Renew::raise(Owner(b"ann"), Lease::from_millis(60_000), token(TOKEN), token(TOKEN + 5)).unwrap();
+    let long_raise = Renew::raise(named(b"ann"), Lease::from_millis(60_000), token(TOKEN), token(TOKEN + 5)).unwrap();
 
     // The last two columns: the last token seen, before and after.
     for (rule, lock, request, outcome, before, after) in [
@@ -373,8 +377,8 @@ fn renewing() {
 #[test]
 fn the_lead_of_a_raise_is_told_from_the_wall_clock_and_never_overflows() {
     let lock = anns(1, DEADLINE);
-    let highest = Renew::raise(Owner(b"ann"), None, token(TOKEN), Token::HIGHEST).unwrap();
-    let again = Renew::raise(Owner(b"ann"), None, token(TOKEN), token(TOKEN)).unwrap();
+    let highest = Renew::raise(named(b"ann"), None, token(TOKEN), Token::HIGHEST).unwrap();
+    let again = Renew::raise(named(b"ann"), None, token(TOKEN), token(TOKEN)).unwrap();
     for (rule, request, lead, micros, outcome) in [
         ("no lead: this moment", again, 0, TOKEN, None),
         ("back in time: the token it has", again, 0, 0, None),
@@ -394,7 +398,7 @@ fn the_lead_of_a_raise_is_told_from_the_wall_clock_and_never_overflows() {
 
 #[test]
 fn a_raise_never_lowers() {
-    let raise = |from, to| Renew::raise(Owner(b"ann"), None, token(from), token(to)).is_some();
+    let raise = |from, to| Renew::raise(named(b"ann"), None, token(from), token(to)).is_some();
     assert!(raise(5, 6) && raise(5, 5) && !raise(5, 4));
 }
 

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod flight;
+mod grant;
 mod lock;
 mod queue;
 mod record;
@@ -24,9 +25,10 @@ mod properties;
 mod queue_properties;
 
 pub use flight::{Flights, GiveBack, Handed};
+pub use grant::{Grant, Held, Holds, Owner};
 pub use lock::{
-    Acquire, Acquired, Change, Grant, Held, Holds, Owner, Refusal, Release, ReleaseAmount,
-    Released, Renew, Renewed, Rules, Times, acquire, fence, release, renew,
+    Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
+    Times, acquire, fence, release, renew,
 };
 pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
 pub use record::{Record, RecordBuffer, RecordError};

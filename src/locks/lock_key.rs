@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use super::{Effect, RedisLock, effect};
-use crate::core::{Change, Deadline, Held, Owner, Record, RecordBuffer};
+use crate::core::{Change, Deadline, Grant, Held, Owner, Record, RecordBuffer};
 use crate::server::{Content, Context, Key, Text};
 
 /// The key holds a value of another type.
@@ -88,19 +88,14 @@ impl<'call> LockKey<'call> {
         let (context, name) = (self.0.context(), self.0.name());
         match change {
             Change::Keep => {}
-            Change::Hold(grant, deadline) => {
-                let effect = Effect {
+            Change::Hold(grant, deadline) => self.hold(
+                &Effect {
                     owner,
                     grant,
                     deadline,
-                };
-                self.write(&effect);
-                // Closed before anybody is told: what they do may touch the key.
-                drop(self);
-                context.signal_modified(name);
-                effect.replicate(context, name);
-                context.notify_module_event(event.name(), name);
-            }
+                },
+                &[event],
+            ),
             Change::Free => {
                 self.0.delete();
                 drop(self);
@@ -113,20 +108,24 @@ impl<'call> LockKey<'call> {
     }
 
     /// Puts the next owner's grant in the place of the one that was just given back.
-    pub(crate) fn hand_over(mut self, owner: Owner<'_>, change: Change) {
+    pub(crate) fn hand_over(self, owner: Owner<'_>, grant: Grant, deadline: Deadline) {
+        let effect = Effect {
+            owner,
+            grant,
+            deadline,
+        };
+        self.hold(&effect, &[Event::Release, Event::Acquire]);
+    }
+
+    fn hold(mut self, effect: &Effect<'_>, events: &[Event]) {
         let (context, name) = (self.0.context(), self.0.name());
-        if let Change::Hold(grant, deadline) = change {
-            let effect = Effect {
-                owner,
-                grant,
-                deadline,
-            };
-            self.write(&effect);
-            drop(self);
-            context.signal_modified(name);
-            effect.replicate(context, name);
-            context.notify_module_event(Event::Release.name(), name);
-            context.notify_module_event(Event::Acquire.name(), name);
+        self.write(effect);
+        // Closed before anybody is told: what they do may touch the key.
+        drop(self);
+        context.signal_modified(name);
+        effect.replicate(context, name);
+        for event in events {
+            context.notify_module_event(event.name(), name);
         }
     }
 

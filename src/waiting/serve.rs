@@ -135,13 +135,15 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
                 core::acquire(None, &request, &rules(), now(context), clock)
             });
             match acquired {
-                Ok(Acquired::New(grant, change)) => Some((next, grant, change)),
+                Ok(Acquired::New(grant, Change::Hold(_, deadline))) => {
+                    Some((next, grant, deadline))
+                }
                 _ => None,
             }
         });
     match granted {
-        Some((next, grant, change)) => {
-            key.hand_over(next, change);
+        Some((next, grant, deadline)) => {
+            key.hand_over(next, grant, deadline);
             grant_to(context, &place, id, &waiter, grant, None);
         }
         None => key.change(owner, Change::Free, Event::Release),

@@ -15,7 +15,7 @@ fn a_restart_by_aof_keeps_every_lock_and_the_clock() {
                 rewrite_aof(&server);
                 traffic.run(100);
             }
-            let before = Before::of(&server, &traffic);
+            let before = Before::of(&server, &mut traffic);
             server.restart();
             let what = format!("preamble {preamble}, rewritten {rewritten}");
             before.is_kept_by(&server, &what);
@@ -30,7 +30,7 @@ fn a_rewritten_file_alone_keeps_every_lock() {
         let mut server = append_only(preamble).start();
         let mut traffic = Traffic::on(&server);
         traffic.run(700);
-        let before = Before::of(&server, &traffic);
+        let before = Before::of(&server, &mut traffic);
         rewrite_aof(&server);
         server.restart();
         before.is_kept_by(&server, &format!("preamble {preamble}"));
@@ -46,7 +46,7 @@ fn changes_during_a_rewrite_are_kept() {
         cmd!(server.connection(), "BGREWRITEAOF").value();
         traffic.run(500);
         wait_for_rewrite(&server);
-        let before = Before::of(&server, &traffic);
+        let before = Before::of(&server, &mut traffic);
         server.restart();
         before.is_kept_by(&server, &format!("preamble {preamble}"));
     }

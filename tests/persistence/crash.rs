@@ -11,7 +11,7 @@ fn a_crash_loses_no_acknowledged_command_with_appendfsync_always() {
         let mut traffic = Traffic::on(&server);
         for round in 0..4 {
             traffic.run(250);
-            let before = Before::of(&server, &traffic);
+            let before = Before::of(&server, &mut traffic);
             server.kill9();
             server.restart();
             before.is_kept_by(&server, &format!("preamble {preamble}, crash {round}"));
@@ -33,7 +33,7 @@ fn a_crash_in_the_middle_of_a_rewrite_loses_no_acknowledged_command() {
         for _ in 0..2 {
             cmd!(server.connection(), "BGREWRITEAOF").value();
             traffic.run(100);
-            let before = Before::of(&server, &traffic);
+            let before = Before::of(&server, &mut traffic);
             server.kill9();
             server.restart();
             before.is_kept_by(&server, &format!("preamble {preamble}"));

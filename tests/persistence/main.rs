@@ -63,14 +63,22 @@ struct Before {
 }
 
 impl Before {
+    /// The state now, or a little later: with a few locks to compare.
     #[track_caller]
-    fn of(server: &Server, traffic: &Traffic) -> Self {
-        let state = server.state();
-        let locks = state.values().filter(|stored| stored.lock.is_some());
-        assert!(locks.count() >= 3, "locks to compare: {state:?}");
-        Self {
-            state,
-            highest: traffic.highest(),
+    fn of(server: &Server, traffic: &mut Traffic) -> Self {
+        let locks = |state: &State| {
+            state
+                .values()
+                .filter(|stored| stored.lock.is_some())
+                .count()
+        };
+        loop {
+            let state = server.state();
+            if locks(&state) >= 3 {
+                let highest = traffic.highest();
+                return Self { state, highest };
+            }
+            traffic.run(20);
         }
     }
 

@@ -9,7 +9,7 @@ fn a_restart_by_rdb_keeps_every_lock_and_the_clock() {
     let mut traffic = Traffic::on(&server);
     for _ in 0..3 {
         traffic.run(600);
-        let before = Before::of(&server, &traffic);
+        let before = Before::of(&server, &mut traffic);
         cmd!(server.connection(), "SAVE").okay();
         server.restart();
         before.is_kept_by(&server, "after a restart");
@@ -114,7 +114,7 @@ fn debug_reload_keeps_every_lock_and_the_clock() {
     let mut traffic = Traffic::on(&server);
     for _ in 0..3 {
         traffic.run(600);
-        let before = Before::of(&server, &traffic);
+        let before = Before::of(&server, &mut traffic);
         cmd!(server.connection(), "DEBUG", "RELOAD").okay();
         before.is_kept_by(&server, "after DEBUG RELOAD");
     }

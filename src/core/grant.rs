@@ -1,0 +1,88 @@
+//! What a held lock is: who holds it, how many times, by which grant, until when.
+
+use super::{Deadline, Lease, Record, Token};
+
+/// Who holds a lock: 1 to 256 bytes of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<'a>(&'a [u8]);
+
+impl<'a> Owner<'a> {
+    /// The longest owner, in bytes.
+    pub const LONGEST: usize = 256;
+
+    /// The owner of these bytes; none when there are no bytes, or too many.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.is_empty() || bytes.len() > Self::LONGEST {
+            None
+        } else {
+            Some(Self(bytes))
+        }
+    }
+
+    /// The bytes themselves.
+    #[must_use]
+    pub const fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// How many times the owner has acquired the lock and not yet released it: 1 to 2^31 - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holds(u32);
+
+impl Holds {
+    /// The count of a new grant.
+    pub const ONE: Self = Self(1);
+    /// The highest count, 2^31 - 1.
+    pub const MOST: Self = Self((1 << 31) - 1);
+
+    /// A count of `number`; none when that is zero or above [`Holds::MOST`].
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        if number == 0 || number > Self::MOST.0 {
+            None
+        } else {
+            Some(Self(number))
+        }
+    }
+
+    /// The count as a number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What is remembered of a grant beside its owner and its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The fencing token.
+    pub token: Token,
+    /// The hold count.
+    pub holds: Holds,
+    /// The lease that a renewal without one repeats.
+    pub lease: Lease,
+}
+
+/// A held lock, as the key shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// Who holds it.
+    pub owner: Owner<'a>,
+    /// The grant it is held by.
+    pub grant: Grant,
+    /// When the lease ends.
+    pub deadline: Deadline,
+}
+
+impl<'a> Held<'a> {
+    /// The lock without its deadline.
+    #[must_use]
+    pub const fn record(&self) -> Record<'a> {
+        Record {
+            owner: self.owner,
+            grant: self.grant,
+        }
+    }
+}
