@@ -29,7 +29,7 @@ matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
 
 fuzz: build ## hostile commands and payloads on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
-		$(TOOLS)/matrix.sh cargo test --release --test hostile -- --nocapture
+		$(TOOLS)/matrix.sh cargo test --test hostile -- --nocapture
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
 	@STORM_SECONDS=$(STORM_SECONDS) $(TOOLS)/matrix.sh cargo test --release --test storm -- --nocapture
