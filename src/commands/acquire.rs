@@ -1,13 +1,14 @@
 //! `LOCK.ACQUIRE key owner|* [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
 
+use std::time::Duration;
+
 use super::SINCE;
 use super::arguments::{Arguments, once};
 use crate::core::{self, Acquired, Holds, Lease, Owner, Token};
-use crate::locks::{Fault, answer, refuse_on_replica};
-use std::time::Duration;
-
-use crate::locks::reply_grant;
-use crate::locks::{Event, LockKey, RandomOwner, now, random_owner, rules, with_token_clock};
+use crate::locks::{
+    Event, Fault, LockKey, RandomOwner, answer, now, random_owner, refuse_on_replica, reply_grant,
+    rules, with_token_clock,
+};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting::{self, Caller};
 
@@ -127,7 +128,7 @@ fn acquire_as<'call>(
     };
     waiting::settle(context, name);
     let mut key = LockKey::open(context, name);
-    if key.held()?.is_none() && waiting::waiting(context, name) > 0 {
+    if key.record()?.is_none() && waiting::waiting(context, name) > 0 {
         // Nobody slips past the queue.
         drop(key);
         waiting::serve(context, name, Caller::Command);

@@ -4,8 +4,7 @@ use std::ffi::CStr;
 
 use super::integer;
 use crate::core::{Holds, Lease, Owner, Token};
-use crate::locks::Fault;
-use crate::locks::longest_lease;
+use crate::locks::{Fault, longest_lease};
 use crate::server::Text;
 
 /// Ten years, the longest wait.

@@ -5,8 +5,7 @@
 use super::SINCE;
 use super::integer;
 use crate::core::Token;
-use crate::locks::{self, Effect, LockKey, observe_token};
-use crate::locks::{Fault, answer, refuse_on_replica};
+use crate::locks::{self, Effect, Fault, LockKey, answer, observe_token, refuse_on_replica};
 use crate::server::{
     ArgKind, Argument, Command, Context, KeyUse, OwnedText, Permission, Spec, Text,
 };

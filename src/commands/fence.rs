@@ -3,8 +3,7 @@
 use super::SINCE;
 use super::arguments::Arguments;
 use crate::core;
-use crate::locks::LockKey;
-use crate::locks::{Fault, answer, refuse_on_replica};
+use crate::locks::{Fault, LockKey, answer, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 

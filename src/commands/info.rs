@@ -3,8 +3,7 @@
 use super::SINCE;
 use super::arguments::Arguments;
 use crate::core::{Deadline, Held, UnixTime};
-use crate::locks::{Fault, answer};
-use crate::locks::{LockKey, now};
+use crate::locks::{Fault, LockKey, answer, now};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 

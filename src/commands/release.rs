@@ -4,8 +4,7 @@ use super::SINCE;
 use super::acquire::ONE_TOKEN;
 use super::arguments::{Arguments, once};
 use crate::core::{self, Change, ReleaseAmount, Times, Token};
-use crate::locks::{Event, LockKey, now};
-use crate::locks::{Fault, answer, refuse_on_replica};
+use crate::locks::{Event, Fault, LockKey, answer, now, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 

@@ -4,9 +4,9 @@ use super::SINCE;
 use super::acquire::{LEASE, ONE_LEASE, ONE_TOKEN};
 use super::arguments::{Arguments, once};
 use crate::core::{self, Owner};
-use crate::locks::reply_grant;
-use crate::locks::{Event, LockKey, now, rules, with_token_clock};
-use crate::locks::{Fault, answer, refuse_on_replica};
+use crate::locks::{
+    Event, Fault, LockKey, answer, now, refuse_on_replica, reply_grant, rules, with_token_clock,
+};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 

@@ -62,6 +62,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// True for this key of this database.
+    #[must_use]
+    pub fn is(&self, database: i32, key: &[u8]) -> bool {
+        self.database == database && *self.key == *key
+    }
+
     /// The place that comes before all others.
     pub(super) fn before_all() -> Self {
         Self {

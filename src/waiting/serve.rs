@@ -5,7 +5,9 @@ use std::ffi::CString;
 use super::answer::Answer;
 use super::state::{STATE, place_of};
 use super::{alarm, redirect};
-use crate::core::{self, Acquire, Acquired, Change, Grant, Handed, Owner, Place, Waiter, WaiterId};
+use crate::core::{
+    self, Acquire, Acquired, Change, GiveBack, Grant, Handed, Owner, Place, Waiter, WaiterId,
+};
 use crate::locks::{Event, Fault, LockKey, now, rules, with_token_clock};
 use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
 
@@ -154,11 +156,8 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
 /// Does what callers of this lock that are gone have left to do, before the next command on it.
 pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
     let owed = STATE.with(context, |state| {
-        !state.give_backs.is_empty()
-            && state.give_backs.iter().any(|give_back| {
-                let place = give_back.place();
-                place.database == context.database() && *place.key == *name.bytes()
-            })
+        let mut owed = state.give_backs.iter().map(GiveBack::place);
+        owed.any(|place| place.is(context.database(), name.bytes()))
     });
     if owed {
         give_back(context, name, Caller::Command);
@@ -171,10 +170,7 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
     let owed: Vec<_> = STATE.with(context, |state| {
         state
             .give_backs
-            .extract_if(.., |give_back| {
-                let place = give_back.place();
-                place.database == database && *place.key == *name.bytes()
-            })
+            .extract_if(.., |owed| owed.place().is(database, name.bytes()))
             .collect()
     });
     for give_back in owed {
