@@ -25,7 +25,7 @@ test: setup-server build ## unit and integration tests on the installed server
 	cargo test
 
 matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
-	@$(TOOLS)/matrix.sh cargo test --no-fail-fast --test '*'
+	@$(TOOLS)/matrix.sh cargo test --no-fail-fast -p redis-lock -p testbed --test '*'
 
 fuzz: build ## hostile commands and payloads on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
@@ -39,13 +39,13 @@ bench: setup-server build ## time the commands against SET NX PX and DEL
 
 lint: ## formatting, clippy and docs, with warnings as errors
 	@$(TOOLS)/setup.sh build lint
-	cargo fmt --check
-	cargo clippy --all-targets -- -D warnings
-	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --document-private-items
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
 
 fmt: ## format the code
 	@$(TOOLS)/setup.sh lint
-	cargo fmt
+	cargo fmt --all
 
 build: setup-build ## build the module (target/release/libredis_lock.so)
 	cargo build --release

@@ -7,13 +7,10 @@
 // Figures to look at: a lost bit does not matter.
 #![allow(clippy::cast_precision_loss)]
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
-use common::{Server, server_cpu};
 use redis::{Cmd, Connection, Pipeline, Value};
+use testbed::{Server, server_cpu};
 
 const ROUNDS: usize = 11;
 const PAIRS: usize = 30_000;

@@ -3,15 +3,12 @@
 // Figures to look at: a lost bit does not matter.
 #![allow(clippy::cast_precision_loss)]
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
 use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
 
 const KEY: &str = "lock";
 

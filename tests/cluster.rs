@@ -1,10 +1,8 @@
 //! Waiting on a node of a cluster: a call is granted only where a command on its key would be
 //! served at that moment, and is sent after its slot otherwise.
 
-mod common;
-
-use common::{Expect, Server, Talk, cmd, eventually, post};
 use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
 /// The slot of the key that these tests lock.
 const SLOT: u16 = 12182;

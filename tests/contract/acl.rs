@@ -1,8 +1,8 @@
 //! What a user may do: commands by name and category, keys by pattern.
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::run;
 use redis::Connection;
+use testbed::{Expect, Server, cmd};
 
 /// A connection of a user with these rules.
 fn user(server: &Server, rules: &[&str]) -> Connection {

@@ -1,8 +1,8 @@
 //! `LOCK.ACQUIRE` without its `HOLDS`: the new grant, re-entry, `BLOCK`, `TOKEN` and the owner `*`.
 
-use crate::common::{Expect, Grant, Server, cmd, eventually};
 use crate::support::{TEN_YEARS_MS, deadline, now_ms, run, starts_lease, unchanged};
 use std::collections::HashSet;
+use testbed::{Expect, Grant, Server, cmd, eventually};
 
 #[test]
 fn a_free_lock_is_granted_with_one_hold_and_the_default_lease() {

@@ -1,8 +1,8 @@
 //! Arity, key and owner, and what an `ERR` says; the options are in `options` and `numbers`.
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::{run, unchanged};
 use redis::Connection;
+use testbed::{Expect, Server, cmd};
 
 /// Three keys for a call to be tried on: `held` by the owner a, `free`, and `text` of another type.
 #[track_caller]

@@ -1,8 +1,8 @@
 //! In a cluster: the server's redirections, and locks on the slots of a node.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::run;
 use redis::Connection;
+use testbed::{Expect, Server, cmd, eventually};
 
 const SLOTS: i64 = 16_384;
 

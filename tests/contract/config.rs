@@ -1,9 +1,9 @@
 //! The `lock.*` settings.
 
-use crate::common::{Builder, Expect, Server, cmd};
 use crate::support::{TEN_YEARS_MS, run, starts_lease, unchanged};
 use redis::Connection;
 use std::fs;
+use testbed::{Builder, Expect, Server, cmd};
 
 struct Setting {
     name: &'static str,

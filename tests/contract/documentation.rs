@@ -1,9 +1,9 @@
 //! What `COMMAND INFO`, `COMMAND GETKEYS` and `COMMAND DOCS` tell of each command.
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::run;
 use redis::{Connection, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use testbed::{Expect, Server, cmd};
 
 struct Described {
     name: &'static str,

@@ -1,9 +1,9 @@
 //! `LOCK._APPLY key owner token holds lease-ms deadline-ms` and `LOCK._CLOCK token`, called by an
 //! administrator: the state that they carry is taken whole or not at all.
 
-use crate::common::{Expect, LockInfo, Server, cmd};
 use crate::support::{HIGHEST_TOKEN, deadline, last_token, now_ms, run, state, unchanged};
 use redis::Connection;
+use testbed::{Expect, LockInfo, Server, cmd};
 
 fn info(c: &mut Connection) -> LockInfo {
     run(c, "LOCK.INFO k").lock_info()

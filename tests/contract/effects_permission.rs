@@ -1,9 +1,9 @@
 //! Who may call `LOCK._APPLY` and `LOCK._CLOCK`: the replication stream, files that are loaded, and
 //! a user who may also `RESTORE`.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{last_token, now_us, run, unchanged};
 use redis::Connection;
+use testbed::{Expect, Server, cmd, eventually};
 
 const APPLY: &str = "LOCK._APPLY k a 5 1 60000 -1";
 const CLOCK: &str = "LOCK._CLOCK 5";

@@ -1,10 +1,10 @@
 //! The first word of an error is for programs: `INFO errorstats` counts by it; and the refusals
 //! that are the server's own.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{now_us, run};
 use redis::Connection;
 use std::fs;
+use testbed::{Expect, Server, cmd, eventually};
 
 /// How often errors of this code were replied.
 fn counted(server: &Server, code: &str) -> u64 {

@@ -1,8 +1,8 @@
 //! Keyspace events: exactly those that a call raises, in their order, and none for a refusal.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually, post};
 use crate::support::{now_ms, now_us, run};
 use redis::{Connection, Value};
+use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
 /// A subscriber to all keyspace events.
 struct Subscriber(Connection);

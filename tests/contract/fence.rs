@@ -1,7 +1,7 @@
 //! `LOCK.FENCE`.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{HIGHEST_TOKEN, run, unchanged};
+use testbed::{Expect, Server, cmd, eventually};
 
 #[test]
 fn without_a_token_it_tells_the_current_one_or_nil() {

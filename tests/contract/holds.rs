@@ -1,7 +1,7 @@
 //! `LOCK.ACQUIRE … HOLDS n`: the call that can be repeated when its reply was lost.
 
-use crate::common::{Expect, Grant, Server, cmd};
 use crate::support::{deadline, now_ms, run, starts_lease, unchanged};
+use testbed::{Expect, Grant, Server, cmd};
 
 #[test]
 fn a_repeated_call_adds_no_second_hold() {

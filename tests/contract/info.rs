@@ -1,8 +1,8 @@
 //! `LOCK.INFO` and the section `INFO lock`.
 
-use crate::common::{Expect, LockInfo, Server, cmd, eventually};
 use crate::support::{lock_section, now_us, run, unchanged};
 use redis::Connection;
+use testbed::{Expect, LockInfo, Server, cmd, eventually};
 
 fn info(c: &mut Connection) -> LockInfo {
     unchanged(c, "k", |c| run(c, "LOCK.INFO k")).lock_info()

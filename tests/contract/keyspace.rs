@@ -1,8 +1,8 @@
 //! A lock is a key like any other: what Redis's own commands make of it.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{deadline, last_token, run, unchanged};
 use redis::{Connection, Value};
+use testbed::{Expect, Server, cmd, eventually};
 
 fn scan(c: &mut Connection, of_type: &str) -> Vec<String> {
     let page = cmd!(*c, "SCAN", 0, "COUNT", 1000, "TYPE", of_type).items();

@@ -1,8 +1,8 @@
 //! The lease is the key's TTL: what it means that an administrator moves it or takes it away.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{deadline, now_ms, run, starts_lease, unchanged};
 use redis::Connection;
+use testbed::{Expect, Server, cmd, eventually};
 
 /// A lock held twice by a with a lease of a minute, persisted.
 fn persisted(c: &mut Connection) -> i64 {

@@ -2,8 +2,6 @@
 //!
 //! Each module is one part of the contract, each test a rule of it.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod support;
 
 mod acl;

@@ -1,7 +1,7 @@
 //! A full memory, and what is given back of it.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{lock_section, run, starts_lease, unchanged};
+use testbed::{Expect, Server, cmd, eventually};
 
 #[test]
 fn with_a_full_memory_nothing_is_acquired() {

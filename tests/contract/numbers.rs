@@ -1,8 +1,8 @@
 //! The numbers that the commands take: what is one, and from where to where.
 
 use crate::arguments::{refused_everywhere, three_keys};
-use crate::common::{Expect, Server, cmd};
 use crate::support::{HIGHEST_TOKEN, run};
+use testbed::{Expect, Server, cmd};
 
 /// What no command takes for an integer, or for one that any option allows.
 const NEVER: [&[u8]; 27] = [

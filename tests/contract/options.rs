@@ -1,8 +1,8 @@
 //! The options of the commands: their keywords, and each of them once, in any order.
 
 use crate::arguments::{refused_everywhere, three_keys, words};
-use crate::common::{Expect, Server, cmd};
 use crate::support::run;
+use testbed::{Expect, Server, cmd};
 
 /// Each command with an owner, and its options with a value that fits.
 const OPTIONS: [(&str, &[&str]); 3] = [

@@ -1,9 +1,9 @@
 //! Where several errors would apply, the first of this order wins: `ERR` for the arguments,
 //! `WRONGTYPE`, `NOTHELD`, `NOTOWNER`, `FENCED`, `AHEAD`. (`ERR` before all: `arguments`.)
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::{HIGHEST_TOKEN, now_us, run, unchanged};
 use redis::Connection;
+use testbed::{Expect, Server, cmd};
 
 /// Calls that each come to a key of their own with `KEY`; the token 1 is no grant's, the raise is
 /// far ahead of time.

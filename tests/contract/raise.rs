@@ -1,8 +1,8 @@
 //! `LOCK.RENEW … TOKEN t RAISE r`: the second round of a quorum over several servers.
 
-use crate::common::{Expect, Grant, Server, cmd};
 use crate::support::{last_token, now_us, run, starts_lease, unchanged};
 use redis::Connection;
+use testbed::{Expect, Grant, Server, cmd};
 
 fn acquire(c: &mut Connection) -> Grant {
     run(c, "LOCK.ACQUIRE k a PX 60000").grant()

@@ -1,8 +1,8 @@
 //! `LOCK.RELEASE`.
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::{deadline, now_ms, run, starts_lease, unchanged};
 use redis::Connection;
+use testbed::{Expect, Server, cmd};
 
 fn hold(c: &mut Connection, times: usize, lease: &str) -> i64 {
     let line = format!("LOCK.ACQUIRE k a {lease}");

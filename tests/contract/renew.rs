@@ -1,7 +1,7 @@
 //! `LOCK.RENEW` without its `RAISE`.
 
-use crate::common::{Expect, Grant, Server, cmd};
 use crate::support::{run, starts_lease, unchanged};
+use testbed::{Expect, Grant, Server, cmd};
 
 #[test]
 fn the_deadline_becomes_now_and_the_lease() {

@@ -1,7 +1,7 @@
 //! A replica answers `READONLY` to every command but `LOCK.INFO`, also when it may be written to.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{last_token, run};
+use testbed::{Expect, Server, cmd, eventually};
 
 const REFUSED: [&str; 12] = [
     "LOCK.ACQUIRE k a",

@@ -1,11 +1,11 @@
 //! Replies on the wire: both protocols, and names of any bytes.
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::run;
 use redis::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+use testbed::{Expect, Server, cmd};
 
 const ODD: [&[u8]; 10] = [
     b"\0",

@@ -1,10 +1,10 @@
 //! `DUMP`, `RESTORE` and `MIGRATE`: a grant carried as it is.
 
-use crate::common::{Expect, Server, cmd, dump, eventually};
 use crate::support::{
     HIGHEST_TOKEN, deadline, last_token, lock_section, now_ms, now_us, run, starts_lease, unchanged,
 };
 use redis::Connection;
+use testbed::{Expect, Server, cmd, dump, eventually};
 
 /// A lock held twice with a lease of a minute, and its payload.
 fn dumped(c: &mut Connection) -> (i64, Vec<u8>) {

@@ -1,8 +1,8 @@
 //! Lua scripts and functions.
 
-use crate::common::{Expect, Reply, Server, cmd};
 use crate::support::{run, unchanged};
 use redis::{Connection, Value};
+use testbed::{Expect, Reply, Server, cmd};
 
 /// A library with a function for each kind of call; `f_ro` may not write.
 const LIBRARY: &str = "#!lua name=locks

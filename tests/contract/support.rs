@@ -1,10 +1,10 @@
 //! What many of the tests ask of a server.
 
-pub(crate) use crate::common::state::unix_ms as now_ms;
+pub(crate) use testbed::state::unix_ms as now_ms;
 
-use crate::common::{Expect, Reply, Talk, cmd};
 use redis::{Cmd, Connection, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
+use testbed::{Expect, Reply, Talk, cmd};
 
 /// The highest fencing token, 2^53 - 1.
 pub(crate) const HIGHEST_TOKEN: i64 = (1 << 53) - 1;

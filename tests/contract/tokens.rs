@@ -1,7 +1,7 @@
 //! Fencing tokens: they strictly rise from grant to grant, over all keys, until none is left.
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::{HIGHEST_TOKEN, last_token, now_us, run, unchanged};
+use testbed::{Expect, Server, cmd};
 
 #[test]
 fn a_token_is_the_unix_time_in_microseconds_when_the_clock_is_behind() {

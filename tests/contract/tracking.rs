@@ -1,8 +1,8 @@
 //! Client-side caching: a client that has read `LOCK.INFO` is told when the lock changes.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually, post};
 use crate::support::run;
 use redis::{Connection, Value};
+use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
 /// A client that caches what it reads, and its second connection, where the invalidations come.
 struct Cache {

@@ -1,8 +1,8 @@
 //! `MULTI`, `EXEC` and `WATCH`.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{now_us, run};
 use redis::{Connection, Value};
+use testbed::{Expect, Server, cmd, eventually};
 
 /// The results of these calls as one transaction.
 #[track_caller]

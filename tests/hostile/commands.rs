@@ -1,13 +1,13 @@
 //! Random commands on a few keys of a few databases.
 
-use crate::common::state::assert_same;
-use crate::common::{Grant, LockInfo};
 use crate::grammar::{commands, words};
 use crate::invariants::{check_grant, check_info, check_log, check_server, check_waiter};
 use crate::values::{TOKENS, Values};
 use crate::wire::{Answer, Wire};
 use crate::*;
 use redis::{Cmd, Connection, Value};
+use testbed::state::assert_same;
+use testbed::{Grant, LockInfo};
 
 const BATCH: usize = 120;
 const CALLERS: usize = 3;

@@ -1,9 +1,9 @@
 //! What is true of every server at every moment.
 
-use crate::common::{Grant, LockInfo, eventually};
 use crate::values::TOKENS;
 use crate::*;
 use redis::{Connection, Value};
+use testbed::{Grant, LockInfo, eventually};
 
 const MOST_HOLDS: i64 = (1 << 31) - 1;
 const LONGEST_LEASE: i64 = 315_360_000_000;

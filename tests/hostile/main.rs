@@ -3,9 +3,6 @@
 //!
 //! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS` and `HOSTILE_PAYLOADS` say how much is sent.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod commands;
 mod grammar;
 mod invariants;
@@ -13,9 +10,9 @@ mod payloads;
 mod values;
 mod wire;
 
-use common::traffic::seed;
-use common::{Expect, Reply, Server, Talk, cmd, dump};
 use std::env;
+use testbed::traffic::seed;
+use testbed::{Expect, Reply, Server, Talk, cmd, dump};
 
 /// A number from the environment.
 fn amount(variable: &str, default: usize) -> usize {

@@ -1,11 +1,11 @@
 //! `RESTORE` of locks that were tampered with, sealed with a valid checksum.
 
-use crate::common::state::assert_same;
 use crate::invariants::{check_info, check_log, check_server};
 use crate::values::Values;
 use crate::wire::Wire;
 use crate::*;
 use redis::Value;
+use testbed::state::assert_same;
 
 const BATCH: usize = 200;
 /// First bytes of lengths (6, 14, 32 and 64 bits) and of the special encodings, and opcodes.

@@ -1,11 +1,11 @@
 //! A connection that reads replies of any bytes: a server repeats in its errors what it was sent,
 //! and the client library reads only errors that are text.
 
-use crate::common::Server;
 use redis::{Cmd, Value};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
+use testbed::Server;
 
 /// A value, or an error's line.
 pub(crate) type Answer = Result<Value, String>;

@@ -1,8 +1,8 @@
 //! Restarts by the append-only file, and what stands in it.
 
-use crate::common::aof::Command;
 use crate::*;
 use std::collections::BTreeMap;
+use testbed::aof::Command;
 
 #[test]
 fn a_restart_by_aof_keeps_every_lock_and_the_clock() {

@@ -1,12 +1,12 @@
 //! Files that are cut off or changed: refused with a reason in the log, never a crash.
 
-use crate::common::dump;
 use crate::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
+use testbed::dump;
 
 /// A stopped server whose stored locks carry no checksum, and where in the file the value of one of
 /// them lies.
@@ -136,7 +136,7 @@ fn a_dump_file_cut_off_within_a_lock_is_refused() {
 
 #[test]
 fn a_file_changed_within_a_lock_is_refused_or_gives_sound_locks() {
-    let seed = common::traffic::seed("DAMAGE_SEED");
+    let seed = testbed::traffic::seed("DAMAGE_SEED");
     let mut random = StdRng::seed_from_u64(seed);
     let mut saved = Saved::new();
     let mut refused = 0;

@@ -1,17 +1,14 @@
 //! What outlives a restart or a crash: every lock, and the order of the fencing tokens.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod aof;
 mod crash;
 mod damage;
 mod rdb;
 mod tokens;
 
-use common::state::{State, assert_same, unix_ms};
-use common::traffic::Traffic;
-use common::{Builder, Expect, Server, cmd, eventually};
+use testbed::state::{State, assert_same, unix_ms};
+use testbed::traffic::Traffic;
+use testbed::{Builder, Expect, Server, cmd, eventually};
 
 /// Both forms in which an append-only file is rewritten.
 const PREAMBLES: [&str; 2] = ["yes", "no"];

@@ -1,7 +1,7 @@
 //! Restarts by an RDB file.
 
-use crate::common::Kind;
 use crate::*;
+use testbed::Kind;
 
 #[test]
 fn a_restart_by_rdb_keeps_every_lock_and_the_clock() {
@@ -151,14 +151,14 @@ fn locks_in_an_rdb_file_need_the_module() {
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     cmd!(c, "SAVE").okay();
     let log = server
-        .reconfigure(common::Builder::without_module)
+        .reconfigure(testbed::Builder::without_module)
         .try_restart()
         .expect_err("a refusal");
     assert!(
         log.contains("odule data I can't load") && log.contains("RedisLock"),
         "{log}"
     );
-    server.reconfigure(common::Builder::with_module).restart();
+    server.reconfigure(testbed::Builder::with_module).restart();
     cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
 }
 
@@ -170,7 +170,7 @@ fn the_token_clock_alone_in_an_rdb_file_needs_the_module() {
     cmd!(c, "LOCK.RELEASE", "k", "o").int();
     cmd!(c, "SAVE").okay();
     let log = server
-        .reconfigure(common::Builder::without_module)
+        .reconfigure(testbed::Builder::without_module)
         .try_restart()
         .expect_err("a refusal");
     assert!(log.contains("AUX module data I can't load"), "{log}");
@@ -182,13 +182,13 @@ fn an_rdb_file_from_before_the_first_lock_needs_no_module_where_the_server_can_d
     cmd!(server.connection(), "SET", "other", "v").okay();
     cmd!(server.connection(), "SAVE").okay();
     let plain = server
-        .reconfigure(common::Builder::without_module)
+        .reconfigure(testbed::Builder::without_module)
         .try_restart();
     let version = Server::version();
     if version.kind == Kind::Valkey || version.is_redis_from(7, 2) {
         plain.expect("a start");
         assert_eq!(cmd!(server.connection(), "GET", "other").text(), "v");
-        server.reconfigure(common::Builder::with_module).restart();
+        server.reconfigure(testbed::Builder::with_module).restart();
         assert!(next_token(&server) > 0);
     } else {
         let log = plain.expect_err("a refusal");

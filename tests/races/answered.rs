@@ -1,9 +1,9 @@
 //! What was to be given back comes before the next command on that key.
 
-use crate::common::{Expect, cmd};
 use crate::copies::Copies;
 use crate::ends::{has_it_at_once, is_closed};
 use crate::support::{at_once, info, run, wait_as};
+use testbed::{Expect, cmd};
 
 /// After the grant of `b` was lost on its way, in the same write: `command` finds the lock with
 /// `c`, who is next.

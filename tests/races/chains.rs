@@ -1,10 +1,10 @@
 //! Several hand-offs before the first reply is written.
 
-use crate::common::Expect;
 use crate::copies::Copies;
 use crate::ends::{Together, is_closed};
 use crate::support::{info, run, wait, wait_as};
 use redis::Value;
+use testbed::Expect;
 
 #[test]
 fn each_is_told_of_its_grant_when_the_lock_goes_on_at_once() {

@@ -1,14 +1,10 @@
 //! The wall clock is set an hour forward or back: waits do not notice. By libfaketime, where it is.
 
-use crate::common::{Expect, Server, Talk, cmd};
 use crate::support::{run, wait};
-use std::ffi::OsStr;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use testbed::clock::SteppedClock;
+use testbed::{Expect, Server, Talk, cmd};
 
 /// How late the end of a wait, or a hand-off, may be for a step of the clock: a tenth of a second,
 /// and what a busy machine adds to it.
@@ -17,91 +13,14 @@ const BUSY: Duration = Duration::from_millis(500);
 /// What the two ends of a connection may see of one wait apart.
 const EARLY: Duration = Duration::from_millis(5);
 
-/// A server whose wall clock this test sets.
-struct Clock {
-    server: Server,
-    file: PathBuf,
-    _dir: tempfile::TempDir,
-}
-
-impl Clock {
-    /// None where libfaketime is not there, or does not reach this server.
-    fn start() -> Option<Self> {
-        let libraries = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
-        let multiarch = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-        let folders = multiarch
-            .map(|entry| entry.path())
-            .chain(libraries.map(PathBuf::from));
-        let library = folders
-            .map(|folder| folder.join("faketime/libfaketimeMT.so.1"))
-            .find(|path| path.exists());
-        let Some(library) = library else {
-            println!("skipped: there is no libfaketime here (apt-get install faketime)");
-            return None;
-        };
-        if !bears(&library) {
-            println!("skipped: this server does not start with libfaketime");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("a folder");
-        let file = dir.path().join("clock");
-        step(&file, 0);
-        let server = Server::builder()
-            .env("LD_PRELOAD", &library.display().to_string())
-            .env("FAKETIME_TIMESTAMP_FILE", &file.display().to_string())
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            .start();
-        let clock = Self {
-            server,
-            file,
-            _dir: dir,
-        };
-        let before = clock.unix_seconds();
-        clock.step(3600);
-        let reached = clock.unix_seconds() - before > 3000;
-        clock.step(0);
-        if !reached {
-            println!("skipped: libfaketime does not reach this server");
-        }
-        reached.then_some(clock)
-    }
-
-    fn step(&self, seconds: i64) {
-        step(&self.file, seconds);
-    }
-
-    fn unix_seconds(&self) -> i64 {
-        let time = cmd!(self.server.connection(), "TIME").items().remove(0);
-        time.text().parse().expect("a number")
-    }
-}
-
-/// Whether the server comes up with the library: Debian's Redis hangs, whose allocator asks for the
-/// time before the library is ready to tell it.
-fn bears(library: &Path) -> bool {
-    static BEARS: OnceLock<bool> = OnceLock::new();
-    *BEARS.get_or_init(|| {
-        let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-        let version = Command::new("timeout")
-            .args([OsStr::new("3"), &program, OsStr::new("--version")])
-            .env("LD_PRELOAD", library)
-            .output();
-        version.is_ok_and(|output| output.status.success())
-    })
-}
-
-fn step(file: &Path, seconds: i64) {
-    let new = file.with_extension("new");
-    fs::write(&new, format!("{seconds:+}s\n")).expect("a file");
-    fs::rename(&new, file).expect("a file");
-}
-
 const AN_HOUR: i64 = 3600;
 
 /// Steps in both directions; what is done in each is as if nothing had happened.
-fn with_steps(body: impl Fn(&Clock, i64)) {
-    let Some(clock) = Clock::start() else { return };
+fn with_steps(body: impl Fn(&SteppedClock, i64)) {
+    let clock = match SteppedClock::start(Server::builder()) {
+        Ok(clock) => clock,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
     for round in 0..5 {
         for seconds in [-AN_HOUR, AN_HOUR] {
             clock.step(0);

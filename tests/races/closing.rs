@@ -1,6 +1,5 @@
 //! A waiter's connection closes in the very turn of the event loop in which it is granted.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually, post};
 use crate::copies::Copies;
 use crate::ends::has_it_at_once;
 use crate::support::{info, nobody_waits, run, wait_as};
@@ -8,6 +7,7 @@ use redis::Connection;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
 const TIMES: usize = 40;
 

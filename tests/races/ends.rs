@@ -1,10 +1,10 @@
 //! The lock is freed, and its first waiter is killed or unblocked, in one write.
 
-use crate::common::{Expect, Server, Talk};
 use crate::copies::Copies;
 use crate::support::{Waiter, at_once, info, queue, run, unblocks, wait, wait_as};
 use redis::{Connection, Value};
 use std::time::{Duration, Instant};
+use testbed::{Expect, Server, Talk};
 
 /// Far less than any lease here: who gets a lock so soon has not waited for a lease to end.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(2);
@@ -193,7 +193,7 @@ fn killing_every_waiter_frees_the_lock() {
         let [first, second] = wait_as(&copies, ["b", "c"]);
         let kills = [&first, &second].map(|waiter| format!("CLIENT KILL ID {}", waiter.id));
         together.send(&mut c, &["LOCK.RELEASE k a", &kills[0], &kills[1]]);
-        crate::common::eventually(
+        testbed::eventually(
             || run(&mut c, "LOCK.INFO k").value() == Value::Nil,
             "the lock to be free",
         );

@@ -1,11 +1,11 @@
 //! `FAILOVER` with waiters, across a lease's end, and with a give-back due.
 
-use crate::common::state::assert_same;
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::ends::{has_it_at_once, is_closed};
 use crate::support::{at_once, info, nobody_waits, queue, run, wait_as};
 use std::thread::sleep;
 use std::time::Duration;
+use testbed::state::assert_same;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 /// A primary with one replica that is stopped, so that a failover does not come to its end.
 fn stopped_replica() -> (Server, Server) {

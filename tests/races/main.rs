@@ -1,8 +1,6 @@
 //! Races: what may happen to a waiting call in the moment in which it is granted, against a real
 //! server (`REDIS_SERVER`). After each, the state, the replica and the append-only file agree.
 
-#[path = "../common/mod.rs"]
-mod common;
 #[path = "../waiting/copies.rs"]
 #[allow(dead_code)] // shared with the tests of waiting
 mod copies;

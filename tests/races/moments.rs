@@ -1,13 +1,13 @@
 //! What a waiting call meets in the same millisecond: its deadline, its grant, its calling off, the
 //! end of the lease before it. Some hundred times each; whoever came first, the lock goes on.
 
-use crate::common::{Expect, Talk, eventually, post};
 use crate::copies::Copies;
 use crate::ends::has_it_at_once;
 use crate::support::{at_once, line, nobody_waits, run};
 use redis::{Connection, Value};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use testbed::{Expect, Talk, eventually, post};
 
 const TIMES: u32 = 150;
 

@@ -1,12 +1,12 @@
 //! Nothing is granted and nothing given back while writes are paused; afterwards all of it is.
 
-use crate::common::{Expect, Talk, cmd, eventually, post};
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};
 use crate::support::{Waiter, info, queue, run, wait_as};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use testbed::{Expect, Talk, cmd, eventually, post};
 
 const PAUSE: Duration = Duration::from_millis(500);
 

@@ -1,8 +1,8 @@
 //! The data are loaded anew under the waiters.
 
-use crate::common::{Expect, Server, cmd};
 use crate::ends::has_it_at_once;
 use crate::support::{info, nobody_waits, queue, run, wait_as};
+use testbed::{Expect, Server, cmd};
 
 #[track_caller]
 fn waiters_stay_over(reload: &str) {

@@ -1,10 +1,10 @@
 //! A primary becomes a replica, with waiters and with a grant on its way, and a primary again.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once};
 use crate::support::{Waiter, at_once, blocked_clients, info, nobody_waits, run, wait_as};
 use redis::Value;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 /// The waiter is told that it waits no more, and its connection is closed.
 #[track_caller]

@@ -1,9 +1,9 @@
 //! The new owner has two calls on their way, and one of them, or both, are killed.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};
 use crate::support::{Waiter, info, queue, run, wait};
+use testbed::{Expect, Server, cmd, eventually};
 
 /// Two calls of `b` with these words behind them, and one of `c`, wait for what `a` holds.
 struct Line {

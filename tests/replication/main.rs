@@ -1,16 +1,13 @@
 //! Replicas: equal to their primary, deaf to everybody else, and fit to take over.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod promotion;
 mod read_only;
 mod resync;
 mod stream;
 
-use common::state::{assert_same, unix_ms};
-use common::traffic::Traffic;
-use common::{Builder, Expect, Server, cmd, eventually};
+use testbed::state::{assert_same, unix_ms};
+use testbed::traffic::Traffic;
+use testbed::{Builder, Expect, Server, cmd, eventually};
 
 /// A server that looks often who reads its stream, and pings its replicas seldom.
 fn primary() -> Builder {

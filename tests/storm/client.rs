@@ -1,7 +1,6 @@
 //! One client of the storm.
 
 use crate::Storm;
-use crate::common::{Expect, Grant, Refusal, Reply};
 use crate::ledger::Event;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -10,6 +9,7 @@ use redis::{Cmd, Connection, ConnectionLike, Value};
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use testbed::{Expect, Grant, Refusal, Reply};
 
 /// How many clients are the same owner: two calls of one owner may wait for one lock.
 const CLIENTS_AN_OWNER: usize = 2;

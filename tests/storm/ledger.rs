@@ -1,8 +1,8 @@
 //! What has happened in the storm, and what must never happen.
 
-use crate::common::Grant;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
+use testbed::Grant;
 
 /// Every kind of event; each must have happened for a run to mean anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,22 +5,19 @@
 //! `STORM_SECONDS` is how long it lasts (4), `STORM_SEED` repeats the choices of an earlier run,
 //! though not their timing.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod client;
 mod ledger;
 mod weather;
 
 use client::Client;
-use common::state::assert_same;
-use common::{Expect, Server, cmd, eventually};
 use ledger::{Event, Ledger};
 use std::collections::HashMap;
 use std::env;
 use std::sync::atomic::AtomicI64;
 use std::thread;
 use std::time::{Duration, Instant};
+use testbed::state::assert_same;
+use testbed::{Expect, Server, cmd, eventually};
 use weather::Weather;
 
 const CLIENTS: usize = 200;
@@ -50,7 +47,7 @@ impl Storm {
 #[test]
 fn no_lock_is_lost_doubled_or_forgotten_in_a_storm() {
     let seconds = env::var("STORM_SECONDS").map_or(4, |text| text.parse().expect("a number"));
-    let seed = common::traffic::seed("STORM_SEED");
+    let seed = testbed::traffic::seed("STORM_SEED");
     let server = Server::builder().config("appendonly", "yes").start();
     let replica = server.replica();
     let before = used_memory(&server);

@@ -1,8 +1,6 @@
 //! What an administrator does to the locks and to the clients, all through the storm.
 
 use crate::Storm;
-use crate::common::state::assert_same;
-use crate::common::{Expect, Kind, Server, cmd};
 use crate::ledger::Event;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -11,6 +9,8 @@ use redis::{Connection, Value};
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use testbed::state::assert_same;
+use testbed::{Expect, Kind, Server, cmd};
 
 /// How often the replica is compared with the primary while nothing is written.
 const BETWEEN_COMPARISONS: Duration = Duration::from_millis(1500);

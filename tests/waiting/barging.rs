@@ -1,10 +1,10 @@
 //! Nobody slips past the queue.
 
-use crate::common::{Expect, Reply, Server, Talk, cmd};
 use crate::support::{at_once, info, owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use testbed::{Expect, Reply, Server, Talk, cmd};
 
 const NEWCOMER: &str = "LOCK.ACQUIRE k newcomer PX 600000";
 

@@ -1,8 +1,8 @@
 //! What a waiting client's connection may be like.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::support::{Waiter, at_once, info, line, nobody_waits, owner, queue, run, wait, wait_as};
 use redis::{Cmd, Connection, Value};
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 /// A server on which `a` holds `k`.
 fn held() -> (Server, Connection) {

@@ -1,7 +1,7 @@
 //! A primary with a replica and an append-only file, which must come to the same.
 
-use crate::common::Server;
-use crate::common::state::assert_same;
+use testbed::Server;
+use testbed::state::assert_same;
 
 /// Dereferences to the primary.
 pub(crate) struct Copies {

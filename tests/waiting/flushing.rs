@@ -1,9 +1,9 @@
 //! Databases that are flushed, swapped or loaded anew under those who wait.
 
-use crate::common::{Expect, Server, eventually};
 use crate::copies::Copies;
 use crate::freeing::frees_by;
 use crate::support::{Waiter, info, line, owner, queue, run, wait_as};
+use testbed::{Expect, Server, eventually};
 
 #[test]
 fn flushdb_frees() {
@@ -114,12 +114,9 @@ fn a_reload_of_a_lease_that_has_ended_frees() {
     run(&mut c, "LOCK.ACQUIRE k a PX 100").grant();
     run(&mut c, "SAVE").okay();
     run(&mut c, "LOCK.RENEW k a PX 600000").grant();
-    let end = crate::common::state::unix_ms() + 100;
+    let end = testbed::state::unix_ms() + 100;
     let [mut first] = wait_as(&server, ["b"]);
-    eventually(
-        || crate::common::state::unix_ms() > end,
-        "the saved lease's end",
-    );
+    eventually(|| testbed::state::unix_ms() > end, "the saved lease's end");
     run(&mut c, "DEBUG RELOAD NOSAVE").okay();
     first.granted();
     assert_eq!(owner(&mut c), "b");

@@ -1,9 +1,9 @@
 //! However a lock becomes free, the first waiter gets it, and replica and file hear of it.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::copies::Copies;
 use crate::support::{at_once, info, owner, queue, run, wait, wait_as};
 use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 /// Has `a` hold `k` and two others wait, frees the lock `so`, and demands that the first waiter has
 /// it and the second goes on waiting, on the copies too.

@@ -1,10 +1,10 @@
 //! States of the server in which a new acquire would be refused.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::copies::Copies;
 use crate::support::{owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
 use std::fs;
+use testbed::{Expect, Server, cmd, eventually};
 
 /// Lets the lease of `a` end while a newcomer is refused with `code`, and demands that nothing is
 /// granted until `mend` has been done, and that all goes on in order then.

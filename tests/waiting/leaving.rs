@@ -1,8 +1,8 @@
 //! Waiters that go before their turn.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually, server_cpu};
 use crate::support::{info, nobody_waits, queue, run, wait, wait_as};
 use std::time::Duration;
+use testbed::{Expect, Server, Talk, cmd, eventually, server_cpu};
 
 #[test]
 fn a_connection_that_closes_leaves_the_queue() {

@@ -1,8 +1,8 @@
 //! How many may wait: `lock.max-waiters`; and what there may be none of: tokens.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::support::{nobody_waits, queue, run, wait, wait_as};
 use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 const JOIN: &str = "LOCK.ACQUIRE k late BLOCK 0";
 

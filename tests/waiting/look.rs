@@ -1,9 +1,9 @@
 //! What an administrator sees of those who wait.
 
-use crate::common::{Expect, Server, cmd, eventually};
 use crate::support::{info, queue, run, wait, wait_as};
 use redis::Value;
 use std::collections::BTreeMap;
+use testbed::{Expect, Server, cmd, eventually};
 
 fn number(fields: &BTreeMap<String, Value>, name: &str) -> i64 {
     fields[name].clone().int()

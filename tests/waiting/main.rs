@@ -2,8 +2,6 @@
 //!
 //! Each module is one part of what the contract says of waiting, each test a rule of it.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod support;
 
 mod barging;

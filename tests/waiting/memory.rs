@@ -1,8 +1,8 @@
 //! Nothing is left of waiters that have gone.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::support::{blocked_clients, line, nobody_waits, run, unblocks};
 use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 const CROWD: usize = 200;
 const ROUNDS: usize = 4;

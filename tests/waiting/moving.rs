@@ -1,9 +1,9 @@
 //! Locks that are renamed or moved, from those who wait or to them.
 
-use crate::common::{Expect, Talk, eventually};
 use crate::copies::Copies;
 use crate::freeing::frees_by;
 use crate::support::{Waiter, info, line, owner, queue, queue_of, run, wait, wait_as};
+use testbed::{Expect, Talk, eventually};
 
 #[test]
 fn a_rename_away_frees() {

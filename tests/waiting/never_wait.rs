@@ -1,8 +1,8 @@
 //! Where `BLOCK` never waits.
 
-use crate::common::{Expect, Server, cmd};
 use crate::support::{at_once, nobody_waits, run, wait_as};
 use redis::{Connection, Value};
+use testbed::{Expect, Server, cmd};
 
 /// A server on which `a` holds `k` and `b` waits for it.
 fn held() -> (Server, Connection, crate::support::Waiter) {

@@ -1,11 +1,11 @@
 //! First come, first served.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually, traffic};
 use crate::support::{Waiter, nobody_waits, queue, run, unblocks, wait, wait_as};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually, traffic};
 
 const WAITERS: usize = 100;
 /// Long enough for all to join, and then waited for.

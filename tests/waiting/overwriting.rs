@@ -1,9 +1,9 @@
 //! Values that are written over a lock that somebody waits for.
 
-use crate::common::{Expect, Talk, cmd};
 use crate::copies::Copies;
 use crate::support::{at_once, info, nobody_waits, owner, queue, run, wait_as};
 use redis::Connection;
+use testbed::{Expect, Talk, cmd};
 
 /// Demands that this turns away everybody who waits for `k`, with an error that tells why.
 #[track_caller]

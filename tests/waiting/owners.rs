@@ -1,8 +1,8 @@
 //! Several waiting calls of one owner, and calls that say how many holds they want.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::copies::Copies;
 use crate::support::{info, nobody_waits, queue, run, wait, wait_as};
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 #[test]
 fn the_waiting_calls_of_the_new_owner_are_granted_together() {

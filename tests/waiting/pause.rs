@@ -1,10 +1,10 @@
 //! Writes that are paused.
 
-use crate::common::state::unix_ms;
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::copies::Copies;
 use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait, wait_as};
 use redis::Connection;
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 /// Lets the lease of `a` end in a pause of this kind, with two waiting and a newcomer who comes in
 /// the pause, and demands that all goes on in order afterwards.

@@ -1,8 +1,8 @@
 //! Servers that become replicas or primaries.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::support::{info, nobody_waits, owner, queue, run, wait_as};
 use redis::Value;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 #[test]
 fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {

@@ -1,8 +1,8 @@
 //! Servers that end, or are to lose the module, while somebody waits.
 
-use crate::common::state::assert_same;
-use crate::common::{Expect, Server, Talk, cmd};
 use crate::support::{nobody_waits, queue, run, wait_as};
+use testbed::state::assert_same;
+use testbed::{Expect, Server, Talk, cmd};
 
 #[track_caller]
 fn no_crash(server: &Server) {

@@ -1,9 +1,9 @@
 //! Calls that wait, and what many of the tests ask of a server.
 
-use crate::common::{Expect, Grant, Kind, LockInfo, Reply, Server, Talk, cmd, eventually};
 use redis::{Cmd, Connection};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
+use testbed::{Expect, Grant, Kind, LockInfo, Reply, Server, Talk, cmd, eventually};
 
 /// A command that is written as one line, with blanks between its words.
 pub(crate) fn line(words: &str) -> Cmd {

@@ -1,10 +1,10 @@
 //! How long a wait lasts, and how soon a lock is handed over.
 
-use crate::common::state::unix_ms;
-use crate::common::{Expect, Server, Talk, cmd, server_cpu};
 use crate::support::{info, line, nobody_waits, run, timed, wait, wait_as};
 use std::thread::sleep;
 use std::time::Duration;
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, Talk, cmd, server_cpu};
 
 /// What a busy machine may add.
 const LATE: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! `CLIENT UNBLOCK`.
 
-use crate::common::{Expect, Server, Talk, cmd, eventually};
 use crate::support::{nobody_waits, queue, run, unblocks, wait_as};
 use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually};
 
 /// A server on which `a` holds `k`.
 fn held() -> (Server, Connection) {

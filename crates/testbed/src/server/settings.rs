@@ -1,9 +1,7 @@
 //! What a server is started with, and which server it is.
 
 use super::Server;
-use crate::common::module;
-use std::env;
-use std::path::{Path, PathBuf};
+use crate::module::{self, server_program};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -120,25 +118,13 @@ impl Version {
     }
 }
 
-/// The server's program: `REDIS_SERVER`, or the one in the search path. A relative path starts at
-/// the project's root.
-pub(super) fn program() -> PathBuf {
-    match env::var_os("REDIS_SERVER") {
-        Some(program) if Path::new(&program).components().count() > 1 => {
-            module::root().join(program)
-        }
-        Some(program) if !program.is_empty() => program.into(),
-        _ => "redis-server".into(),
-    }
-}
-
-/// Which server [`program`] is. From its own word, because a Valkey's `INFO` calls itself Redis
+/// Which server [`server_program`] is. From its own word, because a Valkey's `INFO` calls itself Redis
 /// 7.2.4 for the sake of old clients.
 pub(super) fn version() -> Version {
     static VERSION: OnceLock<Version> = OnceLock::new();
     *VERSION.get_or_init(|| {
-        let output = Command::new(program()).arg("--version").output();
-        let output = output.unwrap_or_else(|e| panic!("{}: {e}", program().display()));
+        let output = Command::new(server_program()).arg("--version").output();
+        let output = output.unwrap_or_else(|e| panic!("{}: {e}", server_program().display()));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         parse_version(&text).unwrap_or_else(|| panic!("not a server's version: {text:?}"))
     })

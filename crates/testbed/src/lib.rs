@@ -1,4 +1,4 @@
-//! What the integration tests share: real servers on free loopback ports, with the built module
+//! What tests, benchmarks and fault runs share: real servers on free loopback ports, with the built module
 //! loaded, and short ways to speak to them and to read what they answer and store.
 //!
 //! ```ignore
@@ -11,13 +11,17 @@
 //!
 //! A [`Server`] ends with its guard. Keep none in a `static`: those are never dropped.
 
-// Each test file compiles all of this as a part of itself, uses what it needs of it, and has nobody
-// outside to show it to.
-#![allow(dead_code, unused_imports, unused_macros, unreachable_pub)]
+// Everything here asserts: what is not as it should be is a panic, with the reason.
+#![allow(
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate
+)]
 
 pub mod aof;
+pub mod clock;
 pub mod dump;
-mod module;
+pub mod module;
 mod probe;
 mod replication;
 pub mod replies;
@@ -26,8 +30,10 @@ pub mod state;
 pub mod talk;
 pub mod traffic;
 
+/// The client library, for the macros.
+pub use redis;
+
 pub use probe::{eventually, server_cpu};
 pub use replies::{Grant, LockInfo};
 pub use server::{Builder, Kind, Server, Version};
 pub use talk::{Expect, Refusal, Reply, Talk};
-pub(crate) use talk::{cmd, post};

@@ -1,13 +1,11 @@
 //! The test harness itself, on servers without the module: where it is wrong, every other test may
 //! pass or fail for nothing.
 
-mod common;
-
-use common::{Expect, Server, Talk, aof, cmd, dump, eventually, post, server_cpu};
 use redis::Value;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use testbed::{Expect, Server, Talk, aof, cmd, dump, eventually, post, server_cpu};
 
 /// A server as it comes, with these settings.
 fn plain(settings: &[(&str, &str)]) -> Server {
@@ -126,7 +124,7 @@ fn a_replica_is_in_step() {
     let primary = plain(&[]);
     let mut c = primary.connection();
     cmd!(c, "SET", "before", "1").okay();
-    let replica = primary.replica_with(common::Builder::without_module);
+    let replica = primary.replica_with(testbed::Builder::without_module);
     assert_eq!(cmd!(replica.connection(), "GET", "before").text(), "1");
     for n in 0..1000 {
         cmd!(c, "SET", "after", n).okay();

@@ -5,12 +5,14 @@ use super::{Builder, Server};
 
 impl Server {
     /// A second server that replicates this one, linked and in step.
+    #[must_use]
     #[track_caller]
     pub fn replica(&self) -> Server {
         self.replica_with(|settings| settings)
     }
 
     /// As [`Self::replica`], with settings of its own.
+    #[must_use]
     #[track_caller]
     pub fn replica_with(&self, change: impl FnOnce(Builder) -> Builder) -> Server {
         let primary = format!("127.0.0.1 {}", self.port());

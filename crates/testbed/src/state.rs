@@ -1,8 +1,9 @@
 //! Everything that a server stores, to be compared with what another server stores, or the same
 //! one after a restart.
 
-use super::talk::{Expect, Talk, cmd};
+use super::talk::{Expect, Talk};
 use super::{LockInfo, Server};
+use crate::cmd;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,8 @@
 //! What a fleet of clients and an administrator might send: random commands on a few locks.
 
-use super::talk::{Expect, Reply, Talk, cmd};
+use super::talk::{Expect, Reply, Talk};
 use super::{Grant, Server};
+use crate::cmd;
 use rand::rngs::{StdRng, SysRng};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng, TryRng};

@@ -1,4 +1,4 @@
-//! The module that the servers load.
+//! Which programs are tested: the module, and the server that loads it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,25 @@ pub fn path() -> &'static PathBuf {
 
 /// The project's root, where relative paths start.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    const HERE: &str = env!("CARGO_MANIFEST_DIR");
+    Path::new(HERE)
+        .ancestors()
+        .nth(2)
+        .expect("crates/testbed is two folders down")
 }
 
 fn build() -> PathBuf {
     let target = root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--lib", "--quiet", "--target-dir"])
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "redis-lock",
+            "--lib",
+            "--quiet",
+            "--target-dir",
+        ])
         .arg(&target)
         .current_dir(root())
         .status()
@@ -34,4 +46,14 @@ fn build() -> PathBuf {
         env::consts::DLL_PREFIX,
         env::consts::DLL_SUFFIX
     ))
+}
+
+/// The server's program: `REDIS_SERVER`, or the one in the search path. A relative path starts at
+/// the project's root.
+pub fn server_program() -> PathBuf {
+    match env::var_os("REDIS_SERVER") {
+        Some(program) if Path::new(&program).components().count() > 1 => root().join(program),
+        Some(program) if !program.is_empty() => program.into(),
+        _ => "redis-server".into(),
+    }
 }

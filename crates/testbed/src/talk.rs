@@ -8,26 +8,26 @@ use std::fmt;
 
 /// Sends a command and gives its [`Reply`]. Arguments are anything that the client library can
 /// write: text, bytes, numbers; a slice or vector of those stands for as many arguments.
+#[macro_export]
 macro_rules! cmd {
     ($connection:expr, $name:expr $(, $argument:expr)* $(,)?) => {
-        $crate::common::Talk::send(
+        $crate::Talk::send(
             &mut $connection,
-            redis::Cmd::new().arg($name)$(.arg(&$argument))*,
+            $crate::redis::Cmd::new().arg($name)$(.arg(&$argument))*,
         )
     };
 }
 
 /// Sends a command that is answered later: [`Talk::receive`] waits for that.
+#[macro_export]
 macro_rules! post {
     ($connection:expr, $name:expr $(, $argument:expr)* $(,)?) => {
-        $crate::common::Talk::post(
+        $crate::Talk::post(
             &mut $connection,
-            redis::Cmd::new().arg($name)$(.arg(&$argument))*,
+            $crate::redis::Cmd::new().arg($name)$(.arg(&$argument))*,
         )
     };
 }
-
-pub(crate) use {cmd, post};
 
 /// An error reply, as the server wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]

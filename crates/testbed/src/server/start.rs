@@ -1,6 +1,7 @@
 //! Bringing a server's process up.
 
-use super::{PATIENCE, Server, poll, settings};
+use super::{PATIENCE, Server, poll};
+use crate::module::server_program;
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -49,7 +50,7 @@ impl Server {
             .open(log)
             .expect("a log");
         self.log_start = self.log().len();
-        let program = settings::program();
+        let program = server_program();
         let process = Command::new(&program)
             .arg(CONF)
             .envs(self.settings.environment.iter().cloned())
