@@ -4,7 +4,7 @@ use crate::support::{run, wait};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::clock::SteppedClock;
-use testbed::{Expect, Server, Talk, cmd};
+use testbed::{Expect, Server, Talk};
 
 /// How late the end of a wait, or a hand-off, may be for a step of the clock: a tenth of a second,
 /// and what a busy machine adds to it.

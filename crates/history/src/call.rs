@@ -1,0 +1,118 @@
+//! One call of one client, and what came of it.
+
+use crate::Moment;
+
+/// A call on one key. A client has at most one call under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Who called.
+    pub client: u32,
+    /// The lock.
+    pub key: String,
+    /// The owner named in the call; of [`Action::Remove`] and [`Action::Look`], nobody.
+    pub owner: String,
+    /// What was asked for.
+    pub action: Action,
+    /// Just before the request was written.
+    pub sent: Moment,
+    /// Just after the reply was read. Of a call without one: a moment after which it can no longer
+    /// have any effect, because the server has been seen to know of the connection's end.
+    pub ended: Moment,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What a call asks for. Leases are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// `LOCK.ACQUIRE`
+    Acquire {
+        /// `PX`; none where the call named no lease.
+        lease: Option<u64>,
+        /// `BLOCK` was given.
+        block: bool,
+        /// `HOLDS`
+        holds: Option<u32>,
+        /// `TOKEN`
+        token: Option<u64>,
+    },
+    /// `LOCK.RELEASE`
+    Release {
+        /// How far down.
+        down: Down,
+        /// `TOKEN`
+        token: Option<u64>,
+    },
+    /// `LOCK.RENEW`
+    Renew {
+        /// `PX`
+        lease: Option<u64>,
+        /// `TOKEN`
+        token: Option<u64>,
+        /// `RAISE`
+        raise: Option<u64>,
+    },
+    /// `LOCK.FENCE key token`, alone or in a script.
+    Fence(u64),
+    /// `LOCK.INFO`
+    Look,
+    /// `DEL`, `FLUSHALL` and whatever else takes a lock away from its owner.
+    Remove,
+}
+
+/// How much a release gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Down {
+    /// One hold.
+    One,
+    /// `ALL`
+    All,
+    /// `HOLDS n`
+    To(u32),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A grant, of ACQUIRE or RENEW; or what INFO told of a held lock.
+    Grant {
+        /// The fencing token.
+        token: u64,
+        /// Whose.
+        owner: String,
+        /// The hold count.
+        holds: u32,
+        /// The remembered lease.
+        lease: u64,
+    },
+    /// nil.
+    Nil,
+    /// The holds left, of RELEASE.
+    Left(u32),
+    /// `OK` of FENCE; the reply of a removal.
+    Done,
+    /// One of the module's errors: nothing was changed.
+    Refused(Refusal),
+    /// Another error of which it is certain that nothing was changed (`OOM`, `READONLY`, `MOVED`,
+    /// `LOADING`, a connection that was never made, …): tells nothing of the lock.
+    Untouched,
+    /// No reply: it may have happened at any moment between [`Call::sent`] and [`Call::ended`], or
+    /// not at all.
+    Lost,
+    /// No reply, because the server itself closed the connection of a waiting call (`CLIENT KILL`):
+    /// it may have been granted, but whatever it took was given back by [`Call::ended`].
+    GivenBack,
+}
+
+/// The module's errors that tell something of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Refusal {
+    /// `NOTHELD`
+    NotHeld,
+    /// `NOTOWNER`
+    NotOwner,
+    /// `FENCED`
+    Fenced,
+    /// `AHEAD`
+    Ahead,
+}

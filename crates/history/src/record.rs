@@ -1,0 +1,101 @@
+//! All that was recorded in a run.
+
+use crate::Call;
+
+/// Microseconds since the run began, by the monotonic clock of the one machine that records.
+pub type Moment = u64;
+
+/// From one moment to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Not before.
+    pub from: Moment,
+    /// Not after.
+    pub to: Moment,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In any order.
+    pub calls: Vec<Call>,
+    /// Looks at queues.
+    pub sightings: Vec<Sighting>,
+    /// Writes to what the locks guard.
+    pub writes: Vec<Write>,
+    /// What was done to the servers.
+    pub facts: Facts,
+}
+
+/// `LOCK.WAITERS` of a key: whose calls waited, first in line first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// The lock.
+    pub key: String,
+    /// Just before it was asked for.
+    pub sent: Moment,
+    /// Just after the reply was read.
+    pub ended: Moment,
+    /// The clients.
+    pub clients: Vec<u32>,
+}
+
+/// What was done to the servers, as far as it bears on what locks may answer.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// A server went down, or another took its place, and what it had acknowledged last may be lost.
+    pub losses: Vec<Span>,
+    /// Keys may have been evicted.
+    pub evictions: Vec<Span>,
+    /// Steps of the server's wall clock, in order.
+    pub steps: Vec<ClockStep>,
+}
+
+/// The server's wall clock was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockStep {
+    /// When.
+    pub at: Span,
+    /// How far it is ahead of the machine's clock from then on, in microseconds.
+    pub ahead: i64,
+}
+
+/// A write to a fenced register: something that the lock of this key guards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Which one.
+    pub register: Register,
+    /// The lock, and the register's name.
+    pub key: String,
+    /// The token that the writer shows.
+    pub token: u64,
+    /// Just before it was sent.
+    pub sent: Moment,
+    /// Just after the answer, or when it can no longer happen.
+    pub ended: Moment,
+    /// What came of it.
+    pub written: Written,
+}
+
+/// The two kinds of fenced registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Register {
+    /// A key of the same server, written in a script behind `LOCK.FENCE`: only the current grant's
+    /// token writes.
+    Script,
+    /// A row of an SQL database that takes a token which is not lower than the last one taken.
+    Sql,
+}
+
+/// What came of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It is there.
+    Taken,
+    /// The register refused the token.
+    Refused,
+    /// No answer.
+    Unknown,
+    /// An error that has to do with neither: nothing was written.
+    Untouched,
+}
