@@ -1,44 +1,15 @@
 //! In a cluster: the server's redirections, and locks on the slots of a node.
 
 use crate::support::run;
-use redis::Connection;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::cluster::{SLOTS, slot};
+use testbed::{Cluster, Expect, Server, cmd};
 
-const SLOTS: i64 = 16_384;
-
-fn node() -> Server {
-    Server::builder().config("cluster-enabled", "yes").start()
-}
-
-fn state_is_ok(c: &mut Connection) -> bool {
-    let info = cmd!(*c, "CLUSTER", "INFO").text();
-    info.contains("cluster_state:ok") && info.contains(&format!("cluster_slots_ok:{SLOTS}"))
-}
-
-/// Two nodes with a half of the slots each.
-fn two_nodes() -> [Server; 2] {
-    let nodes = [node(), node()];
-    let mut connections = nodes.each_ref().map(Server::connection);
-    let halves = [(0, SLOTS / 2 - 1), (SLOTS / 2, SLOTS - 1)];
-    for (c, (first, last)) in connections.iter_mut().zip(halves) {
-        cmd!(*c, "CLUSTER", "ADDSLOTSRANGE", first, last).okay();
-    }
-    let [first, second] = &mut connections;
-    cmd!(*second, "CLUSTER", "SET-CONFIG-EPOCH", 2).okay();
-    cmd!(*first, "CLUSTER", "MEET", "127.0.0.1", nodes[1].port()).okay();
-    eventually(
-        || connections.iter_mut().all(state_is_ok),
-        "the cluster to be whole",
-    );
-    nodes
-}
-
-/// A key that the first node serves, and one that it does not.
-fn keys(c: &mut Connection) -> (String, String) {
-    let mut of_half = |first: bool| {
+/// A key that the first of two nodes serves, and one that it does not.
+fn keys() -> (String, String) {
+    let of_half = |first: bool| {
         (0..1000)
             .map(|n| format!("key{n}"))
-            .find(|key| (cmd!(*c, "CLUSTER", "KEYSLOT", key).int() < SLOTS / 2) == first)
+            .find(|key| (slot(key) < SLOTS / 2) == first)
             .expect("a key")
     };
     (of_half(true), of_half(false))
@@ -55,21 +26,21 @@ const CALLS: [&str; 6] = [
 
 #[test]
 fn a_key_of_another_node_is_redirected_and_an_own_one_is_served() {
-    let nodes = two_nodes();
-    let mut c = nodes[0].connection();
-    let (here, there) = keys(&mut c);
+    let cluster = Cluster::start(2, 0);
+    let mut c = cluster.node(0).connection();
+    let (here, there) = keys();
     for call in CALLS {
         run(&mut c, &call.replace("KEY", &here)).value();
         let moved = run(&mut c, &call.replace("KEY", &there)).refused("MOVED");
-        assert!(moved.ends_with(&format!(":{}", nodes[1].port())), "{moved}");
+        assert!(moved.ends_with(&cluster.address(1)), "{moved}");
     }
     run(&mut c, &format!("LOCK._APPLY {there} a 5 1 60000 -1")).refused("MOVED");
 }
 
 #[test]
 fn the_token_clock_may_be_lifted_on_every_node() {
-    let nodes = two_nodes();
-    let mut c = nodes[0].connection();
+    let cluster = Cluster::start(2, 0);
+    let mut c = cluster.node(0).connection();
     for token in 1..=20 {
         cmd!(c, "LOCK._CLOCK", token).okay();
     }
@@ -77,7 +48,7 @@ fn the_token_clock_may_be_lifted_on_every_node() {
 
 #[test]
 fn a_node_without_slots_serves_no_lock() {
-    let node = node();
+    let node = Server::builder().config("cluster-enabled", "yes").start();
     let mut c = node.connection();
     for call in CALLS {
         run(&mut c, &call.replace("KEY", "k")).refused("CLUSTERDOWN");

@@ -9,7 +9,8 @@
 //! eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
 //! ```
 //!
-//! A [`Server`] ends with its guard. Keep none in a `static`: those are never dropped.
+//! A [`Server`] ends with its guard. Keep none in a `static`: those are never dropped. A [`Cluster`]
+//! and [`Sentinels`] are several servers under one guard.
 
 // Everything here asserts: what is not as it should be is a panic, with the reason.
 #![allow(
@@ -20,11 +21,13 @@
 
 pub mod aof;
 pub mod clock;
+pub mod cluster;
 pub mod dump;
 pub mod module;
 mod probe;
 mod replication;
 pub mod replies;
+pub mod sentinels;
 pub mod server;
 pub mod state;
 pub mod talk;
@@ -33,7 +36,9 @@ pub mod traffic;
 /// The client library, for the macros.
 pub use redis;
 
-pub use probe::{eventually, server_cpu};
+pub use cluster::{Cluster, Failover};
+pub use probe::{eventually, server_cpu, within, without_watchdog};
 pub use replies::{Grant, LockInfo};
+pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};
 pub use talk::{Expect, Refusal, Reply, Talk};

@@ -13,8 +13,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// it waited for, after ten seconds.
 #[track_caller]
 pub fn eventually(mut condition: impl FnMut() -> bool, what: &str) {
-    let met = poll(PATIENCE, || condition().then_some(()));
-    assert!(met.is_some(), "waited {PATIENCE:?} in vain for {what}");
+    within(PATIENCE, &mut condition, what);
+}
+
+/// As [`eventually`], with a limit of its own: for what takes several seconds by itself, such as a
+/// failover.
+#[track_caller]
+pub fn within(limit: Duration, mut condition: impl FnMut() -> bool, what: &str) {
+    let met = poll(limit, || condition().then_some(()));
+    assert!(met.is_some(), "waited {limit:?} in vain for {what}");
 }
 
 /// Asks again and again until there is an answer, or until `limit` has passed.
@@ -31,10 +38,16 @@ pub(super) fn poll<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Op
     }
 }
 
+static WATCHDOG: Once = Once::new();
+
+/// Lets the program run for as long as it likes: it is no test. To be called before it connects.
+pub fn without_watchdog() {
+    WATCHDOG.call_once(|| {});
+}
+
 /// Ends a test program that hangs, for a reply that never comes.
 pub(super) fn watch_over_the_run() {
     const LONGEST_RUN: Duration = Duration::from_secs(20 * 60);
-    static WATCHDOG: Once = Once::new();
     WATCHDOG.call_once(|| {
         thread::spawn(|| {
             thread::sleep(LONGEST_RUN);

@@ -2,7 +2,7 @@
 
 use super::aof;
 use super::probe::{poll, watch_over_the_run};
-use redis::{Connection, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
+use redis::{Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -212,6 +212,26 @@ impl Server {
             .into_connection_info()
             .expect("an address");
         redis::Client::open(address.set_redis_settings(info)).expect("a client")
+    }
+
+    /// The reply to a command, from a server that may be down or hang: none when it gives none
+    /// within a second, or an error.
+    pub fn ask(&self, command: &redis::Cmd) -> Option<redis::Value> {
+        const LIMIT: Duration = Duration::from_secs(1);
+        self.process.as_ref()?;
+        let client = self.client();
+        let mut connection = client.get_connection_with_timeout(LIMIT).ok()?;
+        connection.set_read_timeout(Some(LIMIT)).ok()?;
+        match connection.req_command(command).ok()? {
+            redis::Value::ServerError(_) => None,
+            value => Some(value),
+        }
+    }
+
+    /// Whether the process runs, as far as is known here: it was started, and neither stopped nor
+    /// killed.
+    pub fn is_up(&self) -> bool {
+        self.process.is_some()
     }
 
     /// The fields of a section of `INFO`.

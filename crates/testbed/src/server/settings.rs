@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 /// How a server is to be set up; see [`Server::builder`].
 #[derive(Clone, Default)]
 pub struct Builder {
+    pub(super) sentinel: bool,
+    pub(super) own_process_group: bool,
     without_module: bool,
     module_args: String,
     lines: Vec<(String, String)>,
@@ -51,6 +53,21 @@ impl Builder {
         self
     }
 
+    /// Keeps the Ctrl-C of a terminal from the server's process: who started it stops it.
+    #[must_use]
+    pub fn own_process_group(mut self) -> Self {
+        self.own_process_group = true;
+        self
+    }
+
+    /// The server as a Sentinel, and with none of the settings given so far: those are a server's.
+    #[must_use]
+    pub(crate) fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self.lines.clear();
+        self
+    }
+
     /// Starts the server and waits until it answers.
     ///
     /// # Panics
@@ -68,17 +85,18 @@ impl Builder {
 
     /// The text of redis.conf. What tests set comes last and so wins.
     pub(super) fn conf(&self, port: u16) -> String {
-        let mut lines = vec![
-            format!("port {port}"),
-            "bind 127.0.0.1".to_owned(),
-            "save \"\"".to_owned(),
-            "enable-debug-command yes".to_owned(),
-            // A diskless sync can wait a second for the replica's first word.
-            "repl-diskless-sync no".to_owned(),
-        ];
-        if !self.without_module {
-            let module = module::path().display();
-            lines.push(format!("loadmodule \"{module}\" {}", self.module_args));
+        let mut lines = vec![format!("port {port}"), "bind 127.0.0.1".to_owned()];
+        if !self.sentinel {
+            lines.extend([
+                "save \"\"".to_owned(),
+                "enable-debug-command yes".to_owned(),
+                // A diskless sync can wait a second for the replica's first word.
+                "repl-diskless-sync no".to_owned(),
+            ]);
+            if !self.without_module {
+                let module = module::path().display();
+                lines.push(format!("loadmodule \"{module}\" {}", self.module_args));
+            }
         }
         lines.extend(self.lines.iter().map(|(name, value)| {
             let value = if value.is_empty() { "\"\"" } else { value };

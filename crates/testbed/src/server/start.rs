@@ -6,6 +6,7 @@ use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -51,8 +52,13 @@ impl Server {
             .expect("a log");
         self.log_start = self.log().len();
         let program = server_program();
-        let process = Command::new(&program)
+        let mut command = Command::new(&program);
+        if self.settings.own_process_group {
+            command.process_group(0);
+        }
+        let process = command
             .arg(CONF)
+            .args(self.settings.sentinel.then_some("--sentinel"))
             .envs(self.settings.environment.iter().cloned())
             .current_dir(self.dir())
             .stdin(Stdio::null())
@@ -108,7 +114,8 @@ impl Server {
                 .contains("Ready to accept connections");
         }
         let has = |line: &str| reply.contains(&format!("\r\n{line}\r\n"));
-        has(&format!("process_id:{}", self.pid())) && has("loading:0")
+        // A Sentinel loads nothing, and so tells nothing of it.
+        has(&format!("process_id:{}", self.pid())) && (self.settings.sentinel || has("loading:0"))
     }
 }
 

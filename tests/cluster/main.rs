@@ -1,0 +1,4 @@
+//! The module on the nodes of a cluster.
+
+mod support;
+mod waiting;
