@@ -1,0 +1,136 @@
+//! What a check came to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::Register;
+
+/// How strict a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing that was acknowledged may be lost.
+    Strict,
+    /// In each span of [`Facts::losses`](crate::Facts::losses) the server may go back to an earlier
+    /// state. Tokens rise all the same.
+    Lossy,
+    /// In those spans two servers may both take themselves for the primary: no single order of all
+    /// calls need exist, and the rules over pairs of calls are all that is asked.
+    Split,
+}
+
+/// What is wrong with a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A grant stood while another one of the same key certainly did.
+    Exclusion,
+    /// A token is lower than one that was known before its call was sent.
+    TokenOrder,
+    /// Two grants have one token, or a grant was answered to somebody else.
+    TokenShared,
+    /// Who came later was granted first.
+    QueueOrder,
+    /// A register took a write after one with a higher token.
+    RegisterWentBack,
+    /// A register refused a write, and the token's grant certainly stood.
+    RegisterRefused,
+    /// A register took a write, and the token's grant was certainly over.
+    RegisterTookStale,
+    /// No order of the calls explains their replies.
+    NoOrder,
+}
+
+/// One thing that a correct lock cannot have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What is wrong.
+    pub kind: Kind,
+    /// Of which lock.
+    pub key: String,
+    /// The calls concerned, in one line.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {}: {}", self.kind, self.key, self.text)
+    }
+}
+
+/// What became of the writes to the registers of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// Writes that are there.
+    pub taken: usize,
+    /// Writes that came too late and were refused.
+    pub stale_refused: usize,
+}
+
+/// How much there was to check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls.
+    pub operations: usize,
+    /// Grants: new tokens that somebody was told of. A raise makes none.
+    pub grants: usize,
+    /// Grants to a call that waited: it was sent before the previous grant was seen to end.
+    pub hand_offs: usize,
+    /// Acquires that were answered with a grant known already.
+    pub re_entries: usize,
+    /// Grants that a loss took from their owner: another one was told of while they should have
+    /// stood. Always zero in [`Mode::Strict`], where it is a violation.
+    pub lost_grants: usize,
+    /// By kind of register.
+    pub writes: BTreeMap<Register, Writes>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong, key by key.
+    pub violations: Vec<Violation>,
+    /// Keys whose search for an order was given up as too long: it is not known whether there is
+    /// one, which counts as a failure.
+    pub undecided: Vec<String>,
+    /// How much was checked.
+    pub counts: Counts,
+}
+
+impl Report {
+    /// Everything was checked, and nothing is wrong.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.violations.is_empty() && self.undecided.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = &self.counts;
+        let mut lines = vec![
+            ("operations".to_owned(), counts.operations),
+            ("grants".to_owned(), counts.grants),
+            ("hand-offs".to_owned(), counts.hand_offs),
+            ("re-entries".to_owned(), counts.re_entries),
+            ("lost grants".to_owned(), counts.lost_grants),
+        ];
+        for (register, writes) in &counts.writes {
+            lines.push((format!("{register:?} writes taken"), writes.taken));
+            lines.push((
+                format!("{register:?} stale writes refused"),
+                writes.stale_refused,
+            ));
+        }
+        lines.push(("violations".to_owned(), self.violations.len()));
+        lines.push(("undecided keys".to_owned(), self.undecided.len()));
+        for (what, count) in lines {
+            writeln!(f, "{what:>28} {count:>9}")?;
+        }
+        for key in &self.undecided {
+            writeln!(f, "undecided: {key}")?;
+        }
+        for violation in &self.violations {
+            writeln!(f, "{violation}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! No grant stands while another one does.
+
+use std::collections::BTreeSet;
+
+use super::Evidence;
+use crate::grants::Grant;
+use crate::holds::Hold;
+use crate::report::{Counts, Kind, Violation};
+use crate::text::Seconds;
+use crate::{Action, Call, Moment, Outcome};
+
+/// Two grants that stood at once, each an index, the one that was seen first in front.
+type Clash = (usize, usize);
+
+impl Evidence<'_, '_> {
+    pub(super) fn exclusion(&self, found: &mut Vec<Violation>, counts: &mut Counts) {
+        let clashes = self.clashes(&self.holds);
+        for (held, other) in &clashes {
+            let holds = self.holds.iter().filter(|hold| hold.grant == *held);
+            let spans: Vec<_> = holds
+                .map(|hold| format!("{} to {}", Seconds(hold.span.from), Seconds(hold.span.to)))
+                .collect();
+            let (held, other) = (&self.grants.all()[*held], &self.grants.all()[*other]);
+            let text = format!(
+                "{} certainly stood from {}, and so did {} meanwhile",
+                name(held),
+                spans.join(", "),
+                name(other)
+            );
+            found.push(self.violation(Kind::Exclusion, text));
+        }
+        let lost: BTreeSet<usize> = self
+            .clashes(&self.promised)
+            .into_iter()
+            .filter(|clash| !clashes.contains(clash))
+            .map(|(lost, _)| lost)
+            .collect();
+        counts.lost_grants += lost.len();
+    }
+
+    fn clashes(&self, holds: &[Hold]) -> BTreeSet<Clash> {
+        let mut clashes = BTreeSet::new();
+        for (index, hold) in holds.iter().enumerate() {
+            // By their beginnings: those that begin within this one.
+            let within = holds[index + 1..]
+                .iter()
+                .take_while(|other| other.span.from < hold.span.to)
+                .map(|other| other.grant);
+            // And what stood at some moment of a call that lies wholly within.
+            let seen = self.grants.all().iter().enumerate().filter(|(_, grant)| {
+                let mut shown = grant.shown.iter();
+                shown.any(|call| hold.span.covers(call.sent, call.ended))
+            });
+            for other in within.chain(seen.map(|(grant, _)| grant)) {
+                if other != hold.grant && !clashes.contains(&(other, hold.grant)) {
+                    clashes.insert((hold.grant, other));
+                }
+            }
+        }
+        clashes
+    }
+
+    /// When a grant was seen to end: released, removed, or beyond its lease.
+    pub(super) fn seen_to_end(&self, grant: &Grant<'_>) -> Moment {
+        let Some(first) = grant.shown.iter().map(|call| call.ended).min() else {
+            return Moment::MAX;
+        };
+        let ends = self.story.calls.iter().filter(|call| {
+            let frees = match (&call.action, &call.outcome) {
+                (Action::Remove, Outcome::Done) => true,
+                (Action::Release { .. }, Outcome::Left(0)) => call.owner == grant.owner,
+                _ => false,
+            };
+            frees && call.ended >= first
+        });
+        let taken = ends.map(|call| call.ended).min();
+        let lapsed = grant.shown.iter().filter_map(|call| match call.outcome {
+            Outcome::Grant { lease, .. } => {
+                Some(call.ended.saturating_add(lease.saturating_mul(1000)))
+            }
+            _ => None,
+        });
+        taken
+            .unwrap_or(Moment::MAX)
+            .min(lapsed.max().unwrap_or(Moment::MAX))
+    }
+}
+
+/// A grant by the first call that showed it.
+fn name(grant: &Grant<'_>) -> String {
+    let first: Option<&&Call> = grant.shown.iter().min_by_key(|call| call.ended);
+    first.map_or_else(|| grant.owner.to_owned(), ToString::to_string)
+}

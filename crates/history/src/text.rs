@@ -1,0 +1,112 @@
+//! Calls and writes as a reader wants to see them, in one line.
+
+use std::fmt;
+
+use crate::{Action, Call, Down, Moment, Outcome, Write};
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} {}", Seconds(self.sent), Seconds(self.ended))?;
+        write!(f, " client {}: {}", self.client, self.action)?;
+        if !self.owner.is_empty() {
+            write!(f, " by {}", self.owner)?;
+        }
+        write!(f, " -> {}]", self.outcome)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Acquire {
+                lease,
+                block,
+                holds,
+                token,
+            } => {
+                write!(f, "ACQUIRE")?;
+                option(f, "PX", *lease)?;
+                if *block {
+                    write!(f, " BLOCK")?;
+                }
+                option(f, "HOLDS", *holds)?;
+                option(f, "TOKEN", *token)
+            }
+            Self::Release { down, token } => {
+                write!(f, "RELEASE")?;
+                match down {
+                    Down::One => {}
+                    Down::All => write!(f, " ALL")?,
+                    Down::To(holds) => write!(f, " HOLDS {holds}")?,
+                }
+                option(f, "TOKEN", *token)
+            }
+            Self::Renew {
+                lease,
+                token,
+                raise,
+            } => {
+                write!(f, "RENEW")?;
+                option(f, "PX", *lease)?;
+                option(f, "TOKEN", *token)?;
+                option(f, "RAISE", *raise)
+            }
+            Self::Fence(token) => write!(f, "FENCE {token}"),
+            Self::Look => write!(f, "INFO"),
+            Self::Remove => write!(f, "removal"),
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grant {
+                token,
+                owner,
+                holds,
+                lease,
+            } => write!(f, "{token} of {owner}, holds {holds}, lease {lease}"),
+            Self::Nil => write!(f, "nil"),
+            Self::Left(holds) => write!(f, "{holds}"),
+            Self::Done => write!(f, "OK"),
+            Self::Refused(refusal) => write!(f, "{refusal:?}"),
+            Self::Untouched => write!(f, "another error"),
+            Self::Lost => write!(f, "no reply"),
+            Self::GivenBack => write!(f, "closed by the server"),
+        }
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "[{} {} {:?} write with {} -> {:?}]",
+            Seconds(self.sent),
+            Seconds(self.ended),
+            self.register,
+            self.token,
+            self.written
+        )
+    }
+}
+
+/// A moment in seconds.
+pub(crate) struct Seconds(pub(crate) Moment);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == Moment::MAX {
+            return write!(f, "the end");
+        }
+        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
+fn option(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {
+    match value {
+        Some(value) => write!(f, " {name} {value}"),
+        None => Ok(()),
+    }
+}
