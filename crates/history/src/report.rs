@@ -83,6 +83,21 @@ pub struct Counts {
     pub writes: BTreeMap<Register, Writes>,
 }
 
+impl std::ops::AddAssign<&Counts> for Counts {
+    fn add_assign(&mut self, more: &Counts) {
+        self.operations += more.operations;
+        self.grants += more.grants;
+        self.hand_offs += more.hand_offs;
+        self.re_entries += more.re_entries;
+        self.lost_grants += more.lost_grants;
+        for (register, writes) in &more.writes {
+            let sum = self.writes.entry(*register).or_default();
+            sum.taken += writes.taken;
+            sum.stale_refused += writes.stale_refused;
+        }
+    }
+}
+
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {

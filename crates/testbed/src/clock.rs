@@ -12,6 +12,12 @@ use tempfile::TempDir;
 pub struct SteppedClock {
     /// The server.
     pub server: Server,
+    /// What sets the clock.
+    pub hand: Hand,
+}
+
+/// What sets a server's clock, also when that server is restarted.
+pub struct Hand {
     file: PathBuf,
     _dir: TempDir,
 }
@@ -26,18 +32,15 @@ impl SteppedClock {
         }
         let dir = tempfile::tempdir().expect("a folder");
         let file = dir.path().join("clock");
-        set(&file, 0);
+        let hand = Hand { file, _dir: dir };
+        hand.set(0);
         let server = settings
             .env("LD_PRELOAD", &library.display().to_string())
-            .env("FAKETIME_TIMESTAMP_FILE", &file.display().to_string())
+            .env("FAKETIME_TIMESTAMP_FILE", &hand.file.display().to_string())
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .start();
-        let clock = Self {
-            server,
-            file,
-            _dir: dir,
-        };
+        let clock = Self { server, hand };
         let before = clock.unix_seconds();
         clock.step(3600);
         let reached = clock.unix_seconds() - before > 3000;
@@ -49,12 +52,21 @@ impl SteppedClock {
 
     /// Puts the clock so many seconds from the machine's, from now on.
     pub fn step(&self, seconds: i64) {
-        set(&self.file, seconds);
+        self.hand.set(seconds);
     }
 
     fn unix_seconds(&self) -> i64 {
         let time = cmd!(self.server.connection(), "TIME").items().remove(0);
         time.text().parse().expect("a number")
+    }
+}
+
+impl Hand {
+    /// Puts the clock so many seconds from the machine's, from now on.
+    pub fn set(&self, seconds: i64) {
+        let new = self.file.with_extension("new");
+        fs::write(&new, format!("{seconds:+}s\n")).expect("a file");
+        fs::rename(&new, &self.file).expect("a file");
     }
 }
 
@@ -88,10 +100,4 @@ fn bears(library: &Path) -> bool {
             .output();
         version.is_ok_and(|output| output.status.success())
     })
-}
-
-fn set(file: &Path, seconds: i64) {
-    let new = file.with_extension("new");
-    fs::write(&new, format!("{seconds:+}s\n")).expect("a file");
-    fs::rename(&new, file).expect("a file");
 }

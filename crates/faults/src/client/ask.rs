@@ -1,0 +1,245 @@
+//! One call: sent to where its key is, followed if it is sent on, and written down.
+
+use super::Client;
+use crate::line::{Answer, Line};
+use crate::register::SCRIPT;
+use crate::words;
+use history::{Action, Call, Moment, Outcome, Refusal, Register, Write, Written};
+use redis::Cmd;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How long a client rests before it tries again a server that is down or does not take commands.
+const REST: Duration = Duration::from_millis(10);
+/// How often a client lets itself be sent on before it gives a call up.
+const REDIRECTIONS: usize = 5;
+
+/// What came back, and between which two moments.
+struct Heard {
+    sent: Moment,
+    ended: Moment,
+    what: What,
+}
+
+enum What {
+    Value(redis::Value),
+    Error(testbed::Refusal),
+    Lost,
+    GivenBack,
+    /// Nobody took the call.
+    Nothing,
+}
+
+impl Client<'_> {
+    /// Makes a call and writes it down.
+    pub(super) fn ask(&mut self, key: &str, owner: &str, action: Action, wait_ms: u64) -> Outcome {
+        let command = words::command(key, owner, &action, wait_ms);
+        let heard = self.hear(key, &command);
+        let mut ended = heard.ended;
+        let mut outcome = match heard.what {
+            What::Value(value) => words::outcome(&action, value),
+            What::Error(error) => self.judge(&error),
+            What::Lost => Outcome::Lost,
+            What::GivenBack => Outcome::GivenBack,
+            What::Nothing => Outcome::Untouched,
+        };
+        if self.stage.habits.wait
+            && matches!(action, Action::Acquire { .. })
+            && matches!(outcome, Outcome::Grant { .. })
+        {
+            if !self.is_replicated(key) {
+                outcome = Outcome::Lost;
+            }
+            ended = self.stage.now();
+        }
+        self.calls.push(Call {
+            client: self.number,
+            key: key.to_owned(),
+            owner: owner.to_owned(),
+            action,
+            sent: heard.sent,
+            ended,
+            outcome: outcome.clone(),
+        });
+        outcome
+    }
+
+    /// Writes to the register in the server, behind the token.
+    pub(super) fn write_by_script(&mut self, key: &str, token: u64) {
+        let mut script = redis::cmd("EVAL");
+        script
+            .arg(SCRIPT)
+            .arg(2)
+            .arg(key)
+            .arg(format!("{{{key}}}:taken"))
+            .arg(token);
+        let heard = self.hear(key, &script);
+        let (written, outcome) = match heard.what {
+            What::Value(_) => (Written::Taken, Outcome::Done),
+            What::Error(e) if is_fenced(&e) => {
+                (Written::Refused, Outcome::Refused(Refusal::Fenced))
+            }
+            What::Error(_) | What::Nothing => (Written::Untouched, Outcome::Untouched),
+            What::Lost | What::GivenBack => (Written::Unknown, Outcome::Lost),
+        };
+        self.write_down(
+            Register::Script,
+            key,
+            token,
+            (heard.sent, heard.ended),
+            written,
+        );
+        self.calls.push(Call {
+            client: self.number,
+            key: key.to_owned(),
+            owner: String::new(),
+            action: Action::Fence(token),
+            sent: heard.sent,
+            ended: heard.ended,
+            outcome,
+        });
+    }
+
+    /// Writes to the register in the database.
+    pub(super) fn write_by_sql(&mut self, key: &str, token: u64) {
+        let sent = self.stage.now();
+        let written = self.sql.write(key, token);
+        let span = (sent, self.stage.now());
+        self.write_down(Register::Sql, key, token, span, written);
+    }
+
+    fn write_down(
+        &mut self,
+        register: Register,
+        key: &str,
+        token: u64,
+        (sent, ended): (Moment, Moment),
+        written: Written,
+    ) {
+        self.writes.push(Write {
+            register,
+            key: key.to_owned(),
+            token,
+            sent,
+            ended,
+            written,
+        });
+    }
+
+    /// Sends to where the key is, and goes where it is told to.
+    fn hear(&mut self, key: &str, command: &Cmd) -> Heard {
+        let mut node = self.stage.deployment.home(key);
+        let mut in_passing = false;
+        for _ in 0..REDIRECTIONS {
+            let Some(mut line) = self.line(node) else {
+                // Perhaps another one knows who serves the key now.
+                self.stage.deployment.learn(key, node + 1);
+                sleep(REST);
+                break;
+            };
+            let sent = self.stage.now();
+            let answer = if in_passing {
+                line.ask_in_passing(command)
+            } else {
+                line.ask(command)
+            };
+            let heard = |what, ended| Heard { sent, ended, what };
+            let now = self.stage.now();
+            match answer {
+                Answer::Value(value) => {
+                    self.lines.insert(node, line);
+                    return heard(What::Value(value), now);
+                }
+                Answer::Error(error) => {
+                    self.lines.insert(node, line);
+                    let Some(next) = self.sent_to(&error) else {
+                        return heard(What::Error(error), now);
+                    };
+                    in_passing = error.code() == "ASK";
+                    node = next;
+                    if !in_passing {
+                        self.stage.deployment.learn(key, node);
+                    }
+                }
+                Answer::Silence => {
+                    self.stage.trouble(format!(
+                        "client {}: no reply to {:?}",
+                        self.number,
+                        String::from_utf8_lossy(&command.get_packed_command())
+                    ));
+                    line.bury(self.stage);
+                    return heard(What::Lost, self.stage.now());
+                }
+                Answer::Closed => {
+                    let was_killed = line.was_killed(self.stage);
+                    line.bury(self.stage);
+                    let what = if was_killed {
+                        What::GivenBack
+                    } else {
+                        What::Lost
+                    };
+                    return heard(what, self.stage.now());
+                }
+            }
+        }
+        let now = self.stage.now();
+        Heard {
+            sent: now,
+            ended: now,
+            what: What::Nothing,
+        }
+    }
+
+    /// What an error reply says of the lock.
+    fn judge(&mut self, error: &testbed::Refusal) -> Outcome {
+        let code = error.code();
+        if let Some(refusal) = words::refusal(code) {
+            return Outcome::Refused(refusal);
+        }
+        match code {
+            // From CLIENT UNBLOCK. The other one is of a server that became a replica: a grant that
+            // was on its way has gone to the new primary.
+            "UNBLOCKED" if error.text().contains("CLIENT UNBLOCK") => Outcome::GivenBack,
+            "UNBLOCKED" => Outcome::Lost,
+            _ => {
+                if !words::is_passing(code) && self.sent_to(error).is_none() {
+                    self.stage
+                        .trouble(format!("client {}: {error}", self.number));
+                }
+                sleep(REST);
+                Outcome::Untouched
+            }
+        }
+    }
+
+    /// The node that a redirection names.
+    fn sent_to(&self, error: &testbed::Refusal) -> Option<usize> {
+        if !matches!(error.code(), "MOVED" | "ASK") {
+            return None;
+        }
+        let port: u16 = error.text().rsplit(':').next()?.parse().ok()?;
+        let nodes = self.stage.deployment.nodes();
+        nodes.iter().position(|node| node.port() == port)
+    }
+
+    /// The connection to a node: the one that is open, or a new one.
+    fn line(&mut self, node: usize) -> Option<Line> {
+        let open = self.lines.remove(&node);
+        open.or_else(|| Line::open(self.stage, node, self.number, self.is_direct))
+    }
+
+    /// Whether a replica has what this client did last.
+    fn is_replicated(&mut self, key: &str) -> bool {
+        let home = self.stage.deployment.home(key);
+        let Some(line) = self.lines.get_mut(&home) else {
+            return false;
+        };
+        let wait = redis::cmd("WAIT").arg(1).arg(100).to_owned();
+        matches!(line.ask(&wait), Answer::Value(redis::Value::Int(1..)))
+    }
+}
+
+/// Also as the server quotes it from within a script.
+fn is_fenced(error: &testbed::Refusal) -> bool {
+    error.code() == "FENCED" || error.text().contains("FENCED")
+}

@@ -1,0 +1,393 @@
+//! The configurations: which servers, what is done to them, and what must hold.
+
+use crate::deployment::{Alone, Deployment, Guarded, Loss, Pair, Sharded};
+use crate::stage::Habits;
+use history::Mode;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use std::time::Duration;
+use testbed::{Builder, Server};
+
+/// Something that is done to the servers or to their clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// `kill -9` and a restart.
+    Crash {
+        /// What was acknowledged last may be gone.
+        loses: bool,
+    },
+    /// `SIGSTOP` for longer than short leases, then `SIGCONT`.
+    Stop,
+    /// `CLIENT KILL` of the first in line.
+    ClientKill,
+    /// `CLIENT KILL` of the first in line in the moment when it gets the lock.
+    KillInFlight,
+    /// `CLIENT UNBLOCK … ERROR` of the first in line.
+    Unblock,
+    /// A connection that is cut in the middle of a request.
+    CutRequest,
+    /// One that is cut in the middle of a reply.
+    CutReply,
+    /// `CLIENT PAUSE`
+    Pause,
+    /// `BGSAVE`
+    Save,
+    /// `BGREWRITEAOF`
+    Rewrite,
+    /// `FLUSHALL`
+    Flush,
+    /// `DEL` of a held lock.
+    Remove,
+    /// `DEL` of a lock that is waited for, and at once a newcomer's acquire.
+    Newcomer,
+    /// Memory full, with this `maxmemory-policy`.
+    Fill(&'static str),
+    /// The server's clock an hour forward for a while.
+    ClockForward,
+    /// And an hour back.
+    ClockBack,
+    /// A primary gives its role to a replica in good order.
+    HandOver,
+    /// A replica takes the place of a primary that is lost.
+    LosePrimary(Loss),
+    /// A slot moves to another node by `MIGRATE`.
+    MoveSlot,
+    /// A slot moves to another node as a whole.
+    MoveSlotWhole,
+}
+
+impl Fault {
+    /// A word or two for the table.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Crash { .. } => "kill -9",
+            Self::Stop => "SIGSTOP",
+            Self::ClientKill => "CLIENT KILL",
+            Self::KillInFlight => "killed when granted",
+            Self::Unblock => "CLIENT UNBLOCK",
+            Self::CutRequest => "cut request",
+            Self::CutReply => "cut reply",
+            Self::Pause => "CLIENT PAUSE",
+            Self::Save => "BGSAVE",
+            Self::Rewrite => "BGREWRITEAOF",
+            Self::Flush => "FLUSHALL",
+            Self::Remove => "DEL",
+            Self::Newcomer => "newcomer",
+            Self::Fill(policy) => policy,
+            Self::ClockForward => "clock forward",
+            Self::ClockBack => "clock back",
+            Self::HandOver => "hand-over",
+            Self::LosePrimary(Loss::Killed) => "primary killed",
+            Self::LosePrimary(Loss::Hangs) => "primary hangs",
+            Self::MoveSlot => "MIGRATE",
+            Self::MoveSlotWhole => "MIGRATESLOTS",
+        }
+    }
+}
+
+/// One way to run locks, and what is done to it.
+pub(crate) struct Configuration {
+    pub(crate) name: &'static str,
+    /// All of these must happen.
+    pub(crate) faults: Vec<Fault>,
+    /// What the history is held to.
+    pub(crate) mode: Mode,
+    /// Whether grants must get lost, may, or must not.
+    pub(crate) losses: Losses,
+    pub(crate) habits: Habits,
+    /// How long clients work in one round.
+    pub(crate) length: Duration,
+    pub(crate) start: Start,
+}
+
+impl Configuration {
+    /// Whether keys must get lost for want of memory.
+    pub(crate) fn evicts(&self) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| matches!(fault, Fault::Fill(policy) if *policy != "noeviction"))
+    }
+}
+
+/// What is expected of the number of lost grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Losses {
+    /// None, ever.
+    Never,
+    /// Some would be no fault, and none neither.
+    May,
+    /// A run without any has not shown what it is for.
+    Must,
+}
+
+/// Starts the servers; the reason where that cannot be done here.
+type Start = fn(&mut StdRng) -> Result<Box<dyn Deployment>, String>;
+
+/// How far clients raise tokens where nothing is lost: less than `lock.max-token-lead-ms`.
+const RAISE: u64 = 3_000_000;
+
+/// All of them.
+pub(crate) fn all() -> Vec<Configuration> {
+    vec![
+        aof_always(),
+        aof_everysec(),
+        rdb_only(),
+        memory_full(),
+        clock_steps(),
+        failover(),
+        sentinel(),
+        sentinel_wait(),
+        sentinel_hangs(),
+        sentinel_min_replicas(),
+        cluster_failover(),
+        cluster_crash(),
+        cluster_slots(),
+    ]
+}
+
+/// What can be done to the clients of any server that stands alone.
+fn against_clients() -> Vec<Fault> {
+    let mut faults = vec![
+        Fault::Stop,
+        Fault::ClientKill,
+        Fault::KillInFlight,
+        Fault::CutRequest,
+        Fault::CutReply,
+        Fault::Pause,
+        Fault::Save,
+        Fault::Remove,
+        Fault::Newcomer,
+        Fault::Flush,
+    ];
+    let version = Server::version();
+    if version.is_redis_from(7, 4) || version.is_valkey_from(8, 0) {
+        faults.push(Fault::Unblock);
+    }
+    faults
+}
+
+fn with(mut faults: Vec<Fault>, more: &[Fault]) -> Vec<Fault> {
+    faults.extend_from_slice(more);
+    faults
+}
+
+fn aof(fsync: &str) -> Builder {
+    Server::builder()
+        .config("appendonly", "yes")
+        .config("appendfsync", fsync)
+}
+
+fn aof_always() -> Configuration {
+    Configuration {
+        name: "aof-always",
+        faults: with(
+            against_clients(),
+            &[Fault::Crash { loses: false }, Fault::Rewrite],
+        ),
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        habits: Habits {
+            raise: RAISE,
+            wait: false,
+        },
+        length: Duration::from_secs(5),
+        start: |random| {
+            let preamble = ["yes", "no"].choose(random).expect("two");
+            let settings = aof("always").config("aof-use-rdb-preamble", preamble);
+            Ok(Box::new(Alone::start(settings)))
+        },
+    }
+}
+
+fn aof_everysec() -> Configuration {
+    Configuration {
+        name: "aof-everysec",
+        faults: with(
+            against_clients(),
+            &[Fault::Crash { loses: true }, Fault::Rewrite],
+        ),
+        mode: Mode::Lossy,
+        losses: Losses::May,
+        habits: Habits::default(),
+        length: Duration::from_secs(5),
+        start: |_| Ok(Box::new(Alone::start(aof("everysec")))),
+    }
+}
+
+fn rdb_only() -> Configuration {
+    Configuration {
+        name: "rdb-only",
+        faults: with(against_clients(), &[Fault::Crash { loses: true }]),
+        mode: Mode::Lossy,
+        losses: Losses::Must,
+        habits: Habits::default(),
+        length: Duration::from_secs(5),
+        start: |_| Ok(Box::new(Alone::start(Server::builder()))),
+    }
+}
+
+fn memory_full() -> Configuration {
+    Configuration {
+        name: "memory-full",
+        faults: vec![
+            Fault::Fill("noeviction"),
+            Fault::Fill("allkeys-lru"),
+            Fault::Fill("allkeys-lfu"),
+            Fault::Fill("allkeys-random"),
+            Fault::Fill("volatile-lru"),
+            Fault::Fill("volatile-lfu"),
+            Fault::Fill("volatile-random"),
+            Fault::Fill("volatile-ttl"),
+        ],
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        habits: Habits {
+            raise: RAISE,
+            wait: false,
+        },
+        length: Duration::from_secs(5),
+        start: |_| Ok(Box::new(Alone::start(Server::builder()))),
+    }
+}
+
+fn clock_steps() -> Configuration {
+    Configuration {
+        name: "clock-steps",
+        faults: vec![
+            Fault::ClockForward,
+            Fault::ClockBack,
+            Fault::Crash { loses: false },
+            Fault::ClientKill,
+        ],
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        habits: Habits {
+            raise: RAISE,
+            wait: false,
+        },
+        length: Duration::from_secs(5),
+        start: |_| Ok(Box::new(Alone::start_with_clock(aof("always"))?)),
+    }
+}
+
+fn failover() -> Configuration {
+    Configuration {
+        name: "failover",
+        faults: vec![
+            Fault::HandOver,
+            Fault::Pause,
+            Fault::ClientKill,
+            Fault::KillInFlight,
+            Fault::Stop,
+        ],
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        habits: Habits {
+            raise: RAISE,
+            wait: false,
+        },
+        length: Duration::from_secs(5),
+        start: |random| {
+            let appendonly = if random.random() { "yes" } else { "no" };
+            let settings = Server::builder().config("appendonly", appendonly);
+            Ok(Box::new(Pair::start(&settings)))
+        },
+    }
+}
+
+fn sentinel() -> Configuration {
+    Configuration {
+        name: "sentinel",
+        faults: vec![Fault::LosePrimary(Loss::Killed), Fault::ClientKill],
+        mode: Mode::Lossy,
+        losses: Losses::Must,
+        habits: Habits::default(),
+        length: Duration::from_secs(8),
+        start: |_| Ok(Box::new(Guarded::start(|settings| settings))),
+    }
+}
+
+/// The same, with holders that trust a grant only when a replica has it.
+fn sentinel_wait() -> Configuration {
+    Configuration {
+        name: "sentinel-wait",
+        losses: Losses::Never,
+        habits: Habits {
+            raise: 0,
+            wait: true,
+        },
+        ..sentinel()
+    }
+}
+
+/// A primary that hangs and comes back, and takes itself for the primary for a moment.
+fn sentinel_hangs() -> Configuration {
+    Configuration {
+        name: "sentinel-hangs",
+        faults: vec![Fault::LosePrimary(Loss::Hangs), Fault::ClientKill],
+        mode: Mode::Split,
+        losses: Losses::May,
+        ..sentinel()
+    }
+}
+
+/// The same, where a primary that has lost its replicas takes no writes.
+fn sentinel_min_replicas() -> Configuration {
+    Configuration {
+        name: "sentinel-min-replicas",
+        start: |_| {
+            let careful = |settings: Builder| {
+                settings
+                    .config("min-replicas-to-write", "1")
+                    .config("min-replicas-max-lag", "1")
+            };
+            Ok(Box::new(Guarded::start(careful)))
+        },
+        ..sentinel_hangs()
+    }
+}
+
+fn cluster_failover() -> Configuration {
+    Configuration {
+        name: "cluster-failover",
+        faults: vec![Fault::HandOver, Fault::Remove],
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        habits: Habits {
+            raise: RAISE,
+            wait: false,
+        },
+        length: Duration::from_secs(6),
+        start: |_| Ok(Box::new(Sharded::start(1, |settings| settings))),
+    }
+}
+
+fn cluster_crash() -> Configuration {
+    Configuration {
+        name: "cluster-crash",
+        faults: vec![Fault::LosePrimary(Loss::Killed)],
+        mode: Mode::Lossy,
+        losses: Losses::May,
+        habits: Habits::default(),
+        length: Duration::from_secs(8),
+        start: |_| Ok(Box::new(Sharded::start(1, |settings| settings))),
+    }
+}
+
+fn cluster_slots() -> Configuration {
+    let mut faults = vec![Fault::MoveSlot, Fault::Remove];
+    if Server::version().is_valkey_from(9, 0) {
+        faults.push(Fault::MoveSlotWhole);
+    }
+    Configuration {
+        name: "cluster-slots",
+        faults,
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        // A lock that is free leaves no token behind when its slot moves: only the clocks of the
+        // nodes keep its tokens rising, so none may be ahead of time.
+        habits: Habits::default(),
+        length: Duration::from_secs(6),
+        start: |_| Ok(Box::new(Sharded::start(0, |settings| settings))),
+    }
+}

@@ -1,0 +1,163 @@
+//! A door to a server that can be shut in the middle of a sentence.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Where a connection is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// After half of what the client sends next.
+    Request,
+    /// After half of what the server answers next: the command has been carried out.
+    Reply,
+}
+
+const NONE: u8 = 0;
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+
+/// Forwards connections to one port until it is dropped.
+pub(crate) struct Proxy {
+    port: u16,
+    open: Arc<Mutex<Vec<Arc<Pipe>>>>,
+}
+
+/// One connection: what is to happen to it, and its two ends.
+struct Pipe {
+    order: AtomicU8,
+    ends: [TcpStream; 2],
+}
+
+impl Proxy {
+    /// A proxy for this port.
+    pub(crate) fn start(target: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let open = Arc::new(Mutex::new(Vec::new()));
+        let pipes = Arc::downgrade(&open);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Some(pipes) = pipes.upgrade() else { return };
+                let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) else {
+                    continue; // the client sees its connection closed, as of a server that is down
+                };
+                if let Ok(pipe) = Pipe::open(client, server) {
+                    pipes.lock().expect("pipes").push(pipe);
+                }
+            }
+        });
+        Self { port, open }
+    }
+
+    /// Where clients connect to.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Cuts one of the open connections, the one with this number in turn; whether there was one.
+    pub(crate) fn cut(&self, which: usize, cut: Cut) -> bool {
+        let mut open = self.open.lock().expect("pipes");
+        open.retain(|pipe| pipe.ends[0].peer_addr().is_ok());
+        if open.is_empty() {
+            return false;
+        }
+        let order = match cut {
+            Cut::Request => REQUEST,
+            Cut::Reply => REPLY,
+        };
+        open[which % open.len()].order.store(order, SeqCst);
+        true
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        for pipe in self.open.lock().expect("pipes").drain(..) {
+            pipe.close();
+        }
+        self.open = Arc::default();
+        // The listener looks at its last connection and finds nobody to serve.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+    }
+}
+
+impl Pipe {
+    fn open(client: TcpStream, server: TcpStream) -> std::io::Result<Arc<Self>> {
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let (from_client, from_server) = (client.try_clone()?, server.try_clone()?);
+        let pipe = Arc::new(Self {
+            order: AtomicU8::new(NONE),
+            ends: [client, server],
+        });
+        for (from, order, to) in [(from_client, REQUEST, 1), (from_server, REPLY, 0)] {
+            let pipe = Arc::clone(&pipe);
+            thread::spawn(move || pipe.forward(from, order, to));
+        }
+        Ok(pipe)
+    }
+
+    /// Copies one direction until either end closes, or until the cut that is meant for it.
+    fn forward(&self, mut from: TcpStream, order: u8, to: usize) {
+        let mut buffer = [0; 4096];
+        while let Ok(count) = from.read(&mut buffer) {
+            let is_cut = self.order.load(SeqCst) == order;
+            let kept = if is_cut { count / 2 } else { count };
+            let written = (&self.ends[to]).write_all(&buffer[..kept]);
+            if count == 0 || is_cut || written.is_err() {
+                break;
+            }
+        }
+        self.close();
+    }
+
+    fn close(&self) {
+        for end in &self.ends {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cut, Proxy};
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::thread;
+
+    /// What the server got and what the client got of "question" and "answered".
+    fn talk(cut: Option<Cut>) -> (String, String) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let proxy = Proxy::start(listener.local_addr().expect("an address").port());
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut got = vec![0; 8];
+            let count = stream.read(&mut got).expect("a request");
+            let _ = stream.write_all(b"answered");
+            got.truncate(count);
+            String::from_utf8(got).expect("text")
+        });
+        let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).expect("a proxy");
+        if let Some(cut) = cut {
+            while !proxy.cut(0, cut) {
+                thread::yield_now();
+            }
+        }
+        client.write_all(b"question").expect("a proxy");
+        let mut got = String::new();
+        let mut answer = client.take(8);
+        let _ = answer.read_to_string(&mut got);
+        (server.join().expect("a server"), got)
+    }
+
+    #[test]
+    fn a_cut_loses_the_second_half() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(talk(None), pair("question", "answered"));
+        assert_eq!(talk(Some(Cut::Request)), pair("ques", ""));
+        assert_eq!(talk(Some(Cut::Reply)), pair("question", "answ"));
+    }
+}
