@@ -51,26 +51,8 @@ impl DataType for RedisLock {
         out.bytes(owner.bytes());
     }
 
-    fn load(stored: &mut RdbReader, encoding: c_int) -> Option<Value> {
-        if encoding != ENCODING {
-            return None;
-        }
-        let grant = Grant {
-            token: stored.number().and_then(Token::new)?,
-            holds: stored
-                .number()
-                .and_then(|holds| u32::try_from(holds).ok())
-                .and_then(Holds::new)?,
-            lease: stored.number().and_then(Lease::from_millis)?,
-        };
-        let value = stored.bytes(Owner::LONGEST, |owner| {
-            let owner = Owner::new(owner)?;
-            let mut buffer = RecordBuffer::new();
-            Some(Value::new(Record { owner, grant }.encode(&mut buffer)))
-        })?;
-        // Even a lock that has expired by now, and never becomes a key, has used its token.
-        observe_token(grant.token);
-        Some(value)
+    fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String> {
+        read_lock(stored, encoding).map_err(|reason| format!("a stored lock is refused: {reason}"))
     }
 
     fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter) {
@@ -106,14 +88,66 @@ impl DataType for RedisLock {
         last_token().is_some()
     }
 
-    fn load_extra(stored: &mut RdbReader, encoding: c_int) -> bool {
-        if encoding != ENCODING {
-            return false;
-        }
-        match stored.number() {
-            Some(0) => true,
-            Some(number) => Token::new(number).map(observe_token).is_some(),
-            None => false,
-        }
+    fn load_extra(stored: &mut RdbReader, encoding: c_int) -> Result<(), String> {
+        read_clock(stored, encoding)
+            .map_err(|reason| format!("the stored token clock is refused: {reason}"))
     }
+}
+
+fn read_lock(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String> {
+    check_encoding(encoding)?;
+    let to_holds = |number| u32::try_from(number).ok().and_then(Holds::new);
+    let most_holds = u64::from(Holds::MOST.number());
+    let grant = Grant {
+        token: read_number(stored, "token", Token::HIGHEST.number(), Token::new)?,
+        holds: read_number(stored, "hold count", most_holds, to_holds)?,
+        lease: read_number(stored, "lease", Lease::LONGEST.millis(), Lease::from_millis)?,
+    };
+    let value = stored.bytes(|bytes| {
+        let owner = Owner::new(bytes)
+            .ok_or_else(|| format!("owner of {} bytes (1 to {})", bytes.len(), Owner::LONGEST))?;
+        let mut buffer = RecordBuffer::new();
+        Ok(Value::new(Record { owner, grant }.encode(&mut buffer)))
+    });
+    let value = value.unwrap_or_else(|| Err(missing("owner")))?;
+    // Even a lock that has expired by now, and never becomes a key, has used its token.
+    observe_token(grant.token);
+    Ok(value)
+}
+
+fn read_clock(stored: &mut RdbReader, encoding: c_int) -> Result<(), String> {
+    check_encoding(encoding)?;
+    match stored.number().ok_or_else(|| missing("token"))? {
+        0 => {}
+        number => observe_token(Token::new(number).ok_or_else(|| {
+            let highest = Token::HIGHEST.number();
+            format!("token {number} (0 to {highest})")
+        })?),
+    }
+    Ok(())
+}
+
+fn check_encoding(encoding: c_int) -> Result<(), String> {
+    if encoding == ENCODING {
+        Ok(())
+    } else {
+        Err(format!(
+            "stored form {encoding}, of which this version of the module knows {ENCODING} alone"
+        ))
+    }
+}
+
+/// Reads a number of which `make` takes 1 to `most`.
+fn read_number<T>(
+    stored: &mut RdbReader,
+    name: &str,
+    most: u64,
+    make: impl FnOnce(u64) -> Option<T>,
+) -> Result<T, String> {
+    let number = stored.number().ok_or_else(|| missing(name))?;
+    make(number).ok_or_else(|| format!("{name} {number} (1 to {most})"))
+}
+
+fn missing(name: &str) -> String {
+    format!("{name} missing, cut off or of another kind")
 }

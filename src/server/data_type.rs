@@ -1,6 +1,6 @@
 //! The module's data type: how its values are stored, rewritten, measured and freed.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -24,8 +24,8 @@ pub(crate) trait DataType {
 
     /// Stores a value.
     fn save(value: &[u8], out: &mut RdbWriter);
-    /// Reads a stored value; none refuses it.
-    fn load(stored: &mut RdbReader, encoding: c_int) -> Option<Value>;
+    /// Reads a stored value; the error says why it is refused.
+    fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String>;
     /// Writes the commands that make the key again, but for its expiry.
     fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter);
     /// A key has lost its value: deleted, expired, evicted, overwritten, renamed or moved, but not
@@ -37,8 +37,8 @@ pub(crate) trait DataType {
     fn save_extra(out: &mut RdbWriter);
     /// Whether there is anything for [`DataType::save_extra`] to store.
     fn has_extra() -> bool;
-    /// Reads what `save_extra` stored; false refuses the file.
-    fn load_extra(stored: &mut RdbReader, encoding: c_int) -> bool;
+    /// Reads what `save_extra` stored; the error says why the file is refused.
+    fn load_extra(stored: &mut RdbReader, encoding: c_int) -> Result<(), String>;
 }
 
 /// A registered data type.
@@ -124,12 +124,8 @@ impl RdbReader {
         }
     }
 
-    /// A string, handed to `read` when it is no longer than `longest`.
-    pub(crate) fn bytes<R>(
-        &mut self,
-        longest: usize,
-        read: impl FnOnce(&[u8]) -> Option<R>,
-    ) -> Option<R> {
+    /// A string of any length, handed to `read`.
+    pub(crate) fn bytes<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let mut length = 0;
         // SAFETY: the server gives a block of `length` bytes that is ours to free, or null.
         unsafe {
@@ -137,13 +133,31 @@ impl RdbReader {
             if block.is_null() {
                 return None;
             }
-            let result = if length <= longest && api!(RedisModule_IsIOError)(self.0) == 0 {
-                read(std::slice::from_raw_parts(block.cast(), length))
-            } else {
-                None
-            };
+            let whole = api!(RedisModule_IsIOError)(self.0) == 0;
+            let result = whole.then(|| read(std::slice::from_raw_parts(block.cast(), length)));
             api!(RedisModule_Free)(block.cast());
             result
+        }
+    }
+
+    /// Says in the log why what was read is refused.
+    ///
+    /// A file or a primary's data that cannot be read is a matter for the operator. A payload that
+    /// cannot be restored is its sender's, who is told and may send any number of them: those lines
+    /// show only where the operator asks for verbose ones.
+    fn log_refusal(&self, reason: &str) {
+        // SAFETY: the server makes the context once for this stream, and frees it with that.
+        let context = unsafe { Context::new(api!(RedisModule_GetContextFromIO)(self.0)) };
+        let level = if context.flags().loading() {
+            c"warning"
+        } else {
+            c"verbose"
+        };
+        let reason = CString::new(reason).unwrap_or_default();
+        // SAFETY: the server's stream of this call; three C strings, and the format asks for the
+        // one that is given.
+        unsafe {
+            api!(RedisModule_LogIOError)(self.0, level.as_ptr(), c"%s".as_ptr(), reason.as_ptr());
         }
     }
 }
@@ -202,7 +216,14 @@ unsafe extern "C" fn load<T: DataType>(
     encoding: c_int,
 ) -> *mut c_void {
     guard_logged(ptr::null_mut(), || {
-        T::load(&mut RdbReader(io), encoding).map_or(ptr::null_mut(), Value::into_raw)
+        let mut stored = RdbReader(io);
+        match T::load(&mut stored, encoding) {
+            Ok(value) => value.into_raw(),
+            Err(reason) => {
+                stored.log_refusal(&reason);
+                ptr::null_mut()
+            }
+        }
     })
 }
 
@@ -285,10 +306,13 @@ unsafe extern "C" fn load_extra<T: DataType>(
     _when: c_int,
 ) -> c_int {
     guard_logged(REFUSED, || {
-        if T::load_extra(&mut RdbReader(io), encoding) {
-            OK
-        } else {
-            REFUSED
+        let mut stored = RdbReader(io);
+        match T::load_extra(&mut stored, encoding) {
+            Ok(()) => OK,
+            Err(reason) => {
+                stored.log_refusal(&reason);
+                REFUSED
+            }
         }
     })
 }

@@ -14,15 +14,15 @@ use testbed::dump;
 /// The file is the RDB part of an append-only file. Where a `dump.rdb` cannot be read, the server
 /// runs its own check over the file before it goes, and that check never ends when the file is cut
 /// off between two fields of a module's value (redis/redis#15034).
-struct Saved {
+pub(crate) struct Saved {
     server: Server,
     file: PathBuf,
-    whole: Vec<u8>,
-    value: Range<usize>,
+    pub(crate) whole: Vec<u8>,
+    pub(crate) value: Range<usize>,
 }
 
 impl Saved {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut server = append_only("yes").config("rdbchecksum", "no").start();
         let value = take_locks(&server);
         rewrite_aof(&server);
@@ -44,7 +44,7 @@ impl Saved {
 
     /// Starts the server on these bytes: it comes up, or says why it does not.
     #[track_caller]
-    fn load(&mut self, bytes: &[u8], what: &str) -> Result<(), String> {
+    pub(crate) fn load(&mut self, bytes: &[u8], what: &str) -> Result<(), String> {
         fs::write(&self.file, bytes).expect("a file");
         let outcome = self.server.try_restart();
         match &outcome {
@@ -74,6 +74,13 @@ impl Saved {
         }
         outcome
     }
+}
+
+/// What the module says in this log, in lines of this level: `#` for warnings, `-` for verbose.
+pub(crate) fn reasons(log: &str, level: char) -> Vec<String> {
+    let mark = format!(" {level} <lock> ");
+    let reason = |line: &str| Some(line.split_once(&mark)?.1.to_owned());
+    log.lines().filter_map(reason).collect()
 }
 
 /// Takes four locks; the stored value of one of them, behind the byte that says that it is a
@@ -170,4 +177,7 @@ fn a_lock_of_a_later_encoding_is_refused_with_a_reason() {
     bytes[id_end] ^= 3;
     let log = saved.load(&bytes, "encoding 2").expect_err("a refusal");
     assert!(log.contains("module data for the module"), "{log}");
+    let reason = "a stored lock is refused: stored form 2, of which this version of the module \
+                  knows 1 alone";
+    assert_eq!(reasons(&log, '#'), [reason]);
 }

@@ -4,6 +4,7 @@ mod aof;
 mod crash;
 mod damage;
 mod rdb;
+mod refusals;
 mod tokens;
 
 use testbed::state::{State, assert_same, unix_ms};

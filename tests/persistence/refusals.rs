@@ -1,0 +1,136 @@
+//! The log names the field for which a stored value is refused.
+
+use crate::damage::{Saved, reasons};
+use crate::*;
+use std::ops::Range;
+use testbed::dump;
+
+/// A field of a module's value in an RDB file: a number.
+fn number(number: u64) -> Vec<u8> {
+    let mut field = vec![2, 0x81];
+    field.extend(number.to_be_bytes());
+    field
+}
+
+/// The same of a string.
+fn text(bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).expect("short");
+    let mut field = vec![5, 0x80];
+    field.extend(length.to_be_bytes());
+    field.extend(bytes);
+    field
+}
+
+/// Lengths of the mark of a module's value, and of the module's id behind it.
+const MARK: usize = 1;
+const ID: usize = 9;
+const END: [u8; 1] = [0];
+
+fn missing(field: &str) -> String {
+    format!("{field} missing, cut off or of another kind")
+}
+
+/// The fields of a lock that is taken: token, hold count, lease, owner.
+fn sound() -> [Vec<u8>; 4] {
+    [number(5), number(1), number(1000), text(b"o")]
+}
+
+/// The fields of locks that are refused, and why.
+fn refused() -> Vec<(Vec<u8>, String)> {
+    let but = |index: usize, field: Vec<u8>| {
+        let mut fields = sound();
+        fields[index] = field;
+        fields.concat()
+    };
+    let cut = |count: usize| sound()[..count].concat();
+    let no_token = |token: u64| format!("token {token} (1 to 9007199254740991)");
+    let no_holds = |holds: u64| format!("hold count {holds} (1 to 2147483647)");
+    let no_lease = |lease: u64| format!("lease {lease} (1 to 315360000000)");
+    let no_owner = |length: usize| format!("owner of {length} bytes (1 to 256)");
+    let cases = [
+        (but(0, number(0)), no_token(0)),
+        (but(0, number(1 << 53)), no_token(1 << 53)),
+        (but(0, text(b"5")), missing("token")),
+        (cut(0), missing("token")),
+        (but(1, number(0)), no_holds(0)),
+        (but(1, number((1 << 32) + 1)), no_holds((1 << 32) + 1)),
+        (cut(1), missing("hold count")),
+        (but(2, number(0)), no_lease(0)),
+        (but(2, number(u64::MAX)), no_lease(u64::MAX)),
+        (cut(2), missing("lease")),
+        (but(3, text(b"")), no_owner(0)),
+        (but(3, text(&[b'o'; 257])), no_owner(257)),
+        (but(3, number(1)), missing("owner")),
+        (cut(3), missing("owner")),
+    ];
+    let why = |reason| format!("a stored lock is refused: {reason}");
+    cases.map(|(fields, reason)| (fields, why(reason))).to_vec()
+}
+
+#[test]
+fn of_a_payload_that_is_restored() {
+    let server = Server::builder().config("loglevel", "verbose").start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
+    let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
+    let start = &value[..MARK + ID];
+
+    let payload = dump::reseal(&[start, &sound().concat(), &END].concat(), version);
+    cmd!(c, "RESTORE", "sound", 0, payload).okay();
+    assert_eq!(cmd!(c, "LOCK.INFO", "sound").lock_info().token, 5);
+
+    let mut expected = Vec::new();
+    for (fields, reason) in refused() {
+        let payload = dump::reseal(&[start, &fields[..], &END].concat(), version);
+        cmd!(c, "RESTORE", "r", 0, payload).refused("ERR");
+        expected.push(reason);
+    }
+    assert_eq!(reasons(&server.log(), '-'), expected);
+    assert_eq!(reasons(&server.log(), '#'), [""; 0]);
+
+    // As it ships, a server's log cannot be filled by bad payloads.
+    let server = Server::start();
+    let (fields, _) = &refused()[0];
+    let payload = dump::reseal(&[start, fields, &END].concat(), version);
+    cmd!(server.connection(), "RESTORE", "r", 0, payload).refused("ERR");
+    assert!(!server.log().contains("is refused"), "{}", server.log());
+}
+
+#[test]
+fn of_a_lock_in_a_file() {
+    let mut saved = Saved::new();
+    let Range { start, end } = saved.value;
+    let whole = saved.whole.clone();
+    for (fields, reason) in refused() {
+        let (before, after) = (&whole[..start + ID], &whole[end..]);
+        let file = [before, &fields[..], &END, after].concat();
+        let log = saved.load(&file, &reason).expect_err("a refusal");
+        assert_eq!(reasons(&log, '#'), [reason]);
+    }
+}
+
+#[test]
+fn of_the_token_clock_in_a_file() {
+    let mut saved = Saved::new();
+    let whole = saved.whole.clone();
+    let id = &whole[saved.value.start..][..ID];
+    // The first of the module's records: its id, the number that says when it is read, the clock.
+    let found = whole.windows(ID).position(|bytes| bytes == id);
+    let clock = found.expect("a record") + ID + 2;
+    assert!(clock < saved.value.start);
+    let length = number(0).len();
+    assert_eq!(whole[clock..][..2], number(0)[..2], "a number is there");
+    for (field, reason) in [
+        (
+            number(1 << 53),
+            "token 9007199254740992 (0 to 9007199254740991)".to_owned(),
+        ),
+        (text(b"5"), missing("token")),
+    ] {
+        let (before, after) = (&whole[..clock], &whole[clock + length..]);
+        let file = [before, &field, after].concat();
+        let log = saved.load(&file, &reason).expect_err("a refusal");
+        let expected = format!("the stored token clock is refused: {reason}");
+        assert_eq!(reasons(&log, '#'), [expected]);
+    }
+}
