@@ -2,6 +2,7 @@
 
 mod clock;
 mod effect;
+mod eviction;
 mod fault;
 mod lock_key;
 mod owner_names;
@@ -19,7 +20,7 @@ pub(crate) use redis_lock::{Lost, RedisLock};
 pub(crate) use settings::{longest_lease, most_waiters, rules};
 
 /// Registers the data type, the settings and what keeps the token clock; starts to follow
-/// who reads the replication stream.
+/// who reads the replication stream, and warns where locks may be evicted.
 /// `lost` is told of each key that has lost its lock.
 pub(crate) fn load(context: Context<'_>, lost: Lost) -> Result<(), &'static str> {
     redis_lock::tell_losses(lost);
@@ -29,6 +30,7 @@ pub(crate) fn load(context: Context<'_>, lost: Lost) -> Result<(), &'static str>
     settings::load(context)?;
     owner_names::load(context)?;
     clock::load(context);
+    eviction::load(context);
     server::watch_stream(context);
     Ok(())
 }

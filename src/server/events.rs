@@ -21,6 +21,8 @@ pub(crate) enum Moment {
     Swapped,
     /// A file was loaded, whole or not.
     Loaded,
+    /// Settings of the server were changed by command.
+    Configured,
     /// The server's cron, ten times a second or more.
     Cron,
     /// The server has waited for something to do: what it had to write and to close before is
@@ -38,6 +40,7 @@ impl Moment {
             Self::Flushed => raw::REDISMODULE_EVENT_FLUSHDB,
             Self::Swapped => raw::REDISMODULE_EVENT_SWAPDB,
             Self::Loaded => raw::REDISMODULE_EVENT_LOADING,
+            Self::Configured => raw::REDISMODULE_EVENT_CONFIG,
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
             Self::Awake => raw::REDISMODULE_EVENT_EVENTLOOP,
             Self::ClientGone => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
@@ -69,6 +72,7 @@ impl Moment {
             {
                 Some(Self::Loaded)
             }
+            raw::REDISMODULE_EVENT_CONFIG => Some(Self::Configured),
             raw::REDISMODULE_EVENT_CRON_LOOP => Some(Self::Cron),
             raw::REDISMODULE_EVENT_EVENTLOOP
                 if what == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP =>

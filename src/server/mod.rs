@@ -21,6 +21,7 @@ mod guard;
 mod info;
 mod key;
 mod load;
+mod memory_limit;
 mod stream;
 mod timer;
 mod value;
@@ -31,7 +32,7 @@ pub(crate) use blocked::{Blocked, Handle, Waits};
 pub(crate) use call::{OwnedText, Permission, WriteCheck};
 pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
 pub(crate) use config::{NumericSetting, load_settings, register as register_setting};
-pub(crate) use context::{Context, Text};
+pub(crate) use context::{Context, Text, warn};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
 };
@@ -40,6 +41,7 @@ pub(crate) use gil::GilCell;
 pub(crate) use info::register as register_info;
 pub(crate) use key::{Content, Key};
 pub(crate) use load::{export_load, load, set_module_options};
+pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
 pub(crate) use value::{Value, values_alive};

@@ -14,6 +14,7 @@ mod effects;
 mod effects_permission;
 mod errors;
 mod events;
+mod eviction;
 mod fence;
 mod holds;
 mod info;
