@@ -3,6 +3,7 @@
 mod aof;
 mod crash;
 mod damage;
+mod kept;
 mod rdb;
 mod refusals;
 mod tokens;
