@@ -7,6 +7,7 @@ mod kept;
 mod rdb;
 mod refusals;
 mod tokens;
+mod without_module;
 
 use testbed::state::{State, assert_same, unix_ms};
 use testbed::traffic::Traffic;

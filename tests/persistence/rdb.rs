@@ -1,7 +1,6 @@
 //! Restarts by an RDB file.
 
 use crate::*;
-use testbed::Kind;
 
 #[test]
 fn a_restart_by_rdb_keeps_every_lock_and_the_clock() {
@@ -142,56 +141,4 @@ fn a_persisted_lock_stays_without_an_end() {
     assert_eq!(cmd!(c, "PTTL", "k").int(), -1);
     cmd!(c, "LOCK.RENEW", "k", "o").grant();
     assert!((60_000..=70_000).contains(&cmd!(c, "PTTL", "k").int()));
-}
-
-#[test]
-fn locks_in_an_rdb_file_need_the_module() {
-    let mut server = Server::start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
-    cmd!(c, "SAVE").okay();
-    let log = server
-        .reconfigure(testbed::Builder::without_module)
-        .try_restart()
-        .expect_err("a refusal");
-    assert!(
-        log.contains("odule data I can't load") && log.contains("RedisLock"),
-        "{log}"
-    );
-    server.reconfigure(testbed::Builder::with_module).restart();
-    cmd!(server.connection(), "LOCK.INFO", "k").lock_info();
-}
-
-#[test]
-fn the_token_clock_alone_in_an_rdb_file_needs_the_module() {
-    let mut server = Server::start();
-    let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
-    cmd!(c, "LOCK.RELEASE", "k", "o").int();
-    cmd!(c, "SAVE").okay();
-    let log = server
-        .reconfigure(testbed::Builder::without_module)
-        .try_restart()
-        .expect_err("a refusal");
-    assert!(log.contains("AUX module data I can't load"), "{log}");
-}
-
-#[test]
-fn an_rdb_file_from_before_the_first_lock_needs_no_module_where_the_server_can_do_that() {
-    let mut server = Server::start();
-    cmd!(server.connection(), "SET", "other", "v").okay();
-    cmd!(server.connection(), "SAVE").okay();
-    let plain = server
-        .reconfigure(testbed::Builder::without_module)
-        .try_restart();
-    let version = Server::version();
-    if version.kind == Kind::Valkey || version.is_redis_from(7, 2) {
-        plain.expect("a start");
-        assert_eq!(cmd!(server.connection(), "GET", "other").text(), "v");
-        server.reconfigure(testbed::Builder::with_module).restart();
-        assert!(next_token(&server) > 0);
-    } else {
-        let log = plain.expect_err("a refusal");
-        assert!(log.contains("AUX module data I can't load"), "{log}");
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::Server;
 use crate::module::{self, server_program};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -11,6 +12,7 @@ pub struct Builder {
     pub(super) sentinel: bool,
     pub(super) own_process_group: bool,
     without_module: bool,
+    module_path: Option<PathBuf>,
     module_args: String,
     lines: Vec<(String, String)>,
     pub(super) environment: Vec<(String, String)>,
@@ -36,6 +38,13 @@ impl Builder {
     #[must_use]
     pub fn module_args(mut self, args: &str) -> Self {
         args.clone_into(&mut self.module_args);
+        self
+    }
+
+    /// Loads the module from this file, such as a copy that stands for another version.
+    #[must_use]
+    pub fn module_path(mut self, path: &Path) -> Self {
+        self.module_path = Some(path.to_owned());
         self
     }
 
@@ -94,7 +103,11 @@ impl Builder {
                 "repl-diskless-sync no".to_owned(),
             ]);
             if !self.without_module {
-                let module = module::path().display();
+                let module = self
+                    .module_path
+                    .as_deref()
+                    .unwrap_or_else(|| module::path())
+                    .display();
                 lines.push(format!("loadmodule \"{module}\" {}", self.module_args));
             }
         }
