@@ -21,9 +21,9 @@ fn text(bytes: &[u8]) -> Vec<u8> {
     field
 }
 
-/// Lengths of the mark of a module's value, and of the module's id behind it.
-const MARK: usize = 1;
+/// The length of a module's id, and where it ends in a payload: behind the mark of its values.
 const ID: usize = 9;
+const ID_END: usize = 1 + ID;
 const END: [u8; 1] = [0];
 
 fn missing(field: &str) -> String {
@@ -73,7 +73,7 @@ fn of_a_payload_that_is_restored() {
     let mut c = server.connection();
     cmd!(c, "LOCK.ACQUIRE", "k", "o").grant();
     let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
-    let start = &value[..MARK + ID];
+    let start = &value[..ID_END];
 
     let payload = dump::reseal(&[start, &sound().concat(), &END].concat(), version);
     cmd!(c, "RESTORE", "sound", 0, payload).okay();

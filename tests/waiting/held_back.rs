@@ -1,9 +1,10 @@
 //! States of the server in which a new acquire would be refused.
 
 use crate::copies::Copies;
-use crate::support::{owner, queue, run, wait, wait_as};
+use crate::support::{info, owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
 use std::fs;
+use std::path::PathBuf;
 use testbed::{Expect, Server, cmd, eventually};
 
 /// Lets the lease of `a` end while a newcomer is refused with `code`, and demands that nothing is
@@ -70,35 +71,87 @@ fn a_replica_that_comes_lets_grants_go_on() {
     assert_eq!(owner(&mut replica.connection()), "c");
 }
 
+/// Makes the next save fail, for real: nothing can be put in the place of a folder.
+fn fail_to_save(server: &Server, c: &mut Connection) {
+    fs::create_dir_all(dump_file(server).join("taken")).expect("a folder");
+    save(c, "err");
+}
+
+/// Lets saves succeed again.
+fn save_again(server: &Server, c: &mut Connection) {
+    fs::remove_dir_all(dump_file(server)).expect("a folder to remove");
+    save(c, "ok");
+}
+
+fn dump_file(server: &Server) -> PathBuf {
+    server.dir().join("dump.rdb")
+}
+
+/// Saves in the background, with this outcome.
+#[track_caller]
+fn save(c: &mut Connection, outcome: &str) {
+    run(c, "BGSAVE").value();
+    eventually(
+        || {
+            let text = cmd!(*c, "INFO", "persistence").text();
+            text.contains("rdb_bgsave_in_progress:0")
+                && text.contains(&format!("rdb_last_bgsave_status:{outcome}"))
+        },
+        "the save to end",
+    );
+}
+
 #[test]
 fn a_disk_that_cannot_be_written_holds_grants_back() {
     let server = Server::builder().config("save", "3600 1").start();
-    // Nothing can be put in the place of a folder.
-    let file = server.dir().join("dump.rdb");
-    let saved = |c: &mut Connection, status: &str| {
-        eventually(
-            || {
-                let text = cmd!(*c, "INFO", "persistence").text();
-                text.contains("rdb_bgsave_in_progress:0")
-                    && text.contains(&format!("rdb_last_bgsave_status:{status}"))
-            },
-            "the save to end",
-        );
-    };
     holds_grants_back(
         &server,
         "MISCONF",
-        |c| {
-            fs::create_dir_all(file.join("taken")).expect("a folder");
-            run(c, "BGSAVE").value();
-            saved(c, "err");
-        },
-        |c| {
-            fs::remove_dir_all(&file).expect("a folder to remove");
-            run(c, "BGSAVE").value();
-            saved(c, "ok");
-        },
+        |c| fail_to_save(&server, c),
+        |c| save_again(&server, c),
     );
+}
+
+#[test]
+fn a_failed_save_stops_renewals_until_a_save_succeeds() {
+    let server = Server::builder().config("save", "3600 1").start();
+    let mut c = server.connection();
+    let before = run(&mut c, "LOCK.ACQUIRE k a PX 4000").grant();
+    let [mut first] = wait_as(&server, ["b"]);
+    fail_to_save(&server, &mut c);
+    run(&mut c, "LOCK.RENEW k a PX 600000").refused("MISCONF");
+    run(&mut c, "LOCK.RELEASE k a").refused("MISCONF");
+    run(&mut c, "LOCK.FENCE k").refused("MISCONF");
+    // What only looks is answered.
+    assert_eq!(info(&mut c).token, before.token);
+    assert_eq!(queue(&mut c), ["b"]);
+
+    let free = |c: &mut Connection| cmd!(*c, "LOCK.INFO", "k").value() == Value::Nil;
+    eventually(|| free(&mut c), "the lease's end");
+    for _ in 0..100 {
+        assert!(free(&mut c) && first.is_blocked(&mut c));
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+
+    save_again(&server, &mut c);
+    assert!(first.granted().token > before.token);
+    run(&mut c, "LOCK.RENEW k a").refused("NOTOWNER");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
+}
+
+#[test]
+fn a_failed_save_stops_nothing_where_the_settings_say_so() {
+    let server = Server::builder()
+        .config("save", "3600 1")
+        .config("stop-writes-on-bgsave-error", "no")
+        .start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let [mut first] = wait_as(&server, ["b"]);
+    fail_to_save(&server, &mut c);
+    run(&mut c, "LOCK.RENEW k a").grant();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    first.granted();
 }
 
 #[test]

@@ -29,8 +29,8 @@ impl Replica {
         let offset = offset.unwrap_or_else(|| panic!("a full resynchronisation, not {reply:?}"));
         // Empty lines until the file is ready.
         let length = loop {
-            let line = line(&mut link).expect("a file");
-            if let Some(length) = line.strip_prefix('$') {
+            let head = line(&mut link).expect("a file");
+            if let Some(length) = head.strip_prefix('$') {
                 break length.parse().expect("a length");
             }
         };
@@ -120,9 +120,9 @@ fn command(link: &mut BufReader<TcpStream>) -> io::Result<Vec<String>> {
 }
 
 fn line(link: &mut BufReader<TcpStream>) -> io::Result<String> {
-    let mut line = String::new();
-    if link.read_line(&mut line)? == 0 {
+    let mut text = String::new();
+    if link.read_line(&mut text)? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(line.trim_end().to_owned())
+    Ok(text.trim_end().to_owned())
 }
