@@ -58,12 +58,14 @@ impl Context<'_> {
         })
     }
 
-    /// Whether a write on a key that does not exist would be let through.
+    /// Whether a write on a key would be let through, whatever it holds.
     ///
-    /// Asked by deleting the key: the server checks the command as it would a script's, and then
-    /// finds nothing to delete.
-    pub(crate) fn check_write(self, absent_key: Text<'_>) -> WriteCheck {
-        self.call(c"DEL", c"SEv", &[absent_key], |reply| {
+    /// Asked by putting off the key's end to a moment that is long gone, if that were later: the
+    /// server checks the command as it would a script's, and then finds nothing to do.
+    pub(crate) fn check_write(self, key: Text<'_>) -> WriteCheck {
+        let (long_gone, if_later) = (OwnedText::new(b"1"), OwnedText::new(b"GT"));
+        let arguments = [key, long_gone.text(), if_later.text()];
+        self.call(c"PEXPIREAT", c"SEv", &arguments, |reply| {
             match (reply.error(), reply.refusal) {
                 (None, _) => WriteCheck::Allowed,
                 (Some(_), Refusal::OtherNode) => WriteCheck::OtherNode,

@@ -7,6 +7,7 @@
 
 mod alarm;
 mod answer;
+mod leaving;
 mod news;
 mod redirect;
 mod rounds;

@@ -9,6 +9,13 @@ pub(super) fn redirection(nodes: &str, slot: u16) -> CString {
     CString::new(error).unwrap_or_default()
 }
 
+/// Whether this node is taking over `slot` key by key: it serves what has come already to those who
+/// are sent here for it.
+pub(super) fn imports(nodes: &str, slot: u16) -> bool {
+    let mut nodes = nodes.lines().filter_map(Node::parse);
+    nodes.any(|node| node.myself && node.imports(slot))
+}
+
 /// The redirection of a cluster that is down as a whole.
 pub(super) fn down() -> CString {
     c"CLUSTERDOWN The cluster is down".to_owned()
@@ -65,6 +72,11 @@ impl<'a> Node<'a> {
             (number.parse() == Ok(slot)).then_some(target)
         })
     }
+
+    fn imports(&self, slot: u16) -> bool {
+        let start = format!("[{slot}-<-");
+        self.slots.iter().any(|coming| coming.starts_with(&start))
+    }
 }
 
 #[cfg(test)]
@@ -86,6 +98,13 @@ mod tests {
             (300, "CLUSTERDOWN Hash slot not served"),
         ] {
             assert_eq!(redirection(NODES, slot).to_str(), Ok(error));
+        }
+    }
+
+    #[test]
+    fn a_slot_that_comes_here_is_told_from_others() {
+        for (slot, comes) in [(150, true), (15, false), (50, false), (0, false)] {
+            assert_eq!(imports(NODES, slot), comes, "{slot}");
         }
     }
 

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use super::answer::Answer;
-use super::serve::{Caller, give_back, serve};
+use super::leaving::{View, farewell};
+use super::serve::{Caller, give_back, refuse_all, serve};
 use super::state::STATE;
 use super::{alarm, news};
 use crate::core::Place;
@@ -39,9 +40,13 @@ pub(super) fn round(context: Context<'_>) {
                 give_back(context, name, Caller::Loop);
             });
         }
+        let view = View::default();
         for place in places {
             at(context, &place, |name| {
-                serve(context, name, Caller::Loop);
+                match farewell(context, name, &view) {
+                    Some(error) => refuse_all(context, &place, || Answer::error(error.clone())),
+                    None => serve(context, name, Caller::Loop),
+                }
             });
         }
     }

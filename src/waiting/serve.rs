@@ -1,10 +1,9 @@
 //! Handing a lock to whoever is next.
 
-use std::ffi::CString;
-
+use super::alarm;
 use super::answer::Answer;
+use super::leaving::{View, redirection};
 use super::state::{STATE, place_of};
-use super::{alarm, redirect};
 use crate::core::{
     self, Acquire, Acquired, Change, GiveBack, Grant, Handed, Owner, Place, Waiter, WaiterId,
 };
@@ -77,7 +76,7 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
             WriteCheck::NotNow => return Step::Later,
             elsewhere => {
                 drop(key);
-                let error = redirection(context, name, elsewhere);
+                let error = redirection(context, name, elsewhere, &View::default());
                 refuse_all(context, place, || Answer::error(error.clone()));
                 return Step::Done;
             }
@@ -185,15 +184,6 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
     serve(context, name, caller);
 }
 
-fn redirection(context: Context<'_>, name: Text<'_>, check: WriteCheck) -> CString {
-    match (context.cluster_nodes(), context.cluster_slot(name)) {
-        (Some(nodes), Some(slot)) if check == WriteCheck::OtherNode => {
-            redirect::redirection(&nodes, slot)
-        }
-        _ => redirect::down(),
-    }
-}
-
 fn grant_to(
     context: Context<'_>,
     place: &Place,
@@ -240,7 +230,8 @@ fn refuse(context: Context<'_>, id: WaiterId, fault: Fault) {
     }
 }
 
-fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn() -> Answer) {
+/// Ends all waits for the lock with this answer.
+pub(super) fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn() -> Answer) {
     let next = || -> Option<Blocked<_>> {
         STATE.with(context, |state| {
             let id = state.queues.first(place.database, &place.key)?;

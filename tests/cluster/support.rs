@@ -1,22 +1,112 @@
-//! What these tests share: one key, and calls that wait for it.
+//! What these tests share: a few keys of one slot, and calls that wait or go where they are sent.
 
-use redis::Connection;
-use testbed::{Expect, Server, cmd, eventually, post};
+use redis::{Cmd, Connection};
+use std::time::Duration;
+use testbed::{Cluster, Expect, Grant, Reply, Server, Talk, cmd, eventually, post, within};
 
 /// The key that these tests lock.
 pub(crate) const KEY: &str = "foo";
 /// Its slot, which the last primary of a new cluster serves.
 pub(crate) const SLOT: u16 = 12_182;
+/// The longest that a caller may go without an answer when its node does not serve the key any
+/// more: a bound for a busy machine, and far below the leases of these tests.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// A lease that does not end within a test.
+pub(crate) const LONG_MS: u32 = 600_000;
 
 /// A call that waits for [`KEY`] for ever, on a node where nobody else does.
 #[track_caller]
 pub(crate) fn waiter(node: &Server, owner: &str) -> Connection {
-    let mut waiter = node.connection();
-    post!(waiter, "LOCK.ACQUIRE", KEY, owner, "BLOCK", 0);
-    let mut c = node.connection();
-    eventually(
-        || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 1,
-        "the call to wait",
-    );
+    let [waiter] = waiters(node, [owner]);
     waiter
+}
+
+/// As [`waiter`], for several owners in this order.
+#[track_caller]
+pub(crate) fn waiters<const N: usize>(node: &Server, owners: [&str; N]) -> [Connection; N] {
+    let mut c = node.connection();
+    let mut queue = 0;
+    owners.map(|owner| {
+        let mut waiter = node.connection();
+        post!(
+            waiter,
+            "LOCK.ACQUIRE",
+            KEY,
+            owner,
+            "PX",
+            LONG_MS,
+            "BLOCK",
+            0
+        );
+        queue += 1;
+        eventually(
+            || cmd!(c, "LOCK.WAITERS", KEY).items().len() == queue,
+            "the call to wait",
+        );
+        waiter
+    })
+}
+
+/// The answer of a call that waits: it must come soon, though nothing else happens.
+#[track_caller]
+pub(crate) fn answer(waiter: &mut Connection) -> Reply {
+    waiter.set_read_timeout(Some(SOON)).expect("a time limit");
+    let reply = waiter.receive();
+    waiter.set_read_timeout(None).expect("no time limit");
+    reply
+}
+
+/// Runs a command where the cluster sends it, for as long as it sends it on.
+#[track_caller]
+pub(crate) fn follow(cluster: &Cluster, first: usize, command: &Cmd) -> (usize, Reply) {
+    let mut node = first;
+    let mut asking = false;
+    let mut last = None;
+    within(
+        Duration::from_secs(60),
+        || {
+            let mut c = cluster.node(node).connection();
+            if asking {
+                cmd!(c, "ASKING").okay();
+            }
+            let reply = c.send(command);
+            asking = false;
+            match &reply {
+                Err(refusal) if ["MOVED", "ASK"].contains(&refusal.code()) => {
+                    asking = refusal.code() == "ASK";
+                    node = number_of(cluster, refusal.text());
+                    false
+                }
+                Err(refusal)
+                    if ["TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED"].contains(&refusal.code()) =>
+                {
+                    false
+                }
+                _ => {
+                    last = Some(reply);
+                    true
+                }
+            }
+        },
+        "a command to find its node",
+    );
+    (node, last.expect("a reply"))
+}
+
+/// The node that a redirection names.
+#[track_caller]
+fn number_of(cluster: &Cluster, redirection: &str) -> usize {
+    let mut nodes = 0..cluster.nodes().len();
+    nodes
+        .find(|node| redirection.ends_with(&cluster.address(*node)))
+        .unwrap_or_else(|| panic!("{redirection} names no node"))
+}
+
+/// Takes [`KEY`], free or not, and gives it back at once. The grant.
+#[track_caller]
+pub(crate) fn next_grant(cluster: &Cluster, node: usize) -> Grant {
+    let mut c = cluster.node(node).connection();
+    let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "next").grant();
+    assert_eq!(cmd!(c, "LOCK.RELEASE", KEY, "next").int(), 0);
+    grant
 }

@@ -1,0 +1,61 @@
+//! Locks that leave a node of a cluster while somebody waits for them.
+
+use std::cell::OnceCell;
+use std::ffi::CString;
+
+use super::redirect;
+use crate::locks::LockKey;
+use crate::server::{Context, Text, WriteCheck};
+
+/// What a node knows of its cluster, asked once where it is needed: the answer may be long.
+#[derive(Default)]
+pub(super) struct View(OnceCell<Option<String>>);
+
+impl View {
+    fn nodes(&self, context: Context<'_>) -> Option<&str> {
+        self.0.get_or_init(|| context.cluster_nodes()).as_deref()
+    }
+}
+
+/// The error for those who wait for a lock, held or free, that is not served here any more; none
+/// while they may wait on.
+///
+/// Asked from the event loop: nothing tells a module that a slot has left, or that the cluster is
+/// down.
+pub(super) fn farewell(context: Context<'_>, name: Text<'_>, view: &View) -> Option<CString> {
+    if !context.flags().cluster() {
+        return None;
+    }
+    let check = context.check_write(name);
+    match check {
+        WriteCheck::Allowed | WriteCheck::NotNow => None,
+        WriteCheck::OtherNode if comes_here(context, name, view) => None,
+        WriteCheck::OtherNode | WriteCheck::ClusterDown => {
+            Some(redirection(context, name, check, view))
+        }
+    }
+}
+
+/// What a command on a free lock is told where the check says that it is not run.
+pub(super) fn redirection(
+    context: Context<'_>,
+    name: Text<'_>,
+    check: WriteCheck,
+    view: &View,
+) -> CString {
+    match (view.nodes(context), context.cluster_slot(name)) {
+        (Some(nodes), Some(slot)) if check == WriteCheck::OtherNode => {
+            redirect::redirection(nodes, slot)
+        }
+        _ => redirect::down(),
+    }
+}
+
+/// Whether the slot is on its way here and the lock has come already: it is served to those who are
+/// sent here for it, and they may wait for it.
+fn comes_here(context: Context<'_>, name: Text<'_>, view: &View) -> bool {
+    let (Some(nodes), Some(slot)) = (view.nodes(context), context.cluster_slot(name)) else {
+        return false;
+    };
+    redirect::imports(nodes, slot) && matches!(LockKey::look(context, name).held(), Ok(Some(_)))
+}
