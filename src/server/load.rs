@@ -45,13 +45,28 @@ pub(crate) unsafe fn load(
     }
 }
 
-/// A bad stored value is refused rather than fatal, and a key is signalled as modified only by
-/// [`Context::signal_modified`].
+/// A bad stored value is refused rather than fatal, a key is signalled as modified only by
+/// [`Context::signal_modified`], and on Valkey slots may move as a whole.
 pub(crate) fn set_module_options(context: Context<'_>) {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
+    let options = options.cast_signed() | atomic_slot_migration();
     // SAFETY: the context is live.
-    unsafe { api!(RedisModule_SetModuleOptions)(context.raw, options.cast_signed()) };
+    unsafe { api!(RedisModule_SetModuleOptions)(context.raw, options) };
+}
+
+/// The option that says that `CLUSTER MIGRATESLOTS` is borne (Valkey from 9.0). Another server may
+/// come to mean something else by this bit, so only one that calls itself Valkey is asked for it.
+fn atomic_slot_migration() -> c_int {
+    const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
+    let mut options_of_valkey: Option<unsafe extern "C" fn() -> c_int> = None;
+    // SAFETY: the server writes the function's address where it knows the name, and nothing else;
+    // the function takes no argument.
+    unsafe {
+        let name = c"ValkeyModule_GetModuleOptionsAll".as_ptr();
+        api!(RedisModule_GetApi)(name, (&raw mut options_of_valkey).cast());
+        options_of_valkey.map_or(0, |all| all() & HANDLE_ATOMIC_SLOT_MIGRATION)
+    }
 }
 
 /// Defines the library's entry point, which the server looks up by its name.
