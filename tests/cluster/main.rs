@@ -1,5 +1,8 @@
 //! The module on the nodes of a cluster.
 
+mod atomic;
 mod leaving;
+mod redirects;
 mod support;
+mod to_and_fro;
 mod waiting;
