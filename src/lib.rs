@@ -1,18 +1,20 @@
 //! Distributed locks as native commands of Redis and Valkey.
 //!
-//! The code is five rooms, and each depends only on those below it:
+//! The code is six rooms, and each depends only on those below it:
 //!
 //! * `commands`: the `LOCK.*` commands: arguments in, replies out, and what `COMMAND DOCS` says;
 //! * `waiting`: who waits, and the one way in which a lock goes from one owner to the next;
 //! * `locks`: locks in the keyspace of a server: the data type, the settings, the token clock, and
 //!   the one way in which a change is written, replicated and announced;
+//! * [`requests`]: what a call asks for, told from its words;
 //! * [`core`]: the rules of a lock, without a server, a clock or `unsafe`;
 //! * `server`: the server's module API as safe Rust, the only room with `unsafe`.
 //!
-//! The upper three use both lower ones; `core` and `server` know nothing of each
-//! other.
+//! The upper three use all lower ones; `requests` uses `core` alone, and `core` and `server` know
+//! nothing of each other.
 
 pub mod core;
+pub mod requests;
 
 mod commands;
 mod locks;

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use super::SINCE;
-use super::arguments::{Arguments, once};
-use crate::core::{self, Acquired, Holds, Lease, Owner, Token};
+use super::{SINCE, key_and_words};
+use crate::core::{self, Acquired, Owner};
 use crate::locks::{
     Event, Fault, LockKey, RandomOwner, answer, now, random_owner, refuse_on_replica, reply_grant,
     rules, with_token_clock,
 };
+use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting::{self, Caller};
-
-const ANY_OWNER: &[u8] = b"*";
 
 pub(super) struct Acquire;
 
@@ -51,74 +49,25 @@ pub(super) const LEASE: Argument = Argument::new(
 )
 .optional();
 
-#[derive(Default)]
-struct Options {
-    lease: Option<Lease>,
-    wait_ms: Option<u64>,
-    holds: Option<Holds>,
-    token: Option<Token>,
-}
-
-fn parse(arguments: &mut Arguments<'_>) -> Result<Options, Fault> {
-    let mut options = Options::default();
-    while let Some(option) = arguments.next() {
-        if option.eq_ignore_ascii_case(b"PX") {
-            once(&mut options.lease, arguments.lease_ms()?, ONE_LEASE)?;
-        } else if option.eq_ignore_ascii_case(b"EX") {
-            once(&mut options.lease, arguments.lease_seconds()?, ONE_LEASE)?;
-        } else if option.eq_ignore_ascii_case(b"BLOCK") {
-            let wait = arguments.wait_ms()?;
-            once(
-                &mut options.wait_ms,
-                wait,
-                c"ERR syntax error: BLOCK is given twice",
-            )?;
-        } else if option.eq_ignore_ascii_case(b"HOLDS") {
-            let holds = arguments.wanted_holds()?;
-            once(
-                &mut options.holds,
-                holds,
-                c"ERR syntax error: HOLDS is given twice",
-            )?;
-        } else if option.eq_ignore_ascii_case(b"TOKEN") {
-            let token = arguments.token()?;
-            once(&mut options.token, token, ONE_TOKEN)?;
-        } else {
-            return Err(Fault::unknown_option(option));
-        }
-    }
-    Ok(options)
-}
-
-pub(super) const ONE_LEASE: &std::ffi::CStr =
-    c"ERR syntax error: one lease at most, as PX milliseconds or EX seconds";
-pub(super) const ONE_TOKEN: &std::ffi::CStr = c"ERR syntax error: TOKEN is given twice";
-
 fn acquire<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
     refuse_on_replica(context)?;
-    let (name, mut arguments) = Arguments::after_key(arguments)?;
-    let named = arguments.owner()?;
-    let options = parse(&mut arguments)?;
-    if named.bytes() != ANY_OWNER {
-        return acquire_as(context, name, named, &options);
-    }
-    if options.holds.is_some() || options.token.is_some() {
-        return Err(Fault::argument(
-            c"ERR HOLDS and TOKEN take an owner by name: a call with the owner * cannot be repeated",
-        ));
+    let (name, mut words) = key_and_words(arguments)?;
+    let request = requests::acquire(&mut words)?;
+    if let Some(owner) = request.owner {
+        return acquire_as(context, name, owner, &request);
     }
     let random: RandomOwner = random_owner(context);
     let owner = random
         .owner()
         .ok_or(Fault::argument(c"ERR no owner could be made"))?;
-    acquire_as(context, name, owner, &options)
+    acquire_as(context, name, owner, &request)
 }
 
 fn acquire_as<'call>(
     context: Context<'call>,
     name: Text<'call>,
     owner: Owner<'_>,
-    options: &Options,
+    options: &requests::Acquire<'_>,
 ) -> Result<(), Fault> {
     let request = core::Acquire {
         owner,

@@ -2,10 +2,9 @@
 //!
 //! They are taken from there, and else only from a user who could do the same with `RESTORE`.
 
-use super::SINCE;
-use super::integer;
-use crate::core::Token;
-use crate::locks::{self, Effect, Fault, LockKey, answer, observe_token, refuse_on_replica};
+use super::{SINCE, in_order, key_and_words};
+use crate::locks::{self, Fault, LockKey, answer, observe_token, refuse_on_replica};
+use crate::requests;
 use crate::server::{
     ArgKind, Argument, Command, Context, KeyUse, OwnedText, Permission, Spec, Text,
 };
@@ -58,32 +57,23 @@ impl Command for Clock {
 }
 
 fn apply<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
-    // What follows these is from a later version.
-    let [_name, key, owner, token, holds, lease, deadline, ..] = arguments else {
-        return Err(Fault::argument(c"ERR wrong number of arguments"));
-    };
-    check_source(context, *key)?;
-    let numbers = [token, holds, lease, deadline].map(|text| text.bytes());
-    let effect = Effect::parse(owner.bytes(), numbers, integer::parse)?;
-    observe_token(effect.grant.token);
+    let (key, mut words) = key_and_words(arguments)?;
+    check_source(context, key)?;
+    let held = requests::effect(&mut words)?;
+    observe_token(held.grant.token);
     context.replicate_verbatim();
-    LockKey::open(context, *key).apply(&effect);
+    LockKey::open(context, key).apply(&held);
     context.reply_status(c"OK");
     Ok(())
 }
 
 fn clock<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
-    let [_name, token, ..] = arguments else {
+    let [_name, words @ ..] = arguments else {
         return Err(Fault::argument(c"ERR wrong number of arguments"));
     };
     // It has no key: the empty one stands for any.
     check_source(context, OwnedText::new(b"").text())?;
-    let token = integer::parse(token.bytes())
-        .and_then(|token| u64::try_from(token).ok())
-        .and_then(Token::new)
-        .ok_or(Fault::argument(
-            c"ERR the token must be an integer from 1 to 9007199254740991",
-        ))?;
+    let token = requests::clock(&mut in_order(words))?;
     observe_token(token);
     context.replicate_verbatim();
     context.reply_status(c"OK");

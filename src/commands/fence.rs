@@ -1,9 +1,9 @@
 //! `LOCK.FENCE key [token]`
 
-use super::SINCE;
-use super::arguments::Arguments;
+use super::{SINCE, key_and_words};
 use crate::core;
 use crate::locks::{Fault, LockKey, answer, refuse_on_replica};
+use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -33,19 +33,8 @@ impl Command for Fence {
 
 fn fence<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
     refuse_on_replica(context)?;
-    let count = arguments.len();
-    let (name, mut arguments) = Arguments::after_key(arguments)?;
-    let token = match count {
-        2 => None,
-        3 => Some(arguments.fencing_token(
-            c"ERR the token must be a fencing token, an integer from 1 to 9007199254740991",
-        )?),
-        _ => {
-            return Err(Fault::argument(
-                c"ERR wrong number of arguments for 'lock.fence' command",
-            ));
-        }
-    };
+    let (name, mut words) = key_and_words(arguments)?;
+    let token = requests::fence(&mut words)?;
     waiting::settle(context, name);
     let key = LockKey::look(context, name);
     let held = key.held()?;

@@ -1,7 +1,6 @@
 //! `LOCK.INFO key`
 
-use super::SINCE;
-use super::arguments::Arguments;
+use super::{SINCE, key_and_words};
 use crate::core::{Deadline, Held, UnixTime};
 use crate::locks::{Fault, LockKey, answer, now};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
@@ -31,7 +30,7 @@ impl Command for Info {
 }
 
 fn info<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
-    let (name, _) = Arguments::after_key(arguments)?;
+    let (name, _) = key_and_words(arguments)?;
     let key = LockKey::look(context, name);
     match key.held()? {
         Some(held) => reply(

@@ -1,17 +1,16 @@
 //! The `LOCK.*` commands, one file each: what it takes, what it does, what it replies.
 
 mod acquire;
-mod arguments;
 mod effects;
 mod fence;
 mod info;
-mod integer;
 mod release;
 mod renew;
 mod waiters;
 
-use crate::locks;
-use crate::server::{self, Context};
+use crate::locks::{self, Fault, longest_lease};
+use crate::requests::Words;
+use crate::server::{self, Context, Text};
 
 const SINCE: &std::ffi::CStr = c"0.1.0";
 
@@ -37,4 +36,19 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
     } else {
         Err("the server refused a command")
     }
+}
+
+/// The key that a call is about, and the words behind it.
+fn key_and_words<'call>(
+    arguments: &'call [Text<'call>],
+) -> Result<(Text<'call>, Words<impl Iterator<Item = &'call [u8]>>), Fault> {
+    // The server has checked the arity.
+    let [_name, key, words @ ..] = arguments else {
+        return Err(Fault::argument(c"ERR wrong number of arguments"));
+    };
+    Ok((*key, in_order(words)))
+}
+
+fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'call [u8]>> {
+    Words::new(words.iter().map(|text| text.bytes()), longest_lease())
 }

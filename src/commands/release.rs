@@ -1,10 +1,9 @@
 //! `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`
 
-use super::SINCE;
-use super::acquire::ONE_TOKEN;
-use super::arguments::{Arguments, once};
-use crate::core::{self, Change, ReleaseAmount, Times, Token};
+use super::{SINCE, key_and_words};
+use crate::core::{self, Change, ReleaseAmount, Times};
 use crate::locks::{Event, Fault, LockKey, answer, now, refuse_on_replica};
+use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -41,34 +40,10 @@ impl Command for Release {
     }
 }
 
-fn parse(arguments: &mut Arguments<'_>) -> Result<(ReleaseAmount, Option<Token>), Fault> {
-    const ONE_AMOUNT: &std::ffi::CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
-    let (mut amount, mut token) = (None, None);
-    while let Some(option) = arguments.next() {
-        if option.eq_ignore_ascii_case(b"ALL") {
-            once(&mut amount, ReleaseAmount::All, ONE_AMOUNT)?;
-        } else if option.eq_ignore_ascii_case(b"HOLDS") {
-            let keep = arguments.holds_to_keep()?;
-            once(&mut amount, ReleaseAmount::DownTo(keep), ONE_AMOUNT)?;
-        } else if option.eq_ignore_ascii_case(b"TOKEN") {
-            once(&mut token, arguments.token()?, ONE_TOKEN)?;
-        } else {
-            return Err(Fault::unknown_option(option));
-        }
-    }
-    Ok((amount.unwrap_or(ReleaseAmount::One), token))
-}
-
 fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
     refuse_on_replica(context)?;
-    let (name, mut arguments) = Arguments::after_key(arguments)?;
-    let owner = arguments.owner()?;
-    let (amount, token) = parse(&mut arguments)?;
-    let request = core::Release {
-        owner,
-        amount,
-        token,
-    };
+    let (name, mut words) = key_and_words(arguments)?;
+    let request = requests::release(&mut words)?;
     waiting::settle(context, name);
     let key = LockKey::open(context, name);
     let times = || Times {
@@ -78,8 +53,8 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
     let released = match core::release(key.record()?, &request, times) {
         Ok(released) => released,
         Err(refusal) => {
-            let calls_off = amount == ReleaseAmount::All && token.is_none();
-            if calls_off && waiting::call_off(context, name, owner.bytes()) {
+            let calls_off = request.amount == ReleaseAmount::All && request.token.is_none();
+            if calls_off && waiting::call_off(context, name, request.owner.bytes()) {
                 context.reply_integer(0);
                 return Ok(());
             }
@@ -87,9 +62,9 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
         }
     };
     if released.change == Change::Free {
-        waiting::hand_over(context, key, owner);
+        waiting::hand_over(context, key, request.owner);
     } else {
-        key.change(owner, released.change, Event::Release);
+        key.change(request.owner, released.change, Event::Release);
         waiting::answered(context, name);
     }
     context.reply_integer(i64::from(released.holds_left));

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::SINCE;
-use super::arguments::{Arguments, once};
+use super::{SINCE, key_and_words};
 use crate::core::{Monotonic, Waiter};
 use crate::locks::{Fault, LockKey, answer};
+use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -35,15 +35,8 @@ impl Command for Waiters {
 }
 
 fn waiters<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
-    let (name, mut arguments) = Arguments::after_key(arguments)?;
-    let mut count = None;
-    while let Some(option) = arguments.next() {
-        if !option.eq_ignore_ascii_case(b"COUNT") {
-            return Err(Fault::unknown_option(option));
-        }
-        let given = arguments.count()?;
-        once(&mut count, given, c"ERR syntax error: COUNT is given twice")?;
-    }
+    let (name, mut words) = key_and_words(arguments)?;
+    let count = requests::waiters(&mut words)?;
     // For its type alone: whoever waits is known without the key.
     LockKey::look(context, name).held()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));

@@ -165,6 +165,9 @@ impl GiveBack {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+#[path = "flight_checks.rs"]
+mod checks;
 #[cfg(test)]
 #[path = "flight_tests.rs"]
 mod tests;

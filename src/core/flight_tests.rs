@@ -6,25 +6,6 @@ use super::super::queue::{Monotonic, Queues, Waiter};
 use super::super::{Grant, Lease, Owner};
 use super::*;
 
-impl Flights {
-    /// Panics unless what is known of the grants is what is on its way.
-    pub(in crate::core) fn check(&self) {
-        for (place, known) in &self.grants {
-            let calls = self.calls.values();
-            let on_the_way = calls
-                .filter(|handed| handed.place == *place && handed.token == known.token)
-                .count();
-            assert!(on_the_way > 0, "a grant that nobody is on the way with");
-            assert_eq!(known.on_the_way, on_the_way, "calls on the way");
-        }
-    }
-
-    /// How many entries there are, of any kind.
-    pub(in crate::core) fn entries(&self) -> usize {
-        self.calls.len() + self.grants.len()
-    }
-}
-
 /// What happens, to the waiting calls 0 to 9 of the owner of a lock.
 #[derive(Clone, Copy, Debug)]
 enum Step {

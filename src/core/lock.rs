@@ -41,7 +41,7 @@ pub struct Rules {
 }
 
 /// An acquire: `LOCK.ACQUIRE key owner [PX | EX] [HOLDS n] [TOKEN token]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
     /// Who asks.
     pub owner: Owner<'a>,
@@ -137,7 +137,7 @@ pub enum ReleaseAmount {
 }
 
 /// A release: `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
     /// Who gives back.
     pub owner: Owner<'a>,
@@ -167,7 +167,7 @@ pub struct Times {
 
 impl Times {
     /// The times of a lock that is known whole.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn of(lock: Option<&Held<'_>>, now: UnixTime) -> Self {
         Self {
             now,
@@ -216,7 +216,7 @@ pub fn release(
 /// A renewal: `LOCK.RENEW key owner [PX | EX] [TOKEN token [RAISE token]]`.
 ///
 /// A raise without a token to raise from has no meaning; [`Renew::raise`] keeps both together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
     owner: Owner<'a>,
     lease: Option<Lease>,
@@ -225,6 +225,12 @@ pub struct Renew<'a> {
 }
 
 impl<'a> Renew<'a> {
+    /// Who asks.
+    #[must_use]
+    pub const fn owner(&self) -> Owner<'a> {
+        self.owner
+    }
+
     /// A renewal, bound to the grant of `token` where one is given.
     #[must_use]
     pub const fn new(owner: Owner<'a>, lease: Option<Lease>, token: Option<Token>) -> Self {

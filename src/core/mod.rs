@@ -19,19 +19,24 @@ mod time;
 mod token;
 mod watch;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod properties;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod queue_properties;
 
 pub use flight::{Flights, GiveBack, Handed};
+#[cfg(fuzzing)]
+pub use properties::check as check_lock_history;
+#[cfg(fuzzing)]
+pub use queue_properties::check as check_queue_history;
+
 pub use grant::{Grant, Held, Holds, Owner};
 pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
     Times, acquire, fence, release, renew,
 };
 pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
-pub use record::{Record, RecordBuffer, RecordError};
+pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
 pub use time::{Deadline, Lease, UnixTime};
 pub use token::{Token, TokenClock};
 pub use watch::Watch;

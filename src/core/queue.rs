@@ -300,6 +300,9 @@ pub(super) fn give_room_back<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+#[path = "queue_checks.rs"]
+mod checks;
 #[cfg(test)]
 #[path = "queue_tests.rs"]
 mod tests;

@@ -10,7 +10,10 @@
 //!   yes: lease-ms 5 bytes, holds 4 bytes
 //! owner, the rest
 //! ```
-//! Numbers are little-endian. This is not the stored form: RDB and AOF carry each field on its own.
+//! Numbers are little-endian. This is not the stored form: RDB and AOF carry each field on its own
+//! ([`Fields`]).
+
+use std::fmt;
 
 use super::{Grant, Holds, Lease, Owner, Token};
 
@@ -43,6 +46,31 @@ impl Default for RecordBuffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordError;
 
+/// A field is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldError {
+    /// A number that is none of 1 to `most`.
+    Number {
+        /// Of what.
+        name: &'static str,
+        /// What it is.
+        number: u64,
+        /// The highest that it may be.
+        most: u64,
+    },
+    /// The owner's length in bytes.
+    Owner(usize),
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number { name, number, most } => write!(f, "{name} {number} (1 to {most})"),
+            Self::Owner(length) => write!(f, "owner of {length} bytes (1 to {})", Owner::LONGEST),
+        }
+    }
+}
+
 /// An owner and its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -50,6 +78,63 @@ pub struct Record<'a> {
     pub owner: Owner<'a>,
     /// By which grant.
     pub grant: Grant,
+}
+
+/// What a record is made of, one by one, as it is stored: anything, until it was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields<'a> {
+    /// The fencing token.
+    pub token: u64,
+    /// The hold count.
+    pub holds: u64,
+    /// The remembered lease, in milliseconds.
+    pub lease_ms: u64,
+    /// Who holds the lock.
+    pub owner: &'a [u8],
+}
+
+impl<'a> TryFrom<Fields<'a>> for Record<'a> {
+    type Error = FieldError;
+
+    fn try_from(fields: Fields<'a>) -> Result<Self, FieldError> {
+        let out_of_range = |name, number, most| FieldError::Number { name, number, most };
+        let Fields {
+            token,
+            holds,
+            lease_ms,
+            owner,
+        } = fields;
+        let to_holds = |number| u32::try_from(number).ok().and_then(Holds::new);
+        let most_holds = u64::from(Holds::MOST.number());
+        let longest_lease = Lease::LONGEST.millis();
+        Ok(Self {
+            grant: Grant {
+                token: Token::new(token).ok_or(out_of_range(
+                    "token",
+                    token,
+                    Token::HIGHEST.number(),
+                ))?,
+                holds: to_holds(holds).ok_or(out_of_range("hold count", holds, most_holds))?,
+                lease: Lease::from_millis(lease_ms).ok_or(out_of_range(
+                    "lease",
+                    lease_ms,
+                    longest_lease,
+                ))?,
+            },
+            owner: Owner::new(owner).ok_or(FieldError::Owner(owner.len()))?,
+        })
+    }
+}
+
+impl<'a> From<Record<'a>> for Fields<'a> {
+    fn from(Record { owner, grant }: Record<'a>) -> Self {
+        Self {
+            token: grant.token.number(),
+            holds: u64::from(grant.holds.number()),
+            lease_ms: grant.lease.millis(),
+            owner: owner.bytes(),
+        }
+    }
 }
 
 impl<'a> Record<'a> {
@@ -86,26 +171,21 @@ impl<'a> Record<'a> {
     /// [`RecordError`] when a field is missing or out of its range.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, RecordError> {
         let (head, rest) = number::<TOKEN_BYTES>(bytes)?;
-        let token = head & !WIDE;
-        let (lease, holds, owner) = if head & WIDE == 0 {
-            let (lease, owner) = number::<NARROW_LEASE_BYTES>(rest)?;
-            (lease, Some(Holds::ONE), owner)
+        let (lease_ms, holds, owner) = if head & WIDE == 0 {
+            let (lease_ms, owner) = number::<NARROW_LEASE_BYTES>(rest)?;
+            (lease_ms, 1, owner)
         } else {
-            let (lease, rest) = number::<WIDE_LEASE_BYTES>(rest)?;
+            let (lease_ms, rest) = number::<WIDE_LEASE_BYTES>(rest)?;
             let (holds, owner) = number::<HOLDS_BYTES>(rest)?;
-            (lease, u32::try_from(holds).ok().and_then(Holds::new), owner)
+            (lease_ms, holds, owner)
         };
-        let record = || {
-            Some(Self {
-                owner: Owner::new(owner)?,
-                grant: Grant {
-                    token: Token::new(token)?,
-                    holds: holds?,
-                    lease: Lease::from_millis(lease)?,
-                },
-            })
-        };
-        record().ok_or(RecordError)
+        Self::try_from(Fields {
+            token: head & !WIDE,
+            holds,
+            lease_ms,
+            owner,
+        })
+        .map_err(|_| RecordError)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Every error that is replied, its code first, which programs read; and the reply of a grant.
 
 use std::borrow::Cow;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 
-use super::{EffectError, WrongType};
+use super::WrongType;
 use crate::core::{Grant, Owner, Refusal};
+use crate::requests::Malformed;
 use crate::server::Context;
 
 /// Why a call was not done.
@@ -29,14 +30,6 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) const fn argument(text: &'static CStr) -> Self {
         Self::Argument(Cow::Borrowed(text))
-    }
-
-    /// An error that repeats a part of what the caller sent, made harmless and short.
-    pub(crate) fn unknown_option(option: &[u8]) -> Self {
-        const LONGEST: usize = 32;
-        let shown = option[..option.len().min(LONGEST)].escape_ascii();
-        let text = format!("ERR syntax error: unknown option '{shown}'");
-        Self::Argument(Cow::Owned(CString::new(text).unwrap_or_default()))
     }
 
     pub(crate) fn reply(&self, context: Context<'_>) {
@@ -85,9 +78,9 @@ impl From<Refusal> for Fault {
     }
 }
 
-impl From<EffectError> for Fault {
-    fn from(EffectError(text): EffectError) -> Self {
-        Self::argument(text)
+impl From<Malformed> for Fault {
+    fn from(Malformed(text): Malformed) -> Self {
+        Self::Argument(text)
     }
 }
 

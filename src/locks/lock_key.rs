@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::{Effect, RedisLock, effect};
+use super::{RedisLock, effect};
 use crate::core::{Change, Deadline, Grant, Held, Owner, Record, RecordBuffer};
 use crate::server::{Content, Context, Key, Text};
 
@@ -28,7 +28,7 @@ impl Event {
     }
 
     /// What must have happened to the lock on the primary, told from what it is afterwards.
-    fn between(before: Option<&Held<'_>>, after: &Effect<'_>) -> Self {
+    fn between(before: Option<&Held<'_>>, after: &Held<'_>) -> Self {
         match before {
             Some(held) if held.owner == after.owner && held.grant.holds > after.grant.holds => {
                 Self::Release
@@ -89,7 +89,7 @@ impl<'call> LockKey<'call> {
         match change {
             Change::Keep => {}
             Change::Hold(grant, deadline) => self.hold(
-                &Effect {
+                &Held {
                     owner,
                     grant,
                     deadline,
@@ -109,50 +109,46 @@ impl<'call> LockKey<'call> {
 
     /// Puts the next owner's grant in the place of the one that was just given back.
     pub(crate) fn hand_over(self, owner: Owner<'_>, grant: Grant, deadline: Deadline) {
-        let effect = Effect {
+        let held = Held {
             owner,
             grant,
             deadline,
         };
-        self.hold(&effect, &[Event::Release, Event::Acquire]);
+        self.hold(&held, &[Event::Release, Event::Acquire]);
     }
 
-    fn hold(mut self, effect: &Effect<'_>, events: &[Event]) {
+    fn hold(mut self, held: &Held<'_>, events: &[Event]) {
         let (context, name) = (self.0.context(), self.0.name());
-        self.write(effect);
+        self.write(held);
         // Closed before anybody is told: what they do may touch the key.
         drop(self);
         context.signal_modified(name);
-        effect.replicate(context, name);
+        effect::replicate(context, name, held);
         for event in events {
             context.notify_module_event(event.name(), name);
         }
     }
 
-    /// Makes the key hold exactly the lock of `effect`, in the place of whatever it holds, as the
+    /// Makes the key hold exactly the lock, in the place of whatever it holds, as the
     /// primary or the file that is loaded says. The caller replicates it.
-    pub(crate) fn apply(mut self, effect: &Effect<'_>) {
+    pub(crate) fn apply(mut self, held: &Held<'_>) {
         let (context, name) = (self.0.context(), self.0.name());
-        let event = Event::between(self.held().unwrap_or(None).as_ref(), effect);
-        self.write(effect);
+        let event = Event::between(self.held().unwrap_or(None).as_ref(), held);
+        self.write(held);
         drop(self);
         context.signal_modified(name);
         context.notify_module_event(event.name(), name);
     }
 
-    fn write(&mut self, effect: &Effect<'_>) {
+    fn write(&mut self, held: &Held<'_>) {
         let mut buffer = RecordBuffer::new();
-        let record = Record {
-            owner: effect.owner,
-            grant: effect.grant,
-        }
-        .encode(&mut buffer);
+        let record = held.record().encode(&mut buffer);
         if matches!(self.0.content(), Content::Ours(_)) {
             self.0.update(record);
         } else {
             self.0.create(record);
         }
-        self.0.set_expiry(match effect.deadline {
+        self.0.set_expiry(match held.deadline {
             Deadline::At(at) => Some(at),
             Deadline::Never => None,
         });

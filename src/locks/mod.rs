@@ -12,7 +12,7 @@ mod settings;
 use crate::server::{self, Context};
 
 pub(crate) use clock::{last_token, now, observe_token, with_token_clock};
-pub(crate) use effect::{APPLY, CLOCK, Effect, EffectError};
+pub(crate) use effect::{APPLY, CLOCK};
 pub(crate) use fault::{Fault, answer, refuse_on_replica, reply_grant};
 pub(crate) use lock_key::{Event, LockKey, WrongType};
 pub(crate) use owner_names::{RandomOwner, random_owner};

@@ -6,8 +6,8 @@
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
-use super::{Effect, last_token, observe_token};
-use crate::core::{Deadline, Grant, Holds, Lease, Owner, Record, RecordBuffer, Token};
+use super::{effect, last_token, observe_token};
+use crate::core::{Deadline, Fields, Held, Owner, Record, RecordBuffer, Token};
 use crate::server::{
     AofWriter, Context, DataType, Digest, RdbReader, RdbWriter, Text, TypeHandle, Value,
 };
@@ -44,11 +44,11 @@ impl DataType for RedisLock {
     }
 
     fn save(value: &[u8], out: &mut RdbWriter) {
-        let Record { owner, grant } = Self::record(value);
-        out.number(grant.token.number());
-        out.number(u64::from(grant.holds.number()));
-        out.number(grant.lease.millis());
-        out.bytes(owner.bytes());
+        let fields = Fields::from(Self::record(value));
+        out.number(fields.token);
+        out.number(fields.holds);
+        out.number(fields.lease_ms);
+        out.bytes(fields.owner);
     }
 
     fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String> {
@@ -57,13 +57,12 @@ impl DataType for RedisLock {
 
     fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter) {
         let Record { owner, grant } = Self::record(value);
-        let deadline = Deadline::Never; // the server writes the expiry behind it
-        Effect {
+        let held = Held {
             owner,
             grant,
-            deadline,
-        }
-        .rewrite(key, out);
+            deadline: Deadline::Never, // the server writes the expiry behind it
+        };
+        effect::rewrite(key, &held, out);
     }
 
     fn lost(context: Context<'_>, database: c_int, key: &[u8]) {
@@ -96,28 +95,27 @@ impl DataType for RedisLock {
 
 fn read_lock(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String> {
     check_encoding(encoding)?;
-    let to_holds = |number| u32::try_from(number).ok().and_then(Holds::new);
-    let most_holds = u64::from(Holds::MOST.number());
-    let grant = Grant {
-        token: read_number(stored, "token", Token::HIGHEST.number(), Token::new)?,
-        holds: read_number(stored, "hold count", most_holds, to_holds)?,
-        lease: read_number(stored, "lease", Lease::LONGEST.millis(), Lease::from_millis)?,
-    };
-    let value = stored.bytes(|bytes| {
-        let owner = Owner::new(bytes)
-            .ok_or_else(|| format!("owner of {} bytes (1 to {})", bytes.len(), Owner::LONGEST))?;
-        let mut buffer = RecordBuffer::new();
-        Ok(Value::new(Record { owner, grant }.encode(&mut buffer)))
+    let token = read_number(stored, "token")?;
+    let holds = read_number(stored, "hold count")?;
+    let lease_ms = read_number(stored, "lease")?;
+    let value = stored.bytes(|owner| {
+        let fields = Fields {
+            token,
+            holds,
+            lease_ms,
+            owner,
+        };
+        let record = Record::try_from(fields).map_err(|refusal| refusal.to_string())?;
+        // Even a lock that has expired by now, and never becomes a key, has used its token.
+        observe_token(record.grant.token);
+        Ok(Value::new(record.encode(&mut RecordBuffer::new())))
     });
-    let value = value.unwrap_or_else(|| Err(missing("owner")))?;
-    // Even a lock that has expired by now, and never becomes a key, has used its token.
-    observe_token(grant.token);
-    Ok(value)
+    value.unwrap_or_else(|| Err(missing("owner")))
 }
 
 fn read_clock(stored: &mut RdbReader, encoding: c_int) -> Result<(), String> {
     check_encoding(encoding)?;
-    match stored.number().ok_or_else(|| missing("token"))? {
+    match read_number(stored, "token")? {
         0 => {}
         number => observe_token(Token::new(number).ok_or_else(|| {
             let highest = Token::HIGHEST.number();
@@ -137,15 +135,8 @@ fn check_encoding(encoding: c_int) -> Result<(), String> {
     }
 }
 
-/// Reads a number of which `make` takes 1 to `most`.
-fn read_number<T>(
-    stored: &mut RdbReader,
-    name: &str,
-    most: u64,
-    make: impl FnOnce(u64) -> Option<T>,
-) -> Result<T, String> {
-    let number = stored.number().ok_or_else(|| missing(name))?;
-    make(number).ok_or_else(|| format!("{name} {number} (1 to {most})"))
+fn read_number(stored: &mut RdbReader, name: &str) -> Result<u64, String> {
+    stored.number().ok_or_else(|| missing(name))
 }
 
 fn missing(name: &str) -> String {

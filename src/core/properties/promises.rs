@@ -1,0 +1,294 @@
+//! What is so of every history.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use super::history::{Deed, History};
+use super::model::{Amount, Call, Lock, MICROS, MOST_HOLDS, Reply, TOKENS_END, Verb};
+use super::world::World;
+
+/// Goes through a history; each deed is shown with the world before and after it, and with the
+/// reply when it was a call.
+pub(super) fn walk(
+    history: &History,
+    mut show: impl FnMut(&World, Deed, Option<Reply>, &World) -> TestCaseResult,
+) -> TestCaseResult {
+    let mut world = World::like(&history.start);
+    for step in &history.steps {
+        let before = world.clone();
+        let deed = step.at(&world);
+        let reply = match deed {
+            Deed::Call(call) => Some(world.call(call)),
+            Deed::Event(event) => {
+                world.happens(event);
+                None
+            }
+        };
+        show(&before, deed, reply, &world)?;
+    }
+    Ok(())
+}
+
+/// Says what failed of which call, and where.
+fn told(result: TestCaseResult, call: Call, world: &World) -> TestCaseResult {
+    result.map_err(|error| TestCaseError::fail(format!("{error}: {call:?} in {world:?}")))
+}
+
+/// The rules answer and change what the model does.
+pub(super) fn agree_with_the_model(history: &History) -> TestCaseResult {
+    let mut model = history.start.clone();
+    walk(history, |before, deed, reply, after| {
+        let expected = match deed {
+            Deed::Call(call) => Some(model.call(call)),
+            Deed::Event(event) => {
+                model.happens(event);
+                None
+            }
+        };
+        prop_assert_eq!(reply, expected, "{:?} in {:?}", deed, before);
+        prop_assert_eq!(
+            after.locks(),
+            &model.locks[..],
+            "{:?} in {:?}",
+            deed,
+            before
+        );
+        prop_assert_eq!(after.seen(), model.seen, "{:?} in {:?}", deed, before);
+        Ok(())
+    })
+}
+
+/// Every call keeps the promises of the contract, whatever came before it.
+pub(super) fn keep_the_promises(history: &History) -> TestCaseResult {
+    let mut highest = history.start.seen;
+    walk(history, |before, deed, reply, after| {
+        prop_assert!(after.seen() >= before.seen(), "the token clock fell");
+        if let (Deed::Call(call), Some(reply)) = (deed, reply) {
+            let kept = keeps_the_promises(before, call, reply, after, highest);
+            told(kept, call, before)?;
+        }
+        // All that has been granted or seen by now.
+        let tokens = after.locks().into_iter().flatten().map(|lock| lock.token);
+        highest = tokens.fold(highest.max(after.seen()), u64::max);
+        Ok(())
+    })
+}
+
+/// A call repeated changes nothing more.
+pub(super) fn bear_repetition(history: &History) -> TestCaseResult {
+    walk(history, |_, deed, reply, after| {
+        let (Deed::Call(call), Some(reply)) = (deed, reply) else {
+            return Ok(());
+        };
+        // At once, later, at the last moment, and with the wall clock set back.
+        for later in [0, 1, 1_234_567, i64::MAX, -1, -3_600_000_000] {
+            let moment = after.now().saturating_add_signed(later);
+            let then = after.moved_to(moment.min(after.last_moment()));
+            told(can_be_repeated(&then, call, reply), call, &then)?;
+        }
+        Ok(())
+    })
+}
+
+/// A call bound to a grant that is over does nothing.
+pub(super) fn leave_later_grants_alone(history: &History) -> TestCaseResult {
+    // Calls with TOKEN that went through, and whether their grant is over.
+    let mut bound: Vec<(Call, bool)> = Vec::new();
+    walk(history, |before, deed, reply, after| {
+        for (call, over) in &mut bound {
+            *over |= before.lock(call.key).is_none();
+            if *over {
+                told(is_refused(before, *call), *call, before)?;
+            }
+        }
+        if let (Deed::Call(call), Some(reply)) = (deed, reply)
+            && call.token.is_some()
+            && !is_refusal(reply)
+        {
+            bound.push((call, after.lock(call.key).is_none()));
+        }
+        Ok(())
+    })
+}
+
+const fn is_refusal(reply: Reply) -> bool {
+    matches!(reply, Reply::Error(_) | Reply::Nil)
+}
+
+fn is_refused(world: &World, call: Call) -> TestCaseResult {
+    let mut after = world.clone();
+    let reply = after.call(call);
+    prop_assert!(matches!(reply, Reply::Error(_)), "{:?}", reply);
+    prop_assert_eq!(&after, world, "a refusal changed something");
+    Ok(())
+}
+
+/// What no call may break, whatever it asks for; `highest` is the highest token so far.
+fn keeps_the_promises(
+    before: &World,
+    call: Call,
+    reply: Reply,
+    after: &World,
+    highest: u64,
+) -> TestCaseResult {
+    if is_refusal(reply) {
+        prop_assert_eq!(before, after, "a refusal changed something");
+        return Ok(());
+    }
+    let (was, is) = (before.lock(call.key), after.lock(call.key));
+    match reply {
+        Reply::Grant {
+            token,
+            owner,
+            holds,
+            lease,
+        } => {
+            let told = is.map(|lock| (lock.token, lock.owner, lock.holds, lock.lease));
+            prop_assert_eq!(
+                told,
+                Some((token, owner, holds, lease)),
+                "the reply is not so"
+            );
+            prop_assert_eq!(owner, call.owner, "another's grant");
+        }
+        Reply::Left(holds) => prop_assert_eq!(is.map_or(0, |lock| lock.holds), holds),
+        Reply::Ok => prop_assert_eq!(is.map(|lock| lock.token), call.token, "fenced by another"),
+        Reply::Nil | Reply::Error(_) => {}
+    }
+    let now = after.now() / MICROS;
+    match (was, is) {
+        (None, None) => prop_assert_eq!(before, after, "a free lock, and something changed"),
+        (None, Some(is)) => {
+            let Verb::Acquire { px, holds } = call.verb else {
+                return Err(TestCaseError::fail("only an acquire makes a lock"));
+            };
+            let re_enters = call.token.is_some() || holds.is_some_and(|wanted| wanted > 1);
+            prop_assert!(!re_enters, "a re-entry made a lock");
+            prop_assert!(is.token > highest, "a grant's token is not the highest");
+            prop_assert!(is.token >= after.now(), "a token behind the time");
+            prop_assert!(is.token < TOKENS_END, "a token beyond the end");
+            prop_assert_eq!(is.holds, 1);
+            prop_assert_eq!(is.lease, px.unwrap_or(after.default_lease()));
+            prop_assert_eq!(is.deadline, Some(now + is.lease));
+            prop_assert_eq!(
+                after.seen(),
+                is.token,
+                "the clock has not seen its own token"
+            );
+        }
+        (Some(was), None) => {
+            prop_assert!(
+                matches!(call.verb, Verb::Release(_)),
+                "only a release frees"
+            );
+            prop_assert_eq!(was.owner, call.owner, "another's lock freed");
+            prop_assert!(
+                call.token.is_none_or(|token| token == was.token),
+                "another grant freed"
+            );
+        }
+        (Some(was), Some(is)) => stays_a_grant(was, call, is, now)?,
+    }
+    if let Some(is) = is {
+        let furthest = after.now() + after.max_lead() * MICROS;
+        let raised = was.is_some_and(|was| is.token > was.token);
+        let bounded = is.token <= furthest.max(before.seen());
+        prop_assert!(bounded || !raised, "raised too far ahead");
+        prop_assert!(
+            after.seen() >= is.token,
+            "the clock has not seen a held token"
+        );
+    }
+    Ok(())
+}
+
+/// What may become of a lock that was held before the call and is held after it.
+fn stays_a_grant(was: Lock, call: Call, is: Lock, now: u64) -> TestCaseResult {
+    prop_assert_eq!(was.owner, is.owner, "a second owner");
+    prop_assert!(
+        (1..=MOST_HOLDS).contains(&is.holds),
+        "a hold count out of range"
+    );
+    let never_shorter = is.lease >= was.lease
+        && is
+            .deadline
+            .is_none_or(|end| was.deadline.is_some_and(|before| end >= before));
+    let raise = match call.verb {
+        Verb::Renew { raise, .. } => raise,
+        _ => None,
+    };
+    let this_grant = call.token.is_none_or(|token| token == was.token) || raise == Some(was.token);
+    prop_assert!(this_grant, "a call bound to another grant went through");
+    prop_assert_eq!(
+        is.token,
+        raise.unwrap_or(was.token),
+        "a grant's token changed"
+    );
+    prop_assert!(is.token >= was.token, "a grant's token fell");
+    match call.verb {
+        Verb::Acquire { holds, px } => {
+            prop_assert!(never_shorter, "a re-entry shortened the lease");
+            prop_assert_eq!(is.lease, was.lease.max(px.unwrap_or(0)));
+            prop_assert!(is.deadline.is_none_or(|end| end >= now + is.lease));
+            match holds {
+                None => prop_assert_eq!(is.holds, was.holds + 1),
+                Some(wanted) => {
+                    prop_assert!(is.holds >= wanted, "fewer holds than wanted");
+                    prop_assert_eq!(is.holds, was.holds.max(wanted));
+                    prop_assert!(is.holds - was.holds <= 1, "lost holds were made up");
+                }
+            }
+        }
+        Verb::Release(amount) => {
+            prop_assert!(never_shorter, "a partial release shortened the lease");
+            prop_assert_eq!(is.lease, was.lease);
+            match amount {
+                Amount::One => prop_assert_eq!(is.holds, was.holds - 1),
+                Amount::All => prop_assert!(false, "ALL left holds"),
+                Amount::Holds(down_to) => prop_assert_eq!(is.holds, was.holds.min(down_to)),
+            }
+            if is.holds == was.holds {
+                prop_assert_eq!(was, is, "nothing was given back, and something changed");
+            } else {
+                prop_assert!(is.deadline.is_none_or(|end| end >= now + is.lease));
+            }
+        }
+        Verb::Renew { px, .. } => {
+            prop_assert_eq!(is.holds, was.holds, "a renewal changed the holds");
+            prop_assert_eq!(is.lease, px.unwrap_or(was.lease));
+            prop_assert_eq!(is.deadline, Some(now + is.lease));
+        }
+        Verb::Fence => prop_assert_eq!(was, is, "a fence changed something"),
+    }
+    Ok(())
+}
+
+/// The world stands as the call and its reply left it, but for the wall clock: where the form of
+/// the call is safe to repeat, it changes no more than the lease now.
+fn can_be_repeated(world: &World, call: Call, reply: Reply) -> TestCaseResult {
+    let mut again = world.clone();
+    let repeated = again.call(call);
+    let (was, is) = (world.lock(call.key), again.lock(call.key));
+    match (call.verb, reply) {
+        (Verb::Acquire { holds: Some(_), .. } | Verb::Renew { .. }, Reply::Grant { .. })
+            if call.token.is_some() || matches!(call.verb, Verb::Acquire { .. }) =>
+        {
+            prop_assert_eq!(repeated, reply);
+            let deadline = is.and_then(|lock| lock.deadline);
+            let but_for_the_deadline = was.map(|was| Lock { deadline, ..was });
+            prop_assert_eq!(is, but_for_the_deadline, "more than the lease changed");
+        }
+        (Verb::Release(_), Reply::Left(0)) => {
+            prop_assert_eq!(repeated, Reply::Error("NOTHELD"));
+            prop_assert_eq!(&again, world);
+        }
+        (Verb::Release(Amount::Holds(_)), Reply::Left(_)) => {
+            prop_assert_eq!(repeated, reply);
+            prop_assert_eq!(&again, world, "a repeated release changed something");
+        }
+        // Refused, or a form that counts each time.
+        _ => return Ok(()),
+    }
+    prop_assert_eq!(again.seen(), world.seen(), "the token clock moved");
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Histories from the bytes of a fuzzer: a few bytes for each step.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use super::history::{History, Step};
+use super::model::{Deed, OWNERS, SPOTS};
+use super::promises::agree_with_a_list;
+
+const MOST_STEPS: usize = 300;
+
+/// Goes through the history that these bytes tell; panics where a promise is broken.
+pub fn check(bytes: &[u8]) {
+    if let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) {
+        agree_with_a_list(&history).unwrap_or_else(|broken| panic!("{broken}\n{history:#?}"));
+    }
+}
+
+impl<'a> Arbitrary<'a> for History {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        let mut steps = Vec::new();
+        while !bytes.is_empty() && steps.len() < MOST_STEPS {
+            steps.push(step(bytes)?);
+        }
+        Ok(Self(steps))
+    }
+}
+
+fn step(bytes: &mut Unstructured<'_>) -> Result<Step> {
+    let kind = bytes.int_in_range(0..=31)?;
+    let call = |bytes: &mut Unstructured<'_>| bytes.arbitrary::<u8>().map(usize::from);
+    Ok(match kind {
+        0..=1 => Step::Gone(call(bytes)?),
+        2..=4 => Step::Arrive(call(bytes)?),
+        5..=7 => Step::Lose(call(bytes)?),
+        _ => Step::Deed(deed(kind, bytes)?),
+    })
+}
+
+fn deed(kind: u8, bytes: &mut Unstructured<'_>) -> Result<Deed> {
+    Ok(match kind {
+        8 => Deed::Swap,
+        9 => Deed::Flush(bytes.int_in_range(0..=1)?),
+        10 => Deed::Raise(*bytes.choose(&SPOTS)?),
+        11..=12 => Deed::Del(*bytes.choose(&SPOTS)?),
+        13..=15 => Deed::Pass(bytes.int_in_range(1..=15)?),
+        16..=18 => Deed::Round,
+        19..=22 => Deed::Release {
+            spot: *bytes.choose(&SPOTS)?,
+            owner: bytes.choose_index(OWNERS.len())?,
+            all: bytes.arbitrary()?,
+        },
+        _ => Deed::Acquire {
+            spot: *bytes.choose(&SPOTS)?,
+            owner: bytes.choose_index(OWNERS.len())?,
+            holds: *bytes.choose(&[None, None, Some(1), Some(1), Some(2), Some(3)])?,
+            block: match bytes.int_in_range(0..=2)? {
+                0 => None,
+                1 => Some(0),
+                _ => Some(bytes.int_in_range(1..=60)?),
+            },
+        },
+    })
+}

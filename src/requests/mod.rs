@@ -1,0 +1,23 @@
+//! What a call asks for: the words of a command in, a request or an error out.
+//!
+//! Plain functions as in [`core`](crate::core): no server, no settings but those handed in. The
+//! words are those behind the command's name and its key; each is looked at once, from left to
+//! right, and kept where it lies.
+#![forbid(unsafe_code)]
+
+mod acquire;
+mod effect;
+mod integer;
+mod release;
+mod renew;
+mod token;
+mod waiters;
+mod words;
+
+pub use acquire::{Acquire, acquire};
+pub use effect::{NO_DEADLINE, effect};
+pub use release::release;
+pub use renew::renew;
+pub use token::{clock, fence};
+pub use waiters::waiters;
+pub use words::{Malformed, Words};

@@ -1,0 +1,22 @@
+//! `[COUNT n]`
+
+use super::words::{Malformed, Words, once};
+
+/// Reads how many waiting calls are asked for; none for all of them.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first word that is not what it must be.
+pub fn waiters<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<Option<usize>, Malformed> {
+    let mut count = None;
+    while let Some(option) = words.next() {
+        if !option.eq_ignore_ascii_case(b"COUNT") {
+            return Err(Malformed::unknown_option(option));
+        }
+        let given = words.count()?;
+        once(&mut count, given, c"ERR syntax error: COUNT is given twice")?;
+    }
+    Ok(count)
+}
