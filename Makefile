@@ -3,15 +3,18 @@
 #   REDIS_SERVER=path  another server for run, test and bench (Redis or Valkey)
 #   PORT=number        the port for run; without it the first free one from 6379
 #   SERVERS="..."      fewer for matrix, fuzz and storm: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
+#   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := tests/tools
 PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 30
 HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
 
-.PHONY: help run test matrix fuzz storm bench lint fmt build install docs clean setup-build setup-server
+.PHONY: help run test matrix fuzz fuzz-targets storm bench lint fmt build install docs clean \
+	setup-build setup-server
 .NOTPARALLEL:
 
 help: ## show this list
@@ -27,9 +30,13 @@ test: setup-server build ## unit and integration tests on the installed server
 matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
 	@$(TOOLS)/matrix.sh cargo test --no-fail-fast -p redis-lock -p testbed --test '*'
 
-fuzz: build ## hostile commands and payloads on the same four servers
+fuzz: fuzz-targets build ## fuzz targets, then hostile commands and payloads on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
 		$(TOOLS)/matrix.sh cargo test --test hostile -- --nocapture
+
+fuzz-targets:
+	@$(TOOLS)/setup.sh build fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(TOOLS)/fuzz.sh
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
 	@STORM_SECONDS=$(STORM_SECONDS) $(TOOLS)/matrix.sh cargo test --release --test storm -- --nocapture
@@ -38,17 +45,20 @@ bench: setup-server build ## time the commands against SET NX PX and DEL
 	cargo bench --bench pair --bench waiting
 
 lint: ## formatting, clippy and docs, with warnings as errors
-	@$(TOOLS)/setup.sh build lint
+	@$(TOOLS)/setup.sh build fuzz lint
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTFLAGS='--cfg fuzzing' cargo clippy --manifest-path fuzz/Cargo.toml --target-dir fuzz/target -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
 
 fmt: ## format the code
 	@$(TOOLS)/setup.sh lint
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 
 build: setup-build ## build the module (target/release/libredis_lock.so)
-	cargo build --release
+	cargo build --release --package redis-lock
 
 install: build ## copy the module to /usr/local/lib/redis/modules
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' $(TOOLS)/install.sh
@@ -58,7 +68,7 @@ docs: setup-build ## the code's documentation (target/doc/redis_lock)
 
 clean: ## remove what was built, fetched and saved
 	cargo clean
-	rm -rf .run .servers
+	rm -rf .run .servers fuzz/target fuzz/artifacts
 
 # Everything that a target needs is looked for first, so that one run names all that is missing.
 setup-build:

@@ -2,7 +2,7 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|lint|pip|make ...
+# usage: setup.sh build|server|lint|fuzz|pip|make ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -67,6 +67,7 @@ survey() {
                 cargo fmt --version >/dev/null 2>&1 || echo rustfmt
                 cargo clippy --version >/dev/null 2>&1 || echo clippy
                 ;;
+            fuzz) has "${CXX:-c++}" || echo cxx ;;
             pip) python_with_pip || echo pip ;;
             make) has make || echo make ;;
             *) die "setup.sh: no such group: $group" ;;
@@ -78,6 +79,7 @@ packages_for() {
     for thing; do
         case $thing in
             cc) echo gcc libc6-dev ;;
+            cxx) echo g++ ;;
             libclang) echo libclang-dev ;;
             server) echo redis-server ;;
             pip) echo python3-pip ;;
@@ -124,6 +126,7 @@ advice() {
         cargo) say "missing: cargo - get Rust from https://rustup.rs" ;;
         rust) say "missing: a Rust as new as the rust-version in Cargo.toml - run: rustup update" ;;
         cc) say "missing: a C compiler - install gcc or clang (Debian: gcc libc6-dev; Fedora, Arch: gcc; Alpine: build-base; macOS: xcode-select --install)" ;;
+        cxx) say "missing: a C++ compiler, which libFuzzer is built with - install g++ or clang (Debian: g++; Fedora: gcc-c++; Arch: gcc; Alpine: build-base; macOS: xcode-select --install)" ;;
         libclang) say "missing: libclang with its headers - install it (Debian: libclang-dev; Fedora: clang-devel; Arch: clang; Alpine: clang-dev; macOS: xcode-select --install), or set LIBCLANG_PATH to the folder it is in" ;;
         server) say "missing: redis-server - install Redis 7.0 or later (Debian: redis-server; Fedora, Arch, Alpine: redis; macOS: brew install redis), or set REDIS_SERVER to the path of a Redis or Valkey server" ;;
         newer-server) say "missing: a redis-server of 7.0 or later (here: $(server_version redis-server)) - set REDIS_SERVER to the path of one" ;;

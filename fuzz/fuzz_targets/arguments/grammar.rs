@@ -1,0 +1,219 @@
+//! The commands' grammar once more, coded from its text and without a look at the module's reader:
+//! tables of what may be said, and numbers that are compared as text.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use redis_lock::core::{
+    Deadline, Grant, Held, Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token,
+};
+use redis_lock::requests;
+
+use super::{Command, Request};
+
+const TEN_YEARS_MS: i128 = 315_360_000_000;
+const TOKENS: RangeInclusive<i128> = 1..=9_007_199_254_740_991;
+const MOST_HOLDS: i128 = 2_147_483_647;
+
+/// What a line says: an owner, and a number for each name.
+#[derive(Debug, Default)]
+pub(crate) struct Said<'a> {
+    owner: &'a [u8],
+    numbers: BTreeMap<&'static str, i128>,
+}
+
+/// A keyword and the numbers that it takes; no range for a keyword alone.
+type Option_ = (&'static str, Option<RangeInclusive<i128>>);
+
+/// The options of a command.
+fn options(command: Command, longest: i128) -> Vec<Option_> {
+    let lease = [("PX", Some(1..=longest)), ("EX", Some(1..=longest / 1000))];
+    let token = ("TOKEN", Some(TOKENS));
+    match command {
+        Command::Acquire => vec![
+            lease[0].clone(),
+            lease[1].clone(),
+            ("BLOCK", Some(0..=TEN_YEARS_MS)),
+            ("HOLDS", Some(1..=MOST_HOLDS)),
+            token,
+        ],
+        Command::Release => vec![("ALL", None), ("HOLDS", Some(0..=MOST_HOLDS)), token],
+        Command::Renew => vec![
+            lease[0].clone(),
+            lease[1].clone(),
+            token,
+            ("RAISE", Some(TOKENS)),
+        ],
+        Command::Waiters => vec![("COUNT", Some(1..=i64::MAX.into()))],
+        Command::Fence | Command::Apply | Command::Clock => Vec::new(),
+    }
+}
+
+/// The numbers that come in their places.
+fn places(command: Command) -> Vec<(&'static str, RangeInclusive<i128>)> {
+    match command {
+        Command::Fence | Command::Clock => vec![("token", TOKENS)],
+        Command::Apply => vec![
+            ("token", TOKENS),
+            ("holds", 1..=MOST_HOLDS),
+            ("lease", 1..=TEN_YEARS_MS),
+            ("deadline", -1..=i64::MAX.into()),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// What the words say, where the grammar allows them.
+pub(crate) fn said<'a>(command: Command, words: &[&'a [u8]], longest: i128) -> Option<Said<'a>> {
+    let mut said = Said::default();
+    let mut words = words.iter().copied().peekable();
+    if command.has_owner() {
+        said.owner = words.next()?;
+        (1..=256).contains(&said.owner.len()).then_some(())?;
+    }
+    if command == Command::Fence && words.peek().is_none() {
+        return Some(said);
+    }
+    for (name, range) in places(command) {
+        let value = number(words.next()?).filter(|value| range.contains(value))?;
+        said.numbers.insert(name, value);
+    }
+    if matches!(command, Command::Apply | Command::Clock) {
+        return Some(said); // what follows is of a later version
+    }
+    while let Some(word) = words.next() {
+        let word = text(word).to_ascii_uppercase();
+        let options = options(command, longest);
+        let (name, range) = options.into_iter().find(|(name, _)| *name == word)?;
+        let value = match range {
+            Some(range) => number(words.next()?).filter(|value| range.contains(value))?,
+            None => 0,
+        };
+        let before = said.numbers.insert(name, value);
+        before.is_none().then_some(())?;
+    }
+    said.fits_together(command).then_some(said)
+}
+
+/// The decimal number that is written exactly like this.
+fn number(word: &[u8]) -> Option<i128> {
+    let number = text(word).parse::<i64>().ok()?;
+    (number.to_string() == text(word)).then_some(number.into())
+}
+
+/// A character for each byte.
+fn text(word: &[u8]) -> String {
+    word.iter().copied().map(char::from).collect()
+}
+
+impl Command {
+    fn has_owner(self) -> bool {
+        !matches!(self, Self::Fence | Self::Waiters | Self::Clock)
+    }
+}
+
+impl<'a> Said<'a> {
+    fn fits_together(&self, command: Command) -> bool {
+        let has = |name| self.numbers.contains_key(name);
+        let nameless = command == Command::Acquire && self.owner == b"*";
+        let raises_from_nothing = has("RAISE") && !has("TOKEN");
+        let lowers = has("RAISE") && self.numbers.get("RAISE") < self.numbers.get("TOKEN");
+        !(has("PX") && has("EX")
+            || has("ALL") && has("HOLDS")
+            || nameless && (has("HOLDS") || has("TOKEN"))
+            || raises_from_nothing
+            || lowers)
+    }
+
+    /// The same in other words: other cases, and the options in the order of their names.
+    pub(crate) fn words(&self, command: Command) -> Vec<Vec<u8>> {
+        let mut words = Vec::new();
+        if command.has_owner() {
+            words.push(self.owner.to_vec());
+        }
+        if let [_, ..] = &places(command)[..] {
+            let given = places(command).into_iter();
+            let given = given.filter_map(|(name, _)| self.numbers.get(name));
+            words.extend(given.map(|number| number.to_string().into_bytes()));
+            return words;
+        }
+        for (name, value) in &self.numbers {
+            let (head, tail) = name.split_at(1);
+            words.push(format!("{head}{}", tail.to_lowercase()).into_bytes());
+            if *name != "ALL" {
+                words.push(value.to_string().into_bytes());
+            }
+        }
+        words
+    }
+
+    /// The request that the words make.
+    pub(crate) fn request(&self, command: Command) -> Request<'a> {
+        let owner = Owner::new(self.owner);
+        match command {
+            Command::Acquire => Request::Acquire(requests::Acquire {
+                owner: owner.filter(|owner| owner.bytes() != b"*"),
+                lease: self.lease(),
+                wait_ms: self.number("BLOCK"),
+                holds: self.number("HOLDS").and_then(holds),
+                token: self.token("TOKEN"),
+            }),
+            Command::Release => Request::Release(Release {
+                owner: owner.expect("an owner"),
+                amount: match self.number("HOLDS") {
+                    Some(keep) => ReleaseAmount::DownTo(keep.try_into().expect("a count")),
+                    None if self.numbers.contains_key("ALL") => ReleaseAmount::All,
+                    None => ReleaseAmount::One,
+                },
+                token: self.token("TOKEN"),
+            }),
+            Command::Renew => {
+                let (owner, token) = (owner.expect("an owner"), self.token("TOKEN"));
+                let raised = token.zip(self.token("RAISE"));
+                Request::Renew(match raised {
+                    Some((from, to)) => Renew::raise(owner, self.lease(), from, to)
+                        .expect("a raise that does not lower"),
+                    None => Renew::new(owner, self.lease(), token),
+                })
+            }
+            Command::Fence => Request::Fence(self.token("token")),
+            Command::Clock => Request::Clock(self.token("token").expect("a token")),
+            Command::Waiters => {
+                let count = self.number("COUNT");
+                Request::Waiters(count.map(|count| count.try_into().expect("a count")))
+            }
+            Command::Apply => Request::Apply(Held {
+                owner: owner.expect("an owner"),
+                grant: Grant {
+                    token: self.token("token").expect("a token"),
+                    holds: self.number("holds").and_then(holds).expect("holds"),
+                    lease: self
+                        .number("lease")
+                        .and_then(Lease::from_millis)
+                        .expect("a lease"),
+                },
+                // A number that is not negative; -1 is none.
+                deadline: self
+                    .number("deadline")
+                    .map_or(Deadline::Never, Deadline::At),
+            }),
+        }
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        u64::try_from(*self.numbers.get(name)?).ok()
+    }
+
+    fn token(&self, name: &str) -> Option<Token> {
+        self.number(name).and_then(Token::new)
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        let seconds = self.number("EX").map(|seconds| seconds * 1000);
+        self.number("PX").or(seconds).and_then(Lease::from_millis)
+    }
+}
+
+fn holds(number: u64) -> Option<Holds> {
+    Holds::new(u32::try_from(number).ok()?)
+}

@@ -1,0 +1,93 @@
+//! The words of calls, told as lines: `ACQUIRE owner PX 500`. They are read as the written grammar
+//! says, are in its ranges, and mean the same in another case and order.
+#![no_main]
+
+mod grammar;
+
+use libfuzzer_sys::fuzz_target;
+use redis_lock::core::{Held, Lease, Release, Renew, Token};
+use redis_lock::requests::{self, Malformed, Words};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Command {
+    Acquire,
+    Release,
+    Renew,
+    Fence,
+    Waiters,
+    Apply,
+    Clock,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Request<'a> {
+    Acquire(requests::Acquire<'a>),
+    Release(Release<'a>),
+    Renew(Renew<'a>),
+    Fence(Option<Token>),
+    Waiters(Option<usize>),
+    Apply(Held<'a>),
+    Clock(Token),
+}
+
+impl Command {
+    fn named(word: &[u8]) -> Option<Self> {
+        Some(match word {
+            b"ACQUIRE" => Self::Acquire,
+            b"RELEASE" => Self::Release,
+            b"RENEW" => Self::Renew,
+            b"FENCE" => Self::Fence,
+            b"WAITERS" => Self::Waiters,
+            b"_APPLY" => Self::Apply,
+            b"_CLOCK" => Self::Clock,
+            _ => return None,
+        })
+    }
+
+    /// As the module reads the words.
+    fn read<'a>(self, words: &[&'a [u8]], longest: Lease) -> Result<Request<'a>, Malformed> {
+        let words = &mut Words::new(words.iter().copied(), longest);
+        Ok(match self {
+            Self::Acquire => Request::Acquire(requests::acquire(words)?),
+            Self::Release => Request::Release(requests::release(words)?),
+            Self::Renew => Request::Renew(requests::renew(words)?),
+            Self::Fence => Request::Fence(requests::fence(words)?),
+            Self::Waiters => Request::Waiters(requests::waiters(words)?),
+            Self::Apply => Request::Apply(requests::effect(words)?),
+            Self::Clock => Request::Clock(requests::clock(words)?),
+        })
+    }
+}
+
+fuzz_target!(|calls: &[u8]| {
+    for call in calls.split(|byte| *byte == b'\n') {
+        let mut words = call.split(|byte| *byte == b' ');
+        if let Some(command) = words.next().and_then(Command::named) {
+            let words: Vec<_> = words.collect();
+            for longest_ms in [1, 60_000, 315_360_000_000] {
+                check(command, &words, longest_ms);
+            }
+        }
+    }
+});
+
+fn check(command: Command, words: &[&[u8]], longest_ms: u64) {
+    let longest = Lease::from_millis(longest_ms).expect("a lease");
+    let read = command.read(words, longest);
+    let Some(said) = grammar::said(command, words, longest_ms.into()) else {
+        check_error(&read.expect_err("the grammar does not allow it"));
+        return;
+    };
+    assert_eq!(read, Ok(said.request(command)), "by the grammar");
+    let again = said.words(command);
+    let again: Vec<_> = again.iter().map(Vec::as_slice).collect();
+    assert_eq!(command.read(&again, longest), read, "printed as {again:?}");
+}
+
+/// An error is one short line with its code first, whatever it repeats.
+fn check_error(Malformed(error): &Malformed) {
+    let text = error.to_str().expect("text");
+    assert!(text.starts_with("ERR "), "{text:?}");
+    assert!(text.len() < 200, "{text:?}");
+    assert!(!text.contains(char::is_control), "{text:?}");
+}

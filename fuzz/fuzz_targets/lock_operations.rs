@@ -1,0 +1,7 @@
+//! Histories of several owners and locks: the rules beside the naive model of the unit tests, and
+//! held to the promises of the contract.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| redis_lock::core::check_lock_history(bytes));

@@ -1,0 +1,7 @@
+//! Histories of calls that wait: queues, flights and the watch beside the naive list of the unit
+//! tests.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| redis_lock::core::check_queue_history(bytes));

@@ -1,0 +1,89 @@
+//! A lock as it is stored: any fields, and any bytes, are refused or make a sound lock.
+#![no_main]
+
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
+use redis_lock::core::{Fields, Record, RecordBuffer};
+
+/// The fields of an RDB record.
+#[derive(Arbitrary, Debug)]
+struct Stored<'a> {
+    token: Number,
+    holds: Number,
+    lease_ms: Number,
+    owner: &'a [u8],
+}
+
+/// Any number, or one that lies so far from the end of a range.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Number {
+    Any(u64),
+    Short(u8),
+    Token(i8),
+    Holds(i8),
+    Lease(i8),
+    NarrowLease(i8),
+}
+
+const TOKENS_END: u64 = 1 << 53;
+const HOLDS_END: u64 = 1 << 31;
+const LONGEST_LEASE_MS: u64 = 315_360_000_000;
+const LONGEST_OWNER: usize = 256;
+/// What a record takes beside its owner, at most.
+const LONGEST_HEAD: usize = 16;
+
+impl Number {
+    fn value(self) -> u64 {
+        let near = |end: u64, by: i8| end.wrapping_add_signed(by.into());
+        match self {
+            Self::Any(number) => number,
+            Self::Short(number) => number.into(),
+            Self::Token(by) => near(TOKENS_END, by),
+            Self::Holds(by) => near(HOLDS_END, by),
+            Self::Lease(by) => near(LONGEST_LEASE_MS, by),
+            Self::NarrowLease(by) => near(1 << 24, by),
+        }
+    }
+}
+
+fuzz_target!(|input: (Stored, &[u8])| {
+    let (stored, bytes) = input;
+    let fields = Fields {
+        token: stored.token.value(),
+        holds: stored.holds.value(),
+        lease_ms: stored.lease_ms.value(),
+        owner: stored.owner,
+    };
+    match Record::try_from(fields) {
+        Ok(record) => {
+            assert!(is_sound(&fields), "accepted: {fields:?}");
+            assert_eq!(Fields::from(record), fields);
+            keeps(record);
+        }
+        Err(_) => assert!(!is_sound(&fields), "refused: {fields:?}"),
+    }
+    if let Ok(record) = Record::decode(bytes) {
+        let fields = Fields::from(record);
+        assert!(is_sound(&fields), "decoded: {fields:?}");
+        assert_eq!(Record::try_from(fields), Ok(record));
+        keeps(record);
+    }
+});
+
+fn is_sound(fields: &Fields) -> bool {
+    (1..TOKENS_END).contains(&fields.token)
+        && (1..HOLDS_END).contains(&fields.holds)
+        && (1..=LONGEST_LEASE_MS).contains(&fields.lease_ms)
+        && (1..=LONGEST_OWNER).contains(&fields.owner.len())
+}
+
+/// What is written into memory is short, and read back as it was; a part of it is never another
+/// owner's lock with another grant.
+fn keeps(record: Record) {
+    let mut buffer = RecordBuffer::new();
+    let bytes = record.encode(&mut buffer);
+    assert!(bytes.len() <= LONGEST_HEAD + record.owner.bytes().len());
+    assert_eq!(Record::decode(bytes), Ok(record));
+    let head = bytes.len() - record.owner.bytes().len();
+    assert!(Record::decode(&bytes[..head]).is_err(), "no owner");
+}
