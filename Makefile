@@ -49,7 +49,7 @@ lint: ## formatting, clippy and docs, with warnings as errors
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTFLAGS='--cfg fuzzing' cargo clippy --manifest-path fuzz/Cargo.toml --target-dir fuzz/target -- -D warnings
+	$(TOOLS)/fuzz.sh lint
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
 
 fmt: ## format the code

@@ -4,6 +4,7 @@
 # A stable compiler does: what `cargo fuzz` would turn on is turned on here.
 #
 # usage: [FUZZ_SECONDS=30] [FUZZ_TARGETS="arguments ..."] fuzz.sh
+#        fuzz.sh lint    clippy, in the same build as the runs
 #        fuzz.sh keep    makes fuzz/corpus/ anew, of the few inputs that reach all that is reached
 set -eu
 . "$(dirname -- "$0")/lib.sh"
@@ -25,9 +26,13 @@ coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 programs=fuzz/target/$host/release
 
 # With --target the flags are for the targets alone, not for build scripts.
-# shellcheck disable=SC2086 # words
-RUSTFLAGS=$(echo --cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 $coverage) \
-    cargo build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir fuzz/target
+build() {
+    verb=$1
+    shift
+    # shellcheck disable=SC2086 # words
+    RUSTFLAGS=$(echo --cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 $coverage) \
+        cargo "$verb" --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir fuzz/target "$@"
+}
 
 # The options of every run of a target.
 run() {
@@ -72,13 +77,15 @@ keep() {
     printf '%-18s %4s inputs\n' "$target" "$(find "$kept/$target" -type f | wc -l)"
 }
 
-case ${1:-fuzz} in
-    fuzz | keep) ;;
-    *) die "usage: fuzz.sh [keep]" ;;
+mode=${1:-fuzz}
+case $mode in
+    fuzz | keep) build build --quiet ;;
+    lint) build clippy -- -D warnings && exit ;;
+    *) die "usage: fuzz.sh [lint | keep]" ;;
 esac
 mkdir -p "$logs"
 passed=true
 for name in $FUZZ_TARGETS; do
-    "${1:-fuzz}" "$name" || passed=false
+    "$mode" "$name" || passed=false
 done
 $passed
