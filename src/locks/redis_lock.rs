@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
 use super::{effect, last_token, observe_token};
-use crate::core::{Deadline, Fields, Held, Owner, Record, RecordBuffer, Token};
+use crate::core::{Deadline, Fields, Held, Record, RecordBuffer, Token};
 use crate::server::{
     AofWriter, Context, DataType, Digest, RdbReader, RdbWriter, Text, TypeHandle, Value,
 };
