@@ -1,6 +1,7 @@
 //! The check of a whole history.
 
 use crate::clock::ServerClock;
+use crate::order;
 use crate::report::{Mode, Report};
 use crate::rules::Evidence;
 use crate::story::Story;
@@ -24,6 +25,9 @@ pub fn check(history: &History, mode: Mode) -> Report {
     for story in Story::all(history, mode, &clock, &losses) {
         let evidence = Evidence::of(&story);
         evidence.check(&mut report.violations, &mut report.counts);
+        if mode != Mode::Split {
+            order::check(&story, &mut report);
+        }
     }
     report
 }

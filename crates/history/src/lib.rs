@@ -7,6 +7,7 @@ mod check;
 mod clock;
 mod grants;
 mod holds;
+mod order;
 mod record;
 mod report;
 mod rules;

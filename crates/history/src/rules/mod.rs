@@ -68,6 +68,7 @@ impl<'s, 'a> Evidence<'s, 'a> {
     }
 }
 
-fn blocks(call: &crate::Call) -> bool {
+/// Whether an acquire waits where the lock is held.
+pub(crate) fn blocks(call: &crate::Call) -> bool {
     matches!(call.action, crate::Action::Acquire { block: true, .. })
 }

@@ -76,7 +76,9 @@ impl Evidence<'_, '_> {
         let grant = &self.grants.all()[index];
         let current = grant.tokens.last() == Some(&write.token)
             && grant.shown.iter().any(|call| {
-                crate::grants::shown(call) == Some(write.token) && call.ended <= write.sent
+                crate::grants::shown(call) == Some(write.token)
+                    && call.ended <= write.sent
+                    && !self.story.loss_between(call.sent, write.ended)
             });
         held && current && !self.may_be_raised(grant, write) && !self.outdone(write)
     }
@@ -96,15 +98,16 @@ impl Evidence<'_, '_> {
         })
     }
 
-    /// A register that outlives a loss may know a higher token of the time before.
+    /// A register that outlives a loss may have been shown a higher token, of a grant that was lost.
     fn outdone(&self, write: &Write) -> bool {
-        let higher = |other: &&&Write| {
-            other.register == write.register
-                && other.token > write.token
-                && matches!(other.written, Written::Taken | Written::Unknown)
-        };
-        let mut others = self.story.writes.iter().filter(higher);
-        others.any(|other| self.story.loss_between(other.sent, write.sent))
+        let mut others = self.story.writes.iter();
+        self.story.loss_between(0, write.ended)
+            && others.any(|other| {
+                other.register == write.register
+                    && other.token > write.token
+                    && other.sent < write.ended
+                    && matches!(other.written, Written::Taken | Written::Unknown)
+            })
     }
 
     /// How the token became known.

@@ -1,0 +1,149 @@
+//! What the server did for a call: the pieces that an order is made of.
+
+use std::fmt;
+
+use crate::rules::blocks;
+use crate::story::Story;
+use crate::text::Seconds;
+use crate::{Action, Call, Down, Moment, Outcome, Register, Span, Write, Written};
+
+/// How long after a call's end INFO may still show what the call gives back. Other commands have it
+/// given back first; INFO changes nothing, and while writes are paused nobody else does.
+const GIVE_BACK_DELAY: Moment = 1_000_000;
+
+/// One thing that the server did at one moment.
+pub(super) struct Deed<'a> {
+    pub(super) what: What<'a>,
+    /// Not before.
+    pub(super) sent: Moment,
+    /// Not after.
+    pub(super) ended: Moment,
+}
+
+pub(super) enum What<'a> {
+    /// A call. `waits_besides`: its owner had a waiting call under way, which it may have called
+    /// off.
+    Call { call: &'a Call, waits_besides: bool },
+    /// A waiting call gave back what it took. It is named by its place among the deeds.
+    GiveBack(usize),
+    /// A write to a register of the same server: a fence.
+    Write(&'a Write),
+    /// The server went back to some earlier state.
+    Loss(Span),
+}
+
+/// Whether a deed is part of every order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// It happened, and may have changed the lock.
+    Must,
+    /// It happened, and changed nothing.
+    Look,
+    /// It may have happened.
+    May,
+    /// It happened if the call that it belongs to has taken something.
+    Debt,
+}
+
+impl Deed<'_> {
+    /// Whether the server settles what is owed of the lock before it does this.
+    pub(super) fn is_command(&self) -> bool {
+        match &self.what {
+            What::Call { call, .. } => call.action != Action::Look,
+            What::Write(_) => true,
+            What::GiveBack(_) | What::Loss(_) => false,
+        }
+    }
+
+    pub(super) fn need(&self) -> Need {
+        match &self.what {
+            What::GiveBack(_) => Need::Debt,
+            What::Loss(_) => Need::Must,
+            What::Write(_) => Need::Look,
+            What::Call { call, .. } => match (&call.action, &call.outcome) {
+                (_, Outcome::Lost | Outcome::GivenBack) => Need::May,
+                (Action::Look | Action::Fence(_), _) | (_, Outcome::Nil | Outcome::Refused(_)) => {
+                    Need::Look
+                }
+                _ => Need::Must,
+            },
+        }
+    }
+}
+
+/// The deeds of a lock's story.
+pub(super) fn deeds<'a>(story: &Story<'a>) -> Vec<Deed<'a>> {
+    let mut deeds = Vec::new();
+    for loss in story.losses {
+        deeds.push(Deed {
+            what: What::Loss(*loss),
+            sent: loss.from,
+            ended: loss.to,
+        });
+    }
+    for write in &story.writes {
+        let answered = matches!(write.written, Written::Taken | Written::Refused);
+        if write.register == Register::Script && answered {
+            deeds.push(Deed {
+                what: What::Write(write),
+                sent: write.sent,
+                ended: write.ended,
+            });
+        }
+    }
+    for call in &story.calls {
+        let lost = call.outcome == Outcome::Lost || call.outcome == Outcome::GivenBack;
+        let looks = matches!(call.action, Action::Look | Action::Fence(_));
+        if call.outcome == Outcome::Untouched || (lost && looks) {
+            continue;
+        }
+        deeds.push(Deed {
+            what: What::Call {
+                call,
+                waits_besides: may_call_off(story, call),
+            },
+            sent: call.sent,
+            ended: call.ended,
+        });
+        if lost && blocks(call) {
+            deeds.push(Deed {
+                what: What::GiveBack(deeds.len() - 1),
+                sent: call.sent,
+                ended: call.ended.saturating_add(GIVE_BACK_DELAY),
+            });
+        }
+    }
+    deeds
+}
+
+/// Whether a release may have met a waiting call of its owner, and ended it.
+fn may_call_off(story: &Story<'_>, release: &Call) -> bool {
+    let all = Action::Release {
+        down: Down::All,
+        token: None,
+    };
+    release.action == all
+        && story.calls.iter().any(|call| {
+            blocks(call)
+                && call.owner == release.owner
+                && !matches!(call.outcome, Outcome::Grant { .. })
+                && call.sent <= release.ended
+                && call.ended >= release.sent
+        })
+}
+
+impl fmt::Display for Deed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Call { call, .. } => call.fmt(f),
+            What::Write(write) => write.fmt(f),
+            What::GiveBack(_) => write!(
+                f,
+                "[{} {} what a call took is given back]",
+                Seconds(self.sent),
+                Seconds(self.ended)
+            ),
+            What::Loss(loss) => write!(f, "[{} {} loss]", Seconds(loss.from), Seconds(loss.to)),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The worlds that are still possible, each with the deeds that have led to it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::deed::Need;
+use super::times::Times;
+use super::world::{State, World};
+
+/// Deeds that are under way, as bits.
+pub(super) type Set = u128;
+
+/// Which of the deeds under way are of what kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kinds {
+    looks: Set,
+    mays: Set,
+}
+
+impl Kinds {
+    /// A deed of this kind begins.
+    pub(super) fn add(&mut self, bit: Set, need: Need) {
+        match need {
+            Need::Look => self.looks |= bit,
+            Need::May => self.mays |= bit,
+            Need::Must | Need::Debt => {}
+        }
+    }
+
+    /// A deed is over.
+    pub(super) fn remove(&mut self, bit: Set) {
+        self.looks &= !bit;
+        self.mays &= !bit;
+    }
+
+    /// Whether what can follow upon `other` can follow upon `done` too: more was looked at, and
+    /// less was done that need not have been.
+    fn covers(self, done: Set, other: Set) -> bool {
+        let musts = !(self.looks | self.mays);
+        (done ^ other) & musts == 0
+            && other & self.looks & !done == 0
+            && done & self.mays & !other == 0
+    }
+}
+
+/// A world, and which of the deeds under way have been done in it.
+#[derive(Clone, Debug)]
+pub(super) struct Branch<'a> {
+    pub(super) world: World<'a>,
+    pub(super) done: Set,
+}
+
+/// Branches, without those that others make needless.
+#[derive(Default)]
+pub(super) struct Branches<'a> {
+    by_state: HashMap<State<'a>, Vec<(Set, Times)>>,
+}
+
+impl<'a> Branches<'a> {
+    /// Adds a branch, and returns it where there is news in it. Of two branches that differ in
+    /// nothing but their times, one is made that leaves room for both.
+    pub(super) fn add(&mut self, branch: Branch<'a>, kinds: Kinds) -> Option<Branch<'a>> {
+        let Branch { world, done } = branch;
+        let (state, times) = (world.state, world.times);
+        let branch = |done, times| {
+            let world = World {
+                state: state.clone(),
+                times,
+            };
+            Some(Branch { world, done })
+        };
+        match self.by_state.entry(state.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(vec![(done, times)]);
+                branch(done, times)
+            }
+            Entry::Occupied(mut entry) => {
+                let known = entry.get_mut();
+                if let Some((covering, room)) = known
+                    .iter_mut()
+                    .find(|(other, _)| kinds.covers(*other, done))
+                {
+                    let wider = room.or(times);
+                    if wider == *room {
+                        return None;
+                    }
+                    *room = wider;
+                    return branch(*covering, wider);
+                }
+                let mut wider = times;
+                known.retain(|(other, room)| {
+                    let covered = kinds.covers(done, *other);
+                    if covered {
+                        wider = wider.or(*room);
+                    }
+                    !covered
+                });
+                known.push((done, wider));
+                branch(done, wider)
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_state.is_empty()
+    }
+
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Branch<'a>> {
+        self.by_state.into_iter().flat_map(|(state, branches)| {
+            branches.into_iter().map(move |(done, times)| Branch {
+                world: World {
+                    state: state.clone(),
+                    times,
+                },
+                done,
+            })
+        })
+    }
+}
