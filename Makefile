@@ -2,8 +2,9 @@
 # What a line may carry besides its target:
 #   REDIS_SERVER=path  another server for run, test and bench (Redis or Valkey)
 #   PORT=number        the port for run; without it the first free one from 6379
-#   SERVERS="..."      fewer for matrix, fuzz and storm: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
+#   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
+#   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...); FAULTS_SEED= repeats
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := tests/tools
@@ -12,8 +13,9 @@ FUZZ_SECONDS ?= 30
 HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
+FAULTS_SECONDS ?= 300
 
-.PHONY: help run test matrix fuzz fuzz-targets storm bench lint fmt build install docs clean \
+.PHONY: help run test matrix fuzz fuzz-targets storm faults mutants bench lint fmt build install docs clean \
 	setup-build setup-server
 .NOTPARALLEL:
 
@@ -40,6 +42,14 @@ fuzz-targets:
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
 	@STORM_SECONDS=$(STORM_SECONDS) $(TOOLS)/matrix.sh cargo test --release --test storm -- --nocapture
+
+faults: build ## clients under kills, cuts, failovers and more, their history checked, on the same four
+	@$(TOOLS)/setup.sh faketime || true # without it the clock is not stepped, which is said
+	@$(TOOLS)/matrix.sh cargo run --quiet --package faults -- \
+		--seconds $(FAULTS_SECONDS) $(if $(FAULTS_SEED),--seed $(FAULTS_SEED)) $(FAULTS)
+
+mutants: setup-server build ## break the module on purpose: the fault runs must notice each time
+	cargo run --quiet --package faults -- --mutants
 
 bench: setup-server build ## time the commands against SET NX PX and DEL
 	cargo bench --bench pair --bench waiting

@@ -70,6 +70,8 @@ survey() {
             fuzz) has "${CXX:-c++}" || echo cxx ;;
             pip) python_with_pip || echo pip ;;
             make) has make || echo make ;;
+            faketime) any /usr/lib*/faketime/libfaketimeMT.so* /usr/lib/*/faketime/libfaketimeMT.so* \
+                /usr/local/lib/faketime/libfaketimeMT.so* || echo faketime ;;
             *) die "setup.sh: no such group: $group" ;;
         esac
     done
@@ -84,6 +86,7 @@ packages_for() {
             server) echo redis-server ;;
             pip) echo python3-pip ;;
             make) echo make ;;
+            faketime) echo faketime ;;
         esac
     done
 }
@@ -133,6 +136,7 @@ advice() {
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
         rustfmt | clippy) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
         pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;
+        faketime) say "missing: libfaketime, by which a server's clock is stepped - install it (Debian, Fedora: faketime or libfaketime)" ;;
         make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;
     esac
 }

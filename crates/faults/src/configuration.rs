@@ -98,10 +98,17 @@ pub(crate) struct Configuration {
     pub(crate) habits: Habits,
     /// How long clients work in one round.
     pub(crate) length: Duration,
+    /// The pause between two faults, about.
+    pub(crate) calm: Duration,
     pub(crate) start: Start,
 }
 
 impl Configuration {
+    /// Whether connections are cut, for which clients must come by the proxy.
+    pub(crate) fn cuts(&self) -> bool {
+        self.faults.contains(&Fault::CutRequest)
+    }
+
     /// Whether keys must get lost for want of memory.
     pub(crate) fn evicts(&self) -> bool {
         let mut faults = self.faults.iter();
@@ -123,6 +130,9 @@ pub(crate) enum Losses {
 /// Starts the servers; the reason where that cannot be done here.
 type Start = fn(&mut StdRng) -> Result<Box<dyn Deployment>, String>;
 
+/// A usual pause between two faults.
+const CALM: Duration = Duration::from_millis(150);
+
 /// How far clients raise tokens where nothing is lost: less than `lock.max-token-lead-ms`.
 const RAISE: u64 = 3_000_000;
 
@@ -132,6 +142,7 @@ pub(crate) fn all() -> Vec<Configuration> {
         aof_always(),
         aof_everysec(),
         rdb_only(),
+        dying_waiters(),
         memory_full(),
         clock_steps(),
         failover(),
@@ -188,9 +199,10 @@ fn aof_always() -> Configuration {
         losses: Losses::Never,
         habits: Habits {
             raise: RAISE,
-            wait: false,
+            ..Habits::default()
         },
         length: Duration::from_secs(5),
+        calm: CALM,
         start: |random| {
             let preamble = ["yes", "no"].choose(random).expect("two");
             let settings = aof("always").config("aof-use-rdb-preamble", preamble);
@@ -210,6 +222,7 @@ fn aof_everysec() -> Configuration {
         losses: Losses::May,
         habits: Habits::default(),
         length: Duration::from_secs(5),
+        calm: CALM,
         start: |_| Ok(Box::new(Alone::start(aof("everysec")))),
     }
 }
@@ -222,6 +235,32 @@ fn rdb_only() -> Configuration {
         losses: Losses::Must,
         habits: Habits::default(),
         length: Duration::from_secs(5),
+        calm: CALM,
+        start: |_| Ok(Box::new(Alone::start(Server::builder()))),
+    }
+}
+
+/// Clients that die, in the worst of moments above all.
+fn dying_waiters() -> Configuration {
+    let mut faults = against_clients();
+    faults.retain(|fault| {
+        matches!(
+            fault,
+            Fault::ClientKill | Fault::KillInFlight | Fault::Unblock | Fault::Newcomer
+        )
+    });
+    Configuration {
+        name: "dying-waiters",
+        faults,
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        habits: Habits {
+            raise: RAISE,
+            twins: true,
+            ..Habits::default()
+        },
+        length: Duration::from_secs(4),
+        calm: Duration::from_millis(40),
         start: |_| Ok(Box::new(Alone::start(Server::builder()))),
     }
 }
@@ -243,9 +282,10 @@ fn memory_full() -> Configuration {
         losses: Losses::Never,
         habits: Habits {
             raise: RAISE,
-            wait: false,
+            ..Habits::default()
         },
         length: Duration::from_secs(5),
+        calm: CALM,
         start: |_| Ok(Box::new(Alone::start(Server::builder()))),
     }
 }
@@ -263,9 +303,10 @@ fn clock_steps() -> Configuration {
         losses: Losses::Never,
         habits: Habits {
             raise: RAISE,
-            wait: false,
+            ..Habits::default()
         },
         length: Duration::from_secs(5),
+        calm: CALM,
         start: |_| Ok(Box::new(Alone::start_with_clock(aof("always"))?)),
     }
 }
@@ -284,9 +325,10 @@ fn failover() -> Configuration {
         losses: Losses::Never,
         habits: Habits {
             raise: RAISE,
-            wait: false,
+            ..Habits::default()
         },
         length: Duration::from_secs(5),
+        calm: CALM,
         start: |random| {
             let appendonly = if random.random() { "yes" } else { "no" };
             let settings = Server::builder().config("appendonly", appendonly);
@@ -303,6 +345,7 @@ fn sentinel() -> Configuration {
         losses: Losses::Must,
         habits: Habits::default(),
         length: Duration::from_secs(8),
+        calm: Duration::from_millis(1_500),
         start: |_| Ok(Box::new(Guarded::start(|settings| settings))),
     }
 }
@@ -313,8 +356,8 @@ fn sentinel_wait() -> Configuration {
         name: "sentinel-wait",
         losses: Losses::Never,
         habits: Habits {
-            raise: 0,
             wait: true,
+            ..Habits::default()
         },
         ..sentinel()
     }
@@ -355,9 +398,10 @@ fn cluster_failover() -> Configuration {
         losses: Losses::Never,
         habits: Habits {
             raise: RAISE,
-            wait: false,
+            ..Habits::default()
         },
         length: Duration::from_secs(6),
+        calm: Duration::from_millis(300),
         start: |_| Ok(Box::new(Sharded::start(1, |settings| settings))),
     }
 }
@@ -370,6 +414,7 @@ fn cluster_crash() -> Configuration {
         losses: Losses::May,
         habits: Habits::default(),
         length: Duration::from_secs(8),
+        calm: Duration::from_millis(300),
         start: |_| Ok(Box::new(Sharded::start(1, |settings| settings))),
     }
 }
@@ -388,6 +433,7 @@ fn cluster_slots() -> Configuration {
         // nodes keep its tokens rising, so none may be ahead of time.
         habits: Habits::default(),
         length: Duration::from_secs(6),
+        calm: Duration::from_millis(300),
         start: |_| Ok(Box::new(Sharded::start(0, |settings| settings))),
     }
 }

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use redis::{Connection, RedisResult, Value};
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::Server;
+use testbed::{Expect, Server};
 
 /// The number under which removals by the administrator are written down.
 const ADMINISTRATOR: u32 = 1_000;
@@ -25,15 +25,18 @@ pub(crate) struct Administrator<'s> {
     random: StdRng,
     calls: Vec<Call>,
     sightings: Vec<Sighting>,
+    /// The pause between two things that are done.
+    calm: Duration,
 }
 
 impl<'s> Administrator<'s> {
-    pub(crate) fn new(stage: &'s Stage) -> Self {
+    pub(crate) fn new(stage: &'s Stage, calm: Duration) -> Self {
         Self {
             stage,
             random: StdRng::seed_from_u64(stage.seed ^ u64::from(ADMINISTRATOR)),
             calls: Vec::new(),
             sightings: Vec::new(),
+            calm,
         }
     }
 
@@ -59,8 +62,7 @@ impl<'s> Administrator<'s> {
     }
 
     fn rest(&mut self) {
-        let calm = self.stage.deployment.calm();
-        sleep(calm.mul_f64(self.random.random_range(0.3..1.7)));
+        sleep(self.calm.mul_f64(self.random.random_range(0.3..1.7)));
     }
 
     /// Whether it happened.
@@ -141,21 +143,39 @@ impl<'s> Administrator<'s> {
         })
     }
 
-    /// Frees the lock and kills the one who gets it, before the reply can be written.
+    /// Releases the lock in its owner's name and kills the one who gets it, before the reply can be
+    /// written.
     fn kill_in_flight(&mut self) -> bool {
         self.with_first_waiter(|this, connection, key, node, id| {
+            let info: Value = redis::cmd("LOCK.INFO").arg(key).query(connection)?;
+            let Outcome::Grant { owner, .. } = words::outcome(&Action::Look, info) else {
+                return Ok(false);
+            };
+            let release = Action::Release {
+                down: Down::All,
+                token: None,
+            };
+            let mut both = redis::pipe();
+            both.add_command(words::command(key, &owner, &release, 0));
+            both.cmd("CLIENT").arg("KILL").arg("ID").arg(id);
             let sent = this.stage.now();
-            let replies: (i64, i64) = redis::pipe()
-                .cmd("DEL")
-                .arg(key)
-                .cmd("CLIENT")
-                .arg("KILL")
-                .arg("ID")
-                .arg(id)
-                .query(connection)?;
-            this.write_down(key, sent, Outcome::Done);
-            this.note_killed(node, id, replies.1);
-            Ok(replies == (1, 1))
+            // The owner may have released it meanwhile: an error, and the kill is done all the same.
+            let replies: Vec<Value> = both.ignore_errors().query(connection)?;
+            let mut replies = replies.into_iter().map(Expect::reply);
+            let released = replies.next().expect("two replies");
+            let killed = replies
+                .next()
+                .expect("two replies")
+                .is_ok_and(|n| n == Value::Int(1));
+            this.note_killed(node, id, i64::from(killed));
+            let outcome = match &released {
+                Ok(value) => words::outcome(&release, value.clone()),
+                Err(error) => {
+                    words::refusal(error.code()).map_or(Outcome::Untouched, Outcome::Refused)
+                }
+            };
+            this.write_call(key, &owner, release, sent, outcome);
+            Ok(killed && released.is_ok())
         })
     }
 

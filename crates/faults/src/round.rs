@@ -72,15 +72,17 @@ fn play(stage: &Stage, configuration: &Configuration) -> History {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 scope.spawn(move || {
-                    // Half of them go through the proxy.
-                    let mut client = Client::new(stage, number, number % 2 == 0);
+                    // Half of them come by the proxy, where connections are cut.
+                    let is_direct = !configuration.cuts() || number % 2 == 0;
+                    let mut client = Client::new(stage, number, is_direct);
                     client.run();
                     client.into_record()
                 })
             })
             .collect();
         let observer = scope.spawn(|| observer::watch(stage));
-        (history.calls, history.sightings) = Administrator::new(stage).run(&configuration.faults);
+        (history.calls, history.sightings) =
+            Administrator::new(stage, configuration.calm).run(&configuration.faults);
         history
             .sightings
             .extend(observer.join().expect("the observer"));

@@ -37,6 +37,8 @@ pub(crate) struct Habits {
     pub(crate) raise: u64,
     /// A grant is trusted only when `WAIT 1` says that a replica has it.
     pub(crate) wait: bool,
+    /// Most owners make two calls at a time.
+    pub(crate) twins: bool,
 }
 
 #[derive(Default)]

@@ -41,6 +41,12 @@ impl Table {
         self.left_out.insert(configuration.name, reason);
     }
 
+    /// Whether something has not happened yet that should.
+    pub(crate) fn lacks(&self, configuration: &Configuration) -> bool {
+        let sum = self.sums.get(configuration.name);
+        sum.is_some_and(|sum| !sum.missing(configuration).is_empty())
+    }
+
     /// Prints it; false where something is wrong, or did not happen that should have.
     pub(crate) fn print(&self, configurations: &[Configuration]) -> bool {
         println!(
@@ -89,20 +95,27 @@ impl Table {
         for (name, reason) in &self.left_out {
             println!("{name:<22} left out: {reason}");
         }
-        let played = configurations
+        let mut failed = 0;
+        for (configuration, sum) in configurations
             .iter()
-            .filter_map(|c| Some((c, self.sums.get(c.name)?)));
-        let missing: Vec<_> = played.flat_map(|(c, sum)| sum.missing(c)).collect();
-        for text in &missing {
-            println!("did not happen: {text}");
+            .filter_map(|c| Some((c, self.sums.get(c.name)?)))
+        {
+            let missing = sum.missing(configuration);
+            for what in &missing {
+                println!("did not happen in {}: {what}", configuration.name);
+            }
+            failed += usize::from(sum.violations > 0 || !missing.is_empty());
         }
-        missing.is_empty() && self.sums.values().all(|sum| sum.violations == 0)
+        let passed = self.sums.len() - failed;
+        let verdict = if failed == 0 { "ok" } else { "FAILED" };
+        println!("\ntest result: {verdict}. {passed} passed; {failed} failed (configurations)");
+        failed == 0
     }
 }
 
 impl Sum {
-    /// What should have happened at least once and has not, or should not have.
-    fn missing(&self, configuration: &Configuration) -> Vec<String> {
+    /// What should have happened at least once and has not.
+    fn missing(&self, configuration: &Configuration) -> Vec<&'static str> {
         let counts = &self.counts;
         let writes = |register| counts.writes.get(&register).copied().unwrap_or_default();
         let (script, sql) = (writes(Register::Script), writes(Register::Sql));
@@ -129,7 +142,7 @@ impl Sum {
         cells
             .into_iter()
             .filter(|(_, times)| *times == 0)
-            .map(|(what, _)| format!("{what} in {}", configuration.name))
+            .map(|(what, _)| what)
             .collect()
     }
 }

@@ -39,10 +39,11 @@ impl Client<'_> {
     pub(crate) fn run(&mut self) {
         while !self.stage.is_over() {
             self.tasks += 1;
-            match self.random.random_range(0..20) {
-                0..2 => self.meddle(),
-                2..6 => self.work_with_twin(),
-                6..8 => self.overstay(),
+            let twins = if self.stage.habits.twins { 1..4 } else { 1..2 };
+            match self.random.random_range(0..5) {
+                0 if self.random.random() => self.meddle(),
+                0 => self.overstay(),
+                task if twins.contains(&task) => self.work_with_twin(),
                 _ => self.work(),
             }
             self.pause(4);

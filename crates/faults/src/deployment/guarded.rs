@@ -111,8 +111,4 @@ impl Deployment for Guarded {
             },
         );
     }
-
-    fn calm(&self) -> Duration {
-        Duration::from_millis(1_500)
-    }
 }

@@ -13,7 +13,6 @@ pub(crate) use pair::Pair;
 pub(crate) use sharded::Sharded;
 
 use crate::proxy::Proxy;
-use std::time::Duration;
 use testbed::Server;
 
 /// Servers, and where to find a key.
@@ -59,11 +58,6 @@ pub(crate) trait Deployment: Send + Sync {
     /// Moves a key's slot to another node; whether it went.
     fn move_slot(&self, _key: &str, _how: Transfer) -> bool {
         false
-    }
-
-    /// A pause between things that are done to the servers.
-    fn calm(&self) -> Duration {
-        Duration::from_millis(150)
     }
 }
 

@@ -80,11 +80,10 @@ impl Deployment for Sharded {
         cluster.wait_until_whole();
     }
 
-    fn lose_primary(&self, key: &str, how: Loss, before: &dyn Fn()) {
+    fn lose_primary(&self, key: &str, how: Loss, _before: &dyn Fn()) {
         let mut cluster = self.cluster();
         let old = cluster.serves(slot(key));
         let replica = cluster.replicas_of(old)[0];
-        before();
         match how {
             Loss::Killed => {
                 cluster.node_mut(old).kill9();
@@ -117,9 +116,5 @@ impl Deployment for Sharded {
             }
             Transfer::Whole => self.import(&cluster, number, from, to),
         }
-    }
-
-    fn calm(&self) -> Duration {
-        Duration::from_millis(300)
     }
 }
