@@ -1,6 +1,6 @@
 # Short names for what a developer does here; cargo and tests/tools/ do the work.
 # What a line may carry besides its target:
-#   REDIS_SERVER=path  another server for run, test and bench (Redis or Valkey)
+#   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
 #   PORT=number        the port for run; without it the first free one from 6379
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
@@ -15,8 +15,8 @@ HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 
-.PHONY: help run test matrix fuzz fuzz-targets storm faults mutants bench lint fmt build install docs clean \
-	setup-build setup-server
+.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants bench lint fmt \
+	build install docs clean setup-build setup-server
 .NOTPARALLEL:
 
 help: ## show this list
@@ -25,6 +25,12 @@ help: ## show this list
 
 run: setup-server build ## start a server with the module, in the foreground
 	@$(TOOLS)/run.sh
+
+cluster: setup-server build ## start a cluster with the module, 3 primaries and 3 replicas, in the foreground
+	@cargo run --quiet -p testbed --bin playground -- cluster
+
+sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in the foreground
+	@cargo run --quiet -p testbed --bin playground -- sentinel
 
 test: setup-server build ## unit and integration tests on the installed server
 	cargo test
@@ -68,7 +74,7 @@ fmt: ## format the code
 	cargo fmt --manifest-path fuzz/Cargo.toml
 
 build: setup-build ## build the module (target/release/libredis_lock.so)
-	cargo build --release --package redis-lock
+	cargo build --release --package redis-lock --lib
 
 install: build ## copy the module to /usr/local/lib/redis/modules
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' $(TOOLS)/install.sh
