@@ -90,6 +90,13 @@ impl Context<'_> {
         self.call(c"CLUSTER", c"Ev", &[nodes.text()], Reply::text)
     }
 
+    /// The value of one of the server's own settings.
+    pub(crate) fn setting(self, name: &CStr) -> Option<String> {
+        let (get, name) = (OwnedText::new(b"GET"), OwnedText::new(name.to_bytes()));
+        let arguments = [get.text(), name.text()];
+        self.call(c"CONFIG", c"Ev", &arguments, |reply| reply.item(1)?.text())
+    }
+
     /// Runs a command. `format` asks with `E` for refusals as replies (a refusal without one
     /// crashes Valkey 9.1), and ends with `v`, for the arguments.
     fn call<R>(
@@ -162,6 +169,19 @@ impl Reply {
             ERROR => self.text(),
             _ => None,
         }
+    }
+
+    /// An element of an array.
+    fn item(&self, index: usize) -> Option<Self> {
+        if self.raw.is_null() {
+            return None;
+        }
+        // SAFETY: the reply lives, and the element as long as it; what is no array has none.
+        let raw = unsafe { api!(RedisModule_CallReplyArrayElement)(self.raw, index) };
+        (!raw.is_null()).then_some(Self {
+            raw,
+            refusal: self.refusal,
+        })
     }
 
     fn integer(&self) -> Option<i64> {

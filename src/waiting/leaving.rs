@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::ffi::CString;
 
-use super::redirect;
+use super::redirect::{self, Endpoint};
 use crate::locks::LockKey;
 use crate::server::{Context, Text, WriteCheck};
 
@@ -45,7 +45,9 @@ pub(super) fn redirection(
 ) -> CString {
     match (view.nodes(context), context.cluster_slot(name)) {
         (Some(nodes), Some(slot)) if check == WriteCheck::OtherNode => {
-            redirect::redirection(nodes, slot)
+            let setting = context.setting(c"cluster-preferred-endpoint-type");
+            let endpoint = Endpoint::of_setting(&setting.unwrap_or_default());
+            redirect::redirection(nodes, slot, endpoint)
         }
         _ => redirect::down(),
     }

@@ -2,10 +2,32 @@
 
 use std::ffi::CString;
 
+/// How redirections name a node: the setting `cluster-preferred-endpoint-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// By its address.
+    Ip,
+    /// By its host name.
+    Hostname,
+    /// Not at all: callers know where it is, and need only the port.
+    Unknown,
+}
+
+impl Endpoint {
+    pub(super) fn of_setting(value: &str) -> Self {
+        match value {
+            "hostname" => Self::Hostname,
+            "unknown-endpoint" => Self::Unknown,
+            _ => Self::Ip,
+        }
+    }
+}
+
 /// The redirection that a command on an absent key of `slot` gets from this node, told from its
 /// own view of the cluster (`CLUSTER NODES`).
-pub(super) fn redirection(nodes: &str, slot: u16) -> CString {
-    let error = find(nodes, slot).unwrap_or_else(|| "CLUSTERDOWN Hash slot not served".to_owned());
+pub(super) fn redirection(nodes: &str, slot: u16, endpoint: Endpoint) -> CString {
+    let error = find(nodes, slot, endpoint)
+        .unwrap_or_else(|| "CLUSTERDOWN Hash slot not served".to_owned());
     CString::new(error).unwrap_or_default()
 }
 
@@ -21,38 +43,54 @@ pub(super) fn down() -> CString {
     c"CLUSTERDOWN The cluster is down".to_owned()
 }
 
-fn find(nodes: &str, slot: u16) -> Option<String> {
+fn find(nodes: &str, slot: u16, endpoint: Endpoint) -> Option<String> {
     let nodes: Vec<_> = nodes.lines().filter_map(Node::parse).collect();
     let owner = nodes.iter().find(|node| node.serves(slot))?;
     if owner.myself {
         let target = owner.migrates_to(slot)?;
         let target = nodes.iter().find(|node| node.id == target)?;
-        Some(format!("ASK {slot} {}", target.address))
+        Some(format!("ASK {slot} {}", target.address(endpoint)))
     } else {
-        Some(format!("MOVED {slot} {}", owner.address))
+        Some(format!("MOVED {slot} {}", owner.address(endpoint)))
     }
 }
 
 struct Node<'a> {
     id: &'a str,
-    address: &'a str,
+    ip: &'a str,
+    port: &'a str,
+    hostname: &'a str,
     myself: bool,
     slots: Vec<&'a str>,
 }
 
 impl<'a> Node<'a> {
-    /// `id ip:port@bus[,host] flags primary ping pong epoch link slot…`
+    /// `id ip:port@bus[,hostname[,name=value…]] flags primary ping pong epoch link slot…`
     fn parse(line: &'a str) -> Option<Self> {
         let mut fields = line.split_ascii_whitespace();
         let id = fields.next()?;
-        let address = fields.next()?.split('@').next()?;
+        let (address, more) = fields.next()?.split_once('@')?;
+        let (ip, port) = address.rsplit_once(':')?;
+        let hostname = more.split(',').nth(1).unwrap_or_default();
         let myself = fields.next()?.split(',').any(|flag| flag == "myself");
         Some(Self {
             id,
-            address,
+            ip,
+            port,
+            hostname,
             myself,
             slots: fields.skip(5).collect(),
         })
+    }
+
+    fn address(&self, endpoint: Endpoint) -> String {
+        let host = match endpoint {
+            Endpoint::Ip => self.ip,
+            Endpoint::Hostname if self.hostname.is_empty() => "?",
+            Endpoint::Hostname => self.hostname,
+            Endpoint::Unknown => "",
+        };
+        format!("{host}:{}", self.port)
     }
 
     fn serves(&self, slot: u16) -> bool {
@@ -97,7 +135,24 @@ mod tests {
             (199, "MOVED 199 127.0.0.1:7002"),
             (300, "CLUSTERDOWN Hash slot not served"),
         ] {
-            assert_eq!(redirection(NODES, slot).to_str(), Ok(error));
+            assert_eq!(redirection(NODES, slot, Endpoint::Ip).to_str(), Ok(error));
+        }
+    }
+
+    #[test]
+    fn a_node_is_named_as_the_setting_says() {
+        const NAMED: &str = "\
+            aaa ::1:7001@17001,host-1,shard-id=1 master - 0 0 1 connected 1\n\
+            bbb ::1:7002@17002,,shard-id=2 master - 0 0 2 connected 2\n";
+        for (slot, setting, error) in [
+            (1, "ip", "MOVED 1 ::1:7001"),
+            (1, "hostname", "MOVED 1 host-1:7001"),
+            (1, "unknown-endpoint", "MOVED 1 :7001"),
+            (2, "hostname", "MOVED 2 ?:7002"),
+            (2, "something else", "MOVED 2 ::1:7002"),
+        ] {
+            let endpoint = Endpoint::of_setting(setting);
+            assert_eq!(redirection(NAMED, slot, endpoint).to_str(), Ok(error));
         }
     }
 
@@ -118,7 +173,7 @@ mod tests {
             "a b c d e f g h [1->-",
         ] {
             assert_eq!(
-                redirection(text, 1).to_str(),
+                redirection(text, 1, Endpoint::Ip).to_str(),
                 Ok("CLUSTERDOWN Hash slot not served")
             );
         }

@@ -178,3 +178,24 @@ fn who_waits_on_an_importing_node_is_sent_back_when_the_slot_stays_where_it_was(
     let moved = answer(&mut waiter).refused("MOVED");
     assert_eq!(moved, moved_to(&cluster, 1));
 }
+
+/// A waiting call whose lock leaves by `MIGRATE` and whose slot follows: what it is told and what a
+/// command is told, before and after the slot follows.
+#[test]
+fn redirections_name_the_node_as_those_of_commands_do() {
+    for kind in ["ip", "hostname", "unknown-endpoint"] {
+        let cluster = Cluster::start_with(2, 0, |settings| {
+            settings
+                .config("cluster-preferred-endpoint-type", kind)
+                .config("cluster-announce-hostname", "node.example.org")
+        });
+        let mut c = cluster.node(1).connection();
+        cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
+        let mut waiter = waiter(cluster.node(1), "b");
+        cluster.move_slot(SLOT, 1, 0);
+        let told = answer(&mut waiter).expect_err("a redirection");
+        let command = cmd!(c, "LOCK.INFO", KEY).expect_err("a redirection");
+        let place = |text: &str| text.split(' ').nth(2).map(str::to_owned);
+        assert_eq!(place(told.text()), place(command.text()), "{kind}");
+    }
+}
