@@ -2,6 +2,7 @@
 //!
 //! One comes for the first of: a wait that ends, a lease that ends, a lock that was marked.
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use super::answer::Answer;
@@ -32,6 +33,7 @@ pub(super) fn round(context: Context<'_>) {
     });
     if context.flags().replica() {
         STATE.with(context, |state| state.give_backs.clear());
+        send_all_away(context);
     } else if context.writes_paused() || context.flags().loading() {
         STATE.with(context, |state| state.marked.extend(places));
     } else {
@@ -51,6 +53,19 @@ pub(super) fn round(context: Context<'_>) {
         }
     }
     arm_next(context);
+}
+
+/// Ends all waits on a replica. Most servers have done so, but Valkey from 9.0 passes over the clients
+/// of a module where it sends others to the new primary: in a cluster, or when they can be sent.
+fn send_all_away(context: Context<'_>) {
+    const UNBLOCKED: &CStr = c"UNBLOCKED this server has become a replica";
+    let view = View::default();
+    for place in STATE.with(context, |state| state.queues.places(None)) {
+        at(context, &place, |name| {
+            let error = farewell(context, name, &view).unwrap_or_else(|| UNBLOCKED.to_owned());
+            refuse_all(context, &place, || Answer::error(error.clone()));
+        });
+    }
 }
 
 fn at(context: Context<'_>, place: &Place, body: impl FnOnce(Text<'_>)) {

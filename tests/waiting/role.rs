@@ -1,6 +1,6 @@
 //! Servers that become replicas or primaries.
 
-use crate::support::{info, nobody_waits, owner, queue, run, wait_as};
+use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait_as};
 use redis::Value;
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
@@ -25,6 +25,25 @@ fn waiters_of_a_primary_that_becomes_a_replica_are_told_so() {
     let [mut waiter] = wait_as(&server, ["d"]);
     run(&mut c, "LOCK.RELEASE k a").int();
     waiter.granted();
+}
+
+/// Valkey passes over a module's clients where it would send others to the new primary.
+#[test]
+fn waiters_that_can_be_redirected_are_told_too() {
+    if !Server::version().is_valkey_from(8, 0) {
+        println!("skipped: this server knows no CLIENT CAPA");
+        return;
+    }
+    let (server, other) = (Server::start(), Server::start());
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut connection = server.connection();
+    cmd!(connection, "CLIENT", "CAPA", "redirect").okay();
+    let call = line("LOCK.ACQUIRE k b BLOCK 0");
+    let mut waiter = Waiter::on(&server, connection, &call);
+    cmd!(c, "REPLICAOF", "127.0.0.1", other.port()).okay();
+    waiter.receive().refused("UNBLOCKED");
+    nobody_waits(&server);
 }
 
 #[test]

@@ -44,8 +44,18 @@ pub struct NodeLine {
     pub flags: Vec<String>,
     /// The id of the primary that it follows.
     pub primary: Option<String>,
+    /// In which epoch it, or its primary, has taken what it serves.
+    pub epoch: u64,
     /// What it serves.
     pub slots: Slots,
+}
+
+/// What a node thinks of another one.
+#[derive(PartialEq, Eq)]
+struct Picture {
+    follows: Option<String>,
+    epoch: u64,
+    slots: Slots,
 }
 
 /// The first and the last slot of each range.
@@ -69,7 +79,8 @@ impl NodeLine {
             address,
             flags,
             primary,
-            slots: fields.skip(4).filter_map(range).collect(),
+            epoch: fields.nth(2)?.parse().ok()?,
+            slots: fields.skip(1).filter_map(range).collect(),
         })
     }
 
@@ -313,7 +324,7 @@ impl Cluster {
     }
 
     /// Waits until all nodes that are up agree on who they are, whom they follow and what they
-    /// serve, and each of them serves and has the link to its primary.
+    /// serve since when, and each of them serves and has the link to its primary.
     #[track_caller]
     pub fn wait_until_whole(&self) {
         let up: Vec<_> = (0..self.nodes.len())
@@ -330,19 +341,29 @@ impl Cluster {
         }
     }
 
-    /// What a node thinks of these: of each in turn whom it follows and what it serves. None where
-    /// it does not answer, does not know one of them or takes it for dead.
-    fn picture(&self, viewer: usize, nodes: &[usize]) -> Option<Vec<(String, Slots)>> {
+    /// What a node thinks of these, in turn. None where it does not answer, does not know one of
+    /// them or takes it for dead, or where two have the same epoch, of which one will take another.
+    fn picture(&self, viewer: usize, nodes: &[usize]) -> Option<Vec<Picture>> {
         const UNSOUND: [&str; 4] = ["fail", "fail?", "handshake", "noaddr"];
         let view = self.view(viewer)?;
         let look = |node: &usize| {
             let address = self.address(*node);
             let line = view.iter().find(|line| line.address == address)?;
             let sound = !UNSOUND.iter().any(|flag| line.is(flag));
-            let follows = line.primary.clone().unwrap_or_default();
-            sound.then(|| (follows, line.slots.clone()))
+            sound.then(|| Picture {
+                follows: line.primary.clone(),
+                epoch: line.epoch,
+                slots: line.slots.clone(),
+            })
         };
-        nodes.iter().map(look).collect()
+        let pictures: Vec<_> = nodes.iter().map(look).collect::<Option<_>>()?;
+        let primaries = pictures.iter().filter(|picture| picture.follows.is_none());
+        let mut epochs: Vec<_> = primaries.map(|picture| picture.epoch).collect();
+        epochs.sort_unstable();
+        epochs
+            .windows(2)
+            .all(|pair| pair[0] < pair[1])
+            .then_some(pictures)
     }
 
     fn is_content(&self, node: usize) -> bool {
