@@ -47,19 +47,27 @@ impl Migration {
         self.cluster.order(SOURCE, &words);
     }
 
-    /// The state of the last migration, in the eyes of a node.
+    /// The state of the last migration, in the eyes of a node, and what is said of it.
     #[track_caller]
-    fn state(&self, node: usize) -> String {
+    fn state(&self, node: usize) -> (String, String) {
         let mut c = self.cluster.node(node).connection();
         let migrations = cmd!(c, "CLUSTER", "GETSLOTMIGRATIONS").items();
-        let last = migrations.into_iter().next();
-        last.map_or_else(String::new, |last| last.fields()["state"].clone().text())
+        let last = migrations.into_iter().next().expect("a migration").fields();
+        let field = |name: &str| last[name].clone().text();
+        (field("state"), field("message"))
     }
 
     #[track_caller]
-    fn wait_for_state(&self, node: usize, state: &str) {
-        let what = format!("the migration to be in state {state}");
-        within(Duration::from_secs(30), || self.state(node) == state, &what);
+    fn wait_for_state(&self, node: usize, wanted: &str) {
+        const ENDS: [&str; 3] = ["success", "failed", "cancelled"];
+        let mut last = Default::default();
+        let reached = || {
+            last = self.state(node);
+            last.0 == wanted || ENDS.contains(&last.0.as_str())
+        };
+        let what = format!("the migration to be in state {wanted}");
+        within(Duration::from_secs(60), reached, &what);
+        assert_eq!(last.0, wanted, "{}", last.1);
     }
 
     /// Moves these slots from source to target.
