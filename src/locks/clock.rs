@@ -3,7 +3,7 @@
 //! It is lifted by every token that this server grants, is sent by its primary, or loads. It is
 //! stored beside the keys of an RDB file. An append-only file that is rewritten without preamble
 //! holds keys alone, and so would forget the tokens of locks that are free: a record of the clock
-//! goes to the file behind it, each time the server forks.
+//! goes to the file behind it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,11 +19,20 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn load(context: Context<'_>) {
     server::subscribe(context, Moment::ForkBorn, |context| {
-        if context.flags().append_only() {
+        if context.flags().append_only() && rewrites_keys_alone(context) {
             // Nothing may be written during the fork itself.
             server::call_later(context, Duration::ZERO, record);
         }
     });
+}
+
+/// Whether the child that has just been forked rewrites the append-only file without preamble. Else
+/// nothing is recorded: on Valkey 9.0 and 9.1 a command without keys, replicated while a slot leaves
+/// as a whole, ends that migration now and then.
+fn rewrites_keys_alone(context: Context<'_>) -> bool {
+    let rewrites = context.info_number(c"persistence", c"aof_rewrite_in_progress");
+    let preamble = context.setting(c"aof-use-rdb-preamble");
+    rewrites != Some(0) && preamble.as_deref() != Some("yes")
 }
 
 /// The highest token that this server has seen.

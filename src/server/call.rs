@@ -1,13 +1,13 @@
 //! Questions that the server answers only to a command: what the caller may do, whether a write
 //! would be let through, which node serves a key.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::io;
 use std::ptr;
 
 use redis_module::raw;
 
-use super::{Context, Text, api};
+use super::{Context, OK, Text, api};
 
 /// The answer to a question about the caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,20 @@ impl Context<'_> {
         let (get, name) = (OwnedText::new(b"GET"), OwnedText::new(name.to_bytes()));
         let arguments = [get.text(), name.text()];
         self.call(c"CONFIG", c"Ev", &arguments, |reply| reply.item(1)?.text())
+    }
+
+    /// A number in a section of the server's `INFO`.
+    pub(crate) fn info_number(self, section: &CStr, field: &CStr) -> Option<u64> {
+        let mut error: c_int = 0;
+        // SAFETY: the answer is asked for, read and freed here; the names are C strings.
+        let number = unsafe {
+            let answer = api!(RedisModule_GetServerInfo)(self.raw, section.as_ptr());
+            let read = api!(RedisModule_ServerInfoGetFieldUnsigned);
+            let number = read(answer, field.as_ptr(), &raw mut error);
+            api!(RedisModule_FreeServerInfo)(self.raw, answer);
+            number
+        };
+        (error == OK).then_some(number)
     }
 
     /// Runs a command. `format` asks with `E` for refusals as replies (a refusal without one

@@ -12,11 +12,10 @@
 //!   forked child makes, or by a change of role: from either on the stream counts as read, before
 //!   the next command runs. What runs between a replica's first word and the fork is in the file.
 
-use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use super::Context;
 use super::events::{Moment, subscribe};
-use super::{Context, OK, api};
 
 /// The backlog is looked at in one of so many rounds of the server's cron.
 const ROUNDS_PER_LOOK: u32 = 10;
@@ -57,20 +56,6 @@ fn nobody_connected(context: Context<'_>) -> bool {
     if context.flags().replica() {
         return false;
     }
-    // SAFETY: the answer is asked for, read and freed here; the fields are C strings.
-    unsafe {
-        let answer = api!(RedisModule_GetServerInfo)(context.raw, c"replication".as_ptr());
-        let zero = |field: &std::ffi::CStr| {
-            let mut error: c_int = 0;
-            let number = api!(RedisModule_ServerInfoGetFieldUnsigned)(
-                answer,
-                field.as_ptr(),
-                &raw mut error,
-            );
-            error == OK && number == 0
-        };
-        let nobody = zero(c"connected_slaves") && zero(c"repl_backlog_active");
-        api!(RedisModule_FreeServerInfo)(context.raw, answer);
-        nobody
-    }
+    let zero = |field| context.info_number(c"replication", field) == Some(0);
+    zero(c"connected_slaves") && zero(c"repl_backlog_active")
 }
