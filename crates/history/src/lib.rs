@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as history;
+
 mod call;
 mod check;
 mod clock;

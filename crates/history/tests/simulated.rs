@@ -13,6 +13,7 @@ fn weather(seed: u64) -> Weather {
         seed,
         calls: 150,
         clients: 2 + u32::try_from(seed % 7).unwrap(),
+        longest_lease: 120,
         siblings: [1, 2, 1, 3][usize::try_from(seed % 4).unwrap()],
         lost: [0, 5, 15][usize::try_from(seed / 2 % 3).unwrap()],
         raises: seed % 3 == 1,

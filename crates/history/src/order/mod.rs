@@ -1,6 +1,8 @@
 //! Is there an order of all calls on a lock, each at a moment between its sending and its end, in
 //! which a lock would have replied as it did? (Linearizability.)
 
+#[cfg(test)]
+mod agreement;
 mod deed;
 mod lock;
 mod search;

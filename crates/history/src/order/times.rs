@@ -10,7 +10,7 @@ use crate::{Moment, Span};
 const LATE_END: ServerTime = 50_000;
 
 /// Bounds of the times of a world.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Times {
     /// The world began at this moment or later.
     pub(super) since: Moment,

@@ -14,14 +14,14 @@ pub(super) struct World<'a> {
 }
 
 /// What a lock may be, but for the times.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct State<'a> {
     pub(super) lock: Lock<'a>,
     /// A new grant has a higher token.
     pub(super) highest: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Lock<'a> {
     Free,
     Held(Held<'a>),
@@ -29,7 +29,7 @@ pub(super) enum Lock<'a> {
     Unknown,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Held<'a> {
     pub(super) owner: &'a str,
     pub(super) token: Token,
@@ -52,7 +52,7 @@ pub(super) struct Debt {
     due: Moment,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Token {
     Is(u64),
     /// Nobody has been told of it yet. It is above this one.

@@ -23,6 +23,8 @@ pub(crate) struct Weather {
     pub(crate) seed: u64,
     pub(crate) calls: usize,
     pub(crate) clients: u32,
+    /// In milliseconds; the shortest is a fortieth of it.
+    pub(crate) longest_lease: u64,
     /// How many clients share an owner.
     pub(crate) siblings: u32,
     /// Of a hundred calls, how many are not answered.
@@ -355,7 +357,8 @@ impl Run {
     fn choose(&mut self, client: u32) -> Action {
         let known = Some(self.tokens[client as usize]).filter(|token| *token > 0);
         let token = known.filter(|_| self.random.random_range(0..3) == 0);
-        let lease = self.random.random_range(3..120);
+        let longest = self.weather.longest_lease;
+        let lease = self.random.random_range(longest / 40..longest);
         let lease = Some(lease).filter(|_| self.random.random_range(0..5) > 0);
         match self.random.random_range(0..100) {
             0..45 => {
@@ -363,7 +366,7 @@ impl Run {
                 let holds = self.random.random_range(1..4);
                 Action::Acquire {
                     // The default lease would outlast the run.
-                    lease: lease.or(Some(50)),
+                    lease: lease.or(Some(longest / 2)),
                     block: self.chance(60),
                     holds: Some(holds).filter(|_| self.random.random_range(0..3) == 0),
                     token,

@@ -1,0 +1,80 @@
+//! Small histories, each with one thing in it that is right or wrong.
+
+mod calls;
+mod right;
+mod wrong;
+
+use std::collections::BTreeSet;
+
+use history::{History, Kind, Mode, check};
+
+/// What a history is an example of, how it is judged, what it is, and what is wrong with it.
+pub(crate) type Example = (&'static str, Mode, History, Vec<Kind>);
+
+fn judge(examples: Vec<Example>) {
+    let mut misjudged = Vec::new();
+    for (name, mode, history, kinds) in examples {
+        let report = check(&history, mode);
+        let expected: BTreeSet<_> = kinds.into_iter().collect();
+        let found: BTreeSet<_> = report.violations.iter().map(|found| found.kind).collect();
+        if found != expected || !report.undecided.is_empty() {
+            misjudged.push(format!("{name}: expected {expected:?}, but\n{report}"));
+        }
+    }
+    assert!(misjudged.is_empty(), "{}", misjudged.join("\n"));
+}
+
+#[test]
+fn what_a_lock_may_do() {
+    judge(right::examples());
+}
+
+#[test]
+fn what_no_lock_may_do() {
+    judge(wrong::examples());
+}
+
+#[test]
+fn counts() {
+    use calls::{Besides, Words, acquire, calls, release};
+    use history::{Outcome, Register, Written};
+    let history = calls([
+        acquire("ann").at(0, 1).granted(10, 1),
+        acquire("bob").block().at(2, 21).granted(30, 1),
+        acquire("ann").at(5, 6).granted(10, 2),
+        release("ann").all().at(19, 20).is(Outcome::Left(0)),
+    ])
+    .writes(Register::Sql, 10, 7, Written::Taken)
+    .writes(Register::Sql, 30, 22, Written::Taken)
+    .writes(Register::Sql, 10, 24, Written::Refused);
+    let report = check(&history, Mode::Strict);
+    assert!(report.passed(), "{report}");
+    let counts = &report.counts;
+    assert_eq!(counts.operations, 4);
+    assert_eq!(
+        (counts.grants, counts.hand_offs, counts.re_entries),
+        (2, 1, 1)
+    );
+    let writes = &counts.writes[&Register::Sql];
+    assert_eq!((writes.taken, writes.stale_refused), (2, 1));
+}
+
+#[test]
+fn an_explanation_tells_the_shortest_history_that_is_wrong() {
+    use calls::{Words, acquire, calls, release};
+    use history::{Outcome, Refusal};
+    let history = calls([
+        acquire("ann").at(0, 1).granted(10, 1),
+        release("ann").at(2, 3).refused(Refusal::NotHeld),
+        acquire("bob").at(4, 5).is(Outcome::Nil),
+    ]);
+    let report = check(&history, Mode::Strict);
+    let text = &report.violations[0].text;
+    let wrong = "nothing explains [0.002000 0.003000 client 317: RELEASE by ann -> NotHeld]";
+    assert!(text.contains(wrong), "{text}");
+    assert!(
+        text.contains("held by ann with holds 1, token 10"),
+        "{text}"
+    );
+    assert!(!text.contains("bob"), "{text}");
+}
