@@ -69,12 +69,19 @@ impl<'a> Specification for AnyLock<'a> {
             };
             let lapsed = world.lapse(scene);
             for world in lapsed.into_iter().chain([world]) {
-                for next in world.after(deed, *index, scene) {
+                let nexts = match deed.what {
+                    What::GiveBack(call) => {
+                        let mut nexts = world.give_backs(scene);
+                        nexts.retain(|next| !owes(next, call));
+                        nexts
+                    }
+                    _ => world.after(deed, *index, scene),
+                };
+                for next in nexts {
                     add(next);
                 }
-                let left_out = match (&deed.what, &world.state.lock) {
-                    (What::GiveBack(call), Lock::Held(held)) => !held.owes(*call),
-                    (What::GiveBack(_), _) => true,
+                let left_out = match deed.what {
+                    What::GiveBack(call) => !owes(&world, call),
                     _ => deed.need() == Need::May,
                 };
                 if left_out {
@@ -88,6 +95,10 @@ impl<'a> Specification for AnyLock<'a> {
             (true, after)
         }
     }
+}
+
+fn owes(world: &World<'_>, call: usize) -> bool {
+    matches!(&world.state.lock, Lock::Held(held) if held.owes(call))
 }
 
 /// What both say of a history.

@@ -83,6 +83,11 @@ struct Search<'s, 'a> {
 impl<'a> Search<'_, 'a> {
     /// A deed is under way from now on; none where too many are.
     fn begin(&mut self, index: usize, scene: Scene<'_>) -> Option<()> {
+        let need = self.deeds[index].need();
+        if need == Need::Debt {
+            // The worlds in which there is one know it.
+            return Some(());
+        }
         let place = match self.under_way.iter().position(Option::is_none) {
             Some(place) => place,
             None if self.under_way.len() < Set::BITS as usize => {
@@ -92,7 +97,6 @@ impl<'a> Search<'_, 'a> {
             None => return None,
         };
         self.under_way[place] = Some(index);
-        let need = self.deeds[index].need();
         self.kinds.add(1 << place, need);
         if need == Need::Look {
             for mut branch in std::mem::take(&mut self.branches).into_iter() {
@@ -106,10 +110,9 @@ impl<'a> Search<'_, 'a> {
     /// A deed must be done by now. Returns what the lock may have been before.
     fn end(&mut self, index: usize, scene: Scene<'_>) -> Vec<State<'a>> {
         let mut before = Vec::new();
-        let Some(place) = self.under_way.iter().position(|deed| *deed == Some(index)) else {
-            return before;
-        };
-        let bit = 1 << place;
+        let mut under_way = self.under_way.iter();
+        let place = under_way.position(|deed| *deed == Some(index));
+        let bit = place.map_or(0, |place| 1 << place);
         let mut open = Vec::new();
         let mut seen = Branches::default();
         let mut ended: Vec<Branch<'a>> = Vec::new();
@@ -134,7 +137,9 @@ impl<'a> Search<'_, 'a> {
                 }
             }
         }
-        self.under_way[place] = None;
+        if let Some(place) = place {
+            self.under_way[place] = None;
+        }
         self.kinds.remove(bit);
         for mut branch in ended {
             branch.done &= !bit;
@@ -157,21 +162,21 @@ impl<'a> Search<'_, 'a> {
         self.is_done(branch, index, bit) || self.deeds[index].need() == Need::May
     }
 
-    /// What may be next: the lock becomes free by itself, or one more deed is done.
+    /// What may be next: the lock becomes free by itself, something is given back, or one more deed
+    /// is done.
     fn successors(&mut self, branch: &Branch<'a>, scene: Scene<'_>) -> Vec<Branch<'a>> {
-        let mut next = Vec::new();
-        let lapsed = branch.world.lapse(scene);
-        next.extend(lapsed.map(|world| (world, branch.done)));
+        let by_itself = branch.world.lapse(scene).into_iter();
+        let by_itself = by_itself.chain(branch.world.give_backs(scene));
+        let mut next: Vec<_> = by_itself.map(|world| (world, branch.done)).collect();
         for (place, index) in self.under_way.iter().enumerate() {
             let Some(index) = *index else { continue };
             let deed = &self.deeds[index];
             let bit = 1 << place;
-            let mark = if deed.need() == Need::Debt { 0 } else { bit };
             // A server may go back more than once.
             if branch.done & bit == 0 || matches!(deed.what, What::Loss(_)) {
                 self.steps += 1;
                 let worlds = branch.world.after(deed, index, scene).into_iter();
-                next.extend(worlds.map(|world| (world, branch.done | mark)));
+                next.extend(worlds.map(|world| (world, branch.done | bit)));
             }
         }
         let mut branches = Vec::new();

@@ -17,7 +17,8 @@ pub(super) struct World<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct State<'a> {
     pub(super) lock: Lock<'a>,
-    /// A new grant has a higher token.
+    /// A new grant has a higher token. (That it is above the tokens that nobody was told of is left
+    /// out: so a grant that came and went unheard leaves no trace, and no world of its own.)
     pub(super) highest: u64,
 }
 
@@ -120,8 +121,7 @@ impl<'a> World<'a> {
             return Vec::new();
         }
         let mut worlds = match &deed.what {
-            What::Loss(_) => Vec::new(),
-            What::GiveBack(call) => now.give_back(*call, scene).into_iter().collect(),
+            What::Loss(_) | What::GiveBack(_) => Vec::new(),
             What::Write(write) => now.written(write.token, write.written),
             What::Call {
                 call,
@@ -263,21 +263,34 @@ impl<'a> World<'a> {
         }
     }
 
+    /// The worlds in which one more call has given back what it took.
+    pub(super) fn give_backs(&self, scene: Scene<'_>) -> Vec<Self> {
+        match &self.state.lock {
+            Lock::Held(held) if !self.times.over(scene) => {
+                let places = 0..held.debts.len();
+                places
+                    .filter_map(|place| self.give_back(place, scene))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// A call gives back its hold; and the grant, where no other call knows of it.
-    fn give_back(mut self, call: usize, scene: Scene<'_>) -> Option<Self> {
-        let Lock::Held(held) = &mut self.state.lock else {
+    fn give_back(&self, place: usize, scene: Scene<'_>) -> Option<Self> {
+        let mut then = self.clone();
+        let Lock::Held(held) = &mut then.state.lock else {
             return None;
         };
-        let place = held.debts.iter().position(|debt| debt.call == call)?;
         let debt = held.debts.remove(place);
         if !held.answered && held.debts.is_empty() {
-            self.state.lock = Lock::Free;
-            self.times = self.times.without_lease();
+            then.state.lock = Lock::Free;
+            then.times = then.times.without_lease();
         } else if debt.took_hold && held.holds > 1 {
             held.holds -= 1;
-            self.times = self.times.lengthened(held.lease, scene);
+            then.times = then.times.lengthened(held.lease, scene);
         }
-        Some(self)
+        Some(then)
     }
 }
 
