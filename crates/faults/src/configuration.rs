@@ -1,6 +1,7 @@
 //! The configurations: which servers, what is done to them, and what must hold.
 
 use crate::deployment::{Alone, Deployment, Guarded, Loss, Pair, Sharded};
+use crate::fault::Fault;
 use crate::stage::Habits;
 use history::Mode;
 use rand::RngExt;
@@ -8,83 +9,6 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use std::time::Duration;
 use testbed::{Builder, Server};
-
-/// Something that is done to the servers or to their clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// `kill -9` and a restart.
-    Crash {
-        /// What was acknowledged last may be gone.
-        loses: bool,
-    },
-    /// `SIGSTOP` for longer than short leases, then `SIGCONT`.
-    Stop,
-    /// `CLIENT KILL` of the first in line.
-    ClientKill,
-    /// `CLIENT KILL` of the first in line in the moment when it gets the lock.
-    KillInFlight,
-    /// `CLIENT UNBLOCK … ERROR` of the first in line.
-    Unblock,
-    /// A connection that is cut in the middle of a request.
-    CutRequest,
-    /// One that is cut in the middle of a reply.
-    CutReply,
-    /// `CLIENT PAUSE`
-    Pause,
-    /// `BGSAVE`
-    Save,
-    /// `BGREWRITEAOF`
-    Rewrite,
-    /// `FLUSHALL`
-    Flush,
-    /// `DEL` of a held lock.
-    Remove,
-    /// `DEL` of a lock that is waited for, and at once a newcomer's acquire.
-    Newcomer,
-    /// Memory full, with this `maxmemory-policy`.
-    Fill(&'static str),
-    /// The server's clock an hour forward for a while.
-    ClockForward,
-    /// And an hour back.
-    ClockBack,
-    /// A primary gives its role to a replica in good order.
-    HandOver,
-    /// A replica takes the place of a primary that is lost.
-    LosePrimary(Loss),
-    /// A slot moves to another node by `MIGRATE`.
-    MoveSlot,
-    /// A slot moves to another node as a whole.
-    MoveSlotWhole,
-}
-
-impl Fault {
-    /// A word or two for the table.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Crash { .. } => "kill -9",
-            Self::Stop => "SIGSTOP",
-            Self::ClientKill => "CLIENT KILL",
-            Self::KillInFlight => "killed when granted",
-            Self::Unblock => "CLIENT UNBLOCK",
-            Self::CutRequest => "cut request",
-            Self::CutReply => "cut reply",
-            Self::Pause => "CLIENT PAUSE",
-            Self::Save => "BGSAVE",
-            Self::Rewrite => "BGREWRITEAOF",
-            Self::Flush => "FLUSHALL",
-            Self::Remove => "DEL",
-            Self::Newcomer => "newcomer",
-            Self::Fill(policy) => policy,
-            Self::ClockForward => "clock forward",
-            Self::ClockBack => "clock back",
-            Self::HandOver => "hand-over",
-            Self::LosePrimary(Loss::Killed) => "primary killed",
-            Self::LosePrimary(Loss::Hangs) => "primary hangs",
-            Self::MoveSlot => "MIGRATE",
-            Self::MoveSlotWhole => "MIGRATESLOTS",
-        }
-    }
-}
 
 /// One way to run locks, and what is done to it.
 pub(crate) struct Configuration {

@@ -1,10 +1,11 @@
 //! Runs clients of the lock against real servers while these are killed, stopped, cut off, filled
 //! and moved, and checks that a correct lock could have answered as these did.
 
+mod administrator;
 mod client;
 mod configuration;
 mod deployment;
-mod faults;
+mod fault;
 mod line;
 mod mutants;
 mod observer;

@@ -1,9 +1,9 @@
 //! One round: servers come up, clients work while things are done to them, and what they wrote down
 //! is checked.
 
+use crate::administrator::Administrator;
 use crate::client::Client;
 use crate::configuration::{Configuration, Losses};
-use crate::faults::Administrator;
 use crate::observer;
 use crate::stage::Stage;
 use history::{History, Outcome, Report};

@@ -1,0 +1,152 @@
+//! What is done to clients that wait.
+
+use super::Administrator;
+use crate::words;
+use history::{Action, Down, Outcome, Sighting};
+use redis::{Connection, RedisResult, Value};
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::Expect;
+
+impl Administrator<'_> {
+    /// Kills the first in line of some queue.
+    pub(super) fn kill_a_waiter(&mut self) -> bool {
+        self.with_first_waiter(|this, connection, _key, node, id| {
+            let killed = redis::cmd("CLIENT")
+                .arg("KILL")
+                .arg("ID")
+                .arg(id)
+                .query(connection)?;
+            this.note_killed(node, id, killed);
+            Ok(killed == 1)
+        })
+    }
+
+    /// Releases the lock in its owner's name and kills the one who gets it, before the reply can be
+    /// written.
+    pub(super) fn kill_in_flight(&mut self) -> bool {
+        self.with_first_waiter(|this, connection, key, node, id| {
+            let info: Value = redis::cmd("LOCK.INFO").arg(key).query(connection)?;
+            let Outcome::Grant { owner, .. } = words::outcome(&Action::Look, info) else {
+                return Ok(false);
+            };
+            let release = Action::Release {
+                down: Down::All,
+                token: None,
+            };
+            let mut both = redis::pipe();
+            both.add_command(words::command(key, &owner, &release, 0));
+            both.cmd("CLIENT").arg("KILL").arg("ID").arg(id);
+            let sent = this.stage.now();
+            // The owner may have released it meanwhile: an error, and the kill is done all the same.
+            let replies: Vec<Value> = both.ignore_errors().query(connection)?;
+            let mut replies = replies.into_iter().map(Expect::reply);
+            let released = replies.next().expect("two replies");
+            let killed = replies
+                .next()
+                .expect("two replies")
+                .is_ok_and(|n| n == Value::Int(1));
+            this.note_killed(node, id, i64::from(killed));
+            let outcome = match &released {
+                Ok(value) => words::outcome(&release, value.clone()),
+                Err(error) => {
+                    words::refusal(error.code()).map_or(Outcome::Untouched, Outcome::Refused)
+                }
+            };
+            this.write_call(key, &owner, release, sent, outcome);
+            Ok(killed && released.is_ok())
+        })
+    }
+
+    /// Frees a lock that is waited for, and asks for it in the same breath.
+    pub(super) fn let_a_newcomer_try(&mut self) -> bool {
+        self.with_first_waiter(|this, connection, key, node, id| {
+            let life = this.stage.deployment.nodes()[node].life();
+            let seen = this.stage.now();
+            // Who was first in line a moment ago is still there now, or this sighting says nothing.
+            let waiters = redis::cmd("LOCK.WAITERS").arg(key).query(connection)?;
+            let ids = crate::observer::client_ids(waiters);
+            let known = |id: &i64| this.stage.client_of((node, life, *id));
+            this.sightings.push(Sighting {
+                key: key.to_owned(),
+                sent: seen,
+                ended: this.stage.now(),
+                clients: ids.iter().filter_map(known).collect(),
+            });
+            let owner = format!("newcomer-{}", this.stage.now());
+            let acquire = Action::Acquire {
+                lease: Some(5_000),
+                block: false,
+                holds: None,
+                token: None,
+            };
+            let mut both = redis::pipe();
+            both.cmd("DEL").arg(key);
+            both.add_command(words::command(key, &owner, &acquire, 0));
+            let sent = this.stage.now();
+            let (removed, reply): (i64, Value) = both.query(connection)?;
+            this.write_down(key, sent, Outcome::Done);
+            let outcome = words::outcome(&acquire, reply);
+            let granted = matches!(outcome, Outcome::Grant { .. });
+            this.write_call(key, &owner, acquire, sent, outcome);
+            if granted {
+                let sent = this.stage.now();
+                let release = Action::Release {
+                    down: Down::All,
+                    token: None,
+                };
+                let reply = words::command(key, &owner, &release, 0).query(connection)?;
+                let outcome = words::outcome(&release, reply);
+                this.write_call(key, &owner, release, sent, outcome);
+            }
+            Ok(removed == 1 && ids.first() == Some(&id))
+        })
+    }
+
+    pub(super) fn unblock(&mut self) -> bool {
+        self.with_first_waiter(|_, connection, _key, _node, id| {
+            let unblock = redis::cmd("CLIENT")
+                .arg("UNBLOCK")
+                .arg(id)
+                .arg("ERROR")
+                .to_owned();
+            Ok(unblock.query::<i64>(connection)? == 1)
+        })
+    }
+
+    fn note_killed(&self, node: usize, id: i64, killed: i64) {
+        if killed == 1 {
+            let life = self.stage.deployment.nodes()[node].life();
+            self.stage.killed((node, life, id));
+        }
+    }
+
+    /// Looks for a queue, for a while, and does something to its first call.
+    fn with_first_waiter(
+        &mut self,
+        mut act: impl FnMut(&mut Self, &mut Connection, &str, usize, i64) -> RedisResult<bool>,
+    ) -> bool {
+        for _ in 0..100 {
+            let key = self.key();
+            let node = self.stage.deployment.home(&key);
+            let done = self.stage.deployment.nodes()[node]
+                .connect()
+                .and_then(|mut connection| {
+                    let waiters: Value = redis::cmd("LOCK.WAITERS")
+                        .arg(&key)
+                        .arg("COUNT")
+                        .arg(1)
+                        .query(&mut connection)?;
+                    match crate::observer::client_ids(waiters).first() {
+                        Some(&id) => act(self, &mut connection, &key, node, id),
+                        None => Ok(false),
+                    }
+                });
+            if done.unwrap_or(false) {
+                return true;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
