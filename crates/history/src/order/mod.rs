@@ -13,7 +13,7 @@ mod world;
 
 use crate::report::{Kind, Report, Violation};
 use crate::story::Story;
-use deed::{Deed, deeds};
+use deed::{Deed, What, deeds};
 use search::{Verdict, search};
 
 /// How many calls before the one that nothing explains are told.
@@ -40,7 +40,10 @@ fn explain(deeds: &[Deed<'_>], stuck: usize, states: &[String]) -> String {
     let mut before: Vec<&Deed<'_>> = deeds
         .iter()
         .enumerate()
-        .filter(|(index, deed)| *index != stuck && deed.sent <= end)
+        .filter(|(index, deed)| {
+            let told = !matches!(deed.what, What::GiveBack(_));
+            told && *index != stuck && deed.sent <= end
+        })
         .map(|(_, deed)| deed)
         .collect();
     before.sort_by_key(|deed| deed.ended);
