@@ -5,7 +5,8 @@
 //! done in it. A world in which it cannot be done is dropped, and when none is left there is no
 //! order. So a wrong history costs no more than a right one, where a search in depth goes back
 //! through all that came before, and the call at which it is found out ends the shortest history that
-//! is wrong.
+//! is wrong. (Gavin Lowe calls the idea just-in-time linearization.) `agreement.rs` compares it with a
+//! published checker of the other kind.
 
 use super::deed::{Deed, Need, What};
 use super::states::{Branch, Branches, Kinds, Set};
