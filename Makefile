@@ -5,17 +5,19 @@
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...); FAULTS_SEED= repeats
+#   CHECKERS="..."     fewer for sanitize: address valgrind
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := tests/tools
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
+CHECKERS ?= address valgrind
 HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 
-.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants bench lint fmt \
+.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants sanitize bench lint fmt \
 	build install docs clean setup-build setup-server
 .NOTPARALLEL:
 
@@ -56,6 +58,9 @@ faults: build ## clients under kills, cuts, failovers and more, their history ch
 
 mutants: setup-server build ## break the module on purpose: the fault runs must notice each time
 	cargo run --quiet --package faults -- --mutants
+
+sanitize: setup-build ## hostile and racing tests on servers that check every access to memory
+	@$(TOOLS)/sanitize.sh $(CHECKERS)
 
 bench: setup-server build ## time the commands against SET NX PX and DEL
 	cargo bench --bench pair --bench waiting

@@ -21,10 +21,11 @@ mod locks;
 mod server;
 mod waiting;
 
-use server::{Context, ServerAllocator};
+use server::Context;
 
+#[cfg(not(feature = "system-allocator"))]
 #[global_allocator]
-static ALLOCATOR: ServerAllocator = ServerAllocator;
+static ALLOCATOR: server::ServerAllocator = server::ServerAllocator;
 
 /// Major, minor and patch of the crate's version, two digits each.
 const VERSION: i32 = 1_00;

@@ -1,4 +1,5 @@
-//! Memory comes from the server, so that it counts towards `maxmemory` and `INFO memory`.
+//! Memory comes from the server, so that it counts towards `maxmemory` and `INFO memory`. Not in a
+//! build with the feature `system-allocator`, which is for memory checkers.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

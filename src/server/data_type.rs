@@ -260,8 +260,8 @@ unsafe extern "C" fn digest<T: DataType>(digest: *mut raw::RedisModuleDigest, va
 unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     const SERVER_HEADERS: usize = 16 + 16;
     guard_logged(0, || {
-        // SAFETY: a value of our type is one allocation of the server's allocator.
-        SERVER_HEADERS + unsafe { api!(RedisModule_MallocSize)(value.cast_mut()) }
+        // SAFETY: a value of our type.
+        SERVER_HEADERS + unsafe { Value::size(value) }
     })
 }
 

@@ -7,6 +7,7 @@
 //! * a function that an older server lacks is used only behind a test for it.
 
 mod acl;
+#[cfg(not(feature = "system-allocator"))]
 mod allocator;
 mod blocked;
 mod call;
@@ -27,6 +28,7 @@ mod timer;
 mod value;
 
 pub(crate) use acl::{AclCategory, User, add_category as add_acl_category};
+#[cfg(not(feature = "system-allocator"))]
 pub(crate) use allocator::ServerAllocator;
 pub(crate) use blocked::{Blocked, Handle, Waits};
 pub(crate) use call::{OwnedText, Permission, WriteCheck};

@@ -8,6 +8,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use super::api;
+
 const LENGTH_BYTES: usize = 2;
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
@@ -72,6 +74,23 @@ impl Value {
         let start = raw.cast::<u8>();
         // SAFETY: by the caller's promise the block starts with its length.
         unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_BYTES), Self::length(start)) }
+    }
+
+    /// What a value that the server holds takes in memory.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Value::bytes`].
+    pub(super) unsafe fn size(raw: *const c_void) -> usize {
+        // SAFETY: by the caller's promise the block starts with its length, and is one allocation
+        // of the server's allocator, but in a build that does not use that.
+        unsafe {
+            if cfg!(feature = "system-allocator") {
+                LENGTH_BYTES + Self::length(raw.cast())
+            } else {
+                api!(RedisModule_MallocSize)(raw.cast_mut())
+            }
+        }
     }
 
     /// # Safety

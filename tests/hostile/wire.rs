@@ -5,7 +5,7 @@ use redis::{Cmd, Value};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
-use testbed::Server;
+use testbed::{Server, patience};
 
 /// A value, or an error's line.
 pub(crate) type Answer = Result<Value, String>;
@@ -16,7 +16,7 @@ impl Wire {
     pub(crate) fn to(server: &Server) -> Self {
         let stream =
             TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a connection");
-        let patience = Some(Duration::from_secs(30));
+        let patience = Some(patience(Duration::from_secs(30)));
         stream.set_read_timeout(patience).expect("a timeout");
         Self(BufReader::new(stream))
     }

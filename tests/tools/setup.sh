@@ -2,7 +2,7 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|lint|fuzz|pip|make ...
+# usage: setup.sh build|server|lint|fuzz|address|valgrind|pip|make ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -68,6 +68,12 @@ survey() {
                 cargo clippy --version >/dev/null 2>&1 || echo clippy
                 ;;
             fuzz) has "${CXX:-c++}" || echo cxx ;;
+            address)
+                has cc || echo cc
+                has dpkg-source || echo dpkg-source
+                has make || echo make
+                ;;
+            valgrind) has valgrind || echo valgrind ;;
             pip) python_with_pip || echo pip ;;
             make) has make || echo make ;;
             faketime) any /usr/lib*/faketime/libfaketimeMT.so* /usr/lib/*/faketime/libfaketimeMT.so* \
@@ -84,6 +90,8 @@ packages_for() {
             cxx) echo g++ ;;
             libclang) echo libclang-dev ;;
             server) echo redis-server ;;
+            dpkg-source) echo dpkg-dev ;;
+            valgrind) echo valgrind ;;
             pip) echo python3-pip ;;
             make) echo make ;;
             faketime) echo faketime ;;
@@ -135,6 +143,8 @@ advice() {
         newer-server) say "missing: a redis-server of 7.0 or later (here: $(server_version redis-server)) - set REDIS_SERVER to the path of one" ;;
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
         rustfmt | clippy) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
+        dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built for the checker - only on Debian and its kin (dpkg-dev)" ;;
+        valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;
         pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;
         faketime) say "missing: libfaketime, by which a server's clock is stepped - install it (Debian, Fedora: faketime or libfaketime)" ;;
         make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;

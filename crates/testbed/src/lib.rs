@@ -37,7 +37,7 @@ pub mod traffic;
 pub use redis;
 
 pub use cluster::{Cluster, Failover};
-pub use probe::{eventually, server_cpu, within, without_watchdog};
+pub use probe::{eventually, patience, server_cpu, within, without_watchdog};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};

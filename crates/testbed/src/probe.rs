@@ -1,16 +1,33 @@
 //! Looking at something until it is so, and at what a process has used.
 
+use std::env;
 use std::fs;
 use std::process;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a condition may take to come true before a test gives it up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How many times slower than usual the servers are, where they run under a memory checker:
+/// `SERVER_SLOWNESS`. Limits are that much longer, and a server that a test is done with is ended in
+/// order, for the checker to tell what has leaked.
+pub(super) fn slowness() -> Option<u32> {
+    static SLOWNESS: OnceLock<Option<u32>> = OnceLock::new();
+    *SLOWNESS.get_or_init(|| {
+        let text = env::var("SERVER_SLOWNESS").ok()?;
+        Some(text.parse().expect("SERVER_SLOWNESS is a number"))
+    })
+}
+
+/// What usually takes no longer than `usual`, on the servers of this run.
+pub fn patience(usual: Duration) -> Duration {
+    usual * slowness().unwrap_or(1)
+}
+
 /// Waits until `condition` holds: the only way in which tests let time pass. Panics, saying `what`
-/// it waited for, after ten seconds.
+/// it waited for, after ten seconds ([`patience`]).
 #[track_caller]
 pub fn eventually(mut condition: impl FnMut() -> bool, what: &str) {
     within(PATIENCE, &mut condition, what);
@@ -21,11 +38,12 @@ pub fn eventually(mut condition: impl FnMut() -> bool, what: &str) {
 #[track_caller]
 pub fn within(limit: Duration, mut condition: impl FnMut() -> bool, what: &str) {
     let met = poll(limit, || condition().then_some(()));
-    assert!(met.is_some(), "waited {limit:?} in vain for {what}");
+    assert!(met.is_some(), "waited in vain for {what}");
 }
 
-/// Asks again and again until there is an answer, or until `limit` has passed.
-pub(super) fn poll<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+/// Asks again and again until there is an answer, or until what is usually enough has passed.
+pub(super) fn poll<T>(usual: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let limit = patience(usual);
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
@@ -50,8 +68,9 @@ pub(super) fn watch_over_the_run() {
     const LONGEST_RUN: Duration = Duration::from_secs(20 * 60);
     WATCHDOG.call_once(|| {
         thread::spawn(|| {
-            thread::sleep(LONGEST_RUN);
-            eprintln!("this test program has run for {LONGEST_RUN:?}: it hangs");
+            let longest = patience(LONGEST_RUN);
+            thread::sleep(longest);
+            eprintln!("this test program has run for {longest:?}: it hangs");
             process::abort();
         });
     });

@@ -1,7 +1,7 @@
 //! A real server in a folder of its own, for as long as its guard lives.
 
 use super::aof;
-use super::probe::{poll, watch_over_the_run};
+use super::probe::{patience, poll, slowness, watch_over_the_run};
 use redis::{Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
@@ -267,8 +267,24 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Ends the process in order, but for one that hangs or has ended.
+    fn end_for_checker(&mut self) {
+        const LONGEST: Duration = Duration::from_secs(5);
+        if let Some(process) = &mut self.process {
+            let kill = format!("kill -TERM {}", process.id());
+            if Command::new("sh").args(["-c", &kill]).status().is_ok() {
+                poll(LONGEST, || process.try_wait().ok().flatten());
+            }
+        }
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
+        if slowness().is_some() {
+            self.end_for_checker();
+        }
         self.kill9();
         if std::thread::panicking() {
             let log = self.log();

@@ -21,6 +21,13 @@ pub struct Stored {
     pub lock: Option<(Vec<u8>, i64, i64, i64)>,
 }
 
+impl Stored {
+    /// It does not expire within ten seconds from now.
+    fn lasts(&self) -> bool {
+        self.deadline == -1 || self.deadline > unix_ms() + 10_000
+    }
+}
+
 /// Keys and what they hold.
 pub type State = BTreeMap<Place, Stored>;
 
@@ -38,8 +45,7 @@ impl Server {
     #[track_caller]
     pub fn state(&self) -> State {
         let mut state = self.whole_state();
-        let soon = unix_ms() + 10_000;
-        state.retain(|_, stored| stored.deadline == -1 || stored.deadline > soon);
+        state.retain(|_, stored| stored.lasts());
         state
     }
 
@@ -97,10 +103,14 @@ fn stored(c: &mut impl Talk, key: &[u8]) -> Option<Stored> {
     })
 }
 
-/// Demands that two states are the same, and shows the keys that differ.
+/// Demands that two states are the same, but for what expires soon, and shows the keys that differ.
 #[track_caller]
 pub fn assert_same(before: &State, after: &State, what: &str) {
-    let differs = |place: &&Place| before.get(*place) != after.get(*place);
+    let lasting = |stored: Option<&Stored>| stored.is_some_and(Stored::lasts);
+    let differs = |place: &&Place| {
+        let (before, after) = (before.get(*place), after.get(*place));
+        before != after && (lasting(before) || lasting(after))
+    };
     let places = before.keys().chain(after.keys());
     let differences: BTreeMap<_, _> = places
         .filter(differs)

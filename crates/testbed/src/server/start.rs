@@ -1,6 +1,6 @@
 //! Bringing a server's process up.
 
-use super::{PATIENCE, Server, poll};
+use super::{PATIENCE, Server, patience, poll};
 use crate::module::server_program;
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -122,7 +122,7 @@ impl Server {
 /// Sends one command on a connection of its own; the reply's first line and, if any, its text.
 fn ask(port: u16, command: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.set_read_timeout(Some(patience(Duration::from_secs(2))))?;
     stream.write_all(command.as_bytes())?;
     let mut reader = BufReader::new(stream);
     let mut reply = String::new();

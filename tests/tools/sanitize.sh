@@ -1,0 +1,116 @@
+#!/bin/sh
+# Runs hostile and racing tests on servers that watch every access to memory, and fails for what
+# they report of the module: a bad access, memory that is lost.
+#
+#   address    a Redis that is built for it by gcc, of the distribution's own source (Debian and its
+#              kin), with the module built for it too
+#   valgrind   the installed server, or REDIS_SERVER, in valgrind; the module with the system's
+#              allocator, which valgrind knows. Many times slower: fewer tests
+#
+# usage: [HOSTILE_COMMANDS=n] [HOSTILE_PAYLOADS=n] sanitize.sh address|valgrind ...
+set -eu
+. "$(dirname -- "$0")/lib.sh"
+cd "$root"
+
+reports=$root/.servers/reports
+[ "$(uname -s)" = Linux ] || die "sanitize.sh: only on Linux"
+host=$(rustc --version --verbose | sed -n 's/^host: //p')
+builds=${CARGO_TARGET_DIR:-target}/checked
+
+# A Redis of the distribution's source, fetched by an apt of our own that leaves the system's alone.
+fetch_source() {
+    work=$1
+    mkdir -p "$work/sources" "$work/lists/partial" "$work/cache/archives/partial"
+    for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        if [ -e "$list" ]; then sed -n 's/^deb /deb-src /p' "$list" >"$work/sources/$(basename "$list" .list).list"; fi
+    done
+    for list in /etc/apt/sources.list.d/*.sources; do
+        if [ -e "$list" ]; then sed 's/^Types:.*/Types: deb-src/' "$list" >"$work/sources/$(basename "$list")"; fi
+    done
+    set -- apt-get -qq -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$work/sources" \
+        -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root
+    (cd "$work" && "$@" update && "$@" --download-only source redis && dpkg-source -x redis_*.dsc source) \
+        >"$work/log" 2>&1
+}
+
+address_server() {
+    kept=$root/.servers/redis-address/redis-server
+    if [ -z "$(server_version "$kept")" ]; then
+        "$tools/setup.sh" address || return 1
+        has apt-get || die "address: the source of Redis is fetched by apt-get, which is not here"
+        work=$(mktemp -d "$root/.servers/fetch.XXXXXX")
+        trap 'rm -rf "$work"' EXIT
+        trap 'exit 130' INT TERM
+        say "fetching the source of Redis"
+        fetch_source "$work" || die "address: $(grep -m 1 '^E: ' "$work/log" || tail -n 1 "$work/log")"
+        say "building it with -fsanitize=address"
+        make -C "$work/source/src" -j "$(nproc)" redis-server SANITIZER=address MALLOC=libc BUILD_TLS=no \
+            USE_SYSTEMD=no >"$work/log" 2>&1 || die "address: $(tail -n 3 "$work/log")"
+        mkdir -p "${kept%/*}"
+        mv "$work/source/src/redis-server" "$kept"
+    fi
+    echo "$kept"
+}
+
+check_address() {
+    server=$(address_server) || return 1
+    # What is still an unstable option of the compiler. The run time comes with the server.
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
+        cargo build --quiet --release --lib --package redis-lock --target "$host" --target-dir "$builds" ||
+        return 1
+    # The server asks for as much as a forged length says, and bears not to get it.
+    REDIS_SERVER=$server REDIS_LOCK_MODULE=$builds/$host/release/libredis_lock.so SERVER_SLOWNESS=3 \
+        HOSTILE_COMMANDS=${HOSTILE_COMMANDS:-10000} HOSTILE_PAYLOADS=${HOSTILE_PAYLOADS:-6000} \
+        ASAN_OPTIONS="log_path=$reports/address:allocator_may_return_null=1:handle_segv=2:handle_abort=2" \
+        cargo test --no-fail-fast --test hostile --test waiting --test races --test persistence
+}
+
+check_valgrind() {
+    "$tools/setup.sh" server valgrind || return 1
+    real=$(command -v "${REDIS_SERVER:-redis-server}")
+    server=$root/.servers/valgrind-server
+    # Asked for its version, which is often, it need not be watched.
+    cat >"$server" <<END
+#!/bin/sh
+[ "\$1" != --version ] || exec "$real" --version
+exec valgrind --quiet --log-file="$reports/valgrind.%p" --leak-check=full --show-leak-kinds=definite \
+    --suppressions="$tools/valgrind.supp" --num-callers=40 "$real" "\$@"
+END
+    chmod +x "$server"
+    cargo build --quiet --release --lib --package redis-lock --features system-allocator --target "$host" \
+        --target-dir "$builds/valgrind" || return 1
+    export REDIS_SERVER="$server" REDIS_LOCK_MODULE="$builds/valgrind/$host/release/libredis_lock.so"
+    export SERVER_SLOWNESS=20 HOSTILE_COMMANDS="${HOSTILE_COMMANDS:-2000}" HOSTILE_PAYLOADS="${HOSTILE_PAYLOADS:-1000}"
+    cargo test --test hostile || return 1
+    cargo test --no-fail-fast --test waiting --test races -- --test-threads 2 \
+        owners:: freeing:: connections:: siblings:: chains:: closing::
+}
+
+# The reports that tell of the module, a paragraph each; and whatever ended a server.
+of_the_module() {
+    for report in "$reports"/*; do
+        [ -e "$report" ] || continue
+        sed 's/^==[0-9]*== \{0,1\}//' "$report" |
+            awk -v RS= -v file="${report##*/}" '/redis_lock|ERROR: AddressSanitizer/ { print file ":\n" $0 "\n" }'
+    done
+}
+
+[ $# -gt 0 ] || die "usage: sanitize.sh address|valgrind ..."
+passed=true
+for checker; do
+    case $checker in address | valgrind) ;; *) die "sanitize.sh: no such checker: $checker" ;; esac
+    printf '\n==> %s\n' "$checker"
+    rm -rf "$reports"
+    mkdir -p "$reports"
+    # In a shell of its own, for what it exports.
+    if ("check_$checker"); then ended=well; else ended=badly; fi
+    told=$(of_the_module)
+    if [ -n "$told" ]; then printf '\n%s\n' "$told"; fi
+    if [ $ended = well ] && [ -z "$told" ]; then
+        echo "$checker: passed"
+    else
+        echo "$checker: NOT PASSED (reports in .servers/reports)"
+        passed=false
+    fi
+done
+$passed
