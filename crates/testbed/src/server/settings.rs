@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 pub struct Builder {
     pub(super) sentinel: bool,
     pub(super) own_process_group: bool,
+    pub(super) program: Option<PathBuf>,
     without_module: bool,
     module_path: Option<PathBuf>,
     module_args: String,
@@ -45,6 +46,14 @@ impl Builder {
     #[must_use]
     pub fn module_path(mut self, path: &Path) -> Self {
         self.module_path = Some(path.to_owned());
+        self
+    }
+
+    /// Runs this server, not the one that `REDIS_SERVER` or the search path gives. It may also be a
+    /// script that ends by becoming one (`exec`).
+    #[must_use]
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
         self
     }
 

@@ -51,7 +51,8 @@ impl Server {
             .open(log)
             .expect("a log");
         self.log_start = self.log().len();
-        let program = server_program();
+        let program = self.settings.program.clone();
+        let program = program.unwrap_or_else(server_program);
         let mut command = Command::new(&program);
         if self.settings.own_process_group {
             command.process_group(0);
