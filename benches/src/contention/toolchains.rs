@@ -1,0 +1,167 @@
+//! Building the programs in other languages, where these are installed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use testbed::module::root;
+
+use crate::facts::output;
+use crate::target::target_folder;
+
+/// How to run the program of a language.
+pub(super) struct Language {
+    pub(super) name: &'static str,
+    /// What it is, and the libraries it uses.
+    pub(super) versions: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Language {
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().cloned());
+        command
+    }
+}
+
+/// Builds the program of a language; the error says why it is left out.
+pub(super) fn build(name: &str) -> Result<Language, String> {
+    eprintln!("building the contenders in {name}");
+    match name {
+        "java" => java(),
+        "python" => python(),
+        _ => go(),
+    }
+}
+
+fn java() -> Result<Language, String> {
+    needs("javac", "--version", "no Java development kit")?;
+    needs("mvn", "--version", "no Maven")?;
+    let folder = target_folder().join("java");
+    let mut build = Command::new("mvn");
+    build
+        .args(["-q", "-B"])
+        .arg(format!("-Dbuilt={}", folder.display()))
+        .args(["compile", "dependency:copy-dependencies"])
+        .current_dir(root().join("benches/java"));
+    run(build)?;
+    let (classes, libraries) = (folder.join("classes"), folder.join("libraries"));
+    let jars = fs::read_dir(&libraries).map_err(|error| error.to_string())?;
+    let mut used: Vec<String> = jars
+        .flatten()
+        .map(|jar| jar.file_name().to_string_lossy().into_owned())
+        .filter(|jar| jar.starts_with("jedis-") || jar.starts_with("redisson-"))
+        .map(|jar| jar.trim_end_matches(".jar").to_owned())
+        .collect();
+    used.sort();
+    Ok(Language {
+        name: "java",
+        versions: versions(&output("java", &["--version"]), &used),
+        program: "java".into(),
+        arguments: vec![
+            "-cp".into(),
+            format!("{}:{}/*", classes.display(), libraries.display()),
+            "Main".into(),
+        ],
+        environment: Vec::new(),
+    })
+}
+
+fn python() -> Result<Language, String> {
+    let python = ["python3", "/usr/bin/python3"]
+        .into_iter()
+        .find(|python| succeeds(Command::new(python).args(["-m", "pip", "--version"])))
+        .ok_or("no Python with pip")?;
+    let source = root().join("benches/python");
+    let (wanted, built) = (
+        source.join("requirements.txt"),
+        target_folder().join("python"),
+    );
+    let installed = built.join("requirements.txt");
+    if fs::read(&installed).ok() != fs::read(&wanted).ok() {
+        let _ = fs::remove_dir_all(&built);
+        let mut install = Command::new(python);
+        install
+            .args(["-m", "pip", "install", "--quiet", "--target"])
+            .arg(&built)
+            .arg("-r")
+            .arg(&wanted);
+        run(install)?;
+        fs::copy(&wanted, &installed).map_err(|error| error.to_string())?;
+    }
+    let used = fs::read_to_string(&wanted).map_err(|error| error.to_string())?;
+    let used: Vec<String> = used.lines().map(str::to_owned).collect();
+    Ok(Language {
+        name: "python",
+        versions: versions(&output(python, &["--version"]), &used),
+        program: python.into(),
+        arguments: vec![source.join("contenders.py").display().to_string()],
+        environment: vec![("PYTHONPATH", built.display().to_string())],
+    })
+}
+
+fn go() -> Result<Language, String> {
+    needs("go", "version", "no Go")?;
+    let program = target_folder().join("go/contenders");
+    let mut build = Command::new("go");
+    build
+        .args(["build", "-trimpath", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(root().join("benches/go"));
+    run(build)?;
+    let modules = fs::read_to_string(root().join("benches/go/go.mod"));
+    let modules = modules.map_err(|error| error.to_string())?;
+    let used: Vec<String> = modules
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.contains("redis/go-redis") || line.contains("redsync"))
+        .map(str::to_owned)
+        .collect();
+    Ok(Language {
+        name: "go",
+        versions: versions(&output("go", &["version"]), &used),
+        program,
+        arguments: Vec::new(),
+        environment: Vec::new(),
+    })
+}
+
+/// The language by its own word, cut to a line, and the libraries.
+fn versions(language: &str, libraries: &[String]) -> String {
+    let language = language.lines().next().unwrap_or_default();
+    format!("{language}: {}", libraries.join(", "))
+}
+
+fn needs(program: &str, question: &str, or: &str) -> Result<(), String> {
+    if succeeds(Command::new(program).arg(question)) {
+        Ok(())
+    } else {
+        Err(or.to_owned())
+    }
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// A build; the error is the first line of what it complained about.
+fn run(mut command: Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .map_err(|error| format!("{name}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let complaint = [output.stderr, output.stdout].concat();
+    let complaint = String::from_utf8_lossy(&complaint).into_owned();
+    eprintln!("{complaint}");
+    let first = complaint.lines().find(|line| !line.trim().is_empty());
+    Err(format!("{name}: {}", first.unwrap_or("it failed")))
+}

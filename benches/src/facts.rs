@@ -1,0 +1,63 @@
+//! What the figures were taken on.
+
+use std::fs;
+use std::process::Command;
+
+use crate::servers::Program;
+
+/// The machine, the servers and the tools, a line each.
+pub(crate) fn facts(programs: &[Program]) -> Vec<String> {
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu_info
+        .lines()
+        .find(|line| line.starts_with("model name"))
+        .and_then(|line| line.split_once(": "))
+        .map_or("unknown", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let servers: Vec<&str> = programs.iter().map(|p| p.version.as_str()).collect();
+    vec![
+        format!("date: {}", output("date", &["-u", "+%Y-%m-%d %H:%M UTC"])),
+        format!("processor: {model}, {cores} cores to use"),
+        format!(
+            "memory: {} GiB",
+            memory_kib().map_or(0, |kib| kib.div_ceil(1024 * 1024))
+        ),
+        format!("kernel: {}", output("uname", &["-s", "-r", "-m"])),
+        format!(
+            "load average when it began: {}",
+            first_words("/proc/loadavg", 3)
+        ),
+        format!("servers: {}", servers.join(", ")),
+        format!("compiler: {}", output("rustc", &["--version"])),
+        format!(
+            "commit: {}",
+            output("git", &["describe", "--always", "--dirty"])
+        ),
+    ]
+}
+
+fn memory_kib() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn first_words(path: &str, count: usize) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().take(count).collect();
+    words.join(" ")
+}
+
+/// What a program prints, or that it is unknown.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let text = output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    );
+    if text.is_empty() {
+        "unknown".to_owned()
+    } else {
+        text
+    }
+}

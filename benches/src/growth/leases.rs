@@ -1,0 +1,221 @@
+//! Ten thousand leases that end at once: what it costs, and whom it holds up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
+
+use crate::part::Part;
+use crate::scale::Scale;
+use crate::servers::{Program, for_each, settle};
+use crate::stats::{Rounds, Spread, interleave, percentile};
+use crate::table::Table;
+use crate::ways::{OWNER, command};
+
+/// The first lease ends so long after it was taken; by then all are taken.
+const LEASE_MS: u32 = 400;
+const AWAITED_LEASE_MS: u32 = 500;
+const TIMES_ALONE: usize = 100;
+
+pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+    Part {
+        tables: vec![
+            alone(program, scale),
+            at_once(program, scale),
+            awaited(program, scale),
+        ],
+        ..Part::default()
+    }
+}
+
+/// From the end of a lease to the next grant, on an idle server.
+fn alone(program: &Program, scale: &Scale) -> Table {
+    let server = program.start();
+    let (mut holder, mut waiter) = (server.connection(), server.connection());
+    let figures = interleave(scale.rounds, &mut [()], |()| {
+        let mut late: Vec<f64> = (0..TIMES_ALONE)
+            .map(|_| {
+                cmd!(holder, "LOCK.ACQUIRE", "lock", "a", "PX", 5).grant();
+                let end = cmd!(holder, "PEXPIRETIME", "lock").int();
+                let next = cmd!(waiter, "LOCK.ACQUIRE", "lock", "b", "BLOCK", 0).grant();
+                cmd!(waiter, "LOCK.RELEASE", "lock", "b").int();
+                lateness(next.token, end)
+            })
+            .collect();
+        late.sort_by(f64::total_cmp);
+        [
+            percentile(&late, 0.5),
+            percentile(&late, 0.99),
+            percentile(&late, 1.0),
+        ]
+    });
+    let mut table = Table::new(
+        format!(
+            "From a lease's end to the next one's grant: {}",
+            program.version
+        ),
+        &format!("Milliseconds, {TIMES_ALONE} times a round, on an idle server."),
+        &["median ms", "p99 ms", "worst ms"],
+    );
+    for figures in &figures {
+        table.row("LOCK.ACQUIRE BLOCK", spreads(figures));
+    }
+    table
+}
+
+/// Leases that nobody waits for, beside keys of SET with the same ends.
+fn at_once(program: &Program, scale: &Scale) -> Table {
+    let server = program.start();
+    let mut kinds = [
+        ("locks", ["LOCK.ACQUIRE", "PX"]),
+        ("keys of SET PX", ["SET", "PX"]),
+    ];
+    let figures = interleave(scale.rounds, &mut kinds, |(_, [name, px])| {
+        for_each(&mut server.connection(), 0..scale.leases, |number| {
+            command(&[name, &format!("lock:{number}"), OWNER, px], &[LEASE_MS])
+        });
+        let start = server_cpu(server.pid());
+        let worst = worst_ping_while(&server, || {
+            eventually(
+                || {
+                    // Looking often would cost more than what is looked for.
+                    thread::sleep(Duration::from_millis(20));
+                    keys(&server) == 0
+                },
+                "all leases to end",
+            );
+        });
+        let spent = server_cpu(server.pid()).saturating_sub(start);
+        [
+            spent.as_nanos() as f64 / 1000.0 / scale.leases as f64,
+            worst,
+        ]
+    });
+    let mut table = Table::new(
+        format!(
+            "{} leases that end at once: {}",
+            scale.leases, program.version
+        ),
+        "Server CPU of each, and the longest that another client's PING took meanwhile.",
+        &["us a lease", "worst PING ms"],
+    );
+    for ((name, _), figures) in kinds.iter().zip(&figures) {
+        table.row(*name, spreads(figures));
+    }
+    table
+}
+
+/// Leases that somebody waits for, each a lock of its own.
+fn awaited(program: &Program, scale: &Scale) -> Table {
+    let count = scale.awaited_leases;
+    let most = (count + 100).to_string();
+    let server = program.builder().config("maxclients", &most).start();
+    settle(&server);
+    let mut clients: Vec<Connection> = (0..count).map(|_| server.connection()).collect();
+    // Longer where a lease ends before all wait.
+    let mut lease_ms = AWAITED_LEASE_MS;
+    let figures = interleave(scale.rounds, &mut [()], |()| {
+        loop {
+            if let Some(figures) = awaited_round(&server, &mut clients, lease_ms) {
+                return figures;
+            }
+            lease_ms *= 2;
+        }
+    });
+    let mut table = Table::new(
+        format!(
+            "{count} leases that end at once, each with a waiter: {}",
+            program.version
+        ),
+        "Server CPU of each hand-off (the last of the wait included), the longest that another \
+         client's PING took meanwhile, and how late the grants were made.",
+        &[
+            "us a lease",
+            "worst PING ms",
+            "median late ms",
+            "p99 late ms",
+            "worst late ms",
+        ],
+    );
+    for figures in &figures {
+        table.row("locks", spreads(figures));
+    }
+    table
+}
+
+/// None where the first lease ended before the last client waited.
+fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> Option<[f64; 5]> {
+    let count = clients.len();
+    let mut holder = server.connection();
+    let begin = Instant::now();
+    for_each(&mut holder, 0..count, |number| {
+        let key = format!("lock:{number}");
+        command(&["LOCK.ACQUIRE", &key, "a", "PX"], &[lease_ms])
+    });
+    let ends: Vec<i64> = (0..count)
+        .map(|number| cmd!(holder, "PEXPIRETIME", format!("lock:{number}")).int())
+        .collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let key = format!("lock:{number}");
+        post!(*client, "LOCK.ACQUIRE", key, "b", "BLOCK", 0, "EX", 60);
+    }
+    let in_time = begin.elapsed() < Duration::from_millis(lease_ms.into());
+    let start = server_cpu(server.pid());
+    let mut late: Vec<f64> = Vec::with_capacity(count);
+    let worst = worst_ping_while(server, || {
+        for (client, end) in clients.iter_mut().zip(&ends) {
+            late.push(lateness(client.receive().grant().token, *end));
+        }
+    });
+    let spent = server_cpu(server.pid()).saturating_sub(start);
+    for_each(&mut holder, 0..count, |number| {
+        command(&["LOCK.RELEASE", &format!("lock:{number}"), "b"], &[])
+    });
+    late.sort_by(f64::total_cmp);
+    in_time.then(|| {
+        [
+            spent.as_nanos() as f64 / 1000.0 / count as f64,
+            worst,
+            percentile(&late, 0.5),
+            percentile(&late, 0.99),
+            percentile(&late, 1.0),
+        ]
+    })
+}
+
+/// Milliseconds from the end of a lease to the grant of a token, which tells its microsecond.
+fn lateness(token: i64, end_ms: i64) -> f64 {
+    (token - end_ms * 1000) as f64 / 1000.0
+}
+
+fn keys(server: &Server) -> i64 {
+    cmd!(server.connection(), "DBSIZE").int()
+}
+
+/// The longest that a PING took while something was done, in milliseconds.
+fn worst_ping_while(server: &Server, work: impl FnOnce()) -> f64 {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let done = AtomicBool::new(false);
+    let mut pinger = server.connection();
+    thread::scope(|scope| {
+        let worst = scope.spawn(|| {
+            let mut worst = Duration::ZERO;
+            while !done.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                cmd!(pinger, "PING").value();
+                worst = worst.max(start.elapsed());
+                thread::sleep(PAUSE);
+            }
+            worst
+        });
+        work();
+        done.store(true, Ordering::Relaxed);
+        worst.join().expect("a pinger").as_secs_f64() * 1000.0
+    })
+}
+
+fn spreads(figures: &[Rounds]) -> Vec<Option<Spread>> {
+    figures.iter().map(Rounds::spread).collect()
+}

@@ -1,0 +1,19 @@
+//! How costs grow with the number of locks, of waiters, of leases that end at once.
+
+mod held;
+mod leases;
+mod loading;
+mod queue;
+
+use crate::part::Part;
+use crate::scale::Scale;
+use crate::servers::Program;
+
+/// All of it.
+pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
+    let mut part = held::measure(program, scale);
+    part.add(queue::measure(program, scale));
+    part.add(leases::measure(program, scale));
+    part.add(loading::measure(program, scale));
+    part
+}

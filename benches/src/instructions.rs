@@ -1,0 +1,265 @@
+//! How many instructions a pair takes: a figure that hardly moves from run to run, and so shows what
+//! a change to the code costs on a machine that is too busy to time anything.
+//!
+//! The figures of the last change are kept in `benches/instructions.toml`. When a pair has grown
+//! beyond [`TOLERANCE`] over them the check fails, until they are kept anew on purpose.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use testbed::module::root;
+
+use crate::facts::output;
+use crate::servers::{Program, send_packed, settle};
+use crate::ways::Way;
+
+/// More than this is growth; less is the server's cron, which goes by the clock.
+const TOLERANCE: f64 = 0.03;
+const CORE_PAIRS: u32 = 20_000;
+const SERVER_BATCHES: u32 = 40;
+const BATCH: u32 = 500;
+
+/// The figures, and what they hold for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    rustc: String,
+    server: String,
+    architecture: String,
+    /// Acquire, encode, decode and release in the core.
+    core_pair: u64,
+    /// `LOCK.ACQUIRE PX` and `LOCK.RELEASE` in a server, pipelined: reading, running, replying.
+    server_pair: u64,
+}
+
+/// What came of the check.
+pub(crate) enum Verdict {
+    Passed(String),
+    /// Not to be compared here, and why.
+    Skipped(String),
+    Failed(String),
+}
+
+/// Counts again and compares with what is kept.
+pub(crate) fn check(program: &Program, built: &Path) -> Verdict {
+    let Ok(now) = Counts::take(program, built).map_err(Verdict::Skipped) else {
+        return Verdict::Skipped(
+            "instruction counts: left out, because valgrind is not installed".to_owned(),
+        );
+    };
+    match Counts::kept() {
+        Ok(kept) => compare(&kept, &now),
+        Err(why) => Verdict::Failed(why),
+    }
+}
+
+/// Counts and keeps the figures.
+pub(crate) fn keep(program: &Program, built: &Path) -> Result<String, String> {
+    let now = Counts::take(program, built)?;
+    let figures = toml::to_string(&now).map_err(|error| error.to_string())?;
+    let text = format!(
+        "# Instructions of one uncontended pair, as last measured on purpose:\n\
+         # make bench-keep writes this file, make bench-check holds new counts against it.\n\n\
+         {figures}"
+    );
+    fs::write(path(), &text).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+fn path() -> PathBuf {
+    root().join("benches/instructions.toml")
+}
+
+fn compare(kept: &Counts, now: &Counts) -> Verdict {
+    let same_tools = kept.rustc == now.rustc
+        && kept.server == now.server
+        && kept.architecture == now.architecture;
+    let mut lines = vec!["instructions of a pair: kept, now, change".to_owned()];
+    let mut grown = false;
+    let mut fallen = false;
+    for (name, kept, now) in [
+        ("core", kept.core_pair, now.core_pair),
+        ("server", kept.server_pair, now.server_pair),
+    ] {
+        let change = now as f64 / kept as f64 - 1.0;
+        grown |= change > TOLERANCE;
+        fallen |= change < -TOLERANCE;
+        lines.push(format!(
+            "  {name:8} {kept:8} {now:8} {:+7.1} %",
+            change * 100.0
+        ));
+    }
+    if !same_tools {
+        lines.push(format!(
+            "not judged: kept for rustc {}, {}, {}; here it is rustc {}, {}, {}",
+            kept.rustc, kept.server, kept.architecture, now.rustc, now.server, now.architecture
+        ));
+        return Verdict::Skipped(lines.join("\n"));
+    }
+    if grown {
+        lines.push(format!(
+            "FAILED: a pair has grown by more than {:.0} %. If that is meant to be: make bench-keep",
+            TOLERANCE * 100.0
+        ));
+        return Verdict::Failed(lines.join("\n"));
+    }
+    if fallen {
+        lines.push("a pair has become cheaper: keep that with make bench-keep".to_owned());
+    }
+    Verdict::Passed(lines.join("\n"))
+}
+
+impl Counts {
+    fn kept() -> Result<Self, String> {
+        let path = path();
+        let text = fs::read_to_string(&path);
+        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// The error says what is missing.
+    fn take(program: &Program, built: &Path) -> Result<Self, String> {
+        if output("valgrind", &["--version"]) == "unknown" {
+            return Err("valgrind is not installed".to_owned());
+        }
+        let version = output("rustc", &["--version"]);
+        let rustc = version.split(' ').nth(1).unwrap_or("unknown").to_owned();
+        Ok(Self {
+            rustc,
+            server: program.version.clone(),
+            architecture: env::consts::ARCH.to_owned(),
+            core_pair: core_pair(built)?,
+            server_pair: server_pair(program, built)?,
+        })
+    }
+}
+
+/// The difference between many pairs and none, so that starting and ending fall out.
+fn core_pair(built: &Path) -> Result<u64, String> {
+    let target = built.parent().ok_or("no target folder")?;
+    let built_now = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "--package", "core-pair"])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(root())
+        .status();
+    if !built_now.is_ok_and(|status| status.success()) {
+        return Err("the core's pair does not build".to_owned());
+    }
+    let program = target.join("release/core-pair");
+    let count = |pairs: u32| {
+        let file = built.join("callgrind.core");
+        let run = Command::new("valgrind")
+            .args(valgrind_options(&file))
+            .arg(&program)
+            .arg(pairs.to_string())
+            .output();
+        let run = run.map_err(|error| format!("valgrind: {error}"))?;
+        if !run.status.success() {
+            return Err(String::from_utf8_lossy(&run.stderr).into_owned());
+        }
+        counted(&file)
+    };
+    Ok((count(CORE_PAIRS)? - count(0)?) / u64::from(CORE_PAIRS))
+}
+
+/// As above: two servers do the same, but one of them runs pairs in between.
+fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
+    let count = |batches: u32| {
+        let file = built.join("callgrind.server");
+        let script = built.join("server-under-callgrind.sh");
+        let options = valgrind_options(&file).map(|option| format!("'{option}'"));
+        let text = format!(
+            "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
+            options.join(" "),
+            program.path().display()
+        );
+        fs::write(&script, text).map_err(|error| error.to_string())?;
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
+        let mut server = program
+            .builder()
+            .program(&script)
+            .config("jemalloc-bg-thread", "no")
+            .try_start()?;
+        settle(&server);
+        let mut connection = server.connection();
+        // The cron goes by the clock: as little of it as can be.
+        testbed::Expect::okay(testbed::cmd!(connection, "CONFIG", "SET", "hz", 1));
+        let mut batch = redis::Pipeline::new();
+        for number in 0..BATCH {
+            for command in Way::Module.pair(&format!("lock:{number}")) {
+                batch.add_command(command);
+            }
+        }
+        let packed = batch.get_packed_pipeline();
+        // The first batch makes room that all others use.
+        for _ in 0..=batches {
+            send_packed(&mut connection, &packed, batch.len());
+        }
+        drop(connection);
+        server.stop();
+        counted(&file)
+    };
+    Ok((count(SERVER_BATCHES)? - count(0)?) / u64::from(SERVER_BATCHES * BATCH))
+}
+
+fn valgrind_options(file: &Path) -> [String; 2] {
+    [
+        "--tool=callgrind".to_owned(),
+        format!("--callgrind-out-file={}", file.display()),
+    ]
+}
+
+/// The sum that callgrind writes at the end of its file.
+fn counted(file: &Path) -> Result<u64, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let sum = text.lines().rev().find_map(|line| {
+        let sum = line.strip_prefix("totals:");
+        sum.or_else(|| line.strip_prefix("summary:"))
+    });
+    sum.and_then(|sum| sum.trim().parse().ok())
+        .ok_or_else(|| format!("{} has no sum", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(core_pair: u64, server_pair: u64) -> Counts {
+        Counts {
+            rustc: "1.95.0".to_owned(),
+            server: "Redis 7.0.15".to_owned(),
+            architecture: "x86_64".to_owned(),
+            core_pair,
+            server_pair,
+        }
+    }
+
+    #[test]
+    fn growth_beyond_the_tolerance_fails() {
+        let kept = counts(100, 10_000);
+        let verdict = |core, server| compare(&kept, &counts(core, server));
+        assert!(matches!(verdict(100, 10_000), Verdict::Passed(_)));
+        assert!(matches!(verdict(103, 10_300), Verdict::Passed(_)));
+        assert!(matches!(verdict(104, 10_000), Verdict::Failed(_)));
+        assert!(matches!(verdict(100, 10_301), Verdict::Failed(_)));
+        assert!(matches!(verdict(50, 5_000), Verdict::Passed(_)));
+    }
+
+    #[test]
+    fn figures_of_other_tools_are_not_judged() {
+        let kept = counts(100, 10_000);
+        let mut now = counts(200, 20_000);
+        now.server = "Valkey 9.1.2".to_owned();
+        assert!(matches!(compare(&kept, &now), Verdict::Skipped(_)));
+    }
+
+    #[test]
+    fn the_kept_figures_can_be_read() {
+        Counts::kept().unwrap();
+    }
+}

@@ -1,0 +1,186 @@
+//! The benchmark: what each way of locking costs, measured side by side on this machine.
+//!
+//! `make bench` runs the quick form, `make bench-full` the full one, which writes
+//! `docs/benchmark.md` and its plot. In every table the contestants take turns, round by round;
+//! what is told is the median of the rounds and, in brackets, the least and the most. Where the
+//! server is compared, what counts is the CPU time of its main thread, so that neither the clients
+//! nor a busy machine are in the figure.
+
+// Figures to look at: a lost bit does not matter.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
+
+mod contention;
+mod facts;
+mod growth;
+mod instructions;
+mod memory;
+mod pairs;
+mod part;
+mod plot;
+mod repeats;
+mod report;
+mod scale;
+mod servers;
+mod stats;
+mod table;
+mod target;
+mod ways;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use instructions::Verdict;
+use part::Part;
+use scale::Scale;
+use servers::Program;
+use target::target_folder;
+use testbed::module::root;
+
+/// Measures what each way of locking costs.
+#[derive(Parser)]
+struct Options {
+    #[arg(value_enum, default_value = "quick")]
+    form: Form,
+    /// Servers by name, such as "redis-7.0 valkey-9.1"; without it the installed one. All run the
+    /// pairs, the first of them everything else.
+    #[arg(long, value_delimiter = ' ')]
+    servers: Vec<String>,
+    /// Only these parts.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Topic>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Form {
+    /// Two minutes of measuring; prints, and writes to target/benchmark/.
+    Quick,
+    /// What the published figures are taken with; writes to docs/.
+    Full,
+    /// Counts the instructions of a pair, and fails when they have grown.
+    Check,
+    /// Counts them and keeps the figures.
+    Keep,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Topic {
+    Pairs,
+    Repeats,
+    Memory,
+    Growth,
+    Contention,
+    Instructions,
+}
+
+fn main() -> ExitCode {
+    testbed::without_watchdog();
+    let options = Options::parse();
+    match run(&options) {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<ExitCode, String> {
+    let programs = programs(&options.servers)?;
+    let first = &programs[0];
+    match options.form {
+        Form::Keep => {
+            println!("{}", instructions::keep(first, &target_folder())?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Form::Check => Ok(judge(&instructions::check(first, &target_folder()))),
+        Form::Quick => bench(&programs, &Scale::quick(), &options.only),
+        Form::Full => bench(&programs, &Scale::full(), &options.only),
+    }
+}
+
+fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode, String> {
+    let mut facts = facts::facts(programs);
+    println!("{}\n", facts.join("\n"));
+    let first = &programs[0];
+    let wants = |topic| only.is_empty() || only.contains(&topic);
+    let mut all = Part::default();
+    for topic in [
+        Topic::Pairs,
+        Topic::Repeats,
+        Topic::Memory,
+        Topic::Growth,
+        Topic::Contention,
+    ] {
+        if !wants(topic) {
+            continue;
+        }
+        let start = Instant::now();
+        let part = match topic {
+            Topic::Pairs => pairs::measure(programs, scale),
+            Topic::Repeats => repeats::measure(first, scale),
+            Topic::Memory => memory::measure(first, scale),
+            Topic::Growth => growth::measure(first, scale),
+            Topic::Contention => contention::measure(first, scale),
+            Topic::Instructions => Part::default(),
+        };
+        for table in &part.tables {
+            println!("{}", table.text());
+        }
+        eprintln!("({:.0} s)\n", start.elapsed().as_secs_f64());
+        all.add(part);
+    }
+    println!("{}", report::goals(&all));
+    facts.append(&mut all.facts);
+    let (folder, form) = if scale.is_full {
+        (root().join("docs"), "make bench-full")
+    } else {
+        (target_folder(), "make bench")
+    };
+    // A part of the figures does not replace all of them.
+    if only.is_empty() || !scale.is_full {
+        report::write(&folder, &all, &facts, form).map_err(|error| error.to_string())?;
+        println!(
+            "written: {0}/benchmark.md, {0}/benchmark.svg",
+            folder.display()
+        );
+    }
+    if wants(Topic::Instructions) {
+        return Ok(judge(&instructions::check(first, &target_folder())));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first one is there; another that cannot be had is named and left out.
+fn programs(names: &[String]) -> Result<Vec<Program>, String> {
+    let names: Vec<&String> = names.iter().filter(|name| !name.is_empty()).collect();
+    if names.is_empty() {
+        return Ok(vec![Program::installed()?]);
+    }
+    let mut programs = Vec::new();
+    for name in names {
+        match Program::named(name) {
+            Ok(program) => programs.push(program),
+            Err(why) if programs.is_empty() => return Err(format!("{name}: {why}")),
+            Err(why) => println!("left out: {name}: {why}"),
+        }
+    }
+    Ok(programs)
+}
+
+fn judge(verdict: &Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Passed(text) | Verdict::Skipped(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Verdict::Failed(text) => {
+            println!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}

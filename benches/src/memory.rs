@@ -1,0 +1,163 @@
+//! What a held lock, a name that was used and a waiter take of the server's memory.
+
+use redis::Connection;
+use testbed::{Expect, Server, cmd, eventually, post};
+
+use crate::part::{Bar, Goal, Panel, Part};
+use crate::scale::Scale;
+use crate::servers::{Program, for_each, number, used_memory};
+use crate::stats::{Rounds, interleave};
+use crate::table::Table;
+use crate::ways::{OWNER, Way};
+
+const WAYS: [Way; 3] = [Way::SetDel, Way::Module, Way::HashScripts];
+const WAITERS: usize = 200;
+
+/// Each table on a server of its own.
+pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
+    let mut part = held(program, scale);
+    part.add(used(program, scale));
+    part.tables.push(waiting(program, scale));
+    part
+}
+
+fn held(program: &Program, scale: &Scale) -> Part {
+    let server = server_for_ways(program);
+    let mut ways = WAYS;
+    let figures = interleave(scale.rounds, &mut ways, |way| {
+        forget_everything(&server);
+        let before = used_memory(&server);
+        let take = |n: usize| way.pair(&format!("lock:{n:07}"))[0].clone();
+        for_each(&mut server.connection(), 0..scale.memory_locks, take);
+        [(used_memory(&server) - before) / scale.memory_locks as f64]
+    });
+    let mut table = Table::new(
+        format!("Memory of a held lock: {}", program.version),
+        &format!(
+            "{} of them, key of 12 bytes, owner of {}; and the ratio to a plain SET.",
+            scale.memory_locks,
+            OWNER.len()
+        ),
+        &["bytes a lock", "of SET NX PX"],
+    );
+    let mut bars = Vec::new();
+    let base = &figures[0][0];
+    for (way, [bytes]) in ways.iter().zip(&figures) {
+        table.row(
+            taking(*way),
+            vec![bytes.spread(), bytes.over(base).spread()],
+        );
+        let ours = &figures[1][0];
+        bars.extend(bytes.over(ours).spread().map(|ratio| Bar {
+            name: taking(*way).to_owned(),
+            ratio,
+            ours: way.is_ours(),
+        }));
+    }
+    let ratio = figures[1][0].over(base).spread();
+    Part {
+        tables: vec![table],
+        goals: vec![Goal::at_most("bytes of a held lock of SET's", 1.2, ratio)],
+        panels: vec![Panel {
+            title: format!("Memory of a held lock, {}", program.version),
+            bars,
+        }],
+        ..Part::default()
+    }
+}
+
+/// The first command of the way.
+fn taking(way: Way) -> &'static str {
+    match way {
+        Way::SetDel => "SET NX PX",
+        Way::HashScripts => "hash lock in Lua",
+        _ => "LOCK.ACQUIRE PX",
+    }
+}
+
+fn used(program: &Program, scale: &Scale) -> Part {
+    let names = scale.used_names;
+    let mut ways = WAYS.map(|way| (way, server_for_ways(program)));
+    let figures = interleave(scale.rounds, &mut ways, |(way, server)| {
+        let before = used_memory(server);
+        let pair = |n: usize| way.pair(&format!("lock:{:07}", n / 2))[n % 2].clone();
+        for_each(&mut server.connection(), 0..2 * names, pair);
+        [used_memory(server) - before]
+    });
+    let mut table = Table::new(
+        format!("Memory left by used names: {}", program.version),
+        &format!("Bytes in all after {names} names were locked and unlocked."),
+        &["bytes left"],
+    );
+    for ((way, _), [bytes]) in ways.iter().zip(&figures) {
+        table.row(way.name(), vec![bytes.spread()]);
+    }
+    let ratio = |bytes: &Rounds| bytes.spread().map(|spread| spread.scaled(names as f64));
+    Part {
+        tables: vec![table],
+        goals: vec![Goal::at_most(
+            "bytes left of a used name",
+            0.05,
+            ratio(&figures[1][0]),
+        )],
+        ..Part::default()
+    }
+}
+
+fn waiting(program: &Program, scale: &Scale) -> Table {
+    let server = program.start();
+    let mut ways = [true, false];
+    let figures = interleave(scale.rounds, &mut ways, |in_lock_queue| {
+        let mut clients: Vec<Connection> = (0..WAITERS).map(|_| server.connection()).collect();
+        let mut holder = server.connection();
+        cmd!(holder, "LOCK.ACQUIRE", "lock", "holder").grant();
+        for client in &mut clients {
+            cmd!(*client, "PING").value();
+        }
+        let before = number(&server, "memory", "used_memory");
+        for (owner, client) in clients.iter_mut().enumerate() {
+            let owner = format!("{OWNER}{owner:04}");
+            if *in_lock_queue {
+                post!(*client, "LOCK.ACQUIRE", "lock", owner, "BLOCK", 0);
+            } else {
+                post!(*client, "BLPOP", "baton", 0);
+            }
+        }
+        eventually(
+            || number(&server, "clients", "blocked_clients") as usize == WAITERS,
+            "all to wait",
+        );
+        let bytes = (number(&server, "memory", "used_memory") - before) / WAITERS as f64;
+        drop(clients);
+        eventually(
+            || number(&server, "clients", "blocked_clients") == 0.0,
+            "all to go",
+        );
+        cmd!(holder, "LOCK.RELEASE", "lock", "holder").int();
+        [bytes]
+    });
+    let mut table = Table::new(
+        format!("Memory of a waiter: {}", program.version),
+        &format!(
+            "What {WAITERS} connections take more when they wait, for each, buffers included."
+        ),
+        &["bytes a waiter"],
+    );
+    for (name, [bytes]) in ["LOCK.ACQUIRE BLOCK", "BLPOP"].iter().zip(&figures) {
+        table.row(*name, vec![bytes.spread()]);
+    }
+    table
+}
+
+fn server_for_ways(program: &Program) -> Server {
+    let server = program.start();
+    let mut connection = server.connection();
+    for way in WAYS {
+        way.prepare(&mut connection).expect("a way of every server");
+    }
+    server
+}
+
+fn forget_everything(server: &Server) {
+    cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
+}

@@ -1,0 +1,252 @@
+//! Lock and unlock without contention: what each way of locking costs the server.
+
+use redis::{Connection, ConnectionLike, Pipeline, Value};
+use testbed::Server;
+
+use crate::part::{Bar, Goal, Panel, Part};
+use crate::scale::Scale;
+use crate::servers::{Program, cpu_of, send_packed, settle};
+use crate::stats::{Rounds, interleave};
+use crate::table::Table;
+use crate::ways::Way;
+
+const BATCH: usize = 500;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Setting {
+    Plain,
+    AppendOnly,
+    Replica,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    Pipelined,
+    OneAtATime,
+}
+
+/// The figures of one table, by way.
+struct Outcome<'a> {
+    program: &'a Program,
+    setting: Setting,
+    costs: Vec<(Way, Rounds)>,
+}
+
+/// Every way on every server, with and without AOF and a replica.
+pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
+    let mut part = Part::default();
+    let mut pipelined = Vec::new();
+    for program in programs {
+        for setting in [Setting::Plain, Setting::AppendOnly, Setting::Replica] {
+            let bench = Bench::start(program, setting);
+            for manner in [Manner::Pipelined, Manner::OneAtATime] {
+                let costs = bench.compare(manner, scale);
+                part.tables
+                    .push(bench.table(program, setting, manner, &costs));
+                if manner == Manner::Pipelined {
+                    pipelined.push(Outcome {
+                        program,
+                        setting,
+                        costs,
+                    });
+                }
+            }
+        }
+    }
+    part.goals = goals(&pipelined);
+    let shown = pipelined.iter().filter(|o| o.setting != Setting::Replica);
+    part.panels = shown.filter_map(panel).collect();
+    part
+}
+
+struct Bench {
+    server: Server,
+    ways: Vec<(Way, Result<(), String>)>,
+    _replica: Option<Server>,
+}
+
+impl Bench {
+    fn start(program: &Program, setting: Setting) -> Self {
+        let append_only = if setting == Setting::AppendOnly {
+            "yes"
+        } else {
+            "no"
+        };
+        let server = program
+            .builder()
+            .config("appendonly", append_only)
+            .config("appendfsync", "everysec")
+            .config("auto-aof-rewrite-percentage", "0")
+            .start();
+        settle(&server);
+        let replica = (setting == Setting::Replica)
+            .then(|| server.replica_with(|settings| settings.program(program.path())));
+        let mut connection = server.connection();
+        let ways = Way::ALL
+            .into_iter()
+            .map(|way| (way, way.prepare(&mut connection)))
+            .collect();
+        Self {
+            server,
+            ways,
+            _replica: replica,
+        }
+    }
+
+    fn compare(&self, manner: Manner, scale: &Scale) -> Vec<(Way, Rounds)> {
+        let mut connection = self.server.connection();
+        let mut ways: Vec<Way> = self
+            .ways
+            .iter()
+            .filter(|(_, state)| state.is_ok())
+            .map(|(way, _)| *way)
+            .collect();
+        let figures = interleave(scale.rounds, &mut ways, |way| match manner {
+            Manner::Pipelined => [self.pipelined(&mut connection, *way, scale.pipelined_pairs)],
+            Manner::OneAtATime => [self.one_at_a_time(&mut connection, *way, scale.lone_pairs)],
+        });
+        let costs = figures.into_iter().map(|[cost]| cost);
+        ways.into_iter().zip(costs).collect()
+    }
+
+    fn pipelined(&self, connection: &mut Connection, way: Way, pairs: usize) -> f64 {
+        let mut batch = Pipeline::new();
+        for number in 0..BATCH {
+            for command in way.pair(&format!("lock:{number}")) {
+                batch.add_command(command);
+            }
+        }
+        let packed = batch.get_packed_pipeline();
+        let spent = cpu_of(&self.server, || {
+            for _ in 0..pairs / BATCH {
+                send_packed(connection, &packed, batch.len());
+            }
+        });
+        spent / pairs as f64
+    }
+
+    fn one_at_a_time(&self, connection: &mut Connection, way: Way, pairs: usize) -> f64 {
+        let commands: Vec<Vec<u8>> = (0..BATCH)
+            .flat_map(|number| way.pair(&format!("lock:{number}")))
+            .map(|command| command.get_packed_command())
+            .collect();
+        let spent = cpu_of(&self.server, || {
+            for command in commands.iter().cycle().take(2 * pairs) {
+                let reply = connection.req_packed_command(command).expect("a reply");
+                assert_ne!(reply, Value::Nil, "{}: a refusal", way.name());
+            }
+        });
+        spent / pairs as f64
+    }
+
+    fn table(
+        &self,
+        program: &Program,
+        setting: Setting,
+        manner: Manner,
+        costs: &[(Way, Rounds)],
+    ) -> Table {
+        let setting = match setting {
+            Setting::Plain => "no AOF, no replica",
+            Setting::AppendOnly => "AOF, everysec",
+            Setting::Replica => "with a replica",
+        };
+        let manner = match manner {
+            Manner::Pipelined => "pipelined",
+            Manner::OneAtATime => "one at a time",
+        };
+        let mut table = Table::new(
+            format!(
+                "Uncontended lock + unlock, {manner}: {}, {setting}",
+                program.version
+            ),
+            "Server CPU of a pair, and its ratio to SET + DEL in the same round.",
+            &["ns a pair", "of SET + DEL"],
+        );
+        for (way, state) in &self.ways {
+            if let Err(why) = state {
+                table.left_out(way.name(), why);
+            } else if let Some(cost) = cost(costs, *way) {
+                let ratio = ratio(costs, *way, Way::SetDel);
+                table.row(way.name(), vec![cost.spread(), ratio.spread()]);
+            }
+        }
+        table
+    }
+}
+
+fn cost(costs: &[(Way, Rounds)], way: Way) -> Option<&Rounds> {
+    let found = costs.iter().find(|(of, _)| *of == way);
+    found.map(|(_, cost)| cost)
+}
+
+/// Empty where one of the two is left out.
+fn ratio(costs: &[(Way, Rounds)], way: Way, base: Way) -> Rounds {
+    match (cost(costs, way), cost(costs, base)) {
+        (Some(cost), Some(base)) => cost.over(base),
+        _ => Rounds::default(),
+    }
+}
+
+fn goals(outcomes: &[Outcome<'_>]) -> Vec<Goal> {
+    let found = |line: &str, setting, way, base| {
+        let outcome = outcomes
+            .iter()
+            .find(|outcome| outcome.program.is(line) && outcome.setting == setting)?;
+        ratio(&outcome.costs, way, base).spread()
+    };
+    let plain = Setting::Plain;
+    vec![
+        Goal::at_most(
+            "pair of SET + DEL, Redis 7.0",
+            1.15,
+            found("Redis 7.0", plain, Way::Module, Way::SetDel),
+        ),
+        Goal::at_most(
+            "pair of SET + DEL, Redis 7.0 with AOF",
+            1.3,
+            found("Redis 7.0", Setting::AppendOnly, Way::Module, Way::SetDel),
+        ),
+        Goal::at_most(
+            "pair of SET + DELIFEQ, Valkey 9.1",
+            1.0,
+            found("Valkey 9.1", plain, Way::Module, Way::SetDelifeq),
+        ),
+        Goal::at_least(
+            "SET + EVALSHA of our pair, Redis 7.0",
+            1.8,
+            found("Redis 7.0", plain, Way::SetScript, Way::Module),
+        ),
+        Goal::at_least(
+            "hash lock in Lua of our pair, Redis 7.0",
+            4.0,
+            found("Redis 7.0", plain, Way::HashScripts, Way::Module),
+        ),
+    ]
+}
+
+fn panel(outcome: &Outcome<'_>) -> Option<Panel> {
+    let setting = match outcome.setting {
+        Setting::AppendOnly => " with AOF",
+        _ => "",
+    };
+    let bars: Vec<Bar> = outcome
+        .costs
+        .iter()
+        .filter(|(way, _)| !way.is_ours() || *way == Way::Module)
+        .filter_map(|(way, _)| {
+            Some(Bar {
+                name: way.name().to_owned(),
+                ratio: ratio(&outcome.costs, *way, Way::Module).spread()?,
+                ours: way.is_ours(),
+            })
+        })
+        .collect();
+    (!bars.is_empty()).then(|| Panel {
+        title: format!(
+            "Server CPU of an uncontended pair, {}{setting}",
+            outcome.program.version
+        ),
+        bars,
+    })
+}

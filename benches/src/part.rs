@@ -1,0 +1,73 @@
+//! What a part of the benchmark brings: tables, goals and bars for the plot.
+
+use crate::stats::Spread;
+use crate::table::Table;
+
+/// The outcome of one part.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub(crate) tables: Vec<Table>,
+    /// What it was measured with, beside the servers.
+    pub(crate) facts: Vec<String>,
+    pub(crate) goals: Vec<Goal>,
+    pub(crate) panels: Vec<Panel>,
+}
+
+impl Part {
+    pub(crate) fn add(&mut self, other: Part) {
+        self.tables.extend(other.tables);
+        self.facts.extend(other.facts);
+        self.goals.extend(other.goals);
+        self.panels.extend(other.panels);
+    }
+}
+
+/// A bound that a figure is held against.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// What the module is meant to reach.
+pub(crate) struct Goal {
+    pub(crate) what: &'static str,
+    pub(crate) limit: Limit,
+    /// None where this run has not measured it.
+    pub(crate) found: Option<Spread>,
+}
+
+impl Goal {
+    pub(crate) fn at_most(what: &'static str, limit: f64, found: Option<Spread>) -> Self {
+        let limit = Limit::AtMost(limit);
+        Self { what, limit, found }
+    }
+
+    pub(crate) fn at_least(what: &'static str, limit: f64, found: Option<Spread>) -> Self {
+        let limit = Limit::AtLeast(limit);
+        Self { what, limit, found }
+    }
+
+    /// Whether the median is within the bound.
+    pub(crate) fn is_met(&self) -> Option<bool> {
+        let median = self.found?.median;
+        Some(match self.limit {
+            Limit::AtMost(limit) => median <= limit,
+            Limit::AtLeast(limit) => median >= limit,
+        })
+    }
+}
+
+/// A group of bars: ratios of one kind.
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) bars: Vec<Bar>,
+}
+
+/// One ratio.
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) ratio: Spread,
+    /// The module's own, drawn in another colour.
+    pub(crate) ours: bool,
+}

@@ -1,0 +1,67 @@
+//! Everything that was measured, as a page and a plot.
+
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::part::{Goal, Limit, Part};
+use crate::plot::plot;
+use crate::table::{Table, cell, number};
+
+const PAGE: &str = "benchmark.md";
+const PLOT: &str = "benchmark.svg";
+
+/// Writes both files into the folder.
+pub(crate) fn write(folder: &Path, part: &Part, facts: &[String], form: &str) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join(PAGE), page(part, facts, form))?;
+    let subtitle = facts.iter().take(2).cloned().collect::<Vec<_>>().join(", ");
+    fs::write(folder.join(PLOT), plot(&part.panels, &subtitle))
+}
+
+fn page(part: &Part, facts: &[String], form: &str) -> String {
+    let mut text = format!(
+        "# Benchmark\n\n\
+         `{form}` wrote this page. The contestants of a table take turns, round by round, after a \
+         round that does not count. A figure is the median of the rounds, with the least and the \
+         most in brackets. Server CPU is that of the server's main thread, as the kernel accounts \
+         for it. A ratio is taken within each round.\n\n\
+         ![Ratios to this module]({PLOT})\n\n## The machine\n\n"
+    );
+    for fact in facts {
+        let _ = writeln!(text, "- {fact}");
+    }
+    text.push_str("\n## Goals\n\n| ratio | goal | here | |\n| --- | --- | --- | --- |\n");
+    for goal in &part.goals {
+        let [limit, found, verdict] = columns(goal);
+        let _ = writeln!(text, "| {} | {limit} | {found} | {verdict} |", goal.what);
+    }
+    text.push_str("\n## Figures\n\n");
+    let tables: Vec<String> = part.tables.iter().map(Table::markdown).collect();
+    text.push_str(&tables.join("\n"));
+    text
+}
+
+/// The goals for a terminal.
+pub(crate) fn goals(part: &Part) -> String {
+    let mut text = String::from("Goals, as ratios of this run\n");
+    for goal in &part.goals {
+        let [limit, found, verdict] = columns(goal);
+        let _ = writeln!(text, "  {:52} {limit:14} {found:24} {verdict}", goal.what);
+    }
+    text
+}
+
+fn columns(goal: &Goal) -> [String; 3] {
+    let limit = match goal.limit {
+        Limit::AtMost(limit) => format!("at most {}", number(limit)),
+        Limit::AtLeast(limit) => format!("at least {}", number(limit)),
+    };
+    let verdict = match goal.is_met() {
+        Some(true) => "met",
+        Some(false) => "NOT MET",
+        None => "not measured",
+    };
+    [limit, cell(goal.found), verdict.to_owned()]
+}

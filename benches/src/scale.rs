@@ -1,0 +1,69 @@
+//! How much is measured: the quick form and the full one.
+
+/// Counts and lengths of everything.
+pub(crate) struct Scale {
+    pub(crate) is_full: bool,
+    pub(crate) rounds: usize,
+    /// Pairs a round, sent in batches.
+    pub(crate) pipelined_pairs: usize,
+    /// Pairs a round, each command awaited.
+    pub(crate) lone_pairs: usize,
+    /// Locks held at once to see what one takes.
+    pub(crate) memory_locks: usize,
+    /// Names used and released.
+    pub(crate) used_names: usize,
+    /// Hand-offs a round for each length of queue.
+    pub(crate) hand_offs: usize,
+    /// Locks in the file that a server starts from.
+    pub(crate) stored_locks: usize,
+    /// Leases that end at once, and of these the number that somebody waits for.
+    pub(crate) leases: usize,
+    pub(crate) awaited_leases: usize,
+    /// Contenders and the number of locks that they share.
+    pub(crate) workloads: &'static [(usize, usize)],
+    pub(crate) contention_rounds: usize,
+    pub(crate) contention_seconds: f64,
+    pub(crate) warm_up_seconds: f64,
+}
+
+impl Scale {
+    /// About two minutes of measuring.
+    pub(crate) const fn quick() -> Self {
+        Self {
+            is_full: false,
+            rounds: 7,
+            pipelined_pairs: 5_000,
+            lone_pairs: 1_000,
+            memory_locks: 20_000,
+            used_names: 50_000,
+            hand_offs: 500,
+            stored_locks: 100_000,
+            leases: 10_000,
+            awaited_leases: 1_000,
+            workloads: &[(1, 1), (64, 1)],
+            contention_rounds: 7,
+            contention_seconds: 0.3,
+            warm_up_seconds: 1.0,
+        }
+    }
+
+    /// What the published figures are taken with.
+    pub(crate) const fn full() -> Self {
+        Self {
+            is_full: true,
+            rounds: 11,
+            pipelined_pairs: 30_000,
+            lone_pairs: 10_000,
+            memory_locks: 100_000,
+            used_names: 1_000_000,
+            hand_offs: 4_000,
+            stored_locks: 1_000_000,
+            leases: 10_000,
+            awaited_leases: 10_000,
+            workloads: &[(1, 1), (8, 1), (64, 1), (256, 1), (64, 64)],
+            contention_rounds: 7,
+            contention_seconds: 1.5,
+            warm_up_seconds: 4.0,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The servers that are measured on, and what they are asked between measurements.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use redis::{Connection, ConnectionLike, Pipeline, Value};
+use testbed::{Builder, Expect, Server, cmd, eventually, module, server_cpu};
+
+/// A server that can be started.
+#[derive(Clone)]
+pub(crate) struct Program {
+    path: PathBuf,
+    /// Such as `Redis 7.0.15`.
+    pub(crate) version: String,
+}
+
+impl Program {
+    /// The one of `REDIS_SERVER`, or in the search path.
+    pub(crate) fn installed() -> Result<Self, String> {
+        Self::at(module::server_program())
+    }
+
+    /// One of those that the module is tested on, fetched on first use.
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let output = Command::new("tests/tools/servers.sh")
+            .arg(name)
+            .current_dir(module::root())
+            .output()
+            .map_err(|error| format!("servers.sh: {error}"))?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let reason = text.lines().last().unwrap_or("no reason given");
+            return Err(reason.to_owned());
+        }
+        Self::at(String::from_utf8_lossy(&output.stdout).trim().into())
+    }
+
+    fn at(path: PathBuf) -> Result<Self, String> {
+        let output = Command::new(&path).arg("--version").output();
+        let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut words = text.split(' ');
+        let kind = words.next().unwrap_or_default();
+        let number = words.find_map(|word| word.strip_prefix("v="));
+        let number = number.ok_or_else(|| format!("not a server: {}", path.display()))?;
+        let version = format!("{kind} {number}");
+        Ok(Self { path, version })
+    }
+
+    pub(crate) fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    /// Whether it is of this line, such as `Redis 7.0`.
+    pub(crate) fn is(&self, line: &str) -> bool {
+        self.version.starts_with(&format!("{line}."))
+    }
+
+    /// To set things first.
+    pub(crate) fn builder(&self) -> Builder {
+        Server::builder()
+            .program(&self.path)
+            .config("hz", "10")
+            .config("dynamic-hz", "no")
+    }
+
+    /// A server with nothing set.
+    pub(crate) fn start(&self) -> Server {
+        let server = self.builder().start();
+        settle(&server);
+        server
+    }
+}
+
+/// Lets the module find out that nobody reads its stream. It looks in every tenth round of the
+/// server's cron, and cannot be asked whether it has.
+pub(crate) fn settle(server: &Server) {
+    let mut connection = server.connection();
+    cmd!(connection, "CONFIG", "SET", "hz", 200).okay();
+    thread::sleep(Duration::from_millis(300));
+    cmd!(connection, "CONFIG", "SET", "hz", 10).okay();
+}
+
+/// What the server's main thread spends while something is done, in nanoseconds.
+pub(crate) fn cpu_of(server: &Server, work: impl FnOnce()) -> f64 {
+    let before = server_cpu(server.pid());
+    work();
+    let spent = server_cpu(server.pid()).saturating_sub(before);
+    spent.as_nanos() as f64
+}
+
+/// Sends commands in one go and takes all replies; none may be an error or nil.
+pub(crate) fn send_all(connection: &mut Connection, batch: &Pipeline) {
+    let packed = batch.get_packed_pipeline();
+    send_packed(connection, &packed, batch.len());
+}
+
+/// As [`send_all`], of commands that are written out already.
+pub(crate) fn send_packed(connection: &mut Connection, packed: &[u8], count: usize) {
+    let replies = connection
+        .req_packed_commands(packed, 0, count)
+        .expect("replies");
+    assert_eq!(replies.len(), count);
+    let bad = replies
+        .iter()
+        .find(|reply| matches!(reply, Value::Nil | Value::ServerError(_)));
+    assert!(bad.is_none(), "refused: {bad:?}");
+}
+
+/// Sends the command of each number, in batches.
+pub(crate) fn for_each(
+    connection: &mut Connection,
+    numbers: std::ops::Range<usize>,
+    command: impl Fn(usize) -> redis::Cmd,
+) {
+    const BATCH: usize = 1000;
+    for first in numbers.clone().step_by(BATCH) {
+        let mut batch = Pipeline::new();
+        for number in first..numbers.end.min(first + BATCH) {
+            batch.add_command(command(number));
+        }
+        send_all(connection, &batch);
+    }
+}
+
+/// The bytes that the server has given out. Asked when no other connection is open.
+pub(crate) fn used_memory(server: &Server) -> f64 {
+    // What a closed connection had is freed in the event loop.
+    eventually(
+        || server.info_field("clients", "connected_clients") == "1",
+        "the other connections to be closed",
+    );
+    number(server, "memory", "used_memory")
+}
+
+/// A field of `INFO` that is a number.
+pub(crate) fn number(server: &Server, section: &str, field: &str) -> f64 {
+    let text = server.info_field(section, field);
+    text.parse()
+        .unwrap_or_else(|_| panic!("{field} is {text:?}"))
+}

@@ -1,0 +1,142 @@
+//! Figures over several rounds, and what is told of them.
+
+/// One figure in each round.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rounds(Vec<f64>);
+
+/// What is told of a figure: its median, and between what it lay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// The same for one of so many.
+    pub(crate) fn scaled(self, count: f64) -> Self {
+        Self {
+            least: self.least / count,
+            median: self.median / count,
+            most: self.most / count,
+        }
+    }
+
+    /// Of the ratio the other way round.
+    pub(crate) fn inverted(self) -> Self {
+        Self {
+            least: 1.0 / self.most,
+            median: 1.0 / self.median,
+            most: 1.0 / self.least,
+        }
+    }
+}
+
+impl Rounds {
+    pub(crate) fn push(&mut self, value: f64) {
+        self.0.push(value);
+    }
+
+    /// None where nothing was measured.
+    pub(crate) fn spread(&self) -> Option<Spread> {
+        let mut values = self.0.clone();
+        values.sort_by(f64::total_cmp);
+        Some(Spread {
+            least: *values.first()?,
+            median: values[values.len() / 2],
+            most: *values.last()?,
+        })
+    }
+
+    /// The ratio to another figure, round by round: what disturbed a whole round falls out.
+    pub(crate) fn over(&self, base: &Self) -> Self {
+        Self(self.0.iter().zip(&base.0).map(|(a, b)| a / b).collect())
+    }
+}
+
+/// What no more than this part of the values, in order, lies above; 0 where there is none.
+pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
+    let place = (part * sorted.len() as f64).ceil() as usize;
+    let value = sorted.get(place.saturating_sub(1));
+    value.copied().unwrap_or(0.0)
+}
+
+/// The order of the `count` contestants in a round: each round begins with the next one, so that no
+/// place in the order is always the same one's.
+pub(crate) fn order(round: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |place| (place + round) % count)
+}
+
+/// Runs every contestant once a round, after a round that does not count, and gives their figures.
+pub(crate) fn interleave<C, const FIGURES: usize>(
+    rounds: usize,
+    contestants: &mut [C],
+    mut run: impl FnMut(&mut C) -> [f64; FIGURES],
+) -> Vec<[Rounds; FIGURES]> {
+    let mut all: Vec<[Rounds; FIGURES]> = contestants
+        .iter()
+        .map(|_| std::array::from_fn(|_| Rounds::default()))
+        .collect();
+    for round in 0..=rounds {
+        for index in order(round, contestants.len()) {
+            let figures = run(&mut contestants[index]);
+            if round > 0 {
+                for (kept, figure) in all[index].iter_mut().zip(figures) {
+                    kept.push(figure);
+                }
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+#[allow(clippy::float_cmp)] // what comes out is what was put in
+mod tests {
+    use super::*;
+
+    fn rounds(values: &[f64]) -> Rounds {
+        Rounds(values.to_vec())
+    }
+
+    #[test]
+    fn a_spread_is_least_median_and_most() {
+        let spread = rounds(&[5.0, 1.0, 3.0]).spread();
+        let expected = Spread {
+            least: 1.0,
+            median: 3.0,
+            most: 5.0,
+        };
+        assert_eq!(spread, Some(expected));
+        assert_eq!(Rounds::default().spread(), None);
+    }
+
+    #[test]
+    fn a_ratio_is_taken_round_by_round() {
+        let ratio = rounds(&[2.0, 20.0, 600.0]).over(&rounds(&[1.0, 10.0, 100.0]));
+        assert_eq!(ratio.0, [2.0, 2.0, 6.0]);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        let parts = [0.5, 0.99, 1.0].map(|part| percentile(&values, part));
+        assert_eq!(parts, [50.0, 99.0, 100.0]);
+        assert_eq!(percentile(&[7.0], 0.5), 7.0);
+        assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn every_contestant_runs_once_a_round_and_the_first_round_does_not_count() {
+        let mut runs = [0.0, 0.0, 0.0];
+        let figures = interleave(7, &mut runs, |count| {
+            *count += 1.0;
+            [*count]
+        });
+        assert_eq!(runs, [8.0; 3]);
+        for [rounds] in figures {
+            assert_eq!(rounds.0, [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        }
+        assert_eq!(order(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+}
