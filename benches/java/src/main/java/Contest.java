@@ -1,0 +1,138 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLongArray;
+
+/** Contenders that take a lock and give it back, over and over, until time is up. */
+final class Contest {
+    private final Way way;
+    private final String[] keys;
+    private final int contenders;
+    /** When the last release of each lock was sent. */
+    private final AtomicLongArray releases;
+    private volatile boolean over;
+
+    Contest(Way way, int contenders, int locks) {
+        this.way = way;
+        this.contenders = contenders;
+        this.keys = new String[locks];
+        for (int number = 0; number < locks; number++) {
+            keys[number] = "contest:" + way.getClass().getSimpleName() + ":" + number;
+        }
+        this.releases = new AtomicLongArray(locks);
+    }
+
+    void prepare() {
+        way.prepare(contenders, keys);
+    }
+
+    /** Runs it, and gives its outcome as JSON. */
+    String run(double seconds) throws InterruptedException {
+        CountDownLatch start = new CountDownLatch(1);
+        List<Contender> all = new ArrayList<>();
+        for (int number = 0; number < contenders; number++) {
+            Contender contender = new Contender(number, start);
+            contender.start();
+            all.add(contender);
+        }
+        long began = System.nanoTime();
+        start.countDown();
+        Thread.sleep((long) (seconds * 1000));
+        over = true;
+        double lasted = (System.nanoTime() - began) / 1e9;
+        for (Contender contender : all) {
+            contender.join();
+        }
+        return outcome(all, lasted);
+    }
+
+    private static String outcome(List<Contender> all, double seconds) {
+        long grants = all.stream().mapToLong(contender -> contender.grants).sum();
+        long least = all.stream().mapToLong(contender -> contender.grants).min().orElse(0);
+        long most = all.stream().mapToLong(contender -> contender.grants).max().orElse(0);
+        long late = all.stream().mapToLong(contender -> contender.late).sum();
+        long errors = all.stream().mapToLong(contender -> contender.errors).sum();
+        String error = all.stream().map(contender -> contender.error)
+                .filter(text -> text != null).findFirst().orElse("");
+        if (!error.isEmpty()) {
+            System.err.println(error);
+        }
+        long[] latencies = all.stream().flatMapToLong(contender -> contender.latencies()).toArray();
+        Arrays.sort(latencies);
+        return String.format(
+                "{\"grants\":%d,\"late\":%d,\"seconds\":%.6f,\"least\":%d,\"most\":%d,\"median_us\":%.1f,"
+                        + "\"p99_us\":%.1f,\"worst_us\":%.1f,\"errors\":%d}",
+                grants, late, seconds, least, most, percentile(latencies, 0.5),
+                percentile(latencies, 0.99), percentile(latencies, 1.0), errors);
+    }
+
+    /** In microseconds. */
+    private static double percentile(long[] sorted, double part) {
+        if (sorted.length == 0) {
+            return 0;
+        }
+        int place = (int) Math.ceil(part * sorted.length) - 1;
+        return sorted[Math.max(place, 0)] / 1000.0;
+    }
+
+    private final class Contender extends Thread {
+        private final int key;
+        private final Way.Handle handle;
+        private final CountDownLatch start;
+        private long grants;
+        /** Grants that came after time was up: each contender that still waits then gets one. */
+        private long late;
+        private long errors;
+        private String error;
+        private long[] latencies = new long[1024];
+        private int measured;
+
+        Contender(int number, CountDownLatch start) {
+            this.key = number % keys.length;
+            this.handle = way.handle(keys[key], number);
+            this.start = start;
+        }
+
+        @Override
+        public void run() {
+            try {
+                start.await();
+            } catch (InterruptedException interrupted) {
+                return;
+            }
+            while (!over) {
+                try {
+                    handle.acquire();
+                    granted(System.nanoTime());
+                    releases.set(key, System.nanoTime());
+                    handle.release();
+                } catch (Exception problem) {
+                    errors++;
+                    error = problem.toString();
+                }
+            }
+        }
+
+        /** Who holds the lock is the only one who looks at its last release, or sets it. */
+        private void granted(long now) {
+            if (over) {
+                late++;
+                return;
+            }
+            grants++;
+            long released = releases.get(key);
+            if (released == 0) {
+                return;
+            }
+            if (measured == latencies.length) {
+                latencies = Arrays.copyOf(latencies, 2 * measured);
+            }
+            latencies[measured++] = now - released;
+        }
+
+        private java.util.stream.LongStream latencies() {
+            return Arrays.stream(latencies, 0, measured);
+        }
+    }
+}
