@@ -2,7 +2,8 @@
 # What a line may carry besides its target:
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
 #   PORT=number        the port for run; without it the first free one from 6379
-#   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1
+#   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1;
+#                      for bench and bench-full: those to run the pairs on, and all else on the first
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...); FAULTS_SEED= repeats
 #   CHECKERS="..."     fewer for sanitize: address valgrind
@@ -17,12 +18,13 @@ HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 
-.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants sanitize bench lint fmt \
-	build install docs clean setup-build setup-server
+.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants sanitize \
+	bench bench-full bench-check bench-keep lint fmt build install docs clean \
+	setup-build setup-server setup-counts
 .NOTPARALLEL:
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 	@sed -n 's/^#   /  /p' Makefile
 
 run: setup-server build ## start a server with the module, in the foreground
@@ -62,8 +64,21 @@ mutants: setup-server build ## break the module on purpose: the fault runs must 
 sanitize: setup-build ## hostile and racing tests on servers that check every access to memory
 	@$(TOOLS)/sanitize.sh $(CHECKERS)
 
-bench: setup-server build ## time the commands against SET NX PX and DEL
-	cargo bench --bench pair --bench waiting
+# Every connection of the longest queue is an open file here.
+BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
+CHECK = cargo run --quiet --package benchmark --
+
+bench: setup-server setup-counts build ## what each way of locking costs, in two minutes
+	@$(BENCHMARK) quick --servers "$(SERVERS)"
+
+bench-full: setup-server setup-counts build ## the same in full; writes docs/benchmark.md and its plot
+	@$(BENCHMARK) full --servers "$(or $(SERVERS),redis-7.0 valkey-9.1)"
+
+bench-check: setup-server setup-counts build ## fail when a pair takes more instructions than is kept
+	@$(CHECK) check
+
+bench-keep: setup-server setup-counts build ## keep the instruction counts (benches/instructions.toml)
+	@$(CHECK) keep
 
 lint: ## formatting, clippy and docs, with warnings as errors
 	@$(TOOLS)/setup.sh build fuzz lint
@@ -97,3 +112,7 @@ setup-build:
 
 setup-server:
 	@$(TOOLS)/setup.sh build server
+
+# Without it the instruction counts are left out, and nothing else.
+setup-counts:
+	@$(TOOLS)/setup.sh valgrind || true

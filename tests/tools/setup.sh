@@ -2,7 +2,7 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|lint|fuzz|address|valgrind|pip|make ...
+# usage: setup.sh build|server|lint|fuzz|address|valgrind|faketime|pip|make ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
