@@ -1,0 +1,44 @@
+//! Work that goes on when nobody waits for it: releases of dropped guards, waits that were called
+//! off.
+
+use crate::Error;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+/// Starts such work on the runtime on which the client was made, from wherever a guard is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Background {
+    runtime: Handle,
+    tasks: TaskTracker,
+}
+
+impl Background {
+    /// On the runtime that this is called on.
+    pub(crate) fn here() -> Result<Self, Error> {
+        let runtime = Handle::try_current()
+            .map_err(|_| Error::Invalid("a client is made within a tokio runtime"))?;
+        let tasks = TaskTracker::new();
+        Ok(Self { runtime, tasks })
+    }
+
+    pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(work, &self.runtime);
+    }
+
+    /// Starts what runs as long as the client does, and is not waited for.
+    pub(crate) fn start_service(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
+    /// Waits until all that has been started is done, but not longer than this.
+    pub(crate) async fn finish(&self, patience: Duration) {
+        self.tasks.close();
+        if tokio::time::timeout(patience, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("calls in the background are not done in {patience:?}");
+        }
+    }
+}

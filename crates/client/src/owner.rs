@@ -1,0 +1,84 @@
+//! Names for owners.
+
+use crate::Error;
+use uuid::Uuid;
+
+/// The longest owner that the server takes, in bytes.
+const LONGEST: usize = 256;
+/// How much of a service's and of a host's name goes into an owner.
+const LONGEST_PART: usize = 64;
+
+/// Makes owners that nobody else has: `service:host:pid:uuid`. Whoever looks at a lock sees by that
+/// who holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// `service:host:pid:`
+    prefix: String,
+}
+
+impl Names {
+    pub(crate) fn new(service: &str) -> Self {
+        let host = gethostname::gethostname();
+        let [service, host] = [service, &host.to_string_lossy()].map(part);
+        let process = std::process::id();
+        Self {
+            prefix: format!("{service}:{host}:{process}:"),
+        }
+    }
+
+    /// An owner for one task.
+    pub(crate) fn fresh(&self) -> String {
+        format!("{}{}", self.prefix, Uuid::new_v4())
+    }
+}
+
+/// A part of an owner: not too long, and with no colon of its own.
+fn part(text: &str) -> String {
+    let mut part = text.replace(':', "_");
+    while part.len() > LONGEST_PART {
+        part.pop();
+    }
+    part
+}
+
+/// Refuses what the server would take for something else, or not at all.
+pub(crate) fn check(owner: &str) -> Result<(), Error> {
+    match owner {
+        "" => Err(Error::Invalid("an owner has at least one byte")),
+        "*" => Err(Error::Invalid(
+            "`*` is no owner: the call could not be repeated",
+        )),
+        _ if owner.len() > LONGEST => Err(Error::Invalid("an owner has at most 256 bytes")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, check};
+
+    #[test]
+    fn an_owner_tells_service_host_process_and_is_unique() {
+        let names = Names::new("shop:eu");
+        let owner = names.fresh();
+        let parts: Vec<_> = owner.split(':').collect();
+        assert_eq!(parts.len(), 4, "{owner}");
+        assert_eq!(parts[0], "shop_eu");
+        assert_eq!(parts[2], std::process::id().to_string());
+        assert_ne!(owner, names.fresh());
+    }
+
+    #[test]
+    fn an_owner_is_never_too_long() {
+        let owner = Names::new(&"ü".repeat(300)).fresh();
+        assert!(check(&owner).is_ok(), "{owner}");
+    }
+
+    #[test]
+    fn what_cannot_be_an_owner_is_refused() {
+        for owner in ["", "*", &"x".repeat(257)] {
+            assert!(check(owner).is_err(), "{owner:?}");
+        }
+        assert!(check(&"x".repeat(256)).is_ok());
+    }
+}

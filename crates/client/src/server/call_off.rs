@@ -1,0 +1,74 @@
+//! An acquire that nobody wants to hear of any more, or whose outcome is not known.
+
+use super::calls::call;
+use super::commands::release_all;
+use super::{Path, Route};
+use crate::background::Background;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long a call is tried to be called off. After that a wait ends with its time, and a hold with
+/// its lease.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the server is told again, while the call that waits has not been answered.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Calls an acquire off when it is dropped unsettled, in the background.
+pub(crate) struct Pending {
+    pub(crate) route: Arc<Route>,
+    pub(crate) background: Background,
+    pub(crate) key: Vec<u8>,
+    pub(crate) owner: String,
+    /// Where it was sent last.
+    pub(crate) path: Option<Path>,
+    /// The caller knows what came of it.
+    pub(crate) settled: bool,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let Some(path) = self.path.take().filter(|_| !self.settled) else {
+            return;
+        };
+        let (key, owner) = (
+            std::mem::take(&mut self.key),
+            std::mem::take(&mut self.owner),
+        );
+        let work = call_off(Arc::clone(&self.route), key, owner, path);
+        self.background.start(work);
+    }
+}
+
+/// Sees to it that the owner neither holds nor waits.
+///
+/// A release on another connection makes the server answer the call that waits. The same release
+/// on the connection that waited is read after that call, so it gives back what the call may have
+/// been granted in the last moment, and its answer tells that all is over.
+async fn call_off(route: Arc<Route>, key: Vec<u8>, owner: String, path: Path) {
+    tracing::debug!(owner, "an acquire is called off");
+    let until = Instant::now() + PATIENCE;
+    let command = release_all(&key, &owner);
+    let release = async || {
+        let answered = call(&route, &key, &command, until, &mut None).await;
+        if let Err(error) = answered.outcome {
+            tracing::debug!(owner, %error, "calling off an acquire");
+        }
+    };
+    let behind = path.wait(&command);
+    tokio::pin!(behind);
+    while Instant::now() < until {
+        release().await;
+        tokio::select! {
+            answer = &mut behind => {
+                if answer.is_err() {
+                    // The connection is gone, and the call with it, unless it was carried out.
+                    release().await;
+                }
+                return;
+            }
+            // The release may have come before the call that it was to end.
+            () = sleep(AGAIN) => {}
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Why one call to one server came to nothing.
+
+use crate::{Error, Loss};
+use redis::{ErrorKind, RedisError};
+
+/// What a failed call means for the next one.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The connection failed or stayed silent. The call may have been carried out.
+    Broken(RedisError),
+    /// Not this server, or not now: it is a replica, loads its data, or the cluster is in a change.
+    /// Nothing was done.
+    NotHere(RedisError),
+    /// The cluster has the key at this address, from now on.
+    Moved(String, RedisError),
+    /// The cluster may have the key at this address, for this call.
+    Ask(String, RedisError),
+    /// The answer is no.
+    Refused(Error),
+}
+
+impl Fault {
+    /// A call that was not answered in time.
+    pub(crate) fn silence() -> Self {
+        let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
+        Self::Broken(RedisError::from(error))
+    }
+
+    /// The call may have been carried out, and its answer lost.
+    pub(crate) fn may_have_been_done(&self) -> bool {
+        matches!(self, Self::Broken(_))
+    }
+}
+
+impl From<RedisError> for Fault {
+    fn from(error: RedisError) -> Self {
+        const NO_USE: [ErrorKind; 3] = [
+            ErrorKind::AuthenticationFailed,
+            ErrorKind::InvalidClientConfig,
+            ErrorKind::RESP3NotSupported,
+        ];
+        let Some(code) = error.code() else {
+            return if NO_USE.contains(&error.kind()) {
+                Self::Refused(Error::Unreachable(error))
+            } else {
+                Self::Broken(error)
+            };
+        };
+        let redirect = || Some(error.redirect_node()?.0.to_owned());
+        match code {
+            "MOVED" => match redirect() {
+                Some(address) => Self::Moved(address, error),
+                None => Self::NotHere(error),
+            },
+            "ASK" => match redirect() {
+                Some(address) => Self::Ask(address, error),
+                None => Self::NotHere(error),
+            },
+            "READONLY" | "UNBLOCKED" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => {
+                Self::NotHere(error)
+            }
+            code => Self::Refused(match Loss::from_code(code) {
+                Some(loss) => Error::Lost(loss),
+                None => Error::Refused {
+                    code: code.to_owned(),
+                    message: error.detail().unwrap_or_default().to_owned(),
+                },
+            }),
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused(error) => error,
+            Fault::Broken(error)
+            | Fault::NotHere(error)
+            | Fault::Moved(_, error)
+            | Fault::Ask(_, error) => Error::Unreachable(error),
+        }
+    }
+}

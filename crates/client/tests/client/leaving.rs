@@ -1,0 +1,109 @@
+//! An acquire that nobody wants any more leaves neither a hold nor a wait behind; a dropped guard is
+//! released.
+
+use crate::support::{LONG, client, is_free, ms, waiters};
+use std::time::{Duration, Instant};
+use testbed::{Server, eventually};
+
+/// A lease or a wait that ended by itself would take a minute: what is over sooner was ended.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_wait_leaves_the_line_at_once() {
+    let server = Server::start();
+    let client = client(&server);
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    let wait = |owner: &str| {
+        let lock = client.lock("k").owner(owner).wait(LONG);
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let first = wait("first");
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    let second = wait("second");
+    eventually(|| waiters(&server, "k").len() == 2, "two waiters");
+    let connections = server.info_field("clients", "connected_clients");
+
+    let dropped = Instant::now();
+    first.abort();
+    eventually(|| waiters(&server, "k") == ["second"], "the line to shrink");
+    assert!(dropped.elapsed() < AT_ONCE, "{:?}", dropped.elapsed());
+    let fewer = || server.info_field("clients", "connected_clients") < connections;
+    eventually(fewer, "the connection to close");
+
+    holder.release().await.expect("a release");
+    let guard = second.await.expect("a task").expect("a lock");
+    assert_eq!(guard.owner(), "second");
+    guard.release().await.expect("a release");
+    assert!(is_free(&server, "k"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_dropped_while_it_is_granted_leaves_nothing() {
+    let server = Server::start();
+    let client = client(&server);
+    let mut granted = 0;
+    for round in 0..60 {
+        let holder = client.lock("k").acquire().await.expect("a lock");
+        let lock = client.lock("k");
+        let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
+        eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+        let release = tokio::spawn(holder.release());
+        // Some before the grant, some after it.
+        tokio::time::sleep(Duration::from_micros(50 * (round % 20))).await;
+        waiting.abort();
+        granted += usize::from(waiting.await.is_ok());
+        release.await.expect("a task").expect("a release");
+        eventually(|| is_free(&server, "k"), "the grant to be given back");
+        assert!(waiters(&server, "k").is_empty());
+    }
+    println!("{granted} of 60 were granted before they were dropped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_try_gives_its_grant_back() {
+    let server = Server::start();
+    let client = client(&server);
+    // So that there is a connection.
+    drop(client.lock("other").acquire().await.expect("a lock"));
+    server.signal("STOP");
+    let lock = client.lock("k");
+    let trying = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
+    tokio::time::sleep(ms(200)).await;
+    trying.abort();
+    assert!(trying.await.is_err(), "it had no answer yet");
+    server.signal("CONT");
+    let acquired = || crate::support::calls(&server, "lock.acquire") == 2;
+    eventually(acquired, "the call to be carried out");
+    eventually(|| is_free(&server, "k"), "the grant to be given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_guard_is_released() {
+    let server = Server::start();
+    let client = client(&server);
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    let dropped = Instant::now();
+    drop(guard);
+    let next = waiting.await.expect("a task").expect("a lock");
+    assert!(dropped.elapsed() < AT_ONCE, "{:?}", dropped.elapsed());
+    // Also from a thread that knows no runtime.
+    std::thread::spawn(move || drop(next))
+        .join()
+        .expect("a thread");
+    eventually(|| is_free(&server, "k"), "the second guard to be released");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_panics_gives_the_lock_back() {
+    let server = Server::start();
+    let lock = client(&server).lock("k");
+    let task = tokio::spawn(async move {
+        let work = lock.with_lock(async |_| panic!("on purpose"));
+        let _: Result<(), _> = work.await;
+    });
+    assert!(task.await.expect_err("a panic").is_panic());
+    eventually(|| is_free(&server, "k"), "the lock to be released");
+}

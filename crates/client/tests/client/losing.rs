@@ -1,0 +1,150 @@
+//! Losing a lock: told at once, and the work under it ends.
+
+use crate::support::{client, client_at, is_free, ms, settings};
+use redis_lock_client::{Error, Guard, Loss};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Instant;
+use testbed::{Expect, Server, cmd, eventually};
+
+/// A guard that is renewed every 300 ms.
+async fn held(server: &Server) -> Guard {
+    let lock = client(server).lock("k").owner("me").lease(ms(900));
+    lock.acquire().await.expect("a lock")
+}
+
+/// The guard tells of the loss in every way that it has.
+async fn assert_lost(guard: Guard, wanted: Loss) {
+    let token = guard.cancellation();
+    let told = tokio::time::timeout(ms(5000), guard.lost()).await;
+    assert_eq!(told, Ok(wanted));
+    assert!(token.is_cancelled() && guard.cancellation().is_cancelled());
+    assert!(guard.valid_for().is_zero());
+    assert!(matches!(guard.check(), Err(Error::Lost(loss)) if loss == wanted));
+    let refused = guard.renew().await;
+    assert!(
+        matches!(refused, Err(Error::Lost(loss)) if loss == wanted),
+        "{refused:?}"
+    );
+    let refused = guard.release().await;
+    assert!(
+        matches!(refused, Err(Error::Lost(loss)) if loss == wanted),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_was_deleted() {
+    let server = Server::start();
+    let guard = held(&server).await;
+    cmd!(server.connection(), "DEL", "k").int();
+    assert_lost(guard, Loss::NotHeld).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_anothers() {
+    let server = Server::start();
+    let guard = held(&server).await;
+    let mut c = server.connection();
+    cmd!(c, "MULTI").okay();
+    cmd!(c, "DEL", "k").value();
+    cmd!(c, "LOCK.ACQUIRE", "k", "other").value();
+    cmd!(c, "EXEC").items();
+    assert_lost(guard, Loss::NotOwner).await;
+    assert_eq!(crate::support::info(&server, "k").owner, b"other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_grant_of_the_same_owner() {
+    let server = Server::start();
+    let guard = held(&server).await;
+    let mut c = server.connection();
+    cmd!(c, "MULTI").okay();
+    cmd!(c, "DEL", "k").value();
+    cmd!(c, "LOCK.ACQUIRE", "k", "me").value();
+    cmd!(c, "EXEC").items();
+    assert_lost(guard, Loss::Fenced).await;
+    assert_eq!(crate::support::info(&server, "k").holds, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_has_passed_in_silence() {
+    let server = Server::start();
+    let client = client_at(server.port(), settings().response_timeout(ms(400)));
+    let lock = client.lock("k").lease(ms(1500));
+    let guard = lock.acquire().await.expect("a lock");
+    server.signal("STOP");
+    let deadline = guard.deadline();
+    let told = tokio::time::timeout(ms(10_000), guard.lost()).await;
+    let late = Instant::now().saturating_duration_since(guard.deadline());
+    server.signal("CONT");
+    assert_eq!(told, Ok(Loss::Expired));
+    assert!(
+        guard.deadline() >= deadline && late < ms(500),
+        "{late:?} late"
+    );
+    assert!(guard.valid_for().is_zero());
+    // Nothing brings it back, and what the server may have renewed too late is given back.
+    eventually(|| is_free(&server, "k"), "the lock to be free");
+    assert!(matches!(guard.check(), Err(Error::Lost(Loss::Expired))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone() {
+    let mut server = Server::start();
+    let guard = held(&server).await;
+    server.kill9();
+    assert_eq!(
+        tokio::time::timeout(ms(5000), guard.lost()).await,
+        Ok(Loss::Expired)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_under_a_lost_lock_is_dropped() {
+    struct Dropped(Arc<AtomicBool>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    let server = Server::start();
+    let lock = client(&server).lock("k").lease(ms(900));
+    let was_dropped = Arc::new(AtomicBool::new(false));
+    let goes_on = AtomicBool::new(false);
+    let outcome = lock
+        .with_lock(async |_| {
+            let _dropped = Dropped(Arc::clone(&was_dropped));
+            cmd!(server.connection(), "DEL", "k").int();
+            tokio::time::sleep(ms(20_000)).await;
+            goes_on.store(true, SeqCst);
+        })
+        .await;
+    assert!(
+        matches!(outcome, Err(Error::Lost(Loss::NotHeld))),
+        "{outcome:?}"
+    );
+    assert!(was_dropped.load(SeqCst) && !goes_on.load(SeqCst));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_that_nobody_knew_of_is_found_at_the_end_of_the_work() {
+    let server = Server::start();
+    let lock = client(&server).lock("k");
+    let work = lock.with_lock(async |_| cmd!(server.connection(), "DEL", "k").int());
+    let outcome = work.await;
+    assert!(
+        matches!(outcome, Err(Error::Lost(Loss::NotHeld))),
+        "{outcome:?}"
+    );
+}
+
+/// The caller's side of the token must not tell other holders of a loss that there is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_the_caller_cancels_is_the_callers_own() {
+    let server = Server::start();
+    let guard = held(&server).await;
+    guard.cancellation().cancel();
+    assert!(!guard.cancellation().is_cancelled());
+    guard.check().expect("it is held");
+}

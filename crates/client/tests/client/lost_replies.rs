@@ -1,0 +1,150 @@
+//! Calls whose answer is lost: carried out, repeated, and not counted twice.
+
+use crate::proxy::Proxy;
+use crate::support::{calls, client, client_at, info, is_free, ms, settings, waiters};
+use redis_lock_client::{Client, Error, Loss};
+use testbed::{Expect, Server, cmd, eventually};
+
+/// A client whose answers can be lost.
+fn behind_proxy(server: &Server) -> (Proxy, Client) {
+    let proxy = Proxy::start(server.port());
+    let client = client_at(proxy.port(), settings());
+    (proxy, client)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_is_one_hold() {
+    let server = Server::start();
+    let (proxy, client) = behind_proxy(&server);
+    proxy.lose_answer_to("LOCK.ACQUIRE");
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    assert_eq!((proxy.lost(), calls(&server, "lock.acquire")), (1, 2));
+    assert_eq!(info(&server, "k").holds, 1);
+    guard.release().await.expect("a release");
+
+    proxy.lose_answer_to("LOCK.ACQUIRE");
+    let guard = client
+        .lock("k")
+        .try_acquire()
+        .await
+        .expect("an answer")
+        .expect("a lock");
+    assert_eq!((proxy.lost(), info(&server, "k").holds), (2, 1));
+    guard.release().await.expect("a release");
+    assert!(is_free(&server, "k"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_after_a_wait_is_one_hold() {
+    let server = Server::start();
+    let (proxy, client) = behind_proxy(&server);
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k");
+    proxy.lose_answer_to("BLOCK");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    holder.release().await.expect("a release");
+    let guard = waiting.await.expect("a task").expect("a lock");
+    assert_eq!((proxy.lost(), info(&server, "k").holds), (1, 1));
+    guard.release().await.expect("a release");
+    assert!(is_free(&server, "k"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_one_hold() {
+    let server = Server::start();
+    let (proxy, client) = behind_proxy(&server);
+    let outer = client.lock("k").acquire().await.expect("a lock");
+    proxy.lose_answer_to("LOCK.ACQUIRE");
+    let inner = outer.enter().await.expect("a hold");
+    assert_eq!((proxy.lost(), info(&server, "k").holds), (1, 2));
+    inner.release().await.expect("a release");
+    outer.release().await.expect("a release");
+    assert!(is_free(&server, "k"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_keeps_the_grant() {
+    let server = Server::start();
+    let (proxy, client) = behind_proxy(&server);
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    proxy.lose_answer_to("LOCK.RENEW");
+    guard.renew_for(ms(40_000)).await.expect("a renewal");
+    assert_eq!((proxy.lost(), calls(&server, "lock.renew")), (1, 2));
+    assert_eq!(
+        (info(&server, "k").holds, info(&server, "k").lease_ms),
+        (1, 40_000)
+    );
+    guard.check().expect("it is held");
+    guard.release().await.expect("a release");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_in_the_background_keeps_the_grant() {
+    let server = Server::start();
+    let (proxy, client) = behind_proxy(&server);
+    let guard = client
+        .lock("k")
+        .lease(ms(3000))
+        .acquire()
+        .await
+        .expect("a lock");
+    proxy.lose_answer_to("LOCK.RENEW");
+    eventually(|| proxy.lost() == 1, "a renewal");
+    eventually(|| calls(&server, "lock.renew") >= 3, "more of them");
+    guard.check().expect("it is held");
+    assert_eq!(info(&server, "k").holds, 1);
+    guard.release().await.expect("a release");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_gives_one_hold_back() {
+    let server = Server::start();
+    let (proxy, client) = behind_proxy(&server);
+    let outer = client.lock("k").acquire().await.expect("a lock");
+    let middle = outer.enter().await.expect("a hold");
+    let inner = outer.enter().await.expect("a hold");
+    proxy.lose_answer_to("LOCK.RELEASE");
+    inner.release().await.expect("a release");
+    assert_eq!((proxy.lost(), info(&server, "k").holds), (1, 2));
+    middle.release().await.expect("a release");
+    assert_eq!(info(&server, "k").holds, 1);
+    outer.release().await.expect("a release");
+    assert!(is_free(&server, "k"));
+}
+
+/// The second call finds the lock free, or another's. It has been given back: that is no error, and
+/// touches nobody's grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_release_is_done_when_it_is_repeated() {
+    let server = Server::start();
+    let (proxy, client) = behind_proxy(&server);
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    proxy.lose_answer_to("LOCK.RELEASE");
+    guard.release().await.expect("a release");
+    assert_eq!(calls(&server, "lock.release"), 2);
+    assert!(is_free(&server, "k"));
+
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k").owner("other");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    proxy.lose_answer_to("LOCK.RELEASE");
+    guard.release().await.expect("a release");
+    let next = waiting.await.expect("a task").expect("a lock");
+    assert_eq!(calls(&server, "lock.release"), 4);
+    assert_eq!(info(&server, "k").owner, b"other");
+    next.release().await.expect("a release");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_release_of_what_is_lost_is_an_error() {
+    let server = Server::start();
+    let guard = client(&server).lock("k").acquire().await.expect("a lock");
+    cmd!(server.connection(), "DEL", "k").int();
+    let refused = guard.release().await;
+    assert!(
+        matches!(refused, Err(Error::Lost(Loss::NotHeld))),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,16 @@
+//! The client on real servers. What each file shows is in its first line.
+
+mod acquiring;
+mod cluster;
+mod leaving;
+mod losing;
+mod lost_replies;
+mod nested;
+mod processes;
+mod proxy;
+mod renewing;
+mod sentinel;
+mod shutdown;
+mod support;
+mod trusting;
+mod waiting;

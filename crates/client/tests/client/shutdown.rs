@@ -1,0 +1,74 @@
+//! Shutting a client down.
+
+use crate::support::{client, client_at, is_free, ms, settings, waiters};
+use redis_lock_client::{Error, Loss};
+use std::time::{Duration, Instant};
+use testbed::{Expect, Server, cmd, eventually};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_given_back() {
+    let server = Server::start();
+    let (client, other) = (client(&server), client(&server));
+    let foreign = other.lock("foreign").acquire().await.expect("a lock");
+    let plain = client.lock("plain").acquire().await.expect("a lock");
+    let outer = client.lock("nested").acquire().await.expect("a lock");
+    let inner = outer.enter().await.expect("a hold");
+    drop(client.lock("dropped").acquire().await.expect("a lock"));
+    let lock = client.lock("foreign");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "foreign").len() == 1, "a waiter");
+
+    client.shutdown().await;
+    assert!(
+        ["plain", "nested", "dropped"]
+            .iter()
+            .all(|key| is_free(&server, key))
+    );
+    assert!(waiters(&server, "foreign").is_empty());
+    assert!(matches!(
+        waiting.await.expect("a task"),
+        Err(Error::ShutDown)
+    ));
+    for guard in [&plain, &outer, &inner] {
+        assert_eq!(guard.lost().await, Loss::ShutDown);
+        assert!(guard.valid_for().is_zero());
+    }
+    let refused = client.lock("plain").try_acquire().await;
+    assert!(matches!(refused, Err(Error::ShutDown)), "{refused:?}");
+    let refused = plain.release().await;
+    assert!(
+        matches!(refused, Err(Error::Lost(Loss::ShutDown))),
+        "{refused:?}"
+    );
+    foreign.check().expect("another client's");
+    client.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_renewed_afterwards() {
+    let server = Server::start();
+    let client = client(&server);
+    let _guard = client
+        .lock("k")
+        .lease(ms(300))
+        .acquire()
+        .await
+        .expect("a lock");
+    client.shutdown().await;
+    cmd!(server.connection(), "CONFIG", "RESETSTAT").okay();
+    tokio::time::sleep(ms(500)).await;
+    assert_eq!(crate::support::calls(&server, "lock.renew"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_silent_does_not_hold_it_up_for_long() {
+    let server = Server::start();
+    let client = client_at(server.port(), settings().response_timeout(ms(300)));
+    let _guard = client.lock("k").acquire().await.expect("a lock");
+    server.signal("STOP");
+    let start = Instant::now();
+    client.shutdown().await;
+    let took = start.elapsed();
+    server.signal("CONT");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}

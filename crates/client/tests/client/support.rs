@@ -1,0 +1,50 @@
+//! What most tests need.
+
+use redis_lock_client::{Builder, Client};
+use std::time::Duration;
+use testbed::{Expect, LockInfo, Server, cmd};
+
+/// Long enough to play no part.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Settings for tests: waits and leases that end no test by themselves.
+pub(crate) fn settings() -> Builder {
+    Client::builder().service("test").lease(LONG).wait(LONG)
+}
+
+pub(crate) fn client(server: &Server) -> Client {
+    client_at(server.port(), settings())
+}
+
+pub(crate) fn client_at(port: u16, settings: Builder) -> Client {
+    settings.single(("127.0.0.1", port)).expect("a client")
+}
+
+/// What the server says of a lock that is held.
+pub(crate) fn info(server: &Server, key: &str) -> LockInfo {
+    cmd!(server.connection(), "LOCK.INFO", key).lock_info()
+}
+
+pub(crate) fn is_free(server: &Server, key: &str) -> bool {
+    cmd!(server.connection(), "EXISTS", key).int() == 0
+}
+
+/// The owners in the line, the first one first.
+pub(crate) fn waiters(server: &Server, key: &str) -> Vec<String> {
+    let line = cmd!(server.connection(), "LOCK.WAITERS", key).items();
+    line.into_iter()
+        .map(|waiter| waiter.fields()["owner"].clone().text())
+        .collect()
+}
+
+/// How often a command has been called.
+pub(crate) fn calls(server: &Server, command: &str) -> u64 {
+    let stats = server.info("commandstats");
+    let line = stats.get(&format!("cmdstat_{command}"));
+    let count = line.and_then(|line| line.strip_prefix("calls=")?.split(',').next()?.parse().ok());
+    count.unwrap_or(0)
+}

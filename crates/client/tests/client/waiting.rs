@@ -1,0 +1,115 @@
+//! Waiting: one call, in line, on a connection of its own.
+
+use crate::support::{calls, client, client_at, is_free, ms, settings, waiters};
+use redis_lock_client::Loss;
+use std::time::Instant;
+use testbed::{Expect, Server, cmd, eventually};
+
+/// The fields of the only waiter.
+fn waiter(server: &Server) -> (i64, i64) {
+    let mut line = cmd!(server.connection(), "LOCK.WAITERS", "k").items();
+    assert_eq!(line.len(), 1);
+    let fields = line.remove(0).fields();
+    let field = |name: &str| fields[name].clone().int();
+    (field("client-id"), field("left-ms"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_is_one_call_longer_than_the_response_time_out() {
+    let server = Server::start();
+    let client = client_at(server.port(), settings().response_timeout(ms(200)));
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k").wait(ms(30_000));
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    let (connection, left) = waiter(&server);
+    assert!(left > 20_000, "the whole time in one call: {left}");
+    // While it waits, other calls are answered: it has a connection of its own.
+    assert!(
+        client
+            .lock("other")
+            .try_acquire()
+            .await
+            .expect("an answer")
+            .is_some()
+    );
+    tokio::time::sleep(ms(900)).await;
+    assert_eq!(waiter(&server).0, connection, "it has kept its place");
+    let released = Instant::now();
+    holder.release().await.expect("a release");
+    let guard = waiting.await.expect("a task").expect("a lock");
+    assert!(released.elapsed() < ms(3000), "{:?}", released.elapsed());
+    drop(guard);
+    // The holder's, the try of the waiter, its wait, and that of the other lock.
+    assert_eq!(calls(&server, "lock.acquire"), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_are_served_in_the_order_in_which_they_came() {
+    let server = Server::start();
+    let client = client(&server);
+    let mut guard = client.lock("k").acquire().await.expect("a lock");
+    let mut line = Vec::new();
+    for number in 0..5 {
+        let lock = client.lock("k").owner(format!("w{number}")).wait_forever();
+        line.push(tokio::spawn(async move { lock.acquire().await }));
+        eventually(|| waiters(&server, "k").len() == number + 1, "a waiter");
+    }
+    for (number, waiting) in line.into_iter().enumerate() {
+        guard.release().await.expect("a release");
+        guard = waiting.await.expect("a task").expect("a lock");
+        assert_eq!(guard.owner(), format!("w{number}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_survives_the_loss_of_its_connection() {
+    let server = Server::start();
+    let client = client(&server);
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    let (connection, _) = waiter(&server);
+    cmd!(server.connection(), "CLIENT", "KILL", "ID", connection).int();
+    let is_back = || waiters(&server, "k").len() == 1 && waiter(&server).0 != connection;
+    eventually(is_back, "the waiter on a new connection");
+    holder.release().await.expect("a release");
+    drop(waiting.await.expect("a task").expect("a lock"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_survives_a_restart() {
+    let mut server = Server::start();
+    let client = client_at(server.port(), settings().response_timeout(ms(500)));
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    server.restart();
+    // Nothing was saved: the lock is free, and the holder is told so when it renews.
+    let guard = waiting.await.expect("a task").expect("a lock");
+    assert!(guard.token() > holder.token());
+    holder.renew().await.expect_err("the grant is gone");
+    assert_eq!(holder.lost().await, Loss::NotOwner);
+    guard.release().await.expect("a release");
+    assert!(is_free(&server, "k"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_left() {
+    let server = Server::start();
+    let client = client_at(server.port(), settings().response_timeout(ms(200)));
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    let (connection, _) = waiter(&server);
+    server.signal("STOP");
+    tokio::time::sleep(ms(1000)).await;
+    server.signal("CONT");
+    let is_back = || waiters(&server, "k").len() == 1 && waiter(&server).0 != connection;
+    eventually(is_back, "the waiter on a new connection");
+    holder.release().await.expect("a release");
+    drop(waiting.await.expect("a task").expect("a lock"));
+}

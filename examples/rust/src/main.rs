@@ -1,0 +1,3 @@
+//! The example programs.
+
+fn main() {}
