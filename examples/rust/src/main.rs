@@ -1,3 +1,64 @@
-//! The example programs.
+//! The example programs. What each does, and how it is started, is in `examples/README.md`.
 
-fn main() {}
+mod arguments;
+mod fence;
+mod job;
+mod redis_data;
+mod seat;
+mod sql;
+mod stock;
+
+use arguments::{Arguments, Wrong};
+use redis_data::Data;
+use redis_lock_client::Client;
+use std::error::Error;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What these programs cannot go on without is told to whoever started them.
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// 128 and the number of the signal.
+const ENDED_BY_SIGTERM: u8 = 128 + 15;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::read(std::env::args().skip(1)) {
+        Ok(arguments) => start(&arguments).await,
+        Err(wrong) => Err(wrong.into()),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(if error.is::<Wrong>() { 2 } else { 1 })
+    })
+}
+
+async fn start(arguments: &Arguments) -> Outcome<ExitCode> {
+    let port = arguments.get("port")?;
+    let mut asked_to_end = signal(SignalKind::terminate())?;
+    let client = Client::builder()
+        .service("examples")
+        .single(("127.0.0.1", port))?;
+    let outcome = tokio::select! {
+        outcome = run(&client, port, arguments) => outcome.map(|()| ExitCode::SUCCESS),
+        _ = asked_to_end.recv() => Ok(ExitCode::from(ENDED_BY_SIGTERM)),
+    };
+    client.shutdown().await;
+    outcome
+}
+
+async fn run(client: &Client, port: u16, arguments: &Arguments) -> Outcome<()> {
+    let data = Data::connect(port).await?;
+    match arguments.program.as_str() {
+        "stock" => stock::run(client, data, arguments).await,
+        "seat" => seat::run(client, data, arguments).await,
+        "job" => job::run(client, data, arguments).await,
+        "fence" => fence::run(client, data, arguments).await,
+        other => Err(Wrong(format!("there is no program {other}")).into()),
+    }
+}
+
+/// A result, on a line of its own.
+fn print(result: &serde_json::Value) {
+    println!("{result}");
+}

@@ -1,0 +1,46 @@
+//! A holder that outlives its lease, and whose late writes are refused.
+
+use crate::arguments::Arguments;
+use crate::redis_data::Data;
+use crate::sql::Orders;
+use crate::{Outcome, print};
+use redis_lock_client::{Client, Error};
+use serde_json::json;
+use std::time::Duration;
+
+const LOCK: &str = "lock:{order}";
+const STATE: &str = "{order}:state";
+
+const WRITE: &str = "
+    redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+    redis.call('SET', KEYS[2], ARGV[2])
+";
+
+pub(crate) async fn run(client: &Client, mut data: Data, arguments: &Arguments) -> Outcome<()> {
+    let name: String = arguments.get("name")?;
+    let work = arguments.millis("work-ms")?;
+    let orders = Orders::open(&arguments.get::<String>("sql")?).await?;
+    let guard = client
+        .lock(LOCK)
+        .lease(arguments.millis("lease-ms")?)
+        .wait(Duration::from_secs(60))
+        .acquire()
+        .await?;
+    let token = guard.token();
+    print(&json!({ "event": "held", "token": token }));
+    tokio::time::sleep(work).await;
+
+    // Whatever the guard knows by now: it is not asked. That stands for a process that was stopped
+    // between its last look and the write.
+    let redis = data
+        .write_fenced(WRITE, &[LOCK, STATE], token, &name)
+        .await?;
+    let sql = orders.write(&name, token).await?;
+    match guard.release().await {
+        Ok(()) | Err(Error::Lost(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let told = |written| if written { "written" } else { "refused" };
+    print(&json!({ "redis": told(redis), "sql": told(sql) }));
+    Ok(())
+}
