@@ -6,6 +6,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
+/// How long a call is repeated that nobody waits for. After that a wait ends with its time, and a hold
+/// with its lease.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Starts such work on the runtime on which the client was made, from wherever a guard is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Background {

@@ -1,15 +1,12 @@
 //! A lock that is held.
 
-use crate::background::Background;
+use crate::background::{Background, PATIENCE};
 use crate::held::Held;
 use crate::{Error, Loss};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-
-/// How long a dropped guard is tried to be released.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A hold of a lock. It is renewed in the background until it is released or dropped.
 ///

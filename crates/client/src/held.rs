@@ -197,10 +197,6 @@ impl Held {
         self.deadline().min(Instant::now() + self.patience)
     }
 
-    pub(crate) fn patience(&self) -> Duration {
-        self.patience
-    }
-
     /// The key, to look at.
     pub(crate) fn key(&self) -> String {
         String::from_utf8_lossy(&self.grant.key).into_owned()

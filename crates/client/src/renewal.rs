@@ -1,5 +1,6 @@
 //! Renewing: one task for all locks of a client.
 
+use crate::background::PATIENCE;
 use crate::held::Held;
 use crate::{Error, Loss};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -30,7 +31,7 @@ async fn keep(held: Arc<Held>) {
     }
     // The server may count it as held for a moment more. Nobody needs it.
     if held.loss() == Some(Loss::Expired) {
-        held.release_all(Instant::now() + held.patience()).await;
+        held.release_all(Instant::now() + PATIENCE).await;
     }
 }
 

@@ -3,14 +3,11 @@
 use super::calls::call;
 use super::commands::release_all;
 use super::{Path, Route};
-use crate::background::Background;
+use crate::background::{Background, PATIENCE};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a call is tried to be called off. After that a wait ends with its time, and a hold with
-/// its lease.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the server is told again, while the call that waits has not been answered.
 const AGAIN: Duration = Duration::from_millis(50);
 

@@ -1,12 +1,13 @@
 //! An acquire that nobody wants any more leaves neither a hold nor a wait behind; a dropped guard is
 //! released.
 
-use crate::support::{LONG, client, is_free, ms, waiters};
+use crate::proxy::Proxy;
+use crate::support::{LONG, calls, client, client_at, is_free, ms, settings, waiters};
 use std::time::{Duration, Instant};
 use testbed::{Server, eventually};
 
 /// A lease or a wait that ended by itself would take a minute: what is over sooner was ended.
-const AT_ONCE: Duration = Duration::from_secs(2);
+const AT_ONCE: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_wait_leaves_the_line_at_once() {
@@ -59,6 +60,29 @@ async fn a_wait_that_is_dropped_while_it_is_granted_leaves_nothing() {
     println!("{granted} of 60 were granted before they were dropped");
 }
 
+/// The call that waits comes to the server after the release that was to end it, and finds the lock
+/// free.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_dropped_on_its_way_leaves_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let client = client_at(proxy.port(), settings());
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    proxy.hold_back("BLOCK");
+    let lock = client.lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| proxy.held_back() == 1, "a wait on its way");
+    waiting.abort();
+    eventually(|| calls(&server, "lock.release") >= 1, "the first release");
+    holder.release().await.expect("a release");
+    let acquired = calls(&server, "lock.acquire");
+    proxy.let_go();
+    let arrived = || calls(&server, "lock.acquire") == acquired + 1;
+    eventually(arrived, "the wait to arrive");
+    eventually(|| is_free(&server, "k"), "the grant to be given back");
+    assert!(waiters(&server, "k").is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_try_gives_its_grant_back() {
     let server = Server::start();
@@ -72,7 +96,7 @@ async fn a_dropped_try_gives_its_grant_back() {
     trying.abort();
     assert!(trying.await.is_err(), "it had no answer yet");
     server.signal("CONT");
-    let acquired = || crate::support::calls(&server, "lock.acquire") == 2;
+    let acquired = || calls(&server, "lock.acquire") == 2;
     eventually(acquired, "the call to be carried out");
     eventually(|| is_free(&server, "k"), "the grant to be given back");
 }

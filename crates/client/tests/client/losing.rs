@@ -1,6 +1,7 @@
 //! Losing a lock: told at once, and the work under it ends.
 
-use crate::support::{client, client_at, is_free, ms, settings};
+use crate::proxy::Proxy;
+use crate::support::{calls, client, client_at, is_free, ms, settings};
 use redis_lock_client::{Error, Guard, Loss};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -84,9 +85,30 @@ async fn a_lease_that_has_passed_in_silence() {
         "{late:?} late"
     );
     assert!(guard.valid_for().is_zero());
-    // Nothing brings it back, and what the server may have renewed too late is given back.
+    // Nothing brings it back.
     eventually(|| is_free(&server, "k"), "the lock to be free");
     assert!(matches!(guard.check(), Err(Error::Lost(Loss::Expired))));
+}
+
+/// The server hears the renewals and keeps the lock, but the holder hears nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_renewed_without_an_answer() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let client = client_at(proxy.port(), settings().response_timeout(ms(200)));
+    let guard = client.lock("k").lease(ms(3000)).acquire().await;
+    let guard = guard.expect("a lock");
+    proxy.fall_silent();
+    let told = tokio::time::timeout(ms(10_000), guard.lost()).await;
+    assert_eq!(told, Ok(Loss::Expired));
+    assert!(calls(&server, "lock.renew") >= 1);
+    proxy.speak();
+    // Nobody is to wait for a lease that nobody uses.
+    eventually(
+        || calls(&server, "lock.release") >= 1,
+        "the lock to be given back",
+    );
+    assert!(is_free(&server, "k"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,6 +32,13 @@ async fn an_acquire_is_one_hold() {
     assert_eq!((proxy.lost(), info(&server, "k").holds), (2, 1));
     guard.release().await.expect("a release");
     assert!(is_free(&server, "k"));
+
+    // However little time there is, a call is repeated once.
+    proxy.lose_answer_to("LOCK.ACQUIRE");
+    let lock = client.lock("k").wait(ms(0));
+    let guard = lock.acquire().await.expect("a lock");
+    assert_eq!((proxy.lost(), info(&server, "k").holds), (3, 1));
+    guard.release().await.expect("a release");
 }
 
 #[tokio::test(flavor = "multi_thread")]

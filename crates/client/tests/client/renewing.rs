@@ -10,17 +10,17 @@ async fn a_lock_outlives_its_lease_while_it_is_held() {
     let server = Server::start();
     let guard = client(&server)
         .lock("k")
-        .lease(ms(900))
+        .lease(ms(1500))
         .acquire()
         .await
         .expect("a lock");
-    tokio::time::sleep(ms(2700)).await;
+    tokio::time::sleep(ms(4800)).await;
     guard.check().expect("it is held");
     let token = i64::try_from(guard.token()).expect("a token");
     assert_eq!(info(&server, "k").token, token);
     let renewals = calls(&server, "lock.renew");
-    // Every 300 ms; fewer on a busy machine, never more.
-    assert!((3..=9).contains(&renewals), "{renewals}");
+    // Every 500 ms; fewer on a busy machine, never more.
+    assert!((6..=9).contains(&renewals), "{renewals}");
     guard.release().await.expect("a release");
     let renewals = calls(&server, "lock.renew");
     tokio::time::sleep(ms(700)).await;
