@@ -1,0 +1,379 @@
+"""redis_lock.py: locks of threads."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+import pytest
+import redis
+from redis.cluster import RedisCluster
+from redis.sentinel import Sentinel
+
+from redis_lock import LockBusy, LockLost, Locks
+from servers import eventually
+
+KEY = "orders:42"
+# A process that holds or waits for a lock and says so, and releases on SIGTERM.
+PROCESS = """
+import redis, signal, sys, time
+sys.path.insert(0, sys.argv[1])
+from redis_lock import Locks
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+with Locks(redis.Redis(port=int(sys.argv[2])), "test") as locks:
+    with locks.lock("orders:42", lease=float(sys.argv[3]), wait=60):
+        print("held", flush=True)
+        time.sleep(60)
+"""
+
+
+def connect(where, **settings):
+    return redis.Redis(port=where.port, **settings)
+
+
+@pytest.fixture
+def locks(server):
+    with Locks(connect(server), "test") as locks:
+        yield locks
+
+
+@pytest.fixture
+def process(server):
+    processes = []
+
+    def start(lease):
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        words = [sys.executable, "-c", PROCESS, folder, str(server.port), str(lease)]
+        processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+        return processes[-1]
+
+    yield start
+    for it in processes:
+        it.kill()
+        it.communicate()
+
+
+class Other:
+    """Another thread, which takes the lock, says so, and releases it when told."""
+
+    def __init__(self, locks, lease=30, wait=60):
+        self.grant, self.error, self.end = None, None, threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(locks, lease, wait), daemon=True)
+        self.thread.start()
+
+    def _run(self, locks, lease, wait):
+        try:
+            with locks.lock(KEY, lease, wait) as self.grant:
+                self.end.wait(60)
+        except (LockBusy, LockLost, redis.RedisError) as error:
+            self.error = error
+
+    def holds(self):
+        eventually(lambda: self.grant or self.error, "another thread to hold the lock")
+        assert self.error is None
+        return self.grant
+
+    def ends(self):
+        self.end.set()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+        return self.error
+
+
+def test_the_wait_is_one_call_on_its_own_connection_and_outlasts_the_read_timeout(server, locks):
+    client = connect(server, socket_timeout=0.3, max_connections=1)
+    with Locks(client, "waiter") as waiting:
+        with locks.lock(KEY):
+            other = Other(waiting, wait=9)
+            server.wait_for_waiters(KEY, 1)
+            first = server.waiters(KEY)[0]
+            assert 8000 < first["left-ms"] <= 9000
+            assert client.ping()  # the client's only connection is not taken
+            time.sleep(1)  # longer than its read time-out
+            assert server.waiters(KEY)[0]["client-id"] == first["client-id"]
+            assert server.calls("lock.acquire") == 3  # one attempt each, and one wait
+        assert other.holds().token
+        assert other.ends() is None
+    assert server.info(KEY) is None
+
+
+def test_a_wait_that_is_over_leaves_nothing(server, locks):
+    with locks.lock(KEY):
+        other = Other(locks, wait=0.2)
+        other.thread.join(10)
+        assert isinstance(other.error, LockBusy)
+        assert server.waiters(KEY) == []
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_wait_leaves_the_line_at_once(server, locks, process, by):
+    with locks.lock(KEY):
+        waiter = process(30)
+        server.wait_for_waiters(KEY, 1)
+        waiter.send_signal(by)
+        server.wait_for_waiters(KEY, 0, seconds=2)
+        assert waiter.wait(10) != 0
+    assert server.info(KEY) is None
+
+
+def test_close_calls_off_the_waits_of_all_threads(server, locks):
+    waiting = Locks(connect(server), "waiter")
+    with locks.lock(KEY):
+        others = [Other(waiting), Other(waiting)]
+        server.wait_for_waiters(KEY, 2)
+        waiting.close()
+        assert server.waiters(KEY) == []
+        assert all(isinstance(other.ends(), LockBusy) for other in others)
+
+
+def test_a_grant_that_crosses_the_interrupt_is_released(server, locks, proxy):
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    proxy.keep_reply_to("BLOCK")
+    holder = Other(locks)
+    holder.holds()
+    threading.Thread(target=lambda: (server.wait_for_waiters(KEY, 1), holder.ends(),
+                                     eventually(lambda: server.info(KEY), "the grant"),
+                                     os.kill(os.getpid(), signal.SIGALRM)), daemon=True).start()
+    with pytest.raises(Interrupt):
+        with Locks(connect(proxy), "waiter").lock(KEY, wait=60):
+            pytest.fail("the reply was kept")
+    assert server.info(KEY) is None
+
+
+def test_the_lease_is_counted_from_the_sending_and_not_by_the_wall_clock(
+        locks, server, proxy, monkeypatch):
+    with Locks(connect(proxy), "slow") as slow:
+        slow._client.ping()
+        proxy.delay_reply_to("LOCK.ACQUIRE", 0.5)
+        with slow.lock(KEY, lease=10) as grant:
+            assert 9 < grant.valid_for() <= 9.5
+            monkeypatch.setattr(time, "time", lambda: 0)
+            assert 9 < grant.valid_for() <= 9.5
+
+
+def test_after_a_wait_the_lease_is_counted_from_one_renewal(server, locks):
+    with locks.lock(KEY):
+        other = Other(locks, lease=3)
+        server.wait_for_waiters(KEY, 1)
+        time.sleep(1.5)
+        renewals = server.calls("lock.renew")
+    assert other.holds().valid_for() > 2.5  # of the lease from the sending of the wait, 1.5 are left
+    assert server.calls("lock.renew") == renewals + 1
+    other.ends()
+
+
+def test_each_thread_is_an_owner_of_its_own(server, locks):
+    form = rf"test:[^:]+:{os.getpid()}:[0-9a-f-]{{36}}:\d+"
+    with locks.lock(KEY) as grant:
+        assert re.fullmatch(form, grant.owner)
+        assert server.info(KEY)["owner"] == grant.owner
+        other = Other(locks, wait=0)
+        assert isinstance(other.ends(), LockBusy)
+    other = Other(locks)
+    assert other.holds().owner != grant.owner
+    other.ends()
+
+
+def test_a_child_process_holds_nothing(server, locks):
+    with locks.lock(KEY):
+        child = os.fork()
+        if child == 0:
+            try:
+                with locks.lock(KEY):
+                    os._exit(1)
+            except LockBusy:
+                os._exit(0)
+            os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        assert server.info(KEY)["holds"] == 1
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+def test_nested_use_counts_and_ends_in_any_order(server, locks, order):
+    holds = [locks.lock(KEY, lease=5), locks.lock(KEY, lease=30)]
+    outer, inner = [hold.__enter__() for hold in holds]
+    assert outer.token == inner.token == server.info(KEY)["token"] > 2**31
+    assert (server.info(KEY)["holds"], server.info(KEY)["lease-ms"]) == (2, 30000)
+    assert outer.valid_for() > 29
+    holds[order[0]].__exit__(None, None, None)
+    assert server.info(KEY)["holds"] == 1
+    assert outer.token
+    holds[order[1]].__exit__(None, None, None)
+    assert server.info(KEY) is None
+    with pytest.raises(LockLost):
+        outer.token
+
+
+def test_calls_whose_replies_are_lost_do_not_add_up(server, proxy):
+    def lost(word):
+        proxy.cut_after(word)
+        return word
+
+    with Locks(connect(proxy), "test") as locks, ExitStack() as holds:
+        def holds_are(number, word):
+            assert proxy.done(word)
+            info = server.info(KEY)
+            assert (info["holds"] if info else 0) == number
+
+        word = lost("LOCK.ACQUIRE")
+        grant = holds.enter_context(locks.lock(KEY, lease=2))
+        holds_are(1, word)
+        word = lost("LOCK.ACQUIRE")
+        inner = locks.lock(KEY, lease=2)
+        inner.__enter__()
+        holds_are(2, word)
+        word = lost("LOCK.RENEW")
+        renewals = server.calls("lock.renew")
+        eventually(lambda: server.calls("lock.renew") > renewals + 1, "another renewal")
+        holds_are(2, word)
+        assert grant.check() is None
+        word = lost("LOCK.RELEASE")
+        inner.__exit__(None, None, None)
+        holds_are(1, word)
+        word = lost("LOCK.RELEASE")
+        holds.close()  # without LockLost
+        holds_are(0, word)
+
+
+def test_a_wait_whose_grant_was_lost_on_the_way_is_found_again(server, locks, proxy):
+    holder = Other(locks)
+    holder.holds()
+    with Locks(connect(proxy), "waiter") as waiting:
+        proxy.cut_after("BLOCK")
+        other = Other(waiting)
+        server.wait_for_waiters(KEY, 1)
+        holder.ends()
+        assert other.holds().holds == server.info(KEY)["holds"] == 1
+        assert other.ends() is None
+    assert server.info(KEY) is None
+
+
+def test_one_scheduler_renews_all_locks_every_third_of_their_lease(server, locks):
+    threads = threading.active_count()
+    with ExitStack() as all_locks:
+        for number in range(20):
+            all_locks.enter_context(locks.lock(f"many:{number}", lease=0.9))
+        before = server.calls("lock.renew")
+        time.sleep(1.8)
+        renewals = (server.calls("lock.renew") - before) / 20
+        assert 3.5 <= renewals <= 6.5  # the rest of the first third, then every 0.3 s
+        assert threading.active_count() <= threads + 1 + 8  # it, and those that renew
+
+
+@pytest.mark.parametrize("answer", ["NOTHELD", "NOTOWNER", "FENCED"])
+def test_a_renewal_that_is_refused_tells_at_once(server, locks, answer):
+    with pytest.raises(LockLost, match=answer):
+        with locks.lock(KEY, lease=3) as grant:
+            transaction = server.redis.pipeline()
+            transaction.delete(KEY)
+            if answer != "NOTHELD":
+                owner = grant.owner if answer == "FENCED" else "other"
+                transaction.execute_command("LOCK.ACQUIRE", KEY, owner)
+            transaction.execute()
+            assert grant.lost.wait(2)  # a third of the lease, where the lease itself is 3 s
+            with pytest.raises(LockLost):
+                grant.token
+            assert grant.valid_for() == 0
+    assert (server.info(KEY) is None) == (answer == "NOTHELD")  # another's grant is not touched
+
+
+def test_silence_past_the_lease_is_a_loss_at_its_end(server, proxy):
+    locks = Locks(connect(proxy), "test")
+    with pytest.raises(LockLost):
+        with locks.lock(KEY, lease=1) as grant:
+            held_from = time.monotonic()
+            proxy.silent = True
+            assert grant.lost.wait(5)
+            assert 0.9 < time.monotonic() - held_from < 1.3
+            with pytest.raises(LockLost):
+                grant.token
+
+
+def test_the_work_is_refused_also_when_nobody_was_there_to_tell(server, monkeypatch):
+    monkeypatch.setattr(Locks, "_schedule", lambda _: None)
+    with pytest.raises(LockLost):
+        with Locks(connect(server), "test").lock(KEY, lease=0.2) as grant:
+            assert grant.token
+            time.sleep(0.2)
+            assert not grant.lost.is_set()
+            grant.token
+
+
+def test_a_lock_lost_before_its_release_is_told(server, locks):
+    with pytest.raises(LockLost, match="NOTHELD"):
+        with locks.lock(KEY):
+            server.redis.delete(KEY)
+
+
+def test_sigterm_stops_renewing_and_releases(server, process):
+    holder = process(30)
+    assert holder.stdout.readline() == "held\n"
+    holder.terminate()
+    assert holder.wait(10) == 143
+    assert server.info(KEY) is None
+
+
+def test_after_a_kill_the_lease_ends_and_the_next_waiter_goes_on(server, locks, process):
+    holder = process(1.5)
+    assert holder.stdout.readline() == "held\n"
+    other = Other(locks)
+    server.wait_for_waiters(KEY, 1)
+    time.sleep(2)  # longer than the lease: it is renewed
+    assert other.grant is None
+    holder.kill()
+    killed = time.monotonic()
+    other.holds()
+    assert time.monotonic() - killed < 3
+    other.ends()
+
+
+def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sentinels):
+    client = Sentinel([("127.0.0.1", sentinels.sentinel.port)]).master_for("lock")
+    with Locks(client, "test") as locks:
+        holder = Other(locks)
+        token = holder.holds().token
+        waiter = Other(locks)
+        sentinels.primary.wait_for_waiters(KEY, 1)
+        assert sentinels.primary.redis.wait(1, 5000) == 1  # the replica has the grant
+        sentinels.primary.process.kill()
+        sentinels.replica.wait_for_waiters(KEY, 1, seconds=60)
+        renewals = sentinels.replica.calls("lock.renew")
+        holder.grant.renew_at = 0
+        with locks._changed:
+            locks._changed.notify_all()
+        eventually(lambda: sentinels.replica.calls("lock.renew") > renewals, "a renewal there")
+        assert holder.grant.token == token
+        assert waiter.grant is None
+        assert holder.ends() is None
+        assert waiter.holds().token > token
+        assert waiter.ends() is None
+    assert sentinels.replica.info(KEY) is None
+
+
+def test_in_a_cluster_each_call_goes_to_the_node_of_its_key(cluster):
+    client = RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port)
+    with Locks(client, "test") as locks:
+        for number in range(12):
+            key = f"orders:{number}"
+            with locks.lock(key), locks.lock(key):
+                assert cluster.node_of(key).info(key)["holds"] == 2
+            assert cluster.node_of(key).info(key) is None
+        holder = Other(locks)
+        holder.holds()
+        waiter = Other(locks)
+        cluster.node_of(KEY).wait_for_waiters(KEY, 1)
+        holder.ends()
+        waiter.holds()
+        waiter.ends()
+    for node in cluster.nodes:
+        assert "errorstat_MOVED" not in node.redis.info("errorstats")
