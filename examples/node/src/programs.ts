@@ -1,0 +1,202 @@
+/** The example programs: see examples/README.md for what each does. */
+
+import { setTimeout as pause } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { Redis } from "ioredis";
+import { Locks, LockLost } from "./redis-lock.js";
+
+const BUY = `
+  redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+  redis.call('SET', KEYS[2], ARGV[2])
+  redis.call('RPUSH', KEYS[3], ARGV[3])`;
+const WRITE = `
+  redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+  redis.call('SET', KEYS[2], ARGV[2])`;
+const STEP = `
+  redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+  redis.call('SET', KEYS[2], ARGV[2])
+  redis.call('RPUSH', KEYS[3], ARGV[2] .. ' ' .. ARGV[3])
+  if ARGV[4] == '1' then redis.call('SET', KEYS[4], ARGV[3]) end`;
+
+type Options = Record<string, string>;
+const tell = (result: object) => console.log(JSON.stringify(result));
+const firstWord = (error: unknown) => String((error as Error).message).split(" ", 1)[0];
+
+/** Runs a script that writes. False when the token is not that of the current grant. */
+async function written(redis: Redis, script: string, keys: string[], ...values: (string | number)[]): Promise<boolean> {
+  try {
+    await redis.eval(script, keys.length, ...keys, ...values);
+    return true;
+  } catch (error) {
+    if (firstWord(error) === "FENCED") return false;
+    throw error;
+  }
+}
+
+async function stock(redis: Redis, locks: Locks, options: Options): Promise<void> {
+  const keys = ["lock:{stock}", "{stock}:left", "{stock}:sold"];
+  const counts = { sold: 0, refused: 0, stale_refused: 0 };
+  const attempt = (buyer: string) =>
+    locks.withLock(keys[0], { lease: 10_000, wait: 60_000 }, async (lock) => {
+      const left = Number(await redis.get(keys[1]));
+      if (left === 0) return "refused";
+      await pause(2);
+      return (await written(redis, BUY, keys, lock.token, left - 1, buyer)) ? "sold" : "stale_refused";
+    });
+  const buy = async (buyer: string) => {
+    for (;;) {
+      try {
+        const outcome = await attempt(buyer);
+        counts[outcome] += 1;
+        if (outcome !== "stale_refused") return;
+      } catch (error) {
+        if (!(error instanceof LockLost) || ends) throw error;
+      }
+    }
+  };
+  const buyers = Array.from({ length: Number(options.buyers) }, (_, number) => buy(`${options.name}-${number + 1}`));
+  await Promise.all(buyers);
+  tell(counts);
+}
+
+async function seat(redis: Redis, _locks: Locks, options: Options): Promise<void> {
+  const lock = "lock:{seat}", paid = "{seat}:paid", owner = `seat:${options.user}`;
+  if (options.do === "hold") {
+    const wait = Number(options["wait-ms"]);
+    // Its own connection, which reads for longer than the wait.
+    const waiting = redis.duplicate({ commandTimeout: wait + 5000 });
+    const grant = (await waiting.call("LOCK.ACQUIRE", lock, owner, "HOLDS", 1, "PX", options["lease-ms"],
+      ...(wait ? ["BLOCK", wait] : []))) as any[] | null;
+    waiting.disconnect();
+    if (!grant) return tell({ seat: "taken" });
+    if (!(await redis.exists(paid))) return tell({ seat: "held", token: grant[0] });
+    await redis.call("LOCK.RELEASE", lock, owner, "ALL", "TOKEN", grant[0]);
+    tell({ seat: "sold" });
+  } else if (options.do === "extend") {
+    try {
+      await redis.call("LOCK.RENEW", lock, owner, "PX", options["lease-ms"], "TOKEN", options.token);
+      tell({ seat: "extended" });
+    } catch (error) {
+      if (!["NOTHELD", "NOTOWNER", "FENCED"].includes(firstWord(error))) throw error;
+      tell({ seat: "lapsed" });
+    }
+  } else if (await written(redis, WRITE, [lock, paid], options.token, options.user)) {
+    await redis.call("LOCK.RELEASE", lock, owner, "ALL", "TOKEN", options.token);
+    tell({ seat: "paid" });
+  } else {
+    tell({ seat: "lapsed" });
+  }
+}
+
+async function job(redis: Redis, locks: Locks, options: Options): Promise<void> {
+  const [step, log, done] = ["step", "log", "done"].map((end) => `{job}:${options.run}:${end}`);
+  const keys = ["lock:{job}", step, log, done];
+  let steps = 0;
+  const outcome = await locks.withLock(keys[0], { lease: Number(options["lease-ms"]), wait: 60_000 }, async (lock) => {
+    if (await redis.exists(done)) return { job: "skipped" };
+    const last = Number(options.steps);
+    for (let next = Number(await redis.get(step)) + 1; next <= last; next += 1) {
+      await pause(Number(options["step-ms"]), undefined, { signal: lock.signal }); // works
+      const { token } = lock;
+      const values = [token, next, `${token} ${options.name}`, next === last ? 1 : 0];
+      if (!(await written(redis, STEP, keys, ...values))) return { job: "lost", steps };
+      steps += 1;
+    }
+    return { job: "completed", steps };
+  }).catch((error) => {
+    if (!(error instanceof LockLost) || ends) throw error;
+    return { job: "lost", steps };
+  });
+  tell(outcome);
+}
+
+async function fence(redis: Redis, locks: Locks, options: Options): Promise<void> {
+  let writes: Promise<object> | undefined;
+  await locks.withLock("lock:{order}", { lease: Number(options["lease-ms"]), wait: 60_000 }, (lock) => {
+    const { token } = lock;
+    tell({ event: "held", token });
+    // Not stopped by the loss, and not with `lock.token`: the writes are to be late, and to be refused.
+    writes = pause(Number(options["work-ms"])).then(async () => ({
+      redis: (await written(redis, WRITE, ["lock:{order}", "{order}:state"], token, options.name)) ? "written" : "refused",
+      sql: (await writtenInSql(options.sql, options.name, token)) ? "written" : "refused",
+    }));
+    return writes;
+  }).catch((error) => {
+    if (!(error instanceof LockLost) || ends) throw error; // lost: as it should be where the writes are late
+  });
+  tell((await writes)!);
+}
+
+async function writtenInSql(url: string, name: string, token: number): Promise<boolean> {
+  const update = (state: string, fence: string) =>
+    `UPDATE orders SET state = ${state}, fence = ${fence} WHERE id = 42 AND fence <= ${fence}`;
+  if (url.startsWith("sqlite:")) {
+    const { default: { Database } } = await import("node-sqlite3-wasm");
+    const database = new Database(url.slice("sqlite:".length));
+    try {
+      database.exec("PRAGMA busy_timeout = 30000");
+      return database.run(update(":name", ":token"), { ":name": name, ":token": token }).changes === 1;
+    } finally {
+      database.close();
+    }
+  }
+  const { default: { Client } } = await import("pg");
+  const database = new Client(url);
+  await database.connect();
+  try {
+    return (await database.query(update("$1", "$2::bigint"), [name, token])).rowCount === 1;
+  } finally {
+    await database.end();
+  }
+}
+
+/** The options that a program takes; a seat's depend on what is to be done. */
+const needs: Record<string, [run: typeof stock, options: string[]]> = {
+  stock: [stock, ["name", "buyers"]],
+  "seat hold": [seat, ["do", "user", "lease-ms", "wait-ms"]],
+  "seat extend": [seat, ["do", "user", "token", "lease-ms"]],
+  "seat pay": [seat, ["do", "user", "token"]],
+  job: [job, ["name", "run", "steps", "step-ms", "lease-ms"]],
+  fence: [fence, ["name", "sql", "lease-ms", "work-ms"]],
+};
+const numbers = ["port", "buyers", "steps", "step-ms", "lease-ms", "wait-ms", "work-ms", "token"];
+
+function understood(): [typeof stock, Options] {
+  const names = new Set(["port", ...Object.values(needs).flatMap(([, options]) => options)]);
+  const shape = Object.fromEntries([...names].map((name) => [name, { type: "string" as const }]));
+  const { values, positionals } = parseArgs({ options: shape, allowPositionals: true });
+  const options = values as Options;
+  const program = needs[positionals.concat(options.do ?? []).join(" ")];
+  if (!program) throw new TypeError("usage: stock|seat|job|fence --port P ...");
+  for (const name of ["port", ...program[1]]) {
+    if (options[name] === undefined) throw new TypeError(`--${name} is missing`);
+    if (numbers.includes(name) && !/^\d+$/.test(options[name])) throw new TypeError(`--${name} takes a number`);
+  }
+  return [program[0], options];
+}
+
+let ends = false;
+let run: typeof stock, options: Options;
+try {
+  [run, options] = understood();
+} catch (error) {
+  console.error((error as Error).message);
+  process.exit(2);
+}
+const redis = new Redis({ port: Number(options.port) });
+redis.on("error", () => {}); // what is asked of it fails
+const locks = new Locks(redis, "examples");
+process.once("SIGTERM", () => {
+  ends = true;
+  void locks.close().then(() => process.exit(143));
+});
+try {
+  await run(redis, locks, options);
+  await locks.close();
+  redis.disconnect();
+} catch (error) {
+  if (!ends) {
+    console.error(error);
+    process.exit(1);
+  }
+}
