@@ -65,6 +65,7 @@ async function seat(redis: Redis, _locks: Locks, options: Options): Promise<void
     const wait = Number(options["wait-ms"]);
     // Its own connection, which reads for longer than the wait.
     const waiting = redis.duplicate({ commandTimeout: wait + 5000 });
+    waiting.on("error", () => {});
     const grant = (await waiting.call("LOCK.ACQUIRE", lock, owner, "HOLDS", 1, "PX", options["lease-ms"],
       ...(wait ? ["BLOCK", wait] : []))) as any[] | null;
     waiting.disconnect();
