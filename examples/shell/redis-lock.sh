@@ -86,8 +86,8 @@ _lock_work() {
 }
 
 _lock_first_hold() {
-    local until left owner
-    owner=$(_lock_owner "$BASHPID")
+    local until left owner self=$BASHPID
+    owner=$(_lock_owner "$self")
     local acquire=(LOCK.ACQUIRE "$key" "$owner" PX "$lease" HOLDS 1)
     _lock_now
     until=$((now + wait))
