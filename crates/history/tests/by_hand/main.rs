@@ -3,6 +3,7 @@
 mod calls;
 mod right;
 mod wrong;
+mod wrong_besides;
 
 use std::collections::BTreeSet;
 
@@ -32,6 +33,7 @@ fn what_a_lock_may_do() {
 #[test]
 fn what_no_lock_may_do() {
     judge(wrong::examples());
+    judge(wrong_besides::examples());
 }
 
 #[test]
