@@ -131,3 +131,17 @@ async fn work_that_panics_gives_the_lock_back() {
     assert!(task.await.expect_err("a panic").is_panic());
     eventually(|| is_free(&server, "k"), "the lock to be released");
 }
+
+#[test]
+fn a_guard_may_outlive_the_runtime() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let guard = runtime.block_on(async {
+        let lock = client(&server).lock("k");
+        lock.acquire().await.expect("a lock")
+    });
+    drop(runtime);
+    // Nobody is left to release it: the lease ends the lock, as the documentation says.
+    drop(guard);
+    assert!(!is_free(&server, "k"));
+}

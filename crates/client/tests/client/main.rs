@@ -2,6 +2,7 @@
 
 mod acquiring;
 mod cluster;
+mod events;
 mod leaving;
 mod losing;
 mod lost_replies;
