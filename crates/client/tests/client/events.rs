@@ -17,7 +17,8 @@ struct Fields(String);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0 += &format!("{field}={value:?};");
+        self.0
+            .extend([field.name(), "=", &format!("{value:?}"), ";"]);
     }
 }
 
