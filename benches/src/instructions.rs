@@ -84,13 +84,11 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
         ("core", kept.core_pair, now.core_pair),
         ("server", kept.server_pair, now.server_pair),
     ] {
-        let change = now as f64 / kept as f64 - 1.0;
-        grown |= change > TOLERANCE;
-        fallen |= change < -TOLERANCE;
-        lines.push(format!(
-            "  {name:8} {kept:8} {now:8} {:+7.1} %",
-            change * 100.0
-        ));
+        let (before, after) = (kept as f64, now as f64);
+        grown |= after > before * (1.0 + TOLERANCE);
+        fallen |= after < before * (1.0 - TOLERANCE);
+        let change = 100.0 * (after / before - 1.0);
+        lines.push(format!("  {name:8} {kept:8} {now:8} {change:+7.1} %"));
     }
     if !same_tools {
         lines.push(format!(

@@ -59,7 +59,10 @@ fn held(program: &Program, scale: &Scale) -> Part {
         tables: vec![table],
         goals: vec![Goal::at_most("bytes of a held lock of SET's", 1.2, ratio)],
         panels: vec![Panel {
-            title: format!("Memory of a held lock, {}", program.version),
+            title: format!(
+                "Memory of a held lock, {}; this module = 1",
+                program.version
+            ),
             bars,
         }],
         ..Part::default()

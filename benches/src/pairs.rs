@@ -244,7 +244,7 @@ fn panel(outcome: &Outcome<'_>) -> Option<Panel> {
         .collect();
     (!bars.is_empty()).then(|| Panel {
         title: format!(
-            "Server CPU of an uncontended pair, {}{setting}",
+            "Server CPU of an uncontended pair, {}{setting}; this module = 1",
             outcome.program.version
         ),
         bars,

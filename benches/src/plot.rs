@@ -40,7 +40,7 @@ pub(crate) fn plot(panels: &[Panel], subtitle: &str) -> String {
         32.0,
         "font-size=\"18\" font-weight=\"bold\"",
         INK,
-        "What each way of locking costs, as a multiple of this module's",
+        "What each way of locking costs, side by side",
     );
     let note = format!("{subtitle}. Dashed: 1. Thin line: least and most of the rounds.");
     text(&mut svg, MARGIN, 56.0, "font-size=\"12\"", PALE, &note);
@@ -100,8 +100,10 @@ fn row(svg: &mut String, bar: &Bar, top: f64, place: &impl Fn(f64) -> f64) {
     );
     let figure = format!("{} ×", number(bar.ratio.median));
     text(svg, RIGHT + 12.0, base, weight(bar), INK, &figure);
-    let range = format!("{}..{}", number(bar.ratio.least), number(bar.ratio.most));
-    text(svg, RIGHT + 82.0, base, "font-size=\"11\"", PALE, &range);
+    if bar.ratio.least < bar.ratio.most {
+        let range = format!("{}..{}", number(bar.ratio.least), number(bar.ratio.most));
+        text(svg, RIGHT + 82.0, base, "font-size=\"11\"", PALE, &range);
+    }
 }
 
 fn weight(bar: &Bar) -> &'static str {

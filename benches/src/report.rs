@@ -16,7 +16,7 @@ const PLOT: &str = "benchmark.svg";
 pub(crate) fn write(folder: &Path, part: &Part, facts: &[String], form: &str) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join(PAGE), page(part, facts, form))?;
-    let subtitle = facts.iter().take(2).cloned().collect::<Vec<_>>().join(", ");
+    let subtitle = facts[..2].join(", ");
     fs::write(folder.join(PLOT), plot(&part.panels, &subtitle))
 }
 
@@ -27,7 +27,7 @@ fn page(part: &Part, facts: &[String], form: &str) -> String {
          round that does not count. A figure is the median of the rounds, with the least and the \
          most in brackets. Server CPU is that of the server's main thread, as the kernel accounts \
          for it. A ratio is taken within each round.\n\n\
-         ![Ratios to this module]({PLOT})\n\n## The machine\n\n"
+         ![The ratios as bars]({PLOT})\n\n## The machine\n\n"
     );
     for fact in facts {
         let _ = writeln!(text, "- {fact}");

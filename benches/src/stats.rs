@@ -1,6 +1,6 @@
 //! Figures over several rounds, and what is told of them.
 
-/// One figure in each round.
+/// One figure in each round; not a number where a round has none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds(Vec<f64>);
 
@@ -39,7 +39,7 @@ impl Rounds {
 
     /// None where nothing was measured.
     pub(crate) fn spread(&self) -> Option<Spread> {
-        let mut values = self.0.clone();
+        let mut values: Vec<f64> = self.0.iter().copied().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         Some(Spread {
             least: *values.first()?,
@@ -109,6 +109,7 @@ mod tests {
         };
         assert_eq!(spread, Some(expected));
         assert_eq!(Rounds::default().spread(), None);
+        assert_eq!(rounds(&[f64::NAN]).spread(), None);
     }
 
     #[test]

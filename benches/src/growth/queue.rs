@@ -87,7 +87,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     part.tables.push(table);
     part.panels.push(Panel {
         title: format!(
-            "Server CPU of a hand-off, of that with 100 waiters, {}",
+            "Server CPU of a hand-off by waiters in the queue, {}; 100 waiters = 1",
             program.version
         ),
         bars,
