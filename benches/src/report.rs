@@ -12,6 +12,21 @@ use crate::table::{Table, cell, number};
 const PAGE: &str = "benchmark.md";
 const PLOT: &str = "benchmark.svg";
 
+const NOTES: &str = "\
+- The contenders of a table are threads (Go: goroutines) of one process. They take a lock, do nothing, \
+and give it back, until time is up. Every lease is 30 s.
+- A call that waits in the server has its connection to itself, so this module's contenders have one \
+each, and so has the floor's: pools as large as the number of contenders. Redisson's threads share \
+the connections of its client, and one subscription tells all of them that a lock is free.
+- The clients' locks are used as they ship, but for two things: Redisson is given a lease, so that no \
+timer renews it, and redsync never gives up. redis-py's and redsync's ask again after a pause.
+- The floor, RPUSH and BLPOP of a token, has no owner and no lease: it is no lock, but the least that \
+passing something on can cost.
+- The hash lock in Lua does what client libraries' re-entrant locks do on the server: a hash with a \
+count for the owner, an expiry, a message when it is free.
+- SET + DEL is unsafe: who was too slow deletes the next one's lock.
+";
+
 /// Writes both files into the folder.
 pub(crate) fn write(folder: &Path, part: &Part, facts: &[String], form: &str) -> io::Result<()> {
     fs::create_dir_all(folder)?;
@@ -32,6 +47,7 @@ fn page(part: &Part, facts: &[String], form: &str) -> String {
     for fact in facts {
         let _ = writeln!(text, "- {fact}");
     }
+    let _ = write!(text, "\n## How to read it\n\n{NOTES}");
     text.push_str("\n## Goals\n\n| ratio | goal | here | |\n| --- | --- | --- | --- |\n");
     for goal in &part.goals {
         let [limit, found, verdict] = columns(goal);
