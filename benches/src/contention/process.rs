@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -19,18 +20,20 @@ pub(super) struct Process {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
+    /// What it complains of.
+    log: PathBuf,
 }
 
 impl Process {
     pub(super) fn start(language: &Language, port: u16, way: &str) -> Result<Self, String> {
         let log = target_folder().join(format!("{}-{way}.log", language.name));
-        let log = File::create(log).map_err(|error| format!("a log: {error}"))?;
+        let complaints = File::create(&log).map_err(|error| format!("a log: {error}"))?;
         let mut child = language
             .command()
             .args([&port.to_string(), way])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(log)
+            .stderr(complaints)
             .spawn()
             .map_err(|error| format!("it does not start: {error}"))?;
         let (input, output) = child
@@ -50,6 +53,7 @@ impl Process {
             child,
             input,
             lines,
+            log,
         })
     }
 
@@ -76,12 +80,13 @@ impl Process {
     }
 
     fn say(&mut self, line: &str) -> Result<(), String> {
-        writeln!(self.input, "{line}").map_err(|error| format!("it has ended: {error}"))
+        let said = writeln!(self.input, "{line}");
+        said.map_err(|_| format!("it has ended; {} may say why", self.log.display()))
     }
 
     fn hear(&self, patience: Duration) -> Result<String, String> {
         let line = self.lines.recv_timeout(patience);
-        line.map_err(|error| format!("no answer from it: {error}"))
+        line.map_err(|_| format!("no answer; {} may say why", self.log.display()))
     }
 }
 
