@@ -82,8 +82,12 @@ fn python() -> Result<Language, String> {
         source.join("requirements.txt"),
         target_folder().join("python"),
     );
-    let installed = built.join("requirements.txt");
-    if fs::read(&installed).ok() != fs::read(&wanted).ok() {
+    let used = fs::read_to_string(&wanted).map_err(|error| error.to_string())?;
+    let used: Vec<String> = used.lines().map(str::to_owned).collect();
+    let versions = versions(&output(python, &["--version"]), &used);
+    // What one Python needs may not do for another.
+    let installed = built.join("installed");
+    if fs::read_to_string(&installed).ok().as_ref() != Some(&versions) {
         let _ = fs::remove_dir_all(&built);
         let mut install = Command::new(python);
         install
@@ -92,13 +96,11 @@ fn python() -> Result<Language, String> {
             .arg("-r")
             .arg(&wanted);
         run(install)?;
-        fs::copy(&wanted, &installed).map_err(|error| error.to_string())?;
+        fs::write(&installed, &versions).map_err(|error| error.to_string())?;
     }
-    let used = fs::read_to_string(&wanted).map_err(|error| error.to_string())?;
-    let used: Vec<String> = used.lines().map(str::to_owned).collect();
     Ok(Language {
         name: "python",
-        versions: versions(&output(python, &["--version"]), &used),
+        versions,
         program: python.into(),
         arguments: vec![source.join("contenders.py").display().to_string()],
         environment: vec![("PYTHONPATH", built.display().to_string())],
