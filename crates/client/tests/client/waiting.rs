@@ -113,3 +113,34 @@ async fn a_server_that_hangs_is_left() {
     holder.release().await.expect("a release");
     drop(waiting.await.expect("a task").expect("a lock"));
 }
+
+/// As in a failover in which the server keeps its connections: the wait is ended with `UNBLOCKED`, and
+/// calls get `READONLY`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_a_replica_for_a_while() {
+    let server = Server::start();
+    let client = client(&server);
+    let holder = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    // Of a primary that is not there.
+    cmd!(server.connection(), "REPLICAOF", "127.0.0.1", 1).okay();
+    let errors = |name: &str| {
+        server
+            .info("errorstats")
+            .contains_key(&format!("errorstat_{name}"))
+    };
+    eventually(|| errors("UNBLOCKED") && errors("READONLY"), "both errors");
+    let renewing = tokio::spawn(async move { holder.renew().await.map(|()| holder) });
+    tokio::time::sleep(ms(300)).await;
+    assert!(!waiting.is_finished() && !renewing.is_finished());
+    cmd!(server.connection(), "REPLICAOF", "NO", "ONE").okay();
+    let holder = renewing.await.expect("a task").expect("a renewal");
+    eventually(
+        || waiters(&server, "k").len() == 1,
+        "the waiter in line again",
+    );
+    holder.release().await.expect("a release");
+    drop(waiting.await.expect("a task").expect("a lock"));
+}
