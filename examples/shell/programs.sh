@@ -146,7 +146,7 @@ fence_writes() {
     token=$(lock_token) || return
     echo "{\"event\": \"held\", \"token\": $token}"
     # Goes on when the lock is lost: the writes are to be late, and to be refused.
-    trap '[[ -e $LOCK_FOLDER/lost ]] || exit 143' TERM
+    trap '! lock_check 2>/dev/null || exit 143' TERM
     pause "$work_ms"
     ! written "$WRITE" 2 'lock:{order}' '{order}:state' "$token" "$name" || redis=written
     ! written_in_sql "$token" || in_sql=written
