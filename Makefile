@@ -18,7 +18,7 @@ HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 
-.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants sanitize \
+.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants sanitize examples \
 	bench bench-full bench-check bench-keep lint fmt build install docs clean \
 	setup-build setup-server setup-counts
 .NOTPARALLEL:
@@ -63,6 +63,9 @@ mutants: setup-server build ## break the module on purpose: the fault runs must 
 
 sanitize: setup-build ## hostile and racing tests on servers that check every access to memory
 	@$(TOOLS)/sanitize.sh $(CHECKERS)
+
+examples: setup-server build ## helpers and example programs of each language that is installed
+	@$(TOOLS)/examples.sh
 
 # Every connection of the longest queue is an open file here.
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
