@@ -1,15 +1,16 @@
-"""Passes everything on to a server; but of the requests with WORD in them the first COUNT reach it
+"""Passes everything on to a server; but of the requests with all WORDS in them the first COUNT reach it
 without their replies coming back: with `cut` their connections end, with `keep` they stay open, with
 `silent` nothing at all is passed on any more. Prints its port.
 
-usage: proxy.py SERVER_PORT cut|keep|silent WORD COUNT
+usage: proxy.py SERVER_PORT cut|keep|silent "WORDS" COUNT
 """
 
 import socket
 import sys
 import threading
 
-server_port, what, word, left = int(sys.argv[1]), sys.argv[2], sys.argv[3].encode(), int(sys.argv[4])
+server_port, what, left = int(sys.argv[1]), sys.argv[2], int(sys.argv[4])
+words = sys.argv[3].encode().split()
 silent = threading.Event()
 
 
@@ -19,7 +20,7 @@ def pass_on(client):
         hit = threading.Event()
         threading.Thread(target=replies, args=(server, client, hit), daemon=True).start()
         while request := client.recv(65536):
-            if word in request and left:
+            if left and all(word in request for word in words):
                 left -= 1
                 hit.set()
             if not silent.is_set():

@@ -178,7 +178,7 @@ END
 
 test_calls_whose_replies_are_lost_do_not_add_up() {
     local word count
-    for word in LOCK.ACQUIRE $'HOLDS\r\n$1\r\n2' LOCK.RENEW LOCK.RELEASE; do # the second: a re-entry
+    for word in LOCK.ACQUIRE 'LOCK.ACQUIRE TOKEN' LOCK.RENEW LOCK.RELEASE; do # the second: a re-entry
         for count in 1 2; do # redis-cli repeats once; from the second on it is the helper
             start_proxy cut "$word" $count
             LOCK_CLI="redis-cli -p $proxy" "$lock" -l 4500 $KEY bash -c "
