@@ -189,6 +189,22 @@ func TestTheLeaseCountsFromTheSendingOfTheCall(t *testing.T) {
 	}
 }
 
+func TestAfterASlowAnswerTheLeaseBeginsAnew(t *testing.T) {
+	server := start(t)
+	slow := before(t, server)
+	locks := newLocks(t, redis.UniversalOptions{Addrs: []string{slow.address}})
+	must[*Lock](t)(locks.Lock(background, "connected", once))
+	slow.delay.Store(int64(700 * time.Millisecond))
+	locking := inBackground(locks, background, "k", short)
+	eventually(t, "the answer is on its way", func() bool { return server.calls("lock.acquire") == 2 })
+	slow.delay.Store(0)
+	got := <-locking
+	mustSay(t, got.err, nil)
+	if trusted := time.Until(got.lock.Until()); trusted < short.Lease/2 {
+		t.Fatal("trusted for", trusted)
+	}
+}
+
 func TestAfterAWaitItRenewsOnceAndCountsFromThere(t *testing.T) {
 	server := start(t)
 	server.do("LOCK.ACQUIRE k other EX 60")

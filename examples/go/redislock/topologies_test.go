@@ -49,7 +49,7 @@ func TestHoldsAndWaitsThroughASentinelFailover(t *testing.T) {
 	if inner.Token() != lock.Token() || replica.info("k", "holds") != int64(2) {
 		t.Fatal("holds", replica.info("k", "holds"))
 	}
-	eventually(t, "a renewal at the new primary", func() bool { return replica.calls("lock.renew") > 0 })
+	within(t, 15*time.Second, "a renewal at the new primary", func() bool { return replica.calls("lock.renew") > 0 })
 	mustSay(t, lock.Unlock(), nil)
 	mustSay(t, inner.Unlock(), nil)
 	got := <-waiting
@@ -135,5 +135,8 @@ func TestInAClusterItFollowsASlotThatMoves(t *testing.T) {
 	if nodes[to].info("k", "token") != lock.Token() {
 		t.Fatal("it is elsewhere")
 	}
+	waiting := inBackground(locks, background, "k", patient)
+	eventually(t, "a waiter", func() bool { return len(nodes[to].waiters("k")) == 1 })
 	mustSay(t, lock.Unlock(), nil)
+	mustSay(t, (<-waiting).err, nil)
 }

@@ -1,0 +1,209 @@
+package redislock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static redislock.TestServer.eventually;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.Test;
+import redislock.RedisLocks.RedisLock;
+
+class WaitingTest extends LocksTest {
+    @Test
+    void waitsInOneCallOnAConnectionOfItsOwn() throws Exception {
+        TestServer server = server();
+        RedisLocks locks = locks(server.port, LONG);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        List<Other<Boolean>> waiting = new ArrayList<>();
+        for (int i = 1; i <= 4; i++) { // more than a pool has
+            waiting.add(new Other<>(() -> locks.get("k").tryLock(20, TimeUnit.SECONDS)));
+            int waiters = i;
+            eventually("waiters", () -> server.waiters("k").size() == waiters);
+        }
+        var first = server.waiters("k");
+        long left = (Long) first.get(0).get("left-ms");
+        assertTrue(left > 15_000 && left <= 20_000, "left-ms " + left);
+        int acquires = server.calls("lock.acquire");
+        Thread.sleep(Client.TIMEOUT_MS * 5 / 2); // longer than the read timeout of other calls
+        var then = server.waiters("k");
+        for (int i = 0; i < 4; i++) {
+            assertEquals(first.get(i).get("client-id"), then.get(i).get("client-id"), "it has left the queue");
+        }
+        try (RedisLock elsewhere = locks.lock("elsewhere")) {
+            assertEquals(1L, server.info("elsewhere", "holds"));
+        }
+        server.run("LOCK.RELEASE k other");
+        assertTrue(waiting.get(0).get());
+        assertEquals(acquires + 1, server.calls("lock.acquire"), "it asked again");
+    }
+
+    @Test
+    void aWaitThatIsOverSaysSo() throws Exception {
+        TestServer server = server();
+        RedisLocks locks = locks(server.port, LONG);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        assertFalse(locks.get("k").tryLock());
+        assertEquals(2, server.calls("lock.acquire"));
+        long begun = System.nanoTime();
+        assertFalse(locks.get("k").tryLock(500, TimeUnit.MILLISECONDS));
+        long waited = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+        assertTrue(waited >= 490 && waited < 3000, waited + " ms");
+        assertEquals(4, server.calls("lock.acquire"), "not one wait");
+    }
+
+    @Test
+    void lockWaitsForEver() throws Exception {
+        TestServer server = server();
+        RedisLocks locks = locks(server.port, LONG);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        var waiting = new Other<>(() -> locks.lock("k").token());
+        eventually("a waiter", () -> server.waiters("k").size() == 1);
+        assertEquals(-1L, server.waiters("k").get(0).get("left-ms"));
+        Object id = server.waiters("k").get(0).get("client-id");
+        Thread.sleep(Client.TIMEOUT_MS * 3 / 2);
+        assertEquals(id, server.waiters("k").get(0).get("client-id"), "it has left the queue");
+        server.run("DEL k");
+        assertEquals(server.info("k", "token"), waiting.get());
+    }
+
+    @Test
+    void anInterruptedWaitLeavesTheQueueAtOnce() throws Exception {
+        TestServer server = server();
+        RedisLocks locks = locks(server.port, LONG);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        var first = new Other<>(() -> {
+            locks.get("k").lockInterruptibly();
+            return true;
+        });
+        eventually("a waiter", () -> server.waiters("k").size() == 1);
+        var second = new Other<>(() -> locks.get("k").tryLock(20, TimeUnit.SECONDS));
+        eventually("two waiters", () -> server.waiters("k").size() == 2);
+        Object behind = server.waiters("k").get(1).get("owner");
+
+        first.thread.interrupt();
+        assertInstanceOf(InterruptedException.class, assertThrows(ExecutionException.class, first::get).getCause());
+        var left = server.waiters("k");
+        assertEquals(1, left.size());
+        assertEquals(behind, left.get(0).get("owner"));
+        server.run("LOCK.RELEASE k other");
+        assertTrue(second.get());
+        assertEquals(behind, server.info("k", "owner"));
+    }
+
+    @Test
+    void lockIsNotInterruptedButRemembersIt() throws Exception {
+        TestServer server = server();
+        RedisLocks locks = locks(server.port, LONG);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        var waiting = new Other<>(() -> {
+            locks.lock("k");
+            return Thread.interrupted();
+        });
+        eventually("a waiter", () -> server.waiters("k").size() == 1);
+        waiting.thread.interrupt();
+        server.run("LOCK.RELEASE k other");
+        assertTrue(waiting.get());
+        assertEquals(1L, server.info("k", "holds"));
+    }
+
+    /** The grant and the interrupt meet: whoever is first, nothing stays behind. */
+    @Test
+    void aGrantThatMeetsAnInterruptIsGivenBack() throws Exception {
+        TestServer server = server();
+        RedisLocks locks = locks(server.port, LONG);
+        for (int round = 0; round < 60; round++) {
+            String key = "k" + round;
+            server.run("LOCK.ACQUIRE " + key + " other EX 60");
+            var waiting = new Other<>(() -> {
+                if (locks.get(key).tryLock(20, TimeUnit.SECONDS)) {
+                    locks.get(key).unlock();
+                }
+                return true;
+            });
+            eventually("a waiter", () -> server.waiters(key).size() == 1);
+            long pause = round % 6 * 100_000L;
+            var interrupting = new Other<>(() -> {
+                LockSupport.parkNanos(pause);
+                waiting.thread.interrupt();
+                return true;
+            });
+            server.run("LOCK.RELEASE " + key + " other");
+            interrupting.get();
+            waiting.thread.join();
+            assertEquals(0L, server.run("EXISTS " + key), "a hold stayed behind in round " + round);
+            assertEquals(0, server.waiters(key).size(), "a wait stayed behind in round " + round);
+        }
+    }
+
+    @Test
+    void theLeaseCountsFromTheSendingOfTheCall() throws Exception {
+        TestServer server = server();
+        Proxy slow = closing(new Proxy(server.port));
+        RedisLocks locks = locks(slow.port(), LONG);
+        locks.lock("connected").unlock();
+        slow.delayMs = 400;
+        RedisLock lock = locks.lock("k");
+        long remaining = lock.remaining().toMillis();
+        slow.delayMs = 0;
+        assertTrue(remaining <= LONG.toMillis() - 390 && remaining > LONG.toMillis() - 5000, remaining + " ms");
+    }
+
+    @Test
+    void afterASlowAnswerTheLeaseBeginsAnew() throws Exception {
+        TestServer server = server();
+        Proxy slow = closing(new Proxy(server.port));
+        RedisLocks locks = locks(slow.port(), SHORT);
+        locks.lock("connected").unlock();
+        slow.delayMs = 700;
+        var locking = new Other<>(() -> locks.lock("k").remaining().toMillis());
+        eventually("the answer is on its way", () -> server.calls("lock.acquire") == 2);
+        slow.delayMs = 0;
+        assertTrue(locking.get() > SHORT.toMillis() / 2, locking.get() + " ms");
+    }
+
+    @Test
+    void afterAWaitItRenewsOnceAndCountsFromThere() throws Exception {
+        TestServer server = server();
+        RedisLocks locks = locks(server.port, Duration.ofSeconds(20));
+        server.run("LOCK.ACQUIRE k other EX 60");
+        var waiting = new Other<>(() -> locks.lock("k").remaining().toMillis());
+        eventually("a waiter", () -> server.waiters("k").size() == 1);
+        Thread.sleep(1500);
+        long begun = System.nanoTime();
+        server.run("LOCK.RELEASE k other");
+        long remaining = waiting.get();
+        long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+        assertEquals(1, server.calls("lock.renew"));
+        assertTrue(remaining <= LONG.toMillis() && remaining >= LONG.toMillis() - took - 1, remaining + " ms after " + took);
+        assertTrue(took < 1000, took + " ms");
+    }
+
+    @Test
+    void aWaitWhoseAnswerIsLostHasTheLock() throws Exception {
+        TestServer server = server();
+        Proxy cutting = closing(new Proxy(server.port));
+        RedisLocks locks = locks(cutting.port(), LONG);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        cutting.loseAnswerOf("BLOCK");
+        var waiting = new Other<>(() -> {
+            RedisLock lock = locks.lock("k");
+            Object holds = server.info("k", "holds");
+            lock.unlock();
+            return holds;
+        });
+        eventually("a waiter", () -> server.waiters("k").size() == 1);
+        server.run("LOCK.RELEASE k other");
+        assertEquals(1L, waiting.get());
+        assertEquals(1, cutting.cuts);
+        assertNull(server.info("k", "holds"));
+    }
+}
