@@ -8,12 +8,14 @@ use super::talk::Expect;
 use super::{Builder, Server};
 use crate::cmd;
 use crc::{CRC_16_XMODEM, Crc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16_384;
 /// How long a cluster may take to come to an agreement: a failover alone takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After how long a node has given up a failover that did not come about, on a busy machine.
+const GIVEN_UP: Duration = Duration::from_secs(6);
 /// How long a node is silent until others take it for dead, unless a setting says otherwise.
 const NODE_TIMEOUT_MS: &str = "3000";
 
@@ -313,8 +315,17 @@ impl Cluster {
             Failover::Forced => &["FAILOVER", "FORCE"],
             Failover::Takeover => &["FAILOVER", "TAKEOVER"],
         };
-        self.order(replica, words);
-        self.wait_until_primary(replica);
+        let mut order = redis::cmd("CLUSTER");
+        order.arg(words);
+        let mut given: Option<Instant> = None;
+        let taken_over = || {
+            if given.is_none_or(|at| at.elapsed() > GIVEN_UP) {
+                given = Some(Instant::now());
+                self.nodes[replica].ask(&order);
+            }
+            self.is_primary(replica)
+        };
+        within(PATIENCE, taken_over, "a replica to take over");
     }
 
     /// Waits until a node is a primary in its own eyes.

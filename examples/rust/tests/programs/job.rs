@@ -89,7 +89,8 @@ fn a_job_runs_once_and_longer_than_its_lease() {
 #[test]
 fn when_the_holder_is_killed_another_goes_on_after_the_lease() {
     let server = Server::start();
-    let programs = start(&server, "r", 3, "1500");
+    // Long enough for a busy machine to renew in time, and waited for once.
+    let programs = start(&server, "r", 3, "4000");
     wait_for_step(&server, "r", 5);
     signal(&holder(&server, "lock:{job}"), "KILL");
     let ends: Vec<_> = programs.into_iter().map(Program::end).collect();
