@@ -88,7 +88,8 @@ fn a_grant_that_was_delivered_stays_when_its_client_closes() {
     let held = info(&mut c);
     assert_eq!((&held.owner[..], held.token), (&b"b"[..], token));
     let next = second.granted();
-    assert!(next.token >= token + 200_000, "before the lease had ended");
+    // The server keeps the end of a lease in whole milliseconds, the token is more exact.
+    assert!(next.token >= token + 199_000, "before the lease had ended");
 }
 
 /// Commands by the queue's length: the time that the server needs to take one out of its middle.

@@ -1,7 +1,12 @@
 //! Reading the commands in a server's append-only files.
 
+use super::probe::poll;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long files may be missing.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A command with its arguments.
 pub type Command = Vec<Vec<u8>>;
@@ -12,16 +17,23 @@ pub type Command = Vec<Vec<u8>>;
 /// # Panics
 /// When there is no manifest, or a file is not a sequence of commands.
 pub fn read(folder: &Path) -> Vec<Command> {
+    // A rewrite that ends in between takes files of the old manifest away.
+    poll(PATIENCE, || try_read(folder)).expect("the files that the manifest names")
+}
+
+fn try_read(folder: &Path) -> Option<Vec<Command>> {
     let manifest = fs::read_dir(folder)
         .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
         .map(|entry| entry.expect("a folder entry").path())
         .find(|path| path.extension().is_some_and(|e| e == "manifest"))
         .expect("a manifest");
-    let text = fs::read_to_string(&manifest).expect("the manifest is text");
-    text.lines()
+    let text = fs::read_to_string(&manifest).ok()?;
+    let files: Option<Vec<_>> = text
+        .lines()
         .filter_map(file_to_replay)
-        .flat_map(|name| parse(&fs::read(folder.join(name)).expect("a file of the manifest")))
-        .collect()
+        .map(|name| fs::read(folder.join(name)).ok())
+        .collect();
+    Some(files?.iter().flat_map(|file| parse(file)).collect())
 }
 
 /// The file named by a manifest line `file <name> seq <number> type <b|h|i>`, unless it is history.
