@@ -24,6 +24,7 @@ import redis, signal, sys, time
 sys.path.insert(0, sys.argv[1])
 from redis_lock import Locks
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background ignores it
 with Locks(redis.Redis(port=int(sys.argv[2])), "test") as locks:
     with locks.lock("orders:42", lease=float(sys.argv[3]), wait=60):
         print("held", flush=True)

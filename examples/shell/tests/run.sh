@@ -65,9 +65,10 @@ test_an_interrupted_wait_leaves_the_line_at_once() {
     local signal
     hold
     for signal in INT TERM HUP; do
-        # Bash lets what it starts in the background ignore SIGINT.
+        # Bash lets what it starts in the background ignore SIGINT, and nohup SIGHUP.
         python3 -c 'import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' "$lock" -w 60000 $KEY true &
+for name in signal.SIGINT, signal.SIGHUP: signal.signal(name, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$lock" -w 60000 $KEY true &
         local waiter=$!
         eventually 5 is 1 waiters
         kill -s $signal $waiter
