@@ -314,7 +314,7 @@ async def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sent
         token = (await holder.holds()).token
         waiter = Other(locks)
         await until(lambda: sentinels.primary.waiters(KEY), "a waiter")
-        assert sentinels.primary.redis.wait(1, 5000) == 1
+        await until(lambda: sentinels.replica.info(KEY), "the grant to get to the replica")
         sentinels.primary.process.kill()
         await until(lambda: sentinels.replica.waiters(KEY), "the waiter", 60)
         holder.grant.renew_at = 0
