@@ -164,6 +164,11 @@ const MUTANTS: &[Mutant] = &[
                 from: "!context.flags().cluster() && !context.writes_paused() &&",
                 to: "!context.writes_paused() &&",
             },
+            Edit {
+                file: "src/waiting/leaving.rs",
+                from: "if !context.flags().cluster() {",
+                to: "if true {",
+            },
         ],
     },
 ];
