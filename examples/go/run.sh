@@ -9,7 +9,7 @@ status=0
 
 # `go test` takes a result of before for one of now, unless it is told a count.
 if go build -mod=readonly -o bin/program ./program && go vet ./...; then
-    go test -mod=readonly -count=1 -v ./redislock >"$log" 2>&1 || status=1
+    go test -mod=readonly -count=1 -timeout 5m -v ./redislock >"$log" 2>&1 || status=1
     grep -E '^(--- |ok|FAIL|panic)|_test.go:' "$log"
     EXAMPLE_PROGRAM=examples/go/bin/program cargo test --manifest-path ../../Cargo.toml \
         -p examples-rust --test programs >"$log.programs" 2>&1 || status=1
