@@ -1,6 +1,7 @@
 //! What is done to clients that wait.
 
 use super::Administrator;
+use crate::observer::client_ids;
 use crate::words;
 use history::{Action, Down, Outcome, Sighting};
 use redis::{Connection, RedisResult, Value};
@@ -11,13 +12,19 @@ use testbed::Expect;
 impl Administrator<'_> {
     /// Kills the first in line of some queue.
     pub(super) fn kill_a_waiter(&mut self) -> bool {
-        self.with_first_waiter(|this, connection, _key, node, id| {
-            let killed = redis::cmd("CLIENT")
+        self.with_first_waiter(|this, connection, key, node, id| {
+            // In one breath: the client may have gone on to its next call since it was seen.
+            let (waiters, killed): (Value, i64) = redis::pipe()
+                .cmd("LOCK.WAITERS")
+                .arg(key)
+                .cmd("CLIENT")
                 .arg("KILL")
                 .arg("ID")
                 .arg(id)
                 .query(connection)?;
-            this.note_killed(node, id, killed);
+            if client_ids(waiters).contains(&id) {
+                this.note_killed(node, id, killed);
+            }
             Ok(killed == 1)
         })
     }
@@ -35,18 +42,22 @@ impl Administrator<'_> {
                 token: None,
             };
             let mut both = redis::pipe();
+            both.cmd("LOCK.WAITERS").arg(key);
             both.add_command(words::command(key, &owner, &release, 0));
             both.cmd("CLIENT").arg("KILL").arg("ID").arg(id);
             let sent = this.stage.now();
             // The owner may have released it meanwhile: an error, and the kill is done all the same.
             let replies: Vec<Value> = both.ignore_errors().query(connection)?;
             let mut replies = replies.into_iter().map(Expect::reply);
-            let released = replies.next().expect("two replies");
+            let waiters = replies.next().expect("three replies");
+            let released = replies.next().expect("three replies");
             let killed = replies
                 .next()
-                .expect("two replies")
+                .expect("three replies")
                 .is_ok_and(|n| n == Value::Int(1));
-            this.note_killed(node, id, i64::from(killed));
+            if waiters.is_ok_and(|waiters| client_ids(waiters).contains(&id)) {
+                this.note_killed(node, id, i64::from(killed));
+            }
             let outcome = match &released {
                 Ok(value) => words::outcome(&release, value.clone()),
                 Err(error) => {
@@ -65,7 +76,7 @@ impl Administrator<'_> {
             let seen = this.stage.now();
             // Who was first in line a moment ago is still there now, or this sighting says nothing.
             let waiters = redis::cmd("LOCK.WAITERS").arg(key).query(connection)?;
-            let ids = crate::observer::client_ids(waiters);
+            let ids = client_ids(waiters);
             let known = |id: &i64| this.stage.client_of((node, life, *id));
             this.sightings.push(Sighting {
                 key: key.to_owned(),
@@ -137,7 +148,7 @@ impl Administrator<'_> {
                         .arg("COUNT")
                         .arg(1)
                         .query(&mut connection)?;
-                    match crate::observer::client_ids(waiters).first() {
+                    match client_ids(waiters).first() {
                         Some(&id) => act(self, &mut connection, &key, node, id),
                         None => Ok(false),
                     }
