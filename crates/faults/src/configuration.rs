@@ -231,7 +231,12 @@ fn clock_steps() -> Configuration {
         },
         length: Duration::from_secs(5),
         calm: CALM,
-        start: |_| Ok(Box::new(Alone::start_with_clock(aof("always"))?)),
+        start: |_| {
+            if Server::version().is_valkey_from(9, 0) {
+                return Err("libfaketime reaches this server only now and then".to_owned());
+            }
+            Ok(Box::new(Alone::start_with_clock(aof("always"))?))
+        },
     }
 }
 
