@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 mod settings;
@@ -18,6 +18,8 @@ use start::Failure;
 
 /// How long a server may take to come up or to go.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A server that is still up this long after it was asked to go is asked again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How much of the log a failing test shows.
 const LOG_TAIL_LINES: usize = 60;
 
@@ -108,8 +110,17 @@ impl Server {
     pub fn stop(&mut self) {
         if self.process.is_some() {
             assert!(!self.has_ended(), "the server has ended by itself");
-            self.signal("TERM");
-            self.wait_for_exit();
+            // Refused while the server writes its first AOF, so it is asked again and again.
+            let mut asked = None::<Instant>;
+            let ended = poll(PATIENCE, || {
+                if asked.is_none_or(|last| last.elapsed() > ASK_AGAIN_AFTER) {
+                    self.signal("TERM");
+                    asked = Some(Instant::now());
+                }
+                self.has_ended().then_some(())
+            });
+            assert!(ended.is_some(), "the server does not end");
+            self.process = None;
         }
     }
 

@@ -77,6 +77,19 @@ fn kill9_loses_what_was_not_to_be_kept() {
     assert_eq!(cmd!(server.connection(), "GET", "k").text(), "v");
 }
 
+/// The server refuses to go while it writes its first AOF; here that takes it a second.
+#[test]
+fn a_server_that_refuses_to_go_is_asked_again() {
+    let mut server = plain(&[("appendonly", "no"), ("rdb-key-save-delay", "10000")]);
+    let mut c = server.connection();
+    for number in 0..100 {
+        cmd!(c, "SET", number, number).okay();
+    }
+    cmd!(c, "CONFIG", "SET", "appendonly", "yes").okay();
+    server.stop();
+    assert!(server.log().contains("can't exit"), "{}", server.log());
+}
+
 #[test]
 fn a_refused_setting_gives_the_log() {
     let refused = Server::builder()

@@ -5,13 +5,17 @@ use redis_lock_client::Loss;
 use std::time::Instant;
 use testbed::{Expect, Server, cmd, eventually};
 
-/// The fields of the only waiter.
-fn waiter(server: &Server) -> (i64, i64) {
-    let mut line = cmd!(server.connection(), "LOCK.WAITERS", "k").items();
-    assert_eq!(line.len(), 1);
-    let fields = line.remove(0).fields();
+/// The connection of the only waiter and the milliseconds left to it, unless none or several wait.
+fn only_waiter(server: &Server) -> Option<(i64, i64)> {
+    let line = cmd!(server.connection(), "LOCK.WAITERS", "k").items();
+    let [waiter] = <[_; 1]>::try_from(line).ok()?;
+    let fields = waiter.fields();
     let field = |name: &str| fields[name].clone().int();
-    (field("client-id"), field("left-ms"))
+    Some((field("client-id"), field("left-ms")))
+}
+
+fn waiter(server: &Server) -> (i64, i64) {
+    only_waiter(server).expect("one waiter")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +76,7 @@ async fn a_wait_survives_the_loss_of_its_connection() {
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     let (connection, _) = waiter(&server);
     cmd!(server.connection(), "CLIENT", "KILL", "ID", connection).int();
-    let is_back = || waiters(&server, "k").len() == 1 && waiter(&server).0 != connection;
+    let is_back = || only_waiter(&server).is_some_and(|(new, _)| new != connection);
     eventually(is_back, "the waiter on a new connection");
     holder.release().await.expect("a release");
     drop(waiting.await.expect("a task").expect("a lock"));
@@ -108,7 +112,7 @@ async fn a_server_that_hangs_is_left() {
     server.signal("STOP");
     tokio::time::sleep(ms(1000)).await;
     server.signal("CONT");
-    let is_back = || waiters(&server, "k").len() == 1 && waiter(&server).0 != connection;
+    let is_back = || only_waiter(&server).is_some_and(|(new, _)| new != connection);
     eventually(is_back, "the waiter on a new connection");
     holder.release().await.expect("a release");
     drop(waiting.await.expect("a task").expect("a lock"));
