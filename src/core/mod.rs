@@ -12,8 +12,10 @@
 
 mod flight;
 mod grant;
+mod hot_keys;
 mod lock;
 mod queue;
+mod recent_times;
 mod record;
 mod time;
 mod token;
@@ -31,11 +33,13 @@ pub use properties::check as check_lock_history;
 pub use queue_properties::check as check_queue_history;
 
 pub use grant::{Grant, Held, Holds, Owner};
+pub use hot_keys::{Heat, HotKeys};
 pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
     Times, acquire, fence, release, renew,
 };
 pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
+pub use recent_times::{RecentTimes, TimesSummary};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
 pub use time::{Deadline, Lease, UnixTime};
 pub use token::{Token, TokenClock};

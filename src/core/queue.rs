@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Holds, Lease};
+use super::{Heat, Holds, Lease};
 
 /// A moment of a clock that is never set back, in microseconds since some start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +90,8 @@ pub struct Queues {
 struct Queue {
     all: List,
     owners: HashMap<Arc<[u8]>, List>,
+    /// The beginnings of all waits, added up: how long they have lasted is told from that.
+    began: u128,
 }
 
 #[derive(Debug)]
@@ -151,6 +153,7 @@ impl Queues {
             None => Arc::from(key),
         };
         let queue = queues.entry(Arc::clone(&key)).or_default();
+        queue.began += u128::from(waiter.since.0);
         let of_owner = queue.owners.entry(Arc::clone(&waiter.owner)).or_default();
         let node = Node {
             in_queue: queue.all.append(id),
@@ -183,6 +186,7 @@ impl Queues {
         if let Some(queues) = self.databases.get_mut(&node.place.database) {
             if let Some(queue) = queues.get_mut(&node.place.key) {
                 queue.all.remove(node.in_queue);
+                queue.began -= u128::from(node.waiter.since.0);
                 if let Some(list) = queue.owners.get_mut(&node.waiter.owner) {
                     list.remove(node.of_owner);
                     if list.length == 0 {
@@ -250,6 +254,36 @@ impl Queues {
                 })
             })
             .collect()
+    }
+
+    /// The most calls that wait for one key.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        let queues = self.databases.values().flat_map(HashMap::values);
+        queues.map(|queue| queue.all.length).max().unwrap_or(0)
+    }
+
+    /// The waits that go on for each key of a database, as they stand now.
+    #[must_use]
+    pub fn going_on(&self, database: i32, now: Monotonic) -> Vec<(Arc<[u8]>, Heat)> {
+        let queues = self.databases.get(&database).into_iter().flatten();
+        queues
+            .map(|(key, queue)| (Arc::clone(key), self.heat(queue, now)))
+            .collect()
+    }
+
+    fn heat(&self, queue: &Queue, now: Monotonic) -> Heat {
+        let waits = queue.all.length as u64;
+        let all_of_now = u128::from(now.0) * u128::from(waits);
+        let total_ms = all_of_now.saturating_sub(queue.began) / 1000;
+        let first = queue.all.first.and_then(|id| self.get(id));
+        let longest = first.map_or(Duration::ZERO, |first| now.since(first.since));
+        Heat {
+            waits,
+            total_wait_ms: u64::try_from(total_ms).unwrap_or(u64::MAX),
+            longest_wait_ms: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
+            ..Heat::default()
+        }
     }
 
     fn queue(&self, database: i32, key: &[u8]) -> Option<&Queue> {

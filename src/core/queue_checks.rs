@@ -26,6 +26,9 @@ impl Queues {
                     of_owners += of_owner.len();
                 }
                 assert_eq!(of_owners, all.len(), "calls of no owner");
+                let began = all.iter().map(|id| self.nodes[id].waiter.since.0);
+                let began: u128 = began.map(u128::from).sum();
+                assert_eq!(queue.began, began, "the beginnings of the waits");
                 calls += all.len();
             }
         }

@@ -225,3 +225,34 @@ fn the_room_of_those_who_left_is_given_back() {
     queues.leave(stays);
     assert_eq!(queues.entries(), 0);
 }
+
+#[test]
+fn what_goes_on_is_told_by_key() {
+    let mut queues = Queues::new();
+    let mut join = |database, key, since| {
+        let waiter = Waiter {
+            since: Monotonic(since),
+            ..call("ann", None)
+        };
+        queues.join(database, key, waiter)
+    };
+    let first = join(0, KEY, 1_000_000);
+    join(0, KEY, 3_000_000);
+    join(0, KEY, 3_500_000);
+    join(1, b"other", 0);
+    let now = Monotonic(4_000_000);
+    let heat = |waits, total_wait_ms, longest_wait_ms| Heat {
+        waits,
+        total_wait_ms,
+        longest_wait_ms,
+        ..Heat::default()
+    };
+    assert_eq!(queues.longest(), 3);
+    let here = queues.going_on(0, now);
+    assert_eq!(here, [(Arc::from(KEY), heat(3, 4500, 3000))]);
+    queues.leave(first);
+    let here = queues.going_on(0, now);
+    assert_eq!(here, [(Arc::from(KEY), heat(2, 1500, 1000))]);
+    assert!(queues.going_on(2, now).is_empty());
+    assert_eq!(Queues::new().longest(), 0);
+}

@@ -1,0 +1,119 @@
+use super::*;
+
+const MINUTE: u64 = 60_000;
+
+fn place(database: i32, key: &str) -> Place {
+    Place {
+        database,
+        key: Arc::from(key.as_bytes()),
+    }
+}
+
+fn wait(ms: u64) -> Heat {
+    Heat {
+        waits: 1,
+        total_wait_ms: ms,
+        longest_wait_ms: ms,
+        ..Heat::default()
+    }
+}
+
+fn names(keys: &[(Arc<[u8]>, Heat)]) -> Vec<&str> {
+    keys.iter()
+        .map(|(key, _)| std::str::from_utf8(key).unwrap())
+        .collect()
+}
+
+#[test]
+fn what_happens_to_a_key_adds_up_and_the_hottest_comes_first() {
+    let mut hot = HotKeys::new();
+    hot.add(0, &place(0, "a"), &wait(30));
+    hot.add(0, &place(0, "b"), &wait(20));
+    hot.add(MINUTE, &place(0, "b"), &wait(50));
+    let expired = Heat {
+        expirations: 1,
+        ..Heat::default()
+    };
+    let timed_out = Heat {
+        time_outs: 1,
+        ..wait(5)
+    };
+    hot.add(MINUTE, &place(0, "b"), &expired);
+    hot.add(MINUTE, &place(0, "b"), &timed_out);
+    let told = hot.hottest(MINUTE, 0, []);
+    assert_eq!(names(&told), ["b", "a"]);
+    let expected = Heat {
+        waits: 3,
+        time_outs: 1,
+        expirations: 1,
+        total_wait_ms: 75,
+        longest_wait_ms: 50,
+    };
+    assert_eq!(told[0].1, expected);
+}
+
+#[test]
+fn each_database_has_its_own() {
+    let mut hot = HotKeys::new();
+    hot.add(0, &place(0, "a"), &wait(30));
+    hot.add(0, &place(3, "a"), &wait(10));
+    assert_eq!(hot.hottest(0, 3, [])[0].1, wait(10));
+    assert!(hot.hottest(0, 1, []).is_empty());
+}
+
+#[test]
+fn what_goes_on_counts_too() {
+    let mut hot = HotKeys::new();
+    hot.add(0, &place(0, "a"), &wait(30));
+    let going_on = [("a", 5), ("b", 1000)];
+    let going_on = going_on.map(|(key, ms)| (Arc::from(key.as_bytes()), wait(ms)));
+    let told = hot.hottest(0, 0, going_on);
+    assert_eq!(names(&told), ["b", "a"]);
+    assert_eq!((told[1].1.waits, told[1].1.total_wait_ms), (2, 35));
+}
+
+#[test]
+fn the_past_is_forgotten_after_five_minutes() {
+    let mut hot = HotKeys::new();
+    hot.add(0, &place(0, "a"), &wait(30));
+    hot.add(3 * MINUTE, &place(0, "b"), &wait(1));
+    assert_eq!(names(&hot.hottest(4 * MINUTE, 0, [])), ["a", "b"]);
+    assert_eq!(names(&hot.hottest(5 * MINUTE, 0, [])), ["b"]);
+    assert!(hot.hottest(100 * MINUTE, 0, []).is_empty());
+}
+
+#[test]
+fn a_hot_key_is_found_among_any_number_of_cold_ones_and_the_room_is_bounded() {
+    let mut hot = HotKeys::new();
+    for number in 0..100_000 {
+        hot.add(number / 10, &place(0, &format!("cold {number}")), &wait(1));
+        if number % 50 == 0 {
+            hot.add(number / 10, &place(0, "hot"), &wait(3));
+        }
+    }
+    let told = hot.hottest(10_000, 0, []);
+    assert_eq!(told.len(), KEYS);
+    assert_eq!(told[0].0.as_ref(), b"hot");
+    assert!(told[0].1.waits > 1900, "{:?}", told[0].1);
+    assert!(hot.spans.iter().all(|span| span.0.len() <= KEYS));
+}
+
+#[test]
+fn a_newcomer_takes_over_a_rank_and_no_numbers() {
+    let mut hot = HotKeys::new();
+    for number in 0..KEYS {
+        hot.add(0, &place(0, &format!("{number}")), &wait(10));
+    }
+    hot.add(0, &place(0, "new"), &wait(1));
+    let told = hot.hottest(0, 0, []);
+    let (_, heat) = told.iter().find(|(key, _)| key.as_ref() == b"new").unwrap();
+    assert_eq!(*heat, wait(1));
+}
+
+#[test]
+fn a_key_with_a_very_long_name_is_not_followed() {
+    let mut hot = HotKeys::new();
+    hot.add(0, &place(0, &"x".repeat(LONGEST_NAME)), &wait(1));
+    hot.add(0, &place(0, &"x".repeat(LONGEST_NAME + 1)), &wait(1));
+    assert_eq!(hot.hottest(0, 0, []).len(), 1);
+}
