@@ -1,11 +1,12 @@
 //! Distributed locks as native commands of Redis and Valkey.
 //!
-//! The code is six rooms, and each depends only on those below it:
+//! The code is seven rooms, and each depends only on those below it:
 //!
 //! * `commands`: the `LOCK.*` commands: arguments in, replies out, and what `COMMAND DOCS` says;
 //! * `waiting`: who waits, and the one way in which a lock goes from one owner to the next;
 //! * `locks`: locks in the keyspace of a server: the data type, the settings, the token clock, and
 //!   the one way in which a change is written, replicated and announced;
+//! * `statistics`: what an operator is told: counters, times and the hottest keys;
 //! * [`requests`]: what a call asks for, told from its words;
 //! * [`core`]: the rules of a lock, without a server, a clock or `unsafe`;
 //! * `server`: the server's module API as safe Rust, the only room with `unsafe`.
@@ -19,6 +20,7 @@ pub mod requests;
 mod commands;
 mod locks;
 mod server;
+mod statistics;
 mod waiting;
 
 use server::Context;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::{SINCE, key_and_words};
 use crate::core::{self, Acquired, Owner};
 use crate::locks::{
-    Event, Fault, LockKey, RandomOwner, answer, now, random_owner, refuse_on_replica, reply_grant,
-    rules, with_token_clock,
+    Event, Fault, LockKey, RandomOwner, answer_owner, now, random_owner, refuse_on_replica,
+    reply_grant, rules, with_token_clock,
 };
 use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::statistics::{Counter, count};
 use crate::waiting::{self, Caller};
 
 pub(super) struct Acquire;
@@ -35,7 +36,7 @@ impl Command for Acquire {
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
-        answer(context, acquire(context, arguments));
+        answer_owner(context, acquire(context, arguments));
     }
 }
 
@@ -94,6 +95,11 @@ fn acquire_as<'call>(
         }
     })?;
     match acquired {
+        Acquired::New(..) => count(Counter::Grants),
+        Acquired::Again(..) => count(Counter::Reentries),
+        Acquired::Busy => {}
+    }
+    match acquired {
         Acquired::New(grant, change) | Acquired::Again(grant, change) => {
             key.change(owner, change, Event::Acquire);
             waiting::answered(context, name);
@@ -105,7 +111,10 @@ fn acquire_as<'call>(
                 let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
                 waiting::join(context, name, &request, wait)?;
             }
-            _ => context.reply_null(),
+            _ => {
+                count(Counter::Refusals);
+                context.reply_null();
+            }
         },
     }
     Ok(())

@@ -5,6 +5,7 @@ use crate::core;
 use crate::locks::{Fault, LockKey, answer, refuse_on_replica};
 use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::statistics::{Counter, count};
 use crate::waiting;
 
 pub(super) struct Fence;
@@ -40,7 +41,8 @@ fn fence<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     let held = key.held()?;
     match (token, held) {
         (Some(token), held) => {
-            core::fence(held.as_ref(), token)?;
+            count(Counter::FenceChecks);
+            core::fence(held.as_ref(), token).inspect_err(|_| count(Counter::FencedRefusals))?;
             context.reply_status(c"OK");
         }
         (None, Some(held)) => context.reply_integer(held.grant.token.number().cast_signed()),

@@ -3,12 +3,14 @@
 mod acquire;
 mod effects;
 mod fence;
+mod hot_keys;
 mod info;
 mod release;
 mod renew;
+mod section;
 mod waiters;
 
-use crate::locks::{self, Fault, longest_lease};
+use crate::locks::{Fault, longest_lease};
 use crate::requests::Words;
 use crate::server::{self, Context, Text};
 
@@ -24,13 +26,10 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
         && server::register_command::<fence::Fence>(context, category)
         && server::register_command::<info::Info>(context, category)
         && server::register_command::<waiters::Waiters>(context, category)
+        && server::register_command::<hot_keys::HotKeys>(context, category)
         && server::register_command::<effects::Apply>(context, category)
         && server::register_command::<effects::Clock>(context, category);
-    server::register_info(context, |section| {
-        section.field(c"held", server::values_alive());
-        let last_token = locks::last_token().map_or(0, |token| token.number().cast_signed());
-        section.field(c"last_token", last_token);
-    });
+    server::register_info(context, section::write);
     if registered {
         Ok(())
     } else {

@@ -2,9 +2,10 @@
 
 use super::{SINCE, key_and_words};
 use crate::core::{self, Change, ReleaseAmount, Times};
-use crate::locks::{Event, Fault, LockKey, answer, now, refuse_on_replica};
+use crate::locks::{Event, Fault, LockKey, answer_owner, now, refuse_on_replica};
 use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::statistics::{Counter, count};
 use crate::waiting;
 
 pub(super) struct Release;
@@ -36,7 +37,7 @@ impl Command for Release {
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
-        answer(context, release(context, arguments));
+        answer_owner(context, release(context, arguments));
     }
 }
 
@@ -50,7 +51,8 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
         now: now(context),
         deadline: key.deadline(),
     };
-    let released = match core::release(key.record()?, &request, times) {
+    let record = key.record()?;
+    let released = match core::release(record, &request, times) {
         Ok(released) => released,
         Err(refusal) => {
             let calls_off = request.amount == ReleaseAmount::All && request.token.is_none();
@@ -61,9 +63,13 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
             return Err(refusal.into());
         }
     };
-    if released.change == Change::Free {
-        waiting::hand_over(context, key, request.owner);
+    let token = record.map(|record| record.grant.token);
+    if let (Change::Free, Some(token)) = (released.change, token) {
+        waiting::hand_over(context, key, request.owner, token);
     } else {
+        if released.change != Change::Keep {
+            count(Counter::Releases);
+        }
         key.change(request.owner, released.change, Event::Release);
         waiting::answered(context, name);
     }

@@ -4,10 +4,12 @@ use super::acquire::LEASE;
 use super::{SINCE, key_and_words};
 use crate::core;
 use crate::locks::{
-    Event, Fault, LockKey, answer, now, refuse_on_replica, reply_grant, rules, with_token_clock,
+    Event, Fault, LockKey, answer_owner, now, refuse_on_replica, reply_grant, rules,
+    with_token_clock,
 };
 use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::statistics::{Counter, count};
 use crate::waiting;
 
 pub(super) struct Renew;
@@ -32,7 +34,7 @@ impl Command for Renew {
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
-        answer(context, renew(context, arguments));
+        answer_owner(context, renew(context, arguments));
     }
 }
 
@@ -46,6 +48,7 @@ fn renew<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     let renewed = with_token_clock(|clock| {
         core::renew(held.as_ref(), &request, &rules(), now(context), clock)
     })?;
+    count(Counter::Renewals);
     let token = held.map(|held| held.grant.token);
     key.change(request.owner(), renewed.change, Event::Renew);
     waiting::answered(context, name);

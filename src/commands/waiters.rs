@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{SINCE, key_and_words};
 use crate::core::{Monotonic, Waiter};
-use crate::locks::{Fault, LockKey, answer};
+use crate::locks::{Fault, LockKey, answer, monotonic};
 use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
@@ -36,12 +36,12 @@ impl Command for Waiters {
 
 fn waiters<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
     let (name, mut words) = key_and_words(arguments)?;
-    let count = requests::waiters(&mut words)?;
+    let count = requests::count(&mut words)?;
     // For its type alone: whoever waits is known without the key.
     LockKey::look(context, name).held()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());
-    let now = waiting::monotonic();
+    let now = monotonic();
     for waiter in &waiters {
         reply(context, waiter, now);
     }

@@ -5,11 +5,12 @@
 //! holds keys alone, and so would forget the tokens of locks that are free: a record of the clock
 //! goes to the file behind it.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::effect;
-use crate::core::{Token, TokenClock, UnixTime};
+use crate::core::{Monotonic, Token, TokenClock, UnixTime};
 use crate::server::{self, Context, Moment};
 
 const PAUSE_POLL: Duration = Duration::from_millis(50);
@@ -56,6 +57,13 @@ pub(crate) fn with_token_clock<R>(body: impl FnOnce(&mut TokenClock) -> R) -> R 
 /// The wall clock.
 pub(crate) fn now(context: Context<'_>) -> UnixTime {
     UnixTime::from_micros(context.unix_micros())
+}
+
+/// Now, by a clock that nobody sets.
+pub(crate) fn monotonic() -> Monotonic {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let since = START.get_or_init(Instant::now).elapsed();
+    Monotonic(0).plus(since)
 }
 
 fn record(context: Context<'_>) {

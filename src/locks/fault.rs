@@ -7,6 +7,7 @@ use super::WrongType;
 use crate::core::{Grant, Owner, Refusal};
 use crate::requests::Malformed;
 use crate::server::Context;
+use crate::statistics::{self, Counter};
 
 /// Why a call was not done.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) enum Fault {
     NoPermission,
     /// The caller may not use a command of the replication stream.
     NotPermitted,
+    /// The caller is no client, and so has no rights to ask for.
+    NoClient,
     /// As many calls wait for the lock as may.
     TooManyWaiters,
     /// The rules of a lock say no.
@@ -36,6 +39,16 @@ impl Fault {
         context.reply_error(self.text());
     }
 
+    /// Counts it where the state of the lock was the reason.
+    pub(crate) fn count_refusal(&self) {
+        if let Self::Refused(
+            Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced | Refusal::Ahead,
+        ) = self
+        {
+            statistics::count(Counter::Refusals);
+        }
+    }
+
     fn text(&self) -> &CStr {
         match self {
             Self::Argument(text) => text,
@@ -46,6 +59,7 @@ impl Fault {
                 c"NOPERM this command belongs to the replication stream; a user needs the \
                   permission to run RESTORE on the key as well"
             }
+            Self::NoClient => c"ERR only for a client, which has rights to ask for",
             Self::TooManyWaiters => c"MAXWAITERS lock.max-waiters calls wait for the lock already",
             Self::Refused(refusal) => match refusal {
                 Refusal::NotHeld => {
@@ -82,6 +96,14 @@ impl From<Malformed> for Fault {
     fn from(Malformed(text): Malformed) -> Self {
         Self::Argument(text)
     }
+}
+
+/// As [`answer`], for the commands that an owner sends; counts what the state of the lock refused.
+pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), Fault>) {
+    if let Err(fault) = &result {
+        fault.count_refusal();
+    }
+    answer(context, result);
 }
 
 /// Answers the caller with the error of a call that was not done.

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use super::{RedisLock, effect};
+use super::{RedisLock, effect, ending};
 use crate::core::{Change, Deadline, Grant, Held, Owner, Record, RecordBuffer};
 use crate::server::{Content, Context, Key, Text};
 
@@ -97,7 +97,7 @@ impl<'call> LockKey<'call> {
                 &[event],
             ),
             Change::Free => {
-                self.0.delete();
+                ending::while_giving_back(|| self.0.delete());
                 drop(self);
                 context.signal_modified(name);
                 effect::replicate_free(context, name);

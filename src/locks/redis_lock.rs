@@ -6,10 +6,10 @@
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
-use super::{effect, last_token, observe_token};
+use super::{effect, ending, last_token, observe_token};
 use crate::core::{Deadline, Fields, Held, Record, RecordBuffer, Token};
 use crate::server::{
-    AofWriter, Context, DataType, Digest, RdbReader, RdbWriter, Text, TypeHandle, Value,
+    AofWriter, Context, DataType, Digest, Lost, RdbReader, RdbWriter, Text, TypeHandle, Value,
 };
 
 const ENCODING: c_int = 1;
@@ -17,12 +17,12 @@ const ENCODING: c_int = 1;
 static HANDLE: TypeHandle = TypeHandle::new();
 
 /// Is told that a key of a database has lost its lock.
-pub(crate) type Lost = fn(Context<'_>, i32, &[u8]);
+pub(crate) type TellLoss = fn(Context<'_>, i32, &[u8]);
 
-static LOST: OnceLock<Lost> = OnceLock::new();
+static TELL: OnceLock<TellLoss> = OnceLock::new();
 
-pub(super) fn tell_losses(lost: Lost) {
-    LOST.get_or_init(|| lost);
+pub(super) fn tell_losses(tell: TellLoss) {
+    TELL.get_or_init(|| tell);
 }
 
 /// The type of a held lock's value.
@@ -65,9 +65,12 @@ impl DataType for RedisLock {
         effect::rewrite(key, &held, out);
     }
 
-    fn lost(context: Context<'_>, database: c_int, key: &[u8]) {
-        if let Some(lost) = LOST.get() {
-            lost(context, database, key);
+    fn lost(lost: &Lost<'_>) {
+        if !ending::is_given_back() {
+            ending::taken_away(lost, Self::record(lost.value()).grant.token);
+        }
+        if let Some(tell) = TELL.get() {
+            tell(lost.context(), lost.database(), lost.key());
         }
     }
 

@@ -6,18 +6,20 @@
 #![forbid(unsafe_code)]
 
 mod acquire;
+mod count;
 mod effect;
 mod integer;
 mod release;
 mod renew;
 mod token;
-mod waiters;
+
 mod words;
 
 pub use acquire::{Acquire, acquire};
+pub use count::count;
 pub use effect::{NO_DEADLINE, effect};
 pub use release::release;
 pub use renew::renew;
 pub use token::{clock, fence};
-pub use waiters::waiters;
+
 pub use words::{Malformed, Words};

@@ -18,6 +18,45 @@ pub(crate) fn add_category(context: Context<'_>, name: &'static CStr) -> Option<
     (added == OK).then_some(AclCategory(name))
 }
 
+/// Who asks, to be asked which keys it may read.
+pub(crate) struct Reader(*mut raw::RedisModuleUser);
+
+impl Reader {
+    /// The user of the client that is calling; none where there is no client, as for another
+    /// module's call.
+    pub(crate) fn of(context: Context<'_>) -> Option<Self> {
+        // SAFETY: the context is live; the name is ours to free, and the user is freed with this.
+        unsafe {
+            let id = context.client_id();
+            let name = api!(RedisModule_GetClientUserNameById)(context.raw, id);
+            if name.is_null() {
+                return None;
+            }
+            let name = OwnedText::from_raw(name);
+            let user = api!(RedisModule_GetModuleUserFromUserName)(name.text().raw);
+            (!user.is_null()).then_some(Self(user))
+        }
+    }
+
+    /// Whether the user may read what the key holds.
+    pub(crate) fn may_read(&self, key: &[u8]) -> bool {
+        const ACCESS: u32 = raw::REDISMODULE_CMD_KEY_ACCESS;
+        let key = OwnedText::new(key);
+        // SAFETY: the user lives as long as this; the server keeps neither.
+        unsafe {
+            let check = api!(RedisModule_ACLCheckKeyPermissions);
+            check(self.0, key.text().raw, ACCESS.cast_signed()) == OK
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // SAFETY: made in `of`, and freed once.
+        unsafe { api!(RedisModule_FreeModuleUser)(self.0) };
+    }
+}
+
 /// The first version of the server's API whose own blocked commands are checked again when their
 /// turn comes.
 const CHECKS_AGAIN: i32 = 0x0007_0200;

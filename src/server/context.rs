@@ -22,6 +22,20 @@ pub(crate) struct Context<'call> {
 pub(crate) struct Flags(c_int);
 
 impl Flags {
+    /// # Safety
+    ///
+    /// `raw` is a live context of the server.
+    unsafe fn of(raw: *mut raw::RedisModuleCtx) -> Self {
+        // SAFETY: by the caller's promise.
+        Self(unsafe { api!(RedisModule_GetContextFlags)(raw) })
+    }
+
+    /// What the server says now, also where the context was made without asking.
+    pub(super) fn now(context: Context<'_>) -> Self {
+        // SAFETY: the context is live.
+        unsafe { Self::of(context.raw) }
+    }
+
     fn has(self, flag: u32) -> bool {
         self.0.cast_unsigned() & flag != 0
     }
@@ -70,7 +84,7 @@ impl Context<'_> {
         Self {
             raw,
             // SAFETY: by the caller's promise.
-            flags: Flags(unsafe { api!(RedisModule_GetContextFlags)(raw) }),
+            flags: unsafe { Flags::of(raw) },
             call: PhantomData,
         }
     }

@@ -8,7 +8,7 @@ use redis_module::raw;
 
 use super::detached::detached;
 use super::guard::guard_logged;
-use super::{Context, OK, REFUSED, Text, Value, api};
+use super::{Context, Lost, OK, REFUSED, Text, Value, api, value};
 
 /// A data type whose values are bytes.
 ///
@@ -30,7 +30,7 @@ pub(crate) trait DataType {
     fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter);
     /// A key has lost its value: deleted, expired, evicted, overwritten, renamed or moved, but not
     /// flushed. Called in the middle of that: nothing may be written, nor any key opened.
-    fn lost(context: Context<'_>, database: c_int, key: &[u8]);
+    fn lost(lost: &Lost<'_>);
     /// Feeds what makes two values equal.
     fn digest(value: &[u8], out: &mut Digest);
     /// Stores what belongs to no key; nothing written, where nothing is worth it.
@@ -267,15 +267,17 @@ unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
 
 unsafe extern "C" fn lost<T: DataType>(
     options: *mut raw::RedisModuleKeyOptCtx,
-    _value: *const c_void,
+    value: *const c_void,
 ) {
     guard_logged((), || {
-        // SAFETY: the server's options of this call, which name the key for as long as it lasts.
+        // SAFETY: the server's options of this call, which name the key for as long as it lasts,
+        // and a value of our type, which it still has.
         unsafe {
             let name = api!(RedisModule_GetKeyNameFromOptCtx)(options);
             let database = api!(RedisModule_GetDbIdFromOptCtx)(options);
             if !name.is_null() {
-                T::lost(detached(), database, Text::new(name.cast_mut()).bytes());
+                let key = Text::new(name.cast_mut());
+                T::lost(&Lost::new(detached(), database, key, Value::bytes(value)));
             }
         }
     });
@@ -283,8 +285,11 @@ unsafe extern "C" fn lost<T: DataType>(
 
 /// Runs on any thread.
 unsafe extern "C" fn free(value: *mut c_void) {
-    // SAFETY: the server gives up the value that `Value::into_raw` gave it.
-    guard_logged((), || drop(unsafe { Value::from_raw(value) }));
+    guard_logged((), || {
+        value::count_if_flushed();
+        // SAFETY: the server gives up the value that `Value::into_raw` gave it.
+        drop(unsafe { Value::from_raw(value) });
+    });
 }
 
 unsafe extern "C" fn save_extra<T: DataType>(io: *mut raw::RedisModuleIO, _when: c_int) {

@@ -15,6 +15,8 @@ pub(crate) enum Moment {
     ForkBorn,
     /// This server became a primary or a replica.
     RoleChanged,
+    /// A database, or all of them, is about to be flushed.
+    Flushing,
     /// A database, or all of them, was flushed.
     Flushed,
     /// Two databases were swapped.
@@ -37,7 +39,7 @@ impl Moment {
         match self {
             Self::ForkBorn => raw::REDISMODULE_EVENT_FORK_CHILD,
             Self::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
-            Self::Flushed => raw::REDISMODULE_EVENT_FLUSHDB,
+            Self::Flushing | Self::Flushed => raw::REDISMODULE_EVENT_FLUSHDB,
             Self::Swapped => raw::REDISMODULE_EVENT_SWAPDB,
             Self::Loaded => raw::REDISMODULE_EVENT_LOADING,
             Self::Configured => raw::REDISMODULE_EVENT_CONFIG,
@@ -62,6 +64,9 @@ impl Moment {
                 Some(Self::ForkBorn)
             }
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => Some(Self::RoleChanged),
+            raw::REDISMODULE_EVENT_FLUSHDB if what == raw::REDISMODULE_SUBEVENT_FLUSHDB_START => {
+                Some(Self::Flushing)
+            }
             raw::REDISMODULE_EVENT_FLUSHDB if what == raw::REDISMODULE_SUBEVENT_FLUSHDB_END => {
                 Some(Self::Flushed)
             }

@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 
 use redis_module::raw;
 
+use super::detached::detached;
 use super::guard::guard_logged;
-use super::{OK, api};
+use super::{Context, OK, api};
 
 /// Takes the fields of the section; the server puts the module's name before each.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
@@ -18,23 +19,30 @@ impl InfoWriter {
     }
 }
 
-static FIELDS: OnceLock<fn(&mut InfoWriter)> = OnceLock::new();
+static FIELDS: OnceLock<Fields> = OnceLock::new();
 
-/// Registers the section. `fields` is also called while a crash report is written.
-pub(crate) fn register(context: super::Context<'_>, fields: fn(&mut InfoWriter)) {
+/// Writes the fields of the section: first those that may be asked for at any moment, then, where
+/// a context is given, the others. While a crash report is written there is none.
+type Fields = fn(&mut InfoWriter, Option<Context<'_>>);
+
+/// Registers the section.
+pub(crate) fn register(context: Context<'_>, fields: Fields) {
     FIELDS.get_or_init(|| fields);
     // SAFETY: the context is live, and the callback stays for as long as the library is loaded.
     unsafe { api!(RedisModule_RegisterInfoFunc)(context.raw, Some(section)) };
 }
 
-unsafe extern "C" fn section(raw: *mut raw::RedisModuleInfoCtx, _for_crash_report: c_int) {
+unsafe extern "C" fn section(raw: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
     guard_logged((), || {
         // SAFETY: `raw` is the server's for the length of this call.
         let added = unsafe { api!(RedisModule_InfoAddSection)(raw, c"".as_ptr()) };
         if added == OK
             && let Some(fields) = FIELDS.get()
         {
-            fields(&mut InfoWriter(raw));
+            // SAFETY: the server's main thread calls, for the length of this call. In a crash it
+            // may have been stopped anywhere, and so the module's state is left alone.
+            let context = (for_crash_report == 0).then(|| unsafe { detached() });
+            fields(&mut InfoWriter(raw), context);
         }
     });
 }

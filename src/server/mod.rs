@@ -22,31 +22,34 @@ mod guard;
 mod info;
 mod key;
 mod load;
+mod lost;
 mod memory_limit;
 mod stream;
 mod timer;
 mod value;
 
-pub(crate) use acl::{AclCategory, User, add_category as add_acl_category};
+pub(crate) use acl::{AclCategory, Reader, User, add_category as add_acl_category};
 #[cfg(not(feature = "system-allocator"))]
 pub(crate) use allocator::ServerAllocator;
 pub(crate) use blocked::{Blocked, Handle, Waits};
 pub(crate) use call::{OwnedText, Permission, WriteCheck};
 pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
 pub(crate) use config::{NumericSetting, load_settings, register as register_setting};
+use context::Flags;
 pub(crate) use context::{Context, Text, warn};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
 };
 pub(crate) use events::{Moment, subscribe, unsubscribe};
 pub(crate) use gil::GilCell;
-pub(crate) use info::register as register_info;
+pub(crate) use info::{InfoWriter, register as register_info};
 pub(crate) use key::{Content, Key};
 pub(crate) use load::{export_load, load, set_module_options};
+pub(crate) use lost::Lost;
 pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
-pub(crate) use value::{Value, values_alive};
+pub(crate) use value::{Value, count_flushes, values_alive, values_flushed};
 
 /// A function of the module API that every supported server has.
 macro_rules! api {

@@ -6,7 +6,10 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+
+use super::Context;
+use super::events::{Moment, subscribe};
 
 use super::api;
 
@@ -17,6 +20,50 @@ static ALIVE: AtomicI64 = AtomicI64::new(0);
 /// How many values exist now, in keys and on their way to or from one.
 pub(crate) fn values_alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)
+}
+
+/// Values that went with a flush of this server as a primary.
+static FLUSHED: AtomicI64 = AtomicI64::new(0);
+/// The last flush was of this server as a primary.
+static COUNTS: AtomicBool = AtomicBool::new(false);
+/// A flush is under way on the main thread.
+static FLUSHING: AtomicBool = AtomicBool::new(false);
+static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// How many values were flushed since the server was started, as a primary.
+pub(crate) fn values_flushed() -> i64 {
+    FLUSHED.load(Ordering::Relaxed)
+}
+
+/// Starts to count the values that flushes take away: the server tells of a flush, and frees each
+/// value, but names no key.
+pub(crate) fn count_flushes(context: Context<'_>) {
+    MAIN_THREAD.store(thread(), Ordering::Relaxed);
+    subscribe(context, Moment::Flushing, |context| {
+        let flags = context.flags();
+        let as_told = flags.replica() || flags.loading();
+        COUNTS.store(!as_told, Ordering::Relaxed);
+        FLUSHING.store(true, Ordering::Relaxed);
+    });
+    subscribe(context, Moment::Flushed, |_| {
+        FLUSHING.store(false, Ordering::Relaxed);
+    });
+}
+
+/// Counts a value that the server frees, where that is part of a flush. Other threads free values
+/// for nothing else: those that are deleted one by one are too small for them.
+pub(super) fn count_if_flushed() {
+    if COUNTS.load(Ordering::Relaxed)
+        && (FLUSHING.load(Ordering::Relaxed) || thread() != MAIN_THREAD.load(Ordering::Relaxed))
+    {
+        FLUSHED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A number that no other thread has.
+fn thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 /// An owned value. Its bytes are up to 65535.

@@ -4,10 +4,10 @@
 //! a round that is overdue by a clock that nobody sets.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::state::STATE;
-use crate::core::Monotonic;
+use crate::locks::monotonic;
 use crate::server::{self, Context, Moment};
 
 /// While somebody waits a round comes at least this often: nothing tells a module that a lease was
@@ -70,11 +70,4 @@ fn catch_up(context: Context<'_>) {
     } else if missing {
         soon(context);
     }
-}
-
-/// Now, by a clock that nobody sets.
-pub(crate) fn monotonic() -> Monotonic {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let since = START.get_or_init(Instant::now).elapsed();
-    Monotonic(0).plus(since)
 }

@@ -18,13 +18,13 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Acquire, Token, Waiter};
-use crate::locks::{Fault, most_waiters};
+use crate::core::{Acquire, Heat, Token, Waiter};
+use crate::locks::{Fault, monotonic, most_waiters};
 use crate::server::{Blocked, Context, Text, User};
+use crate::statistics::{self, Counter, WaitEnd};
 use answer::{Answer, Wait};
 use state::{STATE, place_of};
 
-pub(crate) use alarm::monotonic;
 pub(crate) use news::lost;
 pub(crate) use serve::{Caller, hand_over, serve, settle};
 
@@ -46,6 +46,7 @@ pub(crate) fn join(
     wait: Option<Duration>,
 ) -> Result<(), Fault> {
     if waiting(context, name) >= most_waiters() {
+        statistics::count(Counter::MaxWaitersRejections);
         return Err(Fault::TooManyWaiters);
     }
     let since = monotonic();
@@ -84,6 +85,21 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     })
 }
 
+/// How many calls wait for all locks, and for the one with the most.
+pub(crate) fn load_now(context: Context<'_>) -> (usize, usize) {
+    STATE.with(context, |state| {
+        (state.queues.len(), state.queues.longest())
+    })
+}
+
+/// The waits that go on for the keys of the caller's database.
+pub(crate) fn going_on(context: Context<'_>) -> Vec<(Arc<[u8]>, Heat)> {
+    let now = monotonic();
+    STATE.with(context, |state| {
+        state.queues.going_on(context.database(), now)
+    })
+}
+
 /// The first calls that wait for a lock, in the order of the queue.
 pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, most: usize) -> Vec<Waiter> {
     STATE.with(context, |state| {
@@ -102,7 +118,7 @@ pub(crate) fn call_off(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bo
     while let Some(blocked) = STATE.with(context, |state| {
         let database = context.database();
         let id = state.queues.first_of(database, name.bytes(), owner)?;
-        state.leave(id)
+        state.leave(context, id, WaitEnd::GivenUp)
     }) {
         blocked.answer(Answer::Nothing);
         any = true;

@@ -11,8 +11,9 @@ use super::serve::{Caller, give_back, refuse_all, serve};
 use super::state::STATE;
 use super::{alarm, news};
 use crate::core::Place;
-use crate::locks::now;
+use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
+use crate::statistics::WaitEnd;
 
 /// How many locks are looked at for that in a round.
 const LOOKS_PER_ROUND: usize = 256;
@@ -76,10 +77,14 @@ fn at(context: Context<'_>, place: &Place, body: impl FnOnce(Text<'_>)) {
 }
 
 fn end_waits(context: Context<'_>) {
-    let now = alarm::monotonic();
+    let now = monotonic();
     while let Some(blocked) = STATE.with(context, |state| {
         let (end, id) = state.queues.next_end()?;
-        if end <= now { state.leave(id) } else { None }
+        if end <= now {
+            state.leave(context, id, WaitEnd::TimeOut)
+        } else {
+            None
+        }
     }) {
         blocked.answer(Answer::Nothing);
     }
@@ -97,7 +102,7 @@ fn arm_next(context: Context<'_>) {
         news::forget_clients(context);
         return;
     }
-    let until_wait = wait_ends.map(|end| end.since(alarm::monotonic()));
+    let until_wait = wait_ends.map(|end| end.since(monotonic()));
     // A key expires when its moment is over.
     let until_lease = lease_ends
         .map(|end| Duration::from_millis((end + 1).saturating_sub(now(context).millis())));

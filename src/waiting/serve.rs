@@ -5,10 +5,11 @@ use super::answer::Answer;
 use super::leaving::{View, redirection};
 use super::state::{STATE, place_of};
 use crate::core::{
-    self, Acquire, Acquired, Change, GiveBack, Grant, Handed, Owner, Place, Waiter, WaiterId,
+    self, Acquire, Acquired, Change, GiveBack, Grant, Handed, Owner, Place, Token, Waiter, WaiterId,
 };
-use crate::locks::{Event, Fault, LockKey, now, rules, with_token_clock};
+use crate::locks::{Event, Fault, LockKey, given_back, now, rules, with_token_clock};
 use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
+use crate::statistics::{self, Counter, WaitEnd};
 
 /// From where a lock is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,20 +99,23 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
     match acquired {
         Ok(Acquired::New(grant, change) | Acquired::Again(grant, change)) => {
             key.change(owner, change, Event::Acquire);
+            count_grant(held_before.is_none());
             grant_to(context, place, id, &waiter, grant, held_before);
             Step::Again
         }
         Ok(Acquired::Busy) => Step::Done,
         Err(refusal) => {
             drop(key);
-            refuse(context, id, Fault::Refused(refusal));
+            let fault = Fault::Refused(refusal);
+            fault.count_refusal();
+            refuse(context, id, fault);
             Step::Again
         }
     }
 }
 
 /// The last hold was given back: frees the lock, or puts the next grant in its place.
-pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>) {
+pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
     let name = key.name();
     let next = STATE.with(context, |state| {
         if state.queues.is_empty() {
@@ -120,6 +124,8 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
         let id = state.queues.first(context.database(), name.bytes())?;
         Some((id, state.queues.get(id)?.clone()))
     });
+    statistics::count(Counter::Releases);
+    given_back(context, token);
     let Some((id, waiter)) = next else {
         key.change(owner, Change::Free, Event::Release);
         return;
@@ -145,6 +151,7 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
     match granted {
         Some((next, grant, deadline)) => {
             key.hand_over(next, grant, deadline);
+            count_grant(true);
             grant_to(context, &place, id, &waiter, grant, None);
         }
         None => key.change(owner, Change::Free, Event::Release),
@@ -176,12 +183,31 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
         let key = LockKey::open(context, name);
         let Ok(held) = key.held() else { break };
         let change = give_back.change(held.as_ref(), now(context));
-        let owner = held.map(|held| held.owner.bytes().to_vec());
-        if let Some(owner) = owner.as_deref().and_then(Owner::new) {
+        let before = held.map(|held| (held.owner.bytes().to_vec(), held.grant.token));
+        let Some((owner, token)) = before else {
+            continue;
+        };
+        if change != Change::Keep {
+            statistics::count(Counter::Releases);
+        }
+        if change == Change::Free {
+            given_back(context, token);
+        }
+        if let Some(owner) = Owner::new(&owner) {
             key.change(owner, change, Event::Release);
         }
     }
     serve(context, name, caller);
+}
+
+/// Counts what a waiting call was granted.
+fn count_grant(begins: bool) {
+    if begins {
+        statistics::count(Counter::Grants);
+        statistics::count(Counter::HandOffs);
+    } else {
+        statistics::count(Counter::Reentries);
+    }
 }
 
 fn grant_to(
@@ -198,7 +224,7 @@ fn grant_to(
         took_hold: before.is_none_or(|before| grant.holds > before.holds),
     };
     let blocked = STATE.with(context, |state| {
-        let blocked = state.leave(id)?;
+        let blocked = state.leave(context, id, WaitEnd::Granted)?;
         state.handles.insert(blocked.handle(), id);
         state.flights.depart(id, handed, before.is_none());
         Some(blocked)
@@ -225,7 +251,7 @@ fn may_have(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
 }
 
 fn refuse(context: Context<'_>, id: WaiterId, fault: Fault) {
-    if let Some(blocked) = STATE.with(context, |state| state.leave(id)) {
+    if let Some(blocked) = STATE.with(context, |state| state.leave(context, id, WaitEnd::Refused)) {
         blocked.answer(Answer::Fault(fault));
     }
 }
@@ -235,7 +261,7 @@ pub(super) fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn() 
     let next = || -> Option<Blocked<_>> {
         STATE.with(context, |state| {
             let id = state.queues.first(place.database, &place.key)?;
-            state.leave(id)
+            state.leave(context, id, WaitEnd::Refused)
         })
     };
     while let Some(blocked) = next() {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::answer::Wait;
 use crate::core::{Flights, GiveBack, Monotonic, Place, Queues, WaiterId, Watch};
-use crate::server::{Blocked, GilCell, Handle, Timer, User};
+use crate::locks::monotonic;
+use crate::server::{Blocked, Context, GilCell, Handle, Timer, User};
+use crate::statistics::{self, WaitEnd};
 
 pub(super) static STATE: Waiting = Waiting(GilCell::new(None));
 
@@ -14,11 +16,7 @@ pub(super) struct Waiting(GilCell<Option<State>>);
 
 impl Waiting {
     /// Runs `body` with the state; it must not call the server.
-    pub(super) fn with<R>(
-        &self,
-        proof: crate::server::Context<'_>,
-        body: impl FnOnce(&mut State) -> R,
-    ) -> R {
+    pub(super) fn with<R>(&self, proof: Context<'_>, body: impl FnOnce(&mut State) -> R) -> R {
         self.0
             .with(proof, |state| body(state.get_or_insert_default()))
     }
@@ -51,8 +49,14 @@ pub(super) struct State {
 
 impl State {
     /// Takes a call that waits out of its queue.
-    pub(super) fn leave(&mut self, id: WaiterId) -> Option<Blocked<Wait>> {
-        let (place, _) = self.queues.leave(id)?;
+    pub(super) fn leave(
+        &mut self,
+        context: Context<'_>,
+        id: WaiterId,
+        end: WaitEnd,
+    ) -> Option<Blocked<Wait>> {
+        let (place, waiter) = self.queues.leave(id)?;
+        statistics::wait_ended(context, monotonic(), &place, waiter.since, end);
         if self.queues.waiting(place.database, &place.key) == 0 {
             self.watch.let_go(&place);
             self.marked.remove(&place);

@@ -6,6 +6,7 @@ use super::state::STATE;
 use crate::core::Owner;
 use crate::locks::reply_grant;
 use crate::server::{Blocked, Context, Handle, Waits};
+use crate::statistics::WaitEnd;
 
 impl Waits for Wait {
     type Answer = Answer;
@@ -44,7 +45,7 @@ impl Waits for Wait {
             let lost = state.flights.lose(id);
             let owes = lost.is_some();
             state.give_backs.extend(lost);
-            (state.leave(id), owes)
+            (state.leave(context, id, WaitEnd::GivenUp), owes)
         });
         if owes {
             alarm::soon(context);

@@ -73,7 +73,7 @@ impl Command {
             Self::Release => Request::Release(requests::release(words)?),
             Self::Renew => Request::Renew(requests::renew(words)?),
             Self::Fence => Request::Fence(requests::fence(words)?),
-            Self::Waiters => Request::Waiters(requests::waiters(words)?),
+            Self::Waiters => Request::Waiters(requests::count(words)?),
             Self::Apply => Request::Apply(requests::effect(words)?),
             Self::Clock => Request::Clock(requests::clock(words)?),
         })

@@ -2,12 +2,12 @@
 
 use super::words::{Malformed, Words, once};
 
-/// Reads how many waiting calls are asked for; none for all of them.
+/// Reads how many are asked for at most; none where that is not said.
 ///
 /// # Errors
 ///
 /// [`Malformed`] for the first word that is not what it must be.
-pub fn waiters<'a>(
+pub fn count<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Option<usize>, Malformed> {
     let mut count = None;

@@ -1,0 +1,75 @@
+//! How grants end: given back by their owner, their lease over, or taken away.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{monotonic, now};
+use crate::core::{Place, Token};
+use crate::server::{self, Context, GilCell, Lost};
+use crate::statistics::{self, Counter};
+
+/// The module itself deletes a key, for a lock that was given back.
+static GIVING_BACK: AtomicBool = AtomicBool::new(false);
+
+/// The lock that was taken away last, where the server tells only afterwards whether its lease was
+/// over.
+static LAST_TAKEN: GilCell<Option<Place>> = GilCell::new(None);
+
+pub(super) fn load(context: Context<'_>) {
+    server::count_flushes(context);
+}
+
+/// The last hold of a grant was given back.
+pub(crate) fn given_back(context: Context<'_>, token: Token) {
+    statistics::hold_ended(context, now(context), token);
+}
+
+/// Deletes a key because its lock was given back.
+pub(super) fn while_giving_back(delete: impl FnOnce()) {
+    GIVING_BACK.store(true, Ordering::Relaxed);
+    delete();
+    GIVING_BACK.store(false, Ordering::Relaxed);
+}
+
+/// Whether the key that is losing its lock was given back.
+pub(super) fn is_given_back() -> bool {
+    GIVING_BACK.load(Ordering::Relaxed)
+}
+
+/// A key is losing its lock, and was not given back. Called in the middle of that.
+#[cold]
+pub(super) fn taken_away(lost: &Lost<'_>, token: Token) {
+    if lost.as_told() {
+        return;
+    }
+    let context = lost.context();
+    let now = now(context);
+    statistics::hold_ended(context, now, token);
+    let place = Place {
+        database: lost.database(),
+        key: lost.key().into(),
+    };
+    match lost.expiry() {
+        Some(expiry) if expiry.is_some_and(|at| at < now.millis()) => expired(context, &place),
+        Some(_) => statistics::count(Counter::Removals),
+        None => {
+            statistics::count(Counter::Removals);
+            LAST_TAKEN.with(context, |last| *last = Some(place));
+            lost.tell_if_expired(it_was_the_lease);
+        }
+    }
+}
+
+fn expired(context: Context<'_>, place: &Place) {
+    statistics::count(Counter::Expirations);
+    statistics::expired(context, monotonic(), place);
+}
+
+/// The key that was deleted just now had expired.
+fn it_was_the_lease(context: Context<'_>, key: &[u8]) {
+    let database = context.database();
+    let last = LAST_TAKEN.with(context, Option::take);
+    if let Some(place) = last.filter(|place| place.is(database, key)) {
+        statistics::uncount(Counter::Removals);
+        expired(context, &place);
+    }
+}

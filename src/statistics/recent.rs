@@ -1,0 +1,112 @@
+//! The last few minutes: how long locks were held and waited for, and which keys are hot.
+
+use std::sync::Arc;
+
+use super::{Counter, count};
+use crate::core::{Heat, HotKeys, Monotonic, Place, RecentTimes, TimesSummary, Token, UnixTime};
+use crate::server::{Context, GilCell};
+
+/// By the wall clock.
+static HOLDS: GilCell<Option<RecentTimes>> = GilCell::new(None);
+/// By a clock that nobody sets.
+static WAITS: GilCell<Option<RecentTimes>> = GilCell::new(None);
+static HOT: GilCell<Option<HotKeys>> = GilCell::new(None);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    /// The call has the lock.
+    Granted,
+    /// Its time was over.
+    TimeOut,
+    /// The caller is gone, or an administrator or the owner ended it.
+    GivenUp,
+    /// It got an error.
+    Refused,
+}
+
+/// A grant has ended: how long it stood is told from its token, as in `LOCK.INFO`.
+pub(crate) fn hold_ended(context: Context<'_>, now: UnixTime, token: Token) {
+    let held_ms = now.micros().saturating_sub(token.number()) / 1000;
+    HOLDS.with(context, |times| {
+        let times = times.get_or_insert_with(RecentTimes::new);
+        times.record(now.millis(), held_ms);
+    });
+}
+
+/// How long grants stood.
+pub(crate) fn hold_times(context: Context<'_>, now: UnixTime) -> TimesSummary {
+    HOLDS.with(context, |times| summary(times, now.millis()))
+}
+
+/// A wait has ended.
+pub(crate) fn wait_ended(
+    context: Context<'_>,
+    now: Monotonic,
+    place: &Place,
+    began: Monotonic,
+    end: WaitEnd,
+) {
+    let waited_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX);
+    match end {
+        WaitEnd::TimeOut => count(Counter::WaitTimeOuts),
+        WaitEnd::GivenUp => count(Counter::WaitsGivenUp),
+        WaitEnd::Granted | WaitEnd::Refused => {}
+    }
+    WAITS.with(context, |times| {
+        let times = times.get_or_insert_with(RecentTimes::new);
+        times.record(millis(now), waited_ms);
+    });
+    let heat = Heat {
+        waits: 1,
+        time_outs: u64::from(end == WaitEnd::TimeOut),
+        expirations: 0,
+        total_wait_ms: waited_ms,
+        longest_wait_ms: waited_ms,
+    };
+    warm(context, now, place, &heat);
+}
+
+/// How long calls waited, however their wait ended.
+pub(crate) fn wait_times(context: Context<'_>, now: Monotonic) -> TimesSummary {
+    WAITS.with(context, |times| summary(times, millis(now)))
+}
+
+/// The lease of a held lock has ended.
+pub(crate) fn expired(context: Context<'_>, now: Monotonic, place: &Place) {
+    let heat = Heat {
+        expirations: 1,
+        ..Heat::default()
+    };
+    warm(context, now, place, &heat);
+}
+
+/// The hottest keys of the caller's database, with the waits that go on now.
+pub(crate) fn hottest(
+    context: Context<'_>,
+    now: Monotonic,
+    going_on: Vec<(Arc<[u8]>, Heat)>,
+) -> Vec<(Arc<[u8]>, Heat)> {
+    let database = context.database();
+    HOT.with(context, |hot| {
+        let hot = hot.get_or_insert_with(HotKeys::new);
+        hot.hottest(millis(now), database, going_on)
+    })
+}
+
+fn warm(context: Context<'_>, now: Monotonic, place: &Place, heat: &Heat) {
+    HOT.with(context, |hot| {
+        let hot = hot.get_or_insert_with(HotKeys::new);
+        hot.add(millis(now), place, heat);
+    });
+}
+
+fn summary(times: &mut Option<RecentTimes>, now_ms: u64) -> TimesSummary {
+    times
+        .as_mut()
+        .map_or_else(TimesSummary::default, |times| times.summary(now_ms))
+}
+
+const fn millis(now: Monotonic) -> u64 {
+    now.0 / 1000
+}
