@@ -1,0 +1,66 @@
+//! `LOCK.HOTKEYS [COUNT n]`
+
+use super::{SINCE, in_order};
+use crate::core::Heat;
+use crate::locks::{Fault, answer, monotonic};
+use crate::requests;
+use crate::server::{ArgKind, Argument, Command, Context, Reader, Spec, Text};
+use crate::{statistics, waiting};
+
+const DEFAULT_COUNT: usize = 10;
+
+pub(super) struct HotKeys;
+
+impl Command for HotKeys {
+    const SPEC: Spec = Spec {
+        name: c"lock.hotkeys",
+        // It asks for the rights of the client that sends it, and a script is none.
+        flags: c"readonly deny-script",
+        categories: c"read slow",
+        arity: -1,
+        summary: c"Returns the keys with the most waiting over the last five minutes, of those that the caller may read.",
+        complexity: c"O(N*log(N)), where N is the number of keys that are waited for now, plus at most 640",
+        since: SINCE,
+        key: None,
+        arguments: &[Argument::after(c"COUNT", c"count", ArgKind::Integer).optional()],
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, hot_keys(context, arguments));
+    }
+}
+
+fn hot_keys<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    let [_name, words @ ..] = arguments else {
+        return Err(Fault::argument(c"ERR wrong number of arguments"));
+    };
+    let count = requests::count(&mut in_order(words))?.unwrap_or(DEFAULT_COUNT);
+    let reader = Reader::of(context).ok_or(Fault::NoClient)?;
+    let keys: Vec<_> = statistics::hottest(context, monotonic(), waiting::going_on(context))
+        .into_iter()
+        .filter(|(key, _)| reader.may_read(key))
+        .take(count)
+        .collect();
+    context.reply_array(keys.len());
+    for (key, heat) in &keys {
+        reply(context, key, heat);
+    }
+    Ok(())
+}
+
+fn reply(context: Context<'_>, key: &[u8], heat: &Heat) {
+    context.reply_map(6);
+    context.reply_bytes(b"key");
+    context.reply_bytes(key);
+    let numbers = [
+        (&b"waits"[..], heat.waits),
+        (b"timeouts", heat.time_outs),
+        (b"expirations", heat.expirations),
+        (b"total-wait-ms", heat.total_wait_ms),
+        (b"longest-wait-ms", heat.longest_wait_ms),
+    ];
+    for (name, number) in numbers {
+        context.reply_bytes(name);
+        context.reply_integer(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+}
