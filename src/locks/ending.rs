@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{monotonic, now};
-use crate::core::{Place, Token};
+use crate::core::{Place, Token, UnixTime};
 use crate::server::{self, Context, GilCell, Lost};
 use crate::statistics::{self, Counter};
 
@@ -42,14 +42,15 @@ pub(super) fn taken_away(lost: &Lost<'_>, token: Token) {
         return;
     }
     let context = lost.context();
-    let now = now(context);
+    // The server deletes what has expired by this moment, not by that of the last command.
+    let now = UnixTime::from_micros(context.unix_micros_now());
     statistics::hold_ended(context, now, token);
     let place = Place {
         database: lost.database(),
         key: lost.key().into(),
     };
     match lost.expiry() {
-        Some(expiry) if expiry.is_some_and(|at| at < now.millis()) => expired(context, &place),
+        Some(expiry) if expiry.is_some_and(|at| at <= now.millis()) => expired(context, &place),
         Some(_) => statistics::count(Counter::Removals),
         None => {
             statistics::count(Counter::Removals);

@@ -140,12 +140,17 @@ impl Context<'_> {
         let cached = unsafe { raw::RedisModule_CachedMicroseconds.map(|cached| cached()) };
         cached
             .and_then(|micros| u64::try_from(micros).ok())
-            .unwrap_or_else(|| {
-                let since_1970 = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or(Duration::ZERO);
-                since_1970.as_secs() * 1_000_000 + u64::from(since_1970.subsec_micros())
-            })
+            .unwrap_or_else(|| self.unix_micros_now())
+    }
+
+    /// The wall clock in microseconds since 1970, later than [`Context::unix_micros`] by what this
+    /// command, or the server's own work, has taken so far.
+    #[allow(clippy::unused_self)] // of the kind of the above
+    pub(crate) fn unix_micros_now(self) -> u64 {
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        since_1970.as_secs() * 1_000_000 + u64::from(since_1970.subsec_micros())
     }
 
     pub(crate) fn reply_integer(self, number: i64) {

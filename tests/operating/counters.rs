@@ -1,0 +1,106 @@
+//! Each counter of `INFO lock` moves with what it counts, and with nothing else.
+
+use crate::support::{COUNTERS, GAUGES, moves, run, section};
+use std::collections::BTreeSet;
+use testbed::{Expect, Server, cmd};
+
+#[test]
+fn the_section_has_these_fields_and_no_others() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let fields = section(&mut c);
+    let names: BTreeSet<_> = fields.keys().map(String::as_str).collect();
+    assert_eq!(names, COUNTERS.into_iter().chain(GAUGES).collect());
+    assert!(fields.values().all(|value| *value == 0), "{fields:?}");
+}
+
+/// One after the other on one server: a call, and the counters that it moves.
+const CALLS: &[(&str, &[&str])] = &[
+    ("SET text value", &[]),
+    ("LOCK.ACQUIRE k a PX 600000", &["grants"]),
+    ("LOCK.ACQUIRE k a", &["reentries"]),
+    ("LOCK.ACQUIRE k a HOLDS 2", &["reentries"]),
+    ("LOCK.ACQUIRE k b", &["refusals"]),
+    ("LOCK.ACQUIRE k b HOLDS 2", &["refusals"]),
+    ("LOCK.ACQUIRE k a HOLDS 4", &["refusals"]),
+    ("LOCK.ACQUIRE k a TOKEN 1", &["refusals"]),
+    ("LOCK.ACQUIRE free a HOLDS 2", &["refusals"]),
+    ("LOCK.ACQUIRE k a PX 0", &[]),
+    ("LOCK.ACQUIRE k", &[]),
+    ("LOCK.ACQUIRE text a", &[]),
+    ("LOCK.RENEW k a", &["renewals"]),
+    ("LOCK.RENEW k a PX 500000", &["renewals"]),
+    ("LOCK.RENEW k b", &["refusals"]),
+    ("LOCK.RENEW k a TOKEN 1", &["refusals"]),
+    ("LOCK.RENEW free a", &["refusals"]),
+    ("LOCK.RENEW text a", &[]),
+    ("LOCK.FENCE k", &[]),
+    ("LOCK.FENCE k 1", &["fence_checks", "fenced_refusals"]),
+    ("LOCK.FENCE free 1", &["fence_checks", "fenced_refusals"]),
+    ("LOCK.FENCE text 1", &[]),
+    ("LOCK.INFO k", &[]),
+    ("LOCK.WAITERS k", &[]),
+    ("LOCK.HOTKEYS", &[]),
+    ("LOCK.RELEASE k b", &["refusals"]),
+    ("LOCK.RELEASE k b ALL", &["refusals"]),
+    ("LOCK.RELEASE k a TOKEN 1", &["refusals"]),
+    ("LOCK.RELEASE free a", &["refusals"]),
+    ("LOCK.RELEASE text a", &[]),
+    ("LOCK.RELEASE k a HOLDS 5", &[]),
+    ("LOCK.RELEASE k a", &["releases"]),
+    ("LOCK.RELEASE k a", &["releases"]),
+    ("LOCK._APPLY k a 5 1 60000 -1", &[]),
+    ("LOCK._CLOCK 7", &[]),
+    ("LOCK.RELEASE k a", &["releases"]),
+    ("PEXPIRE k 5", &[]),
+    ("CONFIG RESETSTAT", &[]),
+];
+
+#[test]
+fn a_call_moves_its_counter_and_no_other() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for (line, counters) in CALLS {
+        moves(&mut c, counters, line, |c| {
+            let _ = run(c, line);
+        });
+    }
+}
+
+#[test]
+fn tokens_that_fit_and_tokens_ahead_of_time() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let token = run(&mut c, "LOCK.ACQUIRE k a").grant().token;
+    moves(&mut c, &["fence_checks"], "a check that succeeds", |c| {
+        cmd!(*c, "LOCK.FENCE", "k", token).okay();
+    });
+    let ahead = token + 3_600_000_000;
+    moves(&mut c, &["refusals"], "a raise too far", |c| {
+        cmd!(*c, "LOCK.RENEW", "k", "a", "TOKEN", token, "RAISE", ahead).refused("AHEAD");
+    });
+    moves(&mut c, &["renewals"], "a raise", |c| {
+        cmd!(
+            *c,
+            "LOCK.RENEW",
+            "k",
+            "a",
+            "TOKEN",
+            token,
+            "RAISE",
+            token + 1
+        )
+        .grant();
+    });
+}
+
+#[test]
+fn a_call_that_may_not_wait_is_refused_at_once() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    moves(&mut c, &["refusals"], "a script", |c| {
+        let call = "return redis.call('LOCK.ACQUIRE', 'k', 'b', 'BLOCK', 0)";
+        cmd!(*c, "EVAL", call, 0).nil();
+    });
+}

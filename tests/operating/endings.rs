@@ -1,0 +1,132 @@
+//! How grants end that nobody gives back: their lease is over, or they are taken away.
+
+use crate::support::{field, moves, run, section};
+use testbed::{Expect, Server, cmd, eventually};
+
+#[test]
+fn the_end_of_a_lease_is_an_expiration() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for database in [0, 3] {
+        cmd!(c, "SELECT", database).okay();
+        moves(&mut c, &["grants", "expirations"], "a lease over", |c| {
+            run(c, "LOCK.ACQUIRE k a PX 1").grant();
+        });
+    }
+    // Found by a command, not by the server's own search.
+    run(&mut c, "DEBUG SET-ACTIVE-EXPIRE 0").okay();
+    for finder in ["EXISTS k", "DEL k", "LOCK.RENEW k a", "SET k v"] {
+        run(&mut c, "DEL k").int();
+        run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
+        let before = section(&mut c);
+        let deadline = testbed::state::unix_ms() + 3;
+        eventually(|| testbed::state::unix_ms() > deadline, "the lease to end");
+        let _ = run(&mut c, finder);
+        let now = section(&mut c);
+        let expired = now["expirations"] - before["expirations"];
+        assert_eq!(expired, 1, "{finder}");
+        assert_eq!(
+            now["forced_removals"], before["forced_removals"],
+            "{finder}"
+        );
+    }
+}
+
+#[test]
+fn whoever_takes_a_held_lock_away_forces_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for line in [
+        "DEL k",
+        "UNLINK k",
+        "SET k v",
+        "PEXPIRE k -1",
+        "RENAME k other",
+        "MOVE k 5",
+        "FLUSHDB",
+        "FLUSHALL",
+        "FLUSHALL ASYNC",
+        "FLUSHDB ASYNC",
+        "EVAL return{redis.call('DEL','k')} 0",
+    ] {
+        run(&mut c, "FLUSHALL").okay();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        moves(&mut c, &["forced_removals"], line, |c| {
+            run(c, line).value();
+        });
+        moves(&mut c, &[], "nothing left to take", |c| {
+            let _ = run(c, "DEL k");
+        });
+    }
+}
+
+#[test]
+fn a_flush_counts_every_lock_and_no_other_key() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for flush in ["FLUSHALL SYNC", "FLUSHALL ASYNC"] {
+        for number in 0..300 {
+            cmd!(c, "LOCK.ACQUIRE", format!("k{number}"), "a").grant();
+            cmd!(c, "SET", format!("text{number}"), "v").okay();
+        }
+        let before = field(&mut c, "forced_removals");
+        run(&mut c, flush).okay();
+        eventually(
+            || field(&mut c, "forced_removals") - before == 300,
+            "all of them to be counted",
+        );
+        assert_eq!(field(&mut c, "held"), 0);
+    }
+    moves(&mut c, &[], "a flush of other keys", |c| {
+        cmd!(*c, "SET", "text", "v").okay();
+        run(c, "FLUSHALL").okay();
+    });
+}
+
+#[test]
+fn an_eviction_is_forced() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "CONFIG SET maxmemory-policy allkeys-lru").okay();
+    moves(&mut c, &["forced_removals"], "an eviction", |c| {
+        run(c, "CONFIG SET maxmemory 1").okay();
+        eventually(
+            || {
+                let _ = run(c, "SET text v");
+                field(c, "held") == 0
+            },
+            "the lock to be evicted",
+        );
+    });
+}
+
+#[test]
+fn a_replica_and_a_file_that_is_loaded_count_nothing() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let replica = server.replica();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "DEL k").int();
+    run(&mut c, "LOCK.ACQUIRE k a PX 1").grant();
+    eventually(|| field(&mut c, "expirations") == 1, "the lease to end");
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "FLUSHALL").okay();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    server.wait_for_sync(&replica);
+    let mut there = replica.connection();
+    let told = section(&mut there);
+    assert_eq!(told["held"], 1);
+    for counter in crate::support::COUNTERS {
+        assert_eq!(told[counter], 0, "{counter} on a replica");
+    }
+    drop(c);
+    server.kill9();
+    server.restart();
+    let mut c = server.connection();
+    let told = section(&mut c);
+    assert_eq!(told["held"], 1);
+    for counter in crate::support::COUNTERS {
+        assert_eq!(told[counter], 0, "{counter} after a restart");
+    }
+}

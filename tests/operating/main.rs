@@ -1,0 +1,13 @@
+//! What an operator is told, and what the users of a server may do, against a real server
+//! (`REDIS_SERVER`).
+
+mod support;
+
+mod counters;
+mod endings;
+mod events;
+mod gauges;
+mod hot_keys;
+mod times;
+mod users;
+mod waits;

@@ -1,0 +1,109 @@
+//! `INFO lock` as a table, and calls that wait.
+
+use redis::{Cmd, Connection};
+use std::collections::BTreeMap;
+use testbed::{Expect, Reply, Server, Talk, cmd, eventually, post};
+
+/// The fields that count; all of them.
+pub(crate) const COUNTERS: [&str; 13] = [
+    "grants",
+    "reentries",
+    "renewals",
+    "releases",
+    "refusals",
+    "hand_offs",
+    "wait_timeouts",
+    "waits_given_up",
+    "expirations",
+    "forced_removals",
+    "max_waiters_rejections",
+    "fence_checks",
+    "fenced_refusals",
+];
+
+/// The fields that tell what is so now, and those of the last minutes.
+pub(crate) const GAUGES: [&str; 10] = [
+    "held",
+    "waiting",
+    "longest_queue",
+    "last_token",
+    "wait_ms_p50",
+    "wait_ms_p99",
+    "wait_ms_max",
+    "hold_ms_p50",
+    "hold_ms_p99",
+    "hold_ms_max",
+];
+
+/// Sends a command that is written as one line, with blanks between its words.
+#[track_caller]
+pub(crate) fn run(c: &mut Connection, line: &str) -> Reply {
+    let mut command = Cmd::new();
+    for word in line.split_whitespace() {
+        command.arg(word);
+    }
+    c.send(&command)
+}
+
+/// The fields of `INFO lock`, without their prefix.
+#[track_caller]
+pub(crate) fn section(c: &mut Connection) -> BTreeMap<String, i64> {
+    let text = cmd!(*c, "INFO", "lock").text();
+    text.lines()
+        .filter_map(|line| line.strip_prefix("lock_")?.split_once(':'))
+        .map(|(name, value)| (name.to_owned(), value.parse().expect("a number")))
+        .collect()
+}
+
+/// One field of `INFO lock`.
+#[track_caller]
+pub(crate) fn field(c: &mut Connection, name: &str) -> i64 {
+    section(c)[name]
+}
+
+/// Which counters have moved since then, and by how much.
+fn moved(c: &mut Connection, before: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+    let now = section(c);
+    COUNTERS
+        .into_iter()
+        .map(|name| (name.to_owned(), now[name] - before[name]))
+        .filter(|(_, by)| *by != 0)
+        .collect()
+}
+
+/// Demands that what `body` does moves these counters, by one for each time they are named, and no
+/// other.
+#[track_caller]
+pub(crate) fn moves<T>(
+    c: &mut Connection,
+    counters: &[&str],
+    what: &str,
+    body: impl FnOnce(&mut Connection) -> T,
+) -> T {
+    let before = section(c);
+    let result = body(c);
+    let mut expected = BTreeMap::new();
+    for name in counters {
+        *expected.entry((*name).to_owned()).or_insert(0) += 1;
+    }
+    eventually(
+        || moved(c, &before) == expected,
+        &format!("{what} to move {expected:?} and nothing else"),
+    );
+    result
+}
+
+/// A connection whose call waits for a lock: `LOCK.ACQUIRE` with these words behind it.
+#[track_caller]
+pub(crate) fn wait(server: &Server, words: &str) -> Connection {
+    let (mut waiter, mut c) = (server.connection(), server.connection());
+    let key = words.split(' ').next().expect("a key");
+    let before = cmd!(c, "LOCK.WAITERS", key).items().len();
+    let words: Vec<_> = words.split(' ').collect();
+    post!(waiter, "LOCK.ACQUIRE", words);
+    eventually(
+        || cmd!(c, "LOCK.WAITERS", key).items().len() > before,
+        "a call to wait",
+    );
+    waiter
+}

@@ -1,0 +1,102 @@
+//! How long locks are held and waited for, as `INFO lock` tells it.
+
+use crate::support::{field, run, section, wait};
+use redis::Connection;
+use testbed::{Expect, Server, Talk, eventually};
+
+/// Half, 99 of 100, and the longest.
+#[track_caller]
+fn times(c: &mut Connection, what: &str) -> [i64; 3] {
+    let fields = section(c);
+    ["p50", "p99", "max"].map(|part| fields[&format!("{what}_ms_{part}")])
+}
+
+/// Waits until the grant has stood so long.
+#[track_caller]
+fn hold(c: &mut Connection, key: &str, ms: i64) {
+    let info = format!("LOCK.INFO {key}");
+    eventually(
+        || run(c, &info).lock_info().held_ms >= ms,
+        "some time to pass",
+    );
+}
+
+#[test]
+fn a_hold_is_recorded_when_the_grant_ends() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    hold(&mut c, "k", 40);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(times(&mut c, "hold"), [0; 3], "a hold is left");
+    let held_ms = run(&mut c, "LOCK.INFO k").lock_info().held_ms;
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let [half, most, longest] = times(&mut c, "hold");
+    assert!(longest >= held_ms && longest < held_ms + 5000, "{longest}");
+    assert_eq!((half, most), (longest, longest), "of one");
+    // Many short ones: half of the times are short, the longest stays.
+    for _ in 0..150 {
+        run(&mut c, "LOCK.ACQUIRE k a").grant();
+        run(&mut c, "LOCK.RELEASE k a").int();
+    }
+    let [half, most, still] = times(&mut c, "hold");
+    assert!(half < held_ms && half <= most && most <= still);
+    assert_eq!(still, longest);
+    assert_eq!(times(&mut c, "wait"), [0; 3], "nobody waited");
+}
+
+#[test]
+fn grants_that_end_otherwise_are_held_too() {
+    for end in ["DEL k", "SET k v", "expiry", "hand-off"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        hold(&mut c, "k", 20);
+        match end {
+            "expiry" => {
+                run(&mut c, "PEXPIRE k 1").int();
+            }
+            "hand-off" => {
+                let mut waiter = wait(&server, "k b PX 600000 BLOCK 0");
+                run(&mut c, "LOCK.RELEASE k a").int();
+                waiter.receive().grant();
+            }
+            line => {
+                run(&mut c, line).value();
+            }
+        }
+        eventually(|| field(&mut c, "hold_ms_max") >= 20, end);
+    }
+}
+
+#[test]
+fn a_wait_is_recorded_however_it_ends() {
+    for end in ["granted", "time-out", "given up"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        if end == "time-out" {
+            let mut waiter = server.connection();
+            run(&mut waiter, "LOCK.ACQUIRE k b BLOCK 30").nil();
+        } else {
+            let mut waiter = wait(&server, "k b BLOCK 0");
+            let waited = |c: &mut Connection| {
+                let waiters = run(c, "LOCK.WAITERS k").items();
+                waiters[0].clone().fields()["waited-ms"].clone().int()
+            };
+            eventually(|| waited(&mut c) >= 30, "a long wait");
+            assert_eq!(times(&mut c, "wait"), [0; 3], "it goes on");
+            let line = if end == "granted" {
+                "LOCK.RELEASE k a"
+            } else {
+                "LOCK.RELEASE k b ALL"
+            };
+            run(&mut c, line).int();
+            waiter.receive().value();
+        }
+        let [half, most, longest] = times(&mut c, "wait");
+        assert!((30..5000).contains(&longest), "{end}: {longest}");
+        assert_eq!((half, most), (longest, longest), "{end}");
+    }
+}
