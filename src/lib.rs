@@ -11,8 +11,8 @@
 //! * [`core`]: the rules of a lock, without a server, a clock or `unsafe`;
 //! * `server`: the server's module API as safe Rust, the only room with `unsafe`.
 //!
-//! The upper three use all lower ones; `requests` uses `core` alone, and `core` and `server` know
-//! nothing of each other.
+//! The upper three use all lower ones; `statistics` uses `core` and `server`, `requests` uses `core`
+//! alone, and `core` and `server` know nothing of each other.
 
 pub mod core;
 pub mod requests;

@@ -49,9 +49,9 @@ pub(super) fn taken_away(lost: &Lost<'_>, token: Token) {
         database: lost.database(),
         key: lost.key().into(),
     };
-    match lost.expiry() {
-        Some(expiry) if expiry.is_some_and(|at| at <= now.millis()) => expired(context, &place),
-        Some(_) => statistics::count(Counter::Removals),
+    match lost.has_expired(now.millis()) {
+        Some(true) => expired(context, &place),
+        Some(false) => statistics::count(Counter::Removals),
         None => {
             statistics::count(Counter::Removals);
             LAST_TAKEN.with(context, |last| *last = Some(place));

@@ -58,9 +58,9 @@ impl<'call> Lost<'call> {
         flags.replica() || flags.loading()
     }
 
-    /// When the key was to expire, in milliseconds since 1970 (none for never); nothing at all where
-    /// the server tells only afterwards that a key has expired ([`Lost::tell_if_expired`]).
-    pub(crate) fn expiry(&self) -> Option<Option<u64>> {
+    /// Whether the key's time is over, now being so many milliseconds since 1970; none where the
+    /// server tells only afterwards that a key has expired ([`Lost::tell_if_expired`]).
+    pub(crate) fn has_expired(&self, now_ms: u64) -> Option<bool> {
         const LOOK: u32 = raw::REDISMODULE_READ
             | raw::REDISMODULE_OPEN_KEY_NOEFFECTS
             | raw::REDISMODULE_OPEN_KEY_ACCESS_EXPIRED;
@@ -76,13 +76,14 @@ impl<'call> Lost<'call> {
             }
             let at = api!(RedisModule_GetAbsExpire)(key);
             api!(RedisModule_CloseKey)(key);
-            Some(u64::try_from(at).ok())
+            // Negative for a key that never expires.
+            Some(u64::try_from(at).is_ok_and(|at| at <= now_ms))
         }
     }
 
     /// Calls `tell`, just afterwards, with this key and with every key from now on that has expired.
     ///
-    /// Only where [`Lost::expiry`] does not tell, and no earlier than it is needed: to follow these
+    /// Only where [`Lost::has_expired`] does not tell, and no earlier than it is needed: to follow these
     /// events costs something at every event of any kind, and on Valkey 8.1 a client whose command
     /// meets one that a module follows may be left in another database.
     pub(crate) fn tell_if_expired(&self, tell: Tell) {

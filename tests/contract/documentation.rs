@@ -16,7 +16,7 @@ struct Described {
 
 const INTERNAL: &[&str] = &["@write", "@fast", "@admin", "@dangerous", "@lock"];
 
-const COMMANDS: [Described; 7] = [
+const COMMANDS: [Described; 8] = [
     Described {
         name: "lock.acquire",
         arity: -3,
@@ -58,6 +58,14 @@ const COMMANDS: [Described; 7] = [
         key_flags: &["RO", "access"],
         categories: &["@read", "@fast", "@lock"],
         arguments: "key:key",
+    },
+    Described {
+        name: "lock.hotkeys",
+        arity: -1,
+        flags: &["readonly", "noscript", "module"],
+        key_flags: &[],
+        categories: &["@read", "@slow", "@lock"],
+        arguments: "[COUNT count:integer]",
     },
     Described {
         name: "lock._apply",

@@ -82,8 +82,8 @@ fn a_wait_is_recorded_however_it_ends() {
         } else {
             let mut waiter = wait(&server, "k b BLOCK 0");
             let waited = |c: &mut Connection| {
-                let waiters = run(c, "LOCK.WAITERS k").items();
-                waiters[0].clone().fields()["waited-ms"].clone().int()
+                let queue = run(c, "LOCK.WAITERS k").items();
+                queue[0].clone().fields()["waited-ms"].clone().int()
             };
             eventually(|| waited(&mut c) >= 30, "a long wait");
             assert_eq!(times(&mut c, "wait"), [0; 3], "it goes on");
