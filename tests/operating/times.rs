@@ -81,11 +81,11 @@ fn a_wait_is_recorded_however_it_ends() {
             run(&mut waiter, "LOCK.ACQUIRE k b BLOCK 30").nil();
         } else {
             let mut waiter = wait(&server, "k b BLOCK 0");
-            let waited = |c: &mut Connection| {
+            let so_far = |c: &mut Connection| {
                 let queue = run(c, "LOCK.WAITERS k").items();
                 queue[0].clone().fields()["waited-ms"].clone().int()
             };
-            eventually(|| waited(&mut c) >= 30, "a long wait");
+            eventually(|| so_far(&mut c) >= 30, "a long wait");
             assert_eq!(times(&mut c, "wait"), [0; 3], "it goes on");
             let line = if end == "granted" {
                 "LOCK.RELEASE k a"
