@@ -1,7 +1,8 @@
 # Short names for what a developer does here; cargo and tests/tools/ do the work.
 # What a line may carry besides its target:
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
-#   PORT=number        the port for run; without it the first free one from 6379
+#   PORT=number        the port for run (without it the first free one from 6379), or for top (6379)
+#   URL=redis://...    the server, or any node of the cluster, for top
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
@@ -18,7 +19,9 @@ HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 
-.PHONY: help run cluster sentinel test matrix fuzz fuzz-targets storm faults mutants sanitize examples \
+MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
+
+.PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults mutants sanitize examples \
 	bench bench-full bench-check bench-keep lint fmt build install docs clean \
 	setup-build setup-server setup-counts
 .NOTPARALLEL:
@@ -35,6 +38,12 @@ cluster: setup-server build ## start a cluster with the module, 3 primaries and 
 
 sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in the foreground
 	@cargo run --quiet -p testbed --bin playground -- sentinel
+
+top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
+	@cargo run --quiet --package top -- $(MONITORED)
+
+monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
+	@$(TOOLS)/monitoring.sh
 
 test: setup-server build ## unit and integration tests on the installed server
 	cargo test

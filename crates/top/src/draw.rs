@@ -1,0 +1,255 @@
+//! The view as it is drawn: figures above, tables below, and in front of them what is looked at.
+
+use crate::popup;
+use crate::snapshot::Server;
+use crate::table::{Column, Panel, Row, SERVER};
+use crate::view::{Mode, View};
+use crate::words;
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell as TableCell, Paragraph, Row as TableRow, Table, TableState};
+
+/// From this height on, all three tables are shown; below it, one.
+const TALL: u16 = 30;
+const MARKS: usize = 3;
+
+pub(crate) const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+pub(crate) const FAINT: Style = Style::new().fg(Color::DarkGray);
+pub(crate) const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+const NAMED: Style = Style::new().fg(Color::Cyan);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+
+/// The whole screen.
+pub(crate) fn draw(view: &View, frame: &mut Frame) {
+    let notes = notes(view);
+    let height = u16::try_from(notes.len()).unwrap_or(0);
+    let areas = [
+        Constraint::Length(4),
+        Constraint::Length(height),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ];
+    let [top, middle, tables, bottom] = Layout::vertical(areas).areas(frame.area());
+    frame.render_widget(Paragraph::new(figures(view)), top);
+    frame.render_widget(Paragraph::new(notes), middle);
+    if frame.area().height >= TALL {
+        let areas = Layout::vertical([Constraint::Fill(1); 3]).split(tables);
+        for (panel, area) in Panel::ALL.into_iter().zip(areas.iter()) {
+            draw_table(view, panel, frame, *area);
+        }
+    } else {
+        draw_table(view, view.panel, frame, tables);
+    }
+    frame.render_widget(Paragraph::new(keys(view)), bottom);
+    popup::draw(view, frame);
+}
+
+/// What stands above the tables.
+fn figures(view: &View) -> Vec<Line<'static>> {
+    let now = &view.now;
+    let count = |field| {
+        now.sum(field)
+            .map_or("-".to_owned(), |number| number.to_string())
+    };
+    let most = |field| {
+        now.largest(field)
+            .map_or("-".to_owned(), |number| number.to_string())
+    };
+    let ms = |field| now.largest(field).map_or("-".to_owned(), words::length);
+    let rate = |field| {
+        view.rate(field)
+            .map_or("-".to_owned(), |rate| format!("{rate:.1}"))
+    };
+    vec![
+        title(view),
+        pairs(&[
+            ("held", count("lock_held")),
+            ("waiting", count("lock_waiting")),
+            ("longest queue", most("lock_longest_queue")),
+            ("refused/s", rate("lock_refusals")),
+            ("given up/s", rate("lock_waits_given_up")),
+        ]),
+        pairs(&[
+            ("grants/s", rate("lock_grants")),
+            ("hand-offs/s", rate("lock_hand_offs")),
+            ("time-outs/s", rate("lock_wait_timeouts")),
+            ("expirations/s", rate("lock_expirations")),
+        ]),
+        pairs(&[
+            ("waited p50", ms("lock_wait_ms_p50")),
+            ("p99", ms("lock_wait_ms_p99")),
+            ("max", ms("lock_wait_ms_max")),
+            ("held p50", ms("lock_hold_ms_p50")),
+            ("p99", ms("lock_hold_ms_p99")),
+            ("max", ms("lock_hold_ms_max")),
+        ]),
+    ]
+}
+
+fn pairs(pairs: &[(&'static str, String)]) -> Line<'static> {
+    let mut spans = Vec::new();
+    for (name, value) in pairs {
+        spans.push(Span::styled(format!("{name} "), FAINT));
+        spans.push(Span::styled(format!("{value}   "), BOLD));
+    }
+    Line::from(spans)
+}
+
+fn title(view: &View) -> Line<'static> {
+    let servers = &view.now.servers;
+    let who = match servers.as_slice() {
+        [] => "connecting".to_owned(),
+        [server] => format!(
+            "{} {}",
+            words::name(server.address.as_bytes()),
+            kind(server)
+        ),
+        [first, ..] => format!("{} primaries, {}", servers.len(), kind(first)),
+    };
+    let paused = if view.is_paused { "  paused" } else { "" };
+    Line::from(vec![
+        Span::styled("redis-lock-top  ", BOLD),
+        Span::styled(who, NAMED),
+        Span::styled(paused, ALARM),
+    ])
+}
+
+/// Which server and what it is, as far as it has told.
+fn kind(server: &Server) -> String {
+    let info = &server.info;
+    let valkey = info
+        .text("valkey_version")
+        .map(|version| format!("Valkey {version}"));
+    let redis = || {
+        info.text("redis_version")
+            .map(|version| format!("Redis {version}"))
+    };
+    let kind = valkey.or_else(redis).unwrap_or_default();
+    match info.text("role") {
+        Some("slave") => format!("{kind}, a replica: nobody waits here"),
+        _ => kind,
+    }
+}
+
+/// What one should know before one believes the tables.
+fn notes(view: &View) -> Vec<Line<'static>> {
+    let mut notes = Vec::new();
+    let mut searching = 0;
+    for server in &view.now.servers {
+        let address = words::name(server.address.as_bytes());
+        if let Some(trouble) = &server.trouble {
+            let text = format!("{address}: {}", words::name(trouble.as_bytes()));
+            notes.push(Line::styled(text, ALARM));
+        }
+        let policy = server.info.text("maxmemory_policy").unwrap_or("noeviction");
+        if policy != "noeviction" {
+            let text = format!("{address}: maxmemory-policy {policy} can evict held locks");
+            notes.push(Line::styled(text, ALARM));
+        }
+        if !server.searched {
+            searching += server.keys;
+        }
+    }
+    // Room for the tables must be left.
+    if notes.len() > MARKS {
+        let more = notes.len() - MARKS + 1;
+        notes.truncate(MARKS - 1);
+        notes.push(Line::styled(format!("and {more} more of the kind"), ALARM));
+    }
+    if searching > 0 {
+        let text =
+            format!("still searching {searching} keys for locks: the tables are not complete");
+        notes.push(Line::styled(text, FAINT));
+    }
+    notes
+}
+
+fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
+    let rows = view.rows(panel);
+    let sort = view.sort(panel);
+    let shown: Vec<_> = panel
+        .columns()
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| area.width >= column.from)
+        .filter(|(_, column)| column.name != SERVER || view.now.servers.len() > 1)
+        .collect();
+    let room = room_for_names(area, &shown);
+    let heading = |(index, column): &(usize, &Column)| {
+        let mark = match (*index == sort.column, sort.descending) {
+            (false, _) => "",
+            (true, true) => "▾",
+            (true, false) => "▴",
+        };
+        aligned(format!("{}{mark}", column.name), column).style(BOLD)
+    };
+    let line = |row: &Row| {
+        let cells = shown.iter().map(|(index, column)| {
+            let text = row.cells[*index].text();
+            let text = if column.width == 0 {
+                words::cut(&text, room)
+            } else {
+                text
+            };
+            aligned(text, column)
+        });
+        TableRow::new(cells.collect::<Vec<_>>())
+    };
+    let widths = shown.iter().map(|(_, column)| match column.width {
+        0 => Constraint::Fill(1),
+        // One more for the mark.
+        width => Constraint::Length(width + 1),
+    });
+    let is_current = view.panel == panel;
+    let number = panel as usize + 1;
+    let filter = match view.filter.as_str() {
+        "" => String::new(),
+        filter => format!(", with \"{filter}\" in a name"),
+    };
+    let title = format!(" {number} {}: {}{filter} ", panel.title(), rows.len());
+    let border = if is_current { NAMED } else { FAINT };
+    let table = Table::new(rows.iter().map(line), widths)
+        .header(TableRow::new(shown.iter().map(heading)))
+        .block(Block::bordered().title(title).border_style(border))
+        .row_highlight_style(if is_current { CHOSEN } else { Style::new() });
+    let mut state = TableState::new().with_selected(view.chosen(panel, &rows));
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// How wide a column of names is: what the others, the spaces between them and the border leave.
+fn room_for_names(area: Rect, shown: &[(usize, &Column)]) -> usize {
+    let taken = |(_, column): &(usize, &Column)| match column.width {
+        0 => 1,
+        width => usize::from(width) + 2,
+    };
+    let taken: usize = shown.iter().map(taken).sum::<usize>() + 1;
+    let names = shown.iter().filter(|(_, column)| column.width == 0);
+    usize::from(area.width).saturating_sub(taken) / names.count().max(1)
+}
+
+fn aligned(text: String, column: &Column) -> TableCell<'static> {
+    let alignment = match column.width {
+        0 => Alignment::Left,
+        _ if column.name == SERVER => Alignment::Left,
+        _ => Alignment::Right,
+    };
+    TableCell::from(Line::from(text).alignment(alignment))
+}
+
+fn keys(view: &View) -> Line<'static> {
+    if let Mode::Filter = view.mode {
+        return Line::from(format!(
+            "names with: {}_   Enter keeps it, Esc clears it",
+            view.filter
+        ));
+    }
+    match &view.message {
+        Some(message) => Line::styled(words::name(message.as_bytes()), BOLD),
+        None => Line::styled(
+            "q quit  Tab table  ↑↓ choose  Enter queue  u unlock  s sort  r reverse  / filter  ? help",
+            FAINT,
+        ),
+    }
+}

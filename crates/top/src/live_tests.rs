@@ -1,0 +1,259 @@
+//! The view over real servers.
+
+use crate::draw::draw;
+use crate::snapshot::Place;
+use crate::source::{News, Source};
+use crate::table::Panel;
+use crate::view::{Mode, View};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use redis::{ConnectionInfo, IntoConnectionInfo};
+use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post};
+
+fn source(server: &Server) -> Source {
+    Source::new(settings(server))
+}
+
+fn settings(server: &Server) -> ConnectionInfo {
+    let info = ("127.0.0.1", server.port()).into_connection_info();
+    info.expect("an address")
+}
+
+/// A key, and whatever orders come of it, as the program itself goes about it.
+fn press(view: &mut View, source: &mut Source, code: KeyCode) {
+    let mut order = view.press(KeyEvent::new(code, KeyModifiers::NONE));
+    while let Some(next) = order {
+        order = view.hear(source.follow(next));
+    }
+}
+
+fn type_in(view: &mut View, source: &mut Source, text: &str) {
+    for letter in text.chars() {
+        press(view, source, KeyCode::Char(letter));
+    }
+}
+
+fn screen(view: &View) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(140, 40)).expect("a terminal");
+    terminal.draw(|frame| draw(view, frame)).expect("a picture");
+    terminal.backend().to_string()
+}
+
+fn keys(view: &View, panel: Panel) -> Vec<Vec<u8>> {
+    view.rows(panel)
+        .into_iter()
+        .map(|row| row.place.key)
+        .collect()
+}
+
+fn waiting(c: &mut impl Talk, key: &str, count: i64) {
+    let mut waiters = || cmd!(*c, "LOCK.INFO", key).lock_info().waiters;
+    eventually(|| waiters() == count, "the waiters to stand in line");
+}
+
+#[test]
+fn one_server_from_the_tables_to_a_freed_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "SET", "no-lock", 1).okay();
+    cmd!(c, "LOCK.ACQUIRE", "old", "billing:host-1:7:a", "EX", 60).grant();
+    let mut held_ms = || cmd!(c, "LOCK.INFO", "old").lock_info().held_ms;
+    eventually(|| held_ms() > 1, "one lock to be older than the other");
+    cmd!(c, "LOCK.ACQUIRE", "busy", "shop:host-2:8:b", "EX", 60).grant();
+    let mut waiters: Vec<_> = (0..3).map(|_| server.connection()).collect();
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        let owner = format!("shop:host-3:9:w{number}");
+        post!(*waiter, "LOCK.ACQUIRE", "busy", owner, "EX", 60, "BLOCK", 0);
+        let number = i64::try_from(number).expect("a small number");
+        waiting(&mut c, "busy", number + 1);
+    }
+
+    let mut source = source(&server);
+    let mut view = View::new();
+    view.hear(News::Round(source.round()));
+    assert_eq!(
+        keys(&view, Panel::Held),
+        [b"old".to_vec(), b"busy".to_vec()]
+    );
+    assert_eq!(keys(&view, Panel::Queues), [b"busy".to_vec()]);
+    let picture = screen(&view);
+    for part in [
+        "billing:host-1:7:a",
+        "shop:host-2:8:b",
+        "shop:host-3:9:w0",
+        "held 2 ",
+    ] {
+        assert!(picture.contains(part), "{part}:\n{picture}");
+    }
+
+    // The second in line is killed: first no, then yes.
+    type_in(&mut view, &mut source, "2");
+    press(&mut view, &mut source, KeyCode::Enter);
+    press(&mut view, &mut source, KeyCode::Down);
+    type_in(&mut view, &mut source, "kn");
+    waiting(&mut c, "busy", 3);
+    type_in(&mut view, &mut source, "ky");
+    waiting(&mut c, "busy", 2);
+    let picture = screen(&view);
+    assert!(picture.contains("is killed"), "{picture}");
+
+    // The lock is freed, and goes to the first in line.
+    type_in(&mut view, &mut source, "un");
+    assert_eq!(
+        cmd!(c, "LOCK.INFO", "busy").lock_info().owner,
+        b"shop:host-2:8:b"
+    );
+    type_in(&mut view, &mut source, "uy");
+    assert_eq!(waiters[0].receive().grant().owner, b"shop:host-3:9:w0");
+    assert!(screen(&view).contains("the lock is freed"));
+    assert!(matches!(view.mode, Mode::Queue(_)));
+}
+
+#[test]
+fn a_grant_that_is_over_is_not_freed_in_the_name_of_another() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
+    let mut source = source(&server);
+    let mut view = View::new();
+    view.hear(News::Round(source.round()));
+    type_in(&mut view, &mut source, "u");
+    cmd!(c, "LOCK.RELEASE", "k", "a").int();
+    let next = cmd!(c, "LOCK.ACQUIRE", "k", "b", "EX", 60).grant();
+    type_in(&mut view, &mut source, "y");
+    assert!(screen(&view).contains("that grant is over: nothing done"));
+    assert_eq!(cmd!(c, "LOCK.INFO", "k").lock_info().token, next.token);
+}
+
+#[test]
+fn a_client_that_waits_no_more_is_not_killed() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
+    let mut waiter = server.connection();
+    post!(waiter, "LOCK.ACQUIRE", "k", "b", "EX", 60, "BLOCK", 0);
+    waiting(&mut c, "k", 1);
+    let mut source = source(&server);
+    let mut view = View::new();
+    view.hear(News::Round(source.round()));
+    press(&mut view, &mut source, KeyCode::Enter);
+    type_in(&mut view, &mut source, "k");
+    cmd!(c, "LOCK.RELEASE", "k", "a").int();
+    waiter.receive().grant();
+    type_in(&mut view, &mut source, "y");
+    assert!(screen(&view).contains("does not wait any more: nothing done"));
+    assert_eq!(cmd!(waiter, "PING").text(), "PONG");
+}
+
+#[test]
+fn a_user_who_may_not_is_told() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
+    let rules = [
+        "on",
+        ">secret",
+        "~*",
+        "+scan",
+        "+lock.info",
+        "+lock.waiters",
+        "+lock.hotkeys",
+        "+info",
+        "+dbsize",
+        "+watch",
+        "+unwatch",
+        "+multi",
+        "+exec",
+    ];
+    cmd!(c, "ACL", "SETUSER", "watcher", rules).okay();
+    let watcher = settings(&server);
+    let user = watcher
+        .redis_settings()
+        .clone()
+        .set_username("watcher")
+        .set_password("secret");
+    let mut source = Source::new(watcher.set_redis_settings(user));
+    let mut view = View::new();
+    view.hear(News::Round(source.round()));
+    assert_eq!(keys(&view, Panel::Held), [b"k".to_vec()]);
+    type_in(&mut view, &mut source, "uy");
+    let picture = screen(&view);
+    assert!(picture.contains("NOPERM"), "{picture}");
+    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
+}
+
+#[test]
+fn a_server_that_goes_and_comes_back_is_seen_again() {
+    let mut server = Server::start();
+    let mut source = source(&server);
+    assert_eq!(source.round().servers[0].trouble, None);
+    server.stop();
+    let gone = source.round();
+    assert!(gone.servers[0].trouble.is_some() && gone.locks.is_empty());
+    server.restart();
+    cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
+    eventually(|| source.round().locks.len() == 1, "the lock to be seen");
+}
+
+#[test]
+fn a_server_without_the_module_is_no_empty_one() {
+    let server = Server::builder().without_module().start();
+    let round = source(&server).round();
+    let trouble = round.servers[0].trouble.clone().unwrap_or_default();
+    assert!(!trouble.is_empty());
+}
+
+#[test]
+fn more_keys_than_a_round_goes_through_are_found_in_the_next_ones() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let fill = "for i = 1, 30000 do redis.call('SET', 'k' .. i, i) end";
+    cmd!(c, "EVAL", fill, 0).nil();
+    for number in 0..20 {
+        cmd!(c, "LOCK.ACQUIRE", format!("lock:{number}"), "a", "EX", 60).grant();
+    }
+    let mut source = source(&server);
+    let first = source.round();
+    assert!(!first.servers[0].searched && first.locks.len() < 20);
+    eventually(
+        || {
+            let round = source.round();
+            round.servers[0].searched && round.locks.len() == 20
+        },
+        "all locks to be found",
+    );
+}
+
+#[test]
+fn all_primaries_of_a_cluster_are_shown() {
+    let cluster = Cluster::start(3, 0);
+    let mut held = 0;
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let node = cluster.serves(testbed::cluster::slot(key));
+        let mut c = cluster.node(node).connection();
+        cmd!(c, "LOCK.ACQUIRE", key, "owner", "EX", 60).grant();
+        held += 1;
+    }
+    let mut source = source(cluster.node(0));
+    let mut view = View::new();
+    view.hear(News::Round(source.round()));
+    assert_eq!(view.now.servers.len(), 3);
+    assert_eq!(keys(&view, Panel::Held).len(), held);
+    let picture = screen(&view);
+    assert!(picture.contains("3 primaries"), "{picture}");
+    // It is freed where it is.
+    let places = view.now.locks.iter().map(|lock| lock.place.clone());
+    let places: Vec<Place> = places.collect();
+    type_in(&mut view, &mut source, "/f");
+    press(&mut view, &mut source, KeyCode::Enter);
+    type_in(&mut view, &mut source, "uy");
+    assert!(screen(&view).contains("the lock is freed"));
+    let round = source.round();
+    assert_eq!(round.locks.len(), held - 1);
+    assert!(
+        places
+            .iter()
+            .any(|place| place.server == cluster.address(2))
+    );
+}

@@ -1,0 +1,110 @@
+//! A live view of the locks of a server, or of all primaries of a cluster, in a terminal: who holds
+//! them longest, where the queues are longest, and what is hot.
+
+mod draw;
+mod node;
+mod popup;
+mod reply;
+mod snapshot;
+mod source;
+mod table;
+mod view;
+mod words;
+
+#[cfg(test)]
+mod live_tests;
+#[cfg(test)]
+mod view_tests;
+
+use clap::Parser;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use redis::{ConnectionInfo, IntoConnectionInfo};
+use source::Source;
+use std::io;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use view::View;
+
+/// How soon news is on the screen.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Shows the locks of a server, or of all primaries of a cluster.
+#[derive(Parser)]
+#[command(name = "redis-lock-top")]
+struct Arguments {
+    /// The server, or any node of the cluster: `redis://[user:password@]host:port[/database]`.
+    #[arg(
+        long,
+        env = "REDIS_URL",
+        hide_env_values = true,
+        default_value = "redis://127.0.0.1:6379"
+    )]
+    url: String,
+    /// A server on this machine, in the place of a URL.
+    #[arg(long)]
+    port: Option<u16>,
+    /// How many milliseconds pass between two rounds.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..))]
+    every: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = server(&arguments).and_then(|server| {
+        let every = Duration::from_millis(arguments.every);
+        run(server, every).map_err(|error| error.to_string())
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("redis-lock-top: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn server(arguments: &Arguments) -> Result<ConnectionInfo, String> {
+    let info = match arguments.port {
+        Some(port) => ("127.0.0.1", port).into_connection_info(),
+        None => arguments.url.as_str().into_connection_info(),
+    };
+    info.map_err(|error| error.to_string())
+}
+
+fn run(server: ConnectionInfo, every: Duration) -> io::Result<()> {
+    let (orders, to_follow) = mpsc::channel();
+    let (to_tell, news) = mpsc::channel();
+    // It ends with the process, or as soon as nobody listens.
+    thread::spawn(move || Source::new(server).serve(every, &to_follow, &to_tell));
+    ratatui::run(|terminal| show(terminal, &orders, &news))
+}
+
+fn show(
+    terminal: &mut DefaultTerminal,
+    orders: &mpsc::Sender<source::Order>,
+    news: &mpsc::Receiver<source::News>,
+) -> io::Result<()> {
+    let mut view = View::new();
+    while !view.is_over {
+        terminal.draw(|frame| draw::draw(&view, frame))?;
+        let mut wanted = Vec::new();
+        if event::poll(GLANCE)? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    wanted.extend(view.press(key));
+                }
+                _ => {} // a new size is seen when it is drawn
+            }
+        }
+        while let Ok(news) = news.try_recv() {
+            wanted.extend(view.hear(news));
+        }
+        for order in wanted {
+            orders.send(order).map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! What stands in front of the tables: one lock with its queue, a question, the help.
+
+use crate::draw::{ALARM, CHOSEN, FAINT};
+use crate::view::{Mode, Question, Queue, View};
+use crate::words;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
+
+const HELP: &str = "\
+Tab, 1 2 3     another table
+↑ ↓ PgUp PgDn  choose a row (the lock stays chosen wherever it moves)
+Home End       the first row, the last row
+s              sort by the next column
+r              the other way round
+/              only keys and owners with a text in them; Esc clears it
+Space          hold the picture still
+Enter          who waits for the chosen lock
+u              force-unlock the chosen lock (DEL), after a question
+q, Ctrl-C      quit
+
+In the queue of a lock:
+k              kill the chosen waiter's connection (CLIENT KILL), after a question
+u              force-unlock the lock, after a question
+Esc            back
+
+Percentiles over several servers are those of the worst one.";
+
+pub(crate) fn draw(view: &View, frame: &mut Frame) {
+    match &view.mode {
+        Mode::Tables | Mode::Filter => {}
+        Mode::Help => {
+            let area = middle(frame, 76, 20);
+            let help = Paragraph::new(HELP).block(Block::bordered().title(" What the keys do "));
+            frame.render_widget(help, area);
+        }
+        Mode::Queue(queue) => draw_queue(queue, frame),
+        Mode::Confirm(question, back) => {
+            if let Mode::Queue(queue) = back.as_ref() {
+                draw_queue(queue, frame);
+            }
+            draw_question(question, frame);
+        }
+    }
+}
+
+fn draw_queue(queue: &Queue, frame: &mut Frame) {
+    let area = middle(frame, frame.area().width.saturating_sub(6).min(120), 18);
+    let key = words::name(&queue.place.key);
+    let block = Block::bordered().title(format!(" {key} on {} ", queue.place.server));
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let [top, table, bottom] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(inside);
+
+    let about = match &queue.held {
+        Some(held) => vec![
+            Line::from(format!("held by {}", words::name(&held.owner))),
+            Line::from(format!(
+                "for {}, left {}, lease {}, holds {}, token {}",
+                words::length(held.held_ms),
+                words::length(held.ttl_ms),
+                words::length(held.lease_ms),
+                held.holds,
+                held.token
+            )),
+            Line::from(format!("{} wait", held.waiters)),
+        ],
+        None if queue.is_known => vec![Line::from("free")],
+        None => vec![Line::from("…")],
+    };
+    frame.render_widget(Paragraph::new(about), top);
+
+    let rows = queue.waiters.iter().enumerate().map(|(index, waiter)| {
+        Row::new([
+            (index + 1).to_string(),
+            words::name(&waiter.owner),
+            waiter.client_id.to_string(),
+            words::length(waiter.waited_ms),
+            words::length(waiter.left_ms),
+        ])
+    });
+    let widths = [
+        Constraint::Length(4),
+        Constraint::Fill(1),
+        Constraint::Length(10),
+        Constraint::Length(8),
+        Constraint::Length(8),
+    ];
+    let waiters = Table::new(rows, widths)
+        .header(Row::new(["", "waiting owner", "client", "waited", "gives up"]).style(FAINT))
+        .row_highlight_style(CHOSEN);
+    let mut state = TableState::new().with_selected(queue.position());
+    frame.render_stateful_widget(waiters, table, &mut state);
+    let keys = "↑↓ choose  k kill the waiter  u force-unlock  Esc back";
+    frame.render_widget(Line::styled(keys, FAINT), bottom);
+}
+
+fn draw_question(question: &Question, frame: &mut Frame) {
+    let (title, text) = match question {
+        Question::Kill(place, waiter) => (
+            " Kill a waiter? ",
+            format!(
+                "Close the connection of client {}, which waits as {} for {} on {}?\n\
+                 Whatever else it does on that connection ends too.",
+                waiter.client_id,
+                words::name(&waiter.owner),
+                words::name(&place.key),
+                place.server,
+            ),
+        ),
+        Question::Unlock(place, held) => (
+            " Force-unlock? ",
+            format!(
+                "Delete {} on {}, held by {} for {} (token {})?\n\
+                 The owner is not asked and not told: it may still be at work. The first in line \
+                 gets the lock.",
+                words::name(&place.key),
+                place.server,
+                words::name(&held.owner),
+                words::length(held.held_ms),
+                held.token,
+            ),
+        ),
+    };
+    let mut text = Text::from(text);
+    text.push_line("");
+    text.push_line(Line::styled("y: yes. Any other key: no.", ALARM));
+    let area = middle(frame, 70, 11);
+    let block = Block::bordered().title(title).border_style(ALARM);
+    let question = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
+    frame.render_widget(question, area);
+}
+
+/// A cleared place in the middle of the screen, no larger than that.
+fn middle(frame: &mut Frame, width: u16, height: u16) -> Rect {
+    let whole = frame.area();
+    let (width, height) = (width.min(whole.width), height.min(whole.height));
+    let area = Rect {
+        x: (whole.width - width) / 2,
+        y: (whole.height - height) / 2,
+        width,
+        height,
+    };
+    frame.render_widget(Clear, area);
+    area
+}

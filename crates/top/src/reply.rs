@@ -1,0 +1,186 @@
+//! What the server's replies tell, in RESP2 and RESP3.
+
+use redis::Value;
+use std::collections::HashMap;
+
+/// Who holds a lock: `LOCK.INFO`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) owner: Vec<u8>,
+    pub(crate) token: i64,
+    pub(crate) holds: i64,
+    pub(crate) lease_ms: i64,
+    pub(crate) ttl_ms: i64,
+    pub(crate) held_ms: i64,
+    pub(crate) waiters: i64,
+}
+
+/// One who waits: an element of `LOCK.WAITERS`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) owner: Vec<u8>,
+    pub(crate) client_id: i64,
+    pub(crate) waited_ms: i64,
+    pub(crate) left_ms: i64,
+}
+
+/// A key with much waiting: an element of `LOCK.HOTKEYS`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hot {
+    pub(crate) key: Vec<u8>,
+    pub(crate) waits: i64,
+    pub(crate) timeouts: i64,
+    pub(crate) expirations: i64,
+    pub(crate) total_wait_ms: i64,
+    pub(crate) longest_wait_ms: i64,
+}
+
+/// The fields of `INFO`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Info(HashMap<String, String>);
+
+impl Held {
+    /// None when the lock is free.
+    pub(crate) fn read(value: Value) -> Option<Self> {
+        let fields = Fields::read(value)?;
+        Some(Self {
+            owner: fields.bytes("owner")?,
+            token: fields.number("token")?,
+            holds: fields.number("holds")?,
+            lease_ms: fields.number("lease-ms")?,
+            ttl_ms: fields.number("ttl-ms")?,
+            held_ms: fields.number("held-ms")?,
+            waiters: fields.number("waiters")?,
+        })
+    }
+}
+
+impl Waiter {
+    pub(crate) fn read(value: Value) -> Option<Self> {
+        let fields = Fields::read(value)?;
+        Some(Self {
+            owner: fields.bytes("owner")?,
+            client_id: fields.number("client-id")?,
+            waited_ms: fields.number("waited-ms")?,
+            left_ms: fields.number("left-ms")?,
+        })
+    }
+}
+
+impl Hot {
+    pub(crate) fn read(value: Value) -> Option<Self> {
+        let fields = Fields::read(value)?;
+        Some(Self {
+            key: fields.bytes("key")?,
+            waits: fields.number("waits")?,
+            timeouts: fields.number("timeouts")?,
+            expirations: fields.number("expirations")?,
+            total_wait_ms: fields.number("total-wait-ms")?,
+            longest_wait_ms: fields.number("longest-wait-ms")?,
+        })
+    }
+}
+
+impl Info {
+    pub(crate) fn read(value: Value) -> Self {
+        let text = bytes(value).unwrap_or_default();
+        Self::parse(&String::from_utf8_lossy(&text))
+    }
+
+    pub(crate) fn parse(text: &str) -> Self {
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.trim_end().to_owned());
+        Self(fields.map(own).collect())
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<i64> {
+        self.text(name)?.parse().ok()
+    }
+}
+
+/// A map in RESP3, names and values in turn in RESP2.
+struct Fields(HashMap<Vec<u8>, Value>);
+
+impl Fields {
+    fn read(value: Value) -> Option<Self> {
+        let pairs = match value {
+            Value::Map(pairs) => pairs,
+            Value::Array(flat) => {
+                let mut flat = flat.into_iter();
+                let mut pairs = Vec::new();
+                while let (Some(name), Some(value)) = (flat.next(), flat.next()) {
+                    pairs.push((name, value));
+                }
+                pairs
+            }
+            _ => return None,
+        };
+        let named = |(name, value)| Some((bytes(name)?, value));
+        Some(Self(pairs.into_iter().filter_map(named).collect()))
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        match self.0.get(name.as_bytes())? {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        bytes(self.0.get(name.as_bytes())?.clone())
+    }
+}
+
+/// The bytes of any kind of string.
+pub(crate) fn bytes(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.into_bytes()),
+        _ => None,
+    }
+}
+
+/// The elements of an array; nothing for all else, an error too.
+pub(crate) fn items(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) | Value::Set(items) => items,
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hot, Info};
+    use redis::Value;
+
+    #[test]
+    fn a_map_reads_the_same_in_both_protocols() {
+        let name = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let pairs = vec![
+            (name("key"), name("k")),
+            (name("waits"), Value::Int(3)),
+            (name("timeouts"), Value::Int(1)),
+            (name("expirations"), Value::Int(0)),
+            (name("total-wait-ms"), Value::Int(90)),
+            (name("longest-wait-ms"), Value::Int(60)),
+        ];
+        let flat = pairs.clone().into_iter().flat_map(|(n, v)| [n, v]);
+        let hot = Hot::read(Value::Array(flat.collect())).expect("RESP2");
+        assert_eq!(Hot::read(Value::Map(pairs)), Some(hot.clone()));
+        assert_eq!((hot.waits, hot.timeouts, hot.longest_wait_ms), (3, 1, 60));
+        assert_eq!(Hot::read(Value::Nil), None);
+    }
+
+    #[test]
+    fn info_is_read_field_by_field() {
+        let info =
+            Info::parse("# lock\r\nlock_held:12\r\nlock_last_token:7\r\n\r\nrole:master\r\n");
+        assert_eq!(info.number("lock_held"), Some(12));
+        assert_eq!(info.text("role"), Some("master"));
+        assert_eq!(info.number("role"), None);
+    }
+}

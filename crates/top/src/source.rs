@@ -1,0 +1,181 @@
+//! The servers behind the view: one, or all primaries of a cluster.
+
+use crate::node::Node;
+use crate::reply::{Held, Info, Waiter, bytes};
+use crate::snapshot::{Place, Snapshot};
+use redis::{ConnectionAddr, ConnectionInfo, ConnectionLike, RedisResult, cmd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a cluster is asked who its primaries are.
+const TOPOLOGY: Duration = Duration::from_secs(5);
+
+/// What the view wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Tell who waits for this lock.
+    Look(Place),
+    /// Close the connection of one who waits.
+    Kill { place: Place, client_id: i64 },
+    /// Delete the lock, if it is still this grant.
+    Unlock { place: Place, token: i64 },
+}
+
+/// What it is told.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    /// A new round was read.
+    Round(Snapshot),
+    /// Who holds and who waits, as asked.
+    Queue(Place, Option<Held>, Vec<Waiter>),
+    /// What came of an order.
+    Done(String),
+}
+
+/// The servers.
+pub(crate) struct Source {
+    given: ConnectionInfo,
+    nodes: Vec<Node>,
+    asked: Option<Instant>,
+}
+
+impl Source {
+    pub(crate) fn new(given: ConnectionInfo) -> Self {
+        let nodes = vec![Node::new(given.clone())];
+        Self {
+            given,
+            nodes,
+            asked: None,
+        }
+    }
+
+    /// Reads a round every so often and follows orders in between, until nobody listens.
+    pub(crate) fn serve(mut self, every: Duration, orders: &Receiver<Order>, news: &Sender<News>) {
+        loop {
+            if news.send(News::Round(self.round())).is_err() {
+                return;
+            }
+            let next = Instant::now() + every;
+            loop {
+                let left = next.saturating_duration_since(Instant::now());
+                let order = match orders.recv_timeout(left) {
+                    Ok(order) => order,
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+                if news.send(self.follow(order)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads all servers, at the same time.
+    pub(crate) fn round(&mut self) -> Snapshot {
+        if self.asked.is_none_or(|asked| asked.elapsed() > TOPOLOGY) {
+            self.asked = Some(Instant::now());
+            self.find_primaries();
+        }
+        let mut snapshot = Snapshot::empty();
+        thread::scope(|scope| {
+            let start = |node| scope.spawn(|| Node::look(node));
+            let looks: Vec<_> = self.nodes.iter_mut().map(start).collect();
+            for look in looks {
+                let Ok((server, locks, hot)) = look.join() else {
+                    continue;
+                };
+                snapshot.servers.push(server);
+                snapshot.locks.extend(locks);
+                snapshot.hot.extend(hot);
+            }
+        });
+        snapshot.at = Instant::now();
+        snapshot
+    }
+
+    pub(crate) fn follow(&mut self, order: Order) -> News {
+        let (Order::Look(place) | Order::Kill { place, .. } | Order::Unlock { place, .. }) = &order;
+        let place = place.clone();
+        let Some(node) = self
+            .nodes
+            .iter_mut()
+            .find(|node| node.address == place.server)
+        else {
+            return News::Done(format!("{} is no primary any more", place.server));
+        };
+        let done = match order {
+            Order::Look(_) => node
+                .queue(&place.key)
+                .map(|(held, waiters)| News::Queue(place, held, waiters)),
+            Order::Kill { client_id, .. } => node.kill(&place.key, client_id).map(News::Done),
+            Order::Unlock { token, .. } => node.unlock(&place.key, token).map(News::Done),
+        };
+        done.unwrap_or_else(|error| News::Done(error.to_string()))
+    }
+
+    /// Of a cluster, all primaries with slots, by any node that knows them: the given one may be
+    /// down by now. A server by itself stays as it is.
+    fn find_primaries(&mut self) {
+        let known = self.nodes.iter_mut().find_map(|node| primaries(node).ok());
+        let found = known
+            .unwrap_or_else(|| primaries(&mut Node::new(self.given.clone())).unwrap_or_default());
+        if found.is_empty() {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.nodes);
+        for (host, port) in found {
+            // A node that does not know its own name is the one that was asked.
+            let host = match (host.as_str(), self.given.addr()) {
+                ("", ConnectionAddr::Tcp(given, _)) => given.clone(),
+                _ => host,
+            };
+            let node = Node::new(self.given.clone().set_addr(ConnectionAddr::Tcp(host, port)));
+            let same = before.iter().position(|old| old.address == node.address);
+            self.nodes
+                .push(same.map_or(node, |same| before.swap_remove(same)));
+        }
+    }
+}
+
+/// The addresses of the primaries in the eyes of this node; none when it is in no cluster.
+fn primaries(node: &mut Node) -> RedisResult<Vec<(String, u16)>> {
+    node.with(|connection| {
+        let info = Info::read(connection.req_command(cmd("INFO").arg("cluster"))?);
+        if info.number("cluster_enabled") != Some(1) {
+            return Ok(Vec::new());
+        }
+        let nodes = connection.req_command(cmd("CLUSTER").arg("NODES"))?;
+        let text = bytes(nodes).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        Ok(text.lines().filter_map(primary).collect())
+    })
+}
+
+/// The address in a line of `CLUSTER NODES`, when it is that of a primary with slots.
+fn primary(line: &str) -> Option<(String, u16)> {
+    let mut fields = line.split_whitespace();
+    let address = fields.nth(1)?.split('@').next()?;
+    let mut flags = fields.next()?.split(',');
+    let has_slots = fields.nth(5).is_some();
+    let (host, port) = address.rsplit_once(':')?;
+    (has_slots && flags.any(|flag| flag == "master"))
+        .then_some((host.to_owned(), port.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::primary;
+
+    #[test]
+    fn primaries_with_slots_are_found_in_the_list_of_nodes() {
+        let line =
+            |flags, rest| format!("07c3 127.0.0.1:7001@17001,name {flags} - 0 1 2 connected{rest}");
+        let here = Some(("127.0.0.1".to_owned(), 7001));
+        assert_eq!(primary(&line("myself,master", " 0-5460")), here);
+        assert_eq!(primary(&line("master", " 0 2 [3->-07c4]")), here);
+        assert_eq!(primary(&line("master", "")), None);
+        assert_eq!(primary(&line("slave", "")), None);
+        assert_eq!(primary(""), None);
+    }
+}

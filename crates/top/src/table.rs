@@ -1,0 +1,227 @@
+//! The three tables: their columns, their rows, and how these are sorted.
+
+use crate::reply::Hot;
+use crate::snapshot::{Lock, Place, Snapshot};
+use crate::words;
+use std::cmp::Ordering;
+
+/// Which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Panel {
+    /// Locks, held longest first.
+    Held,
+    /// Locks with waiters, most first.
+    Queues,
+    /// Keys with the most waiting over the last minutes.
+    Hot,
+}
+
+impl Panel {
+    pub(crate) const ALL: [Self; 3] = [Self::Held, Self::Queues, Self::Hot];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Held => "Locks held longest",
+            Self::Queues => "Longest queues",
+            Self::Hot => "Hottest keys",
+        }
+    }
+}
+
+/// One column of a table.
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    /// 0: a name, which takes what room there is.
+    pub(crate) width: u16,
+    /// Left out on a screen that is not so wide.
+    pub(crate) from: u16,
+}
+
+/// The name of the column that only a cluster needs.
+pub(crate) const SERVER: &str = "server";
+
+const fn column(name: &'static str, width: u16, from: u16) -> Column {
+    Column { name, width, from }
+}
+
+/// A cell, which is sorted by its value and not by its text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cell {
+    /// Bytes of any kind.
+    Name(Vec<u8>),
+    Number(i64),
+    /// Milliseconds.
+    Length(i64),
+    /// What is left of a lease. -1: for ever, so more than any other.
+    Left(i64),
+}
+
+impl Cell {
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Name(bytes) => words::name(bytes),
+            Self::Number(number) => number.to_string(),
+            Self::Length(ms) | Self::Left(ms) => words::length(*ms),
+        }
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            // -1 becomes the largest of all.
+            (Self::Left(one), Self::Left(two)) => one.cast_unsigned().cmp(&two.cast_unsigned()),
+            _ => self.cmp(other),
+        }
+    }
+}
+
+/// One line of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) place: Place,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// By which column, and which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sort {
+    pub(crate) column: usize,
+    pub(crate) descending: bool,
+}
+
+impl Panel {
+    pub(crate) fn columns(self) -> &'static [Column] {
+        const HELD: [Column; 9] = [
+            column("key", 0, 0),
+            column("owner", 0, 0),
+            column("held", 7, 0),
+            column("left", 7, 0),
+            column("lease", 7, 100),
+            column("holds", 5, 90),
+            column("waiters", 7, 0),
+            column("token", 16, 120),
+            column(SERVER, 21, 100),
+        ];
+        const QUEUES: [Column; 7] = [
+            column("key", 0, 0),
+            column("waiters", 7, 0),
+            column("longest", 7, 0),
+            column("first in line", 0, 0),
+            column("owner", 0, 100),
+            column("held", 7, 0),
+            column(SERVER, 21, 100),
+        ];
+        const HOT: [Column; 7] = [
+            column("key", 0, 0),
+            column("waits", 7, 0),
+            column("time-outs", 9, 0),
+            column("expirations", 11, 0),
+            column("total wait", 10, 0),
+            column("longest", 7, 0),
+            column(SERVER, 21, 100),
+        ];
+        match self {
+            Self::Held => &HELD,
+            Self::Queues => &QUEUES,
+            Self::Hot => &HOT,
+        }
+    }
+
+    /// What the title promises.
+    pub(crate) fn first_sort(self) -> Sort {
+        let column = match self {
+            Self::Held => 2,
+            Self::Queues => 1,
+            Self::Hot => 4,
+        };
+        Sort {
+            column,
+            descending: true,
+        }
+    }
+
+    /// The rows whose key or owner has this text in it, in order.
+    pub(crate) fn rows(self, snapshot: &Snapshot, sort: Sort, filter: &str) -> Vec<Row> {
+        let mut rows: Vec<_> = match self {
+            Self::Held => snapshot.locks.iter().map(held).collect(),
+            Self::Queues => snapshot
+                .locks
+                .iter()
+                .filter(|lock| lock.held.waiters > 0)
+                .map(queue)
+                .collect(),
+            Self::Hot => snapshot.hot.iter().map(hot).collect(),
+        };
+        let filter = filter.to_lowercase();
+        rows.retain(|row| {
+            let mut names = row
+                .cells
+                .iter()
+                .filter(|cell| matches!(cell, Cell::Name(_)));
+            names.any(|cell| cell.text().to_lowercase().contains(&filter))
+        });
+        rows.sort_by(|one, two| {
+            let (a, b) = (&one.cells[sort.column], &two.cells[sort.column]);
+            let order = if sort.descending {
+                b.order(a)
+            } else {
+                a.order(b)
+            };
+            // Equal rows keep their places from round to round.
+            order.then_with(|| one.place.cmp(&two.place))
+        });
+        rows
+    }
+}
+
+fn held(lock: &Lock) -> Row {
+    let held = &lock.held;
+    Row {
+        place: lock.place.clone(),
+        cells: vec![
+            Cell::Name(lock.place.key.clone()),
+            Cell::Name(held.owner.clone()),
+            Cell::Length(held.held_ms),
+            Cell::Left(held.ttl_ms),
+            Cell::Length(held.lease_ms),
+            Cell::Number(held.holds),
+            Cell::Number(held.waiters),
+            Cell::Number(held.token),
+            server(&lock.place),
+        ],
+    }
+}
+
+fn queue(lock: &Lock) -> Row {
+    let first = lock.first.clone().unwrap_or_default();
+    Row {
+        place: lock.place.clone(),
+        cells: vec![
+            Cell::Name(lock.place.key.clone()),
+            Cell::Number(lock.held.waiters),
+            Cell::Length(first.waited_ms),
+            Cell::Name(first.owner),
+            Cell::Name(lock.held.owner.clone()),
+            Cell::Length(lock.held.held_ms),
+            server(&lock.place),
+        ],
+    }
+}
+
+fn hot((place, hot): &(Place, Hot)) -> Row {
+    Row {
+        place: place.clone(),
+        cells: vec![
+            Cell::Name(hot.key.clone()),
+            Cell::Number(hot.waits),
+            Cell::Number(hot.timeouts),
+            Cell::Number(hot.expirations),
+            Cell::Length(hot.total_wait_ms),
+            Cell::Length(hot.longest_wait_ms),
+            server(place),
+        ],
+    }
+}
+
+fn server(place: &Place) -> Cell {
+    Cell::Name(place.server.clone().into_bytes())
+}

@@ -1,0 +1,312 @@
+//! What is on the screen, and what a key or a piece of news makes of it. It draws nothing and asks no
+//! server: it gives orders for that.
+
+use crate::reply::{Held, Waiter};
+use crate::snapshot::{Place, Snapshot};
+use crate::source::{News, Order};
+use crate::table::{Panel, Row, Sort};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+const PAGE: isize = 10;
+
+/// What the keys do at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Look around in the tables.
+    Tables,
+    /// Type what names must have in them.
+    Filter,
+    /// Look at one lock and those who wait for it.
+    Queue(Queue),
+    /// Answer whether this is to be done. Whatever the answer, back to what was before.
+    Confirm(Question, Box<Mode>),
+    /// Read what the keys do.
+    Help,
+}
+
+/// One lock, looked at closely.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queue {
+    pub(crate) place: Place,
+    /// None: free, or not known yet.
+    pub(crate) held: Option<Held>,
+    pub(crate) waiters: Vec<Waiter>,
+    /// Whether the server has told of it.
+    pub(crate) is_known: bool,
+    /// The client that is chosen: it stays so when those before it have gone.
+    pub(crate) chosen: Option<i64>,
+}
+
+/// Something that somebody may regret. It names what was on the screen when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Kill(Place, Waiter),
+    Unlock(Place, Held),
+}
+
+impl Question {
+    fn order(self) -> Order {
+        match self {
+            Self::Kill(place, waiter) => Order::Kill {
+                place,
+                client_id: waiter.client_id,
+            },
+            Self::Unlock(place, held) => Order::Unlock {
+                place,
+                token: held.token,
+            },
+        }
+    }
+}
+
+/// All that is shown.
+pub(crate) struct View {
+    pub(crate) now: Snapshot,
+    pub(crate) before: Option<Snapshot>,
+    pub(crate) panel: Panel,
+    pub(crate) filter: String,
+    pub(crate) mode: Mode,
+    pub(crate) is_paused: bool,
+    /// What came of the last order.
+    pub(crate) message: Option<String>,
+    pub(crate) is_over: bool,
+    sorts: [Sort; 3],
+    chosen: [Option<Place>; 3],
+}
+
+impl View {
+    pub(crate) fn new() -> Self {
+        Self {
+            now: Snapshot::empty(),
+            before: None,
+            panel: Panel::Held,
+            filter: String::new(),
+            mode: Mode::Tables,
+            is_paused: false,
+            message: None,
+            is_over: false,
+            sorts: Panel::ALL.map(Panel::first_sort),
+            chosen: [const { None }; 3],
+        }
+    }
+
+    pub(crate) fn sort(&self, panel: Panel) -> Sort {
+        self.sorts[panel as usize]
+    }
+
+    pub(crate) fn rows(&self, panel: Panel) -> Vec<Row> {
+        panel.rows(&self.now, self.sort(panel), &self.filter)
+    }
+
+    /// Which of the rows is chosen: the lock that was, wherever it stands now, else the first.
+    pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
+        let chosen = self.chosen[panel as usize].as_ref();
+        let same = rows.iter().position(|row| Some(&row.place) == chosen);
+        same.or((!rows.is_empty()).then_some(0))
+    }
+
+    /// How often a second this happens, over the last two rounds.
+    pub(crate) fn rate(&self, field: &str) -> Option<f64> {
+        self.now.rate(field, self.before.as_ref()?)
+    }
+
+    /// Takes in what was read.
+    pub(crate) fn hear(&mut self, news: News) -> Option<Order> {
+        match news {
+            News::Round(_) if self.is_paused => return None,
+            News::Round(snapshot) => {
+                let before = std::mem::replace(&mut self.now, snapshot);
+                self.before = (!before.servers.is_empty()).then_some(before);
+            }
+            News::Queue(place, held, waiters) => {
+                let queue = match &mut self.mode {
+                    Mode::Queue(queue) => queue,
+                    // What a question is about stays as it was.
+                    _ => return None,
+                };
+                if queue.place == place {
+                    queue.held = held;
+                    queue.waiters = waiters;
+                    queue.is_known = true;
+                }
+                return None;
+            }
+            News::Done(what) => self.message = Some(what),
+        }
+        // The lock that is looked at is to be as new as the tables.
+        match &self.mode {
+            Mode::Queue(queue) => Some(Order::Look(queue.place.clone())),
+            _ => None,
+        }
+    }
+
+    /// Does what a key asks for.
+    pub(crate) fn press(&mut self, key: KeyEvent) -> Option<Order> {
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            self.is_over = true;
+            return None;
+        }
+        self.message = None;
+        match std::mem::replace(&mut self.mode, Mode::Tables) {
+            Mode::Tables => self.press_in_tables(key.code),
+            Mode::Filter => self.press_in_filter(key.code),
+            Mode::Queue(queue) => self.press_in_queue(queue, key.code),
+            Mode::Confirm(question, back) => {
+                self.mode = *back;
+                // Any other key is a no.
+                (key.code == KeyCode::Char('y')).then(|| question.order())
+            }
+            Mode::Help => None,
+        }
+    }
+
+    fn press_in_tables(&mut self, key: KeyCode) -> Option<Order> {
+        match key {
+            KeyCode::Char('q') => self.is_over = true,
+            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('s') => self.sort_by_next(),
+            KeyCode::Char('r') => {
+                let sort = &mut self.sorts[self.panel as usize];
+                sort.descending = !sort.descending;
+            }
+            KeyCode::Char(digit @ '1'..='3') => {
+                self.panel = Panel::ALL[digit as usize - '1' as usize];
+            }
+            KeyCode::Tab => self.panel = Panel::ALL[(self.panel as usize + 1) % 3],
+            KeyCode::BackTab => self.panel = Panel::ALL[(self.panel as usize + 2) % 3],
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Enter => return self.look_at_chosen(),
+            KeyCode::Char('u') => self.ask_to_unlock_chosen(),
+            _ => self.choose(step(key)?),
+        }
+        None
+    }
+
+    fn press_in_filter(&mut self, key: KeyCode) -> Option<Order> {
+        match key {
+            KeyCode::Enter => return None,
+            KeyCode::Esc => {
+                self.filter.clear();
+                return None;
+            }
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Char(letter) => self.filter.push(letter),
+            _ => {}
+        }
+        self.mode = Mode::Filter;
+        None
+    }
+
+    fn press_in_queue(&mut self, mut queue: Queue, key: KeyCode) -> Option<Order> {
+        match key {
+            KeyCode::Esc | KeyCode::Char('q') => return None,
+            KeyCode::Char('k') => {
+                if let Some(waiter) = queue.chosen_waiter() {
+                    let question = Question::Kill(queue.place.clone(), waiter.clone());
+                    self.mode = Mode::Confirm(question, Box::new(Mode::Queue(queue)));
+                    return None;
+                }
+            }
+            KeyCode::Char('u') => {
+                if let Some(held) = queue.held.clone() {
+                    let question = Question::Unlock(queue.place.clone(), held);
+                    self.mode = Mode::Confirm(question, Box::new(Mode::Queue(queue)));
+                    return None;
+                }
+            }
+            _ => {
+                if let Some(step) = step(key) {
+                    queue.choose(step);
+                }
+            }
+        }
+        self.mode = Mode::Queue(queue);
+        None
+    }
+
+    /// The next column, from its larger end: what stands out is looked for.
+    fn sort_by_next(&mut self) {
+        let sort = &mut self.sorts[self.panel as usize];
+        sort.column = (sort.column + 1) % self.panel.columns().len();
+        // Names from A.
+        sort.descending = self.panel.columns()[sort.column].width != 0;
+    }
+
+    fn choose(&mut self, step: isize) {
+        let rows = self.rows(self.panel);
+        if let Some(chosen) = self.chosen(self.panel, &rows) {
+            let chosen = moved(chosen, step, rows.len());
+            self.chosen[self.panel as usize] = Some(rows[chosen].place.clone());
+        }
+    }
+
+    fn chosen_place(&self) -> Option<Place> {
+        let rows = self.rows(self.panel);
+        let chosen = self.chosen(self.panel, &rows)?;
+        Some(rows[chosen].place.clone())
+    }
+
+    fn look_at_chosen(&mut self) -> Option<Order> {
+        let place = self.chosen_place()?;
+        self.mode = Mode::Queue(Queue {
+            place: place.clone(),
+            ..Queue::default()
+        });
+        Some(Order::Look(place))
+    }
+
+    fn ask_to_unlock_chosen(&mut self) {
+        let Some(place) = self.chosen_place() else {
+            return;
+        };
+        let lock = self.now.locks.iter().find(|lock| lock.place == place);
+        match lock {
+            Some(lock) => {
+                let question = Question::Unlock(place, lock.held.clone());
+                self.mode = Mode::Confirm(question, Box::new(Mode::Tables));
+            }
+            None => self.message = Some("that lock is free".to_owned()),
+        }
+    }
+}
+
+impl Queue {
+    /// Where the chosen client stands: the one that was chosen, else the first.
+    pub(crate) fn position(&self) -> Option<usize> {
+        let mut waiters = self.waiters.iter();
+        let same = waiters.position(|waiter| Some(waiter.client_id) == self.chosen);
+        same.or((!self.waiters.is_empty()).then_some(0))
+    }
+
+    fn chosen_waiter(&self) -> Option<&Waiter> {
+        self.waiters.get(self.position()?)
+    }
+
+    fn choose(&mut self, step: isize) {
+        if let Some(position) = self.position() {
+            let position = moved(position, step, self.waiters.len());
+            self.chosen = Some(self.waiters[position].client_id);
+        }
+    }
+}
+
+fn step(key: KeyCode) -> Option<isize> {
+    match key {
+        KeyCode::Down => Some(1),
+        KeyCode::Up => Some(-1),
+        KeyCode::PageDown => Some(PAGE),
+        KeyCode::PageUp => Some(-PAGE),
+        KeyCode::Home => Some(isize::MIN),
+        KeyCode::End => Some(isize::MAX),
+        _ => None,
+    }
+}
+
+fn moved(from: usize, step: isize, count: usize) -> usize {
+    from.saturating_add_signed(step)
+        .min(count.saturating_sub(1))
+}

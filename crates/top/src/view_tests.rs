@@ -1,0 +1,327 @@
+//! What keys and news make of the view, and how it looks.
+
+use crate::draw::draw;
+use crate::reply::{Held, Hot, Info, Waiter};
+use crate::snapshot::{Lock, Place, Server, Snapshot};
+use crate::source::{News, Order};
+use crate::table::Panel;
+use crate::view::{Mode, View};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::time::Duration;
+
+fn place(key: &str) -> Place {
+    Place {
+        server: "here:1".to_owned(),
+        key: key.as_bytes().to_vec(),
+    }
+}
+
+fn lock(key: &str, owner: &str, held_ms: i64, waiters: i64) -> Lock {
+    let held = Held {
+        owner: owner.as_bytes().to_vec(),
+        token: 1000 + held_ms,
+        holds: 1,
+        lease_ms: 30_000,
+        ttl_ms: 20_000,
+        held_ms,
+        waiters,
+    };
+    let first = (waiters > 0).then(|| waiter("first", 7));
+    Lock {
+        place: place(key),
+        held,
+        first,
+    }
+}
+
+fn waiter(owner: &str, client_id: i64) -> Waiter {
+    Waiter {
+        owner: owner.as_bytes().to_vec(),
+        client_id,
+        waited_ms: 1500,
+        left_ms: -1,
+    }
+}
+
+fn round(locks: &[Lock]) -> Snapshot {
+    let server = Server {
+        address: "here:1".to_owned(),
+        info: Info::parse("redis_version:7.0.15\nlock_last_token:9\nlock_held:2\nlock_grants:10"),
+        searched: true,
+        ..Server::default()
+    };
+    let hot = Hot {
+        key: b"stock".to_vec(),
+        waits: 3,
+        total_wait_ms: 90_000,
+        ..Hot::default()
+    };
+    Snapshot {
+        servers: vec![server],
+        locks: locks.to_vec(),
+        hot: vec![(place("stock"), hot)],
+        ..Snapshot::empty()
+    }
+}
+
+/// Orders by `orders` for long, by `mail` with more waiters.
+fn view() -> View {
+    let mut view = View::new();
+    let locks = [
+        lock("mail", "mailer:web-1:7:a", 5_000, 3),
+        lock("orders", "billing:web-2:8:b", 90_000, 1),
+        lock("stock", "shop:web-3:9:c", 100, 0),
+    ];
+    assert_eq!(view.hear(News::Round(round(&locks))), None);
+    view
+}
+
+fn press(view: &mut View, code: KeyCode) -> Option<Order> {
+    view.press(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn type_in(view: &mut View, text: &str) -> Option<Order> {
+    text.chars()
+        .filter_map(|letter| press(view, KeyCode::Char(letter)))
+        .last()
+}
+
+fn keys(view: &View, panel: Panel) -> Vec<String> {
+    let name = |row: crate::table::Row| String::from_utf8(row.place.key).expect("text");
+    view.rows(panel).into_iter().map(name).collect()
+}
+
+fn screen(view: &View, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+    terminal.draw(|frame| draw(view, frame)).expect("a picture");
+    terminal.backend().to_string()
+}
+
+#[test]
+fn each_table_is_sorted_as_its_title_says() {
+    let view = view();
+    assert_eq!(keys(&view, Panel::Held), ["orders", "mail", "stock"]);
+    assert_eq!(keys(&view, Panel::Queues), ["mail", "orders"]);
+    assert_eq!(keys(&view, Panel::Hot), ["stock"]);
+}
+
+#[test]
+fn s_goes_through_the_columns_and_r_turns_round() {
+    let mut view = view();
+    type_in(&mut view, "r");
+    assert_eq!(keys(&view, Panel::Held), ["stock", "mail", "orders"]);
+    // left, lease, holds, waiters
+    type_in(&mut view, "ssss");
+    assert_eq!(keys(&view, Panel::Held), ["mail", "orders", "stock"]);
+    // token, server, and the first column again: names from A
+    type_in(&mut view, "sss");
+    assert_eq!(keys(&view, Panel::Held), ["mail", "orders", "stock"]);
+    type_in(&mut view, "r");
+    assert_eq!(keys(&view, Panel::Held), ["stock", "orders", "mail"]);
+    // The other tables have their own order.
+    assert_eq!(keys(&view, Panel::Queues), ["mail", "orders"]);
+}
+
+#[test]
+fn a_lock_without_an_end_has_more_left_than_any_other() {
+    let mut view = view();
+    let mut for_ever = lock("for-ever", "a", 1, 0);
+    for_ever.held.ttl_ms = -1;
+    view.hear(News::Round(round(&[for_ever, lock("short", "b", 2, 0)])));
+    type_in(&mut view, "s");
+    assert_eq!(keys(&view, Panel::Held), ["for-ever", "short"]);
+}
+
+#[test]
+fn the_filter_looks_at_keys_and_owners() {
+    let mut view = view();
+    type_in(&mut view, "/WEB-2");
+    assert_eq!(keys(&view, Panel::Held), ["orders"]);
+    press(&mut view, KeyCode::Enter);
+    assert_eq!(view.mode, Mode::Tables);
+    assert!(screen(&view, 80, 24).contains("1 Locks held longest: 1, with \"WEB-2\" in a name"));
+    // A q that is typed quits only now.
+    type_in(&mut view, "/");
+    type_in(&mut view, "q");
+    assert!(!view.is_over);
+    press(&mut view, KeyCode::Esc);
+    assert_eq!(keys(&view, Panel::Held).len(), 3);
+    type_in(&mut view, "q");
+    assert!(view.is_over);
+}
+
+#[test]
+fn control_c_ends_it_everywhere() {
+    let mut view = view();
+    type_in(&mut view, "/");
+    view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+    assert!(view.is_over);
+}
+
+#[test]
+fn the_choice_stays_with_its_lock() {
+    let mut view = view();
+    press(&mut view, KeyCode::Down);
+    let locks = [lock("mail", "a", 99_000, 0), lock("orders", "b", 98_000, 0)];
+    view.hear(News::Round(round(&locks)));
+    assert_eq!(
+        press(&mut view, KeyCode::Enter),
+        Some(Order::Look(place("mail")))
+    );
+    press(&mut view, KeyCode::Esc);
+    press(&mut view, KeyCode::End);
+    press(&mut view, KeyCode::Up);
+    assert_eq!(
+        press(&mut view, KeyCode::Enter),
+        Some(Order::Look(place("mail")))
+    );
+}
+
+#[test]
+fn a_lock_is_freed_only_after_a_yes() {
+    let mut view = view();
+    for no in [
+        KeyCode::Char('n'),
+        KeyCode::Enter,
+        KeyCode::Esc,
+        KeyCode::Char('Y'),
+    ] {
+        type_in(&mut view, "u");
+        let picture = screen(&view, 80, 24);
+        assert!(
+            picture.contains("Delete orders on here:1, held by billing:web-2:8:b"),
+            "{picture}"
+        );
+        assert_eq!(press(&mut view, no), None);
+        assert_eq!(view.mode, Mode::Tables);
+    }
+    type_in(&mut view, "u");
+    // What the question names is freed, and not what stands there by now.
+    view.hear(News::Round(round(&[lock("orders", "other", 1, 0)])));
+    let order = Order::Unlock {
+        place: place("orders"),
+        token: 91_000,
+    };
+    assert_eq!(type_in(&mut view, "y"), Some(order));
+}
+
+#[test]
+fn a_waiter_is_killed_only_after_a_yes() {
+    let mut view = view();
+    let order = press(&mut view, KeyCode::Enter);
+    assert_eq!(order, Some(Order::Look(place("orders"))));
+    let held = lock("orders", "billing:web-2:8:b", 90_000, 2).held;
+    let queue = vec![waiter("first", 11), waiter("second", 12)];
+    view.hear(News::Queue(place("orders"), Some(held.clone()), queue));
+    press(&mut view, KeyCode::Down);
+    // The first one has gone: the choice stays with the other.
+    let queue = vec![waiter("second", 12), waiter("third", 13)];
+    view.hear(News::Queue(place("orders"), Some(held), queue));
+    let picture = screen(&view, 80, 24);
+    assert!(picture.contains("held by billing:web-2:8:b"), "{picture}");
+    type_in(&mut view, "k");
+    assert!(screen(&view, 80, 24).contains("connection of client 12, which waits as second"));
+    type_in(&mut view, "n");
+    assert!(matches!(view.mode, Mode::Queue(_)));
+    type_in(&mut view, "k");
+    let order = Order::Kill {
+        place: place("orders"),
+        client_id: 12,
+    };
+    assert_eq!(type_in(&mut view, "y"), Some(order));
+    // What came of it is shown, and the queue looked at anew.
+    let order = view.hear(News::Done("client 12 is killed".to_owned()));
+    assert_eq!(order, Some(Order::Look(place("orders"))));
+    assert!(screen(&view, 80, 24).contains("client 12 is killed"));
+}
+
+#[test]
+fn a_queue_is_looked_at_anew_with_each_round() {
+    let mut view = view();
+    press(&mut view, KeyCode::Enter);
+    let order = view.hear(News::Round(round(&[])));
+    assert_eq!(order, Some(Order::Look(place("orders"))));
+    view.hear(News::Queue(place("orders"), None, Vec::new()));
+    assert!(screen(&view, 80, 24).contains("free"));
+    // An answer that comes late is of another lock.
+    view.hear(News::Queue(place("mail"), None, vec![waiter("late", 1)]));
+    assert!(!screen(&view, 80, 24).contains("late"));
+}
+
+#[test]
+fn a_held_picture_stays_until_it_is_let_go() {
+    let mut view = view();
+    type_in(&mut view, " ");
+    view.hear(News::Round(round(&[])));
+    assert_eq!(keys(&view, Panel::Held).len(), 3);
+    type_in(&mut view, " ");
+    view.hear(News::Round(round(&[])));
+    assert_eq!(keys(&view, Panel::Held).len(), 0);
+}
+
+#[test]
+fn rates_and_gauges_stand_above() {
+    let mut view = view();
+    let mut later = round(&[]);
+    later.at = view.now.at + Duration::from_secs(2);
+    later.servers[0].info = Info::parse("redis_version:7.0.15\nlock_held:5\nlock_grants:35");
+    view.hear(News::Round(later));
+    let picture = screen(&view, 80, 24);
+    assert!(picture.contains("here:1 Redis 7.0.15"), "{picture}");
+    assert!(picture.contains("held 5 "), "{picture}");
+    assert!(picture.contains("grants/s 12.5"), "{picture}");
+    // What a server does not tell is no zero.
+    assert!(picture.contains("hand-offs/s -"), "{picture}");
+}
+
+#[test]
+fn a_tall_screen_shows_three_tables_and_a_short_one_the_current() {
+    let mut view = view();
+    let tall = screen(&view, 140, 40);
+    let titles = Panel::ALL.map(Panel::title);
+    assert!(titles.iter().all(|title| tall.contains(title)), "{tall}");
+    assert!(tall.contains("token") && tall.contains("lease"), "{tall}");
+    press(&mut view, KeyCode::Tab);
+    let short = screen(&view, 80, 24);
+    assert_eq!(
+        titles.map(|title| short.contains(title)),
+        [false, true, false],
+        "{short}"
+    );
+    press(&mut view, KeyCode::BackTab);
+    assert!(!screen(&view, 80, 24).contains("token"));
+    type_in(&mut view, "3");
+    assert!(screen(&view, 80, 24).contains("1m30s"));
+    // No size is too small to be drawn.
+    for (width, height) in [(1, 1), (10, 4), (30, 8)] {
+        for key in ["?", "x", "u", "n"] {
+            type_in(&mut view, key);
+            screen(&view, width, height);
+        }
+    }
+}
+
+#[test]
+fn what_one_should_know_is_said() {
+    let mut view = view();
+    let mut later = round(&[]);
+    later.servers[0].info = Info::parse("maxmemory_policy:allkeys-lru");
+    later.servers[0].searched = false;
+    later.servers[0].keys = 1234;
+    later.servers.push(Server {
+        address: "there:2".to_owned(),
+        trouble: Some("connection refused".to_owned()),
+        ..Server::default()
+    });
+    view.hear(News::Round(later));
+    let picture = screen(&view, 80, 24);
+    assert!(picture.contains("2 primaries"), "{picture}");
+    assert!(
+        picture.contains("here:1: maxmemory-policy allkeys-lru can evict"),
+        "{picture}"
+    );
+    assert!(picture.contains("there:2: connection refused"), "{picture}");
+    assert!(picture.contains("still searching 1234 keys"), "{picture}");
+}

@@ -1,0 +1,98 @@
+//! How names and lengths of time are written on the screen.
+
+use std::fmt::Write;
+
+const SECOND: i64 = 1000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// A key or an owner. These are bytes of any kind, chosen by somebody else: what is not plain text is
+/// written as `\x..`, so that no name can steer the terminal.
+pub(crate) fn name(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            if letter.is_control() || is_invisible(letter) {
+                let mut buffer = [0; 4];
+                hex(&mut text, letter.encode_utf8(&mut buffer).as_bytes());
+            } else {
+                text.push(letter);
+            }
+        }
+        hex(&mut text, chunk.invalid());
+    }
+    text
+}
+
+/// A name in so much room. What is left out is in the middle: names tell the most at their ends.
+pub(crate) fn cut(text: &str, room: usize) -> String {
+    let letters: Vec<_> = text.chars().collect();
+    if letters.len() <= room {
+        return text.to_owned();
+    }
+    let kept = room.saturating_sub(1);
+    let (front, back) = (kept / 2, kept - kept / 2);
+    let front = letters[..front].iter();
+    let back = letters[letters.len() - back..].iter();
+    front.chain(&['…']).chain(back).collect()
+}
+
+/// Marks that turn the direction of writing or take no room: two names that differ would look alike.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+fn hex(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\\x{byte:02x}");
+    }
+}
+
+/// A length of time in no more than seven letters; a negative one is `never`, as the server's -1 means.
+pub(crate) fn length(ms: i64) -> String {
+    match ms {
+        ..0 => "never".to_owned(),
+        0..SECOND => format!("{ms}ms"),
+        SECOND..MINUTE => format!("{}.{}s", ms / SECOND, ms % SECOND / 100),
+        MINUTE..HOUR => format!("{}m{:02}s", ms / MINUTE, ms % MINUTE / SECOND),
+        HOUR..DAY => format!("{}h{:02}m", ms / HOUR, ms % HOUR / MINUTE),
+        _ => format!("{}d{:02}h", ms / DAY, ms % DAY / HOUR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cut, length, name};
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(name(b"orders:42"), "orders:42");
+        assert_eq!(name("größe".as_bytes()), "größe");
+        assert_eq!(name(b"\x1b[2J\xff\n"), "\\x1b[2J\\xff\\x0a");
+        assert_eq!(name("a\u{202e}b".as_bytes()), "a\\xe2\\x80\\xaeb");
+    }
+
+    #[test]
+    fn a_long_name_keeps_both_ends() {
+        assert_eq!(
+            cut("stock-sync:web-3:2004:task-1", 28),
+            "stock-sync:web-3:2004:task-1"
+        );
+        assert_eq!(cut("stock-sync:web-3:2004:task-1", 15), "stock-s…:task-1");
+        assert_eq!(cut("größer", 4), "g…er");
+        assert_eq!(cut("k", 0), "…");
+    }
+
+    #[test]
+    fn lengths_of_time_are_short() {
+        let written = [
+            -1, 0, 999, 1_000, 59_950, 60_000, 3_599_000, 3_600_000, 90_000_000,
+        ];
+        let expected = [
+            "never", "0ms", "999ms", "1.0s", "59.9s", "1m00s", "59m59s", "1h00m", "1d01h",
+        ];
+        assert_eq!(written.map(length), expected);
+    }
+}
