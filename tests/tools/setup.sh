@@ -2,7 +2,7 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|lint|fuzz|address|valgrind|faketime|pip|make ...
+# usage: setup.sh build|server|lint|fuzz|address|valgrind|faketime|pip|make|exporter|promtool ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -78,6 +78,11 @@ survey() {
             make) has make || echo make ;;
             faketime) any /usr/lib*/faketime/libfaketimeMT.so* /usr/lib/*/faketime/libfaketimeMT.so* \
                 /usr/local/lib/faketime/libfaketimeMT.so* || echo faketime ;;
+            exporter)
+                has prometheus-redis-exporter || echo exporter
+                has curl || echo curl
+                ;;
+            promtool) has promtool || echo promtool ;;
             *) die "setup.sh: no such group: $group" ;;
         esac
     done
@@ -95,6 +100,9 @@ packages_for() {
             pip) echo python3-pip ;;
             make) echo make ;;
             faketime) echo faketime ;;
+            exporter) echo prometheus-redis-exporter ;;
+            curl) echo curl ;;
+            promtool) echo prometheus ;;
         esac
     done
 }
@@ -147,6 +155,9 @@ advice() {
         valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;
         pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;
         faketime) say "missing: libfaketime, by which a server's clock is stepped - install it (Debian, Fedora: faketime or libfaketime)" ;;
+        exporter) say "missing: prometheus-redis-exporter - install it (Debian: prometheus-redis-exporter)" ;;
+        curl) say "missing: curl - install it" ;;
+        promtool) say "missing: promtool - install it (Debian: prometheus)" ;;
         make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;
     esac
 }

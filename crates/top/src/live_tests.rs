@@ -24,7 +24,7 @@ fn settings(server: &Server) -> ConnectionInfo {
 fn press(view: &mut View, source: &mut Source, code: KeyCode) {
     let mut order = view.press(KeyEvent::new(code, KeyModifiers::NONE));
     while let Some(next) = order {
-        order = view.hear(source.follow(next));
+        order = view.hear(source.follow(&next));
     }
 }
 

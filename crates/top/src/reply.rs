@@ -4,6 +4,7 @@ use redis::Value;
 use std::collections::HashMap;
 
 /// Who holds a lock: `LOCK.INFO`.
+#[allow(clippy::struct_field_names)] // as the server calls them
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) owner: Vec<u8>,

@@ -64,7 +64,7 @@ impl Source {
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
-                if news.send(self.follow(order)).is_err() {
+                if news.send(self.follow(&order)).is_err() {
                     return;
                 }
             }
@@ -80,9 +80,9 @@ impl Source {
         let mut snapshot = Snapshot::empty();
         thread::scope(|scope| {
             let start = |node| scope.spawn(|| Node::look(node));
-            let looks: Vec<_> = self.nodes.iter_mut().map(start).collect();
-            for look in looks {
-                let Ok((server, locks, hot)) = look.join() else {
+            let started: Vec<_> = self.nodes.iter_mut().map(start).collect();
+            for thread in started {
+                let Ok((server, locks, hot)) = thread.join() else {
                     continue;
                 };
                 snapshot.servers.push(server);
@@ -94,9 +94,8 @@ impl Source {
         snapshot
     }
 
-    pub(crate) fn follow(&mut self, order: Order) -> News {
-        let (Order::Look(place) | Order::Kill { place, .. } | Order::Unlock { place, .. }) = &order;
-        let place = place.clone();
+    pub(crate) fn follow(&mut self, order: &Order) -> News {
+        let (Order::Look(place) | Order::Kill { place, .. } | Order::Unlock { place, .. }) = order;
         let Some(node) = self
             .nodes
             .iter_mut()
@@ -107,9 +106,9 @@ impl Source {
         let done = match order {
             Order::Look(_) => node
                 .queue(&place.key)
-                .map(|(held, waiters)| News::Queue(place, held, waiters)),
-            Order::Kill { client_id, .. } => node.kill(&place.key, client_id).map(News::Done),
-            Order::Unlock { token, .. } => node.unlock(&place.key, token).map(News::Done),
+                .map(|(held, waiters)| News::Queue(place.clone(), held, waiters)),
+            Order::Kill { client_id, .. } => node.kill(&place.key, *client_id).map(News::Done),
+            Order::Unlock { token, .. } => node.unlock(&place.key, *token).map(News::Done),
         };
         done.unwrap_or_else(|error| News::Done(error.to_string()))
     }

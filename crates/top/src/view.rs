@@ -119,10 +119,9 @@ impl View {
                 self.before = (!before.servers.is_empty()).then_some(before);
             }
             News::Queue(place, held, waiters) => {
-                let queue = match &mut self.mode {
-                    Mode::Queue(queue) => queue,
-                    // What a question is about stays as it was.
-                    _ => return None,
+                // What a question is about stays as it was.
+                let Mode::Queue(queue) = &mut self.mode else {
+                    return None;
                 };
                 if queue.place == place {
                     queue.held = held;
