@@ -108,6 +108,12 @@ fn one_server_from_the_tables_to_a_freed_lock() {
     assert_eq!(waiters[0].receive().grant().owner, b"shop:host-3:9:w0");
     assert!(screen(&view).contains("the lock is freed"));
     assert!(matches!(view.mode, Mode::Queue(_)));
+
+    let grants_before = view.now.sum("lock_grants");
+    view.hear(News::Round(source.round()));
+    assert_eq!(keys(&view, Panel::Hot), [b"busy".to_vec()]);
+    assert_eq!(view.now.sum("lock_grants"), grants_before.map(|n| n + 1));
+    assert!(view.rate("lock_hand_offs").is_some_and(|rate| rate > 0.0));
 }
 
 #[test]

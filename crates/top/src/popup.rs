@@ -8,6 +8,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 
+/// Keys may be of any length.
+const ROOM_FOR_A_NAME: usize = 60;
+
 const HELP: &str = "\
 Tab, 1 2 3     another table
 ↑ ↓ PgUp PgDn  choose a row (the lock stays chosen wherever it moves)
@@ -21,7 +24,7 @@ u              force-unlock the chosen lock (DEL), after a question
 q, Ctrl-C      quit
 
 In the queue of a lock:
-k              kill the chosen waiter's connection (CLIENT KILL), after a question
+k              kill the chosen waiter (CLIENT KILL), after a question
 u              force-unlock the lock, after a question
 Esc            back
 
@@ -47,7 +50,7 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
 
 fn draw_queue(queue: &Queue, frame: &mut Frame) {
     let area = middle(frame, frame.area().width.saturating_sub(6).min(120), 18);
-    let key = words::name(&queue.place.key);
+    let key = short(&queue.place.key);
     let block = Block::bordered().title(format!(" {key} on {} ", queue.place.server));
     let inside = block.inner(area);
     frame.render_widget(block, area);
@@ -109,8 +112,8 @@ fn draw_question(question: &Question, frame: &mut Frame) {
                 "Close the connection of client {}, which waits as {} for {} on {}?\n\
                  Whatever else it does on that connection ends too.",
                 waiter.client_id,
-                words::name(&waiter.owner),
-                words::name(&place.key),
+                short(&waiter.owner),
+                short(&place.key),
                 place.server,
             ),
         ),
@@ -120,9 +123,9 @@ fn draw_question(question: &Question, frame: &mut Frame) {
                 "Delete {} on {}, held by {} for {} (token {})?\n\
                  The owner is not asked and not told: it may still be at work. The first in line \
                  gets the lock.",
-                words::name(&place.key),
+                short(&place.key),
                 place.server,
-                words::name(&held.owner),
+                short(&held.owner),
                 words::length(held.held_ms),
                 held.token,
             ),
@@ -135,6 +138,11 @@ fn draw_question(question: &Question, frame: &mut Frame) {
     let block = Block::bordered().title(title).border_style(ALARM);
     let question = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
     frame.render_widget(question, area);
+}
+
+/// A name that leaves room for the answer.
+fn short(name: &[u8]) -> String {
+    words::cut(&words::name(name), ROOM_FOR_A_NAME)
 }
 
 /// A cleared place in the middle of the screen, no larger than that.

@@ -208,6 +208,15 @@ fn a_lock_is_freed_only_after_a_yes() {
 }
 
 #[test]
+fn a_question_about_long_names_still_tells_how_to_answer() {
+    let mut view = view();
+    let (key, owner) = ("k".repeat(5000), "o".repeat(256));
+    view.hear(News::Round(round(&[lock(&key, &owner, 1, 0)])));
+    type_in(&mut view, "u");
+    assert!(screen(&view, 80, 24).contains("y: yes. Any other key: no."));
+}
+
+#[test]
 fn a_waiter_is_killed_only_after_a_yes() {
     let mut view = view();
     let order = press(&mut view, KeyCode::Enter);
