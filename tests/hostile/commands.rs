@@ -1,7 +1,9 @@
 //! Random commands on a few keys of a few databases.
 
 use crate::grammar::{commands, words};
-use crate::invariants::{check_grant, check_info, check_log, check_server, check_waiter};
+use crate::invariants::{
+    check_grant, check_hot_key, check_info, check_log, check_server, check_waiter,
+};
 use crate::values::{TOKENS, Values};
 use crate::wire::{Answer, Wire};
 use crate::*;
@@ -177,6 +179,9 @@ impl<'a> Attack<'a> {
             }
             Ok(Value::Array(waiters)) if name == b"LOCK.WAITERS" => {
                 waiters.into_iter().for_each(check_waiter);
+            }
+            Ok(Value::Array(keys)) if name == b"LOCK.HOTKEYS" => {
+                keys.into_iter().for_each(check_hot_key);
             }
             Ok(value) if name.starts_with(b"LOCK.") => {
                 if let Ok(grant) = Grant::try_from(value.clone()) {

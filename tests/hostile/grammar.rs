@@ -51,6 +51,7 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
         "LOCK.FENCE",
         "LOCK.INFO",
         "LOCK.WAITERS",
+        "LOCK.HOTKEYS",
         "LOCK._APPLY",
         "Lock._Clock",
     ]);
@@ -61,6 +62,11 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
         }
         "LOCK.WAITERS" => {
             command.arg(key);
+            if values.one_in(2) {
+                command.arg("COUNT").arg(values.number(&COUNTS));
+            }
+        }
+        "LOCK.HOTKEYS" => {
             if values.one_in(2) {
                 command.arg("COUNT").arg(values.number(&COUNTS));
             }
@@ -131,6 +137,7 @@ fn scrambled(values: &mut Values) -> Cmd {
         "LOCK._APPLY",
         "LOCK._CLOCK",
         "LOCK.WAITERS",
+        "LOCK.HOTKEYS",
         "LOCK.",
         "LOCK.ACQUIRE\0",
     ]));

@@ -105,3 +105,15 @@ fn check_lock(owner: &[u8], token: i64, holds: i64, lease: i64) {
     assert!((1..=MOST_HOLDS).contains(&holds), "holds {holds}");
     assert!((1..=LONGEST_LEASE).contains(&lease), "lease {lease}");
 }
+
+/// What is so of everything that `LOCK.HOTKEYS` tells.
+pub(crate) fn check_hot_key(value: Value) {
+    let mut fields = value.fields();
+    fields.remove("key").expect("a key").bytes();
+    let mut take = |name: &str| fields.remove(name).expect(name).int();
+    let (waits, timeouts, expirations) = (take("waits"), take("timeouts"), take("expirations"));
+    let (total, longest) = (take("total-wait-ms"), take("longest-wait-ms"));
+    assert!(timeouts >= 0 && timeouts <= waits && expirations >= 0);
+    assert!(longest >= 0 && longest <= total);
+    assert!(waits > 0 || expirations > 0);
+}
