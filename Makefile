@@ -46,10 +46,10 @@ monitoring: setup-server build ## what Prometheus sees of a server with the modu
 	@$(TOOLS)/monitoring.sh
 
 test: setup-server build ## unit and integration tests on the installed server
-	cargo test
+	@$(TOOLS)/tests.sh
 
 matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
-	@$(TOOLS)/matrix.sh cargo test --no-fail-fast -p redis-lock -p redis-lock-client -p testbed --test '*'
+	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed --test '*'
 
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands and payloads on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \

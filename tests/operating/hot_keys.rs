@@ -108,7 +108,8 @@ fn waits_that_go_on_count() {
     eventually(|| hottest(&mut c)[0].longest >= 20, "some time to pass");
     let [l] = hottest(&mut c).try_into().expect("one key");
     assert_eq!((l.key.as_str(), l.waits, l.timeouts), ("l", 2, 0));
-    assert!(l.longest >= 20 && l.total > l.longest && l.total <= 2 * l.longest);
+    // Each figure is cut to whole milliseconds.
+    assert!(l.longest >= 20 && l.total > l.longest && l.total <= 2 * l.longest + 1);
 }
 
 #[test]

@@ -33,7 +33,9 @@ for name in $SERVERS; do
         result="NOT PASSED"
         passed_all=false
     fi
-    counts=$(awk '/^test result:/ { passed += $4; failed += $6 } END { printf "%d passed, %d failed", passed, failed }' "$log")
+    counts=$(awk '/^test result:/ { passed += $4; failed += $6 } 
+        /^shaky:/ { shaky++ }
+        END { printf "%d passed, %d failed", passed, failed; if (shaky) printf " (%d shaky)", shaky }' "$log")
     row "$name" "$(server_version "$server")" "$result" "$counts, $(($(date +%s) - began)) s"
 done
 
