@@ -1,5 +1,6 @@
 //! What a guard needs of whatever keeps the locks: one server, wherever it is at the moment
-//! ([`Direct`](crate::server::Direct)), or several that decide together.
+//! ([`Direct`](crate::server::Direct)), or several that decide together
+//! ([`Quorum`](crate::quorum::Quorum)).
 
 use crate::Error;
 use std::pin::Pin;
@@ -14,6 +15,8 @@ pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 
 pub(crate) struct Request {
     pub(crate) key: Vec<u8>,
     pub(crate) owner: String,
+    /// The caller has chosen the owner.
+    pub(crate) is_owner_chosen: bool,
     pub(crate) lease: Duration,
     pub(crate) wait: Wait,
 }

@@ -3,6 +3,7 @@
 use crate::backend::Wait;
 use crate::background::Background;
 use crate::owner::Names;
+use crate::quorum::Quorum;
 use crate::server::{Cluster, Direct, Node, Route, Sentinel};
 use crate::{Client, Error};
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
@@ -79,7 +80,7 @@ impl Builder {
     /// # Errors
     /// When the address is none, or outside of a tokio runtime.
     pub fn single(self, server: impl IntoConnectionInfo) -> Result<Client, Error> {
-        self.build(|timeout| {
+        self.direct(|timeout| {
             let node = Node::new(server.into_connection_info()?, timeout)?;
             Ok(Route::Single(Arc::new(node)))
         })
@@ -108,7 +109,7 @@ impl Builder {
         sentinels: impl IntoIterator<Item = S>,
         server: impl IntoConnectionInfo,
     ) -> Result<Client, Error> {
-        self.build(|timeout| {
+        self.direct(|timeout| {
             let sentinels = all(sentinels)?;
             let server = server.into_connection_info()?;
             let sentinel = Sentinel::new(name.into(), sentinels, server, timeout)?;
@@ -125,10 +126,59 @@ impl Builder {
         self,
         nodes: impl IntoIterator<Item = S>,
     ) -> Result<Client, Error> {
-        self.build(|timeout| Ok(Route::Cluster(Cluster::new(all(nodes)?, timeout)?)))
+        self.direct(|timeout| Ok(Route::Cluster(Cluster::new(all(nodes)?, timeout)?)))
     }
 
-    fn build(
+    /// Several independent servers that decide together: a lock is held when more than half of them
+    /// have granted it, all with one token. None is another's replica. Each client gives the same
+    /// servers, best in the same order. How it works, what it needs and when one server with a replica is
+    /// enough: `docs/quorum.md`.
+    ///
+    /// - Owners are made anew for each attempt: [`Lock::owner`](crate::Lock::owner) is refused, but
+    ///   to [`resume`](crate::Lock::resume).
+    /// - Who waits is served roughly in the order of coming.
+    /// - Each server has half of [`response_timeout`](Self::response_timeout) to answer, and at most a
+    ///   tenth of the lease. Those that are down are looked for in the background, and keep nobody
+    ///   waiting.
+    /// - A guard may be trusted for a little less than its lease: 1 % and 2 ms, for clocks that
+    ///   do not run at the same speed.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let running = [(); 5].map(|()| testbed::Server::start());
+    /// # let servers = running.each_ref().map(|server| ("127.0.0.1", server.port()));
+    /// use redis_lock_client::Client;
+    ///
+    /// let client = Client::builder().service("shop").quorum(servers)?;
+    /// let guard = client.lock("lock:report").acquire().await?;
+    /// println!("fence with {}", guard.token());
+    /// guard.release().await?;
+    /// # client.shutdown().await;
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// When an address is none or given twice, when the servers are fewer than three or an even
+    /// number (the last one would only be one more that can fail), or outside of a tokio runtime.
+    pub fn quorum<S: IntoConnectionInfo>(
+        self,
+        servers: impl IntoIterator<Item = S>,
+    ) -> Result<Client, Error> {
+        let background = Background::here()?;
+        let servers = all(servers).map_err(Error::Unreachable)?;
+        let names = Names::new(&self.service);
+        let timeout = self.defaults.response_timeout;
+        let backend = Quorum::new(servers, names.clone(), timeout, &background)?;
+        Ok(Client::new(
+            Arc::new(backend),
+            background,
+            names,
+            self.defaults,
+        ))
+    }
+
+    fn direct(
         self,
         route: impl FnOnce(Duration) -> Result<Route, RedisError>,
     ) -> Result<Client, Error> {

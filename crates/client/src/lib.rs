@@ -102,6 +102,7 @@ mod guard;
 mod held;
 mod lock;
 mod owner;
+mod quorum;
 mod registry;
 mod renewal;
 mod server;

@@ -187,6 +187,7 @@ impl Lock {
         let request = Request {
             key: self.key.clone(),
             owner,
+            is_owner_chosen: self.owner.is_some(),
             lease: self.lease,
             wait,
         };

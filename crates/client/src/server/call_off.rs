@@ -2,7 +2,8 @@
 
 use super::calls::call;
 use super::commands::release_all;
-use super::{Path, Route};
+use super::{Direct, Path, Route};
+use crate::backend::Request;
 use crate::background::{Background, PATIENCE};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +14,27 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// Calls an acquire off when it is dropped unsettled, in the background.
 pub(crate) struct Pending {
-    pub(crate) route: Arc<Route>,
-    pub(crate) background: Background,
-    pub(crate) key: Vec<u8>,
-    pub(crate) owner: String,
+    route: Arc<Route>,
+    background: Background,
+    key: Vec<u8>,
+    owner: String,
     /// Where it was sent last.
-    pub(crate) path: Option<Path>,
-    /// The caller knows what came of it.
+    pub(super) path: Option<Path>,
+    /// The caller knows what came of it, or sees to it.
     pub(crate) settled: bool,
+}
+
+impl Pending {
+    pub(crate) fn new(direct: &Direct, request: &Request) -> Self {
+        Self {
+            route: Arc::clone(&direct.route),
+            background: direct.background.clone(),
+            key: request.key.clone(),
+            owner: request.owner.clone(),
+            path: None,
+            settled: false,
+        }
+    }
 }
 
 impl Drop for Pending {

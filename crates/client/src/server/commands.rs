@@ -40,6 +40,14 @@ pub(crate) fn renew(grant: &Grant, lease: Duration) -> Cmd {
     command
 }
 
+/// The lease of this grant begins anew, and its token is lifted to this one: both have the same effect
+/// when they are repeated.
+pub(crate) fn raise(grant: &Grant, lease: Duration, token: u64) -> Cmd {
+    let mut command = renew(grant, lease);
+    command.arg("RAISE").arg(token);
+    command
+}
+
 /// Down to this many holds of this grant.
 pub(crate) fn release(grant: &Grant, holds: u32) -> Cmd {
     let mut command = redis::cmd("LOCK.RELEASE");

@@ -22,14 +22,7 @@ pub(crate) struct Direct {
 impl Backend for Direct {
     fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Option<Granted>> {
         Box::pin(async move {
-            let mut pending = Pending {
-                route: Arc::clone(&self.route),
-                background: self.background.clone(),
-                key: request.key.clone(),
-                owner: request.owner.clone(),
-                path: None,
-                settled: false,
-            };
+            let mut pending = Pending::new(self, request);
             let outcome = self.obtain(request, &mut pending).await;
             pending.settled = matches!(outcome, Ok(_) | Err(Error::Refused { .. }));
             outcome
@@ -133,7 +126,7 @@ impl Direct {
     }
 
     /// One call that waits for the whole time that is left.
-    async fn wait_once(
+    pub(crate) async fn wait_once(
         &self,
         request: &Request,
         left: Option<Duration>,

@@ -3,13 +3,15 @@
 mod call_off;
 mod calls;
 mod cluster;
-mod commands;
+pub(crate) mod commands;
 mod direct;
 mod fault;
 mod node;
 mod sentinel;
 mod slots;
 
+pub(crate) use call_off::Pending;
+pub(crate) use calls::Answered;
 pub(crate) use cluster::Cluster;
 pub(crate) use direct::Direct;
 pub(crate) use fault::Fault;

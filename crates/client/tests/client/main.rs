@@ -3,12 +3,14 @@
 mod acquiring;
 mod cluster;
 mod events;
+mod five;
 mod leaving;
 mod losing;
 mod lost_replies;
 mod nested;
 mod processes;
 mod proxy;
+mod quorum;
 mod renewing;
 mod sentinel;
 mod shutdown;

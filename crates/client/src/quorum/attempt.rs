@@ -1,0 +1,310 @@
+//! One attempt to take a lock: ask all servers, lift the grants of a majority to one token.
+
+use super::part::{Order, Part, Report};
+use super::{Quorum, trusted_until};
+use crate::Error;
+use crate::backend::{Grant, Granted, Request};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout_at};
+
+/// Why an attempt did not get the lock. All that it got is being released.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Others have it; the place of the first server that has not granted it here.
+    Busy(usize),
+    /// It came too late: a grant was gone, or the lease over, when the others were there.
+    Late,
+    /// Too few servers answer.
+    TooFew(Error),
+    /// It would be the same again.
+    Refused(Error),
+}
+
+/// An attempt that has begun. Dropped before it is done, it takes back whatever it has got or gets yet.
+pub(super) struct Attempt<'a> {
+    quorum: &'a Quorum,
+    request: Arc<Request>,
+    start: Instant,
+    orders: watch::Sender<Order>,
+    reports: mpsc::UnboundedReceiver<(usize, Report)>,
+    /// How many servers have still to answer the first question.
+    unheard: usize,
+    grants: BTreeMap<usize, u64>,
+    busy: BTreeSet<usize>,
+    failed: BTreeMap<usize, Error>,
+}
+
+impl<'a> Attempt<'a> {
+    /// Asks all servers at once that are not known to be down. The owner has not been used before, but
+    /// to wait in a line.
+    pub(super) fn begin(quorum: &'a Quorum, request: Request) -> Result<Self, Failure> {
+        let up: Vec<_> = (0..)
+            .zip(&quorum.members)
+            .filter(|(_, member)| member.down().is_none())
+            .collect();
+        if up.len() < quorum.majority() {
+            return Err(Failure::TooFew(quorum.too_few(&BTreeMap::new())));
+        }
+        let request = Arc::new(request);
+        let (orders, orders_to_parts) = watch::channel(Order::Take);
+        let (reports_of_parts, reports) = mpsc::unbounded_channel();
+        let attempt = Self {
+            quorum,
+            start: Instant::now(),
+            orders,
+            reports,
+            unheard: up.len(),
+            grants: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            request: Arc::clone(&request),
+        };
+        for (place, member) in up {
+            let part = Part {
+                place,
+                member: Arc::clone(member),
+                limit: quorum.limit(request.lease),
+                request: Arc::clone(&request),
+                orders: orders_to_parts.clone(),
+                reports: reports_of_parts.clone(),
+            };
+            quorum.background.start(part.play());
+        }
+        Ok(attempt)
+    }
+
+    /// Both rounds.
+    pub(super) async fn finish(mut self) -> Result<Granted, Failure> {
+        self.gather().await?;
+        let mut chosen = self.grants.clone();
+        loop {
+            let Some(token) = chosen.values().copied().max() else {
+                return Err(Failure::Late);
+            };
+            let start = Instant::now();
+            match self.lift(&chosen, token).await {
+                Lifted::Yes => return self.keep(token, start),
+                Lifted::Ahead(behind) => chosen = self.without_the_furthest(behind, token)?,
+                Lifted::No => return Err(self.failure()),
+            }
+        }
+    }
+
+    /// Waits for the first answers of a majority, and then as long again for those of the others: each
+    /// server that is with it from the start is one more that can fail later.
+    async fn gather(&mut self) -> Result<(), Failure> {
+        const LEAST_GRACE: Duration = Duration::from_millis(10);
+        let majority = self.quorum.majority();
+        let mut enough = None;
+        while self.unheard > 0 {
+            if self.grants.len() + self.unheard < majority {
+                return Err(self.failure());
+            }
+            if enough.is_none() && self.grants.len() >= majority {
+                let now = Instant::now();
+                enough = Some(now + (now - self.start).max(LEAST_GRACE));
+            }
+            let report = match enough {
+                None => self.reports.recv().await,
+                Some(enough) => match timeout_at(enough, self.reports.recv()).await {
+                    Ok(report) => report,
+                    Err(_) => return Ok(()),
+                },
+            };
+            let Some((place, report)) = report else {
+                break;
+            };
+            self.note(place, report);
+        }
+        if self.grants.len() < majority {
+            return Err(self.failure());
+        }
+        Ok(())
+    }
+
+    /// Lifts these grants, and those that came too late to be among them and can be lifted, to a
+    /// token.
+    async fn lift(&mut self, chosen: &BTreeMap<usize, u64>, token: u64) -> Lifted {
+        let majority = self.quorum.majority();
+        let mut asked: BTreeSet<_> = chosen.keys().copied().collect();
+        let (mut lifted, mut ahead) = (BTreeSet::new(), BTreeMap::new());
+        self.orders.send_replace(Order::Raise(token));
+        while lifted.len() < majority && !asked.is_empty() {
+            let Some((place, report)) = self.reports.recv().await else {
+                break;
+            };
+            match report {
+                Report::Raised(to) if to == token => {
+                    lifted.insert(place);
+                }
+                Report::Ahead(to) if to == token => {
+                    let granted = chosen.get(&place).map(|granted| (place, *granted));
+                    ahead.extend(granted);
+                }
+                Report::Granted(_) | Report::Raised(_) | Report::Ahead(_) => {
+                    self.note(place, report);
+                    continue;
+                }
+                Report::Busy | Report::Gone(_) | Report::Failed(_) => self.note(place, report),
+            }
+            asked.remove(&place);
+        }
+        if !ahead.is_empty() {
+            let behind = self.names(ahead.keys());
+            tracing::warn!(
+                token,
+                behind,
+                "servers whose clocks are behind are left out"
+            );
+        }
+        match () {
+            () if lifted.len() >= majority => Lifted::Yes,
+            () if ahead.is_empty() => Lifted::No,
+            () => Lifted::Ahead(ahead),
+        }
+    }
+
+    /// Those servers for which the token was too far ahead, when they are a majority without the one
+    /// whose clock gave it and those that have been lifted to it.
+    fn without_the_furthest(
+        &self,
+        behind: BTreeMap<usize, u64>,
+        token: u64,
+    ) -> Result<BTreeMap<usize, u64>, Failure> {
+        if behind.len() >= self.quorum.majority() {
+            return Ok(behind);
+        }
+        let furthest: Vec<_> = self.grants.iter().filter(|it| *it.1 == token).collect();
+        Err(Failure::Refused(Error::Refused {
+            code: "AHEAD".to_owned(),
+            message: format!(
+                "the clock of {} is too far behind that of {}, and there is no majority without them",
+                self.names(behind.keys()),
+                self.names(furthest.into_iter().map(|(place, _)| place)),
+            ),
+        }))
+    }
+
+    fn keep(self, token: u64, start: Instant) -> Result<Granted, Failure> {
+        let Request {
+            key, owner, lease, ..
+        } = &*self.request;
+        let Some(trusted_until) = trusted_until(start, *lease) else {
+            return Err(Failure::Late);
+        };
+        self.orders.send_replace(Order::Keep(token));
+        let grant = Grant {
+            key: key.clone(),
+            owner: owner.clone(),
+            token,
+        };
+        Ok(Granted {
+            grant,
+            holds: 1,
+            trusted_until,
+        })
+    }
+
+    fn note(&mut self, place: usize, report: Report) {
+        let is_first = !self.grants.contains_key(&place);
+        self.unheard -= usize::from(is_first);
+        match report {
+            Report::Granted(token) => {
+                self.grants.insert(place, token);
+            }
+            Report::Busy => {
+                self.busy.insert(place);
+            }
+            Report::Failed(error) => {
+                self.failed.insert(place, error);
+            }
+            Report::Gone(loss) => {
+                let server = self.quorum.members[place].address();
+                tracing::debug!(server, %loss, "a grant is gone before it could be lifted");
+            }
+            // Of an earlier token.
+            Report::Raised(_) | Report::Ahead(_) => {}
+        }
+    }
+
+    fn failure(&mut self) -> Failure {
+        let majority = self.quorum.majority();
+        let all = self.quorum.members.len();
+        let refused = |error: &Error| !matches!(error, Error::Unreachable(_));
+        if self.failed.values().filter(|error| refused(error)).count() > all - majority {
+            let mut failed = std::mem::take(&mut self.failed).into_iter();
+            if let Some((place, error)) = failed.find(|(_, error)| refused(error)) {
+                return Failure::Refused(self.quorum.named(place, error));
+            }
+        }
+        let usable = (0..)
+            .zip(&self.quorum.members)
+            .filter(|(place, member)| member.down().is_none() && !self.failed.contains_key(place));
+        let usable: Vec<usize> = usable.map(|(place, _)| place).collect();
+        if usable.len() < majority {
+            return Failure::TooFew(self.quorum.too_few(&self.failed));
+        }
+        // Which servers said no is chance; that all go to the same line is what makes it one.
+        let mut not_granted = usable.into_iter();
+        match not_granted.find(|place| !self.grants.contains_key(place)) {
+            Some(first) if !self.busy.is_empty() => Failure::Busy(first),
+            _ => Failure::Late,
+        }
+    }
+
+    fn names<'b>(&self, places: impl IntoIterator<Item = &'b usize>) -> String {
+        let names = places.into_iter();
+        let names = names.map(|place| self.quorum.members[*place].address());
+        names.collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// What became of the second round.
+enum Lifted {
+    /// A majority stands at the token.
+    Yes,
+    /// It does not; for these servers, with these tokens, it was too far ahead.
+    Ahead(BTreeMap<usize, u64>),
+    /// It does not.
+    No,
+}
+
+impl Quorum {
+    /// Tells which servers did not answer, and why.
+    pub(super) fn too_few(&self, failed: &BTreeMap<usize, Error>) -> Error {
+        let (all, majority) = (self.members.len(), self.majority());
+        let why: Vec<_> = (0..)
+            .zip(&self.members)
+            .filter_map(|(place, member)| {
+                let why = match failed.get(&place) {
+                    Some(Error::Unreachable(error)) => error.to_string(),
+                    Some(error) => error.to_string(),
+                    None => member.down()?,
+                };
+                Some(format!("{}: {why}", member.address()))
+            })
+            .collect();
+        let answering = all.saturating_sub(why.len());
+        let text = format!(
+            "{answering} of {all} servers can be used, and it takes {majority}; {}",
+            why.join("; ")
+        );
+        Error::Unreachable(io::Error::new(io::ErrorKind::NotConnected, text).into())
+    }
+
+    /// The error, with the server that gave it.
+    pub(super) fn named(&self, place: usize, error: Error) -> Error {
+        let server = self.members[place].address();
+        match error {
+            Error::Refused { code, message } => Error::Refused {
+                code,
+                message: format!("{message} ({server})"),
+            },
+            error => error,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! One of the servers: whether it answers, and what it has yet to be told.
+
+use crate::Error;
+use crate::background::Background;
+use crate::server::commands::release_all;
+use crate::server::{Answered, Direct, Fault, Link, Node, Route};
+use futures_util::future::join_all;
+use redis::{Cmd, Value};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How many releases are kept for a server that is down. Those that it is not told of end with their
+/// leases.
+const MOST_OWED: usize = 10_000;
+
+/// A server. Where it does not answer, it is left alone but for a task that looks for it.
+pub(crate) struct Member {
+    node: Arc<Node>,
+    background: Background,
+    response_timeout: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Why it is left alone, if it is.
+    down: Option<String>,
+    /// What is sent when it is back. A release of an owner that is never used again is right at any
+    /// time.
+    owed: VecDeque<Cmd>,
+}
+
+impl Member {
+    pub(crate) fn new(node: Node, response_timeout: Duration, background: &Background) -> Self {
+        Self {
+            node: Arc::new(node),
+            background: background.clone(),
+            response_timeout,
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.node.address()
+    }
+
+    /// Why it is left alone, if it is.
+    pub(crate) fn down(&self) -> Option<String> {
+        self.state().down.clone()
+    }
+
+    /// The way to wait in this server's line.
+    pub(crate) fn direct(&self) -> Direct {
+        Direct {
+            route: Arc::new(Route::Single(Arc::clone(&self.node))),
+            background: self.background.clone(),
+            response_timeout: self.response_timeout,
+        }
+    }
+
+    /// Sends a call, and once more at once when the connection fails: it may have been an old one, or
+    /// the answer may be lost. `link` is the connection that it was sent on last.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        command: &Cmd,
+        limit: Duration,
+        link: &mut Option<Link>,
+    ) -> Answered {
+        let sent = Instant::now();
+        let mut repeated = false;
+        let outcome = match self.down() {
+            Some(_) => Err(Fault::silence()),
+            None => timeout(limit, self.send_twice(command, link, &mut repeated))
+                .await
+                .unwrap_or_else(|_| Err(Fault::silence())),
+        };
+        if let Err(fault) = &outcome {
+            self.learn(fault, link.as_ref()).await;
+        }
+        Answered {
+            outcome: outcome.map_err(Error::from),
+            sent,
+            repeated,
+        }
+    }
+
+    /// Sees to it that the owner holds nothing: at once, or when the server is back. On the connection
+    /// on which it has asked for the lock that is also true of what the server has not yet read.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        key: &[u8],
+        owner: &str,
+        limit: Duration,
+        link: Option<Link>,
+    ) -> Answered {
+        let command = release_all(key, owner);
+        let Some(link) = link else {
+            let answered = self.call(&command, limit, &mut None).await;
+            if matches!(answered.outcome, Err(Error::Unreachable(_))) {
+                self.owe(command);
+            }
+            return answered;
+        };
+        let sent = Instant::now();
+        let answer = timeout(limit, link.send(&command)).await;
+        let outcome = answer.unwrap_or_else(|_| Err(Fault::silence()));
+        if let Err(fault) = &outcome
+            && !matches!(fault, Fault::Refused(_))
+        {
+            self.node.discard(&link).await;
+            self.owe(command);
+        }
+        Answered {
+            outcome: outcome.map_err(Error::from),
+            sent,
+            repeated: false,
+        }
+    }
+
+    /// Takes note of a failure.
+    pub(crate) async fn learn(self: &Arc<Self>, fault: &Fault, link: Option<&Link>) {
+        let reason = match fault {
+            Fault::Broken(error)
+            | Fault::NotHere(error)
+            | Fault::Moved(_, error)
+            | Fault::Ask(_, error) => error.to_string(),
+            Fault::Refused(_) => return,
+        };
+        if let Some(link) = link {
+            self.node.discard(link).await;
+        }
+        self.leave_alone(&mut self.state(), &reason);
+    }
+
+    async fn send_twice(
+        &self,
+        command: &Cmd,
+        link: &mut Option<Link>,
+        repeated: &mut bool,
+    ) -> Result<Value, Fault> {
+        match self.send(command, link).await {
+            Err(fault @ Fault::Broken(_)) => {
+                *repeated = fault.may_have_been_done();
+                if let Some(broken) = link.take() {
+                    self.node.discard(&broken).await;
+                }
+                self.send(command, link).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn send(&self, command: &Cmd, link: &mut Option<Link>) -> Result<Value, Fault> {
+        let link = link.insert(self.node.shared().await?);
+        link.send(command).await
+    }
+
+    fn owe(self: &Arc<Self>, command: Cmd) {
+        let mut state = self.state();
+        if state.owed.len() == MOST_OWED {
+            state.owed.pop_front();
+        }
+        state.owed.push_back(command);
+        self.leave_alone(&mut state, "it did not answer");
+    }
+
+    fn leave_alone(self: &Arc<Self>, state: &mut State, reason: &str) {
+        if state.down.is_none() {
+            tracing::debug!(server = self.address(), reason, "a server does not answer");
+            state.down = Some(reason.to_owned());
+            let found = look_for(Arc::downgrade(self));
+            self.background.start_service(found);
+        }
+    }
+
+    /// Whether it is back, and has been told what it had missed.
+    async fn is_back(&self) -> bool {
+        loop {
+            if self.node.call(&redis::cmd("PING")).await.is_err() {
+                return false;
+            }
+            let owed = {
+                let mut state = self.state();
+                if state.owed.is_empty() {
+                    state.down = None;
+                    tracing::debug!(server = self.address(), "a server is back");
+                    return true;
+                }
+                std::mem::take(&mut state.owed)
+            };
+            let told = owed.iter().map(|release| self.node.call(release));
+            let missed = join_all(told).await.into_iter().zip(owed);
+            let missed = missed.filter(|(answer, _)| match answer {
+                Ok(_) | Err(Fault::Refused(_)) => false,
+                Err(_) => true,
+            });
+            let missed: Vec<_> = missed.map(|(_, release)| release).collect();
+            self.state().owed.extend(missed);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects to a server until it answers, or nobody needs it any more.
+async fn look_for(member: Weak<Member>) {
+    const FIRST: Duration = Duration::from_millis(10);
+    const LONGEST: Duration = Duration::from_secs(1);
+    let mut pause = FIRST;
+    loop {
+        match member.upgrade() {
+            Some(member) if member.is_back().await => return,
+            Some(_) => {}
+            None => return,
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST);
+    }
+}

@@ -1,0 +1,149 @@
+//! A call about a held lock to all servers at once: renewal and release.
+
+use super::member::Member;
+use super::{Quorum, trusted_until};
+use crate::backend::{Grant, Granted};
+use crate::server::Answered;
+use crate::server::commands::renew;
+use crate::{Error, Loss};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+/// The pause before the servers are asked again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What the servers have answered so far.
+#[derive(Default)]
+struct Tally {
+    done: usize,
+    lost: Vec<Loss>,
+    failed: BTreeMap<usize, Error>,
+}
+
+impl Tally {
+    fn loss(&self) -> Loss {
+        let telling = [Loss::NotOwner, Loss::Fenced];
+        let found = telling.into_iter().find(|loss| self.lost.contains(loss));
+        found.unwrap_or(Loss::NotHeld)
+    }
+}
+
+impl Quorum {
+    /// A server that does not have the grant any more does not get it back: somebody else may have had
+    /// the lock there in between, and a majority pieced together like that would hide it.
+    pub(super) async fn renew_on_all(
+        &self,
+        grant: &Grant,
+        lease: Duration,
+        until: Instant,
+    ) -> Result<Granted, Error> {
+        let limit = self.limit(lease);
+        let command = Arc::new(renew(grant, lease));
+        loop {
+            let start = Instant::now();
+            let command = Arc::clone(&command);
+            let tally = self.ask_all(move |member| {
+                let command = Arc::clone(&command);
+                async move { member.call(&command, limit, &mut None).await }
+            });
+            let tally = tally.await;
+            if tally.done >= self.majority() {
+                let trusted_until =
+                    trusted_until(start, lease).ok_or(Error::Lost(Loss::Expired))?;
+                return Ok(Granted {
+                    grant: grant.clone(),
+                    holds: 1,
+                    trusted_until,
+                });
+            }
+            self.still_open(&tally)?;
+            if Instant::now() >= until {
+                return Err(self.too_few(&tally.failed));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// On all servers, also those that have not granted it: they may have since.
+    pub(super) async fn release_on_all(&self, grant: &Grant, until: Instant) -> Result<(), Error> {
+        let limit = self.response_timeout;
+        let mut repeated = false;
+        loop {
+            let grant = Arc::new(grant.clone());
+            let tally = self.ask_all(move |member| {
+                let grant = Arc::clone(&grant);
+                async move { member.release(&grant.key, &grant.owner, limit, None).await }
+            });
+            let tally = tally.await;
+            let answered = tally.done + tally.lost.len();
+            // Repeated, or lost by a few servers only, it is free by now: that is what was asked for.
+            if tally.done >= self.majority() || repeated && answered >= self.majority() {
+                return Ok(());
+            }
+            self.still_open(&tally)?;
+            if answered >= self.majority() {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(self.too_few(&tally.failed));
+            }
+            repeated = true;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks every server, and waits until a majority has done it or cannot do it any more; the rest goes
+    /// on in the background, also when nobody waits any more.
+    async fn ask_all<F>(&self, ask: impl Fn(Arc<Member>) -> F) -> Tally
+    where
+        F: Future<Output = Answered> + Send + 'static,
+    {
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        for (place, member) in (0..).zip(&self.members) {
+            let (asked, answers) = (ask(Arc::clone(member)), answers.clone());
+            self.background.start(async move {
+                // Nobody listens when it is decided.
+                let _ = answers.send((place, asked.await));
+            });
+        }
+        drop(answers);
+        let mut tally = Tally::default();
+        while let Some((place, Answered { outcome, .. })) = answered.recv().await {
+            match outcome {
+                Ok(_) => tally.done += 1,
+                Err(Error::Lost(loss)) => tally.lost.push(loss),
+                Err(error) => {
+                    tally.failed.insert(place, error);
+                }
+            }
+            let most_without = self.members.len() - self.majority();
+            if tally.done >= self.majority() || tally.lost.len() > most_without {
+                break;
+            }
+        }
+        tally
+    }
+
+    /// An error when asking again can change nothing.
+    fn still_open(&self, tally: &Tally) -> Result<(), Error> {
+        let most_without = self.members.len() - self.majority();
+        if tally.lost.len() > most_without {
+            return Err(Error::Lost(tally.loss()));
+        }
+        let refused = |error: &&Error| matches!(error, Error::Refused { .. });
+        let mut refusals = tally.failed.iter().filter(|(_, error)| refused(error));
+        if refusals.clone().count() > most_without
+            && let Some((place, Error::Refused { code, message })) = refusals.next()
+        {
+            let error = Error::Refused {
+                code: code.clone(),
+                message: message.clone(),
+            };
+            return Err(self.named(*place, error));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Waiting for a lock that is not free: attempt after attempt, and in between a place in the line of a
+//! server that says so.
+
+use super::Quorum;
+use super::attempt::{Attempt, Failure};
+use crate::Error;
+use crate::backend::{Granted, Request, Wait};
+use crate::server::Pending;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+/// How long a wait in one server's line lasts before all servers are tried again, besides up to as much
+/// again by chance: that server may be the only one where the lock is not free.
+const PATIENCE_IN_LINE: Duration = Duration::from_secs(1);
+
+impl Quorum {
+    pub(super) async fn obtain(&self, request: &Request) -> Result<Option<Granted>, Error> {
+        let now = Instant::now();
+        let until = match request.wait {
+            Wait::No => now.checked_add(self.response_timeout),
+            Wait::AtMost(wait) => now.checked_add(wait),
+            Wait::Forever => None,
+        };
+        let mut pauses = Pauses::default();
+        let mut line = None;
+        loop {
+            let start = Instant::now();
+            let attempt = self.attempt(request, line.take(), until).await;
+            let failure = match attempt {
+                Ok(granted) => return Ok(Some(granted)),
+                Err(failure) => failure,
+            };
+            tracing::debug!(?failure, "an attempt has failed");
+            let unanswered = match failure {
+                Failure::Refused(error) => return Err(error),
+                Failure::TooFew(error) => Some(error),
+                Failure::Busy(_) | Failure::Late if request.wait == Wait::No => return Ok(None),
+                Failure::Busy(first) => {
+                    line = Some(first);
+                    None
+                }
+                Failure::Late => None,
+            };
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return unanswered.map_or(Ok(None), Err);
+            }
+            pauses.take(start.elapsed(), until).await;
+        }
+    }
+
+    /// An attempt under a new owner, when its turn has come in the line of the server at this place.
+    async fn attempt(
+        &self,
+        request: &Request,
+        line: Option<usize>,
+        until: Option<Instant>,
+    ) -> Result<Granted, Failure> {
+        let request = Request {
+            owner: self.names.fresh(),
+            ..request.clone()
+        };
+        let attempt = match line {
+            None => Attempt::begin(self, request)?,
+            Some(place) => {
+                let member = &self.members[place];
+                let direct = member.direct();
+                // Dropped before the attempt has begun, it leaves the line, and frees what it has got.
+                let mut pending = Pending::new(&direct, &request);
+                let longest = PATIENCE_IN_LINE + part_of(PATIENCE_IN_LINE);
+                let left = until.map_or(longest, |until| {
+                    until.saturating_duration_since(Instant::now())
+                });
+                let left = left.min(longest).max(Duration::from_millis(1));
+                match direct.wait_once(&request, Some(left), &mut pending).await {
+                    Ok(granted) => pending.settled = granted.is_none(),
+                    Err(fault) => member.learn(&fault, None).await,
+                }
+                let attempt = Attempt::begin(self, request)?;
+                pending.settled = true;
+                attempt
+            }
+        };
+        attempt.finish().await
+    }
+}
+
+/// The pauses between attempts: up to as long as the attempt took, by chance, so that one of several
+/// that have split the servers among them comes first; with each failure up to twice as long.
+#[derive(Default)]
+struct Pauses {
+    longest: Duration,
+}
+
+impl Pauses {
+    const SHORTEST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_millis(250);
+
+    async fn take(&mut self, attempt: Duration, until: Option<Instant>) {
+        let begin = attempt.clamp(Self::SHORTEST, Self::SHORTEST * 20);
+        self.longest = begin.max(self.longest * 2).min(Self::LONGEST);
+        let pause = part_of(self.longest);
+        let left = until.map_or(pause, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        sleep(pause.min(left)).await;
+    }
+}
+
+/// Some part of it, by chance.
+fn part_of(whole: Duration) -> Duration {
+    let chance = u32::from(Uuid::new_v4().as_bytes()[0]);
+    whole * chance / u32::from(u8::MAX)
+}

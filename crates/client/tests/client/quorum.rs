@@ -1,0 +1,191 @@
+//! A lock on five servers: taken, renewed, entered, given back, and its token.
+
+use crate::five::Five;
+use crate::support::{calls, ms, settings};
+use redis_lock_client::{Client, Error, Loss};
+use testbed::{Expect, cmd, eventually};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_servers_have_one_token() {
+    let five = Five::start();
+    let client = five.client();
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    let wanted = (guard.owner().to_owned(), guard.token());
+    eventually(
+        || five.grants("k") == vec![wanted.clone(); 5],
+        "all servers to have it",
+    );
+    assert!(guard.owner().starts_with("test:"));
+    assert!(guard.valid_for() < ms(59_500) && guard.valid_for() > ms(50_000));
+    guard.release().await.expect("a release");
+    eventually(|| five.are_free("k"), "the lock to be free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_rise_from_holder_to_holder() {
+    let five = Five::start();
+    let clients = [five.client(), five.client()];
+    let mut last = 0;
+    for turn in 0..20 {
+        let lock = clients[turn % 2].lock("k");
+        let guard = lock.acquire().await.expect("a lock");
+        assert!(guard.token() > last, "{} after {last}", guard.token());
+        last = guard.token();
+        guard.release().await.expect("a release");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_is_not_granted_again() {
+    let five = Five::start();
+    let client = five.client();
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    let other = five.client().lock("k").wait(ms(300));
+    assert!(other.try_acquire().await.expect("an answer").is_none());
+    let refused = other.acquire().await;
+    assert!(matches!(refused, Err(Error::TimedOut)), "{refused:?}");
+    guard.check().expect("it is held");
+    guard.release().await.expect("a release");
+    drop(other.acquire().await.expect("a lock"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_renews_itself() {
+    let five = Five::start();
+    let guard = five.client().lock("k").lease(ms(900)).acquire().await;
+    let guard = guard.expect("a lock");
+    tokio::time::sleep(ms(2500)).await;
+    guard.check().expect("it is held");
+    assert!(calls(&five.servers[0], "lock.renew") >= 4);
+    guard.renew_for(ms(20_000)).await.expect("a renewal");
+    assert!(guard.valid_for() > ms(15_000));
+    guard.release().await.expect("a release");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_counted_by_the_client() {
+    let five = Five::start();
+    let outer = five.client().lock("k").acquire().await.expect("a lock");
+    let inner = outer.enter().await.expect("a hold");
+    assert_eq!(inner.token(), outer.token());
+    outer.release().await.expect("a release");
+    assert_eq!(five.grants("k").len(), 5);
+    inner.release().await.expect("a release");
+    eventually(|| five.are_free("k"), "the lock to be free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_is_done_under_it() {
+    let five = Five::start();
+    let lock = five.client().lock("k");
+    let token = lock.with_lock(async |guard| guard.token()).await;
+    assert!(token.expect("work") > 0);
+    eventually(|| five.are_free("k"), "the lock to be free");
+}
+
+/// Two servers may lose it, and a majority is left; a third one ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_lost_when_a_majority_has_lost_it() {
+    let five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    eventually(|| five.grants("k").len() == 5, "all servers to have it");
+    for server in &five.servers[..2] {
+        assert_eq!(cmd!(server.connection(), "DEL", "k").int(), 1);
+    }
+    guard.renew().await.expect("a renewal");
+    assert_eq!(five.grants("k").len(), 3, "none is taken again");
+    cmd!(five.servers[2].connection(), "DEL", "k").int();
+    cmd!(five.servers[2].connection(), "LOCK.ACQUIRE", "k", "other").grant();
+    let refused = guard.renew().await;
+    assert!(
+        matches!(refused, Err(Error::Lost(Loss::NotOwner))),
+        "{refused:?}"
+    );
+    assert_eq!(guard.lost().await, Loss::NotOwner);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_is_told_by_the_release() {
+    let five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    eventually(|| five.grants("k").len() == 5, "all servers to have it");
+    for server in &five.servers[..3] {
+        cmd!(server.connection(), "DEL", "k").int();
+    }
+    let refused = guard.release().await;
+    assert!(
+        matches!(refused, Err(Error::Lost(Loss::NotHeld))),
+        "{refused:?}"
+    );
+    eventually(|| five.are_free("k"), "the rest to be given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_client_goes_on_with_it() {
+    let five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let owner = guard.owner().to_owned();
+    let token = guard.detach();
+    let lock = five.client().lock("k").owner(owner);
+    let guard = lock.resume(token).await.expect("the lock");
+    assert_eq!(guard.token(), token);
+    guard.release().await.expect("a release");
+    eventually(|| five.are_free("k"), "the lock to be free");
+}
+
+/// What earlier attempts of one owner have left would be counted with the grants of a later one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_of_the_callers_choice_is_refused() {
+    let five = Five::start();
+    let refused = five.client().lock("k").owner("me").acquire().await;
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_quorum_is_refused() {
+    let of = |ports: &[u16]| -> Result<Client, Error> {
+        settings().quorum(ports.iter().map(|port| ("127.0.0.1", *port)))
+    };
+    for ports in [&[][..], &[1], &[1, 2], &[1, 2, 3, 4], &[1, 2, 1]] {
+        let refused = of(ports);
+        assert!(
+            matches!(refused, Err(Error::Invalid(_))),
+            "{ports:?}: {refused:?}"
+        );
+    }
+    of(&[1, 2, 3]).expect("a quorum of three");
+}
+
+/// The answer of a server is what it is, whichever server gives it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_a_majority_is_told() {
+    let five = Five::start();
+    for server in &five.servers[..2] {
+        cmd!(server.connection(), "SET", "k", 1).okay();
+    }
+    let client = five.client();
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    guard.release().await.expect("a release");
+    eventually(
+        || calls(&five.servers[4], "lock.release") == 1,
+        "all to know",
+    );
+    cmd!(five.servers[2].connection(), "SET", "k", 1).okay();
+    let refused = client.lock("k").acquire().await;
+    assert!(
+        matches!(&refused, Err(Error::Refused { code, .. }) if code == "WRONGTYPE"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_too_short_to_be_trusted_is_no_lock() {
+    let five = Five::start();
+    let lock = five.client().lock("k").lease(ms(2)).wait(ms(50));
+    let refused = lock.acquire().await;
+    assert!(
+        matches!(refused, Err(Error::TimedOut | Error::Unreachable(_))),
+        "{refused:?}"
+    );
+    eventually(|| five.are_free("k"), "nothing to stay");
+}
