@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The way to the locks: one for a process, cloned to wherever it is needed.
 ///
-/// It has one connection to a server that it talks to, one more for each call that waits in line, and
+/// It has one connection to each server that it talks to, one more for each call that waits in line, and
 /// one task that renews all locks. It is made within a tokio runtime, and all that it does in
 /// the background is done there.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl Client {
         Self::builder().single(server)
     }
 
-    /// To set things first, or for Sentinel or a cluster.
+    /// To set things first, or for Sentinel, a cluster or a quorum.
     pub fn builder() -> Builder {
         Builder::default()
     }

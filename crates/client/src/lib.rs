@@ -28,7 +28,8 @@
 //! - [`Guard::enter`] takes the lock once more within a task that holds it.
 //! - Every call can be repeated, and is, when its answer was lost: none counts twice.
 //! - A future that is dropped leaves neither a hold nor a place in the line behind.
-//! - One server, Sentinel or a cluster: [`Builder`].
+//! - One server, Sentinel, a cluster, or several independent servers that decide together, with one
+//!   token for all: [`Builder`].
 //!
 //! # Losing a lock
 //!

@@ -62,10 +62,11 @@ impl Quorum {
     }
 
     /// How long a server may take to answer a call about a lock with this lease: far below it, so that
-    /// most of the lease is left when a majority has answered. Two rounds stay within the response
-    /// time-out.
+    /// most of the lease is left when a majority has answered, unless it is so short that good servers
+    /// would seem to be down. Two rounds stay within the response time-out.
     fn limit(&self, lease: Duration) -> Duration {
-        (self.response_timeout / 2).min(lease / 10)
+        const SHORTEST: Duration = Duration::from_millis(20);
+        (lease / 10).max(SHORTEST).min(self.response_timeout / 2)
     }
 }
 

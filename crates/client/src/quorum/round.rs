@@ -6,6 +6,7 @@ use crate::backend::{Grant, Granted};
 use crate::server::Answered;
 use crate::server::commands::renew;
 use crate::{Error, Loss};
+use redis::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,15 @@ impl Quorum {
             let grant = Arc::new(grant.clone());
             let tally = self.ask_all(move |member| {
                 let grant = Arc::clone(&grant);
-                async move { member.release(&grant.key, &grant.owner, limit, None).await }
+                async move {
+                    let release = member.release(&grant.key, &grant.owner, limit, None);
+                    let mut answered = release.await;
+                    if answered.repeated && matches!(answered.outcome, Err(Error::Lost(_))) {
+                        // The first of two calls has done it.
+                        answered.outcome = Ok(Value::Okay);
+                    }
+                    answered
+                }
             });
             let tally = tally.await;
             let answered = tally.done + tally.lost.len();
@@ -111,8 +120,8 @@ impl Quorum {
         }
         drop(answers);
         let mut tally = Tally::default();
-        while let Some((place, Answered { outcome, .. })) = answered.recv().await {
-            match outcome {
+        while let Some((place, answer)) = answered.recv().await {
+            match answer.outcome {
                 Ok(_) => tally.done += 1,
                 Err(Error::Lost(loss)) => tally.lost.push(loss),
                 Err(error) => {

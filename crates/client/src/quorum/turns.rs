@@ -5,9 +5,9 @@ use super::Quorum;
 use super::attempt::{Attempt, Failure};
 use crate::Error;
 use crate::backend::{Granted, Request, Wait};
-use crate::server::Pending;
+use crate::server::{Fault, Pending};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 /// How long a wait in one server's line lasts before all servers are tried again, besides up to as much
@@ -56,32 +56,51 @@ impl Quorum {
         line: Option<usize>,
         until: Option<Instant>,
     ) -> Result<Granted, Failure> {
-        let request = Request {
-            owner: self.names.fresh(),
-            ..request.clone()
-        };
         let attempt = match line {
-            None => Attempt::begin(self, request)?,
-            Some(place) => {
-                let member = &self.members[place];
-                let direct = member.direct();
-                // Dropped before the attempt has begun, it leaves the line, and frees what it has got.
-                let mut pending = Pending::new(&direct, &request);
-                let longest = PATIENCE_IN_LINE + part_of(PATIENCE_IN_LINE);
-                let left = until.map_or(longest, |until| {
-                    until.saturating_duration_since(Instant::now())
-                });
-                let left = left.min(longest).max(Duration::from_millis(1));
-                match direct.wait_once(&request, Some(left), &mut pending).await {
-                    Ok(granted) => pending.settled = granted.is_none(),
-                    Err(fault) => member.learn(&fault, None).await,
-                }
-                let attempt = Attempt::begin(self, request)?;
-                pending.settled = true;
-                attempt
-            }
+            Some(place) => self.begin_in_turn(place, request, until).await?,
+            None => Attempt::begin(self, self.under_a_new_owner(request))?,
         };
         attempt.finish().await
+    }
+
+    async fn begin_in_turn(
+        &self,
+        place: usize,
+        request: &Request,
+        until: Option<Instant>,
+    ) -> Result<Attempt<'_>, Failure> {
+        let member = &self.members[place];
+        let direct = member.direct();
+        let longest = PATIENCE_IN_LINE + part_of(PATIENCE_IN_LINE);
+        let left = until.map_or(longest, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        let left = left.clamp(Duration::from_millis(1), longest);
+        let waiting = self.under_a_new_owner(request);
+        // Dropped before the attempt has begun, it leaves the line, and frees what it has got.
+        let mut pending = Pending::new(&direct, &waiting);
+        let turn = direct.wait_once(&waiting, Some(left), &mut pending);
+        let answer = timeout(left + self.response_timeout / 2, turn).await;
+        match answer.unwrap_or_else(|_| Err(Fault::silence())) {
+            // The attempt finds it, or asks once more.
+            Ok(_) => {
+                let attempt = Attempt::begin(self, waiting)?;
+                pending.settled = true;
+                Ok(attempt)
+            }
+            Err(fault) => {
+                drop(pending);
+                member.learn(&fault, None).await;
+                Attempt::begin(self, self.under_a_new_owner(request))
+            }
+        }
+    }
+
+    fn under_a_new_owner(&self, request: &Request) -> Request {
+        Request {
+            owner: self.names.fresh(),
+            ..request.clone()
+        }
     }
 }
 

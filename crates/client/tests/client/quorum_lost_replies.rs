@@ -1,0 +1,100 @@
+//! A lock on five servers whose answers are lost: no call counts twice.
+
+use crate::five::{Five, client_at};
+use crate::proxy::Proxy;
+use crate::support::{calls, info, ms, settings};
+use redis_lock_client::Client;
+use testbed::eventually;
+
+struct Behind {
+    five: Five,
+    proxies: [Proxy; 5],
+    client: Client,
+}
+
+impl Behind {
+    fn start() -> Self {
+        let five = Five::start();
+        let proxies = five.ports().map(Proxy::start);
+        let ports = proxies.each_ref().map(Proxy::port);
+        let client = client_at(ports, settings());
+        Self {
+            five,
+            proxies,
+            client,
+        }
+    }
+
+    fn lose_answers_to(&self, command: &str) {
+        for proxy in &self.proxies {
+            proxy.lose_answer_to(command);
+        }
+    }
+
+    fn lost(&self) -> usize {
+        self.proxies.iter().map(Proxy::lost).sum()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_is_one_hold() {
+    let behind = Behind::start();
+    for (lost, command) in [(5, "LOCK.ACQUIRE"), (10, "LOCK.RENEW")] {
+        behind.lose_answers_to(command);
+        let guard = behind.client.lock("k").acquire().await.expect("a lock");
+        let wanted = (guard.owner().to_owned(), guard.token());
+        eventually(
+            || behind.five.grants("k") == vec![wanted.clone(); 5],
+            "all servers to have it",
+        );
+        assert_eq!(behind.lost(), lost);
+        for server in &behind.five.servers {
+            assert_eq!(info(server, "k").holds, 1);
+        }
+        guard.release().await.expect("a release");
+        eventually(|| behind.five.are_free("k"), "the lock to be free");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_and_a_release_are_done_once() {
+    let behind = Behind::start();
+    let guard = behind.client.lock("k").acquire().await.expect("a lock");
+    eventually(|| behind.five.grants("k").len() == 5, "all to have it");
+    behind.lose_answers_to("LOCK.RENEW");
+    guard.renew_for(ms(20_000)).await.expect("a renewal");
+    eventually(|| behind.lost() == 5, "the answers to be lost");
+    behind.lose_answers_to("LOCK.RELEASE");
+    guard.release().await.expect("a release");
+    eventually(|| behind.lost() == 10, "the answers to be lost");
+    assert!(behind.five.are_free("k"));
+    for server in &behind.five.servers {
+        eventually(|| calls(server, "lock.release") == 2, "a second call");
+    }
+}
+
+/// It ends while the servers are asked, and while they lift their grants.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquire_that_is_dropped_leaves_nothing() {
+    let behind = Behind::start();
+    for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
+        for proxy in &behind.proxies {
+            proxy.hold_back(command);
+        }
+        let before: usize = behind.proxies.iter().map(Proxy::held_back).sum();
+        let lock = behind.client.lock("k");
+        let acquire = tokio::spawn(async move { lock.acquire().await });
+        eventually(
+            || behind.proxies.iter().map(Proxy::held_back).sum::<usize>() == before + 5,
+            "the requests",
+        );
+        acquire.abort();
+        assert!(acquire.await.is_err());
+        for proxy in &behind.proxies {
+            proxy.let_go();
+        }
+        let seen = |server| calls(server, "lock.release") > 0;
+        eventually(|| behind.five.servers.iter().all(seen), "the releases");
+        eventually(|| behind.five.are_free("k"), "nothing to stay");
+    }
+}

@@ -1,0 +1,153 @@
+//! Waiting for a lock on five servers.
+
+use crate::five::Five;
+use crate::support::{LONG, is_free, ms, settings, waiters};
+use redis_lock_client::{Error, Loss};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+use testbed::{Expect, cmd, eventually};
+
+/// Each holder sees itself alone, and a higher token than all before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn contenders_take_turns() {
+    const TURNS: u64 = 5;
+    let five = Five::start();
+    let (is_held, last) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
+    let contenders = (0..8).map(|_| {
+        let lock = five.client().lock("k");
+        let (is_held, last) = (Arc::clone(&is_held), Arc::clone(&last));
+        tokio::spawn(async move {
+            for _ in 0..TURNS {
+                let guard = lock.acquire().await.expect("a lock");
+                assert!(!is_held.swap(true, SeqCst), "two holders");
+                let before = last.swap(guard.token(), SeqCst);
+                assert!(before < guard.token(), "{before} before {}", guard.token());
+                tokio::task::yield_now().await;
+                assert!(is_held.swap(false, SeqCst));
+                guard.release().await.expect("a release");
+            }
+        })
+    });
+    let start = Instant::now();
+    for contender in contenders.collect::<Vec<_>>() {
+        contender.await.expect("a task");
+    }
+    assert!(start.elapsed() < LONG / 4, "{:?}", start.elapsed());
+    eventually(|| five.are_free("k"), "the lock to be free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_stands_in_the_line_of_the_first_server() {
+    let five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let lock = five.client().lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&five.servers[0], "k").len() == 1, "a waiter");
+    let token = guard.token();
+    guard.release().await.expect("a release");
+    let next = waiting.await.expect("a task").expect("a lock");
+    assert!(next.token() > token);
+    next.release().await.expect("a release");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_is_gone_is_waited_for_no_longer_than_its_lease() {
+    let five = Five::start();
+    let lock = five.client().lock("k").lease(ms(1500));
+    let guard = lock.acquire().await.expect("a lock");
+    let end = guard.deadline();
+    let _ = guard.detach();
+    let next = five.client().lock("k").acquire().await.expect("a lock");
+    let now = Instant::now();
+    assert!(now >= end, "{:?} early", end - now);
+    assert!(now - end < ms(1000), "{:?} late", now - end);
+    next.release().await.expect("a release");
+}
+
+/// The line is where a lock stands that nobody releases; all other servers are free.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_server_that_is_not_free_is_not_waited_for() {
+    let five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let lock = five.client().lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let first = &five.servers[0];
+    eventually(|| waiters(first, "k").len() == 1, "a waiter");
+    let mut c = first.connection();
+    cmd!(c, "MULTI").okay();
+    cmd!(c, "DEL", "k").value();
+    cmd!(c, "LOCK.ACQUIRE", "k", "other", "PX", 60_000, "HOLDS", 1).value();
+    cmd!(c, "EXEC").items();
+    guard.release().await.expect("a release");
+    let next = tokio::time::timeout(ms(10_000), waiting).await;
+    let next = next.expect("soon").expect("a task").expect("a lock");
+    next.release().await.expect("a release");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_ends_with_its_server_is_left() {
+    let mut five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let lock = five.client().lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&five.servers[0], "k").len() == 1, "a waiter");
+    five.servers[0].kill9();
+    eventually(|| waiters(&five.servers[1], "k").len() == 1, "a waiter");
+    guard.release().await.expect("a release");
+    let next = waiting.await.expect("a task").expect("a lock");
+    next.release().await.expect("a release");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_dropped_leaves_nothing() {
+    let five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let lock = five.client().lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let first = &five.servers[0];
+    eventually(|| waiters(first, "k").len() == 1, "a waiter");
+    waiting.abort();
+    eventually(|| waiters(first, "k").is_empty(), "it to be called off");
+    guard.release().await.expect("a release");
+    eventually(|| five.are_free("k"), "the lock to be free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_gives_everything_back() {
+    let five = Five::start();
+    let (client, other) = (five.client(), five.client());
+    let foreign = other.lock("foreign").acquire().await.expect("a lock");
+    let guard = client.lock("k").acquire().await.expect("a lock");
+    let lock = client.lock("foreign");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let first = &five.servers[0];
+    eventually(|| waiters(first, "foreign").len() == 1, "a waiter");
+    client.shutdown().await;
+    assert!(five.are_free("k"));
+    assert!(waiters(first, "foreign").is_empty());
+    assert_eq!(guard.lost().await, Loss::ShutDown);
+    assert!(matches!(
+        waiting.await.expect("a task"),
+        Err(Error::ShutDown)
+    ));
+    foreign.check().expect("another client's");
+    assert!(!is_free(first, "foreign"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_does_not_hold_a_shutdown_up_for_long() {
+    let five = Five::start();
+    let client = five.client_with(settings().response_timeout(ms(300)));
+    let _guard = client.lock("k").acquire().await.expect("a lock");
+    five.servers[0].signal("STOP");
+    let start = Instant::now();
+    client.shutdown().await;
+    let took = start.elapsed();
+    five.servers[0].signal("CONT");
+    assert!(took < ms(3000), "{took:?}");
+    eventually(|| five.are_free("k"), "the lock to be free");
+}
