@@ -85,8 +85,8 @@ async fn an_acquire_that_is_dropped_leaves_nothing() {
         let lock = behind.client.lock("k");
         let acquire = tokio::spawn(async move { lock.acquire().await });
         eventually(
-            || behind.proxies.iter().map(Proxy::held_back).sum::<usize>() == before + 5,
-            "the requests",
+            || behind.proxies.iter().map(Proxy::held_back).sum::<usize>() >= before + 3,
+            "the requests to a majority",
         );
         acquire.abort();
         assert!(acquire.await.is_err());
