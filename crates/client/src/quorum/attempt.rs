@@ -97,7 +97,7 @@ impl<'a> Attempt<'a> {
     /// Waits for the first answers of a majority, and then as long again for those of the others: each
     /// server that is with it from the start is one more that can fail later.
     async fn gather(&mut self) -> Result<(), Failure> {
-        const LEAST_GRACE: Duration = Duration::from_millis(10);
+        const LEAST_GRACE: Duration = Duration::from_millis(50);
         let majority = self.quorum.majority();
         let mut enough = None;
         while self.unheard > 0 {

@@ -123,3 +123,24 @@ fn trusted_until(start: Instant, lease: Duration) -> Option<Instant> {
     let until = start + lease.checked_sub(drift)?;
     (Instant::now() < until).then_some(until)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::trusted_until;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    #[test]
+    fn a_lease_is_trusted_for_a_little_less_than_it_lasts() {
+        let start = Instant::now();
+        let until = trusted_until(start, Duration::from_secs(10));
+        assert_eq!(until, Some(start + Duration::from_millis(9898)));
+    }
+
+    #[test]
+    fn a_lease_that_has_passed_is_not_trusted() {
+        let start = Instant::now() - Duration::from_millis(100);
+        assert_eq!(trusted_until(start, Duration::from_millis(100)), None);
+        assert_eq!(trusted_until(start, Duration::from_millis(1)), None);
+    }
+}

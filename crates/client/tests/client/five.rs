@@ -1,8 +1,9 @@
 //! Five independent servers, and what a quorum of them is asked in tests.
 
-use crate::support::settings;
-use redis_lock_client::{Builder, Client};
+use crate::support::{ms, settings};
+use redis_lock_client::{Builder, Client, Guard, Lock};
 use testbed::{Expect, Server, cmd};
+use tokio::time::sleep;
 
 /// Five servers that do not know of each other.
 pub(crate) struct Five {
@@ -40,6 +41,25 @@ impl Five {
             })
         })
         .collect()
+    }
+
+    /// A lock that all servers have granted which run. An attempt goes on without those that come late, on
+    /// a machine that is busy.
+    pub(crate) async fn hold(&self, lock: &Lock) -> Guard {
+        let up = self.servers.iter().filter(|server| server.is_up()).count();
+        for _ in 0..20 {
+            let guard = lock.acquire().await.expect("a lock");
+            let wanted = vec![(guard.owner().to_owned(), guard.token()); up];
+            let key = String::from_utf8_lossy(guard.key()).into_owned();
+            for _ in 0..20 {
+                if self.grants(&key) == wanted {
+                    return guard;
+                }
+                sleep(ms(5)).await;
+            }
+            guard.release().await.expect("a release");
+        }
+        panic!("not all servers have it");
     }
 
     /// Whether no server that runs knows of the lock.

@@ -9,11 +9,10 @@ use testbed::{Expect, cmd, eventually};
 async fn all_servers_have_one_token() {
     let five = Five::start();
     let client = five.client();
-    let guard = client.lock("k").acquire().await.expect("a lock");
-    let wanted = (guard.owner().to_owned(), guard.token());
-    eventually(
-        || five.grants("k") == vec![wanted.clone(); 5],
-        "all servers to have it",
+    let guard = five.hold(&client.lock("k")).await;
+    assert_eq!(
+        five.grants("k"),
+        vec![(guard.owner().to_owned(), guard.token()); 5]
     );
     assert!(guard.owner().starts_with("test:"));
     assert!(guard.valid_for() < ms(59_500) && guard.valid_for() > ms(50_000));
@@ -65,7 +64,7 @@ async fn a_guard_renews_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_counted_by_the_client() {
     let five = Five::start();
-    let outer = five.client().lock("k").acquire().await.expect("a lock");
+    let outer = five.hold(&five.client().lock("k")).await;
     let inner = outer.enter().await.expect("a hold");
     assert_eq!(inner.token(), outer.token());
     outer.release().await.expect("a release");
@@ -87,8 +86,7 @@ async fn work_is_done_under_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_lost_when_a_majority_has_lost_it() {
     let five = Five::start();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
-    eventually(|| five.grants("k").len() == 5, "all servers to have it");
+    let guard = five.hold(&five.client().lock("k")).await;
     for server in &five.servers[..2] {
         assert_eq!(cmd!(server.connection(), "DEL", "k").int(), 1);
     }
@@ -107,8 +105,7 @@ async fn it_is_lost_when_a_majority_has_lost_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_is_told_by_the_release() {
     let five = Five::start();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
-    eventually(|| five.grants("k").len() == 5, "all servers to have it");
+    let guard = five.hold(&five.client().lock("k")).await;
     for server in &five.servers[..3] {
         cmd!(server.connection(), "DEL", "k").int();
     }

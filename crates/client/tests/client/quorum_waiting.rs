@@ -1,6 +1,7 @@
 //! Waiting for a lock on five servers.
 
-use crate::five::Five;
+use crate::five::{Five, client_at};
+use crate::proxy::Proxy;
 use crate::support::{LONG, is_free, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use std::sync::Arc;
@@ -72,20 +73,54 @@ async fn a_holder_that_is_gone_is_waited_for_no_longer_than_its_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_that_is_not_free_is_not_waited_for() {
     let five = Five::start();
+    let first = &five.servers[0];
+    cmd!(first.connection(), "LOCK.ACQUIRE", "k", "other", "EX", 60).grant();
     let guard = five.client().lock("k").acquire().await.expect("a lock");
     let lock = five.client().lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    let first = &five.servers[0];
     eventually(|| waiters(first, "k").len() == 1, "a waiter");
-    let mut c = first.connection();
-    cmd!(c, "MULTI").okay();
-    cmd!(c, "DEL", "k").value();
-    cmd!(c, "LOCK.ACQUIRE", "k", "other", "PX", 60_000, "HOLDS", 1).value();
-    cmd!(c, "EXEC").items();
     guard.release().await.expect("a release");
     let next = tokio::time::timeout(ms(10_000), waiting).await;
     let next = next.expect("soon").expect("a task").expect("a lock");
     next.release().await.expect("a release");
+}
+
+/// Its earlier attempts may have left grants behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_attempt_has_an_owner_of_its_own() {
+    let five = Five::start();
+    let _guard = five.client().lock("k").acquire().await.expect("a lock");
+    let lock = five.client().lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let in_line = || waiters(&five.servers[0], "k").pop();
+    eventually(|| in_line().is_some(), "a waiter");
+    let first = in_line();
+    eventually(
+        || in_line().is_some_and(|owner| Some(owner) != first),
+        "another attempt",
+    );
+    waiting.abort();
+}
+
+/// Its turn has come in the moment in which it is dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_nobody_hears_of_is_given_back() {
+    let five = Five::start();
+    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let proxy = Proxy::start(five.ports()[0]);
+    let mut ports = five.ports();
+    ports[0] = proxy.port();
+    let lock = client_at(ports, settings()).lock("k");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let first = &five.servers[0];
+    eventually(|| waiters(first, "k").len() == 1, "a waiter");
+    let before = guard.owner().to_owned();
+    proxy.fall_silent();
+    guard.release().await.expect("a release");
+    let has_come = || five.grants("k").iter().any(|(owner, _)| *owner != before);
+    eventually(has_come, "the turn to come");
+    waiting.abort();
+    eventually(|| five.are_free("k"), "it to be given back");
 }
 
 #[tokio::test(flavor = "multi_thread")]
