@@ -62,6 +62,13 @@ impl Five {
         panic!("not all servers have it");
     }
 
+    /// Whether a majority has granted the lock to this guard, and no other server to anybody.
+    pub(crate) fn are_held_by(&self, guard: &Guard) -> bool {
+        let grants = self.grants(&String::from_utf8_lossy(guard.key()));
+        let is_its = |grant: &(String, u64)| grant.0 == guard.owner() && grant.1 == guard.token();
+        grants.len() >= 3 && grants.iter().all(is_its)
+    }
+
     /// Whether no server that runs knows of the lock.
     pub(crate) fn are_free(&self, key: &str) -> bool {
         self.grants(key).is_empty()

@@ -150,7 +150,7 @@ async fn a_release_reaches_a_server_that_was_down() {
     guard.release().await.expect("a release");
     five.servers[0].restart();
     eventually(|| is_free(&five.servers[0], "k"), "the release");
-    assert_eq!(calls(&five.servers[0], "lock.release"), 1);
+    assert!(calls(&five.servers[0], "lock.release") >= 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use crate::five::{Five, client_at};
 use crate::proxy::Proxy;
-use crate::support::{calls, info, ms, settings};
+use crate::support::{calls, info, is_free, ms, settings};
 use redis_lock_client::Client;
 use testbed::eventually;
 
@@ -39,16 +39,15 @@ impl Behind {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_is_one_hold() {
     let behind = Behind::start();
-    for (lost, command) in [(5, "LOCK.ACQUIRE"), (10, "LOCK.RENEW")] {
+    for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
+        let before = behind.lost();
         behind.lose_answers_to(command);
         let guard = behind.client.lock("k").acquire().await.expect("a lock");
-        let wanted = (guard.owner().to_owned(), guard.token());
-        eventually(
-            || behind.five.grants("k") == vec![wanted.clone(); 5],
-            "all servers to have it",
-        );
-        assert_eq!(behind.lost(), lost);
-        for server in &behind.five.servers {
+        let five = &behind.five;
+        eventually(|| five.are_held_by(&guard), "a majority to have it");
+        assert!(behind.lost() >= before + 3, "{} lost", behind.lost());
+        let holders = five.servers.iter().filter(|server| !is_free(server, "k"));
+        for server in holders {
             assert_eq!(info(server, "k").holds, 1);
         }
         guard.release().await.expect("a release");
@@ -59,8 +58,9 @@ async fn an_acquire_is_one_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_and_a_release_are_done_once() {
     let behind = Behind::start();
-    let guard = behind.client.lock("k").acquire().await.expect("a lock");
-    eventually(|| behind.five.grants("k").len() == 5, "all to have it");
+    let guard = behind.five.hold(&behind.client.lock("k")).await;
+    let releases = |server| calls(server, "lock.release");
+    let before = behind.five.servers.each_ref().map(releases);
     behind.lose_answers_to("LOCK.RENEW");
     guard.renew_for(ms(20_000)).await.expect("a renewal");
     eventually(|| behind.lost() == 5, "the answers to be lost");
@@ -68,8 +68,8 @@ async fn a_renewal_and_a_release_are_done_once() {
     guard.release().await.expect("a release");
     eventually(|| behind.lost() == 10, "the answers to be lost");
     assert!(behind.five.are_free("k"));
-    for server in &behind.five.servers {
-        eventually(|| calls(server, "lock.release") == 2, "a second call");
+    for (server, before) in behind.five.servers.iter().zip(before) {
+        eventually(|| releases(server) >= before + 2, "a second call");
     }
 }
 
