@@ -43,7 +43,7 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     let waits = statistics::wait_times(context, monotonic());
     let names = [c"wait_ms_p50", c"wait_ms_p99", c"wait_ms_max"];
     write_times(section, names, waits);
-    let holds = statistics::hold_times(context, now(context));
+    let holds = statistics::hold_times(context, now(context).millis());
     let names = [c"hold_ms_p50", c"hold_ms_p99", c"hold_ms_max"];
     write_times(section, names, holds);
 }

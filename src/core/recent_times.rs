@@ -60,8 +60,12 @@ impl Span {
 impl RecentTimes {
     /// No time yet.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self {
+            spans: Vec::new(),
+            filled: 0,
+            began_ms: 0,
+        }
     }
 
     /// Records a time that ended now. The clock may be set back: what is then recorded counts to

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{monotonic, now};
+use super::monotonic;
 use crate::core::{Place, Token, UnixTime};
 use crate::server::{self, Context, GilCell, Lost};
 use crate::statistics::{self, Counter};
@@ -20,7 +20,7 @@ pub(super) fn load(context: Context<'_>) {
 
 /// The last hold of a grant was given back.
 pub(crate) fn given_back(context: Context<'_>, token: Token) {
-    statistics::hold_ended(context, now(context), token);
+    statistics::hold_ended(context, context.unix_millis(), token);
 }
 
 /// Deletes a key because its lock was given back.
@@ -44,7 +44,7 @@ pub(super) fn taken_away(lost: &Lost<'_>, token: Token) {
     let context = lost.context();
     // The server deletes what has expired by this moment, not by that of the last command.
     let now = UnixTime::from_micros(context.unix_micros_now());
-    statistics::hold_ended(context, now, token);
+    statistics::hold_ended(context, now.millis(), token);
     let place = Place {
         database: lost.database(),
         key: lost.key().into(),

@@ -1,5 +1,6 @@
 //! One key of the keyspace, opened for the length of a command.
 
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -18,7 +19,16 @@ pub(crate) struct Key<'call, T> {
     raw: *mut raw::RedisModuleKey,
     name: Text<'call>,
     context: Context<'call>,
+    found: Found,
     content: PhantomData<T>,
+}
+
+/// What a key holds, asked of the server once and then kept up to date.
+#[derive(Clone, Copy)]
+enum Found {
+    Empty,
+    Ours(*mut c_void),
+    Other,
 }
 
 /// What a key holds.
@@ -49,12 +59,24 @@ impl<'call, T: DataType> Key<'call, T> {
     }
 
     fn open(context: Context<'call>, name: Text<'call>, mode: u32) -> Self {
-        // SAFETY: context and name are live; a null result is an absent key opened to read.
-        let raw = unsafe { api!(RedisModule_OpenKey)(context.raw, name.raw, mode.cast_signed()) };
+        // SAFETY: context and name are live; a null result is an absent key opened to read, and the
+        // server takes that for an empty one.
+        let (raw, found) = unsafe {
+            let raw = api!(RedisModule_OpenKey)(context.raw, name.raw, mode.cast_signed());
+            let found = if api!(RedisModule_KeyType)(raw) == EMPTY {
+                Found::Empty
+            } else if api!(RedisModule_ModuleTypeGetType)(raw) == T::handle().raw() {
+                Found::Ours(api!(RedisModule_ModuleTypeGetValue)(raw))
+            } else {
+                Found::Other
+            };
+            (raw, found)
+        };
         Self {
             raw,
             name,
             context,
+            found,
             content: PhantomData,
         }
     }
@@ -69,16 +91,12 @@ impl<'call, T: DataType> Key<'call, T> {
 
     /// What the key holds now.
     pub(crate) fn content(&self) -> Content<'_> {
-        // SAFETY: the key is open (the server takes a null for an absent one); a value of our
-        // type is one that `Value::into_raw` made, and changes only through `&mut self`.
-        unsafe {
-            if api!(RedisModule_KeyType)(self.raw) == EMPTY {
-                Content::Empty
-            } else if api!(RedisModule_ModuleTypeGetType)(self.raw) == T::handle().raw() {
-                Content::Ours(Value::bytes(api!(RedisModule_ModuleTypeGetValue)(self.raw)))
-            } else {
-                Content::Other
-            }
+        match self.found {
+            Found::Empty => Content::Empty,
+            // SAFETY: a value of our type is one that `Value::into_raw` made, and while the key is
+            // open it changes only through `&mut self`.
+            Found::Ours(value) => Content::Ours(unsafe { Value::bytes(value) }),
+            Found::Other => Content::Other,
         }
     }
 
@@ -86,7 +104,7 @@ impl<'call, T: DataType> Key<'call, T> {
     ///
     /// Only for a key that is not empty: Redis 8.2 crashes on an empty one.
     pub(crate) fn expiry(&self) -> Option<u64> {
-        if matches!(self.content(), Content::Empty) {
+        if matches!(self.found, Found::Empty) {
             return None;
         }
         // SAFETY: the key is open and not empty.
@@ -110,7 +128,9 @@ impl<'call, T: DataType> Key<'call, T> {
         // `self` is borrowed mutably; on refusal the value is still ours.
         unsafe {
             let set = api!(RedisModule_ModuleTypeSetValue);
-            if set(self.raw, T::handle().raw(), value) != OK {
+            if set(self.raw, T::handle().raw(), value) == OK {
+                self.found = Found::Ours(value);
+            } else {
                 drop(Value::from_raw(value));
             }
         }
@@ -118,16 +138,15 @@ impl<'call, T: DataType> Key<'call, T> {
 
     /// Changes the value of a key that holds one of ours; its expiry stays.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        let Content::Ours(before) = self.content() else {
+        let Found::Ours(before) = self.found else {
             return;
         };
-        let same_length = before.len() == bytes.len();
         // SAFETY: the key holds a value of our type, and no reference into it is left. Where the
         // value is replaced, the old one comes back and is ours again.
         unsafe {
-            if same_length {
-                let value = api!(RedisModule_ModuleTypeGetValue)(self.raw);
-                Value::bytes_mut(value).copy_from_slice(bytes);
+            let before = Value::bytes_mut(before);
+            if before.len() == bytes.len() {
+                before.copy_from_slice(bytes);
                 return;
             }
             let value = Value::new(bytes).into_raw();
@@ -135,6 +154,7 @@ impl<'call, T: DataType> Key<'call, T> {
             let replace = api!(RedisModule_ModuleTypeReplaceValue);
             let replaced = replace(self.raw, T::handle().raw(), value, &raw mut old);
             if replaced == OK {
+                self.found = Found::Ours(value);
                 drop(Value::from_raw(old));
             } else {
                 drop(Value::from_raw(value));
@@ -144,6 +164,7 @@ impl<'call, T: DataType> Key<'call, T> {
 
     /// Deletes the key.
     pub(crate) fn delete(&mut self) {
+        self.found = Found::Empty;
         // SAFETY: the key is open, and no reference into its value is left.
         unsafe { api!(RedisModule_DeleteKey)(self.raw) };
     }

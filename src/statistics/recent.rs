@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{Counter, count};
-use crate::core::{Heat, HotKeys, Monotonic, Place, RecentTimes, TimesSummary, Token, UnixTime};
+use crate::core::{Heat, HotKeys, Monotonic, Place, RecentTimes, TimesSummary, Token};
 use crate::server::{Context, GilCell};
 
 /// By the wall clock.
-static HOLDS: GilCell<Option<RecentTimes>> = GilCell::new(None);
+static HOLDS: GilCell<RecentTimes> = GilCell::new(RecentTimes::new());
 /// By a clock that nobody sets.
-static WAITS: GilCell<Option<RecentTimes>> = GilCell::new(None);
+static WAITS: GilCell<RecentTimes> = GilCell::new(RecentTimes::new());
 static HOT: GilCell<Option<HotKeys>> = GilCell::new(None);
 
 /// How a wait ended.
@@ -26,17 +26,14 @@ pub(crate) enum WaitEnd {
 }
 
 /// A grant has ended: how long it stood is told from its token, as in `LOCK.INFO`.
-pub(crate) fn hold_ended(context: Context<'_>, now: UnixTime, token: Token) {
-    let held_ms = now.micros().saturating_sub(token.number()) / 1000;
-    HOLDS.with(context, |times| {
-        let times = times.get_or_insert_with(RecentTimes::new);
-        times.record(now.millis(), held_ms);
-    });
+pub(crate) fn hold_ended(context: Context<'_>, now_ms: u64, token: Token) {
+    let held_ms = now_ms.saturating_sub(token.number() / 1000);
+    HOLDS.with(context, |times| times.record(now_ms, held_ms));
 }
 
 /// How long grants stood.
-pub(crate) fn hold_times(context: Context<'_>, now: UnixTime) -> TimesSummary {
-    HOLDS.with(context, |times| summary(times, now.millis()))
+pub(crate) fn hold_times(context: Context<'_>, now_ms: u64) -> TimesSummary {
+    HOLDS.with(context, |times| times.summary(now_ms))
 }
 
 /// A wait has ended.
@@ -53,10 +50,7 @@ pub(crate) fn wait_ended(
         WaitEnd::GivenUp => count(Counter::WaitsGivenUp),
         WaitEnd::Granted | WaitEnd::Refused => {}
     }
-    WAITS.with(context, |times| {
-        let times = times.get_or_insert_with(RecentTimes::new);
-        times.record(millis(now), waited_ms);
-    });
+    WAITS.with(context, |times| times.record(millis(now), waited_ms));
     let heat = Heat {
         waits: 1,
         time_outs: u64::from(end == WaitEnd::TimeOut),
@@ -69,7 +63,7 @@ pub(crate) fn wait_ended(
 
 /// How long calls waited, however their wait ended.
 pub(crate) fn wait_times(context: Context<'_>, now: Monotonic) -> TimesSummary {
-    WAITS.with(context, |times| summary(times, millis(now)))
+    WAITS.with(context, |times| times.summary(millis(now)))
 }
 
 /// The lease of a held lock has ended.
@@ -99,12 +93,6 @@ fn warm(context: Context<'_>, now: Monotonic, place: &Place, heat: &Heat) {
         let hot = hot.get_or_insert_with(HotKeys::new);
         hot.add(millis(now), place, heat);
     });
-}
-
-fn summary(times: &mut Option<RecentTimes>, now_ms: u64) -> TimesSummary {
-    times
-        .as_mut()
-        .map_or_else(TimesSummary::default, |times| times.summary(now_ms))
 }
 
 const fn millis(now: Monotonic) -> u64 {

@@ -76,12 +76,8 @@ pub(crate) fn join(
 
 /// How many calls wait for a lock.
 pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
-    STATE.with(context, |state| {
-        if state.queues.is_empty() {
-            0
-        } else {
-            state.queues.waiting(context.database(), name.bytes())
-        }
+    STATE.if_busy(context, |state| {
+        state.queues.waiting(context.database(), name.bytes())
     })
 }
 
@@ -129,7 +125,7 @@ pub(crate) fn call_off(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bo
 /// The owner was answered directly: its grant is known to it, whatever becomes of its waiting
 /// calls.
 pub(crate) fn answered(context: Context<'_>, name: Text<'_>) {
-    STATE.with(context, |state| {
+    STATE.if_busy(context, |state| {
         if !state.flights.is_empty() {
             let place = place_of(context.database(), name.bytes());
             state.flights.answer(&place);

@@ -16,8 +16,8 @@ pub(super) fn load(context: Context<'_>) {
 
 /// A key has lost its lock. Called in the middle of that.
 pub(crate) fn lost(context: Context<'_>, database: i32, key: &[u8]) {
-    let marked = STATE.with(context, |state| {
-        let waited_for = !state.queues.is_empty() && state.queues.waiting(database, key) > 0;
+    let marked = STATE.if_busy(context, |state| {
+        let waited_for = state.queues.waiting(database, key) > 0;
         if waited_for {
             state.marked.insert(place_of(database, key));
         }

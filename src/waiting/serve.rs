@@ -117,10 +117,7 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
 /// The last hold was given back: frees the lock, or puts the next grant in its place.
 pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
     let name = key.name();
-    let next = STATE.with(context, |state| {
-        if state.queues.is_empty() {
-            return None;
-        }
+    let next = STATE.if_busy(context, |state| {
         let id = state.queues.first(context.database(), name.bytes())?;
         Some((id, state.queues.get(id)?.clone()))
     });
@@ -161,7 +158,7 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
 
 /// Does what callers of this lock that are gone have left to do, before the next command on it.
 pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
-    let owed = STATE.with(context, |state| {
+    let owed = STATE.if_busy(context, |state| {
         let mut owed = state.give_backs.iter().map(GiveBack::place);
         owed.any(|place| place.is(context.database(), name.bytes()))
     });

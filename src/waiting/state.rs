@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::answer::Wait;
 use crate::core::{Flights, GiveBack, Monotonic, Place, Queues, WaiterId, Watch};
@@ -9,16 +10,43 @@ use crate::locks::monotonic;
 use crate::server::{Blocked, Context, GilCell, Handle, Timer, User};
 use crate::statistics::{self, WaitEnd};
 
-pub(super) static STATE: Waiting = Waiting(GilCell::new(None));
+pub(super) static STATE: Waiting = Waiting {
+    state: GilCell::new(None),
+    busy: AtomicBool::new(false),
+};
 
 /// The state, made when it is first used.
-pub(super) struct Waiting(GilCell<Option<State>>);
+pub(super) struct Waiting {
+    state: GilCell<Option<State>>,
+    /// Whether the state was other than idle when it was last used: the one thing that every command
+    /// asks, most of them to find that there is nothing to do.
+    busy: AtomicBool,
+}
 
 impl Waiting {
     /// Runs `body` with the state; it must not call the server.
     pub(super) fn with<R>(&self, proof: Context<'_>, body: impl FnOnce(&mut State) -> R) -> R {
-        self.0
-            .with(proof, |state| body(state.get_or_insert_default()))
+        self.busy.store(true, Ordering::Relaxed);
+        self.state.with(proof, |state| {
+            let state = state.get_or_insert_default();
+            let result = body(state);
+            self.busy.store(!state.idle(), Ordering::Relaxed);
+            result
+        })
+    }
+
+    /// As [`Waiting::with`]; not run, and the default of its result, while nobody waits and nothing is
+    /// owed.
+    pub(super) fn if_busy<R: Default>(
+        &self,
+        proof: Context<'_>,
+        body: impl FnOnce(&mut State) -> R,
+    ) -> R {
+        if self.busy.load(Ordering::Relaxed) {
+            self.with(proof, body)
+        } else {
+            R::default()
+        }
     }
 }
 
