@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
+use super::decimal::Decimal;
 use super::{OK, api};
 
 /// The call that the server is making now.
@@ -258,21 +259,29 @@ impl Context<'_> {
         if self.count_unread_change() {
             return;
         }
-        let [first, second, third, fourth] = numbers;
-        // SAFETY: the format `sbllll` asks for what follows: a string, a pointer with its length,
-        // and four long longs; the server copies or references what it keeps.
+        // As text: the server takes two allocations for a number that it writes itself, and one for
+        // bytes.
+        let [first, second, third, fourth] = &numbers.map(Decimal::new);
+        let [first, second, third, fourth] =
+            [first.bytes(), second.bytes(), third.bytes(), fourth.bytes()];
+        // SAFETY: the format `sbbbbb` asks for what follows: a string, and five pointers each with
+        // its length; the server copies or references what it keeps.
         unsafe {
             api!(RedisModule_Replicate)(
                 self.raw,
                 command.as_ptr(),
-                c"sbllll".as_ptr(),
+                c"sbbbbb".as_ptr(),
                 key.raw,
                 text.as_ptr(),
                 text.len(),
-                first,
-                second,
-                third,
-                fourth,
+                first.as_ptr(),
+                first.len(),
+                second.as_ptr(),
+                second.len(),
+                third.as_ptr(),
+                third.len(),
+                fourth.as_ptr(),
+                fourth.len(),
             );
         }
     }

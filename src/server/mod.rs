@@ -15,6 +15,7 @@ mod command;
 mod config;
 mod context;
 mod data_type;
+mod decimal;
 mod detached;
 mod events;
 mod gil;
