@@ -74,20 +74,26 @@ impl Watch {
         places
     }
 
-    /// The next few locks whose turn it is to be looked at. Each is to be seen anew or let go of.
-    pub fn turns(&mut self, most: usize) -> Vec<Place> {
-        let count = most.min(self.turns.len());
-        let mut places = Vec::with_capacity(count);
-        for _ in 0..count {
-            if let Some((_, place)) = self.turns.pop_first() {
-                let turn = self.new_turn(&place);
-                if let Some(seen) = self.seen.get_mut(&place) {
-                    seen.turn = turn;
-                }
-                places.push(place);
-            }
+    /// How many locks are watched.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// True when nothing is watched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// The next lock whose turn it is to be looked at. It is to be seen anew or let go of.
+    pub fn turn(&mut self) -> Option<Place> {
+        let (_, place) = self.turns.pop_first()?;
+        let turn = self.new_turn(&place);
+        if let Some(seen) = self.seen.get_mut(&place) {
+            seen.turn = turn;
         }
-        places
+        Some(place)
     }
 
     /// Stops watching a lock that nobody waits for any more.
@@ -162,10 +168,14 @@ mod tests {
         for number in 1..=3 {
             watch.see(&place(number), Deadline::Never);
         }
-        assert_eq!(watch.turns(2), [place(1), place(2)]);
+        let turns = |watch: &mut Watch, count| -> Vec<Place> {
+            (0..count).filter_map(|_| watch.turn()).collect()
+        };
+        assert_eq!(turns(&mut watch, 2), [place(1), place(2)]);
         watch.let_go(&place(1));
-        assert_eq!(watch.turns(2), [place(3), place(2)]);
+        assert_eq!(turns(&mut watch, 2), [place(3), place(2)]);
         watch.see(&place(1), Deadline::Never);
-        assert_eq!(watch.turns(9), [place(3), place(2), place(1)]);
+        assert_eq!(turns(&mut watch, 3), [place(3), place(2), place(1)]);
+        assert_eq!(watch.len(), 3);
     }
 }

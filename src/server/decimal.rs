@@ -46,7 +46,17 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_everybody_writes_them() {
-        for number in [0, 7, 10, 30_000, -1, -10, 1_700_000_000_123, i64::MAX, i64::MIN] {
+        for number in [
+            0,
+            7,
+            10,
+            30_000,
+            -1,
+            -10,
+            1_700_000_000_123,
+            i64::MAX,
+            i64::MIN,
+        ] {
             let text = Decimal::new(number);
             assert_eq!(text.bytes(), number.to_string().as_bytes());
         }

@@ -17,10 +17,17 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 /// back. Little: this and the time between two crons are what a wait may be late by.
 const OVERDUE: Duration = Duration::from_millis(2);
 
-static ROUND: OnceLock<fn(Context<'_>)> = OnceLock::new();
+/// What lies between two rounds at the least. A timer that is due at once would ring before the server
+/// has looked at its clients.
+const BREATH: Duration = Duration::from_millis(1);
+
+/// Does what is due, and tells when the next round is, if one is.
+pub(super) type Round = fn(Context<'_>) -> Option<Duration>;
+
+static ROUND: OnceLock<Round> = OnceLock::new();
 
 /// Sets what a round is, and starts to watch over the alarm.
-pub(super) fn load(context: Context<'_>, round: fn(Context<'_>)) {
+pub(super) fn load(context: Context<'_>, round: Round) {
     ROUND.get_or_init(|| round);
     server::subscribe(context, Moment::Cron, catch_up);
 }
@@ -35,11 +42,13 @@ pub(super) fn later(context: Context<'_>) {
     arm(context, LONGEST_PAUSE);
 }
 
-/// A round after `delay`, or earlier where one is due.
+/// A round after `delay`, or earlier where one is due. Not from within a round: what it leaves to do
+/// is done in the next one anyway.
 pub(super) fn arm(context: Context<'_>, delay: Duration) {
     let due = monotonic().plus(delay);
     let before = STATE.with(context, |state| match state.timer {
         Some((_, armed)) if armed <= due => Err(()),
+        _ if state.in_round => Err(()),
         _ => Ok(state.timer.take()),
     });
     let Ok(before) = before else { return };
@@ -52,17 +61,26 @@ pub(super) fn arm(context: Context<'_>, delay: Duration) {
 
 fn ring(context: Context<'_>) {
     // Gone by now, and not to be stopped any more.
-    STATE.with(context, |state| state.timer = None);
-    if let Some(round) = ROUND.get() {
-        round(context);
+    STATE.with(context, |state| {
+        state.timer = None;
+        state.in_round = true;
+    });
+    let next = ROUND.get().and_then(|round| round(context));
+    STATE.with(context, |state| state.in_round = false);
+    if let Some(delay) = next {
+        arm(context, delay.max(BREATH));
     }
 }
 
 fn catch_up(context: Context<'_>) {
-    let (stalled, missing) = STATE.with(context, |state| match state.timer {
-        Some((_, due)) if monotonic().since(due) > OVERDUE => (state.timer.take(), false),
-        Some(_) => (None, false),
-        None => (None, !state.idle()),
+    let (stalled, missing) = STATE.with(context, |state| {
+        // No round is under way here; one may have ended by a fault.
+        state.in_round = false;
+        match state.timer {
+            Some((_, due)) if monotonic().since(due) > OVERDUE => (state.timer.take(), false),
+            Some(_) => (None, false),
+            None => (None, !state.idle()),
+        }
     });
     if let Some((timer, _)) = stalled {
         timer.stop(context);

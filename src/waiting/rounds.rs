@@ -2,6 +2,7 @@
 //!
 //! One comes for the first of: a wait that ends, a lease that ends, a lock that was marked.
 
+use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::leaving::{View, farewell};
 use super::serve::{Caller, give_back, refuse_all, serve};
 use super::state::STATE;
 use super::{alarm, news};
-use crate::core::Place;
+use crate::core::{Monotonic, Place};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
@@ -18,42 +19,86 @@ use crate::statistics::WaitEnd;
 /// How many locks are looked at for that in a round.
 const LOOKS_PER_ROUND: usize = 256;
 
-/// One round.
-pub(super) fn round(context: Context<'_>) {
+/// How long a round works before it leaves the rest to the next one, so that the server comes to its
+/// other clients however much is due at once.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// One round; when the next one is to come.
+pub(super) fn round(context: Context<'_>) -> Option<Duration> {
     end_waits(context);
-    let (owed, places) = STATE.with(context, |state| {
-        let owed: Vec<Place> = state
-            .give_backs
-            .iter()
-            .map(|give_back| give_back.place().clone())
-            .collect();
-        let mut places: Vec<Place> = state.marked.drain().collect();
-        places.extend(state.watch.ended(now(context).millis()));
-        places.extend(state.watch.turns(LOOKS_PER_ROUND));
-        (owed, places)
+    STATE.with(context, |state| {
+        state.due.extend(state.marked.drain());
+        state.due.extend(state.watch.ended(now(context).millis()));
     });
     if context.flags().replica() {
-        STATE.with(context, |state| state.give_backs.clear());
+        STATE.with(context, |state| {
+            state.give_backs.clear();
+            state.due = VecDeque::new();
+        });
         send_all_away(context);
-    } else if context.writes_paused() || context.flags().loading() {
-        STATE.with(context, |state| state.marked.extend(places));
-    } else {
-        for place in owed {
-            at(context, &place, |name| {
-                give_back(context, name, Caller::Loop);
-            });
-        }
-        let view = View::default();
-        for place in places {
-            at(context, &place, |name| {
-                match farewell(context, name, &view) {
-                    Some(error) => refuse_all(context, &place, || Answer::error(error.clone())),
-                    None => serve(context, name, Caller::Loop),
-                }
-            });
+    } else if !context.writes_paused() && !context.flags().loading() {
+        give_all_back(context);
+        look_at_due(context);
+        if STATE.with(context, |state| state.has_work()) {
+            return Some(Duration::ZERO);
         }
     }
-    arm_next(context);
+    next(context)
+}
+
+fn give_all_back(context: Context<'_>) {
+    let slice = Slice::begin();
+    while let Some(place) = STATE.with(context, |state| {
+        let owed = state.give_backs.first()?;
+        Some(owed.place().clone())
+    }) {
+        at(context, &place, |name| {
+            give_back(context, name, Caller::Loop);
+        });
+        if slice.is_over() {
+            return;
+        }
+    }
+}
+
+/// Looks at the locks that are due, and then, while there is time, at a few of the others in turn.
+fn look_at_due(context: Context<'_>) {
+    let slice = Slice::begin();
+    let view = View::default();
+    let mut turns = STATE.with(context, |state| state.watch.len().min(LOOKS_PER_ROUND));
+    while let Some(place) = STATE.with(context, |state| {
+        let due = state.due.pop_front();
+        if due.is_some() || turns == 0 {
+            return due;
+        }
+        turns -= 1;
+        state.watch.turn()
+    }) {
+        at(context, &place, |name| {
+            match farewell(context, name, &view) {
+                Some(error) => refuse_all(context, &place, || Answer::error(error.clone())),
+                None => serve(context, name, Caller::Loop),
+            }
+        });
+        if slice.is_over() {
+            return;
+        }
+    }
+    // The room that many at once have taken.
+    STATE.with(context, |state| state.due.shrink_to(LOOKS_PER_ROUND));
+}
+
+/// A part of a round. What is done in it is begun at least once, however late it is.
+struct Slice(Monotonic);
+
+impl Slice {
+    fn begin() -> Self {
+        Self(monotonic())
+    }
+
+    fn is_over(&self) -> bool {
+        monotonic().since(self.0) >= SLICE
+    }
 }
 
 /// Ends all waits on a replica. Most servers have done so, but Valkey from 9.0 passes over the clients
@@ -78,6 +123,7 @@ fn at(context: Context<'_>, place: &Place, body: impl FnOnce(Text<'_>)) {
 
 fn end_waits(context: Context<'_>) {
     let now = monotonic();
+    let slice = Slice::begin();
     while let Some(blocked) = STATE.with(context, |state| {
         let (end, id) = state.queues.next_end()?;
         if end <= now {
@@ -87,10 +133,13 @@ fn end_waits(context: Context<'_>) {
         }
     }) {
         blocked.answer(Answer::Nothing);
+        if slice.is_over() {
+            return;
+        }
     }
 }
 
-fn arm_next(context: Context<'_>) {
+fn next(context: Context<'_>) -> Option<Duration> {
     let (idle, wait_ends, lease_ends) = STATE.with(context, |state| {
         (
             state.idle(),
@@ -100,7 +149,7 @@ fn arm_next(context: Context<'_>) {
     });
     if idle {
         news::forget_clients(context);
-        return;
+        return None;
     }
     let until_wait = wait_ends.map(|end| end.since(monotonic()));
     // A key expires when its moment is over.
@@ -110,5 +159,5 @@ fn arm_next(context: Context<'_>) {
         .into_iter()
         .chain(until_lease)
         .fold(alarm::LONGEST_PAUSE, Duration::min);
-    alarm::arm(context, next);
+    Some(next)
 }

@@ -54,6 +54,8 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
     };
     let next = STATE.with(context, |state| {
         let (database, key) = (place.database, &place.key);
+        // This is the look that it was marked for, by the opening of the key perhaps.
+        state.marked.remove(place);
         let id = match &held {
             Some(held) => {
                 if state.queues.waiting(database, key) > 0 {

@@ -1,6 +1,6 @@
 //! What is remembered of those who wait.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -69,6 +69,10 @@ pub(super) struct State {
     pub(super) follows_clients: bool,
     /// Locks that may have become free.
     pub(super) marked: HashSet<Place>,
+    /// Locks that rounds have yet to look at, in the order of their news.
+    pub(super) due: VecDeque<Place>,
+    /// A round is under way, which arms the next one itself.
+    pub(super) in_round: bool,
     /// What callers that are gone have yet to give back.
     pub(super) give_backs: Vec<GiveBack>,
     /// The next round, and when it is due.
@@ -95,12 +99,17 @@ impl State {
         Some(blocked)
     }
 
+    /// A round has left something for the next one.
+    pub(super) fn has_work(&self) -> bool {
+        !self.due.is_empty() || !self.give_backs.is_empty()
+    }
+
     /// Nothing to do, now or later.
     pub(super) fn idle(&self) -> bool {
         self.queues.is_empty()
             && self.flights.is_empty()
             && self.marked.is_empty()
-            && self.give_backs.is_empty()
+            && !self.has_work()
     }
 }
 

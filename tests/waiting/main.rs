@@ -13,6 +13,7 @@ mod held_back;
 mod leaving;
 mod limit;
 mod look;
+mod many;
 mod memory;
 mod moving;
 mod never_wait;
