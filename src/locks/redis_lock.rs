@@ -66,9 +66,11 @@ impl DataType for RedisLock {
     }
 
     fn lost(lost: &Lost<'_>) {
-        if !ending::is_given_back() {
-            ending::taken_away(lost, Self::record(lost.value()).grant.token);
+        if ending::is_given_back() {
+            // Whoever gave it back serves those who wait for it.
+            return;
         }
+        ending::taken_away(lost, Self::record(lost.value()).grant.token);
         if let Some(tell) = TELL.get() {
             tell(lost.context(), lost.database(), lost.key());
         }
