@@ -110,8 +110,8 @@ const MUTANTS: &[Mutant] = &[
             },
             Edit {
                 file: "src/waiting/rounds.rs",
-                from: "context.writes_paused() || context.flags().loading()",
-                to: "context.flags().loading()",
+                from: "!context.writes_paused() && !context.flags().loading()",
+                to: "!context.flags().loading()",
             },
         ],
     },
