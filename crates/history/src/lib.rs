@@ -19,5 +19,7 @@ mod text;
 
 pub use call::{Action, Call, Down, Outcome, Refusal};
 pub use check::check;
-pub use record::{ClockStep, Facts, History, Moment, Register, Sighting, Span, Write, Written};
+pub use record::{
+    ClockStep, Facts, History, Moment, Register, Sighting, Span, Trust, Write, Written,
+};
 pub use report::{Counts, Kind, Mode, Report, Violation, Writes};

@@ -23,6 +23,8 @@ pub struct History {
     pub sightings: Vec<Sighting>,
     /// Writes to what the locks guard.
     pub writes: Vec<Write>,
+    /// Where clients were told how long they may trust what they hold.
+    pub trusts: Vec<Trust>,
     /// What was done to the servers.
     pub facts: Facts,
 }
@@ -38,6 +40,19 @@ pub struct Sighting {
     pub ended: Moment,
     /// The clients.
     pub clients: Vec<u32>,
+}
+
+/// A time through which a client was told that it holds a lock, such as by a library that counts the
+/// lease itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trust {
+    /// The lock.
+    pub key: String,
+    /// The token that it was told to hold it with.
+    pub token: u64,
+    /// From the moment when it was told, to the end of what it was told, or to the moment before it
+    /// began to give the lock back.
+    pub span: Span,
 }
 
 /// What was done to the servers, as far as it bears on what locks may answer.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::ServerClock;
-use crate::{Call, History, Mode, Moment, Outcome, Sighting, Span, Write};
+use crate::{Call, History, Mode, Moment, Outcome, Sighting, Span, Trust, Write};
 
 /// All that was recorded of one key, and what was done to the servers.
 pub(crate) struct Story<'a> {
@@ -12,6 +12,7 @@ pub(crate) struct Story<'a> {
     pub(crate) calls: Vec<&'a Call>,
     pub(crate) sightings: Vec<&'a Sighting>,
     pub(crate) writes: Vec<&'a Write>,
+    pub(crate) trusts: Vec<&'a Trust>,
     pub(crate) clock: &'a ServerClock,
     pub(crate) evictions: &'a [Span],
     /// In order. None where nothing may be lost.
@@ -34,6 +35,7 @@ impl<'a> Story<'a> {
                 calls: Vec::new(),
                 sightings: Vec::new(),
                 writes: Vec::new(),
+                trusts: Vec::new(),
                 clock,
                 evictions: &history.facts.evictions,
                 losses,
@@ -48,9 +50,13 @@ impl<'a> Story<'a> {
         for write in &history.writes {
             story(&write.key, &|story| story.writes.push(write));
         }
+        for trust in &history.trusts {
+            story(&trust.key, &|story| story.trusts.push(trust));
+        }
         let mut stories: Vec<_> = stories.into_values().collect();
         for story in &mut stories {
             story.calls.sort_by_key(|call| (call.sent, call.ended));
+            story.trusts.sort_by_key(|trust| trust.span.from);
         }
         stories
     }

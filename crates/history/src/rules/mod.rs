@@ -4,6 +4,7 @@ mod exclusion;
 mod queue;
 mod registers;
 mod tokens;
+mod trust;
 
 use crate::grants::Grants;
 use crate::holds::{self, Hold};
@@ -39,6 +40,7 @@ impl<'s, 'a> Evidence<'s, 'a> {
     /// Checks every rule, and counts what was checked.
     pub(crate) fn check(&self, found: &mut Vec<Violation>, counts: &mut Counts) {
         self.exclusion(found, counts);
+        self.trust(found);
         self.tokens(found);
         self.queue(found);
         self.registers(found, counts);

@@ -1,7 +1,7 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Call, Down, History, Outcome, Refusal, Register, Sighting, Span, Write, Written,
+    Action, Call, Down, History, Outcome, Refusal, Register, Sighting, Span, Trust, Write, Written,
 };
 
 /// The lease that calls ask for unless they say otherwise.
@@ -172,6 +172,7 @@ pub(crate) fn calls<const COUNT: usize>(calls: [Call; COUNT]) -> History {
 /// What else was recorded.
 pub(crate) trait Besides: Sized {
     fn writes(self, register: Register, token: u64, sent: u64, written: Written) -> Self;
+    fn trusts(self, token: u64, from: u64, to: u64) -> Self;
     fn sees(self, at: u64, clients: &[u32]) -> Self;
     fn loses(self, from: u64, to: u64) -> Self;
     fn evicts(self, from: u64, to: u64) -> Self;
@@ -187,6 +188,15 @@ impl Besides for History {
             sent: sent * 1000,
             ended: sent * 1000 + 1000,
             written,
+        });
+        self
+    }
+
+    fn trusts(mut self, token: u64, from: u64, to: u64) -> Self {
+        self.trusts.push(Trust {
+            key: "lock".to_owned(),
+            token,
+            span: span(from, to),
         });
         self
     }

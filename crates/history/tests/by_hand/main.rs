@@ -2,6 +2,7 @@
 
 mod calls;
 mod right;
+mod several_servers;
 mod wrong;
 mod wrong_besides;
 
@@ -28,12 +29,14 @@ fn judge(examples: Vec<Example>) {
 #[test]
 fn what_a_lock_may_do() {
     judge(right::examples());
+    judge(several_servers::right());
 }
 
 #[test]
 fn what_no_lock_may_do() {
     judge(wrong::examples());
     judge(wrong_besides::examples());
+    judge(several_servers::wrong());
 }
 
 #[test]
