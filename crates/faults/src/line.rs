@@ -1,8 +1,8 @@
 //! A client's connection to one server: one command, one reply, or none.
 
 use crate::deployment::{Node, connect};
-use crate::proxy::Proxy;
 use crate::stage::{ConnectionId, Stage};
+use faults::proxy::Proxy;
 use redis::{Cmd, Connection, ConnectionLike, Value};
 use testbed::Refusal;
 

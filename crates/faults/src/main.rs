@@ -9,8 +9,6 @@ mod fault;
 mod line;
 mod mutants;
 mod observer;
-mod proxy;
-mod register;
 mod round;
 mod stage;
 mod table;

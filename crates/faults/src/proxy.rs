@@ -2,13 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub enum Cut {
     /// After half of what the client sends next.
     Request,
     /// After half of what the server answers next: the command has been carried out.
@@ -20,45 +20,68 @@ const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
 /// Forwards connections to one port until it is dropped.
-pub(crate) struct Proxy {
+pub struct Proxy {
     port: u16,
     open: Arc<Mutex<Vec<Arc<Pipe>>>>,
+    lost_replies: Arc<AtomicU64>,
 }
 
 /// One connection: what is to happen to it, and its two ends.
 struct Pipe {
     order: AtomicU8,
     ends: [TcpStream; 2],
+    lost_replies: Arc<AtomicU64>,
 }
 
 impl Proxy {
     /// A proxy for this port.
-    pub(crate) fn start(target: u16) -> Self {
+    ///
+    /// # Panics
+    /// When there is no port for it.
+    #[must_use]
+    pub fn start(target: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let open = Arc::new(Mutex::new(Vec::new()));
         let pipes = Arc::downgrade(&open);
+        let lost_replies = Arc::new(AtomicU64::new(0));
+        let lost = Arc::clone(&lost_replies);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let Some(pipes) = pipes.upgrade() else { return };
                 let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) else {
                     continue; // the client sees its connection closed, as of a server that is down
                 };
-                if let Ok(pipe) = Pipe::open(client, server) {
+                if let Ok(pipe) = Pipe::open(client, server, Arc::clone(&lost)) {
                     pipes.lock().expect("pipes").push(pipe);
                 }
             }
         });
-        Self { port, open }
+        Self {
+            port,
+            open,
+            lost_replies,
+        }
     }
 
     /// Where clients connect to.
-    pub(crate) fn port(&self) -> u16 {
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.port
     }
 
+    /// How many replies have been cut so far.
+    #[must_use]
+    pub fn lost_replies(&self) -> u64 {
+        self.lost_replies.load(SeqCst)
+    }
+
     /// Cuts one of the open connections, the one with this number in turn; whether there was one.
-    pub(crate) fn cut(&self, which: usize, cut: Cut) -> bool {
+    ///
+    /// # Panics
+    /// When a thread of the proxy has died.
+    #[must_use]
+    pub fn cut(&self, which: usize, cut: Cut) -> bool {
         let mut open = self.open.lock().expect("pipes");
         open.retain(|pipe| pipe.ends[0].peer_addr().is_ok());
         if open.is_empty() {
@@ -85,13 +108,18 @@ impl Drop for Proxy {
 }
 
 impl Pipe {
-    fn open(client: TcpStream, server: TcpStream) -> std::io::Result<Arc<Self>> {
+    fn open(
+        client: TcpStream,
+        server: TcpStream,
+        lost_replies: Arc<AtomicU64>,
+    ) -> std::io::Result<Arc<Self>> {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (from_client, from_server) = (client.try_clone()?, server.try_clone()?);
         let pipe = Arc::new(Self {
             order: AtomicU8::new(NONE),
             ends: [client, server],
+            lost_replies,
         });
         for (from, order, to) in [(from_client, REQUEST, 1), (from_server, REPLY, 0)] {
             let pipe = Arc::clone(&pipe);
@@ -105,6 +133,9 @@ impl Pipe {
         let mut buffer = [0; 4096];
         while let Ok(count) = from.read(&mut buffer) {
             let is_cut = self.order.load(SeqCst) == order;
+            if is_cut && order == REPLY && count > 0 {
+                self.lost_replies.fetch_add(1, SeqCst);
+            }
             let kept = if is_cut { count / 2 } else { count };
             let written = (&self.ends[to]).write_all(&buffer[..kept]);
             if count == 0 || is_cut || written.is_err() {
@@ -128,8 +159,9 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::thread;
 
-    /// What the server got and what the client got of "question" and "answered".
-    fn talk(cut: Option<Cut>) -> (String, String) {
+    /// What the server got and what the client got of "question" and "answered", and how many replies
+    /// were lost.
+    fn talk(cut: Option<Cut>) -> (String, String, u64) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let proxy = Proxy::start(listener.local_addr().expect("an address").port());
         let server = thread::spawn(move || {
@@ -150,14 +182,15 @@ mod tests {
         let mut got = String::new();
         let mut answer = client.take(8);
         let _ = answer.read_to_string(&mut got);
-        (server.join().expect("a server"), got)
+        let server = server.join().expect("a server");
+        (server, got, proxy.lost_replies())
     }
 
     #[test]
     fn a_cut_loses_the_second_half() {
-        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(talk(None), pair("question", "answered"));
-        assert_eq!(talk(Some(Cut::Request)), pair("ques", ""));
-        assert_eq!(talk(Some(Cut::Reply)), pair("question", "answ"));
+        let told = |a: &str, b: &str, lost: u64| (a.to_owned(), b.to_owned(), lost);
+        assert_eq!(talk(None), told("question", "answered", 0));
+        assert_eq!(talk(Some(Cut::Request)), told("ques", "", 0));
+        assert_eq!(talk(Some(Cut::Reply)), told("question", "answ", 1));
     }
 }

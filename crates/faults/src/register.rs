@@ -2,16 +2,27 @@
 
 use history::Written;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A table in a database of its own. Each writer has a connection.
-pub(crate) struct Sql {
+pub struct Sql {
     dir: TempDir,
+}
+
+impl Default for Sql {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Sql {
     /// An empty table.
-    pub(crate) fn new() -> Self {
+    ///
+    /// # Panics
+    /// Where there is no folder to write to.
+    #[must_use]
+    pub fn new() -> Self {
         let sql = Self {
             dir: tempfile::tempdir().expect("a folder"),
         };
@@ -25,18 +36,28 @@ impl Sql {
         sql
     }
 
+    /// Where it is, for writers in other processes.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("register")
+    }
+
     /// A writer's connection.
-    pub(crate) fn connection(&self) -> SqlRegister {
-        let connection = Connection::open(self.dir.path().join("register")).expect("a database");
-        connection
-            .execute_batch("PRAGMA synchronous = OFF; PRAGMA busy_timeout = 10000;")
-            .expect("settings");
-        SqlRegister(connection)
+    ///
+    /// # Panics
+    /// When the database cannot be opened.
+    #[must_use]
+    pub fn connection(&self) -> SqlRegister {
+        SqlRegister::open(&self.path())
     }
 
     /// The tokens that the table has taken for each name, in that order, may never fall; the first
     /// place where they did.
-    pub(crate) fn first_fall(&self) -> Option<String> {
+    ///
+    /// # Panics
+    /// When the database fails.
+    #[must_use]
+    pub fn first_fall(&self) -> Option<String> {
         let fall = "SELECT name FROM (SELECT name, fence,
                 lag(fence) OVER (PARTITION BY name ORDER BY rowid) AS before FROM taken)
             WHERE fence < before";
@@ -46,11 +67,27 @@ impl Sql {
 }
 
 /// A writer's connection.
-pub(crate) struct SqlRegister(Connection);
+pub struct SqlRegister(Connection);
 
 impl SqlRegister {
+    /// A connection to the table that is here.
+    ///
+    /// # Panics
+    /// When the database cannot be opened.
+    #[must_use]
+    pub fn open(path: &Path) -> Self {
+        let connection = Connection::open(path).expect("a database");
+        connection
+            .execute_batch("PRAGMA synchronous = OFF; PRAGMA busy_timeout = 10000;")
+            .expect("settings");
+        Self(connection)
+    }
+
     /// Writes, unless the register has taken a higher token.
-    pub(crate) fn write(&mut self, name: &str, token: u64) -> Written {
+    ///
+    /// # Panics
+    /// When the database fails.
+    pub fn write(&mut self, name: &str, token: u64) -> Written {
         let token = i64::try_from(token).expect("tokens are below 2^53");
         let write = |connection: &mut Connection| -> rusqlite::Result<usize> {
             let transaction =
@@ -73,10 +110,6 @@ impl SqlRegister {
         }
     }
 }
-
-/// The register in the server itself: a list that grows behind `LOCK.FENCE`.
-pub(crate) const SCRIPT: &str = "redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
-    return redis.call('RPUSH', KEYS[2], ARGV[1])";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! What everybody in a round shares: the time, the servers, and notes about what was done.
 
 use crate::deployment::Deployment;
-use crate::register::Sql;
+use faults::register::Sql;
 use history::{ClockStep, Facts, Moment, Span};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;

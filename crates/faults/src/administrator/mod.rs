@@ -5,8 +5,8 @@ mod waiters;
 
 use crate::deployment::{Loss, Transfer, connect, insist};
 use crate::fault::Fault;
-use crate::proxy::Cut;
 use crate::stage::Stage;
+use faults::proxy::Cut;
 use history::{Action, Call, ClockStep, Moment, Outcome, Sighting, Span};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};

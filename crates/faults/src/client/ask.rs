@@ -2,12 +2,15 @@
 
 use super::Client;
 use crate::line::{Answer, Line};
-use crate::register::SCRIPT;
 use crate::words;
 use history::{Action, Call, Moment, Outcome, Refusal, Register, Write, Written};
 use redis::Cmd;
 use std::thread::sleep;
 use std::time::Duration;
+
+/// The register in the server itself: a list that grows behind `LOCK.FENCE`.
+const SCRIPT: &str = "redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+    return redis.call('RPUSH', KEYS[2], ARGV[1])";
 
 /// How long a client rests before it tries again a server that is down or does not take commands.
 const REST: Duration = Duration::from_millis(10);

@@ -4,8 +4,8 @@ mod ask;
 mod task;
 
 use crate::line::Line;
-use crate::register::SqlRegister;
 use crate::stage::Stage;
+use faults::register::SqlRegister;
 use history::{Call, Write};
 use rand::SeedableRng;
 use rand::rngs::StdRng;

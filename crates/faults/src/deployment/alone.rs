@@ -1,7 +1,7 @@
 //! One server, with a proxy in front of it.
 
 use super::{Deployment, Node};
-use crate::proxy::Proxy;
+use faults::proxy::Proxy;
 use std::sync::Mutex;
 use testbed::clock::{Hand, SteppedClock};
 use testbed::{Builder, Server};

@@ -12,7 +12,7 @@ pub(crate) use node::{Node, connect, insist};
 pub(crate) use pair::Pair;
 pub(crate) use sharded::Sharded;
 
-use crate::proxy::Proxy;
+use faults::proxy::Proxy;
 use testbed::Server;
 
 /// Servers, and where to find a key.
