@@ -7,6 +7,7 @@
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...); FAULTS_SEED= repeats
+#   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
 #   CHECKERS="..."     fewer for sanitize: address valgrind
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
@@ -18,11 +19,12 @@ HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
+QUORUM_SECONDS ?= 60
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
-.PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults mutants sanitize examples \
-	bench bench-full bench-check bench-keep lint fmt build install docs clean \
+.PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants sanitize \
+	examples bench bench-full bench-check bench-keep lint fmt build install docs clean \
 	setup-build setup-server setup-counts
 .NOTPARALLEL:
 
@@ -67,6 +69,11 @@ faults: build ## clients under kills, cuts, failovers and more, their history ch
 	@$(TOOLS)/matrix.sh cargo run --quiet --package faults -- \
 		--seconds $(FAULTS_SECONDS) $(if $(FAULTS_SEED),--seed $(FAULTS_SEED)) $(FAULTS)
 
+# On the installed server, unless others are named.
+quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers, these and its contenders under faults, the history checked
+	@$(if $(SERVERS),$(TOOLS)/matrix.sh) cargo run --quiet --package quorum -- \
+		--seconds $(QUORUM_SECONDS) $(if $(QUORUM_SEED),--seed $(QUORUM_SEED))
+
 mutants: setup-server build ## break the module on purpose: the fault runs must notice each time
 	cargo run --quiet --package faults -- --mutants
 
@@ -80,7 +87,7 @@ examples: setup-server build ## helpers and example programs of each language th
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
 CHECK = cargo run --quiet --package benchmark --
 
-bench: setup-server setup-counts build ## what each way of locking costs, in two minutes
+bench: setup-server setup-counts build ## what each way of locking costs, in three minutes
 	@$(BENCHMARK) quick --servers "$(SERVERS)"
 
 bench-full: setup-server setup-counts build ## the same in full; writes docs/benchmark.md and its plot

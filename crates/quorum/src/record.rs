@@ -1,0 +1,258 @@
+//! What contenders have told, as a history that can be checked.
+
+use crate::note::{Note, Release, What};
+use crate::process::Record;
+use history::{Action, Call, Down, History, Moment, Outcome, Refusal, Register, Span, Trust};
+use history::{Write, Written};
+use std::collections::{BTreeMap, HashMap};
+
+/// How much longer than it was ready to wait a caller may have to, while the machine is busy.
+const SLACK: Moment = 2_500_000;
+
+/// What all have told.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) history: History,
+    /// What is wrong besides the history.
+    pub(crate) troubles: Vec<String>,
+    /// Acquires that came back with the lock.
+    pub(crate) holds: usize,
+    /// Acquires that came back without it, by reason.
+    pub(crate) denials: BTreeMap<String, usize>,
+}
+
+/// One contender's notes, as they are read.
+struct Reading<'a> {
+    record: &'a Record,
+    told: &'a mut Told,
+    /// Before this moment was nothing.
+    origin: Moment,
+    /// No lock may be lost before the end of what was told of it.
+    strict: bool,
+    /// By task.
+    asked: HashMap<u32, (String, Moment)>,
+    trusted: HashMap<u32, Trust>,
+}
+
+/// Puts all that was told together. With `strict`, nobody may lose a lock before its time.
+pub(crate) fn read(records: &[Record], origin: Moment, strict: bool) -> Told {
+    let mut told = Told::default();
+    for record in records {
+        let mut reading = Reading {
+            record,
+            told: &mut told,
+            origin,
+            strict,
+            asked: HashMap::new(),
+            trusted: HashMap::new(),
+        };
+        for note in &record.notes {
+            reading.take(note);
+        }
+        reading.end();
+    }
+    told
+}
+
+impl Reading<'_> {
+    fn take(&mut self, note: &Note) {
+        let Note { task, key, what } = note;
+        match what {
+            What::Asks { sent, patience } => {
+                self.asked.insert(*task, (key.clone(), sent + patience));
+            }
+            What::Granted {
+                owner,
+                token,
+                lease,
+                sent,
+                ended,
+                until,
+            } => {
+                self.told.holds += 1;
+                // When it may trust the lock no more it gives it back, before the servers would take it
+                // away: what counts is that time, not the lease.
+                let trusted = until.saturating_sub(*sent) / 1000;
+                let outcome = Outcome::Grant {
+                    token: *token,
+                    owner: owner.clone(),
+                    holds: 1,
+                    lease: trusted.min(*lease),
+                };
+                self.acquire(note, owner, *lease, (*sent, *ended), outcome);
+                let trust = Trust {
+                    key: key.clone(),
+                    token: *token,
+                    span: self.span(*ended, *until),
+                };
+                self.trusted.insert(*task, trust);
+            }
+            What::Denied {
+                sent,
+                ended,
+                reason,
+            } => {
+                let outcome = if reason.is_some() {
+                    Outcome::Lost
+                } else {
+                    Outcome::Nil
+                };
+                self.acquire(note, "", 0, (*sent, *ended), outcome);
+                let reason = reason.clone().unwrap_or_else(|| "not free in time".into());
+                *self.told.denials.entry(reason).or_default() += 1;
+            }
+            What::Trusts { until, .. } => {
+                let until = until - self.origin;
+                if let Some(trust) = self.trusted.get_mut(task) {
+                    trust.span.to = trust.span.to.max(until);
+                }
+            }
+            What::Lost { token, at } => self.lost(*task, *token, *at),
+            What::Wrote {
+                token,
+                sent,
+                ended,
+                taken,
+            } => {
+                let Span { from, to } = self.span(*sent, *ended);
+                self.told.history.writes.push(Write {
+                    register: Register::Sql,
+                    key: key.clone(),
+                    token: *token,
+                    sent: from,
+                    ended: to,
+                    written: if *taken {
+                        Written::Taken
+                    } else {
+                        Written::Refused
+                    },
+                });
+            }
+            What::Released {
+                owner,
+                sent,
+                ended,
+                release,
+                ..
+            } => self.released(note, owner, (*sent, *ended), *release),
+        }
+    }
+
+    /// Told that it has lost what it could still trust.
+    fn lost(&mut self, task: u32, token: u64, at: Moment) {
+        let at = at - self.origin;
+        let Some(trust) = self.trusted.get_mut(&task) else {
+            return;
+        };
+        if self.strict && at < trust.span.to {
+            let text = format!(
+                "token {token} of {} was lost {} us before its time",
+                trust.key,
+                trust.span.to - at
+            );
+            self.told.troubles.push(text);
+        }
+        trust.span.to = trust.span.to.min(at);
+    }
+
+    fn acquire(
+        &mut self,
+        note: &Note,
+        owner: &str,
+        lease: u64,
+        (sent, ended): (Moment, Moment),
+        outcome: Outcome,
+    ) {
+        let action = Action::Acquire {
+            lease: Some(lease),
+            block: true,
+            holds: None,
+            token: None,
+        };
+        self.call(note, owner, action, (sent, ended), outcome);
+        let Some((key, limit)) = self.asked.remove(&note.task) else {
+            return;
+        };
+        let stopped: Moment = self
+            .record
+            .stops
+            .iter()
+            .map(|(from, to)| ended.min(*to).saturating_sub(sent.max(*from)))
+            .sum();
+        if ended > limit + stopped + SLACK {
+            let late = ended - limit - stopped;
+            let text = format!("an answer about {key} came {late} us later than it should");
+            self.told.troubles.push(text);
+        }
+    }
+
+    fn released(
+        &mut self,
+        note: &Note,
+        owner: &str,
+        (sent, ended): (Moment, Moment),
+        release: Release,
+    ) {
+        if let Some(mut trust) = self.trusted.remove(&note.task) {
+            trust.span.to = trust.span.to.min(sent - self.origin);
+            self.told.history.trusts.push(trust);
+        }
+        let outcome = match release {
+            Release::Done => Outcome::Left(0),
+            Release::Late => Outcome::Refused(Refusal::NotHeld),
+            Release::Unknown => Outcome::Lost,
+        };
+        let action = Action::Release {
+            down: Down::All,
+            token: None,
+        };
+        self.call(note, owner, action, (sent, ended), outcome);
+    }
+
+    fn call(
+        &mut self,
+        note: &Note,
+        owner: &str,
+        action: Action,
+        (sent, ended): (Moment, Moment),
+        outcome: Outcome,
+    ) {
+        let Span { from, to } = self.span(sent, ended);
+        self.told.history.calls.push(Call {
+            client: self.record.number * 100 + note.task,
+            key: note.key.clone(),
+            owner: owner.to_owned(),
+            action,
+            sent: from,
+            ended: to,
+            outcome,
+        });
+    }
+
+    /// What is open when all is told: killed contenders hold on to their locks until these end.
+    fn end(self) {
+        self.told.history.trusts.extend(self.trusted.into_values());
+        if self.record.was_killed {
+            return;
+        }
+        if !self.record.has_ended_well {
+            let text = format!("contender {} did not end well", self.record.number);
+            self.told.troubles.push(text);
+        }
+        for (key, _) in self.asked.into_values() {
+            let text = format!("an acquire of {key} never came back");
+            self.told.troubles.push(text);
+        }
+    }
+
+    fn span(&self, from: Moment, to: Moment) -> Span {
+        Span {
+            from: from - self.origin,
+            to: to - self.origin,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;
