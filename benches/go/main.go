@@ -4,6 +4,8 @@
 // Each line "contenders keys seconds" is a contest: everything is connected, "ready" is printed, and
 // the next line starts it. Its outcome is a line of JSON. So one process can run many, and whoever
 // drives it can measure the server around each.
+//
+// With quorum or quorum-quick as the first argument it is a holder of locks on several servers instead.
 package main
 
 import (
@@ -20,6 +22,10 @@ import (
 
 func main() {
 	log.SetFlags(0)
+	if len(os.Args) > 1 && (os.Args[1] == "quorum" || os.Args[1] == "quorum-quick") {
+		hold(os.Args[1] == "quorum-quick", os.Args[2:])
+		return
+	}
 	if len(os.Args) != 3 {
 		log.Fatal("usage: contenders port module|redsync")
 	}

@@ -21,6 +21,8 @@ mod memory;
 mod pairs;
 mod part;
 mod plot;
+mod process;
+mod quorum;
 mod repeats;
 mod report;
 mod scale;
@@ -28,6 +30,7 @@ mod servers;
 mod stats;
 mod table;
 mod target;
+mod toolchains;
 mod ways;
 
 use std::process::ExitCode;
@@ -74,10 +77,17 @@ enum Topic {
     Memory,
     Growth,
     Contention,
+    Quorum,
     Instructions,
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [role, ports @ ..] = &arguments[..]
+        && role == quorum::ROLE
+    {
+        return quorum::hold(ports);
+    }
     testbed::without_watchdog();
     let options = Options::parse();
     match run(&options) {
@@ -115,6 +125,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
         Topic::Memory,
         Topic::Growth,
         Topic::Contention,
+        Topic::Quorum,
     ] {
         if !wants(topic) {
             continue;
@@ -126,6 +137,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
             Topic::Memory => memory::measure(first, scale),
             Topic::Growth => growth::measure(first, scale),
             Topic::Contention => contention::measure(first, scale),
+            Topic::Quorum => quorum::measure(first, scale),
             Topic::Instructions => Part::default(),
         };
         for table in &part.tables {

@@ -24,6 +24,9 @@ pub(crate) struct Scale {
     pub(crate) contention_rounds: usize,
     pub(crate) contention_seconds: f64,
     pub(crate) warm_up_seconds: f64,
+    /// Of pairs on five servers, in each round; and of holders that are stopped beyond their lease.
+    pub(crate) quorum_seconds: f64,
+    pub(crate) stalls: usize,
 }
 
 impl Scale {
@@ -44,6 +47,8 @@ impl Scale {
             contention_rounds: 7,
             contention_seconds: 0.3,
             warm_up_seconds: 1.0,
+            quorum_seconds: 0.2,
+            stalls: 3,
         }
     }
 
@@ -64,6 +69,8 @@ impl Scale {
             contention_rounds: 7,
             contention_seconds: 1.5,
             warm_up_seconds: 4.0,
+            quorum_seconds: 1.5,
+            stalls: 20,
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) struct Table {
 
 enum Cells {
     Measured(Vec<Option<Spread>>),
+    Counted(Vec<usize>),
     LeftOut(String),
 }
 
@@ -32,6 +33,12 @@ impl Table {
     pub(crate) fn row(&mut self, name: impl Into<String>, cells: Vec<Option<Spread>>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push((name.into(), Cells::Measured(cells)));
+    }
+
+    /// A row of as many counts as there are columns.
+    pub(crate) fn count(&mut self, name: impl Into<String>, counts: Vec<usize>) {
+        debug_assert_eq!(counts.len(), self.columns.len());
+        self.rows.push((name.into(), Cells::Counted(counts)));
     }
 
     /// A row that says why it has no figures.
@@ -99,6 +106,7 @@ impl Table {
         self.rows.iter().map(|(name, cells)| {
             let cells = match cells {
                 Cells::LeftOut(why) => vec![why.clone()],
+                Cells::Counted(counts) => counts.iter().map(usize::to_string).collect(),
                 Cells::Measured(spreads) => spreads.iter().copied().map(cell).collect(),
             };
             (name.as_str(), cells)
@@ -149,14 +157,15 @@ mod tests {
             })
         };
         table.row("plain", vec![spread(1000.0), None]);
+        table.count("many", vec![2, 10]);
         table.left_out("other", "no Java");
         assert_eq!(
             table.text(),
-            "Pairs\nLess is better.\n                        ns  ratio\n  plain  1000 (1000..1500)      -\n  other  left out: no Java\n"
+            "Pairs\nLess is better.\n                        ns  ratio\n  plain  1000 (1000..1500)      -\n  many                  2     10\n  other  left out: no Java\n"
         );
         assert_eq!(
             table.markdown(),
-            "### Pairs\n\nLess is better.\n\n| | ns | ratio |\n| --- | ---: | ---: |\n| plain | 1000 (1000..1500) | - |\n| other | left out: no Java | |\n"
+            "### Pairs\n\nLess is better.\n\n| | ns | ratio |\n| --- | ---: | ---: |\n| plain | 1000 (1000..1500) | - |\n| many | 2 | 10 |\n| other | left out: no Java | |\n"
         );
     }
 

@@ -1,9 +1,8 @@
 //! Many for one lock: the clients people use, beside this module through the same language's usual
 //! client.
 
+mod contender;
 mod native;
-mod process;
-mod toolchains;
 
 use std::time::Duration;
 
@@ -15,9 +14,9 @@ use crate::scale::Scale;
 use crate::servers::Program;
 use crate::stats::{Rounds, order};
 use crate::table::Table;
+use crate::toolchains::{self, Language};
+use contender::Contender;
 use native::{Native, Passed};
-use process::Process;
-use toolchains::Language;
 
 /// How many contend for how many locks, and for how long.
 #[derive(Clone, Copy)]
@@ -88,7 +87,7 @@ type Id = (&'static str, &'static str);
 
 enum Runner {
     Native(Native),
-    Process(Process),
+    Process(Contender),
 }
 
 const ROWS: [(Id, &str); 10] = [
@@ -186,7 +185,7 @@ impl Contestant {
             }
             Some((_, Err(why))) => Err(why.clone()),
             Some((_, Ok(language))) => {
-                Process::start(language, server.port(), way).map(Runner::Process)
+                Contender::start(language, server.port(), way).map(Runner::Process)
             }
         };
         Self {

@@ -10,17 +10,17 @@ use crate::facts::output;
 use crate::target::target_folder;
 
 /// How to run the program of a language.
-pub(super) struct Language {
-    pub(super) name: &'static str,
+pub(crate) struct Language {
+    pub(crate) name: &'static str,
     /// What it is, and the libraries it uses.
-    pub(super) versions: String,
+    pub(crate) versions: String,
     program: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(&'static str, String)>,
 }
 
 impl Language {
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -30,7 +30,7 @@ impl Language {
 }
 
 /// Builds the program of a language; the error says why it is left out.
-pub(super) fn build(name: &str) -> Result<Language, String> {
+pub(crate) fn build(name: &str) -> Result<Language, String> {
     eprintln!("building the contenders in {name}");
     match name {
         "java" => java(),
