@@ -151,11 +151,13 @@ impl<'a> Administrator<'a> {
     }
 
     fn kill_server(&mut self) -> bool {
+        if self.configuration.keeps && self.random.random_range(0..3) == 0 {
+            return self.restart_majority();
+        }
         let Some(node) = self.healthy() else {
             return false;
         };
-        self.nodes[node].kill();
-        self.count("kill -9 of servers");
+        self.kill(node);
         let down = self.nodes.iter().filter(|node| node.state == State::Down);
         if down.count() == SPARE {
             self.count("two servers down");
@@ -164,6 +166,37 @@ impl<'a> Administrator<'a> {
         let absence = shortest + self.between(0, 700);
         self.plan(absence, Due::Restart(node));
         true
+    }
+
+    /// A majority is killed, one server after the other, each up again before the next one goes: no
+    /// more than one is ever missing, but what they do not keep would be gone from most.
+    fn restart_majority(&mut self) -> bool {
+        let mut up = self.up();
+        if up.len() <= SPARE {
+            return false;
+        }
+        up.shuffle(&mut self.random);
+        up.truncate(SPARE + 1);
+        for node in up {
+            self.kill(node);
+            self.restart(node);
+        }
+        self.count("majorities restarted in turn");
+        true
+    }
+
+    fn kill(&mut self, node: usize) {
+        self.nodes[node].kill();
+        self.count("kill -9 of servers");
+    }
+
+    fn restart(&mut self, node: usize) {
+        self.nodes[node].restart();
+        self.count(if self.configuration.keeps {
+            "restarts with all memory"
+        } else {
+            "restarts with no memory"
+        });
     }
 
     /// Mostly as many as can be missed, and now and then a majority: then nobody gets anything.
@@ -249,14 +282,7 @@ impl<'a> Administrator<'a> {
 
     fn end(&mut self, due: Due) {
         match due {
-            Due::Restart(node) => {
-                self.nodes[node].restart();
-                self.count(if self.configuration.keeps {
-                    "restarts with all memory"
-                } else {
-                    "restarts with no memory"
-                });
-            }
+            Due::Restart(node) => self.restart(node),
             Due::StopServer(node) => {
                 if self.nodes[node].state == State::Up {
                     let length = self.between(100, 600);

@@ -5,7 +5,7 @@
 pub(crate) enum Disturbance {
     /// A connection is cut in the middle of a reply, or of a request.
     Cut,
-    /// `kill -9`, and a restart after a while.
+    /// `kill -9`, and a restart after a while; or of a majority in turn, with a restart at once.
     KillServer,
     /// `SIGSTOP` of some, and after a while `SIGCONT`.
     StopServers,
