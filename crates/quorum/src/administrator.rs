@@ -112,6 +112,11 @@ impl<'a> Administrator<'a> {
             }
             return;
         }
+        // What the wrong lock does wrong is seen then.
+        if self.configuration.is_wrong() && self.random.random_range(0..2) == 0 {
+            self.does(Disturbance::PutAhead);
+            return;
+        }
         let of_hundred = self.random.random_range(0..100);
         let mut sum = 0;
         let drawn = ALL.into_iter().find(|(_, share)| {
