@@ -69,10 +69,11 @@ pub(crate) enum What {
         ended: Moment,
         taken: bool,
     },
+    /// It is about to give the lock back: said first, because it may be killed meanwhile.
+    GivesBack { owner: String, sent: Moment },
     /// It gave the lock back.
     Released {
         owner: String,
-        token: u64,
         sent: Moment,
         ended: Moment,
         release: Release,

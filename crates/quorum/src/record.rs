@@ -32,6 +32,8 @@ struct Reading<'a> {
     /// By task.
     asked: HashMap<u32, (String, Moment)>,
     trusted: HashMap<u32, Trust>,
+    /// Releases that were begun: the lock, the owner and the moment.
+    releasing: HashMap<u32, (String, String, Moment)>,
 }
 
 /// Puts all that was told together. With `strict`, nobody may lose a lock before its time.
@@ -45,6 +47,7 @@ pub(crate) fn read(records: &[Record], origin: Moment, strict: bool) -> Told {
             strict,
             asked: HashMap::new(),
             trusted: HashMap::new(),
+            releasing: HashMap::new(),
         };
         for note in &record.notes {
             reading.take(note);
@@ -128,13 +131,28 @@ impl Reading<'_> {
                     },
                 });
             }
+            What::GivesBack { owner, sent } => {
+                if let Some(mut trust) = self.trusted.remove(task) {
+                    trust.span.to = trust.span.to.min(sent - self.origin);
+                    self.told.history.trusts.push(trust);
+                }
+                let releasing = (key.clone(), owner.clone(), *sent);
+                self.releasing.insert(*task, releasing);
+            }
             What::Released {
                 owner,
                 sent,
                 ended,
                 release,
-                ..
-            } => self.released(note, owner, (*sent, *ended), *release),
+            } => {
+                self.releasing.remove(task);
+                let outcome = match release {
+                    Release::Done => Outcome::Left(0),
+                    Release::Late => Outcome::Refused(Refusal::NotHeld),
+                    Release::Unknown => Outcome::Lost,
+                };
+                self.released((*task, key), owner, (*sent, *ended), outcome);
+            }
         }
     }
 
@@ -169,7 +187,13 @@ impl Reading<'_> {
             holds: None,
             token: None,
         };
-        self.call(note, owner, action, (sent, ended), outcome);
+        self.call(
+            (note.task, &note.key),
+            owner,
+            action,
+            (sent, ended),
+            outcome,
+        );
         let Some((key, limit)) = self.asked.remove(&note.task) else {
             return;
         };
@@ -188,30 +212,21 @@ impl Reading<'_> {
 
     fn released(
         &mut self,
-        note: &Note,
+        who: (u32, &str),
         owner: &str,
         (sent, ended): (Moment, Moment),
-        release: Release,
+        outcome: Outcome,
     ) {
-        if let Some(mut trust) = self.trusted.remove(&note.task) {
-            trust.span.to = trust.span.to.min(sent - self.origin);
-            self.told.history.trusts.push(trust);
-        }
-        let outcome = match release {
-            Release::Done => Outcome::Left(0),
-            Release::Late => Outcome::Refused(Refusal::NotHeld),
-            Release::Unknown => Outcome::Lost,
-        };
         let action = Action::Release {
             down: Down::All,
             token: None,
         };
-        self.call(note, owner, action, (sent, ended), outcome);
+        self.call(who, owner, action, (sent, ended), outcome);
     }
 
     fn call(
         &mut self,
-        note: &Note,
+        (task, key): (u32, &str),
         owner: &str,
         action: Action,
         (sent, ended): (Moment, Moment),
@@ -219,8 +234,8 @@ impl Reading<'_> {
     ) {
         let Span { from, to } = self.span(sent, ended);
         self.told.history.calls.push(Call {
-            client: self.record.number * 100 + note.task,
-            key: note.key.clone(),
+            client: self.record.number * 100 + task,
+            key: key.to_owned(),
             owner: owner.to_owned(),
             action,
             sent: from,
@@ -230,8 +245,13 @@ impl Reading<'_> {
     }
 
     /// What is open when all is told: killed contenders hold on to their locks until these end.
-    fn end(self) {
-        self.told.history.trusts.extend(self.trusted.into_values());
+    fn end(mut self) {
+        let trusted = std::mem::take(&mut self.trusted).into_values();
+        self.told.history.trusts.extend(trusted);
+        // Killed in the middle of it: nobody knows when the servers will have seen it.
+        for (task, (key, owner, sent)) in std::mem::take(&mut self.releasing) {
+            self.released((task, &key), &owner, (sent, Moment::MAX), Outcome::Lost);
+        }
         if self.record.was_killed {
             return;
         }

@@ -55,10 +55,16 @@ fn granted(token: u64, sent: u64, ended: u64, until: u64) -> What {
 fn released(token: u64, sent: u64) -> What {
     What::Released {
         owner: format!("owner of {token}"),
-        token,
         sent: at(sent),
         ended: at(sent + 1),
         release: Release::Done,
+    }
+}
+
+fn gives_back(token: u64, sent: u64) -> What {
+    What::GivesBack {
+        owner: format!("owner of {token}"),
+        sent: at(sent),
     }
 }
 
@@ -91,7 +97,10 @@ fn trust_goes_from_the_answer_to_its_end_or_to_the_release() {
     };
     let records = [
         contender(1, [granted(5, 0, 10, 980)]),
-        contender(2, [granted(6, 0, 20, 980), released(6, 400)]),
+        contender(
+            2,
+            [granted(6, 0, 20, 980), gives_back(6, 400), released(6, 400)],
+        ),
         contender(3, [granted(7, 0, 30, 980), renewed]),
     ];
     let told = read(&records, ORIGIN, true);
@@ -104,7 +113,14 @@ fn who_is_killed_holds_until_the_end_of_the_trust() {
     let mut killed = contender(1, [granted(5, 0, 10, 980)]);
     killed.was_killed = true;
     killed.has_ended_well = false;
-    let next = contender(2, [granted(6, 20, 500, 1400), released(6, 600)]);
+    let next = contender(
+        2,
+        [
+            granted(6, 20, 500, 1400),
+            gives_back(6, 600),
+            released(6, 600),
+        ],
+    );
     let told = read(&[killed, next], ORIGIN, true);
     assert!(told.troubles.is_empty(), "{:?}", told.troubles);
     assert!(
@@ -112,6 +128,16 @@ fn who_is_killed_holds_until_the_end_of_the_trust() {
         "{:?}",
         kinds(&told)
     );
+}
+
+#[test]
+fn who_is_killed_while_it_gives_the_lock_back_may_have_given_it_back() {
+    let mut killed = contender(1, [granted(5, 0, 10, 980), gives_back(5, 30)]);
+    killed.was_killed = true;
+    let next = contender(2, [granted(6, 20, 50, 1000)]);
+    let told = read(&[killed, next], ORIGIN, true);
+    assert_eq!(spans(&told), [(5, 10, 30), (6, 50, 1000)]);
+    assert_eq!(kinds(&told), []);
 }
 
 #[test]
@@ -165,7 +191,14 @@ fn a_late_write_is_counted_where_it_is_refused_and_a_violation_where_it_is_taken
 /// nobody raises those of 1 and 2 to it. Then 3 is down, and the next has 1, 2 and 4.
 #[test]
 fn a_lock_without_the_second_round_is_found_out() {
-    let first = contender(1, [granted(600_000, 0, 5, 980), released(600_000, 10)]);
+    let first = contender(
+        1,
+        [
+            granted(600_000, 0, 5, 980),
+            gives_back(600_000, 10),
+            released(600_000, 10),
+        ],
+    );
     let next = contender(2, [granted(20_000, 20, 25, 900)]);
     let told = read(&[first, next], ORIGIN, true);
     assert_eq!(kinds(&told), [Kind::TokenOrder]);

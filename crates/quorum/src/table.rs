@@ -157,3 +157,77 @@ fn list<N: std::fmt::Display, C: std::fmt::Display>(counts: &BTreeMap<N, C>) -> 
         .collect();
     counts.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{FAULTS, Sum};
+    use crate::configuration::{ALL, Configuration};
+    use crate::round::Outcomes;
+    use history::{Kind, Register, Report, Violation, Writes};
+    use std::collections::BTreeMap;
+
+    /// A round in which everything happened.
+    fn outcomes() -> Outcomes {
+        let restarts = ["restarts with all memory", "restarts with no memory"];
+        let mut report = Report::default();
+        let writes = Writes {
+            taken: 1,
+            stale_refused: 1,
+        };
+        report.counts.writes.insert(Register::Sql, writes);
+        Outcomes {
+            report,
+            faults: FAULTS.into_iter().chain(restarts).map(|f| (f, 1)).collect(),
+            holds: 1,
+            denials: BTreeMap::new(),
+            troubles: Vec::new(),
+        }
+    }
+
+    fn sum(configuration: &Configuration, outcomes: &Outcomes) -> Sum {
+        let mut sum = Sum::default();
+        sum.add(configuration, 1, outcomes);
+        sum
+    }
+
+    fn violation(kind: Kind) -> Violation {
+        Violation {
+            kind,
+            key: "lock".to_owned(),
+            text: "an example".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_should_happen_and_has_not_is_missing() {
+        let [kept, ..] = &ALL;
+        assert_eq!(sum(kept, &outcomes()).missing(kept), [""; 0]);
+        for fault in FAULTS.into_iter().chain(["restarts with all memory"]) {
+            let mut without = outcomes();
+            without.faults.insert(fault, 0);
+            assert_eq!(sum(kept, &without).missing(kept), [fault]);
+        }
+        let mut without = outcomes();
+        without.holds = 0;
+        without.report.counts.writes.clear();
+        let nothing = ["holds", "writes taken", "stale writes refused"];
+        assert_eq!(sum(kept, &without).missing(kept), nothing);
+    }
+
+    #[test]
+    fn a_right_lock_fails_by_a_violation_and_the_wrong_one_without_its_own() {
+        let [kept, lost, wrong] = &ALL;
+        let mut found = outcomes();
+        found.report.violations.push(violation(Kind::TokenOrder));
+        let mut other = outcomes();
+        other.report.violations.push(violation(Kind::Exclusion));
+        let mut troubled = outcomes();
+        troubled.troubles.push("a trouble".to_owned());
+        let failed = |outcomes| [kept, lost, wrong].map(|c| sum(c, outcomes).has_failed(c));
+        let nothing = outcomes();
+        assert_eq!(failed(&nothing), [false, false, true]);
+        assert_eq!(failed(&found), [true, true, false]);
+        assert_eq!(failed(&other), [true, true, true]);
+        assert_eq!(failed(&troubled), [true, true, true]);
+    }
+}

@@ -122,7 +122,6 @@ impl Task {
     /// Works under the lock. Whether it is lost is looked at after each write, never before one: what
     /// keeps late writes out is the token alone.
     async fn hold(&mut self, key: &str, lease: Duration, work: Work, hold: Hold) {
-        let token = hold.token();
         let mut is_lost = !self.write_and_look(key, &hold).await;
         let (writes, longest_pause) = match work {
             Work::Short => (0, 1),
@@ -136,13 +135,16 @@ impl Task {
             self.pause(longest_pause / 2..longest_pause + 1).await;
             is_lost = !self.write_and_look(key, &hold).await;
         }
-        let owner = hold.owner();
-        let sent = now();
+        let (owner, sent) = (hold.owner(), now());
+        let begun = What::GivesBack {
+            owner: owner.clone(),
+            sent,
+        };
+        self.say(key, begun);
         let release = hold.release().await;
         let ended = now();
         let released = What::Released {
             owner,
-            token,
             sent,
             ended,
             release,
