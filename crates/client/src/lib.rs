@@ -86,8 +86,8 @@
 //!
 //! # Events
 //!
-//! By `tracing`: `warn` when a lock is lost or a renewal fails, `debug` for what is acquired, renewed,
-//! released, repeated and called off.
+//! By `tracing`: `warn` when a lock is lost, a renewal fails or the clocks of a quorum differ, `debug`
+//! for what is acquired, renewed, released, repeated and called off.
 //!
 //! # TLS
 //!

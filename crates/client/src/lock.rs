@@ -79,7 +79,8 @@ impl Lock {
     /// Who is the same owner is the same holder: in this client, an acquire of what the owner
     /// holds already is a further hold ([`Guard::enter`]); from another process it is the same hold.
     /// So never give one owner to two tasks that are to keep each other out. When such an acquire is
-    /// dropped or fails without an answer, *all* that the owner holds of this lock is given up.
+    /// dropped or fails without an answer, *all* that the owner holds of this lock is given up. On a
+    /// [quorum](crate::Builder::quorum) it is for [`resume`](Self::resume) only.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self

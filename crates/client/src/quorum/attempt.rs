@@ -155,16 +155,14 @@ impl<'a> Attempt<'a> {
         }
         if !ahead.is_empty() {
             let behind = self.names(ahead.keys());
-            tracing::warn!(
-                token,
-                behind,
-                "servers whose clocks are behind are left out"
-            );
+            tracing::warn!(token, behind, "the clocks of the servers differ too much");
         }
-        match () {
-            () if lifted.len() >= majority => Lifted::Yes,
-            () if ahead.is_empty() => Lifted::No,
-            () => Lifted::Ahead(ahead),
+        if lifted.len() >= majority {
+            Lifted::Yes
+        } else if ahead.is_empty() {
+            Lifted::No
+        } else {
+            Lifted::Ahead(ahead)
         }
     }
 

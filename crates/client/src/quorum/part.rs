@@ -87,15 +87,14 @@ impl Part {
         self.follow(grant, link).await
     }
 
-    /// Does as told, until the lock is held or given up.
+    /// Does as told, until the lock is held or given up. Once lifted, a grant is lifted no more: when the
+    /// attempt goes on with another token, it goes on without this server.
     async fn follow(&mut self, grant: Grant, link: &mut Option<Link>) -> bool {
-        let mut stands_at = grant.token;
-        let mut untouched = true;
+        let mut lifted_to = None;
         loop {
             let order = *self.orders.borrow_and_update();
             if let Order::Raise(token) | Order::Keep(token) = order
-                // Once lifted, it is lifted no more: by then the attempt goes on without this server.
-                && untouched
+                && lifted_to.is_none()
                 && token >= grant.token
             {
                 let command = raise(&grant, self.request.lease, token);
@@ -104,8 +103,7 @@ impl Part {
                 };
                 let report = match answered.outcome {
                     Ok(_) => {
-                        untouched = false;
-                        stands_at = token;
+                        lifted_to = Some(token);
                         Report::Raised(token)
                     }
                     Err(Error::Refused { code, .. }) if code == "AHEAD" => Report::Ahead(token),
@@ -119,7 +117,7 @@ impl Part {
                 }
             }
             if let Order::Keep(token) = order {
-                return !untouched && stands_at == token;
+                return lifted_to == Some(token);
             }
             if self.orders.changed().await.is_err() {
                 return false;
