@@ -1,0 +1,203 @@
+//! What an action does.
+
+use crate::action::{Action, Reply};
+use crate::normal::normal;
+use crate::server::{acquired, freed, raised};
+use crate::setting::{Leases, Memory, Passed, Setting, Weakening};
+use crate::state::{Phase, State, Token, owner, seen};
+
+/// The state after an action, without what no longer matters. Tokens stay as they are.
+pub(crate) fn step(setting: &Setting, state: &State, action: Action) -> State {
+    let mut next = state.clone();
+    next.seen = 0;
+    match action {
+        Action::Acquire {
+            server,
+            attempt,
+            time,
+            reply,
+        } => acquire(setting, &mut next, server, attempt, time, reply),
+        Action::Raise {
+            server,
+            attempt,
+            heard,
+        } => raise(setting, &mut next, server, attempt, heard),
+        Action::Return { attempt } => come_back(setting, &mut next, attempt),
+        Action::Write { attempt } => write(&mut next, attempt),
+        Action::LeaseEnds { server } => lease_ends(setting, &mut next, server),
+        Action::LateRelease { server, .. } => freed(&mut next.servers[server]),
+        Action::Crash { server } => crash(setting, &mut next, server),
+    }
+    normal(setting, &mut next);
+    next
+}
+
+fn acquire(
+    setting: &Setting,
+    state: &mut State,
+    server: usize,
+    attempt: usize,
+    time: Token,
+    reply: Reply,
+) {
+    if state.attempts[attempt].phase == Phase::NotBegun {
+        begin(setting, state, attempt);
+    }
+    let there = &mut state.servers[server];
+    let was_free = there.owner == owner::FREE;
+    let granted = acquired(there, owner::attempt(setting.owner_of(attempt)), time);
+    there.answered |= 1 << attempt;
+    let Some(token) = granted else { return };
+    if was_free
+        && let Memory::Lost {
+            passed: Passed::Granted,
+            ..
+        } = setting.memory
+    {
+        there.passed = there.passed.max(token);
+    }
+    if reply == Reply::Lost {
+        count_unheard(setting, state);
+        return;
+    }
+    there.heard[attempt] = token;
+    if let Reply::Enough(token) = reply {
+        let this = &mut state.attempts[attempt];
+        this.phase = Phase::Raising;
+        this.token = token;
+        if setting.is(Weakening::NoRaise) {
+            for server in &mut state.servers {
+                server.acknowledged |= u8::from(server.heard[attempt] != 0) << attempt;
+            }
+        }
+    }
+}
+
+/// An attempt begins; so the one before is over, whatever became of it.
+fn begin(setting: &Setting, state: &mut State, attempt: usize) {
+    if attempt % setting.attempts > 0 {
+        let before = &mut state.attempts[attempt - 1];
+        before.phase = match before.phase {
+            Phase::Held | Phase::Past => Phase::Past,
+            Phase::Asking => {
+                for server in &mut state.servers {
+                    server.heard[attempt - 1] = 0;
+                }
+                Phase::Over
+            }
+            _ => Phase::Over,
+        };
+    }
+    state.attempts[attempt].phase = Phase::Asking;
+    state.attempts[attempt].before = state.highest;
+}
+
+fn raise(setting: &Setting, state: &mut State, server: usize, attempt: usize, heard: bool) {
+    let there = &mut state.servers[server];
+    let this = &state.attempts[attempt];
+    let last = there.last;
+    // Of a grant that is gone, the token raised to is all that can still fit.
+    let token = there.heard[attempt].min(there.token);
+    let by = owner::attempt(setting.owner_of(attempt));
+    let mut acknowledges = raised(there, by, token, this.token);
+    if setting.is(Weakening::RaiseLeavesClock) {
+        there.last = last;
+    }
+    if !acknowledges && setting.low_raise_counts() && token > this.token {
+        there.renewed = true;
+        acknowledges = true;
+    }
+    if !heard {
+        count_unheard(setting, state);
+    } else if acknowledges {
+        there.acknowledged |= 1 << attempt;
+        if let Memory::Lost {
+            passed: Passed::Raised,
+            ..
+        } = setting.memory
+        {
+            there.passed = there.passed.max(this.token);
+        }
+    }
+}
+
+fn count_unheard(setting: &Setting, state: &mut State) {
+    if setting.unheard.is_some() {
+        state.unheard += 1;
+    }
+}
+
+fn come_back(setting: &Setting, state: &mut State, attempt: usize) {
+    let this = state.attempts[attempt];
+    let others = |phases: &[Phase]| {
+        state.attempts.iter().enumerate().any(|(number, other)| {
+            number != attempt && phases.contains(&other.phase) && other.token == this.token
+        })
+    };
+    state.seen |= seen::LOCKED;
+    if this.token <= this.before {
+        state.seen |= seen::NOT_HIGHER;
+    } else if this.token < state.highest {
+        state.seen |= seen::LOWER_LATER;
+    }
+    if this.token == state.highest || others(&[Phase::Held, Phase::Past]) {
+        state.seen |= seen::SAME_TOKEN;
+    }
+    let alone = state.highest == this.before;
+    for (number, other) in state.attempts.iter_mut().enumerate() {
+        if number != attempt && other.phase == Phase::Held {
+            match setting.leases {
+                Leases::AfterTrust => state.seen |= seen::OVERLAP,
+                Leases::AnyMoment => other.phase = Phase::Past,
+            }
+        }
+    }
+    state.attempts[attempt].phase = if setting.leases == Leases::AfterTrust || alone {
+        Phase::Held
+    } else {
+        Phase::Past
+    };
+    state.highest = state.highest.max(this.token);
+}
+
+fn write(state: &mut State, attempt: usize) {
+    let this = state.attempts[attempt];
+    if this.token < state.register {
+        state.seen |= seen::HOLDER_REFUSED;
+        return;
+    }
+    state.register = this.token;
+    let refused = state
+        .attempts
+        .iter()
+        .any(|other| matches!(other.phase, Phase::Held | Phase::Past) && other.token < this.token);
+    if refused {
+        state.seen |= seen::STALE_REFUSED;
+    }
+}
+
+fn lease_ends(setting: &Setting, state: &mut State, server: usize) {
+    let there = &mut state.servers[server];
+    if setting.leases == Leases::AfterTrust && there.renewed {
+        for (number, attempt) in state.attempts.iter_mut().enumerate() {
+            let is_its = there.owner == owner::attempt(setting.owner_of(number));
+            if is_its && matches!(attempt.phase, Phase::Raising | Phase::Held) {
+                attempt.phase = Phase::Over;
+            }
+        }
+    }
+    freed(there);
+}
+
+fn crash(setting: &Setting, state: &mut State, server: usize) {
+    let Memory::Lost { stays_away, .. } = setting.memory else {
+        return;
+    };
+    let there = &mut state.servers[server];
+    there.last = there.passed;
+    if stays_away && there.owner != owner::FREE {
+        there.away = true;
+    } else {
+        freed(there);
+    }
+}
