@@ -8,6 +8,7 @@
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...); FAULTS_SEED= repeats
 #   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
+#   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
 #   CHECKERS="..."     fewer for sanitize: address valgrind
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
@@ -23,8 +24,8 @@ QUORUM_SECONDS ?= 60
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
-.PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants sanitize \
-	examples bench bench-full bench-check bench-keep lint fmt build install docs clean \
+.PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants \
+	sanitize model examples bench bench-full bench-check bench-keep lint fmt build install docs clean \
 	setup-build setup-server setup-counts
 .NOTPARALLEL:
 
@@ -79,6 +80,9 @@ mutants: setup-server build ## break the module on purpose: the fault runs must 
 
 sanitize: setup-build ## hostile and racing tests on servers that check every access to memory
 	@$(TOOLS)/sanitize.sh $(CHECKERS)
+
+model: setup-build ## the lock over several servers, modelled and searched to the end
+	@cargo run --quiet --release --package quorum-model -- $(MODEL)
 
 examples: setup-server build ## helpers and example programs of each language that is installed
 	@$(TOOLS)/examples.sh

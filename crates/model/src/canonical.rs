@@ -38,7 +38,10 @@ fn rank_tokens(state: &mut State) {
         used |= 1 << token;
         token
     });
-    state.map_tokens(|token| (used & ((1 << token) - 1)).count_ones() as u8 + 1);
+    state.map_tokens(|token| {
+        let below = used & ((1 << token) - 1);
+        u8::try_from(below.count_ones()).expect("fewer than 64") + 1
+    });
 }
 
 /// The orders in which clients can be named.

@@ -35,7 +35,7 @@ quorum-model [short | full] [--minutes n] [--only text]
   --only     the searches whose name has this in it";
 
 /// A search that should end takes far less, even on a slow machine.
-const MOST: Duration = Duration::from_mins(30);
+const MOST: Duration = Duration::from_secs(30 * 60);
 
 struct Options {
     size: Size,
@@ -55,7 +55,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Option<Options> {
             "full" => options.size = Size::Full,
             "--minutes" => {
                 let minutes: u64 = words.next()?.parse().ok()?;
-                options.large = Duration::from_mins(minutes);
+                options.large = Duration::from_secs(60 * minutes);
             }
             "--only" => options.only = words.next()?,
             _ => return None,

@@ -204,10 +204,7 @@ fn lost_memory() -> Vec<Planned> {
                 Setting {
                     leases: Leases::AfterTrust,
                     memory: WITH_AWAY,
-                    ..Setting {
-                        attempts: 2,
-                        ..three
-                    }
+                    ..three
                 },
             )
         },
@@ -239,7 +236,10 @@ fn weakened() -> Vec<Planned> {
             ..holds(
                 "a RAISE too low counts",
                 Size::Full,
-                three(Weakening::LowRaiseCounts, 2),
+                Setting {
+                    unheard: Some(1),
+                    ..three(Weakening::LowRaiseCounts, 1)
+                },
             )
         },
         breaks(

@@ -23,6 +23,7 @@ pub(crate) mod owner {
     pub(crate) const GHOST: u8 = 1;
 
     /// The attempt of this number.
+    #[expect(clippy::cast_possible_truncation, reason = "there are six at most")]
     pub(crate) const fn attempt(number: usize) -> u8 {
         number as u8 + 2
     }

@@ -75,7 +75,7 @@ fn acquire(
 
 /// An attempt begins; so the one before is over, whatever became of it.
 fn begin(setting: &Setting, state: &mut State, attempt: usize) {
-    if attempt % setting.attempts > 0 {
+    if !attempt.is_multiple_of(setting.attempts) {
         let before = &mut state.attempts[attempt - 1];
         before.phase = match before.phase {
             Phase::Held | Phase::Past => Phase::Past,

@@ -1,5 +1,7 @@
 //! A path of the search told with names and whole numbers.
 
+use std::fmt::Write;
+
 use crate::action::{Action, Reply, possible};
 use crate::canonical::canonical;
 use crate::setting::Setting;
@@ -115,9 +117,9 @@ fn implied(setting: &Setting, from: &State, next: &State, action: Action) -> Str
         }
         let number = server + 1;
         if after.last < before.last {
-            text.push_str(&format!("; server {number} loses its memory"));
+            let _ = write!(text, "; server {number} loses its memory");
         } else if before.owner != owner::FREE && after.owner == owner::FREE {
-            text.push_str(&format!("; the lease on server {number} ends"));
+            let _ = write!(text, "; the lease on server {number} ends");
         }
     }
     text
