@@ -258,10 +258,7 @@ fn weakened() -> Vec<Planned> {
             ..holds(
                 "T of fewer than a majority",
                 Size::Full,
-                Setting {
-                    register: true,
-                    ..three(Weakening::TokenOfFewer, 2)
-                },
+                three(Weakening::TokenOfFewer, 2),
             )
         },
         breaks(
