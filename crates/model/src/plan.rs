@@ -109,6 +109,14 @@ fn the_protocol() -> Vec<Planned> {
             },
         ),
         holds(
+            "memory kept, one message unheard",
+            Size::Full,
+            Setting {
+                unheard: Some(1),
+                ..three(2)
+            },
+        ),
+        holds(
             "memory lost",
             Size::Full,
             Setting {
@@ -300,14 +308,6 @@ fn large() -> Vec<Planned> {
         )
     };
     vec![
-        holds(
-            "memory kept, one message unheard",
-            Size::Long,
-            Setting {
-                unheard: Some(1),
-                ..Setting::new(3, 2, 2)
-            },
-        ),
         large("3 clients", 3, 3, 1),
         large("5 servers", 5, 2, 1),
         large("3 clients, 2 attempts", 3, 3, 2),
