@@ -56,9 +56,9 @@ impl Scale {
     pub(crate) const fn full() -> Self {
         Self {
             is_full: true,
-            rounds: 11,
+            rounds: 9,
             pipelined_pairs: 30_000,
-            lone_pairs: 10_000,
+            lone_pairs: 2_500,
             memory_locks: 100_000,
             used_names: 1_000_000,
             hand_offs: 4_000,
@@ -67,9 +67,9 @@ impl Scale {
             awaited_leases: 10_000,
             workloads: &[(1, 1), (8, 1), (64, 1), (256, 1), (64, 64)],
             contention_rounds: 7,
-            contention_seconds: 1.5,
-            warm_up_seconds: 4.0,
-            quorum_seconds: 1.5,
+            contention_seconds: 1.0,
+            warm_up_seconds: 3.0,
+            quorum_seconds: 1.0,
             stalls: 20,
         }
     }
