@@ -56,6 +56,11 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
 
+    /// This server does what its primary, or a file that it loads, says.
+    pub(super) fn as_told(self) -> bool {
+        self.replica() || self.loading()
+    }
+
     /// This server is a node of a cluster.
     pub(crate) fn cluster(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)

@@ -54,8 +54,7 @@ impl<'call> Lost<'call> {
 
     /// This server does what its primary, or a file that it loads, says.
     pub(crate) fn as_told(&self) -> bool {
-        let flags = Flags::now(self.context);
-        flags.replica() || flags.loading()
+        Flags::now(self.context).as_told()
     }
 
     /// Whether the key's time is over, now being so many milliseconds since 1970; none where the

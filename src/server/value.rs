@@ -40,9 +40,7 @@ pub(crate) fn values_flushed() -> i64 {
 pub(crate) fn count_flushes(context: Context<'_>) {
     MAIN_THREAD.store(thread(), Ordering::Relaxed);
     subscribe(context, Moment::Flushing, |context| {
-        let flags = context.flags();
-        let as_told = flags.replica() || flags.loading();
-        COUNTS.store(!as_told, Ordering::Relaxed);
+        COUNTS.store(!context.flags().as_told(), Ordering::Relaxed);
         FLUSHING.store(true, Ordering::Relaxed);
     });
     subscribe(context, Moment::Flushed, |_| {

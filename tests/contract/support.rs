@@ -1,25 +1,15 @@
 //! What many of the tests ask of a server.
 
-pub(crate) use testbed::state::unix_ms as now_ms;
+pub(crate) use testbed::run;
+pub(crate) use testbed::state::{unix_micros as now_us, unix_ms as now_ms};
 
-use redis::{Cmd, Connection, Value};
-use std::time::{SystemTime, UNIX_EPOCH};
-use testbed::{Expect, Reply, Talk, cmd};
+use redis::{Connection, Value};
+use testbed::{Expect, Reply, cmd};
 
 /// The highest fencing token, 2^53 - 1.
 pub(crate) const HIGHEST_TOKEN: i64 = (1 << 53) - 1;
 /// The longest lease and the longest wait in milliseconds: ten years.
 pub(crate) const TEN_YEARS_MS: i64 = 315_360_000_000;
-
-/// Sends a command that is written as one line, with blanks between its words.
-#[track_caller]
-pub(crate) fn run(c: &mut Connection, line: &str) -> Reply {
-    let mut command = Cmd::new();
-    for word in line.split_whitespace() {
-        command.arg(word);
-    }
-    c.send(&command)
-}
 
 /// All of a lock that a call could change, and the token clock.
 #[derive(Debug, PartialEq)]
@@ -94,11 +84,4 @@ pub(crate) fn lock_section(c: &mut Connection, field: &str) -> i64 {
     text.lines()
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.parse().ok())
         .unwrap_or_else(|| panic!("INFO lock has no {field}: {text}"))
-}
-
-/// Microseconds since 1970: what a token starts from.
-pub(crate) fn now_us() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let micros = since_1970.expect("a time after 1970").as_micros();
-    i64::try_from(micros).expect("a time before the end of i64")
 }

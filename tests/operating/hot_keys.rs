@@ -164,20 +164,8 @@ fn only_keys_that_the_caller_may_read_are_told() {
         ("~none", &[]),
         ("allkeys", &["mine:1", "mine:2", "theirs:1"]),
     ] {
-        cmd!(
-            c,
-            "ACL",
-            "SETUSER",
-            "u",
-            "reset",
-            "on",
-            ">pw",
-            rule,
-            "+lock.hotkeys",
-            "+multi",
-            "+exec"
-        )
-        .okay();
+        let rights = format!("ACL SETUSER u reset on >pw {rule} +lock.hotkeys +multi +exec");
+        run(&mut c, &rights).okay();
         let mut user = server.connection_as("u", "pw");
         let mut told = names(&mut user, "LOCK.HOTKEYS");
         told.sort();
@@ -187,18 +175,7 @@ fn only_keys_that_the_caller_may_read_are_told() {
         let in_transaction = run(&mut user, "EXEC").items().remove(0);
         assert_eq!(hot(in_transaction).len(), expected.len(), "{rule}");
     }
-    cmd!(
-        c,
-        "ACL",
-        "SETUSER",
-        "u",
-        "reset",
-        "on",
-        ">pw",
-        "allkeys",
-        "+lock.info"
-    )
-    .okay();
+    run(&mut c, "ACL SETUSER u reset on >pw allkeys +lock.info").okay();
     let mut user = server.connection_as("u", "pw");
     run(&mut user, "LOCK.HOTKEYS").refused("NOPERM");
 }

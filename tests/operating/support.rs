@@ -1,8 +1,10 @@
 //! `INFO lock` as a table, and calls that wait.
 
-use redis::{Cmd, Connection};
+pub(crate) use testbed::run;
+
+use redis::Connection;
 use std::collections::BTreeMap;
-use testbed::{Expect, Reply, Server, Talk, cmd, eventually, post};
+use testbed::{Expect, Server, cmd, eventually, post};
 
 /// The fields that count; all of them.
 pub(crate) const COUNTERS: [&str; 13] = [
@@ -34,16 +36,6 @@ pub(crate) const GAUGES: [&str; 10] = [
     "hold_ms_p99",
     "hold_ms_max",
 ];
-
-/// Sends a command that is written as one line, with blanks between its words.
-#[track_caller]
-pub(crate) fn run(c: &mut Connection, line: &str) -> Reply {
-    let mut command = Cmd::new();
-    for word in line.split_whitespace() {
-        command.arg(word);
-    }
-    c.send(&command)
-}
 
 /// The fields of `INFO lock`, without their prefix.
 #[track_caller]

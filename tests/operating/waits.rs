@@ -2,15 +2,7 @@
 
 use crate::support::{moves, run, wait};
 use redis::{Cmd, Connection};
-use testbed::{Expect, Kind, Server, Talk, cmd, eventually};
-
-/// A server on which `a` holds `k`.
-fn held() -> (Server, Connection) {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    (server, c)
-}
+use testbed::{Expect, Kind, Server, Talk, cmd, eventually, held};
 
 #[test]
 fn a_wait_that_begins_counts_nothing() {

@@ -8,7 +8,8 @@ use rand::{RngExt, SeedableRng};
 use redis::{Cmd, Connection, ConnectionLike, Value};
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+use testbed::state::unix_micros;
 use testbed::{Expect, Grant, Refusal, Reply};
 
 /// How many clients are the same owner: two calls of one owner may wait for one lock.
@@ -261,11 +262,4 @@ impl<'a> Client<'a> {
                 .violation(format!("{refusal} to {line:?}"));
         }
     }
-}
-
-pub(crate) fn unix_micros() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970");
-    i64::try_from(since.as_micros()).expect("a time that fits")
 }

@@ -1,16 +1,8 @@
 //! What a waiting client's connection may be like.
 
 use crate::support::{Waiter, at_once, info, line, nobody_waits, owner, queue, run, wait, wait_as};
-use redis::{Cmd, Connection, Value};
-use testbed::{Expect, Server, Talk, cmd, eventually};
-
-/// A server on which `a` holds `k`.
-fn held() -> (Server, Connection) {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    (server, c)
-}
+use redis::{Cmd, Value};
+use testbed::{Expect, Server, Talk, cmd, eventually, held};
 
 #[test]
 fn pipelined_commands_stay_queued_and_run_after_the_reply() {

@@ -1,24 +1,11 @@
 //! Calls that wait, and what many of the tests ask of a server.
 
+pub(crate) use testbed::{line, run};
+
 use redis::{Cmd, Connection};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 use testbed::{Expect, Grant, Kind, LockInfo, Reply, Server, Talk, cmd, eventually};
-
-/// A command that is written as one line, with blanks between its words.
-pub(crate) fn line(words: &str) -> Cmd {
-    let mut command = Cmd::new();
-    for word in words.split_whitespace() {
-        command.arg(word);
-    }
-    command
-}
-
-/// Sends a command that is written as one line.
-#[track_caller]
-pub(crate) fn run(c: &mut Connection, words: &str) -> Reply {
-    c.send(&line(words))
-}
 
 /// Sends these commands in one write, and gives their replies.
 #[track_caller]

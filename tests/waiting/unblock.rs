@@ -1,16 +1,7 @@
 //! `CLIENT UNBLOCK`.
 
 use crate::support::{nobody_waits, queue, run, unblocks, wait_as};
-use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually};
-
-/// A server on which `a` holds `k`.
-fn held() -> (Server, Connection) {
-    let server = Server::start();
-    let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    (server, c)
-}
+use testbed::{Expect, Talk, cmd, eventually, held};
 
 #[test]
 fn unblocking_ends_a_wait_where_the_server_can_do_that_safely() {

@@ -1,4 +1,6 @@
-//! What the runs under faults share: connections that are cut, and what the locks guard.
+//! What the runs under faults share: connections that are cut, what the locks guard, and how sums are
+//! told in the end.
 
 pub mod proxy;
 pub mod register;
+pub mod sums;

@@ -113,11 +113,8 @@ fn last_look(stage: &Stage, history: &mut History) {
 fn check_servers(stage: &Stage) {
     for node in 0..stage.deployment.nodes().len() {
         stage.deployment.with_server(node, &mut |server| {
-            let log = server.log();
-            for sign in ["BUG REPORT", "ASSERTION FAILED", "panicked at"] {
-                if log.contains(sign) {
-                    stage.trouble(format!("{sign} in the log of port {}", server.port()));
-                }
+            for sign in server.signs_of_a_fault() {
+                stage.trouble(format!("{sign} in the log of port {}", server.port()));
             }
         });
     }

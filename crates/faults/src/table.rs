@@ -2,6 +2,7 @@
 
 use crate::configuration::{Configuration, Losses};
 use crate::round::Outcomes;
+use faults::sums::{End, judge, list};
 use history::{Counts, Register};
 use std::collections::BTreeMap;
 
@@ -85,31 +86,23 @@ impl Table {
         }
         println!();
         for (name, sum) in &self.sums {
-            let faults: Vec<_> = sum
-                .faults
-                .iter()
-                .map(|(fault, times)| format!("{fault} {times}"))
-                .collect();
-            println!("{name:<22} {}", faults.join(", "));
+            println!("{name:<22} {}", list(&sum.faults));
         }
         for (name, reason) in &self.left_out {
             println!("{name:<22} left out: {reason}");
         }
-        let mut failed = 0;
-        for (configuration, sum) in configurations
+        let ends: Vec<_> = configurations
             .iter()
-            .filter_map(|c| Some((c, self.sums.get(c.name)?)))
-        {
-            let missing = sum.missing(configuration);
-            for what in &missing {
-                println!("did not happen in {}: {what}", configuration.name);
-            }
-            failed += usize::from(sum.violations > 0 || !missing.is_empty());
-        }
-        let passed = self.sums.len() - failed;
-        let verdict = if failed == 0 { "ok" } else { "FAILED" };
-        println!("\ntest result: {verdict}. {passed} passed; {failed} failed (configurations)");
-        failed == 0
+            .filter_map(|configuration| {
+                let sum = self.sums.get(configuration.name)?;
+                Some(End {
+                    name: configuration.name,
+                    is_wrong: sum.violations > 0,
+                    missing: sum.missing(configuration),
+                })
+            })
+            .collect();
+        judge(&ends)
     }
 }
 

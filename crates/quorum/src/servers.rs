@@ -2,7 +2,8 @@
 
 use faults::proxy::{Cut, Proxy};
 use redis::Value;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+use testbed::state::unix_micros;
 use testbed::{Builder, Server};
 
 pub(crate) const COUNT: usize = 5;
@@ -91,11 +92,8 @@ impl Node {
         let Some(Value::Int(token)) = grant.first() else {
             return false;
         };
-        let then = SystemTime::now() + ahead;
-        let then = then.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let raise = i64::try_from(then.as_micros())
-            .unwrap_or(*token)
-            .max(*token);
+        let ahead = i64::try_from(ahead.as_micros()).unwrap_or(0);
+        let raise = (unix_micros() + ahead).max(*token);
         let (token, raise) = (token.to_string(), raise.to_string());
         let raised = ask(&["LOCK.RENEW", KEY, KEY, "TOKEN", &token, "RAISE", &raise]);
         ask(&["LOCK.RELEASE", KEY, KEY]);
@@ -104,11 +102,9 @@ impl Node {
 
     /// What its log says that it should not.
     pub(crate) fn troubles(&self) -> Vec<String> {
-        let log = self.server.log();
-        ["BUG REPORT", "ASSERTION FAILED", "panicked at"]
-            .into_iter()
-            .filter(|sign| log.contains(sign))
-            .map(|sign| format!("{sign} in the log of a server"))
+        let signs = self.server.signs_of_a_fault().into_iter();
+        signs
+            .map(|sign| format!("{sign} in the log of port {}", self.server.port()))
             .collect()
     }
 }

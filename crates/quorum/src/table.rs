@@ -2,6 +2,7 @@
 
 use crate::configuration::Configuration;
 use crate::round::Outcomes;
+use faults::sums::{End, judge, list};
 use history::{Counts, Kind, Register};
 use std::collections::BTreeMap;
 
@@ -100,9 +101,12 @@ impl Sum {
         (writes.taken, writes.stale_refused)
     }
 
-    fn has_failed(&self, configuration: &Configuration) -> bool {
-        let is_right = self.violations == 0 || configuration.is_wrong();
-        !is_right || !self.missing(configuration).is_empty()
+    fn end(&self, configuration: &Configuration) -> End {
+        End {
+            name: configuration.name,
+            is_wrong: self.violations > 0 && !configuration.is_wrong(),
+            missing: self.missing(configuration),
+        }
     }
 }
 
@@ -137,25 +141,11 @@ pub(crate) fn print(sums: &[(&Configuration, Sum)]) -> bool {
             println!("{:<14} found out by: {fall}", "");
         }
     }
-    let mut failed = 0;
-    for (configuration, sum) in sums {
-        for what in sum.missing(configuration) {
-            println!("did not happen in {}: {what}", configuration.name);
-        }
-        failed += usize::from(sum.has_failed(configuration));
-    }
-    let passed = sums.len() - failed;
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {verdict}. {passed} passed; {failed} failed (configurations)");
-    failed == 0
-}
-
-fn list<N: std::fmt::Display, C: std::fmt::Display>(counts: &BTreeMap<N, C>) -> String {
-    let counts: Vec<_> = counts
+    let ends: Vec<_> = sums
         .iter()
-        .map(|(what, times)| format!("{what} {times}"))
+        .map(|(configuration, sum)| sum.end(configuration))
         .collect();
-    counts.join(", ")
+    judge(&ends)
 }
 
 #[cfg(test)]
@@ -223,7 +213,7 @@ mod tests {
         other.report.violations.push(violation(Kind::Exclusion));
         let mut troubled = outcomes();
         troubled.troubles.push("a trouble".to_owned());
-        let failed = |outcomes| [kept, lost, wrong].map(|c| sum(c, outcomes).has_failed(c));
+        let failed = |outcomes| [kept, lost, wrong].map(|c| sum(c, outcomes).end(c).has_failed());
         let nothing = outcomes();
         assert_eq!(failed(&nothing), [false, false, true]);
         assert_eq!(failed(&found), [true, true, false]);

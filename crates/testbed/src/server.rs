@@ -176,6 +176,22 @@ impl Server {
         String::from_utf8_lossy(&log).into_owned()
     }
 
+    /// What its log says that no server's should: signs of a crash, or of a fault inside the module.
+    pub fn signs_of_a_fault(&self) -> Vec<&'static str> {
+        let signs = [
+            "BUG REPORT",
+            "crashed by signal",
+            "ASSERTION",
+            "panicked",
+            "a fault inside",
+        ];
+        let log = self.log();
+        signs
+            .into_iter()
+            .filter(|sign| log.contains(sign))
+            .collect()
+    }
+
     /// Which server runs the tests, all of one run. Ask for it only where the servers differ.
     pub fn version() -> Version {
         settings::version()

@@ -33,10 +33,15 @@ pub type State = BTreeMap<Place, Stored>;
 
 /// Milliseconds since 1970.
 pub fn unix_ms() -> i64 {
+    unix_micros() / 1000
+}
+
+/// Microseconds since 1970: what a token starts from.
+pub fn unix_micros() -> i64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("after 1970");
-    i64::try_from(now.as_millis()).expect("a time that fits")
+    i64::try_from(now.as_micros()).expect("a time that fits")
 }
 
 impl Server {

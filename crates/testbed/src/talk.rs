@@ -2,6 +2,7 @@
 //! methods of [`Expect`] say what must come back.
 
 use super::replies::{Grant, LockInfo};
+use super::server::Server;
 use redis::{Cmd, Connection, ConnectionLike, ServerError, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,30 @@ macro_rules! post {
             $crate::redis::Cmd::new().arg($name)$(.arg(&$argument))*,
         )
     };
+}
+
+/// A command that is written as one line, with blanks between its words.
+pub fn line(words: &str) -> Cmd {
+    let mut command = Cmd::new();
+    for word in words.split_whitespace() {
+        command.arg(word);
+    }
+    command
+}
+
+/// Sends a command that is written as one line.
+#[track_caller]
+pub fn run(c: &mut Connection, words: &str) -> Reply {
+    c.send(&line(words))
+}
+
+/// A server on which `a` holds `k`.
+#[track_caller]
+pub fn held() -> (Server, Connection) {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    (server, c)
 }
 
 /// An error reply, as the server wrote it.

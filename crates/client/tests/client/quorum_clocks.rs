@@ -3,8 +3,8 @@
 use crate::five::Five;
 use crate::support::is_free;
 use redis_lock_client::Error;
-use std::time::{SystemTime, UNIX_EPOCH};
 use testbed::clock::SteppedClock;
+use testbed::state::unix_micros;
 use testbed::{Expect, Server, cmd, eventually};
 
 const HOUR: u64 = 3600 * 1_000_000;
@@ -20,14 +20,9 @@ fn put_ahead(server: &Server, micros: u64) {
     cmd!(c, "CONFIG", "SET", "lock.max-token-lead-ms", 5000).okay();
 }
 
-fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(now.expect("a time").as_micros()).expect("a time of our days")
-}
-
 /// Whether this token is of our time, not of an hour ahead.
 fn is_of_now(token: u64) -> bool {
-    token < now() + HOUR / 2
+    token < unix_micros().cast_unsigned() + HOUR / 2
 }
 
 #[tokio::test(flavor = "multi_thread")]
