@@ -3,10 +3,8 @@
 //! Between the hand-over and the reply the caller's connection may be gone. What it took is then
 //! given back; the whole grant, when nobody else has been told of it or is about to be.
 
-use std::collections::HashMap;
-
 use super::queue::{Place, WaiterId, give_room_back};
-use super::{Change, Deadline, Held, Holds, Token, UnixTime};
+use super::{Change, Deadline, Held, Holds, Map, Token, UnixTime};
 
 /// What one waiting call was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +20,8 @@ pub struct Handed {
 /// The grants on their way, and who else knows of each.
 #[derive(Debug, Default)]
 pub struct Flights {
-    calls: HashMap<WaiterId, Handed>,
-    grants: HashMap<Place, Known>,
+    calls: Map<WaiterId, Handed>,
+    grants: Map<Place, Known>,
 }
 
 #[derive(Debug)]

@@ -5,10 +5,9 @@
 //! a key with more than one part in [`KEYS`] of a minute's waiting is always kept, however many
 //! other keys come and go.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Place;
+use super::{Map, Place};
 
 const SPAN_MS: u64 = 60_000;
 /// Five minutes.
@@ -58,7 +57,7 @@ pub struct HotKeys {
 }
 
 #[derive(Debug, Default)]
-struct Span(HashMap<Place, Kept>);
+struct Span(Map<Place, Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -126,7 +125,7 @@ impl HotKeys {
         going_on: impl IntoIterator<Item = (Arc<[u8]>, Heat)>,
     ) -> Vec<(Arc<[u8]>, Heat)> {
         self.advance(now_ms);
-        let mut keys: HashMap<Arc<[u8]>, Heat> = HashMap::new();
+        let mut keys: Map<Arc<[u8]>, Heat> = Map::default();
         let kept = self.spans.iter().flat_map(|span| &span.0);
         let kept = kept
             .filter(|(place, _)| place.database == database)

@@ -14,6 +14,7 @@ mod flight;
 mod grant;
 mod hot_keys;
 mod lock;
+mod map;
 mod queue;
 mod recent_times;
 mod record;
@@ -38,6 +39,7 @@ pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
     Times, acquire, fence, release, renew,
 };
+pub use map::{Map, Set};
 pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
 pub use recent_times::{RecentTimes, TimesSummary};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};

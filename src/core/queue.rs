@@ -5,12 +5,12 @@
 //! from any place and going first cost the same however long the queue is. The ends of the waits
 //! are in one set, ordered by time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Heat, Holds, Lease};
+use super::{Heat, Holds, Lease, Map};
 
 /// A moment of a clock that is never set back, in microseconds since some start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,8 +80,8 @@ impl Place {
 /// Every queue of a server.
 #[derive(Debug, Default)]
 pub struct Queues {
-    databases: HashMap<i32, HashMap<Arc<[u8]>, Queue>>,
-    nodes: HashMap<WaiterId, Node>,
+    databases: Map<i32, Map<Arc<[u8]>, Queue>>,
+    nodes: Map<WaiterId, Node>,
     ends: BTreeSet<(Monotonic, WaiterId)>,
     last_id: u64,
 }
@@ -89,7 +89,7 @@ pub struct Queues {
 #[derive(Debug, Default)]
 struct Queue {
     all: List,
-    owners: HashMap<Arc<[u8]>, List>,
+    owners: Map<Arc<[u8]>, List>,
     /// The beginnings of all waits, added up: how long they have lasted is told from that.
     began: u128,
 }
@@ -259,7 +259,7 @@ impl Queues {
     /// The most calls that wait for one key.
     #[must_use]
     pub fn longest(&self) -> usize {
-        let queues = self.databases.values().flat_map(HashMap::values);
+        let queues = self.databases.values().flat_map(Map::values);
         queues.map(|queue| queue.all.length).max().unwrap_or(0)
     }
 
@@ -328,7 +328,7 @@ impl List {
 
 /// Frees the room of what has left a map, once most of it has. A map keeps the room of its fullest
 /// moment otherwise.
-pub(super) fn give_room_back<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+pub(super) fn give_room_back<K: Eq + Hash, V>(map: &mut Map<K, V>) {
     if map.len() < map.capacity() / 8 {
         map.shrink_to(map.len() * 2);
     }

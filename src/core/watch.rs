@@ -4,14 +4,14 @@
 //! when it is due looks again. What others do to a key's expiry is not told to a module, so a few
 //! keys are looked at in every round, in turn.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Deadline, Place};
+use super::{Deadline, Map, Place};
 
 /// The leases that are watched.
 #[derive(Debug, Default)]
 pub struct Watch {
-    seen: HashMap<Place, Seen>,
+    seen: Map<Place, Seen>,
     ends: BTreeSet<(u64, Place)>,
     turns: BTreeMap<u64, Place>,
     last_turn: u64,

@@ -132,19 +132,16 @@ unsafe extern "C" fn happened(
         };
         // A job may call the server, and the server may come back here: no lock is held then.
         let mut index = 0;
-        while let Some((of, job)) = nth_job(index) {
+        while let Some(job) = nth_job(moment, index) {
             index += 1;
-            if of == moment {
-                // SAFETY: `raw` is the server's for the length of this call.
-                job(unsafe { Context::new(raw) });
-            }
+            // SAFETY: `raw` is the server's for the length of this call.
+            job(unsafe { Context::new(raw) });
         }
     });
 }
 
-fn nth_job(index: usize) -> Option<(Moment, Job)> {
-    JOBS.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(index)
-        .copied()
+fn nth_job(moment: Moment, index: usize) -> Option<Job> {
+    let jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut of_moment = jobs.iter().filter(|(of, _)| *of == moment);
+    of_moment.nth(index).map(|(_, job)| *job)
 }

@@ -37,6 +37,14 @@ pub(super) fn soon(context: Context<'_>) {
     arm(context, Duration::ZERO);
 }
 
+/// A round when this wait is over.
+pub(super) fn within(context: Context<'_>, wait: Option<Duration>) {
+    arm(
+        context,
+        wait.map_or(LONGEST_PAUSE, |wait| wait.min(LONGEST_PAUSE)),
+    );
+}
+
 /// A round when what could not be done now may be possible.
 pub(super) fn later(context: Context<'_>) {
     arm(context, LONGEST_PAUSE);

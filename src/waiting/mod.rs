@@ -61,16 +61,25 @@ pub(crate) fn join(
     let user = User::to_ask_again(context);
     let blocked = Blocked::<Wait>::block(context);
     let database = context.database();
-    STATE.with(context, |state| {
+    let known = STATE.with(context, |state| {
         let id = state.queues.join(database, name.bytes(), waiter);
         state.handles.insert(blocked.handle(), id);
         state.blocked.insert(id, blocked);
         state.users.extend(user.map(|user| (id, user)));
-        // It is looked at in the next round, which finds out when the lease ends.
-        state.marked.insert(place_of(database, name.bytes()));
+        let place = place_of(database, name.bytes());
+        let known = state.watch.watches(&place);
+        if !known {
+            // It is looked at in the next round, which finds out when the lease ends.
+            state.marked.insert(place);
+        }
+        known
     });
     news::follow_clients(context);
-    alarm::soon(context);
+    if known {
+        alarm::within(context, wait);
+    } else {
+        alarm::soon(context);
+    }
     Ok(())
 }
 

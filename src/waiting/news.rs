@@ -54,9 +54,11 @@ pub(super) fn follow_clients(context: Context<'_>) {
 
 /// Every reply that was written is sent.
 fn landed(context: Context<'_>) {
-    STATE.with(context, |state| {
-        for (_, id) in state.landing.drain() {
-            state.flights.arrive(id);
+    STATE.if_busy(context, |state| {
+        if !state.landing.is_empty() {
+            for (_, id) in state.landing.drain() {
+                state.flights.arrive(id);
+            }
         }
     });
 }

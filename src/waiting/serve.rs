@@ -152,6 +152,17 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
             key.hand_over(next, grant, deadline);
             count_grant(true);
             grant_to(context, &place, id, &waiter, grant, None);
+            // The key is as it was just written: what is left to find is other calls of its owner.
+            let more = STATE.with(context, |state| {
+                if state.queues.waiting(place.database, &place.key) > 0 {
+                    state.watch.see(&place, deadline);
+                }
+                let (database, key) = (place.database, &place.key);
+                state.queues.first_of(database, key, next.bytes()).is_some()
+            });
+            if !more {
+                return;
+            }
         }
         None => key.change(owner, Change::Free, Event::Release),
     }

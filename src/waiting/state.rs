@@ -1,11 +1,11 @@
 //! What is remembered of those who wait.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::answer::Wait;
-use crate::core::{Flights, GiveBack, Monotonic, Place, Queues, WaiterId, Watch};
+use crate::core::{Flights, GiveBack, Map, Monotonic, Place, Queues, Set, WaiterId, Watch};
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, GilCell, Handle, Timer, User};
 use crate::statistics::{self, WaitEnd};
@@ -58,17 +58,17 @@ pub(super) struct State {
     /// When the leases end that somebody waits for.
     pub(super) watch: Watch,
     /// The clients that wait.
-    pub(super) blocked: HashMap<WaiterId, Blocked<Wait>>,
+    pub(super) blocked: Map<WaiterId, Blocked<Wait>>,
     /// Their users, where they are to be asked for their rights again.
-    pub(super) users: HashMap<WaiterId, User>,
+    pub(super) users: Map<WaiterId, User>,
     /// Those, and the ones whose grant is on its way.
-    pub(super) handles: HashMap<Handle, WaiterId>,
+    pub(super) handles: Map<Handle, WaiterId>,
     /// Grants whose reply is written, but may not be sent: the calls by their client.
-    pub(super) landing: HashMap<u64, WaiterId>,
+    pub(super) landing: Map<u64, WaiterId>,
     /// The server tells when such a reply is sent, and when a client is gone.
     pub(super) follows_clients: bool,
     /// Locks that may have become free.
-    pub(super) marked: HashSet<Place>,
+    pub(super) marked: Set<Place>,
     /// Locks that rounds have yet to look at, in the order of their news.
     pub(super) due: VecDeque<Place>,
     /// A round is under way, which arms the next one itself.
