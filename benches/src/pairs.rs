@@ -1,16 +1,18 @@
 //! Lock and unlock without contention: what each way of locking costs the server.
 
-use redis::{Connection, ConnectionLike, Pipeline, Value};
+use redis::{Connection, ConnectionLike, Value};
 use testbed::Server;
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
 use crate::servers::{Program, cpu_of, send_packed, settle};
-use crate::stats::{Rounds, interleave};
+use crate::stats::{Rounds, interleave_slices};
 use crate::table::Table;
 use crate::ways::Way;
 
+/// Pairs of one turn: a millisecond or so, after which it is the next way's.
 const BATCH: usize = 500;
+const LONE_BATCH: usize = 50;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Setting {
@@ -95,48 +97,26 @@ impl Bench {
 
     fn compare(&self, manner: Manner, scale: &Scale) -> Vec<(Way, Rounds)> {
         let mut connection = self.server.connection();
-        let mut ways: Vec<Way> = self
+        let ways: Vec<Way> = self
             .ways
             .iter()
             .filter(|(_, state)| state.is_ok())
             .map(|(way, _)| *way)
             .collect();
-        let figures = interleave(scale.rounds, &mut ways, |way| match manner {
-            Manner::Pipelined => [self.pipelined(&mut connection, *way, scale.pipelined_pairs)],
-            Manner::OneAtATime => [self.one_at_a_time(&mut connection, *way, scale.lone_pairs)],
+        let (batch, pairs) = match manner {
+            Manner::Pipelined => (BATCH, scale.pipelined_pairs),
+            Manner::OneAtATime => (LONE_BATCH, scale.lone_pairs),
+        };
+        let mut batches: Vec<Batch> = ways.iter().map(|way| Batch::new(*way, batch)).collect();
+        let figures = interleave_slices(scale.rounds, pairs / batch, &mut batches, |batch| {
+            let spent = cpu_of(&self.server, || match manner {
+                Manner::Pipelined => batch.pipelined(&mut connection),
+                Manner::OneAtATime => batch.one_at_a_time(&mut connection),
+            });
+            [spent / batch.pairs as f64]
         });
         let costs = figures.into_iter().map(|[cost]| cost);
         ways.into_iter().zip(costs).collect()
-    }
-
-    fn pipelined(&self, connection: &mut Connection, way: Way, pairs: usize) -> f64 {
-        let mut batch = Pipeline::new();
-        for number in 0..BATCH {
-            for command in way.pair(&format!("lock:{number}")) {
-                batch.add_command(command);
-            }
-        }
-        let packed = batch.get_packed_pipeline();
-        let spent = cpu_of(&self.server, || {
-            for _ in 0..pairs / BATCH {
-                send_packed(connection, &packed, batch.len());
-            }
-        });
-        spent / pairs as f64
-    }
-
-    fn one_at_a_time(&self, connection: &mut Connection, way: Way, pairs: usize) -> f64 {
-        let commands: Vec<Vec<u8>> = (0..BATCH)
-            .flat_map(|number| way.pair(&format!("lock:{number}")))
-            .map(|command| command.get_packed_command())
-            .collect();
-        let spent = cpu_of(&self.server, || {
-            for command in commands.iter().cycle().take(2 * pairs) {
-                let reply = connection.req_packed_command(command).expect("a reply");
-                assert_ne!(reply, Value::Nil, "{}: a refusal", way.name());
-            }
-        });
-        spent / pairs as f64
     }
 
     fn table(
@@ -172,6 +152,41 @@ impl Bench {
             }
         }
         table
+    }
+}
+
+/// Pairs on as many keys, written out.
+struct Batch {
+    way: Way,
+    pairs: usize,
+    commands: Vec<Vec<u8>>,
+    all: Vec<u8>,
+}
+
+impl Batch {
+    fn new(way: Way, pairs: usize) -> Self {
+        let commands: Vec<Vec<u8>> = (0..pairs)
+            .flat_map(|number| way.pair(&format!("lock:{number}")))
+            .map(|command| command.get_packed_command())
+            .collect();
+        let all = commands.concat();
+        Self {
+            way,
+            pairs,
+            commands,
+            all,
+        }
+    }
+
+    fn pipelined(&self, connection: &mut Connection) {
+        send_packed(connection, &self.all, self.commands.len());
+    }
+
+    fn one_at_a_time(&self, connection: &mut Connection) {
+        for command in &self.commands {
+            let reply = connection.req_packed_command(command).expect("a reply");
+            assert_ne!(reply, Value::Nil, "{}: a refusal", self.way.name());
+        }
     }
 }
 

@@ -71,6 +71,18 @@ pub(crate) fn order(round: usize, count: usize) -> impl Iterator<Item = usize> {
 pub(crate) fn interleave<C, const FIGURES: usize>(
     rounds: usize,
     contestants: &mut [C],
+    run: impl FnMut(&mut C) -> [f64; FIGURES],
+) -> Vec<[Rounds; FIGURES]> {
+    interleave_slices(rounds, 1, contestants, run)
+}
+
+/// As [`interleave`], with rounds of so many slices, in each of which all have a short turn; the
+/// figure of a round is the mean of its slices. What disturbs the machine for longer than a turn
+/// is then in everybody's figure.
+pub(crate) fn interleave_slices<C, const FIGURES: usize>(
+    rounds: usize,
+    slices: usize,
+    contestants: &mut [C],
     mut run: impl FnMut(&mut C) -> [f64; FIGURES],
 ) -> Vec<[Rounds; FIGURES]> {
     let mut all: Vec<[Rounds; FIGURES]> = contestants
@@ -78,12 +90,18 @@ pub(crate) fn interleave<C, const FIGURES: usize>(
         .map(|_| std::array::from_fn(|_| Rounds::default()))
         .collect();
     for round in 0..=rounds {
-        for index in order(round, contestants.len()) {
-            let figures = run(&mut contestants[index]);
-            if round > 0 {
-                for (kept, figure) in all[index].iter_mut().zip(figures) {
-                    kept.push(figure);
+        let mut sums = vec![[0.0; FIGURES]; contestants.len()];
+        for slice in 0..slices {
+            for index in order(round + slice, contestants.len()) {
+                let figures = run(&mut contestants[index]);
+                for (sum, figure) in sums[index].iter_mut().zip(figures) {
+                    *sum += figure;
                 }
+            }
+        }
+        if round > 0 {
+            for (kept, sum) in all.iter_mut().flatten().zip(sums.iter().flatten()) {
+                kept.push(sum / slices as f64);
             }
         }
     }
@@ -139,5 +157,24 @@ mod tests {
             assert_eq!(rounds.0, [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
         }
         assert_eq!(order(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_round_of_slices_is_their_mean() {
+        let mut runs = [(0.0, "a"), (100.0, "b")];
+        let mut turns = Vec::new();
+        let figures = interleave_slices(1, 3, &mut runs, |(count, name)| {
+            turns.push(*name);
+            *count += 1.0;
+            [*count, -*count]
+        });
+        let [[a, minus_a], [b, minus_b]] = &figures[..] else {
+            panic!("two contestants: {figures:?}");
+        };
+        assert_eq!(
+            [&a.0, &minus_a.0, &b.0, &minus_b.0],
+            [&[5.0], &[-5.0], &[105.0], &[-105.0]]
+        );
+        assert_eq!(turns.concat(), "abbaab".to_owned() + "baabba");
     }
 }

@@ -161,7 +161,7 @@ mod tests {
         table.left_out("other", "no Java");
         assert_eq!(
             table.text(),
-            "Pairs\nLess is better.\n                        ns  ratio\n  plain  1000 (1000..1500)      -\n  many                  2     10\n  other  left out: no Java\n"
+            "Pairs\nLess is better.\n                        ns  ratio\n  plain  1000 (1000..1500)      -\n  many                   2     10\n  other  left out: no Java\n"
         );
         assert_eq!(
             table.markdown(),

@@ -1,12 +1,12 @@
 //! A pair beside few and many held locks.
 
-use redis::Pipeline;
+use redis::Connection;
 use testbed::Server;
 
 use crate::part::Part;
 use crate::scale::Scale;
 use crate::servers::{Program, cpu_of, for_each, send_packed};
-use crate::stats::interleave;
+use crate::stats::interleave_slices;
 use crate::table::Table;
 use crate::ways::{OWNER, Way, command};
 
@@ -16,23 +16,27 @@ const HOUR_MS: u32 = 3_600_000;
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let servers = HELD.map(|held| (held, server_with(program, held)));
-    let mut contestants: Vec<(Way, &Server)> = [Way::Module, Way::SetDel]
+    let mut contestants: Vec<Contestant> = [Way::Module, Way::SetDel]
         .into_iter()
-        .flat_map(|way| servers.iter().map(move |(_, server)| (way, server)))
+        .flat_map(|way| {
+            let servers = servers.iter();
+            servers.map(move |(_, server)| Contestant::new(way, server))
+        })
         .collect();
-    let figures = interleave(scale.rounds, &mut contestants, |(way, server)| {
-        [pair(*way, server, scale.pipelined_pairs)]
+    let turns = scale.pipelined_pairs / BATCH;
+    let figures = interleave_slices(scale.rounds, turns, &mut contestants, |contestant| {
+        [contestant.pair()]
     });
     let mut table = Table::new(
         format!("A pair beside held locks, pipelined: {}", program.version),
         "Server CPU of a pair on other keys while so many locks are held, and its ratio to one.",
         &["ns a pair", "of one held"],
     );
-    for (place, ((way, _), [cost])) in contestants.iter().zip(&figures).enumerate() {
+    for (place, (contestant, [cost])) in contestants.iter().zip(&figures).enumerate() {
         let few = &figures[place - place % HELD.len()][0];
         let held = HELD[place % HELD.len()];
         table.row(
-            format!("{}, {held} held", way.name()),
+            format!("{}, {held} held", contestant.way.name()),
             vec![cost.spread(), cost.over(few).spread()],
         );
     }
@@ -51,19 +55,30 @@ fn server_with(program: &Program, held: usize) -> Server {
     server
 }
 
-fn pair(way: Way, server: &Server, pairs: usize) -> f64 {
-    let mut batch = Pipeline::new();
-    for number in 0..BATCH {
-        for command in way.pair(&format!("lock:{number}")) {
-            batch.add_command(command);
+struct Contestant<'a> {
+    way: Way,
+    server: &'a Server,
+    connection: Connection,
+    batch: Vec<u8>,
+}
+
+impl<'a> Contestant<'a> {
+    fn new(way: Way, server: &'a Server) -> Self {
+        let pairs = (0..BATCH).flat_map(|number| way.pair(&format!("lock:{number}")));
+        let batch: Vec<Vec<u8>> = pairs.map(|command| command.get_packed_command()).collect();
+        Self {
+            way,
+            server,
+            connection: server.connection(),
+            batch: batch.concat(),
         }
     }
-    let packed = batch.get_packed_pipeline();
-    let mut connection = server.connection();
-    let spent = cpu_of(server, || {
-        for _ in 0..pairs / BATCH {
-            send_packed(&mut connection, &packed, batch.len());
-        }
-    });
-    spent / pairs as f64
+
+    /// Server CPU of a pair.
+    fn pair(&mut self) -> f64 {
+        let spent = cpu_of(self.server, || {
+            send_packed(&mut self.connection, &self.batch, 2 * BATCH);
+        });
+        spent / BATCH as f64
+    }
 }

@@ -3,16 +3,18 @@
 use std::fs;
 use std::time::Instant;
 
-use redis::Connection;
+use redis::{Cmd, Connection};
 use testbed::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
 use crate::servers::{Program, number, settle};
-use crate::stats::{Rounds, interleave};
+use crate::stats::{Rounds, order, percentile};
 use crate::table::Table;
 
 const WAITERS: [usize; 4] = [10, 100, 1_000, 10_000];
+/// Hand-offs of one queue before it is the next one's turn.
+const TURN: usize = 500;
 const KEY: &str = "queue";
 const HOUR_MS: u32 = 3_600_000;
 
@@ -45,25 +47,25 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             too_long.push(waiters);
         }
     }
-    let mut contestants: Vec<(Passed, usize)> = [Passed::Lock, Passed::Baton]
-        .into_iter()
-        .flat_map(|passed| (0..queues.len()).map(move |place| (passed, place)))
-        .collect();
-    let figures = interleave(scale.rounds, &mut contestants, |(passed, place)| {
-        queues[*place].round(*passed, scale.hand_offs)
-    });
+    let both = [Passed::Lock, Passed::Baton];
+    let mut figures = both.map(|_| vec![<[Rounds; 2]>::default(); queues.len()]);
+    for round in 0..=scale.rounds {
+        for index in order(round, both.len()) {
+            let costs = compare(&mut queues, both[index], scale.hand_offs);
+            // The first round does not count.
+            if round > 0 {
+                for ([cpu, latency], (spent, waited)) in figures[index].iter_mut().zip(costs) {
+                    cpu.push(spent);
+                    latency.push(waited);
+                }
+            }
+        }
+    }
     let mut part = Part::default();
     let mut bars = Vec::new();
-    for (passed, name) in [
-        (Passed::Lock, "LOCK.RELEASE and LOCK.ACQUIRE BLOCK"),
-        (Passed::Baton, "RPUSH and BLPOP"),
-    ] {
-        let of: Vec<(usize, &[Rounds; 2])> = contestants
-            .iter()
-            .zip(&figures)
-            .filter(|((which, _), _)| *which == passed)
-            .map(|((_, place), figures)| (WAITERS[*place], figures))
-            .collect();
+    let names = ["LOCK.RELEASE and LOCK.ACQUIRE BLOCK", "RPUSH and BLPOP"];
+    for ((passed, name), figures) in both.into_iter().zip(names).zip(&figures) {
+        let of: Vec<(usize, &[Rounds; 2])> = WAITERS.into_iter().zip(figures).collect();
         let base = of.iter().find(|(waiters, _)| *waiters == 100);
         for (waiters, [cpu, latency]) in &of {
             let ratio = base.and_then(|(_, [base, _])| cpu.over(base).spread());
@@ -93,6 +95,35 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         bars,
     });
     part
+}
+
+/// Microseconds of server CPU of a hand-off in each queue, and until the grant. The queues take
+/// turns that are so short that what disturbs the machine is in the figures of all.
+fn compare(queues: &mut [Queue], passed: Passed, hand_offs: usize) -> Vec<(f64, f64)> {
+    for queue in &mut *queues {
+        queue.enter(passed);
+        queue.rotate(passed, hand_offs / 4);
+    }
+    let mut spent = vec![0.0; queues.len()];
+    let mut waited = vec![Vec::new(); queues.len()];
+    for turn in 0..hand_offs / TURN {
+        for index in order(turn, queues.len()) {
+            let queue = &mut queues[index];
+            let before = server_cpu(queue.server.pid());
+            waited[index].extend(queue.rotate(passed, TURN));
+            let after = server_cpu(queue.server.pid());
+            spent[index] += after.saturating_sub(before).as_nanos() as f64;
+        }
+    }
+    for queue in &mut *queues {
+        queue.leave(passed);
+    }
+    let turns = hand_offs / TURN * TURN;
+    let cost = |(spent, mut waited): (f64, Vec<f64>)| {
+        waited.sort_by(f64::total_cmp);
+        (spent / turns as f64 / 1000.0, percentile(&waited, 0.5))
+    };
+    spent.into_iter().zip(waited).map(cost).collect()
 }
 
 /// Each connection takes one here and one in the server.
@@ -125,30 +156,20 @@ impl Queue {
         }
     }
 
-    /// All ask, pass it on for a while, and go.
-    fn round(&mut self, passed: Passed, hand_offs: usize) -> [f64; 2] {
-        self.enter(passed);
-        self.rotate(passed, hand_offs / 4);
-        let before = server_cpu(self.server.pid());
-        let mut latencies = self.rotate(passed, hand_offs);
-        let spent = server_cpu(self.server.pid()).saturating_sub(before);
-        self.leave(passed);
-        latencies.sort_by(f64::total_cmp);
-        let micros = spent.as_nanos() as f64 / hand_offs as f64 / 1000.0;
-        [micros, latencies[latencies.len() / 2]]
-    }
-
+    /// All ask, one after the other: what is sent over many connections at once comes in any order.
     fn enter(&mut self, passed: Passed) {
-        match passed {
-            Passed::Lock => {
-                let client = &mut self.clients[0];
-                cmd!(*client, "LOCK.ACQUIRE", KEY, 0, "PX", HOUR_MS).grant();
-            }
-            Passed::Baton => {}
+        if passed == Passed::Lock {
+            let client = &mut self.clients[0];
+            cmd!(*client, "LOCK.ACQUIRE", KEY, 0, "PX", HOUR_MS).grant();
         }
         self.holder = 0;
-        for number in 1..self.clients.len() {
-            self.ask(passed, number);
+        for (number, client) in self.clients.iter_mut().enumerate().skip(1) {
+            // By the time that the first is answered, the second has been read with it.
+            let calls = [redis::cmd("PING"), question(passed, number)];
+            let packed = calls.map(|call| call.get_packed_command()).concat();
+            let sent = client.send_packed_command(&packed);
+            sent.expect("a connection to write to");
+            client.receive().value();
         }
         let all = self.clients.len() - 1;
         eventually(
@@ -157,6 +178,7 @@ impl Queue {
         );
     }
 
+    /// So many pass it on and ask again; how long each took.
     fn rotate(&mut self, passed: Passed, times: usize) -> Vec<f64> {
         let mut latencies = Vec::with_capacity(times);
         for _ in 0..times {
@@ -167,6 +189,7 @@ impl Queue {
         latencies
     }
 
+    /// It is passed on until nobody waits.
     fn leave(&mut self, passed: Passed) {
         for _ in 1..self.clients.len() {
             self.pass_on(passed);
@@ -178,22 +201,7 @@ impl Queue {
     }
 
     fn ask(&mut self, passed: Passed, number: usize) {
-        let client = &mut self.clients[number];
-        match passed {
-            Passed::Lock => {
-                post!(
-                    *client,
-                    "LOCK.ACQUIRE",
-                    KEY,
-                    number,
-                    "BLOCK",
-                    0,
-                    "PX",
-                    HOUR_MS
-                );
-            }
-            Passed::Baton => post!(*client, "BLPOP", KEY, 0),
-        }
+        self.clients[number].post(&question(passed, number));
     }
 
     /// To the next in line; the time until it has it, in microseconds.
@@ -219,4 +227,20 @@ impl Queue {
         self.holder = next;
         micros
     }
+}
+
+fn question(passed: Passed, number: usize) -> Cmd {
+    let mut call;
+    match passed {
+        Passed::Lock => {
+            call = redis::cmd("LOCK.ACQUIRE");
+            call.arg(KEY).arg(number).arg("BLOCK").arg(0);
+            call.arg("PX").arg(HOUR_MS);
+        }
+        Passed::Baton => {
+            call = redis::cmd("BLPOP");
+            call.arg(KEY).arg(0);
+        }
+    }
+    call
 }
