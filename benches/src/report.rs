@@ -18,8 +18,9 @@ and give it back, until time is up. Every lease is 30 s.
 - A call that waits in the server has its connection to itself, so this module's contenders have one \
 each, and so has the floor's: pools as large as the number of contenders. Redisson's threads share \
 the connections of its client, and one subscription tells all of them that a lock is free.
-- The clients' locks are used as they ship, but for two things: Redisson is given a lease, so that no \
-timer renews it, and redsync never gives up. redis-py's and redsync's ask again after a pause.
+- The clients' locks are used as they ship, but for three things: Redisson is given a lease, so that no \
+timer renews it, and room for 500 subscriptions, not 250, beyond which its fair locks come to a stop; \
+redsync never gives up. redis-py's and redsync's ask again after a pause.
 - The floor, RPUSH and BLPOP of a token, has no owner and no lease: it is no lock, but the least that \
 passing something on can cost.
 - The hash lock in Lua does what client libraries' re-entrant locks do on the server: a hash with a \
