@@ -91,7 +91,7 @@ examples: setup-server build ## helpers and example programs of each language th
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
 CHECK = cargo run --quiet --package benchmark --
 
-bench: setup-server setup-counts build ## what each way of locking costs, in three minutes
+bench: setup-server setup-counts build ## what each way of locking costs, in five minutes
 	@$(BENCHMARK) quick --servers "$(SERVERS)"
 
 bench-full: setup-server setup-counts build ## the same in full; writes docs/benchmark.md and its plot

@@ -60,7 +60,7 @@ struct Options {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Form {
-    /// Two minutes of measuring; prints, and writes to target/benchmark/.
+    /// Some minutes of measuring; prints, and writes to target/benchmark/.
     Quick,
     /// What the published figures are taken with; writes to docs/.
     Full,

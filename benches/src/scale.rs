@@ -30,7 +30,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// About two minutes of measuring.
+    /// All of it, with fewer and shorter rounds.
     pub(crate) const fn quick() -> Self {
         Self {
             is_full: false,
