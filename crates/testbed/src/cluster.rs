@@ -3,7 +3,7 @@
 //! Nodes are numbered: first the primaries, then the replicas of the first primary, then those of
 //! the second, and so on. A node keeps its number whatever it becomes.
 
-use super::probe::within;
+use super::probe::{poll, within};
 use super::talk::Expect;
 use super::{Builder, Server};
 use crate::cmd;
@@ -202,6 +202,12 @@ impl Cluster {
         text.lines().map(NodeLine::parse).collect()
     }
 
+    fn nodes_as_told_by(&self, node: usize) -> String {
+        let told = self.nodes[node].ask(redis::cmd("CLUSTER").arg("NODES"));
+        let told = told.map_or_else(|| "no answer\n".to_owned(), Expect::text);
+        format!("{}:\n{told}\n", self.address(node))
+    }
+
     /// The node that serves a slot, in the eyes of another one.
     pub fn serves_in_view_of(&self, viewer: usize, slot: u16) -> Option<usize> {
         let view = self.view(viewer)?;
@@ -346,7 +352,11 @@ impl Cluster {
             let first = pictures.next().flatten();
             first.is_some() && pictures.all(|picture| picture == first)
         };
-        within(PATIENCE, agree, "the nodes to agree");
+        let agreed = poll(PATIENCE, || agree().then_some(()));
+        if agreed.is_none() {
+            let views = up.iter().map(|node| self.nodes_as_told_by(*node));
+            panic!("the nodes do not agree:\n{}", views.collect::<String>());
+        }
         for node in up {
             within(PATIENCE, || self.is_content(node), "a node to be content");
         }
