@@ -1,5 +1,23 @@
 //! How much is measured: the quick form and the full one.
 
+/// How many contend for how many locks, and for how long.
+#[derive(Clone, Copy)]
+pub(crate) struct Workload {
+    pub(crate) contenders: usize,
+    pub(crate) locks: usize,
+    pub(crate) seconds: f64,
+}
+
+impl Workload {
+    const fn new(contenders: usize, locks: usize, seconds: f64) -> Self {
+        Self {
+            contenders,
+            locks,
+            seconds,
+        }
+    }
+}
+
 /// Counts and lengths of everything.
 pub(crate) struct Scale {
     pub(crate) is_full: bool,
@@ -19,10 +37,9 @@ pub(crate) struct Scale {
     /// Leases that end at once, and of these the number that somebody waits for.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
-    /// Contenders and the number of locks that they share.
-    pub(crate) workloads: &'static [(usize, usize)],
+    /// Who contends for what in a round.
+    pub(crate) workloads: &'static [Workload],
     pub(crate) contention_rounds: usize,
-    pub(crate) contention_seconds: f64,
     pub(crate) warm_up_seconds: f64,
     /// Of pairs on five servers, in each round; and of holders that are stopped beyond their lease.
     pub(crate) quorum_seconds: f64,
@@ -43,9 +60,8 @@ impl Scale {
             stored_locks: 100_000,
             leases: 10_000,
             awaited_leases: 1_000,
-            workloads: &[(1, 1), (64, 1)],
+            workloads: const { &[Workload::new(1, 1, 0.3), Workload::new(64, 1, 0.3)] },
             contention_rounds: 7,
-            contention_seconds: 0.3,
             warm_up_seconds: 1.0,
             quorum_seconds: 0.2,
             stalls: 3,
@@ -65,9 +81,17 @@ impl Scale {
             stored_locks: 1_000_000,
             leases: 10_000,
             awaited_leases: 10_000,
-            workloads: &[(1, 1), (8, 1), (64, 1), (256, 1), (64, 64)],
+            // Where many share one lock, each is to get enough grants to tell what its share is.
+            workloads: const {
+                &[
+                    Workload::new(1, 1, 1.0),
+                    Workload::new(8, 1, 1.0),
+                    Workload::new(64, 1, 3.0),
+                    Workload::new(256, 1, 3.0),
+                    Workload::new(64, 64, 1.0),
+                ]
+            },
             contention_rounds: 7,
-            contention_seconds: 1.0,
             warm_up_seconds: 3.0,
             quorum_seconds: 1.0,
             stalls: 20,

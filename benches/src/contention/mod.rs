@@ -10,21 +10,13 @@ use serde::Deserialize;
 use testbed::{Server, server_cpu};
 
 use crate::part::{Bar, Goal, Panel, Part};
-use crate::scale::Scale;
+use crate::scale::{Scale, Workload};
 use crate::servers::Program;
 use crate::stats::{Rounds, order};
 use crate::table::Table;
 use crate::toolchains::{self, Language};
 use contender::Contender;
 use native::{Native, Passed};
-
-/// How many contend for how many locks, and for how long.
-#[derive(Clone, Copy)]
-struct Workload {
-    contenders: usize,
-    locks: usize,
-    seconds: f64,
-}
 
 /// What a contest came to, as every program tells it.
 #[derive(Deserialize)]
@@ -119,15 +111,10 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     part.facts = built
         .map(|language| format!("clients: {}", language.versions))
         .collect();
-    for &(contenders, locks) in scale.workloads {
-        let workload = Workload {
-            contenders,
-            locks,
-            seconds: scale.contention_seconds,
-        };
+    for &workload in scale.workloads {
         contest(&mut contestants, &server, workload, scale);
         part.tables.push(table(program, &contestants, workload));
-        match (contenders, locks) {
+        match (workload.contenders, workload.locks) {
             (1, 1) => part.goals.push(Goal::at_least(
                 "pairs a second of RLock's, one Java client",
                 2.0,
