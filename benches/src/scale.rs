@@ -77,7 +77,7 @@ impl Scale {
             lone_pairs: 2_500,
             memory_locks: 100_000,
             used_names: 1_000_000,
-            hand_offs: 4_000,
+            hand_offs: 16_000,
             stored_locks: 1_000_000,
             leases: 10_000,
             awaited_leases: 10_000,
