@@ -2,7 +2,7 @@
 
 use crate::copies::Copies;
 use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait, wait_as};
-use redis::Connection;
+use redis::{Connection, Value};
 use testbed::state::unix_ms;
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
@@ -14,9 +14,13 @@ fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies,
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut first = wait(&copies, "k b PX 600000 BLOCK 0");
     let [mut second] = wait_as(&copies, ["c"]);
-    run(&mut c, "LOCK.RENEW k a PX 40").grant();
     let end = unix_ms() + 400;
-    cmd!(c, "CLIENT", "PAUSE", 400, mode).okay();
+    // In one write: the lease is not to end before the pause.
+    let mut together = redis::pipe();
+    together.add_command(line("LOCK.RENEW k a PX 40"));
+    together.add_command(line(&format!("CLIENT PAUSE 400 {mode}")));
+    let [_, paused]: [Value; 2] = together.query(&mut c).expect("a renewal and a pause");
+    paused.okay();
     let mut newcomer = copies.connection();
     newcomer.post(&line(newcomers_call));
     let grant = first.granted();

@@ -48,12 +48,7 @@ async fn guards_that_are_released_at_once_leave_nothing() {
     let server = Server::start();
     let client = client(&server);
     for _ in 0..20 {
-        let outer = client
-            .lock("k")
-            .lease(ms(300))
-            .acquire()
-            .await
-            .expect("a lock");
+        let outer = client.lock("k").acquire().await.expect("a lock");
         let mut tasks = Vec::new();
         for _ in 0..4 {
             let inner = outer.enter().await.expect("a hold");
