@@ -22,7 +22,8 @@ fn a_lease_that_ends_in_a_failover_goes_on_when_that_is_aborted() {
     run(&mut c, "LOCK.ACQUIRE k a PX 200").grant();
     let [mut first] = wait_as(&primary, ["b"]);
     cmd!(c, "FAILOVER").okay();
-    sleep(Duration::from_millis(350));
+    eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
+    sleep(Duration::from_millis(50));
     assert!(first.is_blocked(&mut c));
     cmd!(c, "FAILOVER", "ABORT").okay();
     has_it_at_once(&mut first);

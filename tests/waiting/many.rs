@@ -39,7 +39,7 @@ fn others_are_served(end: impl FnOnce(&mut Connection)) {
         }
     }
     // Done in one turn of the event loop, it would be seen as none or all.
-    assert!(!seen.is_empty(), "never looked in between");
+    assert!(seen.len() >= 2, "looked in between at {seen:?}");
     for waiter in &mut waiters {
         assert_eq!(waiter.receive().grant().owner, b"b");
     }

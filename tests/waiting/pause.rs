@@ -1,8 +1,8 @@
 //! Writes that are paused.
 
 use crate::copies::Copies;
-use crate::support::{Waiter, info, line, nobody_waits, owner, queue, run, wait, wait_as};
-use redis::{Connection, Value};
+use crate::support::{Waiter, at_once, info, line, nobody_waits, owner, queue, run, wait, wait_as};
+use redis::Connection;
 use testbed::state::unix_ms;
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
@@ -15,12 +15,11 @@ fn pause_across_the_end_of_a_lease(mode: &str, newcomers_call: &str) -> (Copies,
     let mut first = wait(&copies, "k b PX 600000 BLOCK 0");
     let [mut second] = wait_as(&copies, ["c"]);
     let end = unix_ms() + 400;
-    // In one write: the lease is not to end before the pause.
-    let mut together = redis::pipe();
-    together.add_command(line("LOCK.RENEW k a PX 40"));
-    together.add_command(line(&format!("CLIENT PAUSE 400 {mode}")));
-    let [_, paused]: [Value; 2] = together.query(&mut c).expect("a renewal and a pause");
-    paused.okay();
+    // The lease is not to end before the pause.
+    let pause = format!("CLIENT PAUSE 400 {mode}");
+    let mut replies = at_once(&mut c, &["LOCK.RENEW k a PX 40", &pause]).into_iter();
+    replies.next().expect("a reply to the renewal").grant();
+    replies.next().expect("a reply to the pause").okay();
     let mut newcomer = copies.connection();
     newcomer.post(&line(newcomers_call));
     let grant = first.granted();
