@@ -335,5 +335,5 @@ fn change(held: &Held<'_>, grant: Grant, deadline: Deadline) -> Change {
 }
 
 #[cfg(test)]
-#[path = "lock_tests.rs"]
+#[path = "lock_tests/mod.rs"]
 mod tests;

@@ -1,0 +1,192 @@
+//! What an acquire comes to.
+
+use super::*;
+
+const fn by(owner: &'static [u8]) -> Acquire<'static> {
+    Acquire {
+        owner: named(owner),
+        lease: None,
+        holds: None,
+        token: None,
+    }
+}
+const ANN: Acquire<'static> = by(b"ann");
+const BOB: Acquire<'static> = by(b"bob");
+
+impl Acquire<'_> {
+    const fn px(mut self, millis: u64) -> Self {
+        self.lease = Lease::from_millis(millis);
+        self
+    }
+    const fn holds(mut self, count: u32) -> Self {
+        self.holds = Holds::new(count);
+        self
+    }
+    const fn token(mut self, number: u64) -> Self {
+        self.token = Token::new(number);
+        self
+    }
+}
+
+type Outcome = Result<Acquired, Refusal>;
+type Row<'a> = (&'a str, Option<Held<'a>>, Acquire<'a>, Outcome);
+
+const BUSY: Outcome = Ok(Acquired::Busy);
+
+fn new(lease: u64, deadline: u64) -> Outcome {
+    let grant = grant(NOW.micros(), 1, lease);
+    let change = Change::Hold(grant, Deadline::At(deadline));
+    Ok(Acquired::New(grant, change))
+}
+
+fn kept(holds: u32) -> Outcome {
+    Ok(Acquired::Again(grant(TOKEN, holds, LEASE), Change::Keep))
+}
+
+fn again(holds: u32, lease: u64, deadline: Deadline) -> Outcome {
+    let grant = grant(TOKEN, holds, lease);
+    Ok(Acquired::Again(grant, Change::Hold(grant, deadline)))
+}
+
+fn hold(table: &[Row<'_>]) {
+    for (rule, lock, request, outcome) in table {
+        let mut clock = seen(TOKEN);
+        let came = acquire(lock.as_ref(), request, &RULES, NOW, &mut clock);
+        assert_eq!(came, *outcome, "{rule}");
+        let last = match outcome {
+            Ok(Acquired::New(grant, _)) => grant.token.number(),
+            _ => TOKEN,
+        };
+        assert_eq!(clock, seen(last), "{rule}: the token clock");
+    }
+}
+
+#[rustfmt::skip]
+#[test]
+fn a_free_lock() {
+    use Refusal::NotHeld;
+    hold(&[
+        ("a new grant: one hold, the default lease", FREE, ANN, new(20_000, 120_000)),
+        ("a shorter lease given is the grant's", FREE, ANN.px(1), new(1, 100_001)),
+        ("a longer lease given is the grant's", FREE, ANN.px(60_000), new(60_000, 160_000)),
+        ("HOLDS 1 counts on no earlier hold", FREE, ANN.holds(1), new(20_000, 120_000)),
+        ("HOLDS 2 counts on a hold that is lost", FREE, ANN.holds(2), Err(NotHeld)),
+        ("the most HOLDS count on lost holds too", FREE, ANN.holds(MOST), Err(NotHeld)),
+        ("TOKEN only re-enters", FREE, ANN.token(TOKEN), Err(NotHeld)),
+        ("TOKEN only re-enters, with HOLDS 1 too", FREE, ANN.token(TOKEN).holds(1), Err(NotHeld)),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn anothers_lock() {
+    use Refusal::NotOwner;
+    let lock = anns(1, DEADLINE);
+    hold(&[
+        ("another's lock is not taken", lock, BOB, BUSY),
+        ("whatever lease is asked for", lock, BOB.px(60_000), BUSY),
+        ("nor when it has no deadline", anns(1, Deadline::Never), BOB, BUSY),
+        ("nor when it has the most holds", anns(MOST, DEADLINE), BOB, BUSY),
+        ("owners are told apart by every byte: shorter", lock, by(b"an"), BUSY),
+        ("owners are told apart by every byte: longer", lock, by(b"ann\0"), BUSY),
+        ("owners are told apart by every byte: case", lock, by(b"Ann"), BUSY),
+        ("HOLDS 1 counts on no earlier hold", lock, BOB.holds(1), BUSY),
+        ("HOLDS 2 counts on a lost hold", lock, BOB.holds(2), Err(NotOwner)),
+        ("however many Ann has", anns(5, DEADLINE), BOB.holds(2), Err(NotOwner)),
+        ("TOKEN only re-enters", lock, BOB.token(TOKEN), Err(NotOwner)),
+        ("NOTOWNER before FENCED", lock, BOB.token(TOKEN - 1), Err(NotOwner)),
+        ("TOKEN with HOLDS 1", lock, BOB.token(TOKEN).holds(1), Err(NotOwner)),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn re_entry() {
+    let lock = anns(1, DEADLINE);
+    let later = anns(1, LATER);
+    let persisted = anns(1, Deadline::Never);
+    hold(&[
+        ("one hold more, same token, the remembered lease", lock, ANN, again(2, LEASE, RENEWED)),
+        ("a longer lease is remembered", lock, ANN.px(60_000), again(2, 60_000, Deadline::At(160_000))),
+        ("a shorter lease is not", lock, ANN.px(5), again(2, LEASE, RENEWED)),
+        ("a later deadline stays", later, ANN, again(2, LEASE, LATER)),
+        ("a later deadline stays beside a longer lease", later, ANN.px(60_000), again(2, 60_000, LATER)),
+        ("no deadline stays none", persisted, ANN, again(2, LEASE, Deadline::Never)),
+        ("no deadline stays none beside a longer lease", persisted, ANN.px(60_000), again(2, 60_000, Deadline::Never)),
+        ("the longest lease", lock, ANN.px(Lease::LONGEST.millis()), again(2, Lease::LONGEST.millis(), Deadline::At(315_360_100_000))),
+        ("up to the most holds", anns(MOST - 1, DEADLINE), ANN, again(MOST, LEASE, RENEWED)),
+        ("and no further", anns(MOST, DEADLINE), ANN, Err(Refusal::TooManyHolds)),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn holds_wanted() {
+    use Refusal::NotHeld;
+    let lock = anns(3, DEADLINE);
+    hold(&[
+        ("one hold short: it is added", lock, ANN.holds(4), again(4, LEASE, RENEWED)),
+        ("it has them: only the lease is refreshed", lock, ANN.holds(3), again(3, LEASE, RENEWED)),
+        ("it has more: only the lease is refreshed", lock, ANN.holds(2), again(3, LEASE, RENEWED)),
+        ("HOLDS 1 never adds to a lock held", lock, ANN.holds(1), again(3, LEASE, RENEWED)),
+        ("a refresh remembers a longer lease", lock, ANN.holds(3).px(60_000), again(3, 60_000, Deadline::At(160_000))),
+        ("a refresh does not shorten", lock, ANN.holds(3).px(5), again(3, LEASE, RENEWED)),
+        ("nothing to refresh: a later deadline", anns(3, LATER), ANN.holds(3), kept(3)),
+        ("nothing to refresh: no deadline", anns(3, Deadline::Never), ANN.holds(3), kept(3)),
+        ("nothing to refresh: repeated in the same moment", anns(3, RENEWED), ANN.holds(3), kept(3)),
+        ("two short: a hold is lost", lock, ANN.holds(5), Err(NotHeld)),
+        ("many short: holds are lost", lock, ANN.holds(MOST), Err(NotHeld)),
+        ("one short of the most", anns(MOST - 1, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
+        ("at the most, and wanting that", anns(MOST, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
+        ("two short of the most", anns(MOST - 2, DEADLINE), ANN.holds(MOST), Err(NotHeld)),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn token_given() {
+    use Refusal::{Fenced, NotHeld};
+    let lock = anns(1, DEADLINE);
+    hold(&[
+        ("the grant's own: re-entry", lock, ANN.token(TOKEN), again(2, LEASE, RENEWED)),
+        ("the grant's own, with HOLDS", lock, ANN.token(TOKEN).holds(1), again(1, LEASE, RENEWED)),
+        ("an earlier grant of the same owner", lock, ANN.token(TOKEN - 1), Err(Fenced)),
+        ("a later grant of the same owner", lock, ANN.token(TOKEN + 1), Err(Fenced)),
+        ("an earlier grant, with HOLDS that are there", lock, ANN.token(1).holds(1), Err(Fenced)),
+        ("NOTHELD before FENCED", lock, ANN.token(1).holds(3), Err(NotHeld)),
+        ("FENCED before the most holds", anns(MOST, DEADLINE), ANN.token(1), Err(Fenced)),
+    ]);
+}
+
+#[rustfmt::skip]
+#[test]
+fn the_token_of_a_grant() {
+    const HIGHEST: u64 = Token::HIGHEST.number();
+    let own = Ok(TOKEN);
+    let used_up = Err(Refusal::TokensUsedUp);
+    let lock = anns(1, DEADLINE);
+    let table = [
+        ("the wall clock's, ahead of the last seen", FREE, ANN, 400, 500, Ok(500)),
+        ("the next, when the last seen is this moment's", FREE, ANN, 500, 500, Ok(501)),
+        ("the next, when the wall clock jumped back", FREE, ANN, 700, 500, Ok(701)),
+        ("the first of all, at the start of 1970", FREE, ANN, 0, 0, Ok(1)),
+        ("the highest", FREE, ANN, HIGHEST - 1, 500, Ok(HIGHEST)),
+        ("used up: by a token seen", FREE, ANN, HIGHEST, 500, used_up),
+        ("used up: by the wall clock", FREE, ANN, 400, HIGHEST + 1, used_up),
+        ("used up: NOTHELD comes before", FREE, ANN.holds(2), HIGHEST, 500, Err(Refusal::NotHeld)),
+        ("used up: re-entry takes none", lock, ANN, HIGHEST, 500, own),
+    ];
+    for (rule, lock, request, last, micros, outcome) in table {
+        let mut clock = seen(last);
+        let now = UnixTime::from_micros(micros);
+        let came = acquire(lock.as_ref(), &request, &RULES, now, &mut clock).map(|acquired| {
+            match acquired {
+                Acquired::New(grant, _) => (grant.token.number(), grant.token.number()),
+                Acquired::Again(grant, _) => (grant.token.number(), last),
+                Acquired::Busy => unreachable!("{rule}"),
+            }
+        });
+        assert_eq!(came.map(|(token, _)| token), outcome, "{rule}");
+        assert_eq!(clock, seen(came.map_or(last, |(_, last)| last)), "{rule}: the token clock");
+    }
+}
