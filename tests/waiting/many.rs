@@ -8,15 +8,23 @@ use testbed::{Expect, Server, Talk, cmd, eventually};
 use crate::support::{blocked_clients, line, run};
 
 const LOCKS: usize = 1000;
+const LISTENERS: usize = 30;
 
 /// Frees locks that are waited for, one call each, and demands that another client is answered again
 /// and again before all are handed over.
 fn others_are_served(end: impl FnOnce(&mut Connection)) {
     let server = Server::builder()
         .config("maxclients", &(LOCKS + 100).to_string())
-        // A hand-off takes longer so, and all of them more than a round works.
-        .config("appendonly", "yes")
+        .config("notify-keyspace-events", "KEA")
         .start();
+    // A hand-off takes longer so, and all of them more than a few rounds work.
+    let _listeners: Vec<Connection> = (0..LISTENERS)
+        .map(|_| {
+            let mut listener = server.connection();
+            run(&mut listener, "PSUBSCRIBE *").items();
+            listener
+        })
+        .collect();
     let mut c = server.connection();
     for number in 0..LOCKS {
         run(&mut c, &format!("LOCK.ACQUIRE k{number} a PX 600000")).grant();
