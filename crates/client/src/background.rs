@@ -1,10 +1,12 @@
-//! Work that goes on when nobody waits for it: releases of dropped guards, waits that were called
-//! off.
+//! Work that is done in tasks of its own: what goes on when nobody waits for it, as releases of dropped
+//! guards and waits that were called off, and what must end when the client does.
 
 use crate::Error;
+use std::panic::resume_unwind;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Instrument;
 
 /// How long a call is repeated that nobody waits for. After that a wait ends with its time, and a hold
 /// with its lease.
@@ -28,6 +30,23 @@ impl Background {
 
     pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(work, &self.runtime);
+    }
+
+    /// Does something that somebody waits for. When that one is gone, it is dropped where it stands.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let work = work.in_current_span();
+        let task = AbortOnDropHandle::new(self.tasks.spawn_on(work, &self.runtime));
+        match task.await {
+            Ok(outcome) => outcome,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime has ended, and the client with it.
+                Err(_) => Err(Error::ShutDown),
+            },
+        }
     }
 
     /// Starts what runs as long as the client does, and is not waited for.

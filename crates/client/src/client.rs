@@ -121,9 +121,22 @@ impl Client {
         (lease, wait)
     }
 
-    pub(crate) async fn acquire(&self, request: &Request) -> Result<Option<Granted>, Error> {
-        self.unless_closing(self.shared.backend.acquire(request))
-            .await
+    /// A guard, or none if the lock was not free in time. A task of its own takes it, which
+    /// [`shutdown`](Self::shutdown) can wait for whatever its caller does meanwhile.
+    pub(crate) async fn acquire(
+        &self,
+        request: Request,
+        renews: bool,
+    ) -> Result<Option<Guard>, Error> {
+        let client = self.clone();
+        let taking = async move {
+            let acquire = client.shared.backend.acquire(&request);
+            match client.unless_closing(acquire).await? {
+                Some(granted) => client.hold(granted, request.lease, renews).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        self.shared.background.run(taking).await
     }
 
     /// One more hold of what this owner holds already; none if it holds nothing.

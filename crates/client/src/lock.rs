@@ -1,6 +1,6 @@
 //! One lock, and how it is to be taken.
 
-use crate::backend::{Granted, Request, Wait};
+use crate::backend::{Request, Wait};
 use crate::client::Client;
 use crate::{Error, Guard, owner};
 use std::time::Duration;
@@ -98,7 +98,8 @@ impl Lock {
     /// place in the line is lost with the server that kept it.
     ///
     /// Dropping the future calls the wait off: it leaves the line at once, and a grant that was made
-    /// in the last moment is given back.
+    /// in the last moment is given back. A future that is kept but not polled any more goes on waiting,
+    /// and its lock is renewed until its guard is taken out and dropped.
     ///
     /// # Errors
     /// [`Error::TimedOut`] when it was not free in time; [`Error::Unreachable`], [`Error::Refused`] and
@@ -171,7 +172,7 @@ impl Lock {
             .client
             .resume(&self.key, owner, token, self.lease)
             .await?;
-        self.guard(granted).await
+        self.client.hold(granted, self.lease, self.renews).await
     }
 
     async fn take(&self, wait: Wait) -> Result<Option<Guard>, Error> {
@@ -192,13 +193,6 @@ impl Lock {
             lease: self.lease,
             wait,
         };
-        match self.client.acquire(&request).await? {
-            Some(granted) => self.guard(granted).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    async fn guard(&self, granted: Granted) -> Result<Guard, Error> {
-        self.client.hold(granted, self.lease, self.renews).await
+        self.client.acquire(request, self.renews).await
     }
 }

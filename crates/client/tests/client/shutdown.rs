@@ -44,6 +44,50 @@ async fn everything_is_given_back() {
     client.shutdown().await;
 }
 
+#[tokio::test]
+async fn a_wait_in_another_task_is_called_off_before_it_is_done() {
+    let server = Server::start();
+    let (client, other) = (client(&server), client(&server));
+    let _foreign = other.lock("foreign").acquire().await.expect("a lock");
+    let lock = client.lock("foreign");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until_waiting(&server).await;
+
+    // On this one thread, the other task cannot run unless this one waits for it.
+    client.shutdown().await;
+    assert!(waiters(&server, "foreign").is_empty());
+    let outcome = waiting.await.expect("a task");
+    assert!(matches!(outcome, Err(Error::ShutDown)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_wait_that_nobody_looks_at_any_more_is_called_off() {
+    let server = Server::start();
+    let (client, other) = (client(&server), client(&server));
+    let _foreign = other.lock("foreign").acquire().await.expect("a lock");
+    let lock = client.lock("foreign");
+    let mut waiting = std::pin::pin!(lock.acquire());
+    tokio::select! {
+        outcome = &mut waiting => panic!("{outcome:?}"),
+        () = until_waiting(&server) => {}
+    }
+
+    let start = Instant::now();
+    client.shutdown().await;
+    let took = start.elapsed();
+    assert!(waiters(&server, "foreign").is_empty());
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let outcome = waiting.await;
+    assert!(matches!(outcome, Err(Error::ShutDown)), "{outcome:?}");
+}
+
+/// Leaves the thread to the others, unlike `eventually`.
+async fn until_waiting(server: &Server) {
+    while waiters(server, "foreign").is_empty() {
+        tokio::time::sleep(ms(1)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_renewed_afterwards() {
     let server = Server::start();
