@@ -24,7 +24,7 @@ pub fn check(history: &History, mode: Mode) -> Report {
     let mut report = Report::default();
     for story in Story::all(history, mode, &clock, &losses) {
         let evidence = Evidence::of(&story);
-        evidence.check(&mut report.violations, &mut report.counts);
+        evidence.check(&mut report);
         if mode != Mode::Split {
             order::check(&story, &mut report);
         }

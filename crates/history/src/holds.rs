@@ -69,7 +69,9 @@ impl<'a> Witnesses<'_, 'a> {
     fn span(&self, not_before: Moment) -> Option<Span> {
         let from = self.shown.iter().map(|call| call.ended).min()?;
         let sent = self.shown.iter().map(|call| call.sent);
-        let (first, last) = (sent.clone().min()?, sent.max()?);
+        let first = sent.clone().min()?;
+        // What shows it beyond a loss may show one that is back, because its end was lost.
+        let last = sent.filter(|sent| !self.story.loss_between(from, *sent));
         let start = if not_before <= from {
             first.max(not_before)
         } else {
@@ -84,7 +86,7 @@ impl<'a> Witnesses<'_, 'a> {
             .fold(self.lease_end(start), Moment::min);
         Some(Span {
             from,
-            to: end.max(last),
+            to: last.fold(end, Moment::max),
         })
     }
 

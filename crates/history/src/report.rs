@@ -106,6 +106,9 @@ pub struct Report {
     /// Keys whose search for an order was given up as too long: it is not known whether there is
     /// one, which counts as a failure.
     pub undecided: Vec<String>,
+    /// The lost grants that are counted: each with who was told of another grant meanwhile, in one
+    /// line.
+    pub losses: Vec<String>,
     /// How much was checked.
     pub counts: Counts,
 }

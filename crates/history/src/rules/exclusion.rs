@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Evidence;
 use crate::grants::Grant;
 use crate::holds::Hold;
-use crate::report::{Counts, Kind, Violation};
+use crate::report::{Kind, Report};
 use crate::text::Seconds;
 use crate::{Action, Call, Moment, Outcome};
 
@@ -13,29 +13,36 @@ use crate::{Action, Call, Moment, Outcome};
 type Clash = (usize, usize);
 
 impl Evidence<'_, '_> {
-    pub(super) fn exclusion(&self, found: &mut Vec<Violation>, counts: &mut Counts) {
+    pub(super) fn exclusion(&self, report: &mut Report) {
         let clashes = self.clashes(&self.holds);
-        for (held, other) in &clashes {
-            let holds = self.holds.iter().filter(|hold| hold.grant == *held);
-            let spans: Vec<_> = holds
-                .map(|hold| format!("{} to {}", Seconds(hold.span.from), Seconds(hold.span.to)))
-                .collect();
-            let (held, other) = (&self.grants.all()[*held], &self.grants.all()[*other]);
-            let text = format!(
-                "{} certainly stood from {}, and so did {} meanwhile",
-                name(held),
-                spans.join(", "),
-                name(other)
-            );
-            found.push(self.violation(Kind::Exclusion, text));
+        for clash in &clashes {
+            let text = self.tell(&self.holds, "certainly stood", *clash);
+            let violation = self.violation(Kind::Exclusion, text);
+            report.violations.push(violation);
         }
-        let lost: BTreeSet<usize> = self
-            .clashes(&self.promised)
-            .into_iter()
-            .filter(|clash| !clashes.contains(clash))
-            .map(|(lost, _)| lost)
+        let of_promises = self.clashes(&self.promised);
+        let mut lost = BTreeSet::new();
+        for clash in of_promises.difference(&clashes) {
+            if lost.insert(clash.0) {
+                let text = self.tell(&self.promised, "was to stand", *clash);
+                report.losses.push(format!("{}: {text}", self.story.key));
+            }
+        }
+        report.counts.lost_grants += lost.len();
+    }
+
+    fn tell(&self, holds: &[Hold], how: &str, (held, other): Clash) -> String {
+        let holds = holds.iter().filter(|hold| hold.grant == held);
+        let spans: Vec<_> = holds
+            .map(|hold| format!("{} to {}", Seconds(hold.span.from), Seconds(hold.span.to)))
             .collect();
-        counts.lost_grants += lost.len();
+        let (held, other) = (&self.grants.all()[held], &self.grants.all()[other]);
+        format!(
+            "{} {how} from {}, while {} did",
+            name(held),
+            spans.join(", "),
+            name(other)
+        )
     }
 
     fn clashes(&self, holds: &[Hold]) -> BTreeSet<Clash> {

@@ -8,7 +8,7 @@ mod trust;
 
 use crate::grants::Grants;
 use crate::holds::{self, Hold};
-use crate::report::{Counts, Kind, Violation};
+use crate::report::{Counts, Kind, Report, Violation};
 use crate::story::Story;
 use crate::{Moment, Span};
 
@@ -38,8 +38,13 @@ impl<'s, 'a> Evidence<'s, 'a> {
     }
 
     /// Checks every rule, and counts what was checked.
-    pub(crate) fn check(&self, found: &mut Vec<Violation>, counts: &mut Counts) {
-        self.exclusion(found, counts);
+    pub(crate) fn check(&self, report: &mut Report) {
+        self.exclusion(report);
+        let Report {
+            violations: found,
+            counts,
+            ..
+        } = report;
         self.trust(found);
         self.tokens(found);
         self.queue(found);

@@ -65,6 +65,51 @@ fn counts() {
 }
 
 #[test]
+fn who_lost_a_grant() {
+    use calls::{Besides, Words, acquire, calls, look, release};
+    use history::Outcome;
+    let acquired = || acquire("ann").at(0, 1).granted(10, 1);
+    let released = || release("ann").at(2, 3).is(Outcome::Left(0));
+    let cases = [
+        (
+            calls([acquired(), acquire("bob").at(20, 21).granted(20, 1)]),
+            &["by ann"][..],
+        ),
+        // A grant that is back because its release was lost has not been taken from anybody.
+        (
+            calls([
+                acquired(),
+                released(),
+                acquire("bob").at(4, 5).granted(20, 1),
+                look().at(20, 21).shows("ann", 10, 1),
+            ]),
+            &["by bob"],
+        ),
+        (
+            calls([
+                acquired(),
+                released(),
+                acquire("bob").at(4, 30).is(Outcome::Lost),
+                look().at(5, 6).shows("bob", 20, 1),
+                look().at(20, 21).shows("ann", 10, 1),
+            ]),
+            &[],
+        ),
+    ];
+    for (history, losers) in cases {
+        let report = check(&history.loses(7, 9), Mode::Lossy);
+        assert!(report.passed(), "{report}");
+        let losses = &report.losses;
+        assert_eq!(report.counts.lost_grants, losers.len(), "{losses:?}");
+        let pairs = losses.iter().zip(losers);
+        for (loss, loser) in pairs {
+            let (lost, _) = loss.split_once("was to stand").expect("whose it was");
+            assert!(lost.contains(loser), "{loss}");
+        }
+    }
+}
+
+#[test]
 fn an_explanation_tells_the_shortest_history_that_is_wrong() {
     use calls::{Words, acquire, calls, release};
     use history::{Outcome, Refusal};
