@@ -279,7 +279,7 @@ fn sentinel() -> Configuration {
     }
 }
 
-/// The same, with holders that trust a grant only when a replica has it.
+/// The same, with holders that trust a grant only when all replicas have it.
 fn sentinel_wait() -> Configuration {
     Configuration {
         name: "sentinel-wait",

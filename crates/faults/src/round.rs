@@ -56,8 +56,9 @@ pub(crate) fn run(configuration: &Configuration, seed: u64) -> Result<Outcomes, 
     let (faults, mut troubles, facts) = stage.into_notes();
     history.facts = facts;
     let report = history::check(&history, configuration.mode);
-    if configuration.losses == Losses::Never && report.counts.lost_grants > 0 {
-        troubles.push(format!("{} grants were lost", report.counts.lost_grants));
+    if configuration.losses == Losses::Never {
+        let losses = report.losses.iter();
+        troubles.extend(losses.map(|loss| format!("a grant was lost: {loss}")));
     }
     Ok(Outcomes {
         report,

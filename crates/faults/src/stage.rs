@@ -35,7 +35,7 @@ pub(crate) struct Stage {
 pub(crate) struct Habits {
     /// How far a token may be raised ahead, in microseconds; 0: never.
     pub(crate) raise: u64,
-    /// A grant is trusted only when `WAIT 1` says that a replica has it.
+    /// A grant or a renewal is trusted only when `WAIT` says that all replicas have it.
     pub(crate) wait: bool,
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,

@@ -47,7 +47,7 @@ impl Client<'_> {
             What::Nothing => Outcome::Untouched,
         };
         if self.stage.habits.wait
-            && matches!(action, Action::Acquire { .. })
+            && matches!(action, Action::Acquire { .. } | Action::Renew { .. })
             && matches!(outcome, Outcome::Grant { .. })
         {
             if !self.is_replicated(key) {
@@ -231,14 +231,18 @@ impl Client<'_> {
         open.or_else(|| Line::open(self.stage, node, self.number, self.is_direct))
     }
 
-    /// Whether a replica has what this client did last.
+    /// Whether all other nodes have what this client did last: each may be the next primary.
     fn is_replicated(&mut self, key: &str) -> bool {
+        let replicas = self.stage.deployment.nodes().len() - 1;
         let home = self.stage.deployment.home(key);
         let Some(line) = self.lines.get_mut(&home) else {
             return false;
         };
-        let wait = redis::cmd("WAIT").arg(1).arg(100).to_owned();
-        matches!(line.ask(&wait), Answer::Value(redis::Value::Int(1..)))
+        let wait = redis::cmd("WAIT").arg(replicas).arg(100).to_owned();
+        match line.ask(&wait) {
+            Answer::Value(redis::Value::Int(have_it)) => usize::try_from(have_it) == Ok(replicas),
+            _ => false,
+        }
     }
 }
 
