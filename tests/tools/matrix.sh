@@ -11,19 +11,20 @@ logs=$root/.servers
 mkdir -p "$logs"
 table=$logs/summary
 : >"$table"
-passed_all=true
+not_passed=
 
 row() { printf '%-12s %-14s %-16s %s\n' "$@" >>"$table"; }
 
 row server version result tests
 for name in $SERVERS; do
     printf '\n==> %s: %s\n' "$name" "$*"
+    log=$logs/$name.log
     if ! server=$("$tools/servers.sh" "$name"); then
         row "$name" - "NOT PASSED" "the server could not be had"
-        passed_all=false
+        : >"$log"
+        not_passed="$not_passed $name"
         continue
     fi
-    log=$logs/$name.log
     began=$(date +%s)
     # The pipe to tee would hide the command's status.
     { REDIS_SERVER=$server "$@" 2>&1 && echo yes >"$log.passed" || echo no >"$log.passed"; } | tee "$log"
@@ -31,7 +32,7 @@ for name in $SERVERS; do
         result=passed
     else
         result="NOT PASSED"
-        passed_all=false
+        not_passed="$not_passed $name"
     fi
     counts=$(awk '/^test result:/ { passed += $4; failed += $6 } 
         /^shaky:/ { shaky++ }
@@ -39,6 +40,12 @@ for name in $SERVERS; do
     row "$name" "$(server_version "$server")" "$result" "$counts, $(($(date +%s) - began)) s"
 done
 
+# Why, once more where it is seen: the logs before are long.
+for name in $not_passed; do
+    printf '\n%s:\n' "$name"
+    grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^error' "$logs/$name.log" |
+        cut -c -1000 | tail -n 20 || :
+done
 printf '\n'
 cat "$table"
-$passed_all
+[ -z "$not_passed" ]
