@@ -2,6 +2,7 @@
 
 use crate::*;
 use redis::Connection;
+use testbed::{Talk, post};
 
 #[test]
 fn after_thousands_of_random_commands_a_replica_and_its_replica_are_as_the_primary() {
@@ -159,6 +160,32 @@ fn what_changes_nothing_replicates_nothing() {
     });
     assert!(control > 0, "what changes something is written");
     assert_in_step(&primary, &replica, "afterwards");
+}
+
+#[test]
+fn wait_tells_whether_a_replica_has_a_grant_also_one_that_was_waited_for() {
+    let primary = primary().start();
+    let replica = primary.replica();
+    let (mut holder, mut waiter) = (primary.connection(), primary.connection());
+    cmd!(holder, "LOCK.ACQUIRE", "k", "holder").grant();
+    post!(waiter, "LOCK.ACQUIRE", "k", "waiter", "BLOCK", 0);
+    let mut c = primary.connection();
+    eventually(
+        || cmd!(c, "LOCK.WAITERS", "k").items().len() == 1,
+        "a waiter",
+    );
+    primary.wait_for_sync(&replica);
+
+    replica.signal("STOP");
+    cmd!(holder, "LOCK.RELEASE", "k", "holder").int();
+    waiter.receive().grant();
+    assert_eq!(cmd!(waiter, "WAIT", 1, 100).int(), 0, "handed over");
+    cmd!(holder, "LOCK.ACQUIRE", "other", "holder").grant();
+    assert_eq!(cmd!(holder, "WAIT", 1, 100).int(), 0, "granted at once");
+    replica.signal("CONT");
+    for connection in [&mut waiter, &mut holder] {
+        assert_eq!(cmd!(*connection, "WAIT", 1, 10_000).int(), 1);
+    }
 }
 
 #[test]
