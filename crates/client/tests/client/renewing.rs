@@ -44,12 +44,14 @@ async fn one_task_renews_all_locks() {
             .await
             .expect("a lock"),
     ];
-    let tasks = Handle::current().metrics().num_alive_tasks();
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let tasks_for_one = tasks();
     for number in 1..LOCKS {
         let lock = client.lock(number.to_string()).lease(ms(1500));
         guards.push(lock.acquire().await.expect("a lock"));
     }
-    assert_eq!(Handle::current().metrics().num_alive_tasks(), tasks);
+    // The task that took a lock may end a little after its caller has it.
+    eventually(|| tasks() <= tasks_for_one, "no more tasks than for one");
     tokio::time::sleep(ms(3000)).await;
     assert!(guards.iter().all(|guard| guard.check().is_ok()));
     assert_eq!(cmd!(server.connection(), "DBSIZE").int(), 50);
