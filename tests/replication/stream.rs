@@ -2,7 +2,7 @@
 
 use crate::*;
 use redis::Connection;
-use testbed::{Talk, post};
+use testbed::{Talk, post, waiters};
 
 #[test]
 fn after_thousands_of_random_commands_a_replica_and_its_replica_are_as_the_primary() {
@@ -170,10 +170,7 @@ fn wait_tells_whether_a_replica_has_a_grant_also_one_that_was_waited_for() {
     cmd!(holder, "LOCK.ACQUIRE", "k", "holder").grant();
     post!(waiter, "LOCK.ACQUIRE", "k", "waiter", "BLOCK", 0);
     let mut c = primary.connection();
-    eventually(
-        || cmd!(c, "LOCK.WAITERS", "k").items().len() == 1,
-        "a waiter",
-    );
+    eventually(|| waiters(&mut c, "k").len() == 1, "a waiter");
     primary.wait_for_sync(&replica);
 
     replica.signal("STOP");

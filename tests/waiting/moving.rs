@@ -2,7 +2,7 @@
 
 use crate::copies::Copies;
 use crate::freeing::frees_by;
-use crate::support::{Waiter, info, line, owner, queue, queue_of, run, wait, wait_as};
+use crate::support::{Waiter, info, line, owner, queue, run, wait, wait_as};
 use testbed::{Expect, Talk, eventually};
 
 #[test]
@@ -47,7 +47,7 @@ fn a_lock_renamed_onto_another_is_waited_for_in_its_place() {
         (owner(&mut c), queue(&mut c)),
         ("x".into(), vec!["b".into()])
     );
-    assert!(queue_of(&mut c, "other").is_empty());
+    assert!(testbed::waiters(&mut c, "other").is_empty());
     copies.replica_agrees();
     assert_eq!(run(&mut c, "LOCK.RELEASE k x ALL").int(), 0);
     assert!(first.granted().token > came.token);

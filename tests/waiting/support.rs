@@ -5,7 +5,7 @@ pub(crate) use testbed::{line, run};
 use redis::{Cmd, Connection};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Grant, Kind, LockInfo, Reply, Server, Talk, cmd, eventually};
+use testbed::{Expect, Grant, Kind, LockInfo, Reply, Server, Talk, cmd, eventually, waiters};
 
 /// Sends these commands in one write, and gives their replies.
 #[track_caller]
@@ -85,15 +85,7 @@ pub(crate) fn wait_as<const N: usize>(server: &Server, owners: [&str; N]) -> [Wa
 /// The owners in the queue of `k`, by `LOCK.WAITERS`.
 #[track_caller]
 pub(crate) fn queue(c: &mut Connection) -> Vec<String> {
-    queue_of(c, "k")
-}
-
-/// The owners in the queue of this key.
-#[track_caller]
-pub(crate) fn queue_of(c: &mut Connection, key: &str) -> Vec<String> {
-    let waiters = cmd!(*c, "LOCK.WAITERS", key).items();
-    let owner = |waiter: redis::Value| waiter.fields()["owner"].clone().text();
-    waiters.into_iter().map(owner).collect()
+    waiters(c, "k")
 }
 
 /// What `LOCK.INFO k` says.

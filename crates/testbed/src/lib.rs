@@ -41,4 +41,4 @@ pub use probe::{eventually, patience, server_cpu, within, without_watchdog};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};
-pub use talk::{Expect, Refusal, Reply, Talk, held, line, run};
+pub use talk::{Expect, Refusal, Reply, Talk, held, line, run, waiters};

@@ -54,6 +54,14 @@ pub fn held() -> (Server, Connection) {
     (server, c)
 }
 
+/// The owners in line for a lock, the first one first.
+#[track_caller]
+pub fn waiters(c: &mut Connection, key: &str) -> Vec<String> {
+    let waiters = cmd!(*c, "LOCK.WAITERS", key).items();
+    let owner = |waiter: Value| waiter.fields()["owner"].clone().text();
+    waiters.into_iter().map(owner).collect()
+}
+
 /// An error reply, as the server wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);

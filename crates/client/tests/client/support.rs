@@ -35,10 +35,7 @@ pub(crate) fn is_free(server: &Server, key: &str) -> bool {
 
 /// The owners in the line, the first one first.
 pub(crate) fn waiters(server: &Server, key: &str) -> Vec<String> {
-    let line = cmd!(server.connection(), "LOCK.WAITERS", key).items();
-    line.into_iter()
-        .map(|waiter| waiter.fields()["owner"].clone().text())
-        .collect()
+    testbed::waiters(&mut server.connection(), key)
 }
 
 /// How often a command has been called.

@@ -41,9 +41,7 @@ fn held(result: &Value) -> u64 {
 
 /// Who is in line, in order.
 fn line(server: &Server) -> Vec<String> {
-    let line = cmd!(server.connection(), "LOCK.WAITERS", LOCK).items();
-    let owner = |waiter: redis::Value| waiter.fields()["owner"].clone().text();
-    line.into_iter().map(owner).collect()
+    testbed::waiters(&mut server.connection(), LOCK)
 }
 
 #[test]
