@@ -1,5 +1,5 @@
-//! Work that is done in tasks of its own: what goes on when nobody waits for it, as releases of dropped
-//! guards and waits that were called off, and what must end when the client does.
+//! Work in tasks of its own, which a shutdown waits for: acquires, and what goes on when nobody waits for
+//! it, as releases of dropped guards and waits that were called off.
 
 use crate::Error;
 use std::panic::resume_unwind;

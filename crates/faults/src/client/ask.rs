@@ -239,10 +239,8 @@ impl Client<'_> {
             return false;
         };
         let wait = redis::cmd("WAIT").arg(replicas).arg(100).to_owned();
-        match line.ask(&wait) {
-            Answer::Value(redis::Value::Int(have_it)) => usize::try_from(have_it) == Ok(replicas),
-            _ => false,
-        }
+        matches!(line.ask(&wait), Answer::Value(redis::Value::Int(have_it))
+            if usize::try_from(have_it) == Ok(replicas))
     }
 }
 
