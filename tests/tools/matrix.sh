@@ -21,7 +21,7 @@ for name in $SERVERS; do
     log=$logs/$name.log
     if ! server=$("$tools/servers.sh" "$name"); then
         row "$name" - "NOT PASSED" "the server could not be had"
-        : >"$log"
+        echo 'error: the server could not be had' >"$log"
         not_passed="$not_passed $name"
         continue
     fi
