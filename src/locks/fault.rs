@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     NoClient,
     /// As many calls wait for the lock as may.
     TooManyWaiters,
+    /// The server does not let this client wait.
+    CannotWait,
     /// The rules of a lock say no.
     Refused(Refusal),
 }
@@ -61,6 +63,10 @@ impl Fault {
             }
             Self::NoClient => c"ERR only for a client, which has rights to ask for",
             Self::TooManyWaiters => c"MAXWAITERS lock.max-waiters calls wait for the lock already",
+            Self::CannotWait => {
+                c"ERR this server lets no client wait that has subscribed; use another connection, or \
+                  no BLOCK"
+            }
             Self::Refused(refusal) => match refusal {
                 Refusal::NotHeld => {
                     c"NOTHELD the lock is free, or has fewer holds than this call counts on"

@@ -54,8 +54,9 @@ pub(crate) trait Waits: Sized + 'static {
 }
 
 impl<W: Waits> Blocked<W> {
-    /// Blocks the client that is calling; only where its flags say that it may block.
-    pub(crate) fn block(context: Context<'_>) -> Self {
+    /// Blocks the client that is calling; only where its flags say that it may block. None where the
+    /// server does not let this client wait all the same, of which the flags do not tell.
+    pub(crate) fn block(context: Context<'_>) -> Option<Self> {
         // SAFETY: the context is that of a command whose client may be blocked. Waits are timed by
         // the caller, so there is no time-out here.
         let raw = unsafe {
@@ -70,13 +71,16 @@ impl<W: Waits> Blocked<W> {
                 Some(free_answer::<W>),
                 0,
             );
+            if raw.is_null() {
+                return None;
+            }
             api!(RedisModule_SetDisconnectCallback)(raw, Some(gone::<W>));
             raw
         };
-        Self {
+        Some(Self {
             raw,
             waits: PhantomData,
-        }
+        })
     }
 
     pub(crate) fn handle(&self) -> Handle {

@@ -38,7 +38,7 @@ pub(crate) fn load(context: Context<'_>) {
 ///
 /// # Errors
 ///
-/// [`Fault::TooManyWaiters`], and nobody waits.
+/// [`Fault::TooManyWaiters`] or [`Fault::CannotWait`], and nobody waits.
 pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
@@ -59,7 +59,7 @@ pub(crate) fn join(
         until: wait.map(|wait| since.plus(wait)),
     };
     let user = User::to_ask_again(context);
-    let blocked = Blocked::<Wait>::block(context);
+    let blocked = Blocked::<Wait>::block(context).ok_or(Fault::CannotWait)?;
     let database = context.database();
     let known = STATE.with(context, |state| {
         let id = state.queues.join(database, name.bytes(), waiter);

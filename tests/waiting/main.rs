@@ -23,5 +23,6 @@ mod owners;
 mod pause;
 mod role;
 mod shutdown;
+mod subscribed;
 mod time;
 mod unblock;
