@@ -56,7 +56,7 @@ fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
     });
     context.reply_map(4);
     context.reply_bytes(b"owner");
-    context.reply_bytes(&waiter.owner);
+    context.reply_bytes(waiter.owner.as_owner().bytes());
     let numbers = [
         (&b"client-id"[..], waiter.client_id.cast_signed()),
         (b"waited-ms", waited_ms),

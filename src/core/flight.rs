@@ -15,7 +15,15 @@ pub struct Handed {
     pub token: Token,
     /// The call added a hold; one with `HOLDS` may find as many as it wants.
     pub took_hold: bool,
+    /// The hold count that it was granted.
+    pub holds: Holds,
+    /// When the lease ends that it was granted.
+    pub deadline: Deadline,
 }
+
+/// A grant of which one call alone was told, by a reply that may lie unsent for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told(Handed);
 
 /// The grants on their way, and who else knows of each.
 #[derive(Debug, Default)]
@@ -37,6 +45,9 @@ pub struct GiveBack {
     handed: Handed,
     /// Another call of the grant was answered, or is about to be.
     shared: bool,
+    /// Only a grant that still stands as it was handed is given back: a change says that its owner
+    /// knows of it.
+    untouched: bool,
 }
 
 impl Flights {
@@ -65,11 +76,11 @@ impl Flights {
         self.calls.insert(id, handed);
     }
 
-    /// The call was answered.
-    pub fn arrive(&mut self, id: WaiterId) {
-        if let Some(handed) = self.calls.remove(&id) {
-            self.land(&handed, true);
-        }
+    /// The call was answered. Where nobody else knows of its grant, what it was told.
+    pub fn arrive(&mut self, id: WaiterId) -> Option<Told> {
+        let handed = self.calls.remove(&id)?;
+        let shared = self.land(&handed, true);
+        (!shared).then_some(Told(handed))
     }
 
     /// A call of the owner was answered directly: the grant is known whatever happens to others.
@@ -99,7 +110,11 @@ impl Flights {
     pub fn lose(&mut self, id: WaiterId) -> Option<GiveBack> {
         let handed = self.calls.remove(&id)?;
         let shared = self.land(&handed, false);
-        Some(GiveBack { handed, shared })
+        Some(GiveBack {
+            handed,
+            shared,
+            untouched: false,
+        })
     }
 
     /// One call less on the way; true where another call knows of its grant, or is about to.
@@ -112,8 +127,8 @@ impl Flights {
             return true;
         }
         known.on_the_way -= 1;
-        known.answered |= answered;
         let shared = known.answered || known.on_the_way > 0;
+        known.answered |= answered;
         if known.on_the_way == 0 {
             self.grants.remove(&handed.place);
             give_room_back(&mut self.grants);
@@ -132,6 +147,24 @@ impl Known {
     }
 }
 
+impl Told {
+    /// True once the lease has ended that was granted.
+    #[must_use]
+    pub fn is_over(&self, now: UnixTime) -> bool {
+        self.0.deadline < Deadline::At(now.millis())
+    }
+
+    /// The reply was never sent: what is given back, the whole grant.
+    #[must_use]
+    pub fn unsent(self) -> GiveBack {
+        GiveBack {
+            handed: self.0,
+            shared: false,
+            untouched: true,
+        }
+    }
+}
+
 impl GiveBack {
     /// The lock that it is about.
     #[must_use]
@@ -145,6 +178,10 @@ impl GiveBack {
         let Some(held) = lock.filter(|held| held.grant.token == self.handed.token) else {
             return Change::Keep;
         };
+        let as_handed = (self.handed.holds, self.handed.deadline);
+        if self.untouched && (held.grant.holds, held.deadline) != as_handed {
+            return Change::Keep;
+        }
         if !self.shared {
             return Change::Free;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::queue::{Monotonic, Queues, Waiter};
-use super::super::{Grant, Lease, Owner};
+use super::super::{Grant, Lease, Owner, OwnerBuf};
 use super::*;
 
 /// What happens, to the waiting calls 0 to 9 of the owner of a lock.
@@ -43,13 +43,15 @@ struct Story {
     place: Place,
     lock: Option<Held<'static>>,
     last_token: u64,
+    /// What came of the last answer.
+    told: Option<super::Told>,
 }
 
 impl Story {
     /// The owner holds the lock already when `held`.
     fn new(held: bool) -> Self {
         let waiter = Waiter {
-            owner: Arc::from(*b"ann"),
+            owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
             lease: None,
             holds: None,
             client_id: 7,
@@ -68,6 +70,7 @@ impl Story {
             },
             lock: None,
             last_token: 0,
+            told: None,
         };
         if held {
             story.begin();
@@ -98,10 +101,13 @@ impl Story {
     }
 
     fn depart(&mut self, call: usize, took_hold: bool, begins: bool) {
+        let held = self.lock.unwrap();
         let handed = Handed {
             place: self.place.clone(),
-            token: self.lock.unwrap().grant.token,
+            token: held.grant.token,
             took_hold,
+            holds: held.grant.holds,
+            deadline: held.deadline,
         };
         self.flights.depart(self.ids[call], handed, begins);
     }
@@ -118,7 +124,7 @@ impl Story {
                 self.depart(call, true, false);
             }
             Finds(call) => self.depart(call, false, false),
-            Told(call) => self.flights.arrive(self.ids[call]),
+            Told(call) => self.told = self.flights.arrive(self.ids[call]),
             Direct => self.flights.answer(&self.place),
             DirectAdds | DirectGives => {
                 self.more(if matches!(step, DirectAdds) { 1 } else { -1 });
@@ -276,4 +282,41 @@ fn what_is_given_back_is_a_release() {
     story.goes(Begins(0));
     story.lock = None;
     assert_eq!(story.goes(Lost(0, 0)), Some((0, Change::Keep)));
+}
+
+#[test]
+fn a_grant_that_one_call_alone_was_told_of_can_be_given_back_later() {
+    let told_by = |held: bool, steps: &[Step]| {
+        let mut story = Story::new(held);
+        for step in steps {
+            story.goes(*step);
+        }
+        story
+    };
+    let mut alone = told_by(false, &[Begins(0), Told(0)]);
+    let told = alone.told.take().expect("nobody else knows");
+    assert!(!told.is_over(NOW));
+    let given = told.unsent();
+    assert_eq!(given.change(alone.lock.as_ref(), NOW), Change::Free);
+    assert_eq!(given.change(None, NOW), Change::Keep);
+    // Whoever has changed the grant knows of it.
+    for step in [DirectAdds, Raised, Anew] {
+        let mut touched = told_by(false, &[Begins(0), Told(0), step]);
+        let given = touched.told.take().expect("nobody else knew").unsent();
+        assert_eq!(given.change(touched.lock.as_ref(), NOW), Change::Keep);
+    }
+    let mut renewed = told_by(false, &[Begins(0), Told(0)]);
+    renewed.lock.as_mut().unwrap().deadline = FRESH;
+    let given = renewed.told.take().expect("nobody else knew").unsent();
+    assert_eq!(given.change(renewed.lock.as_ref(), NOW), Change::Keep);
+    // Others know, or will.
+    assert_eq!(told_by(true, &[Adds(0), Told(0)]).told, None);
+    assert_eq!(told_by(false, &[Begins(0), Direct, Told(0)]).told, None);
+    assert_eq!(told_by(false, &[Begins(0), Adds(1), Told(0)]).told, None);
+    assert_eq!(
+        told_by(false, &[Begins(0), Anew, Told(0)])
+            .told
+            .map(|told| { told.unsent().change(None, NOW) }),
+        Some(Change::Keep)
+    );
 }

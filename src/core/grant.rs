@@ -1,5 +1,8 @@
 //! What a held lock is: who holds it, how many times, by which grant, until when.
 
+use std::borrow::Borrow;
+use std::sync::Arc;
+
 use super::{Deadline, Lease, Record, Token};
 
 /// Who holds a lock: 1 to 256 bytes of any kind.
@@ -24,6 +27,30 @@ impl<'a> Owner<'a> {
     #[must_use]
     pub const fn bytes(self) -> &'a [u8] {
         self.0
+    }
+}
+
+/// An [`Owner`] that owns its bytes; a copy shares them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnerBuf(Arc<[u8]>);
+
+impl OwnerBuf {
+    /// The owner itself.
+    #[must_use]
+    pub fn as_owner(&self) -> Owner<'_> {
+        Owner(&self.0)
+    }
+}
+
+impl From<Owner<'_>> for OwnerBuf {
+    fn from(owner: Owner<'_>) -> Self {
+        Self(Arc::from(owner.0))
+    }
+}
+
+impl Borrow<[u8]> for OwnerBuf {
+    fn borrow(&self) -> &[u8] {
+        &self.0
     }
 }
 

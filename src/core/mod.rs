@@ -27,13 +27,13 @@ mod properties;
 #[cfg(any(test, fuzzing))]
 mod queue_properties;
 
-pub use flight::{Flights, GiveBack, Handed};
+pub use flight::{Flights, GiveBack, Handed, Told};
 #[cfg(fuzzing)]
 pub use properties::check as check_lock_history;
 #[cfg(fuzzing)]
 pub use queue_properties::check as check_queue_history;
 
-pub use grant::{Grant, Held, Holds, Owner};
+pub use grant::{Grant, Held, Holds, Owner, OwnerBuf};
 pub use hot_keys::{Heat, HotKeys};
 pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,

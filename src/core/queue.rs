@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Heat, Holds, Lease, Map};
+use super::{Heat, Holds, Lease, Map, OwnerBuf};
 
 /// A moment of a clock that is never set back, in microseconds since some start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,8 +38,8 @@ pub struct WaiterId(u64);
 /// What a waiting call asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Who waits; an owner's bytes.
-    pub owner: Arc<[u8]>,
+    /// Who waits.
+    pub owner: OwnerBuf,
     /// The lease asked for.
     pub lease: Option<Lease>,
     /// How many holds the caller wants to have afterwards.
@@ -89,7 +89,7 @@ pub struct Queues {
 #[derive(Debug, Default)]
 struct Queue {
     all: List,
-    owners: Map<Arc<[u8]>, List>,
+    owners: Map<OwnerBuf, List>,
     /// The beginnings of all waits, added up: how long they have lasted is told from that.
     began: u128,
 }
@@ -154,7 +154,7 @@ impl Queues {
         };
         let queue = queues.entry(Arc::clone(&key)).or_default();
         queue.began += u128::from(waiter.since.0);
-        let of_owner = queue.owners.entry(Arc::clone(&waiter.owner)).or_default();
+        let of_owner = queue.owners.entry(waiter.owner.clone()).or_default();
         let node = Node {
             in_queue: queue.all.append(id),
             of_owner: of_owner.append(id),

@@ -2,13 +2,14 @@
 //!
 //! A call is named by its owner and a number, in the order of joining: `ann1 bob2 ann3`.
 
+use super::super::Owner;
 use super::*;
 
 const KEY: &[u8] = b"lock";
 
 fn call(owner: &str, until: Option<u64>) -> Waiter {
     Waiter {
-        owner: Arc::from(owner.as_bytes()),
+        owner: OwnerBuf::from(Owner::new(owner.as_bytes()).unwrap()),
         lease: None,
         holds: None,
         client_id: 7,

@@ -90,6 +90,17 @@ impl Context<'_> {
         self.call(c"CLUSTER", c"Ev", &[nodes.text()], Reply::text)
     }
 
+    /// The line of `CLIENT LIST` of one client.
+    pub(super) fn client_line(self, id: u64) -> Option<String> {
+        let (list, by_id) = (OwnedText::new(b"LIST"), OwnedText::new(b"ID"));
+        let id = OwnedText::new(id.to_string().as_bytes());
+        let arguments = [list.text(), by_id.text(), id.text()];
+        self.call(c"CLIENT", c"Ev", &arguments, |reply| match reply.error() {
+            None => reply.text(),
+            Some(_) => None,
+        })
+    }
+
     /// The value of one of the server's own settings.
     pub(crate) fn setting(self, name: &CStr) -> Option<String> {
         let (get, name) = (OwnedText::new(b"GET"), OwnedText::new(name.to_bytes()));

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 use std::ffi::CString;
-use std::sync::Arc;
 
-use crate::core::{Grant, WaiterId};
+use crate::core::{Grant, OwnerBuf, WaiterId};
 use crate::locks::Fault;
-use crate::server::Handle;
+use crate::server::{Handle, Socket};
 
 /// Waiting for a lock.
 pub(super) struct Wait;
@@ -17,8 +16,10 @@ pub(super) enum Answer {
     Granted {
         id: WaiterId,
         handle: Handle,
-        owner: Arc<[u8]>,
+        owner: OwnerBuf,
         grant: Grant,
+        /// Its client's, where that was asked for.
+        socket: Option<Socket>,
     },
     /// Its time is up, or it was called off.
     Nothing,

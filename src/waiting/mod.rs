@@ -13,12 +13,13 @@ mod redirect;
 mod rounds;
 mod serve;
 mod state;
+mod turns;
 mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Acquire, Heat, Token, Waiter};
+use crate::core::{Acquire, Heat, OwnerBuf, Token, Waiter};
 use crate::locks::{Fault, monotonic, most_waiters};
 use crate::server::{Blocked, Context, Text, User};
 use crate::statistics::{self, Counter, WaitEnd};
@@ -51,7 +52,7 @@ pub(crate) fn join(
     }
     let since = monotonic();
     let waiter = Waiter {
-        owner: Arc::from(request.owner.bytes()),
+        owner: OwnerBuf::from(request.owner),
         lease: request.lease,
         holds: request.holds,
         client_id: context.client_id(),

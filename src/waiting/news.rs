@@ -5,6 +5,9 @@
 
 use super::alarm;
 use super::state::{STATE, place_of};
+use super::turns::Turns;
+use crate::core::Told;
+use crate::locks::{monotonic, now};
 use crate::server::{self, Context, Moment};
 
 /// Learns of everything that may free a lock without touching its key.
@@ -40,53 +43,67 @@ fn mark_all(context: Context<'_>) {
     }
 }
 
-/// Learns of what becomes of the replies to those who wait, while somebody does: it costs a little
-/// at each turn of the event loop.
+/// Learns of what becomes of those who wait and of the replies to them. The turns of the event loop are
+/// followed while somebody waits: that costs a little at each turn.
 pub(super) fn follow_clients(context: Context<'_>) {
-    let follows = STATE.with(context, |state| {
-        std::mem::replace(&mut state.follows_clients, true)
+    let (turns, clients) = STATE.with(context, |state| {
+        let turns = std::mem::replace(&mut state.follows_turns, true);
+        let clients = std::mem::replace(&mut state.follows_clients, true);
+        if !turns {
+            state.turns = Turns::begin(monotonic());
+        }
+        (turns, clients)
     });
-    if !follows {
-        server::subscribe(context, Moment::Awake, landed);
-        server::subscribe(context, Moment::ClientGone, crashed);
+    if !turns {
+        server::subscribe(context, Moment::Awake, next_turn);
+    }
+    if !clients {
+        server::subscribe(context, Moment::ClientGone, gone);
     }
 }
 
-/// Every reply that was written is sent.
-fn landed(context: Context<'_>) {
+/// Every reply that was written is sent, as far as its client takes it.
+fn next_turn(context: Context<'_>) {
     STATE.if_busy(context, |state| {
+        state.turns.next(monotonic());
+        state.questions = 0;
         if !state.landing.is_empty() {
-            for (_, id) in state.landing.drain() {
-                state.flights.arrive(id);
-            }
+            state.land(now(context));
         }
     });
 }
 
+/// How many clients that are gone the server is asked about in a turn: where it has many clients, each
+/// question takes it long.
+const QUESTIONS_PER_TURN: u32 = 16;
+
 /// A client is gone, perhaps before its reply was sent.
-fn crashed(context: Context<'_>) {
-    let owes = STATE.with(context, |state| {
-        let lost = state
-            .landing
-            .remove(&context.client_id())
-            .and_then(|id| state.flights.lose(id));
+fn gone(context: Context<'_>) {
+    let client = context.client_id();
+    let (owes, told) = STATE.with(context, |state| {
+        let id = state.landing.remove(&client);
+        let lost = id.and_then(|id| state.flights.lose(id));
         let owes = lost.is_some();
         state.give_backs.extend(lost);
-        owes
+        let told = state.told.remove(&client);
+        state.questions += u32::from(told.is_some());
+        (owes, told.filter(|_| state.questions <= QUESTIONS_PER_TURN))
     });
-    if owes {
+    let unsent = told.filter(|_| context.reply_is_unsent(client, "lock.acquire"));
+    if owes || unsent.is_some() {
+        let unsent = unsent.map(Told::unsent);
+        STATE.with(context, |state| state.give_backs.extend(unsent));
         alarm::soon(context);
     }
 }
 
 /// Nobody waits, and nothing is on its way.
-pub(super) fn forget_clients(context: Context<'_>) {
+pub(super) fn forget_turns(context: Context<'_>) {
     let followed = STATE.with(context, |state| {
         state.landing.shrink_to_fit();
-        std::mem::take(&mut state.follows_clients)
+        std::mem::take(&mut state.follows_turns)
     });
     if followed {
         server::unsubscribe(context, Moment::Awake);
-        server::unsubscribe(context, Moment::ClientGone);
     }
 }

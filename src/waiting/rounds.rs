@@ -148,7 +148,7 @@ fn next(context: Context<'_>) -> Option<Duration> {
         )
     });
     if idle {
-        news::forget_clients(context);
+        news::forget_turns(context);
         return None;
     }
     let until_wait = wait_ends.map(|end| end.since(monotonic()));

@@ -3,12 +3,13 @@
 use super::alarm;
 use super::answer::Answer;
 use super::leaving::{View, redirection};
-use super::state::{STATE, place_of};
+use super::state::{STATE, State, place_of};
 use crate::core::{
-    self, Acquire, Acquired, Change, GiveBack, Grant, Handed, Owner, Place, Token, Waiter, WaiterId,
+    self, Acquire, Acquired, Change, Deadline, GiveBack, Grant, Handed, Monotonic, Owner, OwnerBuf,
+    Place, Token, Waiter, WaiterId,
 };
-use crate::locks::{Event, Fault, LockKey, given_back, now, rules, with_token_clock};
-use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
+use crate::locks::{Event, Fault, LockKey, given_back, monotonic, now, rules, with_token_clock};
+use crate::server::{Blocked, Context, OwnedText, Socket, Text, WriteCheck};
 use crate::statistics::{self, Counter, WaitEnd};
 
 /// From where a lock is served.
@@ -18,6 +19,16 @@ pub(crate) enum Caller {
     Command,
     /// From the event loop.
     Loop,
+}
+
+/// The call that a lock is handed to.
+struct Next {
+    id: WaiterId,
+    waiter: Waiter,
+    /// When it was chosen.
+    now: Monotonic,
+    /// Its client's, where that was asked for.
+    socket: Option<Socket>,
 }
 
 enum Step {
@@ -52,11 +63,11 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
         refuse_all(context, place, || Answer::Fault(Fault::WrongType));
         return Step::Done;
     };
-    let next = STATE.with(context, |state| {
+    let next = next_in_line(context, |state| {
         let (database, key) = (place.database, &place.key);
         // This is the look that it was marked for, by the opening of the key perhaps.
         state.marked.remove(place);
-        let id = match &held {
+        match &held {
             Some(held) => {
                 if state.queues.waiting(database, key) > 0 {
                     state.watch.see(place, held.deadline);
@@ -64,10 +75,9 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
                 state.queues.first_of(database, key, held.owner.bytes())
             }
             None => state.queues.first(database, key),
-        }?;
-        Some((id, state.queues.get(id)?.clone()))
+        }
     });
-    let Some((id, waiter)) = next else {
+    let Some(next) = next else {
         return Step::Done;
     };
     if context.writes_paused() || context.flags().loading() || context.flags().replica() {
@@ -85,24 +95,27 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
             }
         }
     }
-    if !may_have(context, name, id) {
+    if !may_have(context, name, next.id) {
         drop(key);
-        refuse(context, id, Fault::NoPermission);
+        refuse(context, next.id, Fault::NoPermission);
         return Step::Again;
     }
-    let Some(owner) = Owner::new(&waiter.owner) else {
-        return Step::Done;
-    };
-    let request = request(owner, &waiter);
+    let owner = next.waiter.owner.as_owner();
+    let request = request(&next.waiter);
     let acquired = with_token_clock(|clock| {
         core::acquire(held.as_ref(), &request, &rules(), now(context), clock)
     });
-    let held_before = held.map(|held| held.grant);
+    let held_before = held.map(|held| (held.grant, held.deadline));
     match acquired {
         Ok(Acquired::New(grant, change) | Acquired::Again(grant, change)) => {
             key.change(owner, change, Event::Acquire);
             count_grant(held_before.is_none());
-            grant_to(context, place, id, &waiter, grant, held_before);
+            let deadline = match (change, held_before) {
+                (Change::Hold(_, deadline), _) | (_, Some((_, deadline))) => deadline,
+                _ => Deadline::Never,
+            };
+            let before = held_before.map(|(before, _)| before);
+            grant_to(context, place, &next, grant, deadline, before);
             Step::Again
         }
         Ok(Acquired::Busy) => Step::Done,
@@ -110,8 +123,46 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
             drop(key);
             let fault = Fault::Refused(refusal);
             fault.count_refusal();
-            refuse(context, id, fault);
+            refuse(context, next.id, fault);
             Step::Again
+        }
+    }
+}
+
+/// The call whose turn it is, as `first` tells. Those that may not be granted any more are taken out:
+/// their time is up, or their client is gone and the server has not noticed.
+fn next_in_line(
+    context: Context<'_>,
+    first: impl Fn(&mut State) -> Option<WaiterId>,
+) -> Option<Next> {
+    loop {
+        let (mut next, held_up) = STATE.if_busy(context, |state| {
+            let id = first(state)?;
+            let now = monotonic();
+            let next = Next {
+                id,
+                waiter: state.queues.get(id)?.clone(),
+                now,
+                socket: None,
+            };
+            Some((next, state.turns.held_up(now)))
+        })?;
+        let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
+            WaitEnd::TimeOut
+        } else {
+            if held_up {
+                next.socket = context.socket(next.waiter.client_id);
+            }
+            if !next.socket.is_some_and(Socket::peer_is_gone) {
+                return Some(next);
+            }
+            WaitEnd::GivenUp
+        };
+        let ended = STATE.with(context, |state| {
+            state.leave_at(context, next.now, next.id, end)
+        });
+        if let Some(blocked) = ended {
+            blocked.answer(Answer::Nothing);
         }
     }
 }
@@ -119,46 +170,47 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
 /// The last hold was given back: frees the lock, or puts the next grant in its place.
 pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
     let name = key.name();
-    let next = STATE.if_busy(context, |state| {
-        let id = state.queues.first(context.database(), name.bytes())?;
-        Some((id, state.queues.get(id)?.clone()))
+    let next = next_in_line(context, |state| {
+        state.queues.first(context.database(), name.bytes())
     });
     statistics::count(Counter::Releases);
     given_back(context, token);
-    let Some((id, waiter)) = next else {
+    let Some(next) = next else {
         key.change(owner, Change::Free, Event::Release);
         return;
     };
     let place = place_of(context.database(), name.bytes());
     // A node of a cluster asks first whether it still serves the key once it is free.
     let direct =
-        !context.flags().cluster() && !context.writes_paused() && may_have(context, name, id);
-    let granted = Owner::new(&waiter.owner)
-        .filter(|_| direct)
-        .and_then(|next| {
-            let request = request(next, &waiter);
+        !context.flags().cluster() && !context.writes_paused() && may_have(context, name, next.id);
+    let granted = direct
+        .then(|| {
+            let request = request(&next.waiter);
             let acquired = with_token_clock(|clock| {
                 core::acquire(None, &request, &rules(), now(context), clock)
             });
             match acquired {
-                Ok(Acquired::New(grant, Change::Hold(_, deadline))) => {
-                    Some((next, grant, deadline))
-                }
+                Ok(Acquired::New(grant, Change::Hold(_, deadline))) => Some((grant, deadline)),
                 _ => None,
             }
-        });
+        })
+        .flatten();
     match granted {
-        Some((next, grant, deadline)) => {
-            key.hand_over(next, grant, deadline);
+        Some((grant, deadline)) => {
+            let owner = next.waiter.owner.as_owner();
+            key.hand_over(owner, grant, deadline);
             count_grant(true);
-            grant_to(context, &place, id, &waiter, grant, None);
+            grant_to(context, &place, &next, grant, deadline, None);
             // The key is as it was just written: what is left to find is other calls of its owner.
             let more = STATE.with(context, |state| {
                 if state.queues.waiting(place.database, &place.key) > 0 {
                     state.watch.see(&place, deadline);
                 }
                 let (database, key) = (place.database, &place.key);
-                state.queues.first_of(database, key, next.bytes()).is_some()
+                state
+                    .queues
+                    .first_of(database, key, owner.bytes())
+                    .is_some()
             });
             if !more {
                 return;
@@ -172,6 +224,10 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
 /// Does what callers of this lock that are gone have left to do, before the next command on it.
 pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
     let owed = STATE.if_busy(context, |state| {
+        // Whether what it was told before was sent cannot be found out any more.
+        if !state.told.is_empty() {
+            state.told.remove(&context.client_id());
+        }
         let mut owed = state.give_backs.iter().map(GiveBack::place);
         owed.any(|place| place.is(context.database(), name.bytes()))
     });
@@ -193,7 +249,7 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
         let key = LockKey::open(context, name);
         let Ok(held) = key.held() else { break };
         let change = give_back.change(held.as_ref(), now(context));
-        let before = held.map(|held| (held.owner.bytes().to_vec(), held.grant.token));
+        let before = held.map(|held| (OwnerBuf::from(held.owner), held.grant.token));
         let Some((owner, token)) = before else {
             continue;
         };
@@ -203,9 +259,7 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
         if change == Change::Free {
             given_back(context, token);
         }
-        if let Some(owner) = Owner::new(&owner) {
-            key.change(owner, change, Event::Release);
-        }
+        key.change(owner.as_owner(), change, Event::Release);
     }
     serve(context, name, caller);
 }
@@ -223,18 +277,21 @@ fn count_grant(begins: bool) {
 fn grant_to(
     context: Context<'_>,
     place: &Place,
-    id: WaiterId,
-    waiter: &Waiter,
+    next: &Next,
     grant: Grant,
+    deadline: Deadline,
     before: Option<Grant>,
 ) {
+    let id = next.id;
     let handed = Handed {
         place: place.clone(),
         token: grant.token,
         took_hold: before.is_none_or(|before| grant.holds > before.holds),
+        holds: grant.holds,
+        deadline,
     };
     let blocked = STATE.with(context, |state| {
-        let blocked = state.leave(context, id, WaitEnd::Granted)?;
+        let blocked = state.leave_at(context, next.now, id, WaitEnd::Granted)?;
         state.handles.insert(blocked.handle(), id);
         state.flights.depart(id, handed, before.is_none());
         Some(blocked)
@@ -244,8 +301,9 @@ fn grant_to(
         blocked.answer(Answer::Granted {
             id,
             handle,
-            owner: waiter.owner.clone(),
+            owner: next.waiter.owner.clone(),
             grant,
+            socket: next.socket,
         });
     }
 }
@@ -279,9 +337,9 @@ pub(super) fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn() 
     }
 }
 
-fn request<'a>(owner: Owner<'a>, waiter: &Waiter) -> Acquire<'a> {
+fn request(waiter: &Waiter) -> Acquire<'_> {
     Acquire {
-        owner,
+        owner: waiter.owner.as_owner(),
         lease: waiter.lease,
         holds: waiter.holds,
         token: None,

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::answer::Wait;
-use crate::core::{Flights, GiveBack, Map, Monotonic, Place, Queues, Set, WaiterId, Watch};
+use super::turns::Turns;
+use crate::core::{
+    Flights, GiveBack, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
+};
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, GilCell, Handle, Timer, User};
 use crate::statistics::{self, WaitEnd};
@@ -18,7 +21,7 @@ pub(super) static STATE: Waiting = Waiting {
 /// The state, made when it is first used.
 pub(super) struct Waiting {
     state: GilCell<Option<State>>,
-    /// Whether the state was other than idle when it was last used: the one thing that every command
+    /// Whether there was anything in the state when it was last used: the one thing that every command
     /// asks, most of them to find that there is nothing to do.
     busy: AtomicBool,
 }
@@ -30,7 +33,7 @@ impl Waiting {
         self.state.with(proof, |state| {
             let state = state.get_or_insert_default();
             let result = body(state);
-            self.busy.store(!state.idle(), Ordering::Relaxed);
+            self.busy.store(!state.is_empty(), Ordering::Relaxed);
             result
         })
     }
@@ -50,6 +53,9 @@ impl Waiting {
     }
 }
 
+/// So many grants that were told are not worth to be looked through.
+const FEW: usize = 64;
+
 #[derive(Default)]
 pub(super) struct State {
     pub(super) queues: Queues,
@@ -65,8 +71,19 @@ pub(super) struct State {
     pub(super) handles: Map<Handle, WaiterId>,
     /// Grants whose reply is written, but may not be sent: the calls by their client.
     pub(super) landing: Map<u64, WaiterId>,
-    /// The server tells when such a reply is sent, and when a client is gone.
+    /// Grants whose reply is sent, or lies behind other output of its client: by client, until it says
+    /// more, the lease ends or it is gone.
+    pub(super) told: Map<u64, Told>,
+    /// How many of those there may be before the ones whose lease is over are looked for.
+    pub(super) most_told: usize,
+    /// How many clients that are gone the server was asked about in this turn.
+    pub(super) questions: u32,
+    /// The server tells when a turn of its event loop begins.
+    pub(super) follows_turns: bool,
+    /// The server tells when a client is gone.
     pub(super) follows_clients: bool,
+    /// The turns of the event loop, while they are followed.
+    pub(super) turns: Turns,
     /// Locks that may have become free.
     pub(super) marked: Set<Place>,
     /// Locks that rounds have yet to look at, in the order of their news.
@@ -87,8 +104,19 @@ impl State {
         id: WaiterId,
         end: WaitEnd,
     ) -> Option<Blocked<Wait>> {
+        self.leave_at(context, monotonic(), id, end)
+    }
+
+    /// As [`State::leave`], where it is known what time it is.
+    pub(super) fn leave_at(
+        &mut self,
+        context: Context<'_>,
+        now: Monotonic,
+        id: WaiterId,
+        end: WaitEnd,
+    ) -> Option<Blocked<Wait>> {
         let (place, waiter) = self.queues.leave(id)?;
-        statistics::wait_ended(context, monotonic(), &place, waiter.since, end);
+        statistics::wait_ended(context, now, &place, waiter.since, end);
         if self.queues.waiting(place.database, &place.key) == 0 {
             self.watch.let_go(&place);
             self.marked.remove(&place);
@@ -97,6 +125,28 @@ impl State {
         let blocked = self.blocked.remove(&id)?;
         self.handles.remove(&blocked.handle());
         Some(blocked)
+    }
+
+    /// The reply of a grant is written for its client.
+    pub(super) fn write(&mut self, client: u64, id: WaiterId) {
+        if let Some(before) = self.landing.insert(client, id) {
+            self.flights.arrive(before);
+        }
+    }
+
+    /// What was written is sent, or as much of it as the clients take.
+    pub(super) fn land(&mut self, now: UnixTime) {
+        for (client, id) in self.landing.drain() {
+            match self.flights.arrive(id) {
+                Some(told) => self.told.insert(client, told),
+                None => self.told.remove(&client),
+            };
+        }
+        if self.told.len() > self.most_told {
+            self.told.retain(|_, told| !told.is_over(now));
+            self.told.shrink_to(self.told.len());
+            self.most_told = 2 * self.told.len() + FEW;
+        }
     }
 
     /// A round has left something for the next one.
@@ -110,6 +160,11 @@ impl State {
             && self.flights.is_empty()
             && self.marked.is_empty()
             && !self.has_work()
+    }
+
+    /// Nothing is remembered that a command has to ask for.
+    fn is_empty(&self) -> bool {
+        self.idle() && self.told.is_empty()
     }
 }
 

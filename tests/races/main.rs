@@ -19,3 +19,4 @@ mod pauses;
 mod reloads;
 mod roles;
 mod siblings;
+mod stalls;

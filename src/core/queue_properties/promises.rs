@@ -84,7 +84,7 @@ fn same(world: &World, model: &Model) -> TestCaseResult {
         let line: Vec<_> = queues.iter(database, &key).collect();
         let line: Vec<_> = line
             .into_iter()
-            .map(|(id, waiter)| (world.numbers[&id], &*waiter.owner))
+            .map(|(id, waiter)| (world.numbers[&id], waiter.owner.as_owner().bytes()))
             .collect();
         let expected: Vec<_> = model
             .waiting_at(spot)

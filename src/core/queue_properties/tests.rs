@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -9,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use super::model;
 use super::promises::{agree_with_a_list, walk};
 use super::strategies::histories;
-use crate::core::{Monotonic, Queues, Waiter, WaiterId};
+use crate::core::{Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
@@ -67,7 +66,7 @@ proptest! {
         let mut list: Vec<(WaiterId, u8, u8, u64)> = Vec::new();
         for (key, owner, until) in joins {
             let waiter = Waiter {
-                owner: Arc::from([owner]),
+                owner: OwnerBuf::from(Owner::new(&[owner]).unwrap()),
                 lease: None,
                 holds: None,
                 client_id: 0,

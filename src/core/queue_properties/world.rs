@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::model::{Deed, End, LEASE, LIFT, OWNERS, SPOTS, Spot};
 use crate::core::{
     Acquire, Acquired, Change, Flights, GiveBack, Handed, Held, Holds, Lease, Monotonic, Owner,
-    Place, Queues, Release, ReleaseAmount, Renew, Rules, Times, Token, TokenClock, UnixTime,
-    Waiter, WaiterId, Watch, acquire, release, renew,
+    OwnerBuf, Place, Queues, Release, ReleaseAmount, Renew, Rules, Times, Token, TokenClock,
+    UnixTime, Waiter, WaiterId, Watch, acquire, release, renew,
 };
 
 const RULES: Rules = Rules {
@@ -105,7 +105,7 @@ impl World {
             Ok(Acquired::Busy) => {
                 let Some(wait) = block else { return };
                 let waiter = Waiter {
-                    owner: Arc::from(OWNERS[index]),
+                    owner: OwnerBuf::from(owner(index)),
                     lease: None,
                     holds,
                     client_id: self.ids.len() as u64,
@@ -221,7 +221,8 @@ impl World {
             };
             let Some(id) = next else { return };
             let waiter = self.queues.get(id).expect("it waits").clone();
-            let own = OWNERS.into_iter().find(|own| **own == *waiter.owner);
+            let waits = waiter.owner.as_owner().bytes();
+            let own = OWNERS.into_iter().find(|own| *own == waits);
             match self.judge(spot, own.and_then(Owner::new).unwrap(), waiter.holds) {
                 Ok(Acquired::Busy) => panic!("free, or its own"),
                 Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)) => {
@@ -229,6 +230,8 @@ impl World {
                         place: place(spot),
                         token: grant.token,
                         took_hold: before.is_none_or(|held| grant.holds > held.grant.holds),
+                        holds: grant.holds,
+                        deadline: self.locks[&spot].deadline,
                     };
                     self.take_out(id);
                     self.flights.depart(id, handed, before.is_none());

@@ -1,0 +1,331 @@
+//! Clients that die, or whose time is up, while the server is held up: what it has not read yet when
+//! it hands a lock over.
+
+use crate::support::{Waiter, at_once, info, line, nobody_waits, owner, queue, run, wait, wait_as};
+use redis::{Cmd, Connection};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use testbed::{Expect, Server, Talk, cmd, eventually, held, waiters};
+
+/// Locks that are released behind one stall.
+const LOCKS: usize = 10;
+/// Stalls of each kind.
+const STALLS: usize = 4;
+
+fn key(number: usize) -> String {
+    format!("k{number}")
+}
+
+/// A server that runs commands in one thread, and one that reads and writes with others.
+fn servers() -> [Server; 2] {
+    let mut threads = Server::builder().config("io-threads", "3");
+    if !Server::version().is_redis_from(8, 0) && !Server::version().is_valkey_from(8, 0) {
+        threads = threads.config("io-threads-do-reads", "yes");
+    }
+    [Server::start(), threads.start()]
+}
+
+/// How a client that waits comes to its end.
+#[derive(Clone, Copy, Debug)]
+enum Death {
+    /// Its process is killed.
+    Killed,
+    /// It closes its connection.
+    Closed,
+    /// It closes with a reply unread: its system resets the connection.
+    Reset,
+}
+
+enum Mortal {
+    Process(Child),
+    Stream(TcpStream),
+}
+
+impl Mortal {
+    /// A client that waits for `key` as `b`; none where its program is not installed.
+    fn waits(server: &Server, c: &mut Connection, key: &str, death: Death) -> Option<Self> {
+        let call = format!("LOCK.ACQUIRE {key} b PX 600000 BLOCK 0");
+        let mortal = match death {
+            Death::Killed => Self::Process(redis_cli(server, &call)?),
+            Death::Closed | Death::Reset => {
+                let mut stream = connect(server);
+                if matches!(death, Death::Reset) {
+                    stream.write_all(b"PING\r\n").expect("sent");
+                }
+                stream
+                    .write_all(format!("{call}\r\n").as_bytes())
+                    .expect("sent");
+                Self::Stream(stream)
+            }
+        };
+        eventually(|| waiters(c, key) == ["b"], "the first to wait");
+        Some(mortal)
+    }
+
+    fn die(self) {
+        match self {
+            Self::Process(mut child) => {
+                child.kill().expect("a process");
+                child.wait().expect("its end");
+            }
+            // Not by its drop alone: a process that is being started may have the socket too.
+            Self::Stream(stream) => {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    }
+}
+
+fn connect(server: &Server) -> TcpStream {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server")
+}
+
+/// The server's own client, running one command; none where it is not installed.
+fn redis_cli(server: &Server, call: &str) -> Option<Child> {
+    Command::new("redis-cli")
+        .args(["-p", &server.port().to_string()])
+        .args(call.split(' '))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()
+}
+
+/// Sends this in one write.
+fn send_all(c: &mut Connection, commands: &[Cmd]) {
+    let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
+    c.send_packed_command(&packed).expect("sent");
+}
+
+/// Behind a stall all locks are released, whose first waiters die in it. How often the lock went to the
+/// one behind; none where the clients are not installed.
+fn survivors(server: &Server, stall: Duration, death: Death) -> Option<usize> {
+    let mut c = server.connection();
+    let mut holder = server.connection();
+    let mut survived = 0;
+    let mut stalls = 0;
+    while stalls < STALLS {
+        let mut dying = Vec::new();
+        let mut next = Vec::new();
+        for number in 0..LOCKS {
+            let key = key(number);
+            cmd!(holder, "LOCK.ACQUIRE", &key, "a", "PX", 600_000).grant();
+            dying.push(Mortal::waits(server, &mut c, &key, death)?);
+            let call = line(&format!("LOCK.ACQUIRE {key} c PX 600000 BLOCK 0"));
+            next.push(Waiter::on(server, server.connection(), &call));
+        }
+        let mut commands = vec![line(&format!("DEBUG SLEEP {}", stall.as_secs_f64()))];
+        commands.extend((0..LOCKS).map(|n| line(&format!("LOCK.RELEASE {} a", key(n)))));
+        let began = Instant::now();
+        send_all(&mut holder, &commands);
+        sleep(stall / 5);
+        dying.into_iter().for_each(Mortal::die);
+        let in_time = began.elapsed() < stall;
+        holder.receive().okay();
+        for number in 0..LOCKS {
+            assert_eq!(holder.receive().int(), 0);
+            let owner = || {
+                let info = cmd!(c, "LOCK.INFO", key(number)).lock_info();
+                String::from_utf8(info.owner).expect("text")
+            };
+            survived += usize::from(in_time && goes_to_the_next(owner));
+            cmd!(c, "LOCK.RELEASE", key(number), "c", "ALL").value();
+            cmd!(c, "DEL", key(number)).value();
+            next[number].receive().value();
+        }
+        // On a busy machine a death may come too late; that stall says nothing.
+        stalls += usize::from(in_time);
+    }
+    nobody_waits(server);
+    Some(survived)
+}
+
+/// Whether the lock is `c`'s by and by; a client that was told of its grant would keep it.
+fn goes_to_the_next(mut owner: impl FnMut() -> String) -> bool {
+    let since = Instant::now();
+    while owner() != "c" {
+        if since.elapsed() > Duration::from_secs(2) {
+            return false;
+        }
+    }
+    true
+}
+
+#[track_caller]
+fn the_dead_lose_the_lock(death: Death) {
+    for server in servers() {
+        for millis in [50, 500] {
+            let stall = Duration::from_millis(millis);
+            match survivors(&server, stall, death) {
+                Some(survived) => {
+                    println!("{death:?}, {millis} ms: {survived} of {}", LOCKS * STALLS);
+                    assert!(survived + 1 >= LOCKS * STALLS, "{death:?}, {millis} ms");
+                }
+                None => println!("{death:?}: left out, for want of redis-cli"),
+            }
+        }
+    }
+}
+
+#[test]
+fn who_was_killed_in_a_stall_loses_the_lock_to_the_next() {
+    the_dead_lose_the_lock(Death::Killed);
+}
+
+#[test]
+fn who_closed_in_a_stall_loses_the_lock_to_the_next() {
+    the_dead_lose_the_lock(Death::Closed);
+}
+
+#[test]
+fn who_was_reset_in_a_stall_loses_the_lock_to_the_next() {
+    the_dead_lose_the_lock(Death::Reset);
+}
+
+/// A client that waits for `k` as `b`, and closes as soon as it has read its grant.
+fn runs_once(server: &Server, c: &mut Connection) -> std::thread::JoinHandle<String> {
+    let call = "LOCK.ACQUIRE k b PX 600000 BLOCK 0";
+    let one_shot: Box<dyn FnOnce() -> String + Send> = match redis_cli(server, call) {
+        Some(child) => Box::new(|| {
+            let output = child.wait_with_output().expect("its output");
+            String::from_utf8(output.stdout).expect("text")
+        }),
+        None => {
+            let mut stream = connect(server);
+            Box::new(move || {
+                stream
+                    .write_all(format!("{call}\r\n").as_bytes())
+                    .expect("sent");
+                let mut reply = [0; 256];
+                let length = stream.read(&mut reply).expect("a reply");
+                String::from_utf8_lossy(&reply[..length]).into_owned()
+            })
+        }
+    };
+    let client = std::thread::spawn(one_shot);
+    eventually(|| queue(c) == ["b"], "a client to wait");
+    client
+}
+
+#[test]
+fn who_prints_its_grant_and_exits_keeps_the_lock() {
+    for server in servers() {
+        let mut c = server.connection();
+        let mut holder = server.connection();
+        for round in 0..40 {
+            run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
+            let client = runs_once(&server, &mut c);
+            let [mut next] = wait_as(&server, ["c"]);
+            let mut commands = vec![line("LOCK.RELEASE k a")];
+            if round % 2 == 1 {
+                commands.insert(0, line("DEBUG SLEEP 0.05"));
+            }
+            send_all(&mut holder, &commands);
+            let told = client.join().expect("a client");
+            assert!(told.contains('b') && told.contains("600000"), "{told:?}");
+            for _ in &commands {
+                holder.receive().value();
+            }
+            // The server has read the end of its connection.
+            eventually(
+                || server.info_field("clients", "connected_clients") == "4",
+                "it to be gone",
+            );
+            for _ in 0..20 {
+                run(&mut c, "PING").value();
+                assert_eq!(owner(&mut c), "b", "round {round}");
+            }
+            assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
+            assert_eq!(next.granted().owner, b"c");
+            assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
+            drop(next);
+            eventually(
+                || server.info_field("clients", "connected_clients") == "3",
+                "the next to be gone",
+            );
+        }
+    }
+}
+
+#[test]
+fn a_wait_that_ended_in_a_stall_is_over() {
+    for server in servers() {
+        let (mut c, mut holder) = (server.connection(), server.connection());
+        run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
+        let mut late = wait(&server, "k b BLOCK 300");
+        let mut again = wait(&server, "k b BLOCK 350");
+        let mut next = wait(&server, "k c PX 600000 BLOCK 60000");
+        let replies = at_once(&mut holder, &["DEBUG SLEEP 1", "LOCK.RELEASE k a"]);
+        assert_eq!(replies[1].clone().int(), 0);
+        assert_eq!(next.granted().owner, b"c");
+        late.receive().nil();
+        again.receive().nil();
+        assert_eq!(owner(&mut c), "c");
+        // Nor does a re-entry of the holder's own come too late.
+        let mut own = wait(&server, "k d BLOCK 100");
+        let replies = at_once(
+            &mut next,
+            &["DEBUG SLEEP 0.5", "LOCK.RELEASE k c", "LOCK.INFO k"],
+        );
+        replies[2].clone().nil();
+        own.receive().nil();
+    }
+}
+
+/// Makes a value that is more than the system takes for a client that does not read.
+fn much(c: &mut Connection) {
+    cmd!(*c, "SETRANGE", "much", 19_999_999, "x").int();
+}
+
+#[test]
+fn a_grant_that_was_never_sent_is_given_back() {
+    let (server, mut c) = held();
+    much(&mut c);
+    for _ in 0..3 {
+        let mut slow = connect(&server);
+        slow.write_all(b"GET much\r\nLOCK.ACQUIRE k b PX 600000 BLOCK 0\r\n")
+            .expect("sent");
+        eventually(|| queue(&mut c) == ["b"], "it to wait");
+        let [mut next] = wait_as(&server, ["c"]);
+        assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+        assert_eq!(owner(&mut c), "b");
+        for _ in 0..50 {
+            run(&mut c, "PING").value();
+        }
+        slow.shutdown(Shutdown::Both).expect("closed");
+        assert_eq!(next.granted().owner, b"c");
+        assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    }
+    nobody_waits(&server);
+}
+
+#[test]
+fn a_grant_that_was_read_stays_whatever_is_unsent_behind_it() {
+    let (server, mut c) = held();
+    much(&mut c);
+    let [mut waiter] = wait_as(&server, ["b"]);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    assert_eq!(waiter.granted().owner, b"b");
+    let [mut next] = wait_as(&server, ["c"]);
+    // Also where the last command is of the same name.
+    for last in ["LOCK.ACQUIRE other b", "PING"] {
+        waiter.post(&line("GET much"));
+        waiter.post(&line(last));
+    }
+    let id = waiter.id;
+    drop(waiter);
+    eventually(
+        || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty(),
+        "it to be gone",
+    );
+    for _ in 0..50 {
+        run(&mut c, "PING").value();
+        assert_eq!(info(&mut c).owner, b"b");
+    }
+    run(&mut c, "LOCK.RELEASE k b").int();
+    assert_eq!(next.granted().owner, b"c");
+}
