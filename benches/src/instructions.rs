@@ -1,7 +1,7 @@
-//! How many instructions a pair takes: a figure that hardly moves from run to run, and so shows what
-//! a change to the code costs on a machine that is too busy to time anything.
+//! How many instructions a pair and a hand-off take: figures that hardly move from run to run, and so
+//! show what a change to the code costs on a machine that is too busy to time anything.
 //!
-//! The figures of the last change are kept in `benches/instructions.toml`. When a pair has grown
+//! The figures of the last change are kept in `benches/instructions.toml`. When one has grown
 //! beyond [`TOLERANCE`] over them the check fails, until they are kept anew on purpose.
 
 use std::env;
@@ -10,8 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use redis::Connection;
 use serde::{Deserialize, Serialize};
 use testbed::module::root;
+use testbed::{Expect, Server, Talk, cmd, eventually, post, waiters};
 
 use crate::facts::output;
 use crate::servers::{Program, send_packed, settle};
@@ -22,6 +24,8 @@ const TOLERANCE: f64 = 0.03;
 const CORE_PAIRS: u32 = 20_000;
 const SERVER_BATCHES: u32 = 40;
 const BATCH: u32 = 500;
+const RING: usize = 65;
+const HAND_OFFS: u32 = 5_000;
 
 /// The figures, and what they hold for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +37,9 @@ pub(crate) struct Counts {
     core_pair: u64,
     /// `LOCK.ACQUIRE PX` and `LOCK.RELEASE` in a server, pipelined: reading, running, replying.
     server_pair: u64,
+    /// A `LOCK.RELEASE` that hands the lock on, the grant's reply, and the `LOCK.ACQUIRE` with `BLOCK` of
+    /// the client that goes to the end of the line.
+    server_hand_off: u64,
 }
 
 /// What came of the check.
@@ -63,7 +70,7 @@ pub(crate) fn keep(program: &Program, built: &Path) -> Result<String, String> {
     let now = Counts::take(program, built)?;
     let figures = toml::to_string(&now).map_err(|error| error.to_string())?;
     let text = format!(
-        "# Instructions of one uncontended pair, as last measured on purpose:\n\
+        "# Instructions of one uncontended pair and of one hand-off, as last measured on purpose:\n\
          # make bench-keep writes this file, make bench-check holds new counts against it.\n\n\
          {figures}"
     );
@@ -83,12 +90,13 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     let same_tools = kept.rustc == now.rustc
         && kept.server == now.server
         && kept.architecture == now.architecture;
-    let mut lines = vec!["instructions of a pair: kept, now, change".to_owned()];
+    let mut lines = vec!["instructions of a pair, and of a hand-off: kept, now, change".to_owned()];
     let mut grown = false;
     let mut fallen = false;
     for (name, kept, now) in [
         ("core", kept.core_pair, now.core_pair),
         ("server", kept.server_pair, now.server_pair),
+        ("hand-off", kept.server_hand_off, now.server_hand_off),
     ] {
         let (before, after) = (kept as f64, now as f64);
         grown |= after > before * (1.0 + TOLERANCE);
@@ -105,13 +113,13 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     }
     if grown {
         lines.push(format!(
-            "FAILED: a pair has grown by more than {:.0} %. If that is meant to be: make bench-keep",
+            "FAILED: one has grown by more than {:.0} %. If that is meant to be: make bench-keep",
             TOLERANCE * 100.0
         ));
         return Verdict::Failed(lines.join("\n"));
     }
     if fallen {
-        lines.push("a pair has become cheaper: keep that with make bench-keep".to_owned());
+        lines.push("one has become cheaper: keep that with make bench-keep".to_owned());
     }
     Verdict::Passed(lines.join("\n"))
 }
@@ -134,6 +142,7 @@ impl Counts {
             architecture: env::consts::ARCH.to_owned(),
             core_pair: core_pair(built)?,
             server_pair: server_pair(program, built)?,
+            server_hand_off: server_hand_off(program, built)?,
         })
     }
 }
@@ -170,26 +179,8 @@ fn core_pair(built: &Path) -> Result<u64, String> {
 /// As above: two servers do the same, but one of them runs pairs in between.
 fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
     let count = |batches: u32| {
-        let file = built.join("callgrind.server");
-        let script = built.join("server-under-callgrind.sh");
-        let options = valgrind_options(&file).map(|option| format!("'{option}'"));
-        let text = format!(
-            "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
-            options.join(" "),
-            program.path().display()
-        );
-        fs::write(&script, text).map_err(|error| error.to_string())?;
-        let executable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
-        let mut server = program
-            .builder()
-            .program(&script)
-            .config("jemalloc-bg-thread", "no")
-            .try_start()?;
-        settle(&server);
+        let (mut server, file) = server_under_callgrind(program, built)?;
         let mut connection = server.connection();
-        // The cron goes by the clock: as little of it as can be.
-        testbed::Expect::okay(testbed::cmd!(connection, "CONFIG", "SET", "hz", 1));
         let mut batch = redis::Pipeline::new();
         for number in 0..BATCH {
             for command in Way::Module.pair(&format!("lock:{number}")) {
@@ -206,6 +197,74 @@ fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
         counted(&file)
     };
     Ok((count(SERVER_BATCHES)? - count(0)?) / u64::from(SERVER_BATCHES * BATCH))
+}
+
+/// As above: a ring of clients hands one lock on, one hand-off at a time.
+fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
+    let count = |hand_offs: u32| {
+        let (mut server, file) = server_under_callgrind(program, built)?;
+        let mut ring: Vec<_> = (0..RING).map(|_| server.connection()).collect();
+        let owner = |number: usize| format!("client-{number}");
+        let waits = |c: &mut Connection, number: usize| {
+            post!(
+                *c,
+                "LOCK.ACQUIRE",
+                "ring",
+                owner(number),
+                "PX",
+                600_000,
+                "BLOCK",
+                0
+            );
+        };
+        for (number, client) in ring.iter_mut().enumerate() {
+            waits(client, number);
+            if number > 0 {
+                // Each is in line before the next one comes.
+                eventually(|| waiting(&server) == number, "a client to wait");
+            }
+        }
+        for hand_off in 0..hand_offs as usize {
+            let number = hand_off % RING;
+            let holder = &mut ring[number];
+            holder.receive().grant();
+            post!(*holder, "LOCK.RELEASE", "ring", owner(number));
+            holder.receive().int();
+            waits(holder, number);
+        }
+        drop(ring);
+        server.stop();
+        counted(&file)
+    };
+    Ok((count(HAND_OFFS)? - count(0)?) / u64::from(HAND_OFFS))
+}
+
+/// A server whose instructions are counted until it ends, and the file that they are then in.
+fn server_under_callgrind(program: &Program, built: &Path) -> Result<(Server, PathBuf), String> {
+    let file = built.join("callgrind.server");
+    let script = built.join("server-under-callgrind.sh");
+    let options = valgrind_options(&file).map(|option| format!("'{option}'"));
+    let text = format!(
+        "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
+        options.join(" "),
+        program.path().display()
+    );
+    fs::write(&script, text).map_err(|error| error.to_string())?;
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
+    let server = program
+        .builder()
+        .program(&script)
+        .config("jemalloc-bg-thread", "no")
+        .try_start()?;
+    settle(&server);
+    // The cron goes by the clock: as little of it as can be.
+    cmd!(server.connection(), "CONFIG", "SET", "hz", 1).okay();
+    Ok((server, file))
+}
+
+fn waiting(server: &Server) -> usize {
+    waiters(&mut server.connection(), "ring").len()
 }
 
 fn valgrind_options(file: &Path) -> [String; 2] {
@@ -230,31 +289,34 @@ fn counted(file: &Path) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    fn counts(core_pair: u64, server_pair: u64) -> Counts {
+    fn counts(core_pair: u64, server_pair: u64, server_hand_off: u64) -> Counts {
         Counts {
             rustc: "1.95.0".to_owned(),
             server: "Redis 7.0.15".to_owned(),
             architecture: "x86_64".to_owned(),
             core_pair,
             server_pair,
+            server_hand_off,
         }
     }
 
     #[test]
     fn growth_beyond_the_tolerance_fails() {
-        let kept = counts(100, 10_000);
-        let verdict = |core, server| compare(&kept, &counts(core, server));
+        let kept = counts(100, 10_000, 30_000);
+        let verdict = |core, server| compare(&kept, &counts(core, server, 30_000));
         assert!(matches!(verdict(100, 10_000), Verdict::Passed(_)));
         assert!(matches!(verdict(103, 10_300), Verdict::Passed(_)));
         assert!(matches!(verdict(104, 10_000), Verdict::Failed(_)));
         assert!(matches!(verdict(100, 10_301), Verdict::Failed(_)));
         assert!(matches!(verdict(50, 5_000), Verdict::Passed(_)));
+        let hand_off = compare(&kept, &counts(100, 10_000, 31_000));
+        assert!(matches!(hand_off, Verdict::Failed(_)));
     }
 
     #[test]
     fn figures_of_other_tools_are_not_judged() {
-        let kept = counts(100, 10_000);
-        let mut now = counts(200, 20_000);
+        let kept = counts(100, 10_000, 30_000);
+        let mut now = counts(200, 20_000, 60_000);
         now.server = "Valkey 9.1.2".to_owned();
         assert!(matches!(compare(&kept, &now), Verdict::Skipped(_)));
     }
