@@ -68,7 +68,7 @@ fn next_turn(context: Context<'_>) {
         state.turns.next(monotonic());
         state.questions = 0;
         if !state.landing.is_empty() {
-            state.land(now(context));
+            state.land(|| now(context));
         }
     });
 }

@@ -135,7 +135,7 @@ impl State {
     }
 
     /// What was written is sent, or as much of it as the clients take.
-    pub(super) fn land(&mut self, now: UnixTime) {
+    pub(super) fn land(&mut self, now: impl FnOnce() -> UnixTime) {
         for (client, id) in self.landing.drain() {
             match self.flights.arrive(id) {
                 Some(told) => self.told.insert(client, told),
@@ -143,6 +143,7 @@ impl State {
             };
         }
         if self.told.len() > self.most_told {
+            let now = now();
             self.told.retain(|_, told| !told.is_over(now));
             self.told.shrink_to(self.told.len());
             self.most_told = 2 * self.told.len() + FEW;
