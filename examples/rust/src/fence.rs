@@ -2,7 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::redis_data::Data;
-use crate::sql::Orders;
+use crate::sql::{Database, ways};
 use crate::{Outcome, print};
 use redis_lock_client::{Client, Error};
 use serde_json::json;
@@ -19,7 +19,7 @@ const WRITE: &str = "
 pub(crate) async fn run(client: &Client, mut data: Data, arguments: &Arguments) -> Outcome<()> {
     let name: String = arguments.get("name")?;
     let work = arguments.millis("work-ms")?;
-    let orders = Orders::open(&arguments.get::<String>("sql")?).await?;
+    let database = Database::open(&arguments.get::<String>("sql")?).await?;
     let guard = client
         .lock(LOCK)
         .lease(arguments.millis("lease-ms")?)
@@ -27,20 +27,31 @@ pub(crate) async fn run(client: &Client, mut data: Data, arguments: &Arguments) 
         .acquire()
         .await?;
     let token = guard.token();
+    let mut seen = Vec::new();
+    for way in ways(LOCK, token, &name)? {
+        seen.push((database.claim(&way).await?, way));
+    }
     print(&json!({ "event": "held", "token": token }));
     tokio::time::sleep(work).await;
 
     // Whatever the guard knows by now: it is not asked. That stands for a process that was stopped
     // between its last look and the write.
-    let redis = data
+    let told = |written| if written { "written" } else { "refused" };
+    let written = data
         .write_fenced(WRITE, &[LOCK, STATE], token, &name)
         .await?;
-    let sql = orders.write(&name, token).await?;
+    let mut outcome = json!({ "redis": told(written) });
+    for (free, way) in seen {
+        outcome[way.name] = match free {
+            None => "refused".into(),
+            Some(0) => "sold".into(),
+            Some(_) => told(database.sell(&way).await?).into(),
+        };
+    }
     match guard.release().await {
         Ok(()) | Err(Error::Lost(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let told = |written| if written { "written" } else { "refused" };
-    print(&json!({ "redis": told(redis), "sql": told(sql) }));
+    print(&outcome);
     Ok(())
 }

@@ -1,16 +1,29 @@
-//! The table that is written to, in either kind of database.
+//! The tables that are written to, in either kind of database.
 
 use crate::postgres::Postgres;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
+const TABLES: [&str; 5] = ["seats", "bookings", "stock", "sales", "fences"];
 const CREATE: &str = "
-    CREATE TABLE orders (id BIGINT PRIMARY KEY, state TEXT NOT NULL, fence BIGINT NOT NULL);
-    INSERT INTO orders VALUES (42, 'new', 0);
+    CREATE TABLE seats (id BIGINT PRIMARY KEY, buyer TEXT, fence BIGINT NOT NULL);
+    INSERT INTO seats VALUES (42, NULL, 0);
+    CREATE TABLE bookings (id BIGINT PRIMARY KEY, buyer TEXT, fence BIGINT NOT NULL);
+    CREATE TABLE stock (id BIGINT PRIMARY KEY, free BIGINT NOT NULL);
+    INSERT INTO stock VALUES (42, 1);
+    CREATE TABLE sales (buyer TEXT NOT NULL, token BIGINT NOT NULL);
+    CREATE TABLE fences (name TEXT PRIMARY KEY, fence BIGINT NOT NULL);
 ";
-const LOOK: &str = "SELECT state, fence FROM orders WHERE id = 42";
+/// Who has bought what, with which token, and the tokens of the last claims.
+const LOOK: &str = "
+    SELECT 'row: ' || seats.buyer || ' ' || seats.fence
+        || ', new row: ' || bookings.buyer || ' ' || bookings.fence
+        || ', tables: ' || (SELECT min(buyer) || ' ' || min(token) || ' of ' || count(*) FROM sales)
+        || ' ' || fences.name || ' ' || fences.fence || ' left ' || stock.free
+    FROM seats, bookings, fences, stock
+";
 
-/// A database with the table in it, for as long as this guard lives.
+/// A database with the tables in it, for as long as this guard lives.
 pub(crate) struct Database {
     url: String,
     /// Its file, or its server.
@@ -25,9 +38,9 @@ enum Place {
 impl Database {
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("orders.db");
+        let path = folder.path().join("shop.db");
         let connection = rusqlite::Connection::open(&path).expect("a database");
-        connection.execute_batch(CREATE).expect("a table");
+        connection.execute_batch(CREATE).expect("tables");
         Self {
             url: format!("sqlite:{}", path.display()),
             _place: Place::Sqlite { _folder: folder },
@@ -36,9 +49,9 @@ impl Database {
 
     pub(crate) fn postgres(server: Postgres) -> Self {
         let url = server.url().to_owned();
-        let again = format!("DROP TABLE IF EXISTS orders; {CREATE}");
+        let again = format!("DROP TABLE IF EXISTS {}; {CREATE}", TABLES.join(", "));
         in_postgres(&url, async |client| {
-            client.batch_execute(&again).await.expect("a table");
+            client.batch_execute(&again).await.expect("tables");
         });
         Self {
             url,
@@ -50,19 +63,23 @@ impl Database {
         &self.url
     }
 
-    /// The state and the highest token of the row.
-    pub(crate) fn row(&self) -> (String, i64) {
-        match self.url.strip_prefix("sqlite:") {
+    /// What was sold: by a seller with this token, where the last claim was made with that one.
+    pub(crate) fn expect_sold(&self, buyer: &str, token: u64, last: u64) {
+        let sold = match self.url.strip_prefix("sqlite:") {
             Some(path) => {
                 let connection = rusqlite::Connection::open(path).expect("a database");
-                let row = connection.query_row(LOOK, (), |row| Ok((row.get(0)?, row.get(1)?)));
-                row.expect("a row")
+                let sold = connection.query_row(LOOK, (), |row| row.get(0));
+                sold.expect("rows")
             }
-            None => in_postgres(&self.url, async |client| {
-                let row = client.query_one(LOOK, &[]).await.expect("a row");
-                (row.get(0), row.get(1))
+            None => in_postgres(&self.url, async |client| -> String {
+                client.query_one(LOOK, &[]).await.expect("rows").get(0)
             }),
-        }
+        };
+        let wanted = format!(
+            "row: {buyer} {last}, new row: {buyer} {last}, \
+             tables: {buyer} {token} of 1 lock:{{order}} {last} left 0"
+        );
+        assert_eq!(sold, wanted);
     }
 }
 

@@ -4,6 +4,7 @@
 mod database;
 mod fence;
 mod job;
+#[path = "../common/postgres.rs"]
 mod postgres;
 mod program;
 mod seat;

@@ -92,7 +92,8 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         if let Some((process, _)) = &mut self.own {
             // At once, and with all that it has started: `immediate shutdown`.
-            crate::program::signal(&process.id().to_string(), "QUIT");
+            let id = process.id().to_string();
+            let _ = Command::new("kill").args(["-s", "QUIT", &id]).status();
             let _ = process.wait();
         }
     }
