@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import re
 import signal
 import sqlite3
 import sys
 import threading
 import time
+from contextlib import closing, contextmanager
 
 import redis
 
@@ -140,35 +142,84 @@ def job(client, options):
 
 
 def fence(client, options):
-    outcome = {True: "written", False: "refused"}
+    told = {True: "written", False: "refused"}
     lock, state = "lock:{order}", "{order}:state"
+    outcome = {}
     try:
-        with Locks(client, "examples") as locks, \
+        with Locks(client, "examples") as locks, connected(options.sql) as database, \
                 locks.lock(lock, options.lease_ms / 1000, wait=60) as grant:
             token = grant.token
+            given = {"token": token, "name": options.name, "lock": lock}
+            free = {way: claimed(database, way, given) for way in WAYS}
             tell(event="held", token=token)
             time.sleep(options.work_ms / 1000)
             # Not `grant.token`, which would refuse: the writes are to be late, and to be refused.
-            in_redis = written(client, WRITE, [lock, state], token, options.name)
-            in_sql = written_in_sql(options.sql, options.name, token)
+            outcome["redis"] = told[written(client, WRITE, [lock, state], token, options.name)]
+            for way in WAYS:
+                if free[way] == 0:
+                    outcome[way] = "sold"
+                else:
+                    outcome[way] = told[free[way] is not None and sold(database, way, given)]
     except LockLost:
         pass  # as it should be where the writes were refused
-    tell(redis=outcome[in_redis], sql=outcome[in_sql])
+    tell(**outcome)
 
 
-def written_in_sql(url, name, token):
-    update = "UPDATE orders SET state = {0}, fence = {1} WHERE id = 42 AND fence <= {1}"
+# The last seat, kept in one row that is there, in one that is not there yet, and in several tables.
+# Each way to sell it: the claim, which changes no row for a stale token; what tells how many are free;
+# and the sale, whose first statement changes no row when the claim does not stand any more.
+# See docs/fencing.md.
+WAYS = {
+    "row": (
+        "UPDATE seats SET fence = :token WHERE id = 42 AND fence <= :token",
+        "SELECT count(*) FROM seats WHERE id = 42 AND buyer IS NULL",
+        ["UPDATE seats SET buyer = :name WHERE id = 42 AND fence = :token"]),
+    "new_row": (
+        "INSERT INTO bookings (id, fence) VALUES (42, :token) ON CONFLICT (id)"
+        " DO UPDATE SET fence = excluded.fence WHERE bookings.fence <= excluded.fence",
+        "SELECT count(*) FROM bookings WHERE id = 42 AND buyer IS NULL",
+        ["UPDATE bookings SET buyer = :name WHERE id = 42 AND fence = :token"]),
+    "tables": (
+        "INSERT INTO fences (name, fence) VALUES (:lock, :token) ON CONFLICT (name)"
+        " DO UPDATE SET fence = excluded.fence WHERE fences.fence <= excluded.fence",
+        "SELECT free FROM stock WHERE id = 42",
+        ["UPDATE fences SET fence = :token WHERE name = :lock AND fence = :token",
+         "UPDATE stock SET free = free - 1 WHERE id = 42",
+         "INSERT INTO sales (buyer, token) VALUES (:name, :token)"]),
+}
+
+
+def claimed(database, way, given):
+    """Claims, and only then looks how many are free. None when the token is stale."""
+    claim, free, _ = WAYS[way]
+    if database(claim, given).rowcount == 0:
+        return None
+    return database(free, {}).fetchone()[0]
+
+
+def sold(database, way, given):
+    """False when somebody has claimed it since."""
+    check, *others = WAYS[way][2]
+    database("BEGIN", {})
+    if database(check, given).rowcount == 0:
+        database("ROLLBACK", {})
+        return False
+    for statement in others:
+        database(statement, given)
+    database("COMMIT", {})
+    return True
+
+
+@contextmanager
+def connected(url):
+    """Gives a function that executes a statement, in a transaction of its own unless one was begun."""
     if url.startswith("sqlite:"):
-        database, names = sqlite3.connect(url.removeprefix("sqlite:"), timeout=30), (":name", ":token")
+        with closing(sqlite3.connect(url.removeprefix("sqlite:"), 30, isolation_level=None)) as database:
+            yield database.execute
     else:
         import psycopg
-        database, names = psycopg.connect(url), ("%(name)s", "%(token)s")
-    try:
-        with database:
-            cursor = database.execute(update.format(*names), {"name": name, "token": token})
-            return cursor.rowcount == 1
-    finally:
-        database.close()
+        with psycopg.connect(url, autocommit=True) as database:
+            yield lambda statement, given: database.execute(re.sub(r":(\w+)", r"%(\1)s", statement), given)
 
 
 def main():

@@ -141,27 +141,73 @@ job() {
     return $status
 }
 
+# The last seat, kept in one row that is there, in one that is not there yet, and in several tables: see
+# docs/fencing.md. To sell it, each way has a claim, which changes no row for a stale token;
+ways=(row new_row tables)
+declare -A claims=(
+    [row]="UPDATE seats SET fence = :token WHERE id = 42 AND fence <= :token"
+    [new_row]="INSERT INTO bookings (id, fence) VALUES (42, :token) ON CONFLICT (id)
+        DO UPDATE SET fence = excluded.fence WHERE bookings.fence <= excluded.fence"
+    [tables]="INSERT INTO fences (name, fence) VALUES ('lock:{order}', :token) ON CONFLICT (name)
+        DO UPDATE SET fence = excluded.fence WHERE fences.fence <= excluded.fence"
+)
+# what tells how many are free;
+declare -A free_seats=(
+    [row]="SELECT count(*) FROM seats WHERE id = 42 AND buyer IS NULL"
+    [new_row]="SELECT count(*) FROM bookings WHERE id = 42 AND buyer IS NULL"
+    [tables]="SELECT free FROM stock WHERE id = 42"
+)
+# and the sale, whose last statement changes no row when the claim does not stand any more. The first
+# of several keeps the claim from being taken over until all are done.
+still_claimed="EXISTS (SELECT 1 FROM fences WHERE name = 'lock:{order}' AND fence = :token)"
+declare -A sales=(
+    [row]="UPDATE seats SET buyer = :'name' WHERE id = 42 AND fence = :token"
+    [new_row]="UPDATE bookings SET buyer = :'name' WHERE id = 42 AND fence = :token"
+    [tables]="UPDATE fences SET fence = :token WHERE name = 'lock:{order}' AND fence = :token;
+        UPDATE stock SET free = free - 1 WHERE id = 42 AND $still_claimed;
+        INSERT INTO sales (buyer, token) SELECT :'name', :token WHERE $still_claimed"
+)
+
+# Executes statements in one transaction. Prints the value that the last one selected, or how many rows
+# it has changed.
+in_sql() {
+    local text=$1 answer
+    case $sql in
+        sqlite:*)
+            text=${text//":'name'"/"'${name//"'"/"''"}'"}
+            text=${text//":token"/$token}
+            [[ $text == SELECT* ]] || text="BEGIN IMMEDIATE; $text; SELECT changes(); COMMIT"
+            answer=$(sqlite3 -bail -cmd '.timeout 30000' "${sql#sqlite:}" "$text") ;;
+        *) answer=$(psql -XAt -v ON_ERROR_STOP=1 -v name="$name" -v token="$token" -1 -f - "$sql" <<<"$text") ;;
+    esac || fail 'the database has not answered'
+    echo "${answer##*[ $'\n']}" # psql says `INSERT 0 1`
+}
+
 fence_writes() {
-    local token redis=refused in_sql=refused
+    local token way told
+    local -A free outcome=([redis]=refused)
     token=$(lock_token) || return
+    for way in "${ways[@]}"; do
+        free[$way]=$(in_sql "${claims[$way]}") || exit
+        [[ ${free[$way]} == 0 ]] && free[$way]=stale && continue
+        free[$way]=$(in_sql "${free_seats[$way]}") || exit
+    done
     echo "{\"event\": \"held\", \"token\": $token}"
     # Goes on when the lock is lost: the writes are to be late, and to be refused.
     trap '! lock_check 2>/dev/null || exit 143' TERM
     pause "$work_ms"
-    ! written "$WRITE" 2 'lock:{order}' '{order}:state' "$token" "$name" || redis=written
-    ! written_in_sql "$token" || in_sql=written
-    echo "{\"redis\": \"$redis\", \"sql\": \"$in_sql\"}"
-}
-
-written_in_sql() {
-    local changed update="UPDATE orders SET state = :'name', fence = :token WHERE id = 42 AND fence <= :token"
-    case $sql in
-        sqlite:*)
-            update=${update//":'name'"/"'${name//"'"/"''"}'"}
-            changed=$(sqlite3 -cmd '.timeout 30000' "${sql#sqlite:}" "${update//":token"/$1}; SELECT changes()") ;;
-        *) changed=$(psql -X -v ON_ERROR_STOP=1 -v name="$name" -v token="$1" "$sql" <<<"$update") ;;
-    esac || fail 'the database has not answered'
-    [[ ${changed##* } == 1 ]]
+    ! written "$WRITE" 2 'lock:{order}' '{order}:state' "$token" "$name" || outcome[redis]=written
+    told="{\"redis\": \"${outcome[redis]}\""
+    for way in "${ways[@]}"; do
+        case ${free[$way]} in
+            stale) outcome[$way]=0 ;;
+            0) outcome[$way]=sold ;;
+            *) outcome[$way]=$(in_sql "${sales[$way]}") || exit ;;
+        esac
+        case ${outcome[$way]} in 0) outcome[$way]=refused ;; 1) outcome[$way]=written ;; esac
+        told+=", \"$way\": \"${outcome[$way]}\""
+    done
+    echo "$told}"
 }
 
 fence() {

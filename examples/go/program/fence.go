@@ -4,11 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "github.com/mattn/go-sqlite3"    // the driver "sqlite3"
 	"github.com/redis/go-redis/v9"
 
 	"redis-lock/examples/go/redislock"
@@ -30,16 +27,23 @@ func fence(p *program) func() (result, error) {
 			return nil, err
 		}
 		defer database.Close()
+		keys := []string{"lock:{order}", "{order}:state"}
 		options := redislock.Options{Lease: *lease, Wait: time.Minute}
-		lock, err := p.locks.Lock(context.Background(), "lock:{order}", options)
+		lock, err := p.locks.Lock(context.Background(), keys[0], options)
 		if err != nil {
 			return nil, err
+		}
+		ways := waysToSell(keys[0], lock.Token(), *name)
+		free := make([]int64, len(ways))
+		for n, way := range ways {
+			if free[n], err = way.claim(database); err != nil && !errors.Is(err, errStale) {
+				return nil, err
+			}
 		}
 		p.print(result{"event": "held", "token": lock.Token()})
 		time.Sleep(*work)
 
-		outcome := result{"redis": "written", "sql": "written"}
-		keys := []string{"lock:{order}", "{order}:state"}
+		outcome := result{"redis": "written"}
 		err = setState.Run(context.Background(), p.redis, keys, lock.Token(), *name).Err()
 		switch {
 		case says(err, "FENCED"):
@@ -47,15 +51,10 @@ func fence(p *program) func() (result, error) {
 		case err != nil && !errors.Is(err, redis.Nil):
 			return nil, err
 		}
-		changed, err := database.Exec(
-			"UPDATE orders SET state = $1, fence = $2 WHERE id = 42 AND fence <= $2", *name, lock.Token())
-		if err != nil {
-			return nil, err
-		}
-		if rows, err := changed.RowsAffected(); err != nil {
-			return nil, err
-		} else if rows == 0 {
-			outcome["sql"] = "refused"
+		for n, way := range ways {
+			if outcome[way.name], err = way.outcome(database, free[n]); err != nil {
+				return nil, err
+			}
 		}
 		if err := lock.Unlock(); err != nil && !errors.Is(err, redislock.ErrLost) {
 			return nil, err
@@ -64,12 +63,16 @@ func fence(p *program) func() (result, error) {
 	}
 }
 
-func open(url string) (*sql.DB, error) {
-	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		return sql.Open("sqlite3", "file:"+path+"?_busy_timeout=10000")
+func (w way) outcome(database *sql.DB, free int64) (string, error) {
+	switch free {
+	case unclaimed:
+		return "refused", nil
+	case 0:
+		return "sold", nil
 	}
-	if strings.HasPrefix(url, "postgres://") {
-		return sql.Open("pgx", url)
+	err := w.sell(database)
+	if errors.Is(err, errStale) {
+		return "refused", nil
 	}
-	return nil, errArguments
+	return "written", err
 }

@@ -112,43 +112,114 @@ async function job(redis: Redis, locks: Locks, options: Options): Promise<void> 
 }
 
 async function fence(redis: Redis, locks: Locks, options: Options): Promise<void> {
+  const lockKey = "lock:{order}", told = (done: boolean) => (done ? "written" : "refused");
+  const database = await connected(options.sql);
   let writes: Promise<object> | undefined;
-  await locks.withLock("lock:{order}", { lease: Number(options["lease-ms"]), wait: 60_000 }, (lock) => {
+  await locks.withLock(lockKey, { lease: Number(options["lease-ms"]), wait: 60_000 }, async (lock) => {
     const { token } = lock;
+    const ways = Object.entries(waysToSell(lockKey, token, options.name));
+    const free = new Map<string, number | undefined>();
+    for (const [name, way] of ways) free.set(name, await claimed(database, way));
     tell({ event: "held", token });
     // Not stopped by the loss, and not with `lock.token`: the writes are to be late, and to be refused.
-    writes = pause(Number(options["work-ms"])).then(async () => ({
-      redis: (await written(redis, WRITE, ["lock:{order}", "{order}:state"], token, options.name)) ? "written" : "refused",
-      sql: (await writtenInSql(options.sql, options.name, token)) ? "written" : "refused",
-    }));
-    return writes;
+    writes = pause(Number(options["work-ms"])).then(async () => {
+      const state = await written(redis, WRITE, [lockKey, "{order}:state"], token, options.name);
+      const outcome: Record<string, string> = { redis: told(state) };
+      for (const [name, way] of ways) {
+        const left = free.get(name);
+        outcome[name] = left === 0 ? "sold" : told(left !== undefined && (await sold(database, way)));
+      }
+      return outcome;
+    });
+    await writes;
   }).catch((error) => {
     if (!(error instanceof LockLost) || ends) throw error; // lost: as it should be where the writes are late
   });
   tell((await writes)!);
+  await database.close();
 }
 
-async function writtenInSql(url: string, name: string, token: number): Promise<boolean> {
-  const update = (state: string, fence: string) =>
-    `UPDATE orders SET state = ${state}, fence = ${fence} WHERE id = 42 AND fence <= ${fence}`;
+type Statement = [text: string, ...given: (string | number)[]];
+
+/** A way to sell the last seat. */
+interface Way {
+  /** Changes no row for a token that is stale. */
+  claim: Statement;
+  /** How many are free. */
+  free: string;
+  /** The first changes no row when the claim does not stand any more. */
+  sell: Statement[];
+}
+
+/** In one row that is there, in one that is not there yet, and in several tables: see docs/fencing.md. */
+const waysToSell = (lock: string, token: number, buyer: string): Record<string, Way> => ({
+  row: {
+    claim: ["UPDATE seats SET fence = $1 WHERE id = 42 AND fence <= $1", token],
+    free: "SELECT count(*) AS free FROM seats WHERE id = 42 AND buyer IS NULL",
+    sell: [["UPDATE seats SET buyer = $1 WHERE id = 42 AND fence = $2", buyer, token]],
+  },
+  new_row: {
+    claim: [`INSERT INTO bookings (id, fence) VALUES (42, $1) ON CONFLICT (id)
+      DO UPDATE SET fence = excluded.fence WHERE bookings.fence <= excluded.fence`, token],
+    free: "SELECT count(*) AS free FROM bookings WHERE id = 42 AND buyer IS NULL",
+    sell: [["UPDATE bookings SET buyer = $1 WHERE id = 42 AND fence = $2", buyer, token]],
+  },
+  tables: {
+    claim: [`INSERT INTO fences (name, fence) VALUES ($1, $2) ON CONFLICT (name)
+      DO UPDATE SET fence = excluded.fence WHERE fences.fence <= excluded.fence`, lock, token],
+    free: "SELECT free FROM stock WHERE id = 42",
+    sell: [
+      ["UPDATE fences SET fence = $1 WHERE fence = $1 AND name = $2", token, lock],
+      ["UPDATE stock SET free = free - 1 WHERE id = 42"],
+      ["INSERT INTO sales (buyer, token) VALUES ($1, $2)", buyer, token],
+    ],
+  },
+});
+
+interface Database {
+  /** How many rows a statement has changed. */
+  change(...statement: Statement): Promise<number>;
+  free(query: string): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Claims, and only then looks how many are free; undefined when the token is stale. */
+async function claimed(database: Database, way: Way): Promise<number | undefined> {
+  return (await database.change(...way.claim)) === 0 ? undefined : database.free(way.free);
+}
+
+/** False when somebody has claimed it since. */
+async function sold(database: Database, way: Way): Promise<boolean> {
+  const [check, ...others] = way.sell;
+  await database.change("BEGIN");
+  if ((await database.change(...check)) === 0) {
+    await database.change("ROLLBACK");
+    return false;
+  }
+  for (const statement of others) await database.change(...statement);
+  await database.change("COMMIT");
+  return true;
+}
+
+async function connected(url: string): Promise<Database> {
   if (url.startsWith("sqlite:")) {
     const { default: { Database } } = await import("node-sqlite3-wasm");
     const database = new Database(url.slice("sqlite:".length));
-    try {
-      database.exec("PRAGMA busy_timeout = 30000");
-      return database.run(update(":name", ":token"), { ":name": name, ":token": token }).changes === 1;
-    } finally {
-      database.close();
-    }
+    database.exec("PRAGMA busy_timeout = 30000");
+    return {
+      change: async (text, ...given) => database.run(text, given).changes,
+      free: async (query) => Number(database.get(query)!.free),
+      close: async () => database.close(),
+    };
   }
   const { default: { Client } } = await import("pg");
   const database = new Client(url);
   await database.connect();
-  try {
-    return (await database.query(update("$1", "$2::bigint"), [name, token])).rowCount === 1;
-  } finally {
-    await database.end();
-  }
+  return {
+    change: async (text, ...given) => (await database.query(text, given)).rowCount ?? 0,
+    free: async (query) => Number((await database.query(query)).rows[0].free),
+    close: () => database.end(),
+  };
 }
 
 /** The options that a program takes; a seat's depend on what is to be done. */
