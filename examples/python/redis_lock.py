@@ -1,9 +1,13 @@
 """Locks of redis-lock for threads, on redis-py. Copy this file. Python 3.11 or later.
 
     locks = Locks(redis.Redis(), service="orders")        # one for the process
-    with locks.lock("orders:42", lease=30, wait=10) as grant:
-        db.execute("UPDATE orders SET state = 'paid', fence = %(t)s"
-                   " WHERE id = 42 AND fence <= %(t)s", {"t": grant.token})
+    with locks.lock("lock:orders:42", lease=30, wait=10) as grant:
+        # Claim the row, then read, then write under the claim: docs/fencing.md of redis-lock says why.
+        t = {"t": grant.token}
+        if db.execute("UPDATE orders SET fence = %(t)s WHERE id = 42 AND fence <= %(t)s", t).rowcount == 0:
+            raise LockLost("a newer holder has claimed the order")
+        if db.execute("SELECT state FROM orders WHERE id = 42").fetchone() == ("new",):
+            db.execute("UPDATE orders SET state = 'paid' WHERE id = 42 AND fence = %(t)s", t)
 
 The client may be a redis.Redis (from a Sentinel too) or a redis.cluster.RedisCluster.
 
@@ -20,7 +24,8 @@ The client may be a redis.Redis (from a Sentinel too) or a redis.cluster.RedisCl
   into an exception (`signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))`) inside a
   `with Locks(...) as locks:`. After a kill -9 the leases end by themselves.
 
-What no lock can do: stop work that goes on after its lease. So send the token along with each write.
+What no lock can do: stop work that goes on after its lease. So what is written to has to look at the
+token, as above, and in Redis by LOCK.FENCE in the script that writes.
 """
 
 import logging

@@ -1,9 +1,8 @@
 """Locks of redis-lock for asyncio tasks, on redis.asyncio. Copy this file and redis_lock.py.
 
     locks = Locks(redis.asyncio.Redis(), service="orders")        # one for the process
-    async with locks.lock("orders:42", lease=30, wait=10) as grant:
-        await db.execute("UPDATE orders SET state = 'paid', fence = $1"
-                         " WHERE id = 42 AND fence <= $1", grant.token)
+    async with locks.lock("lock:orders:42", lease=30, wait=10) as grant:
+        ...  # claim with grant.token, read, write under the claim: see redis_lock.py
 
 The client may be a Redis (from a Sentinel too) or a RedisCluster, of redis.asyncio.
 

@@ -2,8 +2,8 @@
 The protocol, why it works and what it needs: docs/quorum.md. To read, or to copy. Python 3.11 or later.
 
     servers = connect([f"redis://10.0.0.{i}:6379" for i in range(1, 6)], lease=30)
-    with acquire(servers, "report", lease=30, wait=10) as lock:
-        ...    # send lock.token along with each write, and call lock.renew() every third of the lease
+    with acquire(servers, "lock:report", lease=30, wait=10) as lock:
+        ...    # fence with lock.token (docs/fencing.md), and call lock.renew() every third of the lease
 
 A server that does not answer costs each round its time-out, a twentieth of the lease, twice. A request
 that it reads after that may still be granted there, and ends with the lease.

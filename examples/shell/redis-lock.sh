@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Locks of redis-lock for shell scripts, on redis-cli. Copy this file. Bash 4.4 or later, Linux.
 #
-#     redis-lock.sh -l 30000 -w 10000 orders:42 ./pay-order.sh 42      # as a command, like flock(1)
+#     redis-lock.sh -l 30000 -w 10000 lock:orders:42 ./pay-order.sh 42      # as a command, like flock(1)
 #
 #     . redis-lock.sh                                                  # or as a function
-#     pay() { token=$(lock_token) && psql -c "UPDATE orders SET state = 'paid', fence = $token
-#                                              WHERE id = 42 AND fence <= $token"; }
-#     with_lock -l 30000 -w 10000 orders:42 pay
+#     pay() { token=$(lock_token) && psql -v t="$token" -f pay.sql; }  # claims, reads, writes
+#     with_lock -l 30000 -w 10000 lock:orders:42 pay
 #
 # Times are in ms: -l the lease (30000), -w how long to wait in line (not at all). The exit status is
 # that of the command; 75 when another owner has the lock still, 76 when the lock was lost, 69 when no
@@ -23,7 +22,15 @@
 # - Calls whose replies were lost are repeated, and do not add up.
 # - SIGTERM ends the command and releases. After a kill -9 of both processes the lease ends by itself.
 #
-# What no lock can do: stop work that goes on after its lease. So send the token along with each write.
+# What no lock can do: stop work that goes on after its lease. So what is written to has to look at the
+# token. In SQL, claim the row, then read, then write under the claim:
+#
+#     UPDATE orders SET fence = :t WHERE id = 42 AND fence <= :t;         -- no row: stale, stop
+#     SELECT state FROM orders WHERE id = 42;
+#     UPDATE orders SET state = 'paid' WHERE id = 42 AND fence = :t;      -- no row: stale, not written
+#
+# docs/fencing.md of redis-lock says why, and has the other cases; programs.sh has them in a script. In
+# Redis it is LOCK.FENCE in the script that writes.
 #
 # LOCK_CLI        how to reach the server (redis-cli); for a cluster: "redis-cli -c -h HOST -p PORT"
 # LOCK_SENTINELS  "HOST:PORT ..." of Sentinels, and LOCK_SENTINEL_NAME what they call the primary

@@ -41,7 +41,7 @@ cat <<END
 redis-lock on $version, port $port, data in $data/ (Ctrl-C stops it)
 
   connect:  redis-cli -p $port
-  and try:  LOCK.ACQUIRE orders:42 worker-1 EX 60
+  and try:  LOCK.ACQUIRE lock:orders:42 worker-1 EX 60
 
 END
 exec "$server" "$conf"

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 /// Until [`deadline`](Self::deadline) no other owner is granted the lock, as long as the server keeps
 /// what it has acknowledged. Nothing stops the code that runs after it: a process that is stopped for
 /// longer than the lease goes on as if nothing had happened. What is written under a lock is
-/// safe where the [`token`](Self::token) goes along and the place that is written to refuses lower
-/// ones.
+/// safe where the place that is written to looks at the [`token`](Self::token):
+/// [losing a lock](crate#losing-a-lock).
 #[must_use = "a guard that is dropped releases the lock"]
 pub struct Guard {
     held: Arc<Held>,

@@ -8,8 +8,8 @@
 //!
 //! let client = Client::open(url)?;
 //!
-//! let guard = client.lock("lock:{order}:42").acquire().await?;
-//! // … work, and send the token along with each write …
+//! let guard = client.lock("lock:orders:42").acquire().await?;
+//! // … work, and fence each write with the token: see "Losing a lock" …
 //! println!("fence with {}", guard.token());
 //! guard.release().await?;
 //!
@@ -57,9 +57,17 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Telling comes too late for a process that was stopped itself. So what is written under a lock goes
-//! along with the token, to a place that refuses a lower one than it has seen; in the same
-//! Redis, `LOCK.FENCE key token` in the script that writes does that.
+//! Telling comes too late for a process that was stopped itself. So what is written to has to look at
+//! the token. In SQL, claim the row with it, then read, then write under the claim:
+//!
+//! ```sql
+//! UPDATE orders SET fence = $1 WHERE id = 42 AND fence <= $1;         -- no row: stale, stop
+//! SELECT state FROM orders WHERE id = 42;
+//! UPDATE orders SET state = 'paid' WHERE id = 42 AND fence = $1;      -- no row: stale, not written
+//! ```
+//!
+//! `docs/fencing.md` of redis-lock says why, and has the other cases: rows that are not there yet,
+//! several tables, transactions. In Redis it is `LOCK.FENCE key token` in the script that writes.
 //!
 //! # Nested use
 //!

@@ -4,9 +4,9 @@
 //	locks := redislock.New(redis.UniversalOptions{Addrs: []string{"127.0.0.1:6379"}}, "billing")
 //	defer locks.Close() // call it on SIGTERM too: it stops renewing and waiting, and releases
 //	options := redislock.Options{Lease: 30 * time.Second, Wait: time.Minute}
-//	err := locks.WithLock(ctx, "lock:{order:42}", options,
+//	err := locks.WithLock(ctx, "lock:orders:42", options,
 //		func(ctx context.Context, lock *redislock.Lock) error {
-//			return pay(ctx, lock.Token()) // ctx ends when the lock is lost
+//			return pay(ctx, lock.Token()) // claims, reads, writes; ctx ends when the lock is lost
 //		})
 //
 // What it sees to:
@@ -20,8 +20,15 @@
 //   - A call whose answer was lost is sent again, and does not count twice.
 //   - Single servers, Sentinel and clusters: whichever redis.UniversalOptions describes.
 //
-// What no client can promise is that the lock is still held when a write arrives. So send Token with
-// each write, and let the place that is written to refuse a lower one than it has seen.
+// What no client can promise is that the lock is still held when a write arrives. So what is written to
+// has to look at the Token. In SQL, claim the row, then read, then write under the claim:
+//
+//	UPDATE orders SET fence = $1 WHERE id = 42 AND fence <= $1          -- no row: stale, stop
+//	SELECT state FROM orders WHERE id = 42
+//	UPDATE orders SET state = 'paid' WHERE id = 42 AND fence = $1       -- no row: stale, not written
+//
+// docs/fencing.md of redis-lock says why, and has the other cases. In Redis it is LOCK.FENCE in the
+// script that writes.
 package redislock
 
 import (

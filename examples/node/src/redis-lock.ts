@@ -2,9 +2,14 @@
  * Locks of redis-lock, on ioredis. Copy this file. Node 20.3 or later.
  *
  *     const locks = new Locks(new Redis(), "orders");        // one for the process
- *     await locks.withLock("orders:42", { lease: 30_000, wait: 10_000 }, async (lock) => {
- *       await db.query("UPDATE orders SET state = 'paid', fence = $1 WHERE id = 42 AND fence <= $1",
- *                      [lock.token]);
+ *     await locks.withLock("lock:orders:42", { lease: 30_000, wait: 10_000 }, async (lock) => {
+ *       // Claim the row, then read, then write under the claim: docs/fencing.md of redis-lock says why.
+ *       const t = [lock.token];
+ *       const claimed = await db.query("UPDATE orders SET fence = $1 WHERE id = 42 AND fence <= $1", t);
+ *       if (claimed.rowCount === 0) throw new LockLost("a newer holder has claimed the order");
+ *       const { rows } = await db.query("SELECT state FROM orders WHERE id = 42");
+ *       if (rows[0].state === "new")
+ *         await db.query("UPDATE orders SET state = 'paid' WHERE id = 42 AND fence = $1", t);
  *     });
  *
  * The client may be a Redis (by Sentinels too) or a Cluster.
@@ -23,7 +28,8 @@
  *   `process.once("SIGTERM", () => locks.close().then(() => process.exit(143)))`.
  *   After a kill -9 the leases end by themselves.
  *
- * What no lock can do: stop work that goes on after its lease. So send the token with each write.
+ * What no lock can do: stop work that goes on after its lease. So what is written to has to look at the
+ * token, as above, and in Redis by LOCK.FENCE in the script that writes.
  */
 
 import { randomUUID } from "node:crypto";

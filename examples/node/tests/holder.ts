@@ -12,7 +12,7 @@ process.once("SIGTERM", () => {
   ends = true;
   void locks.close().then(() => process.exit(143));
 });
-await locks.withLock("orders:42", { lease, wait: 60_000 }, async () => {
+await locks.withLock("lock:orders:42", { lease, wait: 60_000 }, async () => {
   console.log("held");
   await pause(60_000);
 }).catch((error) => { if (!ends) throw error; });

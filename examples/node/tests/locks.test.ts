@@ -8,7 +8,7 @@ import { Cluster as ClusterClient, Redis, type RedisOptions } from "ioredis";
 import { type Lock, LockBusy, LockLost, Locks, type LockOptions } from "../src/redis-lock.js";
 import { Cluster, eventually, Proxy, Sentinels, Server } from "./servers.js";
 
-const KEY = "orders:42";
+const KEY = "lock:orders:42";
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
@@ -381,7 +381,7 @@ test("in a cluster each call goes to the node of its key", async () => {
   const cluster = await forThisTest(Cluster.start());
   const locks = newLocks(new ClusterClient([{ host: "127.0.0.1", port: cluster.nodes[0].port }]));
   for (let number = 0; number < 12; number += 1) {
-    const key = `orders:${number}`;
+    const key = `lock:orders:${number}`;
     const node = await cluster.nodeOf(key);
     await locks.withLock(key, {}, (lock) => lock.again(async () => assert.equal((await node.info(key))!.holds, 2)));
     assert.equal(await node.info(key), undefined);

@@ -10,7 +10,7 @@ import redis_quorum
 from redis_quorum import NotHeld, acquire
 from servers import Proxy, Server, eventually
 
-KEY = "report"
+KEY = "lock:report"
 LEASE = 4.0
 
 

@@ -16,7 +16,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis_lock import LockBusy, LockLost
 from redis_lock_asyncio import Locks
 
-KEY = "orders:42"
+KEY = "lock:orders:42"
 # A process that holds the lock and says so, and releases on SIGTERM.
 PROCESS = """
 import asyncio, signal, sys
@@ -26,7 +26,7 @@ from redis_lock_asyncio import Locks
 async def main():
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
     async with Locks(Redis(port=int(sys.argv[2])), "test") as locks:
-        async with locks.lock("orders:42", lease=float(sys.argv[3]), wait=60):
+        async with locks.lock("lock:orders:42", lease=float(sys.argv[3]), wait=60):
             print("held", flush=True)
             await asyncio.sleep(60)
 asyncio.run(main())
@@ -333,7 +333,7 @@ async def test_in_a_cluster_each_call_goes_to_the_node_of_its_key(cluster):
     client = RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port)
     async with Locks(client) as locks:
         for number in range(12):
-            key = f"orders:{number}"
+            key = f"lock:orders:{number}"
             async with locks.lock(key), locks.lock(key):
                 assert cluster.node_of(key).info(key)["holds"] == 2
             assert cluster.node_of(key).info(key) is None

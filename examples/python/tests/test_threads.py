@@ -17,7 +17,7 @@ from redis.sentinel import Sentinel
 from redis_lock import LockBusy, LockLost, Locks
 from servers import eventually
 
-KEY = "orders:42"
+KEY = "lock:orders:42"
 # A process that holds or waits for a lock and says so, and releases on SIGTERM.
 PROCESS = """
 import redis, signal, sys, time
@@ -26,7 +26,7 @@ from redis_lock import Locks
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background ignores it
 with Locks(redis.Redis(port=int(sys.argv[2])), "test") as locks:
-    with locks.lock("orders:42", lease=float(sys.argv[3]), wait=60):
+    with locks.lock("lock:orders:42", lease=float(sys.argv[3]), wait=60):
         print("held", flush=True)
         time.sleep(60)
 """
@@ -364,7 +364,7 @@ def test_in_a_cluster_each_call_goes_to_the_node_of_its_key(cluster):
     client = RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port)
     with Locks(client, "test") as locks:
         for number in range(12):
-            key = f"orders:{number}"
+            key = f"lock:orders:{number}"
             with locks.lock(key), locks.lock(key):
                 assert cluster.node_of(key).info(key)["holds"] == 2
             assert cluster.node_of(key).info(key) is None

@@ -6,7 +6,7 @@ here=$(cd "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 . "$here/servers.sh"
 . "$here/../redis-lock.sh"
 lock="$here/../redis-lock.sh"
-KEY=orders:42
+KEY=lock:orders:42
 
 # check what command...
 check() { "${@:2}" || { echo "not so: $1"; exit 1; }; }
@@ -292,9 +292,9 @@ test_in_a_cluster_each_call_goes_to_the_node_of_its_key() {
     export LOCK_CLI="redis-cli -c -p ${nodes[0]}"
     local number node seen
     for number in 1 2 3 4; do
-        seen=$("$lock" "orders:$number" "$lock" "orders:$number" redis-cli -c -p "${nodes[1]}" LOCK.INFO "orders:$number")
+        seen=$("$lock" "lock:orders:$number" "$lock" "lock:orders:$number" redis-cli -c -p "${nodes[1]}" LOCK.INFO "lock:orders:$number")
         grep -q '^2$' <<<"$(grep -A 1 '^holds$' <<<"$seen")" || { echo "$seen"; exit 1; }
-        equal "$(redis-cli -c -p "${nodes[1]}" EXISTS "orders:$number")" 0
+        equal "$(redis-cli -c -p "${nodes[1]}" EXISTS "lock:orders:$number")" 0
     done
     for node in "${nodes[@]}"; do
         is_free_at() { redis-cli -c -p "$node" LOCK.INFO $KEY | grep -q holds; }

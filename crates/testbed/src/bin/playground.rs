@@ -62,15 +62,15 @@ fn start_cluster() -> Cluster {
         };
         println!("  127.0.0.1:{}  {role}", server.port());
     }
-    let serving = cluster.serves(cluster::slot("orders:42"));
+    let serving = cluster.serves(cluster::slot("lock:orders:42"));
     let replica = cluster.node(cluster.replicas_of(serving)[0]).port();
     println!(
         "
   connect:              redis-cli -c -p {first}
-  and try:              LOCK.ACQUIRE orders:42 worker-1 EX 600
-  wait, in another:     LOCK.ACQUIRE orders:42 worker-2 BLOCK 0
+  and try:              LOCK.ACQUIRE lock:orders:42 worker-1 EX 600
+  wait, in another:     LOCK.ACQUIRE lock:orders:42 worker-2 BLOCK 0
   a planned failover:   redis-cli -p {replica} CLUSTER FAILOVER
-  a crash:              kill -9 {pid}    (the primary of orders:42)",
+  a crash:              kill -9 {pid}    (the primary of lock:orders:42)",
         first = cluster.node(0).port(),
         pid = cluster.node(serving).pid(),
     );
@@ -90,8 +90,8 @@ fn start_sentinels() -> Sentinels {
     println!(
         "
   connect:              redis-cli -p {primary}
-  and try:              LOCK.ACQUIRE orders:42 worker-1 EX 600
-  wait, in another:     LOCK.ACQUIRE orders:42 worker-2 BLOCK 0
+  and try:              LOCK.ACQUIRE lock:orders:42 worker-1 EX 600
+  wait, in another:     LOCK.ACQUIRE lock:orders:42 worker-2 BLOCK 0
   who is the primary:   redis-cli -p {sentinel} SENTINEL GET-MASTER-ADDR-BY-NAME {name}
   a planned failover:   redis-cli -p {sentinel} SENTINEL FAILOVER {name}
   a crash:              kill -9 {pid}    (the primary)",

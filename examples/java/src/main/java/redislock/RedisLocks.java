@@ -23,10 +23,10 @@ import java.util.function.BooleanSupplier;
  *
  * <pre>{@code
  * var locks = new RedisLocks(new JedisLockServer(connections, config), "billing", Duration.ofSeconds(30));
- * try (RedisLock lock = locks.lock("lock:{order:42}")) {
- *     pay(lock.token());
+ * try (RedisLock lock = locks.lock("lock:orders:42")) {
+ *     pay(lock.token()); // claims, reads, writes
  * }
- * locks.executeWithLock("lock:{order:42}", Duration.ofMinutes(1), // waits so long for the lock
+ * locks.executeWithLock("lock:orders:42", Duration.ofMinutes(1), // waits so long for the lock
  *         lock -> pay(lock.token())); // interrupted when the lock is lost
  * }</pre>
  *
@@ -42,8 +42,17 @@ import java.util.function.BooleanSupplier;
  *   <li>close, which also runs when the JVM ends, stops renewing and waiting, and releases.
  * </ul>
  *
- * <p>What no client can promise is that the lock is still held when a write arrives. So send the
- * token with each write, and let what is written to refuse a lower one than it has seen.
+ * <p>What no client can promise is that the lock is still held when a write arrives. So what is written
+ * to has to look at the token. In SQL, claim the row, then read, then write under the claim:
+ *
+ * <pre>{@code
+ * UPDATE orders SET fence = :token WHERE id = 42 AND fence <= :token  -- no row: stale, stop
+ * SELECT state FROM orders WHERE id = 42
+ * UPDATE orders SET state = 'paid' WHERE id = 42 AND fence = :token   -- no row: stale, not written
+ * }</pre>
+ *
+ * <p>docs/fencing.md of redis-lock says why, and has the other cases. In Redis it is LOCK.FENCE in the
+ * script that writes.
  */
 public final class RedisLocks implements AutoCloseable {
     private static final long FOR_EVER = TimeUnit.DAYS.toNanos(3650);
