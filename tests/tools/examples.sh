@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the tests of the examples of every language that is installed, and names what was left out.
-# A folder of a language has run.sh, and in `needs` the programs that it takes, one a line.
+# A folder of a language has run.sh, and in `needs` the programs that it takes, one a line. Writes in SQL
+# are tested on SQLite, and on PostgreSQL where that is there or can be installed.
 #
 # usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] examples.sh
 set -eu
@@ -10,6 +11,11 @@ cd "$root/examples"
 table=$(mktemp)
 trap 'rm -f "$table"' EXIT
 passed_all=true
+
+if ! "$tools/setup.sh" postgres; then
+    printf '%-8s left out, for want of what is named above: SQLite alone\n' postgres >>"$table"
+    [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
+fi
 
 missing_of() {
     while read -r program; do

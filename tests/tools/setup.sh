@@ -2,7 +2,7 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|lint|fuzz|address|valgrind|faketime|pip|make|exporter|promtool ...
+# usage: setup.sh build|server|lint|fuzz|address|valgrind|faketime|pip|make|exporter|promtool|postgres ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -36,6 +36,11 @@ has_libclang() {
 server_is_recent() {
     major=$(server_version "$1" | sed 's/.* \([0-9]*\).*/\1/')
     [ -n "$major" ] && [ "$major" -ge 7 ]
+}
+
+# Debian keeps what starts a server out of the search path.
+has_postgres() {
+    { has initdb && has postgres; } || any /usr/lib/postgresql/*/bin/initdb
 }
 
 python_with_pip() {
@@ -83,6 +88,10 @@ survey() {
                 has curl || echo curl
                 ;;
             promtool) has promtool || echo promtool ;;
+            postgres)
+                [ -n "${EXAMPLES_POSTGRES_URL:-}" ] || has_postgres || echo postgres
+                has psql || echo psql
+                ;;
             *) die "setup.sh: no such group: $group" ;;
         esac
     done
@@ -103,11 +112,13 @@ packages_for() {
             exporter) echo prometheus-redis-exporter ;;
             curl) echo curl ;;
             promtool) echo prometheus ;;
+            postgres) echo postgresql ;;
+            psql) echo postgresql-client ;;
         esac
     done
 }
 
-# The package of the server starts it as a service: nobody has asked for that, so it is kept from it
+# The packages of the servers start them as services: nobody has asked for that, so they are kept from it
 # (RUNLEVEL is for sysvinit, SYSTEMD_OFFLINE for systemd).
 apt() {
     set -- env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 SYSTEMD_OFFLINE=1 \
@@ -158,6 +169,8 @@ advice() {
         exporter) say "missing: prometheus-redis-exporter - install it (Debian: prometheus-redis-exporter)" ;;
         curl) say "missing: curl - install it" ;;
         promtool) say "missing: promtool - install it (Debian: prometheus)" ;;
+        postgres) say "missing: PostgreSQL, with initdb - install it (Debian: postgresql; Fedora: postgresql-server; Arch, Alpine, macOS: postgresql), or set EXAMPLES_POSTGRES_URL to a server that is there for tests" ;;
+        psql) say "missing: psql - install it (Debian: postgresql-client; Fedora, Arch: postgresql; Alpine: postgresql-client; macOS: brew install libpq)" ;;
         make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;
     esac
 }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use testbed::within;
 
+const PATIENCE: Duration = Duration::from_secs(60);
 /// `nobody`: `PostgreSQL` does not run as root.
 const NOBODY: u32 = 65_534;
 
@@ -40,51 +41,55 @@ impl Postgres {
         if is_root {
             chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("a folder to give away");
         }
+        let data = folder.path().join("data");
         let command = |name: &str| {
             let mut command = Command::new(programs.join(name));
             command.current_dir(folder.path()).stdout(Stdio::null());
+            command.arg("-D").arg(&data);
             if is_root {
                 command.uid(NOBODY).gid(NOBODY);
             }
             command
         };
-        let data = folder.path().join("data");
         let made = command("initdb")
-            .args(["--username=test", "--auth=trust", "--no-sync", "--pgdata"])
-            .arg(&data)
+            .args(["--username=test", "--auth=trust", "--no-sync"])
+            .args(["--locale=C", "--encoding=UTF8"])
             .status();
         assert!(made.expect("initdb starts").success(), "initdb failed");
+        let mut started = None;
+        let start = || {
+            started = Self::listen(command("postgres"));
+            started.is_some()
+        };
+        within(PATIENCE, start, "a port for PostgreSQL");
+        let (process, url) = started.expect("a server");
+        Self {
+            url,
+            own: Some((process, folder)),
+        }
+    }
+
+    /// On a port that was free a moment ago: none if it was taken meanwhile.
+    fn listen(mut command: Command) -> Option<(Child, String)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        let process = command("postgres")
-            .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-p"])
-            .arg(port.to_string())
-            .arg("-k")
-            .arg(folder.path())
-            .arg("-D")
-            .arg(&data)
+        let mut process = command
+            .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"])
+            .args(["-c", "unix_socket_directories=", "-p", &port.to_string()])
             .stderr(Stdio::null())
             .spawn()
             .expect("postgres starts");
-        let server = Self {
-            url: format!("postgres://test:test@127.0.0.1:{port}/postgres"),
-            own: Some((process, folder)),
-        };
-        let answers = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
-        within(Duration::from_secs(60), answers, "PostgreSQL to come up");
-        server.wait_until_ready();
-        server
-    }
-
-    /// It listens a moment before it takes connections.
-    fn wait_until_ready(&self) {
+        let url = format!("postgres://test:test@127.0.0.1:{port}/postgres");
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let ready = || {
-            let connect = tokio_postgres::connect(&self.url, tokio_postgres::NoTls);
-            runtime.block_on(connect).is_ok()
+        let mut has_ended = false;
+        let answers = || {
+            has_ended = matches!(process.try_wait(), Ok(Some(_)));
+            let connect = tokio_postgres::connect(&url, tokio_postgres::NoTls);
+            has_ended || runtime.block_on(connect).is_ok()
         };
-        within(Duration::from_secs(60), ready, "PostgreSQL to be ready");
+        within(PATIENCE, answers, "PostgreSQL to come up");
+        (!has_ended).then_some((process, url))
     }
 }
 
