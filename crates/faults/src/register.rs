@@ -1,4 +1,5 @@
-//! What the locks guard: registers that are written only behind a token.
+//! What the locks guard: registers that are written only behind a token. What is written depends on nothing
+//! that was read, so no claim is needed (`docs/fencing.md`).
 
 use history::Written;
 use rusqlite::{Connection, OptionalExtension, params};

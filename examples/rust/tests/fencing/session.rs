@@ -60,6 +60,8 @@ impl Database {
                 let connection = rusqlite::Connection::open(folder.path().join("shop.db"));
                 let connection = connection.expect("a database");
                 connection.busy_timeout(Duration::ZERO).expect("a setting");
+                let quick = connection.pragma_update(None, "synchronous", "OFF");
+                quick.expect("a setting");
                 Session::Sqlite(connection)
             }
             Self::Postgres(server) => {
