@@ -1,0 +1,55 @@
+//! What docs/operations.md tells an operator to type.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use testbed::Server;
+
+const DOCUMENT: &str = "docs/operations.md";
+/// What comes first, whatever the servers: who is who, and how to speak to them.
+const FIRST: &str = "## Switching the primary";
+
+/// Types what stands under this heading, with other servers in the place of those that are named there,
+/// and prints what is answered.
+#[track_caller]
+pub(crate) fn follow(heading: &str, names: &[(&str, String)]) {
+    let mut script = blocks(FIRST);
+    for (name, value) in names {
+        assert!(script.contains(&format!("{name}=")), "{name} in {DOCUMENT}");
+        script += &format!("{name}='{value}'\n");
+    }
+    script += &blocks(heading);
+    println!("{script}");
+    let output = Command::new("sh").args(["-euc", &script]).output();
+    let output = output.expect("sh starts");
+    let said = [output.stdout, output.stderr].concat();
+    println!("{}", String::from_utf8_lossy(&said));
+    assert!(output.status.success(), "the commands under {heading:?}");
+}
+
+/// A server as the document names it.
+pub(crate) fn name(server: &Server) -> String {
+    format!("127.0.0.1 {}", server.port())
+}
+
+/// The blocks of commands that stand under a heading, up to the next one.
+#[track_caller]
+fn blocks(heading: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCUMENT);
+    let text = fs::read_to_string(path).expect(DOCUMENT);
+    let mut lines = text.lines().skip_while(|line| *line != heading);
+    assert!(lines.next().is_some(), "{DOCUMENT} has no {heading:?}");
+    let mut commands = String::new();
+    let mut is_command = false;
+    for line in lines {
+        match line {
+            "```sh" => is_command = true,
+            "```" => is_command = false,
+            _ if is_command => commands += &format!("{line}\n"),
+            _ if line.starts_with('#') => break,
+            _ => {}
+        }
+    }
+    assert!(!commands.is_empty(), "no commands under {heading:?}");
+    commands
+}
