@@ -11,9 +11,11 @@ use testbed::{
 
 /// Held by one client for the whole test. All keys are in its slot, where there are slots.
 pub(crate) const KEY: &str = "{foo}";
-const KEYS: usize = 8;
-/// Some keys have two, so that one waits; some have one, so that they are free now and then.
+const KEYS: usize = 16;
+/// Each at one key. Some keys have two, so that one waits; some have one or none, so that they are free
+/// now and then.
 const CONTENDERS: usize = 12;
+const WITH_TWO: usize = 4;
 const KEEPERS: usize = 2;
 /// Nobody's lease ends in a test.
 const LEASE_MS: u32 = 600_000;
@@ -67,7 +69,9 @@ impl<'a> Load<'a> {
     pub(crate) fn around(&self, what: &str, switch: impl FnOnce()) {
         scope(|scope| {
             for number in 0..CONTENDERS {
-                scope.spawn(move || Client::new(self, number).contend(number, 0));
+                scope.spawn(move || {
+                    Client::new(self, number).contend(number % (CONTENDERS - WITH_TWO), 0)
+                });
             }
             for number in 0..KEEPERS {
                 scope.spawn(move || Client::new(self, 100 + number).keep());
@@ -188,7 +192,8 @@ impl<'a> Client<'a> {
             if let Some(home) = self.home {
                 self.go(home);
             }
-            let Some(grant) = self.acquire(&key, Some(BLOCK_MS)) else {
+            let block = self.home.is_none().then_some(BLOCK_MS);
+            let Some(grant) = self.acquire(&key, block) else {
                 continue;
             };
             self.load.ledger.enter(self.asker(), &key, &grant);

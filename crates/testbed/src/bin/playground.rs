@@ -8,6 +8,7 @@ use std::env;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 use testbed::{Builder, Cluster, Sentinels, Server, cluster, sentinels};
 
 fn main() -> ExitCode {
@@ -69,7 +70,7 @@ fn start_cluster() -> Cluster {
   connect:              redis-cli -c -p {first}
   and try:              LOCK.ACQUIRE lock:orders:42 worker-1 EX 600
   wait, in another:     LOCK.ACQUIRE lock:orders:42 worker-2 BLOCK 0
-  a planned failover:   redis-cli -p {replica} CLUSTER FAILOVER
+  a planned switch:     redis-cli -p {replica} CLUSTER FAILOVER
   a crash:              kill -9 {pid}    (the primary of lock:orders:42)",
         first = cluster.node(0).port(),
         pid = cluster.node(serving).pid(),
@@ -78,7 +79,9 @@ fn start_cluster() -> Cluster {
 }
 
 fn start_sentinels() -> Sentinels {
-    let setup = Sentinels::builder(2, 3);
+    // As long as a planned switch asks for.
+    let silence = Duration::from_secs(5);
+    let setup = Sentinels::builder(2, 3).down_after(silence);
     let all = setup.start_with(Builder::own_process_group);
     for (number, server) in all.servers().iter().enumerate() {
         let role = if number == 0 { "primary" } else { "replica" };
@@ -93,9 +96,14 @@ fn start_sentinels() -> Sentinels {
   and try:              LOCK.ACQUIRE lock:orders:42 worker-1 EX 600
   wait, in another:     LOCK.ACQUIRE lock:orders:42 worker-2 BLOCK 0
   who is the primary:   redis-cli -p {sentinel} SENTINEL GET-MASTER-ADDR-BY-NAME {name}
-  a planned failover:   redis-cli -p {sentinel} SENTINEL FAILOVER {name}
+  a planned switch:     docs/operations.md, \"Switching the primary\", with
+                        A='127.0.0.1 {primary}' B='127.0.0.1 {second}' C='127.0.0.1 {third}'
+                        S='127.0.0.1 {sentinel}' NAME={name}
+                        (SENTINEL FAILOVER alone lets two servers grant for ten seconds)
   a crash:              kill -9 {pid}    (the primary)",
         primary = all.server(0).port(),
+        second = all.server(1).port(),
+        third = all.server(2).port(),
         sentinel = all.sentinels()[0].port(),
         pid = all.server(0).pid(),
         name = sentinels::NAME,
