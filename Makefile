@@ -26,7 +26,7 @@ MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants \
 	sanitize model examples bench bench-full bench-check bench-keep lint fmt build install docs clean \
-	setup-build setup-server setup-counts
+	setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
 help: ## show this list
@@ -48,10 +48,10 @@ top: setup-build ## a live view of the locks of a running server or cluster (URL
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
 	@$(TOOLS)/monitoring.sh
 
-test: setup-server build ## unit and integration tests on the installed server
+test: setup-server setup-cli build ## unit and integration tests on the installed server
 	@$(TOOLS)/tests.sh
 
-matrix: build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
+matrix: setup-cli build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
 	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed --test '*'
 
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands and payloads on the same four servers
@@ -135,6 +135,9 @@ setup-build:
 
 setup-server:
 	@$(TOOLS)/setup.sh build server
+
+setup-cli:
+	@$(TOOLS)/setup.sh cli
 
 # Without it the instruction counts are left out, and nothing else.
 setup-counts:

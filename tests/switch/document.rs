@@ -13,12 +13,23 @@ const FIRST: &str = "## Switching the primary";
 /// and prints what is answered.
 #[track_caller]
 pub(crate) fn follow(heading: &str, names: &[(&str, String)]) {
-    let mut script = blocks(FIRST);
+    run(heading, &blocks(heading).concat(), names);
+}
+
+/// As [`follow`], the first block of commands alone.
+#[track_caller]
+pub(crate) fn begin(heading: &str, names: &[(&str, String)]) {
+    run(heading, &blocks(heading)[0], names);
+}
+
+#[track_caller]
+fn run(heading: &str, commands: &str, names: &[(&str, String)]) {
+    let mut script = blocks(FIRST).concat();
     for (name, value) in names {
         assert!(script.contains(&format!("{name}=")), "{name} in {DOCUMENT}");
         script += &format!("{name}='{value}'\n");
     }
-    script += &blocks(heading);
+    script += commands;
     println!("{script}");
     let output = Command::new("sh").args(["-euc", &script]).output();
     let output = output.expect("sh starts");
@@ -34,22 +45,22 @@ pub(crate) fn name(server: &Server) -> String {
 
 /// The blocks of commands that stand under a heading, up to the next one.
 #[track_caller]
-fn blocks(heading: &str) -> String {
+fn blocks(heading: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCUMENT);
     let text = fs::read_to_string(path).expect(DOCUMENT);
     let mut lines = text.lines().skip_while(|line| *line != heading);
     assert!(lines.next().is_some(), "{DOCUMENT} has no {heading:?}");
-    let mut commands = String::new();
-    let mut is_command = false;
+    let mut blocks = Vec::new();
+    let mut block: Option<String> = None;
     for line in lines {
-        match line {
-            "```sh" => is_command = true,
-            "```" => is_command = false,
-            _ if is_command => commands += &format!("{line}\n"),
-            _ if line.starts_with('#') => break,
+        match (line, &mut block) {
+            ("```sh", None) => block = Some(String::new()),
+            ("```", Some(_)) => blocks.extend(block.take()),
+            (_, Some(commands)) => *commands += &format!("{line}\n"),
+            (_, None) if line.starts_with('#') => break,
             _ => {}
         }
     }
-    assert!(!commands.is_empty(), "no commands under {heading:?}");
-    commands
+    assert!(!blocks.is_empty(), "no commands under {heading:?}");
+    blocks
 }

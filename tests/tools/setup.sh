@@ -2,7 +2,7 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|lint|fuzz|address|valgrind|faketime|pip|make|exporter|promtool|postgres ...
+# usage: setup.sh build|server|cli|lint|fuzz|address|valgrind|faketime|pip|make|exporter|promtool|postgres ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -68,6 +68,7 @@ survey() {
                     server_is_recent redis-server || echo newer-server
                 fi
                 ;;
+            cli) has redis-cli || echo redis-cli ;;
             lint)
                 cargo fmt --version >/dev/null 2>&1 || echo rustfmt
                 cargo clippy --version >/dev/null 2>&1 || echo clippy
@@ -104,6 +105,7 @@ packages_for() {
             cxx) echo g++ ;;
             libclang) echo libclang-dev ;;
             server) echo redis-server ;;
+            redis-cli) echo redis-tools ;;
             dpkg-source) echo dpkg-dev ;;
             valgrind) echo valgrind ;;
             pip) echo python3-pip ;;
@@ -161,6 +163,7 @@ advice() {
         server) say "missing: redis-server - install Redis 7.0 or later (Debian: redis-server; Fedora, Arch, Alpine: redis; macOS: brew install redis), or set REDIS_SERVER to the path of a Redis or Valkey server" ;;
         newer-server) say "missing: a redis-server of 7.0 or later (here: $(server_version redis-server)) - set REDIS_SERVER to the path of one" ;;
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
+        redis-cli) say "missing: redis-cli, by which tests type what operators type - install it (Debian: redis-tools; Fedora, Arch, Alpine: redis; macOS: brew install redis)" ;;
         rustfmt | clippy) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
         dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built for the checker - only on Debian and its kin (dpkg-dev)" ;;
         valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;

@@ -138,7 +138,8 @@ impl Sentinels {
         number.unwrap_or_else(|| panic!("the Sentinels name a stranger: {address}"))
     }
 
-    /// `SENTINEL FAILOVER`: a failover without a fault. Gives the number of the new primary.
+    /// `SENTINEL FAILOVER` alone: a failover without a fault, as if there was one. For some seconds the
+    /// old primary takes writes as well, and then drops them. Gives the number of the new primary.
     #[track_caller]
     pub fn fail_over(&self) -> usize {
         let before = self.primary();

@@ -70,12 +70,6 @@ impl Deployment for Guarded {
         self.primary.load(SeqCst)
     }
 
-    fn hand_over(&self, _key: &str) {
-        let new = self.all().fail_over();
-        self.primary.store(new, SeqCst);
-        self.all().wait_until_whole();
-    }
-
     fn lose_primary(&self, _key: &str, how: Loss, before: &dyn Fn()) {
         let old = self.primary.load(SeqCst);
         let mut all = self.all();
