@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createConnection, createServer, type AddressInfo, type Server as Listener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -11,6 +11,7 @@ import { Redis } from "ioredis";
 
 const ROOT = path.resolve(import.meta.dirname, "../../../..");
 const MODULE = process.env.REDIS_LOCK_MODULE || path.join(ROOT, "target/release/libredis_lock.so");
+const MANUAL = path.join(ROOT, "docs/operations.md");
 const SERVER = process.env.REDIS_SERVER || "redis-server";
 
 export async function eventually<T>(holds: () => T | Promise<T>, what: string, ms = 20_000): Promise<NonNullable<T>> {
@@ -71,6 +72,17 @@ export class Server {
     const stats = await this.redis.info("commandstats");
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
+
+  /** Runs the lines `ACL SETUSER name ...` of the manual. */
+  async addUser(name: string): Promise<void> {
+    const lines = readFileSync(MANUAL, "utf8").split("\n");
+    const rules = lines.filter((line) => line.startsWith(`ACL SETUSER ${name} `));
+    assert(rules.length, name);
+    for (const rule of rules) await this.redis.call(...(rule.split(" ") as [string, ...string[]]));
+  }
+
+  /** What the server has refused to users. */
+  async refused(): Promise<unknown> { return this.redis.call("ACL", "LOG"); }
 
   async stop(): Promise<void> {
     this.redis.disconnect();

@@ -14,6 +14,7 @@ import redis
 ROOT = pathlib.Path(__file__).parents[3]
 MODULE = os.environ.get("REDIS_LOCK_MODULE") or ROOT / "target/release/libredis_lock.so"
 SERVER = os.environ.get("REDIS_SERVER") or "redis-server"
+MANUAL = ROOT / "docs/operations.md"
 
 
 def eventually(holds, what, seconds=20):
@@ -65,6 +66,18 @@ class Server:
         """How often a command has been called."""
         stats = self.redis.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})
         return stats["calls"]
+
+    def add_user(self, name):
+        """Runs the lines `ACL SETUSER name ...` of the manual."""
+        lines = MANUAL.read_text().splitlines()
+        rules = [line for line in lines if line.startswith(f"ACL SETUSER {name} ")]
+        assert rules, name
+        for rule in rules:
+            self.redis.execute_command(*rule.split())
+
+    def refused(self):
+        """What the server has refused to users."""
+        return [(entry["username"], entry["object"]) for entry in self.redis.acl_log()]
 
     def stop(self):
         self.process.kill()

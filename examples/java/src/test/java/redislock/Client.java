@@ -2,12 +2,14 @@ package redislock;
 
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.commons.pool2.impl.GenericObjectPoolConfig;
 import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.core.env.MapPropertySource;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
+import org.springframework.data.redis.connection.RedisConfiguration;
 import org.springframework.data.redis.connection.RedisSentinelConfiguration;
 import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceClientConfiguration;
@@ -25,14 +27,17 @@ import redis.clients.jedis.providers.SentineledConnectionProvider;
 enum Client {
     JEDIS {
         @Override
-        Connected connect(Topology topology, int port, Duration lease) {
-            JedisClientConfig config = DefaultJedisClientConfig.builder().timeoutMillis(TIMEOUT_MS).build();
+        Connected connect(Topology topology, int port, Duration lease, boolean asUser) {
+            JedisClientConfig asking = config(asUser ? "discovery" : null).build();
+            JedisClientConfig config = config(asUser ? "application" : null)
+                    .database(asUser && topology != Topology.CLUSTER ? 2 : 0).build();
             GenericObjectPoolConfig<Connection> pool = new GenericObjectPoolConfig<>();
             pool.setMaxTotal(2);
+            pool.setTestOnBorrow(asUser); // by PING
             HostAndPort address = new HostAndPort("127.0.0.1", port);
             ConnectionProvider connections = switch (topology) {
                 case SINGLE -> new PooledConnectionProvider(address, config, pool);
-                case SENTINEL -> new SentineledConnectionProvider("primary", config, pool, Set.of(address), config);
+                case SENTINEL -> new SentineledConnectionProvider("primary", config, pool, Set.of(address), asking);
                 case CLUSTER -> new ClusterConnectionProvider(Set.of(address), config, pool);
             };
             RedisLocks locks = new RedisLocks(new JedisLockServer(connections, config), "tests", lease);
@@ -44,14 +49,28 @@ enum Client {
     },
     SPRING {
         @Override
-        Connected connect(Topology topology, int port, Duration lease) {
-            LettuceClientConfiguration client = LettuceClientConfiguration.builder()
-                    .commandTimeout(Duration.ofMillis(TIMEOUT_MS)).shutdownTimeout(Duration.ZERO).build();
+        Connected connect(Topology topology, int port, Duration lease, boolean asUser) {
+            var client = LettuceClientConfiguration.builder()
+                    .commandTimeout(Duration.ofMillis(TIMEOUT_MS)).shutdownTimeout(Duration.ZERO);
+            var single = new RedisStandaloneConfiguration("127.0.0.1", port);
             Set<String> address = Set.of("127.0.0.1:" + port);
+            var sentinel = new RedisSentinelConfiguration("primary", address);
+            var cluster = new RedisClusterConfiguration(address);
+            if (asUser) {
+                client.clientName("orders");
+                List.<RedisConfiguration.WithAuthentication>of(single, sentinel, cluster).forEach(where -> {
+                    where.setUsername("application");
+                    where.setPassword("secret");
+                });
+                sentinel.setSentinelUsername("discovery");
+                sentinel.setSentinelPassword("secret");
+                single.setDatabase(2);
+                sentinel.setDatabase(2);
+            }
             LettuceConnectionFactory connections = switch (topology) {
-                case SINGLE -> new LettuceConnectionFactory(new RedisStandaloneConfiguration("127.0.0.1", port), client);
-                case SENTINEL -> new LettuceConnectionFactory(new RedisSentinelConfiguration("primary", address), client);
-                case CLUSTER -> new LettuceConnectionFactory(new RedisClusterConfiguration(address), client);
+                case SINGLE -> new LettuceConnectionFactory(single, client.build());
+                case SENTINEL -> new LettuceConnectionFactory(sentinel, client.build());
+                case CLUSTER -> new LettuceConnectionFactory(cluster, client.build());
             };
             var context = new AnnotationConfigApplicationContext();
             context.registerShutdownHook();
@@ -72,5 +91,15 @@ enum Client {
     /** Closing it is the shutdown of the application. */
     record Connected(RedisLocks locks, AutoCloseable application) {}
 
-    abstract Connected connect(Topology topology, int port, Duration lease);
+    Connected connect(Topology topology, int port, Duration lease) {
+        return connect(topology, port, lease, false);
+    }
+
+    /** As a user: by the rules of the manual, with a name, and in database 2 where there is more than one. */
+    abstract Connected connect(Topology topology, int port, Duration lease, boolean asUser);
+
+    private static DefaultJedisClientConfig.Builder config(String user) {
+        var config = DefaultJedisClientConfig.builder().timeoutMillis(TIMEOUT_MS);
+        return user == null ? config : config.user(user).password("secret").clientName("orders");
+    }
 }

@@ -1,8 +1,12 @@
 package redislock;
 
+import static redislock.TestServer.within;
+
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
+import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.AfterEach;
@@ -36,6 +40,30 @@ abstract class LocksTest {
 
     TestServer server() throws Exception {
         return closing(TestServer.start());
+    }
+
+    List<TestServer> cluster() throws Exception {
+        int[] slots = {0, 5461, 10923, 16384};
+        List<TestServer> nodes = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            TestServer node = closing(TestServer.start("--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"));
+            node.run("CLUSTER ADDSLOTSRANGE " + slots[i] + " " + (slots[i + 1] - 1));
+            node.run("CLUSTER SET-CONFIG-EPOCH " + (i + 1));
+            for (TestServer other : nodes) {
+                node.run("CLUSTER MEET 127.0.0.1 " + other.port);
+            }
+            nodes.add(node);
+        }
+        within(Duration.ofSeconds(30), "the cluster is whole", () -> nodes.stream().allMatch(node -> {
+            String info = (String) node.run("CLUSTER INFO");
+            return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3");
+        }));
+        return nodes;
+    }
+
+    static int home(List<TestServer> nodes, String key) {
+        long slot = (Long) nodes.get(0).run("CLUSTER KEYSLOT " + key);
+        return slot < 5461 ? 0 : slot < 10923 ? 1 : 2;
     }
 
     RedisLocks locks(int port, Duration lease) {

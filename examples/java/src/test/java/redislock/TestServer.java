@@ -1,5 +1,6 @@
 package redislock;
 
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
@@ -128,6 +129,14 @@ final class TestServer implements AutoCloseable {
             fields.put((String) flat.get(i), flat.get(i + 1));
         }
         return fields;
+    }
+
+    /** Runs the lines {@code ACL SETUSER name ...} of the manual. */
+    void addUser(String name) throws IOException {
+        List<String> rules = Files.readAllLines(Path.of("../../docs/operations.md")).stream()
+                .filter(line -> line.startsWith("ACL SETUSER " + name + " ")).toList();
+        assertFalse(rules.isEmpty(), name);
+        rules.forEach(this::run);
     }
 
     /** How often a command has run. */
