@@ -1,6 +1,7 @@
 //! What an operator is told, and what the users of a server may do, against a real server
 //! (`REDIS_SERVER`).
 
+mod pauses;
 mod support;
 
 mod counters;

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Starts a server with the built module and the usual exporter beside it, lets things happen to locks,
-# and scrapes. Every metric that the alert rules and the dashboard name must be in the scrape, and have
-# moved where it should; then promtool checks and tests the rules. Says what it leaves out, and why.
+# Starts a server with the built module, a replica, and the usual exporter beside them as the user that
+# the manual gives it, lets things happen to locks, and scrapes. Every metric that the alert rules and
+# the dashboard name must be in the scrape, and have moved where it should, and the user must have been
+# refused nothing. The alerts that the manuals list must be those of the rules, and each must have its
+# tests; then promtool checks and runs these. Says what it leaves out, and why.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -10,9 +12,11 @@ docs=$root/docs/monitoring
 
 folder=$(mktemp -d)
 server_pid=
+replica_pid=
 exporter_pid=
 finish() {
     [ -z "$exporter_pid" ] || kill "$exporter_pid" 2>/dev/null || true
+    [ -z "$replica_pid" ] || kill "$replica_pid" 2>/dev/null || true
     [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
     wait
     rm -rf "$folder"
@@ -33,9 +37,13 @@ eventually() {
 }
 
 client() { redis-cli -p "$port" "$@"; }
-answers() { [ "$(client PING 2>/dev/null)" = PONG ]; }
+answers() { [ "$(redis-cli -p "$1" PING 2>/dev/null)" = PONG ]; }
 scrape() {
-    curl -fsS "http://127.0.0.1:$web/metrics" 2>/dev/null >"$folder/raw" || return 1
+    {
+        curl -fsS "http://127.0.0.1:$web/metrics" &&
+            curl -fsS "http://127.0.0.1:$web/scrape?target=redis://127.0.0.1:$replica" |
+            grep '^redis_master_link_up'
+    } 2>/dev/null >"$folder/raw" || return 1
     # Newer exporters also tell the script's name.
     sed 's/script_values{filename="[^"]*",/script_values{/' "$folder/raw" >"$folder/scrape"
 }
@@ -56,20 +64,32 @@ metrics_in() {
 check_scrape() {
     port=$((20000 + $$ % 10000))
     web=$((port + 1))
+    replica=$((port + 2))
+    mkdir "$folder/replica"
     "${REDIS_SERVER:-redis-server}" --port "$port" --bind 127.0.0.1 --save '' --dir "$folder" \
         --loadmodule "$(module_path)" >"$folder/log" 2>&1 &
     server_pid=$!
-    eventually "the server" answers
+    "${REDIS_SERVER:-redis-server}" --port "$replica" --bind 127.0.0.1 --save '' --dir "$folder/replica" \
+        --replicaof 127.0.0.1 "$port" --loadmodule "$(module_path)" >"$folder/replica/log" 2>&1 &
+    replica_pid=$!
+    rule=$(grep '^ACL SETUSER exporter ' "$docs/README.md")
+    for server in "$port" "$replica"; do
+        eventually "the server" answers "$server"
+        # shellcheck disable=SC2086 # a list of words
+        redis-cli -p "$server" $rule >"$folder/out"
+    done
     client CONFIG SET lock.max-waiters 1 >"$folder/out"
     prometheus-redis-exporter -redis.addr "redis://127.0.0.1:$port" -script "$docs/lock.lua" \
-        -web.listen-address "127.0.0.1:$web" >"$folder/exporter" 2>&1 &
+        -redis.user exporter -redis.password secret -web.listen-address "127.0.0.1:$web" >"$folder/exporter" 2>&1 &
     exporter_pid=$!
     eventually "a scrape" scrape
-    for moving in expirations max_waiters_rejections wait_timeouts; do
+    for moving in expirations max_waiters_rejections wait_timeouts forced_removals; do
         [ "$(field $moving)" = 0 ] || die "monitoring: $moving is '$(field $moving)' before anything happened"
     done
 
-    # An expiration, a refusal, a wait that times out, a full queue, a hand-off.
+    # An expiration, a removal, a refusal, a wait that times out, a full queue, a hand-off.
+    client LOCK.ACQUIRE gone shop:host-1:7:a EX 60 >"$folder/out"
+    client DEL gone >"$folder/out"
     client LOCK.ACQUIRE short shop:host-1:7:a PX 50 >"$folder/out"
     client LOCK.ACQUIRE busy shop:host-1:7:a EX 60 >"$folder/out"
     client LOCK.ACQUIRE busy shop:host-2:8:b >"$folder/out"
@@ -81,8 +101,12 @@ check_scrape() {
     client LOCK.RELEASE busy shop:host-1:7:a >"$folder/out"
     wait "$granted"
     for moving in held grants releases refusals hand_offs wait_timeouts expirations \
-        max_waiters_rejections last_token wait_ms_max; do
+        max_waiters_rejections forced_removals last_token wait_ms_max; do
         eventually "$moving to move" has_moved "$moving"
+    done
+    for server in "$port" "$replica"; do
+        refused=$(redis-cli -p "$server" ACL LOG)
+        [ -z "$refused" ] || die "monitoring: the exporter was refused: $refused"
     done
 
     for file in alerts.yml dashboard.json; do
@@ -94,6 +118,25 @@ check_scrape() {
         done <"$folder/named"
         say "$file: all $(wc -l <"$folder/named") metrics are in the scrape"
     done
+}
+
+# The alerts that a file names where a line matches, sorted.
+alerts_in() { sed -n "s/$2/\1/p" "$1" | sort; }
+
+check_lists() {
+    alerts_in "$docs/alerts.yml" '^ *- alert: \(.*\)$' >"$folder/rules"
+    alerts_in "$docs/README.md" '^| `\(Lock[A-Za-z]*\)` |.*' >"$folder/explained"
+    alerts_in "$root/docs/operations.md" '^| .* | `\(Lock[A-Za-z]*\)` |$' >"$folder/listed"
+    for list in explained listed; do
+        diff "$folder/rules" "$folder/$list" || die "monitoring: the alerts $list are not those of alerts.yml"
+    done
+    while read -r alert; do
+        grep -q "alertname: $alert, exp_alerts: \[\] }" "$docs/alerts_test.yml" ||
+            die "monitoring: no test that $alert is quiet"
+        grep -A 1 "^ *alertname: $alert\$" "$docs/alerts_test.yml" | grep -q 'exp_alerts:$' ||
+            die "monitoring: no test that $alert fires"
+    done <"$folder/rules"
+    say "alerts.yml: $(wc -l <"$folder/rules") alerts, each listed, explained and tested"
 }
 
 check_rules() {
@@ -112,6 +155,7 @@ check_rules() {
     fi
 }
 
+check_lists
 if has prometheus-redis-exporter && has curl && has redis-cli; then
     check_scrape
 else

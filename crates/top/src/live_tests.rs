@@ -9,7 +9,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use redis::{ConnectionInfo, IntoConnectionInfo};
-use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post};
+use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post, run};
 
 fn source(server: &Server) -> Source {
     Source::new(settings(server))
@@ -152,41 +152,35 @@ fn a_client_that_waits_no_more_is_not_killed() {
     assert_eq!(cmd!(waiter, "PING").text(), "PONG");
 }
 
+/// What a user of this rule of the manual sees.
+fn source_as(server: &Server, name: &str) -> Source {
+    let manual = include_str!("../../../docs/operations.md");
+    let start = format!("ACL SETUSER {name} ");
+    let rule = manual.lines().find(|line| line.starts_with(&start));
+    run(&mut server.connection(), rule.expect("a rule")).okay();
+    let settings = settings(server);
+    let user = settings.redis_settings().clone();
+    let user = user.set_username(name).set_password("secret");
+    Source::new(settings.set_redis_settings(user))
+}
+
 #[test]
-fn a_user_who_may_not_is_told() {
+fn a_watcher_looks_and_an_administrator_may_do_more() {
     let server = Server::start();
     let mut c = server.connection();
-    cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
-    let rules = [
-        "on",
-        ">secret",
-        "~*",
-        "+scan",
-        "+lock.info",
-        "+lock.waiters",
-        "+lock.hotkeys",
-        "+info",
-        "+dbsize",
-        "+watch",
-        "+unwatch",
-        "+multi",
-        "+exec",
-    ];
-    cmd!(c, "ACL", "SETUSER", "watcher", rules).okay();
-    let watcher = settings(&server);
-    let user = watcher
-        .redis_settings()
-        .clone()
-        .set_username("watcher")
-        .set_password("secret");
-    let mut source = Source::new(watcher.set_redis_settings(user));
-    let mut view = View::new();
-    view.hear(News::Round(source.round()));
-    assert_eq!(keys(&view, Panel::Held), [b"k".to_vec()]);
-    type_in(&mut view, &mut source, "uy");
-    let picture = screen(&view);
-    assert!(picture.contains("NOPERM"), "{picture}");
-    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
+    cmd!(c, "LOCK.ACQUIRE", "lock:k", "a", "EX", 60).grant();
+    for (name, left) in [("watcher", 1), ("administrator", 0)] {
+        let mut source = source_as(&server, name);
+        let mut view = View::new();
+        view.hear(News::Round(source.round()));
+        assert_eq!(keys(&view, Panel::Held), [b"lock:k".to_vec()]);
+        assert_eq!(cmd!(c, "ACL", "LOG").items(), [], "{name}");
+        type_in(&mut view, &mut source, "uy");
+        let picture = screen(&view);
+        assert_eq!(picture.contains("NOPERM"), left == 1, "{picture}");
+        assert_eq!(cmd!(c, "EXISTS", "lock:k").int(), left);
+        cmd!(c, "ACL", "LOG", "RESET").okay();
+    }
 }
 
 #[test]
