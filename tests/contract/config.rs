@@ -157,15 +157,22 @@ fn rewrite_leaves_defaults_out() {
 
 #[test]
 fn a_line_out_of_range_or_unknown_refuses_the_start() {
-    for (name, value) in [
-        ("lock.default-lease-ms", "0"),
-        ("lock.max-lease-ms", "315360000001"),
-        ("lock.max-token-lead-ms", "-1"),
-        ("lock.max-waiters", "many"),
-        ("lock.no-such-setting", "1"),
+    let manual = include_str!("../../docs/operations.md");
+    let range = "argument must be between";
+    let number = "argument couldn't be parsed into an integer";
+    let unknown =
+        "Module Configuration detected without loadmodule directive or no ApplyConfig call";
+    for (name, value, words) in [
+        ("lock.default-lease-ms", "0", range),
+        ("lock.max-lease-ms", "315360000001", range),
+        ("lock.max-token-lead-ms", "-1", range),
+        ("lock.max-waiters", "many", number),
+        ("lock.no-such-setting", "1", unknown),
     ] {
         let log = Server::builder().config(name, value).try_start().err();
-        assert!(log.is_some(), "{name} {value} was taken");
+        let log = log.unwrap_or_else(|| panic!("{name} {value} was taken"));
+        assert!(log.contains(words), "{log}");
+        assert!(manual.contains(words), "{words}");
     }
 }
 

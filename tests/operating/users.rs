@@ -4,9 +4,10 @@
 use crate::support::run;
 use redis::Connection;
 use std::fs;
+use std::time::Duration;
 use testbed::redis::Value;
 use testbed::sentinels::NAME;
-use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually};
+use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, within};
 
 const MANUAL: &str = include_str!("../../docs/operations.md");
 
@@ -218,7 +219,9 @@ fn replicas_and_sentinels_go_on_without_the_default_user() {
         run(&mut c, "LOCK.RELEASE lock:k a").is_ok()
     };
     eventually(freed, "the new primary to take it");
-    eventually(|| !sees(all.server(before)), "the old one to follow it");
+    // The Sentinel leaves it alone for some ten seconds.
+    let follows = || !sees(all.server(before));
+    within(Duration::from_secs(60), follows, "the old one to follow it");
     for server in all.servers() {
         let mut c = server.connection_as("administrator", "secret");
         assert_eq!(run(&mut c, "ACL LOG").items(), []);

@@ -121,6 +121,20 @@ def test_an_interrupted_wait_leaves_the_line_at_once(server, locks, process, by)
     assert server.info(KEY) is None
 
 
+def test_an_operator_calls_a_wait_off_by_its_owner_and_not_by_its_connection(server, locks):
+    with locks.lock(KEY):
+        other = Other(locks)
+        server.wait_for_waiters(KEY, 1)
+        [before] = server.waiters(KEY)
+        server.redis.client_kill_filter(_id=before["client-id"])
+        eventually(lambda: [it["client-id"] for it in server.waiters(KEY)] not in
+                   ([], [before["client-id"]]), "the waiter to come back")
+        assert server.redis.execute_command("LOCK.RELEASE", KEY, before["owner"], "ALL") == 0
+        eventually(lambda: other.error, "the end of the wait")
+        assert isinstance(other.error, LockBusy)
+        assert server.waiters(KEY) == []
+
+
 def test_close_calls_off_the_waits_of_all_threads(server, locks):
     waiting = Locks(connect(server), "waiter")
     with locks.lock(KEY):
