@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 use testbed::redis::Value;
 use testbed::sentinels::NAME;
-use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, within};
+use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, line, within};
 
 const MANUAL: &str = include_str!("../../docs/operations.md");
 
@@ -174,6 +174,13 @@ fn with_an_aclfile_acl_save_keeps_the_users() {
     assert!(knows_the_application(&server));
 }
 
+/// What the server answers the application, if it does: a Sentinel closes its connections.
+fn answer(server: &Server, words: &str) -> Option<Value> {
+    let url = format!("redis://application:secret@127.0.0.1:{}/", server.port());
+    let client = testbed::redis::Client::open(url).expect("an address");
+    line(words).query(&mut client.get_connection().ok()?).ok()
+}
+
 #[test]
 fn replicas_and_sentinels_go_on_without_the_default_user() {
     let all = Sentinels::start(1, 1);
@@ -198,14 +205,11 @@ fn replicas_and_sentinels_go_on_without_the_default_user() {
     }
 
     let before = all.primary();
-    let mut application = all.server(before).connection_as("application", "secret");
-    run(&mut application, "LOCK.ACQUIRE lock:k a PX 600000").grant();
-    let sees = |server: &Server| {
-        let mut c = server.connection_as("application", "secret");
-        matches!(run(&mut c, "LOCK.INFO lock:k"), Ok(Value::Array(_)))
-    };
+    answer(all.server(before), "LOCK.ACQUIRE lock:k a PX 600000").expect("a grant");
+    let holds = |server| matches!(answer(server, "LOCK.INFO lock:k"), Some(Value::Array(_)));
+    let is_free = |server| answer(server, "LOCK.INFO lock:k") == Some(Value::Nil);
     for server in all.servers() {
-        eventually(|| sees(server), "the lock to be everywhere");
+        eventually(|| holds(server), "the lock to be everywhere");
     }
     let mut discovery = all.sentinels()[0].connection_as("discovery", "secret");
     cmd!(discovery, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME).items();
@@ -214,13 +218,10 @@ fn replicas_and_sentinels_go_on_without_the_default_user() {
     eventually(&mut begins, "a failover to begin");
     eventually(|| all.primary() != before, "another primary");
     let now = all.server(all.primary());
-    let freed = || {
-        let mut c = now.connection_as("application", "secret");
-        run(&mut c, "LOCK.RELEASE lock:k a").is_ok()
-    };
-    eventually(freed, "the new primary to take it");
+    let release = || answer(now, "LOCK.RELEASE lock:k a").is_some();
+    eventually(release, "the new primary to take it");
     // The Sentinel leaves it alone for some ten seconds.
-    let follows = || !sees(all.server(before));
+    let follows = || is_free(all.server(before));
     within(Duration::from_secs(60), follows, "the old one to follow it");
     for server in all.servers() {
         let mut c = server.connection_as("administrator", "secret");
