@@ -4,8 +4,9 @@ use crate::grammar::{commands, words};
 use crate::invariants::{
     check_grant, check_hot_key, check_info, check_log, check_server, check_waiter,
 };
+use crate::resp::Answer;
 use crate::values::{TOKENS, Values};
-use crate::wire::{Answer, Wire};
+use crate::wire::Wire;
 use crate::*;
 use redis::{Cmd, Connection, Value};
 use testbed::state::assert_same;

@@ -7,6 +7,8 @@ mod commands;
 mod grammar;
 mod invariants;
 mod payloads;
+mod resp;
+mod states;
 mod values;
 mod wire;
 

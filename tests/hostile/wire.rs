@@ -1,16 +1,18 @@
-//! A connection that reads replies of any bytes: a server repeats in its errors what it was sent,
-//! and the client library reads only errors that are text.
+//! A connection that reads replies of any bytes.
 
-use redis::{Cmd, Value};
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::resp::{self, Answer};
+use redis::Cmd;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 use testbed::{Server, patience};
 
-/// A value, or an error's line.
-pub(crate) type Answer = Result<Value, String>;
+const CHUNK: usize = 1 << 16;
 
-pub(crate) struct Wire(BufReader<TcpStream>);
+pub(crate) struct Wire {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
 
 impl Wire {
     pub(crate) fn to(server: &Server) -> Self {
@@ -18,54 +20,38 @@ impl Wire {
             TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a connection");
         let patience = Some(patience(Duration::from_secs(30)));
         stream.set_read_timeout(patience).expect("a timeout");
-        Self(BufReader::new(stream))
+        Self {
+            stream,
+            unread: Vec::new(),
+        }
     }
 
     /// Sends all of these commands at once. As many replies will come.
     pub(crate) fn send<'a>(&mut self, commands: impl IntoIterator<Item = &'a Cmd>) {
         let packed = commands.into_iter().flat_map(Cmd::get_packed_command);
         let packed: Vec<u8> = packed.collect();
-        self.0.get_mut().write_all(&packed).expect("a connection");
+        self.stream.write_all(&packed).expect("a connection");
     }
 
-    /// Reads the next reply. An error within an array is read as a simple string.
+    /// Reads the next reply.
     pub(crate) fn receive(&mut self) -> Answer {
-        let line = self.line();
-        let (kind, rest) = line.split_at(1);
-        let number = || -> i64 {
-            rest.parse()
-                .unwrap_or_else(|_| panic!("a number in {line:?}"))
-        };
-        Ok(match kind {
-            "-" => return Err(rest.to_owned()),
-            "+" if rest == "OK" => Value::Okay,
-            "+" => Value::SimpleString(rest.to_owned()),
-            ":" => Value::Int(number()),
-            "$" => match usize::try_from(number()) {
-                Ok(length) => Value::BulkString(self.bytes(length)),
-                Err(_) => Value::Nil,
-            },
-            "*" if number() < 0 => Value::Nil,
-            "*" => Value::Array(
-                (0..number())
-                    .map(|_| self.receive().unwrap_or_else(Value::SimpleString))
-                    .collect(),
-            ),
-            _ => panic!("not a reply: {line:?}"),
-        })
+        let mut chunk = [0; CHUNK];
+        loop {
+            if let Some(answer) = resp::take(&mut self.unread) {
+                return answer;
+            }
+            match self.stream.read(&mut chunk) {
+                Ok(0) => panic!("a reply expected, and the connection has ended"),
+                Ok(count) => self.unread.extend(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => panic!("a reply expected: {error}"),
+            }
+        }
     }
 
-    fn line(&mut self) -> String {
-        let mut line = Vec::new();
-        self.0.read_until(b'\n', &mut line).expect("a reply");
-        let line = line.strip_suffix(b"\r\n").expect("a whole line");
-        String::from_utf8_lossy(line).into_owned()
-    }
-
-    fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length + 2];
-        self.0.read_exact(&mut bytes).expect("a whole reply");
-        assert_eq!(bytes.split_off(length), b"\r\n", "the end of a bulk string");
-        bytes
+    /// Sends these commands at once, and reads their replies.
+    pub(crate) fn ask(&mut self, commands: &[Cmd]) -> Vec<Answer> {
+        self.send(commands);
+        commands.iter().map(|_| self.receive()).collect()
     }
 }

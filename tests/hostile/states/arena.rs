@@ -1,0 +1,246 @@
+//! A server, and an honest client that looks at it: what must be so whatever others do.
+
+use super::catalogue::LIBRARY;
+use crate::invariants::check_log;
+use crate::resp::Answer;
+use crate::wire::Wire;
+use crate::*;
+use redis::{Cmd, Value};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use testbed::{LockInfo, line, patience, within};
+
+/// How long anything may take that must come about: longer is a hang.
+const BOUND: Duration = Duration::from_secs(20);
+/// By how much the server's memory may have grown in the end: its own caches and buffers, and what
+/// the allocator has not given back.
+const MEMORY_LEFT: i64 = 4 << 20;
+
+/// What a server is started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Plain,
+    Threads,
+    Cluster,
+    Replica,
+}
+
+pub(crate) struct Arena {
+    pub(crate) server: Server,
+    pub(crate) replica: Option<Server>,
+    witness: Wire,
+    /// Invalidations are sent to it.
+    _listener: Wire,
+    pub(crate) listener: String,
+    pid: String,
+    memory: i64,
+}
+
+/// A client as the server lists it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: String,
+    pub(crate) flags: String,
+    /// Its last command.
+    pub(crate) command: String,
+}
+
+/// A call that waits.
+pub(crate) struct Waiting {
+    pub(crate) owner: Vec<u8>,
+    /// Its client's number.
+    pub(crate) client: String,
+}
+
+impl Client {
+    pub(crate) fn waits(&self) -> bool {
+        self.flags.contains('b') && self.command == "lock.acquire"
+    }
+}
+
+impl Arena {
+    pub(crate) fn start(setting: Setting) -> Self {
+        let mut builder = Server::builder()
+            .config("client-output-buffer-limit", "normal 512kb 0 0")
+            .config("notify-keyspace-events", "KEA");
+        builder = match setting {
+            Setting::Plain => builder,
+            Setting::Threads if Server::version().number < (8, 0, 0) => builder
+                .config("io-threads", "3")
+                .config("io-threads-do-reads", "yes"),
+            Setting::Threads => builder.config("io-threads", "3"),
+            Setting::Cluster => builder.config("cluster-enabled", "yes"),
+            Setting::Replica => builder.config("appendonly", "yes"),
+        };
+        let server = builder.start();
+        let replica = (setting == Setting::Replica).then(|| server.replica());
+        let mut listener = Wire::to(&server);
+        let Ok(Value::Int(id)) = listener.ask(&[line("CLIENT ID")]).remove(0) else {
+            panic!("a client without a number");
+        };
+        let mut witness = Wire::to(&server);
+        if setting == Setting::Cluster {
+            let slots = line("CLUSTER ADDSLOTSRANGE 0 16383");
+            witness.ask(&[slots]).remove(0).expect("slots");
+            let mut info = || witness.ask(&[line("CLUSTER INFO")]).remove(0);
+            let mut is_up = || info().is_ok_and(|info| info.text().contains("cluster_state:ok"));
+            within(BOUND, &mut is_up, "a cluster of one to be up");
+        }
+        let mut arena = Self {
+            pid: server.pid().to_string(),
+            listener: id.to_string(),
+            server,
+            replica,
+            witness,
+            _listener: listener,
+            memory: 0,
+        };
+        arena.furnish();
+        arena.memory = arena.used_memory();
+        arena
+    }
+
+    fn furnish(&mut self) {
+        let mut library = redis::cmd("FUNCTION");
+        library.arg("LOAD").arg(LIBRARY);
+        let set = |key, size| redis::cmd("SET").arg(key).arg(vec![b'v'; size]).to_owned();
+        let commands = [
+            library,
+            set("large", 100_000),
+            set("huge", 1_000_000),
+            line("ACL SETUSER able on >able ~* &* +@all"),
+            line("ACL SETUSER unable on >unable ~* &* -@all +auth +hello +lock.acquire +lock.info"),
+            line("ACL SETUSER elsewhere on >elsewhere ~elsewhere &* +@all"),
+        ];
+        for answer in self.ask(&commands) {
+            answer.expect("a furnished server");
+        }
+    }
+
+    /// What the honest client is answered.
+    pub(crate) fn ask(&mut self, commands: &[Cmd]) -> Vec<Answer> {
+        self.witness.ask(commands)
+    }
+
+    pub(crate) fn ask_one(&mut self, command: &str) -> Answer {
+        self.ask(&[line(command)]).remove(0)
+    }
+
+    /// Asks again and again until it is so. Says what was not.
+    #[track_caller]
+    pub(crate) fn until(&mut self, mut look: impl FnMut(&mut Self) -> Result<(), String>) {
+        let start = Instant::now();
+        while let Err(what) = look(self) {
+            assert!(start.elapsed() < patience(BOUND), "a hang: {what}");
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    }
+
+    /// The server's clients, by address.
+    pub(crate) fn clients(&mut self) -> HashMap<String, Client> {
+        let Ok(Value::BulkString(list)) = self.ask_one("CLIENT LIST") else {
+            panic!("a list expected");
+        };
+        let list = String::from_utf8_lossy(&list);
+        let clients = list.lines().map(|row| {
+            let field = |name: &str| {
+                let mut fields = row.split(' ').filter_map(|field| field.split_once('='));
+                let found = fields.find(|(found, _)| *found == name);
+                found.map_or_else(String::new, |(_, value)| value.to_owned())
+            };
+            let client = Client {
+                id: field("id"),
+                flags: field("flags"),
+                command: field("cmd"),
+            };
+            (field("addr"), client)
+        });
+        clients.collect()
+    }
+
+    /// All that was sent on connections that are closed by now has been read by the server.
+    pub(crate) fn catch_up(&mut self) {
+        for _ in 0..2 {
+            let mut fresh = Wire::to(&self.server);
+            fresh.ask(&[line("PING")]).remove(0).expect("a PONG");
+        }
+    }
+
+    /// What these keys of a database hold: nothing, where it is no lock.
+    pub(crate) fn locks(&mut self, database: i64, keys: &[String]) -> Vec<Option<LockInfo>> {
+        let answers = self.of_each("LOCK.INFO", database, keys);
+        let look = |answer: Answer| match answer {
+            Ok(Value::Nil) | Err(_) => None,
+            Ok(value) => Some(LockInfo::try_from(value).expect("a lock's fields")),
+        };
+        answers.into_iter().map(look).collect()
+    }
+
+    /// Who waits for each of these keys.
+    pub(crate) fn waiters(&mut self, database: i64, keys: &[String]) -> Vec<Vec<Waiting>> {
+        let answers = self.of_each("LOCK.WAITERS", database, keys);
+        let waiting = |waiter: Value| {
+            let mut fields = waiter.fields();
+            let mut take = |name| fields.remove(name).expect("a waiter's field");
+            Waiting {
+                owner: take("owner").bytes(),
+                client: take("client-id").int().to_string(),
+            }
+        };
+        answers
+            .into_iter()
+            // An error where the key holds another type.
+            .map(|answer| answer.map_or_else(|_| Vec::new(), Expect::items))
+            .map(|waiters| waiters.into_iter().map(waiting).collect())
+            .collect()
+    }
+
+    fn of_each(&mut self, name: &str, database: i64, keys: &[String]) -> Vec<Answer> {
+        let mut commands = vec![line(&format!("SELECT {database}"))];
+        commands.extend(keys.iter().map(|key| line(&format!("{name} {key}"))));
+        commands.push(line("SELECT 0"));
+        let mut answers = self.ask(&commands);
+        answers.pop();
+        answers.remove(0).expect("a database");
+        answers
+    }
+
+    /// Nobody waits when all connections are closed, and a new one is served.
+    pub(crate) fn check_deserted(&mut self) {
+        self.catch_up();
+        self.until(|arena| {
+            let waiting = arena.server.info_field("lock", "lock_waiting");
+            let blocked = arena.server.info_field("clients", "blocked_clients");
+            if (&waiting[..], &blocked[..]) == ("0", "0") {
+                return Ok(());
+            }
+            Err(format!(
+                "{waiting} calls wait, {blocked} are blocked, of nobody"
+            ))
+        });
+        let pid = self.server.info_field("server", "process_id");
+        assert_eq!(pid, self.pid, "the same process");
+    }
+
+    /// No fault was logged, and memory is where it was.
+    pub(crate) fn check_end(&mut self) {
+        check_log(&self.server);
+        self.ask_one("FLUSHALL").expect("an empty server");
+        let before = self.memory;
+        self.until(|arena| {
+            let after = arena.used_memory();
+            if after < before + MEMORY_LEFT {
+                return Ok(());
+            }
+            Err(format!("{before} bytes of memory before, {after} after"))
+        });
+    }
+
+    /// Without what the server keeps for replicas and files, which grows to a size of its own.
+    fn used_memory(&mut self) -> i64 {
+        self.ask_one("MEMORY PURGE").expect("purged");
+        let memory = self.server.info("memory");
+        let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
+        bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
+    }
+}
