@@ -28,6 +28,8 @@ pub(crate) enum Setting {
 pub(crate) struct Arena {
     pub(crate) server: Server,
     pub(crate) replica: Option<Server>,
+    /// More than one. A cluster may have them too, and has not unless it is told.
+    pub(crate) has_databases: bool,
     witness: Wire,
     /// Invalidations are sent to it.
     _listener: Wire,
@@ -89,6 +91,7 @@ impl Arena {
         let mut arena = Self {
             pid: server.pid().to_string(),
             listener: id.to_string(),
+            has_databases: setting != Setting::Cluster,
             server,
             replica,
             witness,
@@ -132,7 +135,7 @@ impl Arena {
         let start = Instant::now();
         while let Err(what) = look(self) {
             assert!(start.elapsed() < patience(BOUND), "a hang: {what}");
-            std::thread::sleep(Duration::from_micros(300));
+            std::thread::sleep(Duration::from_micros(500));
         }
     }
 

@@ -89,7 +89,7 @@ impl Case {
 
     /// The database that it may have gone to.
     pub(crate) fn other_database(&self) -> Option<i64> {
-        self.uses("SELECT").then_some(OTHER_DATABASE)
+        self.uses("SELECT 3").then_some(OTHER_DATABASE)
     }
 
     pub(crate) fn has_a_user(&self) -> bool {

@@ -1,60 +1,85 @@
-//! Every state, and every state behind every other, with every command.
+//! Every command in every state, and in every state behind every other.
 
 use super::arena::{Arena, Setting};
 use super::case::Case;
-use super::catalogue::STATES;
+use super::catalogue::{STATES, State};
 use super::forms::FORMS;
 use super::round::Round;
 use crate::invariants::check_server;
 use crate::*;
-use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use rand::{RngExt, SeedableRng};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::{iter, thread};
 
+/// How many servers share the cases: each of them waits now and then.
+const SERVERS: usize = 2;
 /// How many connections are in their state at a time.
-const AT_ONCE: usize = 48;
+const AT_ONCE: usize = 96;
 /// After how many rounds all locks are looked at.
 const ROUNDS_BETWEEN_LOOKS: usize = 16;
-/// Cases of two states, of those that there are, without a number from the environment.
-const PAIRS: usize = 1000;
+/// How many cases are played without a number from the environment: half of those of one state.
+const CASES: usize = 3000;
 
 #[test]
 fn in_every_state_every_command_leaves_each_lock_with_its_owner() {
     let mut random = StdRng::seed_from_u64(seed("HOSTILE_SEED"));
-    let (mut singles, mut pairs) = (singles(), pairs());
-    let count = amount("HOSTILE_CASES", singles.len() + PAIRS);
-    // In another order each time, so that other cases meet.
-    singles.shuffle(&mut random);
-    pairs.shuffle(&mut random);
-    let (single, all) = (singles.len(), singles.len() + pairs.len());
+    let singles = every_form_in(one_state(), &mut random);
+    let pairs = every_form_in(two_states(), &mut random);
+    let all = singles.len() + pairs.len();
+    let count = amount("HOSTILE_CASES", CASES);
     let cases: Vec<_> = singles.into_iter().chain(pairs).take(count).collect();
     println!("{} cases of {all}", cases.len());
-    play(Setting::Plain, &cases);
-    // Where a node asks whether a slot is its own.
-    play(Setting::Cluster, &cases[..cases.len().min(single) / 2]);
+    // In a cluster a node asks whether a slot is its own.
+    let in_a_cluster = &cases[..cases.len().min(CASES / 2)];
+    thread::scope(|scope| {
+        let mut lanes = Vec::new();
+        for cases in cases.chunks(cases.len().div_ceil(SERVERS)) {
+            lanes.push(scope.spawn(|| play(Setting::Plain, cases)));
+        }
+        lanes.push(scope.spawn(|| play(Setting::Cluster, in_a_cluster)));
+        for lane in lanes {
+            if let Err(panic) = lane.join() {
+                resume_unwind(panic);
+            }
+        }
+    });
 }
 
-fn singles() -> Vec<Case> {
-    let plain = FORMS.iter().map(|form| Case::new(form, &[]));
-    let in_a_state = STATES
-        .iter()
-        .flat_map(|state| FORMS.iter().map(move |form| Case::new(form, &[state])));
-    plain.chain(in_a_state).collect()
+fn one_state() -> Vec<Vec<&'static State>> {
+    let plain = iter::once(Vec::new());
+    plain
+        .chain(STATES.iter().map(|state| vec![state]))
+        .collect()
 }
 
 /// Where the first of the two leaves a connection to go on with.
-fn pairs() -> Vec<Case> {
-    let states = || STATES.iter().enumerate();
-    let pairs = states()
-        .filter(|(_, first)| !first.closes)
-        .flat_map(|(at, first)| {
-            let others = states().filter(move |(other, _)| *other != at);
-            others.map(move |(_, second)| [first, second])
-        });
-    pairs
-        .flat_map(|pair| FORMS.iter().map(move |form| Case::new(form, &pair)))
-        .collect()
+fn two_states() -> Vec<Vec<&'static State>> {
+    let others = |first: &'static State| {
+        let others = STATES.iter().filter(|second| second.name != first.name);
+        others.map(move |second| vec![first, second])
+    };
+    let first = STATES.iter().filter(|state| !state.closes);
+    first.flat_map(others).collect()
+}
+
+/// All cases of these states. However few are taken from the front, each of the states is among them as
+/// often as any other, give or take one.
+fn every_form_in(states: Vec<Vec<&'static State>>, random: &mut StdRng) -> Vec<Case> {
+    let mut states: Vec<_> = states
+        .into_iter()
+        .map(|states| (states, random.random_range(0..FORMS.len())))
+        .collect();
+    let mut cases = Vec::new();
+    for turn in 0..FORMS.len() {
+        states.shuffle(random);
+        cases.extend(states.iter().map(|(states, first)| {
+            let form = &FORMS[(first + turn) % FORMS.len()];
+            Case::new(form, states)
+        }));
+    }
+    cases
 }
 
 fn play(setting: Setting, cases: &[Case]) {

@@ -3,6 +3,7 @@
 use super::arena::Arena;
 use super::case::Case;
 use super::catalogue::{Cut, End};
+use super::forms::Situation;
 use super::peer::Peer;
 use super::script::Names;
 use std::collections::HashSet;
@@ -54,6 +55,7 @@ impl<'a> Round<'a> {
             })
             .collect();
         let other = cases.iter().find_map(Case::other_database);
+        let other = other.filter(|_| arena.has_databases);
         Self {
             arena,
             keys: plays.iter().map(|play| play.names.key.clone()).collect(),
@@ -274,8 +276,7 @@ impl Play<'_> {
             _ if told => Ok(()),
             b"helper" => Err("the other was not told of its grant"),
             owner if owner == self.names.me.as_bytes() || self.case.form.line.contains('*') => {
-                let unread = self.case.is_silent() || (self.peer.ended && !self.waited);
-                if unread {
+                if self.may_be_unread() {
                     Ok(())
                 } else {
                     Err("a lock without an owner")
@@ -283,5 +284,14 @@ impl Play<'_> {
             }
             _ => Err("the lock of a stranger"),
         }
+    }
+
+    /// Whether it may hold the lock without having read so.
+    fn may_be_unread(&self) -> bool {
+        let gone = self.peer.ended && !self.waited;
+        // The grant may have come just before.
+        let left = self.case.end() == Some(End::Later(Cut::Reset))
+            && self.case.form.situation == Situation::Ending;
+        self.case.is_silent() || gone || left
     }
 }
