@@ -16,6 +16,11 @@ const BOUND: Duration = Duration::from_secs(20);
 /// the allocator has not given back.
 const MEMORY_LEFT: i64 = 4 << 20;
 
+/// The same where the servers are slow.
+pub(crate) fn bound() -> Duration {
+    patience(BOUND)
+}
+
 /// What a server is started with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
@@ -47,16 +52,19 @@ pub(crate) struct Client {
     pub(crate) command: String,
 }
 
-/// A call that waits.
-pub(crate) struct Waiting {
-    pub(crate) owner: Vec<u8>,
-    /// Its client's number.
-    pub(crate) client: String,
-}
-
 impl Client {
     pub(crate) fn waits(&self) -> bool {
-        self.flags.contains('b') && self.command == "lock.acquire"
+        self.command == "lock.acquire" && self.flags.contains('b')
+    }
+
+    /// This was its last command, and is done.
+    pub(crate) fn is_at(&self, command: &str) -> bool {
+        self.command == command && !self.flags.contains('b')
+    }
+
+    /// It is to be closed when its reply is sent.
+    pub(crate) fn closes(&self) -> bool {
+        self.flags.contains('c')
     }
 }
 
@@ -134,7 +142,7 @@ impl Arena {
     pub(crate) fn until(&mut self, mut look: impl FnMut(&mut Self) -> Result<(), String>) {
         let start = Instant::now();
         while let Err(what) = look(self) {
-            assert!(start.elapsed() < patience(BOUND), "a hang: {what}");
+            assert!(start.elapsed() < bound(), "a hang: {what}");
             std::thread::sleep(Duration::from_micros(500));
         }
     }
@@ -179,23 +187,65 @@ impl Arena {
         answers.into_iter().map(look).collect()
     }
 
-    /// Who waits for each of these keys.
-    pub(crate) fn waiters(&mut self, database: i64, keys: &[String]) -> Vec<Vec<Waiting>> {
+    /// The clients that wait for each of these keys, by number.
+    pub(crate) fn waiters(&mut self, database: i64, keys: &[String]) -> Vec<Vec<String>> {
         let answers = self.of_each("LOCK.WAITERS", database, keys);
-        let waiting = |waiter: Value| {
-            let mut fields = waiter.fields();
-            let mut take = |name| fields.remove(name).expect("a waiter's field");
-            Waiting {
-                owner: take("owner").bytes(),
-                client: take("client-id").int().to_string(),
+        // An error where the key holds another type.
+        let waiters = |answer: Answer| answer.map_or_else(|_| Vec::new(), clients_of);
+        answers.into_iter().map(waiters).collect()
+    }
+
+    /// Takes those of these locks that somebody waits for from their holders. The keys that were
+    /// waited for.
+    pub(crate) fn free_waited(&mut self, database: i64, keys: &[String]) -> Vec<String> {
+        let waiters = self.waiters(database, keys);
+        let locks = self.locks(database, keys);
+        let mut commands = vec![line(&format!("SELECT {database}"))];
+        let mut waited = Vec::new();
+        for ((key, waiters), lock) in keys.iter().zip(waiters).zip(locks) {
+            if waiters.is_empty() {
+                continue;
             }
+            waited.push(key.clone());
+            if let Some(lock) = lock {
+                let mut release = redis::cmd("LOCK.RELEASE");
+                release.arg(key).arg(lock.owner).arg("ALL");
+                commands.push(release.arg("TOKEN").arg(lock.token).to_owned());
+            }
+        }
+        commands.push(line("SELECT 0"));
+        self.ask(&commands);
+        waited
+    }
+
+    /// Kills a client; for which of these keys it waited in that moment.
+    pub(crate) fn kill_waiting(
+        &mut self,
+        database: i64,
+        keys: &[String],
+        kill: &Cmd,
+        client: &str,
+    ) -> Vec<String> {
+        // When memory is full, nothing is queued for a transaction.
+        let memory = line("CONFIG SET maxmemory 0");
+        let select = line(&format!("SELECT {database}"));
+        let mut commands = vec![memory, select, line("MULTI")];
+        commands.extend(keys.iter().map(|key| line(&format!("LOCK.WAITERS {key}"))));
+        commands.extend([kill.clone(), line("EXEC"), line("SELECT 0")]);
+        let mut answers = self.ask(&commands);
+        answers.pop();
+        let looked = answers
+            .pop()
+            .expect("a reply")
+            .expect("a transaction")
+            .items();
+        let waits = |waiters: Value| match waiters {
+            Value::Array(_) => clients_of(waiters).iter().any(|waiter| waiter == client),
+            _ => false,
         };
-        answers
-            .into_iter()
-            // An error where the key holds another type.
-            .map(|answer| answer.map_or_else(|_| Vec::new(), Expect::items))
-            .map(|waiters| waiters.into_iter().map(waiting).collect())
-            .collect()
+        let pairs = keys.iter().zip(looked);
+        let waited = pairs.filter_map(|(key, waiters)| waits(waiters).then(|| key.clone()));
+        waited.collect()
     }
 
     fn of_each(&mut self, name: &str, database: i64, keys: &[String]) -> Vec<Answer> {
@@ -246,4 +296,23 @@ impl Arena {
         let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
         bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
     }
+}
+
+impl Drop for Arena {
+    /// Tells where a server has crashed: the guard of the server shows the end of its log, and that is
+    /// the end of a long report.
+    fn drop(&mut self) {
+        const LINES: usize = 45;
+        let log = self.server.log();
+        let report = log.lines().skip_while(|line| !line.contains("BUG REPORT START"));
+        for line in report.take(LINES) {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// The clients' numbers in a reply of `LOCK.WAITERS`.
+fn clients_of(waiters: Value) -> Vec<String> {
+    let client = |waiter: Value| waiter.fields()["client-id"].clone().int().to_string();
+    waiters.items().into_iter().map(client).collect()
 }

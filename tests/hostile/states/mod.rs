@@ -12,3 +12,5 @@ mod forms;
 mod peer;
 mod round;
 mod script;
+mod walk;
+mod walker;

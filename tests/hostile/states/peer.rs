@@ -21,6 +21,8 @@ pub(crate) struct Peer {
     pub(crate) told: HashSet<(Vec<u8>, i64)>,
     /// The server has closed the connection, or it was reset from here.
     pub(crate) ended: bool,
+    /// The last of these tokens.
+    pub(crate) token: i64,
     unsent: Vec<u8>,
     unread: Vec<u8>,
     /// What comes is no reply any more, but the stream of a replica.
@@ -39,6 +41,7 @@ impl Peer {
             address,
             told: HashSet::new(),
             ended: false,
+            token: 1,
             unsent: Vec::new(),
             unread: Vec::new(),
             follows: false,
@@ -121,6 +124,7 @@ impl Peer {
         match value {
             Value::Array(values) | Value::Set(values) => {
                 if let Ok(grant) = Grant::try_from(value.clone()) {
+                    self.token = grant.token;
                     self.told.insert((grant.owner, grant.token));
                 }
                 values.iter().for_each(|value| self.learn(value));
