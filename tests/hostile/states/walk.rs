@@ -165,6 +165,7 @@ impl Walk {
                 if cut != Cut::Half {
                     self.excused.insert(owner);
                 }
+                self.walkers[at].spoilt = cut == Cut::Garbage;
                 self.walkers[at].peer.cut(cut);
             }
             Some(End::By(lines)) => self.end_by(at, lines),

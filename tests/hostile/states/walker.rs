@@ -10,6 +10,9 @@ pub(crate) struct Walker {
     pub(crate) names: Names,
     /// It has ended, or is about to: it sends no more.
     pub(crate) leaves: bool,
+    /// What it sent last cannot be read. Redis 8.2 does not close the connection where that comes
+    /// behind a call that waited, whichever it was.
+    pub(crate) spoilt: bool,
 }
 
 impl Walker {
@@ -32,6 +35,7 @@ impl Walker {
             },
             peer,
             leaves: false,
+            spoilt: false,
         }
     }
 
@@ -49,6 +53,7 @@ impl Walker {
     /// Whether the server has run all that was sent.
     pub(crate) fn is_done(&self, client: Option<&Client>) -> bool {
         match client {
+            _ if self.spoilt => true,
             Some(client) => client.is_at("echo") || client.closes(),
             None => self.peer.ended,
         }
