@@ -50,6 +50,7 @@ pub(crate) struct Client {
     pub(crate) flags: String,
     /// Its last command.
     pub(crate) command: String,
+    pub(crate) database: i64,
 }
 
 impl Client {
@@ -163,6 +164,7 @@ impl Arena {
                 id: field("id"),
                 flags: field("flags"),
                 command: field("cmd"),
+                database: field("db").parse().unwrap_or_default(),
             };
             (field("addr"), client)
         });
@@ -207,18 +209,15 @@ impl Arena {
                 continue;
             }
             waited.push(key.clone());
-            if let Some(lock) = lock {
-                let mut release = redis::cmd("LOCK.RELEASE");
-                release.arg(key).arg(lock.owner).arg("ALL");
-                commands.push(release.arg("TOKEN").arg(lock.token).to_owned());
-            }
+            commands.extend(lock.map(|lock| release(key, &lock)));
         }
         commands.push(line("SELECT 0"));
         self.ask(&commands);
         waited
     }
 
-    /// Kills a client; for which of these keys it waited in that moment.
+    /// Kills a client in the moment in which the locks that it waits for are released, and so may be on
+    /// their way to it. For which of these keys it waited.
     pub(crate) fn kill_waiting(
         &mut self,
         database: i64,
@@ -226,32 +225,25 @@ impl Arena {
         kill: &Cmd,
         client: &str,
     ) -> Vec<String> {
-        if !self.has_databases {
-            // In a cluster Redis 8.2 ends when a transaction on a key kills who has subscribed to a
-            // shard's channel: it looks for that in the slot of the key.
-            let _ = self.ask(&[kill.clone()]);
-            return Vec::new();
+        let locks = self.locks(database, keys);
+        let waiters = keys.iter().map(|key| line(&format!("LOCK.WAITERS {key}")));
+        let mut commands = vec![line(&format!("SELECT {database}"))];
+        commands.extend(waiters);
+        for (key, lock) in keys.iter().zip(locks) {
+            commands.extend(lock.map(|lock| release(key, &lock)));
         }
-        // When memory is full, nothing is queued for a transaction.
-        let memory = line("CONFIG SET maxmemory 0");
-        let select = line(&format!("SELECT {database}"));
-        let mut commands = vec![memory, select, line("MULTI")];
-        commands.extend(keys.iter().map(|key| line(&format!("LOCK.WAITERS {key}"))));
-        commands.extend([kill.clone(), line("EXEC"), line("SELECT 0")]);
-        let mut answers = self.ask(&commands);
-        answers.pop();
-        let looked = answers
-            .pop()
-            .expect("a reply")
-            .expect("a transaction")
-            .items();
-        let waits = |waiters: Value| match waiters {
-            Value::Array(_) => clients_of(waiters).iter().any(|waiter| waiter == client),
-            _ => false,
-        };
-        let pairs = keys.iter().zip(looked);
-        let waited = pairs.filter_map(|(key, waiters)| waits(waiters).then(|| key.clone()));
-        waited.collect()
+        commands.extend([kill.clone(), line("SELECT 0")]);
+        // In one write: nobody comes between.
+        let answers = self.ask(&commands).into_iter().skip(1);
+        keys.iter()
+            .zip(answers)
+            .filter(|(_, waiters)| {
+                waiters
+                    .clone()
+                    .is_ok_and(|all| clients_of(all).contains(&client.to_owned()))
+            })
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     fn of_each(&mut self, name: &str, database: i64, keys: &[String]) -> Vec<Answer> {
@@ -317,6 +309,12 @@ impl Drop for Arena {
             eprintln!("{line}");
         }
     }
+}
+
+fn release(key: &str, lock: &LockInfo) -> Cmd {
+    let mut release = redis::cmd("LOCK.RELEASE");
+    release.arg(key).arg(&lock.owner).arg("ALL");
+    release.arg("TOKEN").arg(lock.token).to_owned()
 }
 
 /// The clients' numbers in a reply of `LOCK.WAITERS`.

@@ -34,7 +34,7 @@ pub(crate) enum End {
     AtOnce(Cut),
     /// When the server has run what it could of that.
     Later(Cut),
-    /// Then these lines are sent by another connection.
+    /// Then these lines are sent by another connection, at once.
     By(&'static [&'static str]),
 }
 
@@ -246,6 +246,15 @@ pub(crate) const STATES: &[State] = &[
     ends("garbage at once", End::AtOnce(Cut::Garbage)),
     ends("garbage", End::Later(Cut::Garbage)),
     ends("killed", End::By(&["CLIENT KILL ADDR @address"])),
+    // The lock is on its way to it.
+    ends(
+        "killed when granted",
+        End::By(&["LOCK.RELEASE @key them", "CLIENT KILL ADDR @address"]),
+    ),
+    ends(
+        "unblocked when granted",
+        End::By(&["LOCK.RELEASE @key them", "CLIENT UNBLOCK @id"]),
+    ),
     ends("unblocked", End::By(&["CLIENT UNBLOCK @id"])),
     ends(
         "unblocked with an error",

@@ -161,11 +161,11 @@ impl<'a> Round<'a> {
                     }
                 }
                 Some(End::By(lines)) => {
-                    for line in lines {
-                        let _ = self.arena.ask(&[play.names.command(line)]);
-                        if line.starts_with("CLIENT KILL") {
-                            gone.insert(play.peer.address.clone());
-                        }
+                    let commands: Vec<_> =
+                        lines.iter().map(|line| play.names.command(line)).collect();
+                    self.arena.ask(&commands);
+                    if lines.iter().any(|line| line.starts_with("CLIENT KILL")) {
+                        gone.insert(play.peer.address.clone());
                     }
                 }
                 _ => {}

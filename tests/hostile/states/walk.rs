@@ -1,6 +1,6 @@
 //! Connections that walk from state to state at random, and meet on a few locks.
 
-use super::arena::{Arena, Setting, bound};
+use super::arena::{Arena, Client, Setting, bound};
 use super::catalogue::{Cut, End, OTHER_DATABASE, STATES, State, Wrap};
 use super::forms::FORMS;
 use super::walker::Walker;
@@ -8,6 +8,7 @@ use crate::*;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
+use redis::Cmd;
 use std::collections::{HashSet, VecDeque};
 use std::panic::resume_unwind;
 use std::thread;
@@ -156,14 +157,14 @@ impl Walk {
         }
         let state = STATES
             .choose(&mut self.random)
-            .filter(|_| self.random.random_bool(0.5));
-        let (owner, note) = (self.walkers[at].owner(), self.walkers[at].to_string());
+            .filter(|_| self.random.random_ratio(1, 3));
+        let note = self.walkers[at].to_string();
         match state.and_then(|state| state.end) {
             Some(End::AtOnce(cut) | End::Later(cut)) => {
                 self.note(format!("{note}: {cut:?}"));
                 self.walkers[at].leaves = true;
                 if cut != Cut::Half {
-                    self.excused.insert(owner);
+                    self.excused.insert(self.walkers[at].owner());
                 }
                 self.walkers[at].spoilt = cut == Cut::Garbage;
                 self.walkers[at].peer.cut(cut);
@@ -174,7 +175,10 @@ impl Walk {
     }
 
     fn send(&mut self, at: usize, state: Option<&State>) {
-        let form = FORMS.choose(&mut self.random).expect("forms");
+        // There is to be somebody in line.
+        let waits = self.random.random_ratio(1, 3);
+        let forms: Vec<_> = FORMS.iter().filter(|form| !waits || form.waits()).collect();
+        let form = forms.choose(&mut self.random).expect("forms");
         let key = self.keys.choose(&mut self.random).expect("keys");
         let walker = &mut self.walkers[at];
         walker.names.key.clone_from(key);
@@ -196,11 +200,15 @@ impl Walk {
         self.note(note);
     }
 
-    /// Another client ends a connection or its wait.
+    /// Another client ends a connection or its wait: of one that waits, if any does.
     fn end_by(&mut self, at: usize, lines: &[&str]) {
-        let (owner, note) = (self.walkers[at].owner(), self.walkers[at].to_string());
-        self.note(format!("{note}: {lines:?}"));
         let clients = self.arena.clients();
+        let client_of = |walker: &Walker| clients.get(&walker.names.address);
+        let waits = |walker: &Walker| client_of(walker).is_some_and(Client::waits);
+        let waiting: Vec<usize> = (0..self.walkers.len())
+            .filter(|&at| !self.walkers[at].leaves && waits(&self.walkers[at]))
+            .collect();
+        let at = *waiting.choose(&mut self.random).unwrap_or(&at);
         let walker = &mut self.walkers[at];
         let Some(client) = clients.get(&walker.names.address) else {
             return;
@@ -210,28 +218,35 @@ impl Walk {
             .iter()
             .map(|line| walker.names.command(line))
             .collect();
-        if !lines[0].starts_with("CLIENT KILL") {
-            // Where a user goes, its connections do.
-            if lines[0].contains("DELUSER") {
-                self.excused.insert(owner);
-            }
-            if lines[0].contains("UNBLOCK") && Server::version().number < (7, 2, 0) {
-                // Redis 7.0 ends when a client is to be unblocked that waits for a pause to end.
-                commands.insert(0, line("CLIENT UNPAUSE"));
-            }
-            self.arena.ask(&commands);
+        let owner = walker.owner();
+        let note = format!("{walker}: {lines:?}");
+        self.note(note);
+        let says = |word: &str| lines.iter().any(|line| line.contains(word));
+        if says("CLIENT KILL") {
+            self.kill(at, commands.last().expect("a command"), client);
             return;
         }
-        walker.leaves = true;
-        let id = walker.names.id.clone();
+        // Where a user goes, its connections do.
+        if says("DELUSER") {
+            self.excused.insert(owner);
+        }
+        if says("UNBLOCK") && Server::version().number < (7, 2, 0) {
+            // Redis 7.0 ends when a client is to be unblocked that waits for a pause to end.
+            commands.insert(0, line("CLIENT UNPAUSE"));
+        }
+        self.arena.ask(&commands);
+    }
+
+    /// What it was granted before, it may not have read; what it is granted now, it gives back.
+    fn kill(&mut self, at: usize, kill: &Cmd, client: &Client) {
+        let owner = self.walkers[at].owner();
+        self.walkers[at].leaves = true;
         self.excused.insert(owner.clone());
-        let database = *self.databases.choose(&mut self.random).expect("databases");
-        for key in self
-            .arena
-            .kill_waiting(database, &self.keys, &commands[0], &id)
-        {
+        let (database, id) = (client.database, &client.id);
+        for key in self.arena.kill_waiting(database, &self.keys, kill, id) {
             self.abandoned.insert((database, key, owner.clone()));
         }
+        self.check_owners();
     }
 
     fn change_the_weather(&mut self) {
@@ -329,16 +344,21 @@ impl Walk {
 
     fn end_all(&mut self) {
         self.note("all end".to_owned());
-        for at in 0..self.walkers.len() {
-            match self.random.random_range(0..4) {
-                0 => self.end_by(at, &["CLIENT KILL ADDR @address"]),
-                1 => {
-                    self.excused.insert(self.walkers[at].owner());
-                    self.walkers[at].peer.cut(Cut::Reset);
-                }
-                _ => self.walkers[at].peer.cut(Cut::Half),
+        for _ in 0..WALKERS / 4 {
+            if !self.walkers.is_empty() {
+                self.end_by(0, &["CLIENT KILL ADDR @address"]);
             }
-            self.walkers[at].leaves = true;
+        }
+        for walker in &mut self.walkers {
+            let cut = match self.random.random_range(0..4) {
+                0 => Cut::Reset,
+                _ => Cut::Half,
+            };
+            if cut == Cut::Reset {
+                self.excused.insert(walker.owner());
+            }
+            walker.leaves = true;
+            walker.peer.cut(cut);
         }
         let start = Instant::now();
         while !self.walkers.is_empty() {
