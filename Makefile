@@ -6,6 +6,8 @@
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
+#   HOSTILE_SECONDS=n  how long connections walk through all states in fuzz, on each server (60);
+#                      HOSTILE_CASES=n of states and commands are tried besides (20000); HOSTILE_SEED= repeats
 #   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...); FAULTS_SEED= repeats
 #   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
 #   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
@@ -18,6 +20,8 @@ FUZZ_SECONDS ?= 30
 CHECKERS ?= address valgrind
 HOSTILE_COMMANDS ?= 50000
 HOSTILE_PAYLOADS ?= 20000
+HOSTILE_CASES ?= 20000
+HOSTILE_SECONDS ?= 60
 STORM_SECONDS ?= 60
 FAULTS_SECONDS ?= 300
 QUORUM_SECONDS ?= 60
@@ -54,8 +58,9 @@ test: setup-server setup-cli build ## unit and integration tests on the installe
 matrix: setup-cli build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
 	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed --test '*'
 
-fuzz: fuzz-targets build ## fuzz targets, then hostile commands and payloads on the same four servers
+fuzz: fuzz-targets build ## fuzz targets, then hostile commands, payloads and connections on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
+		HOSTILE_CASES=$(HOSTILE_CASES) HOSTILE_SECONDS=$(HOSTILE_SECONDS) \
 		$(TOOLS)/matrix.sh cargo test --test hostile -- --nocapture
 
 fuzz-targets:

@@ -1,7 +1,9 @@
-//! Callers that mean ill: random commands with the worst of arguments, and stored values that were
-//! tampered with. Afterwards the server is up and every rule holds.
+//! Callers that mean ill: random commands with the worst of arguments, stored values that were
+//! tampered with, and connections in every state that there is. Afterwards the server is up and every
+//! rule holds.
 //!
-//! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS` and `HOSTILE_PAYLOADS` say how much is sent.
+//! `HOSTILE_SEED` repeats a run; `HOSTILE_COMMANDS`, `HOSTILE_PAYLOADS`, `HOSTILE_CASES` and
+//! `HOSTILE_SECONDS` say how much is sent.
 
 mod commands;
 mod grammar;

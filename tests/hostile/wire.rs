@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 use testbed::{Server, patience};
 
-const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 14;
 
 pub(crate) struct Wire {
     stream: TcpStream,

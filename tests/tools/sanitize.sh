@@ -7,7 +7,7 @@
 #   valgrind   the installed server, or REDIS_SERVER, in valgrind; the module with the system's
 #              allocator, which valgrind knows. Many times slower: fewer tests
 #
-# usage: [HOSTILE_COMMANDS=n] [HOSTILE_PAYLOADS=n] sanitize.sh address|valgrind ...
+# usage: [HOSTILE_COMMANDS=n] [HOSTILE_PAYLOADS=n] [HOSTILE_CASES=n] sanitize.sh address|valgrind ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"
@@ -81,6 +81,7 @@ END
         --target-dir "$builds/valgrind" || return 1
     export REDIS_SERVER="$server" REDIS_LOCK_MODULE="$builds/valgrind/$host/release/libredis_lock.so"
     export SERVER_SLOWNESS=20 HOSTILE_COMMANDS="${HOSTILE_COMMANDS:-2000}" HOSTILE_PAYLOADS="${HOSTILE_PAYLOADS:-1000}"
+    export HOSTILE_CASES="${HOSTILE_CASES:-500}"
     cargo test --test hostile || return 1
     # Those in which no lease or wait is so short that it could end too early here.
     cargo test --no-fail-fast --test waiting --test races -- --test-threads 2 \

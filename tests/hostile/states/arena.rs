@@ -143,7 +143,7 @@ impl Arena {
     pub(crate) fn until(&mut self, mut look: impl FnMut(&mut Self) -> Result<(), String>) {
         let start = Instant::now();
         while let Err(what) = look(self) {
-            assert!(start.elapsed() < bound(), "a hang: {what}");
+            assert!(start.elapsed() < bound(), "in vain was it waited: {what}");
             std::thread::sleep(Duration::from_micros(500));
         }
     }

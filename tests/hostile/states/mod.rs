@@ -1,8 +1,10 @@
 //! Connections in every state that a server knows, and `LOCK.*` commands from each: nothing crashes,
-//! nothing hangs, and no lock is held for somebody who was never told and is gone.
+//! nothing hangs, and nobody holds a lock who was not told so.
 //!
-//! `HOSTILE_CASES` says how many cases are played of all states and pairs of states, `HOSTILE_SECONDS`
-//! how long connections then walk from state to state at random.
+//! `HOSTILE_CASES` says how many cases are played of those that the states, the pairs of states and the
+//! commands make: the first 6,300 are every command in every state, and each 5,000 more are every pair of
+//! states once. `HOSTILE_SECONDS` says how long connections then walk from state to state at random.
+//! `HOSTILE_SEED` repeats the choices, though not their timing.
 
 mod arena;
 mod case;
@@ -14,3 +16,4 @@ mod round;
 mod script;
 mod walk;
 mod walker;
+mod weather;

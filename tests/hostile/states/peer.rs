@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::time::Duration;
 use testbed::{Grant, Server};
 
-const CHUNK: usize = 1 << 16;
+const CHUNK: usize = 1 << 14;
 const GARBAGE: &[u8] = b"*1\r\n:what\r\n";
 
 pub(crate) struct Peer {
@@ -127,9 +127,15 @@ impl Peer {
                     self.token = grant.token;
                     self.told.insert((grant.owner, grant.token));
                 }
-                values.iter().for_each(|value| self.learn(value));
+                for value in values {
+                    self.learn(value);
+                }
             }
-            Value::Map(pairs) => pairs.iter().for_each(|(_, value)| self.learn(value)),
+            Value::Map(pairs) => {
+                for (_, value) in pairs {
+                    self.learn(value);
+                }
+            }
             Value::SimpleString(text) => no_fault(text),
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Some cases at once, each on a lock of its own, from an empty server to an empty server.
 
-use super::arena::{Arena, bound};
+use super::arena::{Arena, Client, bound};
 use super::case::Case;
 use super::catalogue::{Cut, End};
 use super::forms::Situation;
@@ -103,7 +103,7 @@ impl<'a> Round<'a> {
         self.arena.until(|arena| {
             let clients = arena.clients();
             let mut helpers = plays.iter().filter_map(|play| play.helper.as_ref());
-            let waits = |helper: &Peer| clients.get(&helper.address).is_some_and(|it| it.waits());
+            let waits = |helper: &Peer| clients.get(&helper.address).is_some_and(Client::waits);
             match helpers.find(|helper| !waits(helper)) {
                 Some(_) => Err("the others do not wait".to_owned()),
                 None => Ok(()),

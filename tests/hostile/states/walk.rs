@@ -4,6 +4,7 @@ use super::arena::{Arena, Client, Setting, bound};
 use super::catalogue::{Cut, End, OTHER_DATABASE, STATES, State, Wrap};
 use super::forms::FORMS;
 use super::walker::Walker;
+use super::weather;
 use crate::*;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -30,14 +31,6 @@ const KEYS: [&str; 3] = ["k{w}", "l{w}", "gate{w}"];
 const STEPS: usize = 400;
 /// How many of the last steps are told when something is wrong.
 const TOLD: usize = 60;
-/// Settings that change, each with the value that it has in calm weather.
-const CHANGES: [(&str, &str, &str); 4] = [
-    ("lock.max-waiters", "2", "10000"),
-    ("lock.default-lease-ms", "5", "30000"),
-    ("maxmemory", "1mb", "0"),
-    ("min-replicas-to-write", "9", "0"),
-];
-
 #[test]
 fn connections_that_walk_from_state_to_state_leave_each_lock_with_its_owner() {
     let seed = seed("HOSTILE_SEED");
@@ -250,51 +243,23 @@ impl Walk {
     }
 
     fn change_the_weather(&mut self) {
-        let key = self.keys.choose(&mut self.random).expect("keys").clone();
-        let (name, wild, calm) = *CHANGES.choose(&mut self.random).expect("settings");
-        let value = if self.random.random_ratio(1, 3) {
-            wild
-        } else {
-            calm
-        };
-        let short = self.random.random_range(1..20);
-        let command = match self.random.random_range(0..16) {
-            0 => format!("DEL {key}"),
-            1 => format!("UNLINK {key}"),
-            2 | 3 => format!("PEXPIRE {key} {short}"),
-            4 => format!("SET {key} text PX {short}"),
-            5 => format!("CLIENT PAUSE {short} WRITE"),
-            6 => format!("DEBUG SLEEP 0.0{short:02}"),
-            7 => "ACL SETUSER able resetkeys".to_owned(),
-            8 => "ACL SETUSER able ~*".to_owned(),
-            9 | 10 => format!("CONFIG SET {name} {value}"),
-            _ => {
-                // Somebody has to let go.
-                let databases = self.databases.clone();
-                for database in databases {
-                    self.arena.free_waited(database, &self.keys);
-                }
-                return;
-            }
-        };
-        self.note(command.clone());
-        let _ = self.arena.ask_one(&command);
-    }
-
-    fn calm_the_weather(&mut self) {
-        let mut commands = vec![line("CLIENT UNPAUSE"), line("ACL SETUSER able ~*")];
-        for (name, _, calm) in CHANGES {
-            commands.push(line(&format!("CONFIG SET {name} {calm}")));
+        let key = self.keys.choose(&mut self.random).expect("keys");
+        if let Some(command) = weather::change(&mut self.random, key) {
+            let _ = self.arena.ask_one(&command);
+            self.note(command);
+            return;
         }
-        for answer in self.arena.ask(&commands) {
-            answer.expect("calm weather");
+        for &database in &self.databases {
+            self.arena.free_waited(database, &self.keys);
         }
     }
 
     /// Looks at everything, with the connections as they are, or when nobody waits any more, or when
     /// all are closed.
     fn look(&mut self) {
-        self.calm_the_weather();
+        for answer in self.arena.ask(&weather::calm()) {
+            answer.expect("calm weather");
+        }
         match self.random.random_range(0..3) {
             0 => self.end_all(),
             1 => self.serve_all(),

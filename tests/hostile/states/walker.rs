@@ -19,7 +19,7 @@ impl Walker {
     pub(crate) fn new(arena: &mut Arena, number: usize) -> Self {
         let peer = Peer::of(&arena.server);
         // Some share an owner.
-        let me = format!("w-{}", number - usize::from(number % 5 == 0));
+        let me = format!("w-{}", number - usize::from(number.is_multiple_of(5)));
         let mut user = redis::cmd("ACL");
         user.arg("SETUSER").arg(&me).arg("on");
         user.arg(format!(">{me}")).arg("~*").arg("&*").arg("+@all");
