@@ -60,7 +60,7 @@ fn one_seat_is_sold_once(database: &Database) {
     assert_eq!(state(), "quick");
     database.expect_sold("quick", second, second);
 
-    let last = start(&server, "last", url, "1500", "50");
+    let last = start(&server, "last", url, "60000", "50");
     let third = held(&last).expect("it was there before");
     let sold = written.map(|(place, outcome)| match place {
         "redis" => (place, outcome),

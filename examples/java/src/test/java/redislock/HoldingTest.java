@@ -139,9 +139,13 @@ class HoldingTest extends LocksTest {
         assertEquals(1, schedulers);
         held.forEach(RedisLock::check);
         held.forEach(RedisLock::unlock);
-        int after = server.calls("lock.renew");
-        Thread.sleep(SHORT.toMillis());
-        assertEquals(after, server.calls("lock.renew"));
+        // Some may have been on their way when the locks were unlocked.
+        int after = -1;
+        for (int rounds = 0; after != server.calls("lock.renew"); rounds++) {
+            assertTrue(rounds < 5, "renewals go on");
+            after = server.calls("lock.renew");
+            Thread.sleep(SHORT.toMillis());
+        }
     }
 
     @Test
