@@ -236,8 +236,10 @@ impl Walk {
         self.walkers[at].leaves = true;
         self.excused.insert(owner.clone());
         let (database, id) = (client.database, &client.id);
-        for key in self.arena.kill_waiting(database, &self.keys, kill, id) {
-            self.abandoned.insert((database, key, owner.clone()));
+        let waited = self.arena.kill_waiting(database, &self.keys, kill, id);
+        if self.walkers[at].alone {
+            let abandoned = waited.into_iter().map(|key| (database, key, owner.clone()));
+            self.abandoned.extend(abandoned);
         }
         self.check_owners();
     }

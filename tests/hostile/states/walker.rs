@@ -8,6 +8,8 @@ use std::fmt;
 pub(crate) struct Walker {
     pub(crate) peer: Peer,
     pub(crate) names: Names,
+    /// No other has its owner.
+    pub(crate) alone: bool,
     /// It has ended, or is about to: it sends no more.
     pub(crate) leaves: bool,
     /// What it sent last cannot be read. Redis 8.2 does not close the connection where that comes
@@ -18,7 +20,7 @@ pub(crate) struct Walker {
 impl Walker {
     pub(crate) fn new(arena: &mut Arena, number: usize) -> Self {
         let peer = Peer::of(&arena.server);
-        // Some share an owner.
+        // Every fifth has the owner of the one before.
         let me = format!("w-{}", number - usize::from(number.is_multiple_of(5)));
         let mut user = redis::cmd("ACL");
         user.arg("SETUSER").arg(&me).arg("on");
@@ -34,6 +36,7 @@ impl Walker {
                 listener: arena.listener.clone(),
             },
             peer,
+            alone: !matches!(number % 5, 0 | 4),
             leaves: false,
             spoilt: false,
         }
