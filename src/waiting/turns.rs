@@ -10,7 +10,7 @@ use crate::core::Monotonic;
 const LONG_TURN: Duration = Duration::from_millis(5);
 /// From one turn to the next it is no more than this while somebody waits, where nothing holds the
 /// loop up.
-const LONGEST_GAP: Duration = Duration::from_millis(LONGEST_PAUSE.as_millis() as u64 + 7);
+const LONGEST_GAP: Duration = LONGEST_PAUSE.saturating_add(Duration::from_millis(7));
 /// How many turns it may take until threads that read for the server have told all that they found.
 const TURNS_TO_CATCH_UP: u8 = 8;
 
