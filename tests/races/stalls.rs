@@ -125,7 +125,7 @@ fn survivors(server: &Server, stall: Duration, death: Death) -> Option<usize> {
         dying.into_iter().for_each(Mortal::die);
         let in_time = began.elapsed() < stall;
         holder.receive().okay();
-        for number in 0..LOCKS {
+        for (number, next) in next.iter_mut().enumerate() {
             assert_eq!(holder.receive().int(), 0);
             let owner = || {
                 let info = cmd!(c, "LOCK.INFO", key(number)).lock_info();
@@ -134,7 +134,7 @@ fn survivors(server: &Server, stall: Duration, death: Death) -> Option<usize> {
             survived += usize::from(in_time && goes_to_the_next(owner));
             cmd!(c, "LOCK.RELEASE", key(number), "c", "ALL").value();
             cmd!(c, "DEL", key(number)).value();
-            next[number].receive().value();
+            next.receive().value();
         }
         // On a busy machine a death may come too late; that stall says nothing.
         stalls += usize::from(in_time);
@@ -188,22 +188,21 @@ fn who_was_reset_in_a_stall_loses_the_lock_to_the_next() {
 /// A client that waits for `k` as `b`, and closes as soon as it has read its grant.
 fn runs_once(server: &Server, c: &mut Connection) -> std::thread::JoinHandle<String> {
     let call = "LOCK.ACQUIRE k b PX 600000 BLOCK 0";
-    let one_shot: Box<dyn FnOnce() -> String + Send> = match redis_cli(server, call) {
-        Some(child) => Box::new(|| {
+    let one_shot: Box<dyn FnOnce() -> String + Send> = if let Some(child) = redis_cli(server, call)
+    {
+        Box::new(|| {
             let output = child.wait_with_output().expect("its output");
             String::from_utf8(output.stdout).expect("text")
-        }),
-        None => {
-            let mut stream = connect(server);
-            Box::new(move || {
-                stream
-                    .write_all(format!("{call}\r\n").as_bytes())
-                    .expect("sent");
-                let mut reply = [0; 256];
-                let length = stream.read(&mut reply).expect("a reply");
-                String::from_utf8_lossy(&reply[..length]).into_owned()
-            })
-        }
+        })
+    } else {
+        let mut stream = connect(server);
+        Box::new(move || {
+            let call = format!("{call}\r\n");
+            stream.write_all(call.as_bytes()).expect("sent");
+            let mut reply = [0; 256];
+            let length = stream.read(&mut reply).expect("a reply");
+            String::from_utf8_lossy(&reply[..length]).into_owned()
+        })
     };
     let client = std::thread::spawn(one_shot);
     eventually(|| queue(c) == ["b"], "a client to wait");
