@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     TooManyWaiters,
     /// The server does not let this client wait.
     CannotWait,
+    /// As many calls wait on this server, for all locks, as may.
+    TooManyWaitersInAll,
     /// The rules of a lock say no.
     Refused(Refusal),
 }
@@ -66,6 +68,9 @@ impl Fault {
             Self::CannotWait => {
                 c"ERR this server lets no client wait that has subscribed; use another connection, or \
                   no BLOCK"
+            }
+            Self::TooManyWaitersInAll => {
+                c"MAXWAITERS lock.max-waiters-total calls wait on this server already"
             }
             Self::Refused(refusal) => match refusal {
                 Refusal::NotHeld => {

@@ -19,7 +19,7 @@ pub(crate) use fault::{Fault, answer, answer_owner, refuse_on_replica, reply_gra
 pub(crate) use lock_key::{Event, LockKey, WrongType};
 pub(crate) use owner_names::{RandomOwner, random_owner};
 pub(crate) use redis_lock::{RedisLock, TellLoss};
-pub(crate) use settings::{longest_lease, most_waiters, rules};
+pub(crate) use settings::{longest_lease, most_waiters, most_waiters_in_all, rules};
 
 /// Registers the data type, the settings and what keeps the token clock; starts to follow
 /// who reads the replication stream, and warns where locks may be evicted.

@@ -13,6 +13,8 @@ static MAX_LEASE_MS: NumericSetting =
 static MAX_TOKEN_LEAD_MS: NumericSetting =
     NumericSetting::new(c"max-token-lead-ms", 5_000, 0, ONE_DAY_MS);
 static MAX_WAITERS: NumericSetting = NumericSetting::new(c"max-waiters", 10_000, 0, 1_000_000);
+static MAX_WAITERS_TOTAL: NumericSetting =
+    NumericSetting::new(c"max-waiters-total", 10_000, 0, 1_000_000);
 
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     let settings = [
@@ -20,6 +22,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
         &MAX_LEASE_MS,
         &MAX_TOKEN_LEAD_MS,
         &MAX_WAITERS,
+        &MAX_WAITERS_TOTAL,
     ];
     let registered = settings
         .into_iter()
@@ -47,6 +50,11 @@ pub(crate) fn longest_lease() -> Lease {
 /// How many calls may wait for one lock.
 pub(crate) fn most_waiters() -> usize {
     usize::try_from(MAX_WAITERS.get()).unwrap_or(0)
+}
+
+/// How many calls may wait on this server, for all locks.
+pub(crate) fn most_waiters_in_all() -> usize {
+    usize::try_from(MAX_WAITERS_TOTAL.get()).unwrap_or(0)
 }
 
 fn lease(setting: &NumericSetting) -> Lease {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::{Acquire, Heat, OwnerBuf, Token, Waiter};
-use crate::locks::{Fault, monotonic, most_waiters};
+use crate::locks::{Fault, monotonic, most_waiters, most_waiters_in_all};
 use crate::server::{Blocked, Context, Text, User};
 use crate::statistics::{self, Counter, WaitEnd};
 use answer::{Answer, Wait};
@@ -39,17 +39,15 @@ pub(crate) fn load(context: Context<'_>) {
 ///
 /// # Errors
 ///
-/// [`Fault::TooManyWaiters`] or [`Fault::CannotWait`], and nobody waits.
+/// [`Fault::TooManyWaiters`], [`Fault::TooManyWaitersInAll`] or [`Fault::CannotWait`]; then the call
+/// does not wait.
 pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
     request: &Acquire<'_>,
     wait: Option<Duration>,
 ) -> Result<(), Fault> {
-    if waiting(context, name) >= most_waiters() {
-        statistics::count(Counter::MaxWaitersRejections);
-        return Err(Fault::TooManyWaiters);
-    }
+    check_room(context, name).inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
     let since = monotonic();
     let waiter = Waiter {
         owner: OwnerBuf::from(request.owner),
@@ -82,6 +80,17 @@ pub(crate) fn join(
         alarm::soon(context);
     }
     Ok(())
+}
+
+/// Whether one more call may wait for a lock.
+fn check_room(context: Context<'_>, name: Text<'_>) -> Result<(), Fault> {
+    if waiting(context, name) >= most_waiters() {
+        Err(Fault::TooManyWaiters)
+    } else if STATE.if_busy(context, |state| state.queues.len()) >= most_waiters_in_all() {
+        Err(Fault::TooManyWaitersInAll)
+    } else {
+        Ok(())
+    }
 }
 
 /// How many calls wait for a lock.

@@ -12,7 +12,7 @@ struct Setting {
     most: i64,
 }
 
-const SETTINGS: [Setting; 4] = [
+const SETTINGS: [Setting; 5] = [
     Setting {
         name: "lock.default-lease-ms",
         default: 30_000,
@@ -33,6 +33,12 @@ const SETTINGS: [Setting; 4] = [
     },
     Setting {
         name: "lock.max-waiters",
+        default: 10_000,
+        least: 0,
+        most: 1_000_000,
+    },
+    Setting {
+        name: "lock.max-waiters-total",
         default: 10_000,
         least: 0,
         most: 1_000_000,
@@ -118,11 +124,12 @@ fn lines_of_redis_conf_are_taken() {
             .config("lock.max-lease-ms", "9000")
             .config("lock.max-token-lead-ms", "0")
             .config("lock.max-waiters", "1000000")
+            .config("lock.max-waiters-total", "999999")
     };
     let server = lines(Server::builder()).start();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [1500, 9000, 0, 1_000_000]);
+    assert_eq!(values, [1500, 9000, 0, 1_000_000, 999_999]);
     let grant = starts_lease(&mut c, "k", 1500, |c| run(c, "LOCK.ACQUIRE k a")).grant();
     assert_eq!(grant.lease, 1500);
 }
@@ -138,7 +145,7 @@ fn rewrite_keeps_the_settings_over_a_restart() {
     server.restart();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [2, 3, 4, 5]);
+    assert_eq!(values, [2, 3, 4, 5, 6]);
 }
 
 #[test]
@@ -167,6 +174,7 @@ fn a_line_out_of_range_or_unknown_refuses_the_start() {
         ("lock.max-lease-ms", "315360000001", range),
         ("lock.max-token-lead-ms", "-1", range),
         ("lock.max-waiters", "many", number),
+        ("lock.max-waiters-total", "1000001", range),
         ("lock.no-such-setting", "1", unknown),
     ] {
         let log = Server::builder().config(name, value).try_start().err();

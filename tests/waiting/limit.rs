@@ -1,14 +1,19 @@
-//! How many may wait: `lock.max-waiters`; and what there may be none of: tokens.
+//! How many may wait: `lock.max-waiters` for a lock, `lock.max-waiters-total` for all; and what there
+//! may be none of: tokens.
 
-use crate::support::{nobody_waits, queue, run, wait, wait_as};
+use crate::support::{Waiter, line, nobody_waits, queue, run, wait, wait_as};
 use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
 const JOIN: &str = "LOCK.ACQUIRE k late BLOCK 0";
 
 fn with_limit(limit: u32) -> (Server, Connection) {
+    with("lock.max-waiters", limit)
+}
+
+fn with(setting: &str, limit: u32) -> (Server, Connection) {
     let server = Server::builder()
-        .config("lock.max-waiters", &limit.to_string())
+        .config(setting, &limit.to_string())
         .start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
@@ -74,6 +79,83 @@ fn a_limit_set_while_some_wait_holds_for_those_who_come() {
     run(&mut c, JOIN).refused("MAXWAITERS");
     drop(late);
     eventually(|| queue(&mut c) == ["later"], "the first to be gone");
+}
+
+#[test]
+fn the_total_limit_is_one_for_all_keys_and_databases() {
+    let (server, mut c) = with("lock.max-waiters-total", 3);
+    let mut elsewhere = server.connection();
+    run(&mut elsewhere, "SELECT 4").okay();
+    for c in [&mut c, &mut elsewhere] {
+        run(c, "LOCK.ACQUIRE j a PX 600000").grant();
+    }
+    let mut of_k = wait(&server, "k b BLOCK 0");
+    let of_j = wait(&server, "j b BLOCK 0");
+    let call = line("LOCK.ACQUIRE j b BLOCK 0");
+    let mut other = server.connection();
+    run(&mut other, "SELECT 4").okay();
+    let mut of_other = Waiter::on(&server, other, &call);
+    let full = |c: &mut Connection| {
+        for call in [JOIN, "LOCK.ACQUIRE j late BLOCK 0"] {
+            let error = run(c, call).refused("MAXWAITERS");
+            assert!(error.contains("lock.max-waiters-total"), "{error}");
+        }
+    };
+    for c in [&mut c, &mut elsewhere] {
+        run(c, "LOCK.ACQUIRE i a PX 600000").grant();
+        run(c, "DEL i").int();
+    }
+    full(&mut c);
+    run(&mut elsewhere, "LOCK.ACQUIRE j late BLOCK 0").refused("MAXWAITERS");
+    // A place is free again when a wait ends, in whatever way.
+    run(&mut c, "LOCK.RELEASE k a").int();
+    of_k.granted();
+    let of_k = wait(&server, "k late BLOCK 0");
+    full(&mut c);
+    drop(of_j);
+    eventually(
+        || server.info_field("lock", "lock_waiting") == "2",
+        "a waiter to be gone",
+    );
+    let mut of_j = wait(&server, "j late BLOCK 0");
+    full(&mut c);
+    run(&mut elsewhere, "LOCK.RELEASE j b ALL").int();
+    of_other.receive().nil();
+    let mut brief = server.connection();
+    cmd!(brief, "LOCK.ACQUIRE", "j", "brief", "BLOCK", 20).nil();
+    let _last = wait(&server, "j last BLOCK 0");
+    full(&mut c);
+    run(&mut c, "DEL j").int();
+    of_j.granted();
+    drop(of_k);
+}
+
+#[test]
+fn with_a_total_limit_of_none_nobody_waits() {
+    let (server, mut c) = with("lock.max-waiters-total", 0);
+    let error = run(&mut c, JOIN).refused("MAXWAITERS");
+    assert!(error.contains("lock.max-waiters-total"), "{error}");
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE k a BLOCK 0").grant().holds, 2);
+    run(&mut c, "LOCK.ACQUIRE k late").nil();
+    nobody_waits(&server);
+}
+
+#[test]
+fn a_total_limit_set_while_some_wait_holds_for_those_who_come() {
+    let (server, mut c) = with("lock.max-waiters-total", 10);
+    let waiters = wait_as(&server, ["b", "c", "d"]);
+    run(&mut c, "CONFIG SET lock.max-waiters-total 2").okay();
+    run(&mut c, JOIN).refused("MAXWAITERS");
+    assert_eq!(queue(&mut c), ["b", "c", "d"], "those who wait stay");
+    let rejections = server.info_field("lock", "lock_max_waiters_rejections");
+    assert_eq!(rejections, "1");
+    let [mut b, c_, d] = waiters;
+    run(&mut c, "LOCK.RELEASE k a").int();
+    b.granted();
+    run(&mut c, JOIN).refused("MAXWAITERS");
+    drop((c_, d));
+    nobody_waits(&server);
+    let _late = wait(&server, "k late BLOCK 0");
 }
 
 #[test]
