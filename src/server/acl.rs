@@ -1,7 +1,8 @@
 //! ACL: the module's own category, and what a user may do later than in its own call.
 
-use std::ffi::CStr;
-use std::sync::Arc;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, OnceLock};
 
 use redis_module::raw;
 
@@ -57,6 +58,31 @@ impl Drop for Reader {
     }
 }
 
+type CheckInDatabase = unsafe extern "C" fn(
+    *mut raw::RedisModuleUser,
+    *mut *mut raw::RedisModuleString,
+    c_int,
+    c_int,
+    *mut c_void,
+) -> c_int;
+
+/// The check of a command with its database, where users may be limited to some databases (Valkey
+/// from 9.1): the check without one refuses those users any command.
+fn check_in_database() -> Option<CheckInDatabase> {
+    static CHECK: OnceLock<Option<CheckInDatabase>> = OnceLock::new();
+    *CHECK.get_or_init(|| {
+        let mut check = None;
+        // SAFETY: the server writes the function's address where it knows the name, and nothing
+        // else; the type is that of the function: user, words and their number, database, and where
+        // to put the reason of a refusal, if anywhere.
+        unsafe {
+            let name = c"ValkeyModule_ACLCheckPermissions".as_ptr();
+            api!(RedisModule_GetApi)(name, (&raw mut check).cast());
+        }
+        check
+    })
+}
+
 /// The first version of the server's API whose own blocked commands are checked again when their
 /// turn comes.
 const CHECKS_AGAIN: i32 = 0x0007_0200;
@@ -79,8 +105,8 @@ impl User {
         }
     }
 
-    /// Whether the user may run this command now.
-    pub(crate) fn may_run(&self, command: &[Text<'_>]) -> bool {
+    /// Whether the user may run this command now, in the database that `context` works on.
+    pub(crate) fn may_run(&self, context: Context<'_>, command: &[Text<'_>]) -> bool {
         // SAFETY: the user is asked for by its name, is none when it is gone, and is freed; `Text`
         // is a transparent wrapper of a pointer to a server string.
         unsafe {
@@ -88,11 +114,12 @@ impl User {
             if user.is_null() {
                 return false;
             }
-            let may = api!(RedisModule_ACLCheckCommandPermissions)(
-                user,
-                command.as_ptr().cast_mut().cast(),
-                i32::try_from(command.len()).unwrap_or(i32::MAX),
-            );
+            let words = command.as_ptr().cast_mut().cast();
+            let count = c_int::try_from(command.len()).unwrap_or(c_int::MAX);
+            let may = match check_in_database() {
+                Some(check) => check(user, words, count, context.database(), ptr::null_mut()),
+                None => api!(RedisModule_ACLCheckCommandPermissions)(user, words, count),
+            };
             api!(RedisModule_FreeModuleUser)(user);
             may == OK
         }

@@ -315,7 +315,7 @@ fn may_have(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
         return true;
     };
     let (command, owner) = (OwnedText::new(b"LOCK.ACQUIRE"), OwnedText::new(b"*"));
-    user.may_run(&[command.text(), name, owner.text()])
+    user.may_run(context, &[command.text(), name, owner.text()])
 }
 
 fn refuse(context: Context<'_>, id: WaiterId, fault: Fault) {

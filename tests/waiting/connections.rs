@@ -155,6 +155,46 @@ fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
     nobody_waits(&server);
 }
 
+/// Valkey from 9.1 can limit a user to some databases.
+#[test]
+fn a_user_of_some_databases_is_granted_the_lock_there_while_it_may_use_them() {
+    if !Server::version().is_valkey_from(9, 1) {
+        return;
+    }
+    let (server, mut c) = held();
+    run(&mut c, "SELECT 2").okay();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "ACL SETUSER ann on >secret ~* +@all db=0,2").okay();
+    let mut asking = server.connection_as("ann", "secret");
+    run(&mut asking, "SELECT 1").refused("NOPERM");
+    for (database, freed) in [(0, "LOCK.RELEASE k a"), (2, "PEXPIRE k 30")] {
+        let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
+        let mut connection = server.connection_as("ann", "secret");
+        cmd!(connection, "SELECT", database).okay();
+        let mut waiter = Waiter::on(&server, connection, &call);
+        cmd!(c, "SELECT", database).okay();
+        run(&mut c, freed).int();
+        assert_eq!(waiter.granted().owner, b"b");
+    }
+    // Taken away while it waits.
+    let calls = [0, 2].map(|database| {
+        let mut connection = server.connection_as("ann", "secret");
+        cmd!(connection, "SELECT", database).okay();
+        let call = line("LOCK.ACQUIRE k c PX 600000 BLOCK 0");
+        Waiter::on(&server, connection, &call)
+    });
+    run(&mut c, "ACL SETUSER ann resetdbs db=0").okay();
+    let [mut allowed, mut refused] = calls;
+    for database in [0, 2] {
+        cmd!(c, "SELECT", database).okay();
+        run(&mut c, "LOCK.RELEASE k b").int();
+    }
+    allowed.granted();
+    refused.receive().refused("NOPERM");
+    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+    nobody_waits(&server);
+}
+
 #[test]
 fn a_watched_lock_is_not_disturbed_by_those_who_wait() {
     let (server, mut c) = held();
