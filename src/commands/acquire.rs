@@ -27,7 +27,13 @@ impl Command for Acquire {
         key: Some(KeyUse::Update),
         arguments: &[
             Argument::new(c"key", ArgKind::Key),
-            Argument::new(c"owner", ArgKind::String),
+            Argument::new(
+                c"owner",
+                ArgKind::OneOf(&[
+                    Argument::new(c"owner", ArgKind::String),
+                    Argument::after(c"*", c"random-owner", ArgKind::Flag),
+                ]),
+            ),
             LEASE,
             Argument::after(c"BLOCK", c"wait-milliseconds", ArgKind::Integer).optional(),
             Argument::after(c"HOLDS", c"holds", ArgKind::Integer).optional(),

@@ -17,8 +17,10 @@ pub enum Change {
 /// Why a command did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The lock is free, or has fewer holds than the caller counted on.
+    /// The lock is free.
     NotHeld,
+    /// The owner has fewer holds than it counted on.
+    HoldsLost,
     /// Another owner holds it.
     NotOwner,
     /// The token given is not that of the current grant.
@@ -106,7 +108,7 @@ pub fn acquire(
         .holds
         .is_some_and(|wanted| before.holds.number() < wanted.number() - 1)
     {
-        return Err(Refusal::NotHeld);
+        return Err(Refusal::HoldsLost);
     }
     check_token(before, request.token)?;
     let holds = match request.holds {

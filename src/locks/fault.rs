@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     NoPermission,
     /// The caller may not use a command of the replication stream.
     NotPermitted,
-    /// The caller is no client, and so has no rights to ask for.
+    /// The caller is no client, and so has no user whose rights could be asked for.
     NoClient,
     /// As many calls wait for the lock as may.
     TooManyWaiters,
@@ -46,7 +46,11 @@ impl Fault {
     /// Counts it where the state of the lock was the reason.
     pub(crate) fn count_refusal(&self) {
         if let Self::Refused(
-            Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced | Refusal::Ahead,
+            Refusal::NotHeld
+            | Refusal::HoldsLost
+            | Refusal::NotOwner
+            | Refusal::Fenced
+            | Refusal::Ahead,
         ) = self
         {
             statistics::count(Counter::Refusals);
@@ -58,23 +62,31 @@ impl Fault {
             Self::Argument(text) => text,
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::ReadOnly => c"READONLY You can't write against a read only replica.",
-            Self::NoPermission => c"NOPERM the right to acquire the lock was taken away",
+            Self::NoPermission => {
+                c"NOPERM the right to acquire the lock was taken away while the call waited"
+            }
             Self::NotPermitted => {
                 c"NOPERM this command belongs to the replication stream; a user needs the \
                   permission to run RESTORE on the key as well"
             }
-            Self::NoClient => c"ERR only for a client, which has rights to ask for",
-            Self::TooManyWaiters => c"MAXWAITERS lock.max-waiters calls wait for the lock already",
+            Self::NoClient => {
+                c"ERR LOCK.HOTKEYS tells a user of the keys that it may read, and this call has no \
+                  user: send it from a client"
+            }
+            Self::TooManyWaiters => {
+                c"MAXWAITERS as many calls wait for this lock as lock.max-waiters allows"
+            }
             Self::CannotWait => {
                 c"ERR this server lets no client wait that has subscribed; use another connection, or \
                   no BLOCK"
             }
             Self::TooManyWaitersInAll => {
-                c"MAXWAITERS lock.max-waiters-total calls wait on this server already"
+                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total allows"
             }
             Self::Refused(refusal) => match refusal {
-                Refusal::NotHeld => {
-                    c"NOTHELD the lock is free, or has fewer holds than this call counts on"
+                Refusal::NotHeld => c"NOTHELD the lock is free",
+                Refusal::HoldsLost => {
+                    c"NOTHELD the owner has fewer holds than HOLDS counts on: some were lost"
                 }
                 Refusal::NotOwner => c"NOTOWNER another owner holds the lock",
                 Refusal::Fenced => c"FENCED the token is not that of the current grant",

@@ -25,7 +25,7 @@ pub fn effect<'a>(
                 .unsigned()
                 .and_then(Lease::from_millis)
                 .ok_or(Malformed::new(
-                    c"ERR the lease must be an integer from 1 to 315360000000",
+                    c"ERR the lease must be milliseconds, an integer from 1 to 315360000000",
                 ))?,
         },
         deadline: match words.integer() {
@@ -33,7 +33,7 @@ pub fn effect<'a>(
             Some(at @ 0..) => Deadline::At(at.unsigned_abs()),
             _ => {
                 return Err(Malformed::new(
-                    c"ERR the deadline must be -1 or milliseconds since 1970",
+                    c"ERR the deadline must be milliseconds since 1970, or -1 for none",
                 ));
             }
         },

@@ -123,7 +123,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
             .filter(|count| *count > 0)
             .and_then(|count| usize::try_from(count).ok())
             .ok_or(Malformed::new(
-                c"ERR COUNT takes how many calls to return, an integer from 1",
+                c"ERR COUNT takes how many to return at most, an integer from 1",
             ))
     }
 

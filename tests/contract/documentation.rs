@@ -23,7 +23,7 @@ const COMMANDS: [Described; 8] = [
         flags: &["write", "denyoom", "fast", "blocking", "module"],
         key_flags: &["RW", "access", "update"],
         categories: &["@write", "@fast", "@blocking", "@lock"],
-        arguments: "key:key owner:string [PX milliseconds:integer|EX seconds:integer] \
+        arguments: "key:key owner:string|* [PX milliseconds:integer|EX seconds:integer] \
                     [BLOCK wait-milliseconds:integer] [HOLDS holds:integer] [TOKEN token:integer]",
     },
     Described {

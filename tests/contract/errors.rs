@@ -121,3 +121,47 @@ fn an_unknown_command_of_the_prefix_is_the_servers_error() {
         assert!(error.contains("unknown command"), "{error}");
     }
 }
+
+#[test]
+fn each_text_fits_the_call_that_it_answers() {
+    let server = Server::builder().config("lock.max-waiters", "0").start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    for (line, code, says, says_not) in [
+        ("LOCK.RELEASE free a", "NOTHELD", "free", "holds"),
+        ("LOCK.RELEASE free a ALL", "NOTHELD", "free", "holds"),
+        ("LOCK.RENEW free a", "NOTHELD", "free", "holds"),
+        ("LOCK.ACQUIRE free a TOKEN 1", "NOTHELD", "free", "holds"),
+        ("LOCK.ACQUIRE free a HOLDS 2", "NOTHELD", "free", "fewer"),
+        ("LOCK.ACQUIRE k a HOLDS 3", "NOTHELD", "fewer holds", "free"),
+        (
+            "LOCK.ACQUIRE k b BLOCK 0",
+            "MAXWAITERS",
+            "this lock",
+            "server",
+        ),
+        (
+            "LOCK.HOTKEYS COUNT 0",
+            "ERR",
+            "COUNT takes how many",
+            "calls",
+        ),
+        (
+            "LOCK.WAITERS k COUNT 0",
+            "ERR",
+            "COUNT takes how many",
+            "keys",
+        ),
+    ] {
+        let text = run(&mut c, line).refused(code);
+        assert!(text.contains(says), "{line}: {text}");
+        assert!(!text.contains(says_not), "{line}: {text}");
+    }
+    run(
+        &mut c,
+        "CONFIG SET lock.max-waiters 9 lock.max-waiters-total 0",
+    )
+    .okay();
+    let text = run(&mut c, "LOCK.ACQUIRE k b BLOCK 0").refused("MAXWAITERS");
+    assert!(text.contains("server"), "{text}");
+}

@@ -122,7 +122,7 @@ fn re_entry() {
 #[rustfmt::skip]
 #[test]
 fn holds_wanted() {
-    use Refusal::NotHeld;
+    use Refusal::HoldsLost;
     let lock = anns(3, DEADLINE);
     hold(&[
         ("one hold short: it is added", lock, ANN.holds(4), again(4, LEASE, RENEWED)),
@@ -134,18 +134,18 @@ fn holds_wanted() {
         ("nothing to refresh: a later deadline", anns(3, LATER), ANN.holds(3), kept(3)),
         ("nothing to refresh: no deadline", anns(3, Deadline::Never), ANN.holds(3), kept(3)),
         ("nothing to refresh: repeated in the same moment", anns(3, RENEWED), ANN.holds(3), kept(3)),
-        ("two short: a hold is lost", lock, ANN.holds(5), Err(NotHeld)),
-        ("many short: holds are lost", lock, ANN.holds(MOST), Err(NotHeld)),
+        ("two short: a hold is lost", lock, ANN.holds(5), Err(HoldsLost)),
+        ("many short: holds are lost", lock, ANN.holds(MOST), Err(HoldsLost)),
         ("one short of the most", anns(MOST - 1, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
         ("at the most, and wanting that", anns(MOST, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
-        ("two short of the most", anns(MOST - 2, DEADLINE), ANN.holds(MOST), Err(NotHeld)),
+        ("two short of the most", anns(MOST - 2, DEADLINE), ANN.holds(MOST), Err(HoldsLost)),
     ]);
 }
 
 #[rustfmt::skip]
 #[test]
 fn token_given() {
-    use Refusal::{Fenced, NotHeld};
+    use Refusal::{Fenced, HoldsLost};
     let lock = anns(1, DEADLINE);
     hold(&[
         ("the grant's own: re-entry", lock, ANN.token(TOKEN), again(2, LEASE, RENEWED)),
@@ -153,7 +153,7 @@ fn token_given() {
         ("an earlier grant of the same owner", lock, ANN.token(TOKEN - 1), Err(Fenced)),
         ("a later grant of the same owner", lock, ANN.token(TOKEN + 1), Err(Fenced)),
         ("an earlier grant, with HOLDS that are there", lock, ANN.token(1).holds(1), Err(Fenced)),
-        ("NOTHELD before FENCED", lock, ANN.token(1).holds(3), Err(NotHeld)),
+        ("NOTHELD before FENCED", lock, ANN.token(1).holds(3), Err(HoldsLost)),
         ("FENCED before the most holds", anns(MOST, DEADLINE), ANN.token(1), Err(Fenced)),
     ]);
 }

@@ -79,7 +79,7 @@ impl World {
     pub(super) fn call(&mut self, call: Call) -> Reply {
         self.judge(call).unwrap_or_else(|refusal| {
             Reply::Error(match refusal {
-                Refusal::NotHeld => "NOTHELD",
+                Refusal::NotHeld | Refusal::HoldsLost => "NOTHELD",
                 Refusal::NotOwner => "NOTOWNER",
                 Refusal::Fenced => "FENCED",
                 Refusal::Ahead => "AHEAD",

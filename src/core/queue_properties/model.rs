@@ -353,7 +353,7 @@ impl Model {
             };
         }
         if lock.holds < counts_on {
-            return Verdict::Refused(Refusal::NotHeld);
+            return Verdict::Refused(Refusal::HoldsLost);
         }
         let took = wanted.is_none_or(|wanted| lock.holds < wanted);
         lock.holds += u32::from(took);
