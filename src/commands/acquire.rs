@@ -13,6 +13,10 @@ use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting::{self, Caller};
 
+/// The longest name, in bytes, of a lock that may be waited for. Such a lock is looked at every few
+/// milliseconds, and the server alone reads its name twice for each look.
+const LONGEST_AWAITED_NAME: usize = 8192;
+
 pub(super) struct Acquire;
 
 impl Command for Acquire {
@@ -60,6 +64,11 @@ fn acquire<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
     refuse_on_replica(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let request = requests::acquire(&mut words)?;
+    if request.wait_ms.is_some() && name.bytes().len() > LONGEST_AWAITED_NAME {
+        return Err(Fault::argument(
+            c"ERR BLOCK takes a lock whose name is at most 8192 bytes long",
+        ));
+    }
     if let Some(owner) = request.owner {
         return acquire_as(context, name, owner, &request);
     }

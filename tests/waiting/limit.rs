@@ -173,6 +173,33 @@ fn a_refusal_for_lack_of_room_is_the_last_that_is_judged() {
     assert!(errors.contains("errorstat_MAXWAITERS:count=1"), "{errors}");
 }
 
+/// A lock that is waited for is looked at every few milliseconds, and each look takes as long as its
+/// name is.
+#[test]
+fn a_lock_with_a_very_long_name_is_not_waited_for() {
+    const LONGEST: usize = 8192;
+    let server = Server::start();
+    let mut c = server.connection();
+    let (longest, longer) = ("k".repeat(LONGEST), "k".repeat(LONGEST + 1));
+    for name in [&longest, &longer] {
+        cmd!(c, "LOCK.ACQUIRE", name, "a", "PX", 600_000).grant();
+    }
+    let mut waiter = wait(&server, &format!("{longest} b BLOCK 0"));
+    for owner in ["a", "b"] {
+        let text = cmd!(c, "LOCK.ACQUIRE", &longer, owner, "BLOCK", 0).refused("ERR");
+        assert!(text.contains("8192 bytes"), "{text}");
+    }
+    assert_eq!(server.info_field("lock", "lock_waiting"), "1");
+    // All else takes such a name.
+    cmd!(c, "LOCK.ACQUIRE", &longer, "b").nil();
+    assert_eq!(cmd!(c, "LOCK.ACQUIRE", &longer, "a").grant().holds, 2);
+    assert_eq!(cmd!(c, "LOCK.WAITERS", &longer).items(), []);
+    assert_eq!(cmd!(c, "LOCK.RELEASE", &longer, "a", "ALL").int(), 0);
+    cmd!(c, "LOCK.ACQUIRE", &longer, "a", "BLOCK", 0).refused("ERR");
+    cmd!(c, "LOCK.RELEASE", &longest, "a").int();
+    waiter.granted();
+}
+
 #[test]
 fn when_no_token_is_left_nobody_who_waits_is_granted_one() {
     const HIGHEST_TOKEN: i64 = (1 << 53) - 1;
