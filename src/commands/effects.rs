@@ -1,6 +1,6 @@
-//! `LOCK._APPLY` and `LOCK._CLOCK`: what the replication stream and the append-only file carry.
-//!
-//! They are taken from there, and else only from a user who could do the same with `RESTORE`.
+//! `LOCK._APPLY` and `LOCK._CLOCK`: what the replication stream and the append-only file carry. They
+//! are taken from there, and else only from a user who could do the same with `RESTORE`. And
+//! `LOCK._PROBE`, by which the module asks the server whether it takes writes.
 
 use super::{SINCE, in_order, key_and_words};
 use crate::locks::{self, Fault, LockKey, answer, observe_token, refuse_on_replica};
@@ -54,6 +54,33 @@ impl Command for Clock {
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
         answer(context, clock(context, arguments));
     }
+}
+
+pub(super) struct Probe;
+
+impl Command for Probe {
+    const SPEC: Spec = Spec {
+        name: locks::PROBE,
+        flags: c"write fast no-monitor",
+        categories: c"write fast admin dangerous",
+        arity: 2,
+        summary:
+            c"An internal command that does nothing, for asking whether a write would be taken.",
+        complexity: c"O(1)",
+        since: SINCE,
+        key: Some(KeyUse::Update),
+        arguments: &[Argument::new(c"key", ArgKind::Key)],
+    };
+
+    fn run<'call>(context: Context<'call>, _arguments: &'call [Text<'call>]) {
+        answer(context, probe(context));
+    }
+}
+
+fn probe(context: Context<'_>) -> Result<(), Fault> {
+    refuse_on_replica(context)?;
+    context.reply_status(c"OK");
+    Ok(())
 }
 
 fn apply<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {

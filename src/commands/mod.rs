@@ -28,7 +28,8 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
         && server::register_command::<waiters::Waiters>(context, category)
         && server::register_command::<hot_keys::HotKeys>(context, category)
         && server::register_command::<effects::Apply>(context, category)
-        && server::register_command::<effects::Clock>(context, category);
+        && server::register_command::<effects::Clock>(context, category)
+        && server::register_command::<effects::Probe>(context, category);
     server::register_info(context, section::write);
     if registered {
         Ok(())

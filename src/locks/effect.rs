@@ -10,14 +10,59 @@ use std::ffi::CStr;
 
 use crate::core::{Deadline, Held, Token};
 use crate::requests::NO_DEADLINE;
-use crate::server::{AofWriter, Context, Text};
+use crate::server::{self, AofWriter, Context, Text, WriteCheck};
 
 /// The command that carries a lock.
 pub(crate) const APPLY: &CStr = c"lock._apply";
 /// The command that carries the token clock.
 pub(crate) const CLOCK: &CStr = c"lock._clock";
 
+/// A command that writes by its flags and does nothing: whether the server would let it through is
+/// whether it would let through a grant.
+pub(crate) const PROBE: &CStr = c"lock._probe";
+
 const FREE: &CStr = c"DEL";
+
+/// What of the server's own commands the locks lean on, by name.
+pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
+    if !context.has_command(FREE) {
+        return Err(
+            "DEL is renamed or disabled on this server (rename-command), and a release reaches \
+             replicas and the append-only file as DEL: keep users from it by ACL rules instead",
+        );
+    }
+    let cluster = context.flags().cluster();
+    for (command, matters, consequence) in [
+        (
+            c"CLIENT",
+            true,
+            "a lock may be granted to a client that has just gone, for one lease",
+        ),
+        (
+            c"CLUSTER",
+            cluster,
+            "calls that wait are told CLUSTERDOWN where their slot has left",
+        ),
+        (
+            c"CONFIG",
+            cluster,
+            "calls that wait are redirected as by the settings' defaults",
+        ),
+    ] {
+        if matters && !context.has_command(command) {
+            let command = command.to_string_lossy();
+            server::warn(&format!(
+                "{command} is renamed or disabled on this server (rename-command): {consequence}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the server would take a grant of this lock now.
+pub(crate) fn check_write(context: Context<'_>, key: Text<'_>) -> WriteCheck {
+    context.check_write(PROBE, key)
+}
 
 pub(super) fn replicate(context: Context<'_>, key: Text<'_>, held: &Held<'_>) {
     context.replicate_key_text(APPLY, key, held.owner.bytes(), numbers(held));

@@ -60,18 +60,28 @@ impl Context<'_> {
 
     /// Whether a write on a key would be let through, whatever it holds.
     ///
-    /// Asked by putting off the key's end to a moment that is long gone, if that were later: the
-    /// server checks the command as it would a script's, and then finds nothing to do.
-    pub(crate) fn check_write(self, key: Text<'_>) -> WriteCheck {
-        let (long_gone, if_later) = (OwnedText::new(b"1"), OwnedText::new(b"GT"));
-        let arguments = [key, long_gone.text(), if_later.text()];
-        self.call(c"PEXPIREAT", c"SEv", &arguments, |reply| {
+    /// `probe` is a command of the module that writes by its flags, takes the key alone and does
+    /// nothing. The server checks it as it would a script's, and where it can (see
+    /// [`checks_unseen`]) leaves it at that.
+    pub(crate) fn check_write(self, probe: &CStr, key: Text<'_>) -> WriteCheck {
+        let format = if checks_unseen() { c"SDv" } else { c"SEv" };
+        self.call(probe, format, &[key], |reply| {
             match (reply.error(), reply.refusal) {
                 (None, _) => WriteCheck::Allowed,
                 (Some(_), Refusal::OtherNode) => WriteCheck::OtherNode,
                 (Some(_), Refusal::ClusterDown) => WriteCheck::ClusterDown,
                 (Some(_), Refusal::Another) => WriteCheck::NotNow,
             }
+        })
+    }
+
+    /// Whether the server has this command of its own by this name: an operator may have renamed it.
+    ///
+    /// Asked by calling it without the arguments that it needs, which does nothing.
+    pub(crate) fn has_command(self, name: &CStr) -> bool {
+        self.call(name, c"Ev", &[], |reply| {
+            let error = reply.error().unwrap_or_default();
+            !error.contains("unknown command")
         })
     }
 
@@ -144,6 +154,7 @@ impl Context<'_> {
             let reply = Reply {
                 raw,
                 refusal: Refusal::last(),
+                is_only_checked: format.to_bytes().contains(&b'D'),
             };
             let result = read(&reply);
             if !raw.is_null() {
@@ -154,11 +165,23 @@ impl Context<'_> {
     }
 }
 
+/// The first version of the server's API that can check a call without making it.
+const CHECKS_UNSEEN: c_int = 0x0007_0200;
+
+/// Whether [`Context::check_write`] runs no command, of which `MONITOR` and the statistics would tell
+/// (from Redis 7.2, and Valkey).
+pub(crate) fn checks_unseen() -> bool {
+    // SAFETY: takes no argument.
+    unsafe { api!(RedisModule_GetServerVersion)() >= CHECKS_UNSEEN }
+}
+
 /// What a command replied.
 struct Reply {
     raw: *mut raw::RedisModuleCallReply,
     /// Why it was not run; means something where the reply is an error.
     refusal: Refusal,
+    /// The command was not to be run.
+    is_only_checked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,9 +210,11 @@ impl Reply {
         unsafe { api!(RedisModule_CallReplyType)(self.raw) }
     }
 
-    /// The text of an error; of none, where there is no reply at all.
+    /// The text of an error; of none, where there is no reply at all (but for a call that was only
+    /// checked, and found good).
     fn error(&self) -> Option<String> {
         match self.kind() {
+            UNKNOWN if self.is_only_checked => None,
             UNKNOWN => Some(String::new()),
             ERROR => self.text(),
             _ => None,
@@ -206,6 +231,7 @@ impl Reply {
         (!raw.is_null()).then_some(Self {
             raw,
             refusal: self.refusal,
+            is_only_checked: false,
         })
     }
 

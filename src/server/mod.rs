@@ -34,7 +34,7 @@ pub(crate) use acl::{AclCategory, Reader, User, add_category as add_acl_category
 #[cfg(not(feature = "system-allocator"))]
 pub(crate) use allocator::ServerAllocator;
 pub(crate) use blocked::{Blocked, Handle, Waits};
-pub(crate) use call::{OwnedText, Permission, WriteCheck};
+pub(crate) use call::{OwnedText, Permission, WriteCheck, checks_unseen};
 pub(crate) use client::Socket;
 pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
 pub(crate) use config::{NumericSetting, load_settings, register as register_setting};

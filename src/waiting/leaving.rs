@@ -2,10 +2,12 @@
 
 use std::cell::OnceCell;
 use std::ffi::CString;
+use std::time::Duration;
 
 use super::redirect::{self, Endpoint};
-use crate::locks::LockKey;
-use crate::server::{Context, Text, WriteCheck};
+use crate::core::Monotonic;
+use crate::locks::{LockKey, check_write, monotonic};
+use crate::server::{Context, Text, WriteCheck, checks_unseen};
 
 /// What a node knows of its cluster, asked once where it is needed: the answer may be long.
 #[derive(Default)]
@@ -14,6 +16,36 @@ pub(super) struct View(OnceCell<Option<String>>);
 impl View {
     fn nodes(&self, context: Context<'_>) -> Option<&str> {
         self.0.get_or_init(|| context.cluster_nodes()).as_deref()
+    }
+}
+
+/// How often at most each lock is asked about where asking is a command that is run, and counted.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Of which locks it is asked now whether they have left: of all in their turn, once in a period.
+#[derive(Default)]
+pub(super) struct Rota {
+    began: Option<Monotonic>,
+    /// How many are still to be asked about in this period.
+    left: usize,
+}
+
+impl Rota {
+    /// Whether it is to be asked about the lock whose turn it is, one of so many.
+    pub(super) fn is_due(&mut self, locks: usize) -> bool {
+        if checks_unseen() {
+            return true;
+        }
+        let now = monotonic();
+        if self.left == 0 && self.began.is_none_or(|began| now.since(began) >= PERIOD) {
+            *self = Self {
+                began: Some(now),
+                left: locks,
+            };
+        }
+        let due = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        due
     }
 }
 
@@ -26,7 +58,7 @@ pub(super) fn farewell(context: Context<'_>, name: Text<'_>, view: &View) -> Opt
     if !context.flags().cluster() {
         return None;
     }
-    let check = context.check_write(name);
+    let check = check_write(context, name);
     match check {
         WriteCheck::Allowed | WriteCheck::NotNow => None,
         WriteCheck::OtherNode if comes_here(context, name, view) => None,

@@ -66,16 +66,16 @@ fn look_at_due(context: Context<'_>) {
     let slice = Slice::begin();
     let view = View::default();
     let mut turns = STATE.with(context, |state| state.watch.len().min(LOOKS_PER_ROUND));
-    while let Some(place) = STATE.with(context, |state| {
-        let due = state.due.pop_front();
-        if due.is_some() || turns == 0 {
-            return due;
+    while let Some((place, asks)) = STATE.with(context, |state| {
+        if let Some(due) = state.due.pop_front() {
+            return Some((due, true));
         }
-        turns -= 1;
-        state.watch.turn()
+        turns = turns.checked_sub(1)?;
+        let asks = state.rota.is_due(state.watch.len());
+        Some((state.watch.turn()?, asks))
     }) {
         at(context, &place, |name| {
-            match farewell(context, name, &view) {
+            match asks.then(|| farewell(context, name, &view)).flatten() {
                 Some(error) => refuse_all(context, &place, || Answer::error(error.clone())),
                 None => serve(context, name, Caller::Loop),
             }

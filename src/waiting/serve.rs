@@ -8,7 +8,9 @@ use crate::core::{
     self, Acquire, Acquired, Change, Deadline, GiveBack, Grant, Handed, Monotonic, Owner, OwnerBuf,
     Place, Token, Waiter, WaiterId,
 };
-use crate::locks::{Event, Fault, LockKey, given_back, monotonic, now, rules, with_token_clock};
+use crate::locks::{
+    Event, Fault, LockKey, check_write, given_back, monotonic, now, rules, with_token_clock,
+};
 use crate::server::{Blocked, Context, OwnedText, Socket, Text, WriteCheck};
 use crate::statistics::{self, Counter, WaitEnd};
 
@@ -84,7 +86,7 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
         return Step::Later;
     }
     if held.is_none() && (caller == Caller::Loop || context.flags().cluster()) {
-        match context.check_write(name) {
+        match check_write(context, name) {
             WriteCheck::Allowed => {}
             WriteCheck::NotNow => return Step::Later,
             elsewhere => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::answer::Wait;
+use super::leaving::Rota;
 use super::turns::Turns;
 use crate::core::{
     Flights, GiveBack, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
@@ -88,6 +89,8 @@ pub(super) struct State {
     pub(super) marked: Set<Place>,
     /// Locks that rounds have yet to look at, in the order of their news.
     pub(super) due: VecDeque<Place>,
+    /// Which of the locks that are looked at may have left.
+    pub(super) rota: Rota,
     /// A round is under way, which arms the next one itself.
     pub(super) in_round: bool,
     /// What callers that are gone have yet to give back.

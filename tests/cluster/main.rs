@@ -1,6 +1,7 @@
 //! The module on the nodes of a cluster.
 
 mod atomic;
+mod idle;
 mod leaving;
 mod redirects;
 mod support;

@@ -16,7 +16,7 @@ struct Described {
 
 const INTERNAL: &[&str] = &["@write", "@fast", "@admin", "@dangerous", "@lock"];
 
-const COMMANDS: [Described; 8] = [
+const COMMANDS: [Described; 9] = [
     Described {
         name: "lock.acquire",
         arity: -3,
@@ -83,6 +83,14 @@ const COMMANDS: [Described; 8] = [
         key_flags: &[],
         categories: INTERNAL,
         arguments: "token:integer",
+    },
+    Described {
+        name: "lock._probe",
+        arity: 2,
+        flags: &["write", "fast", "skip_monitor", "module"],
+        key_flags: &["RW", "access", "update"],
+        categories: INTERNAL,
+        arguments: "key:key",
     },
 ];
 

@@ -26,6 +26,7 @@ mod options;
 mod precedence;
 mod raise;
 mod release;
+mod renamed;
 mod renew;
 mod replica;
 mod resp;
