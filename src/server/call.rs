@@ -1,5 +1,5 @@
 //! Questions that the server answers only to a command: what the caller may do, whether a write
-//! would be let through, which node serves a key.
+//! would be let through.
 
 use std::ffi::{CStr, c_int};
 use std::io;
@@ -85,21 +85,6 @@ impl Context<'_> {
         })
     }
 
-    /// The slot of a key; only on a node of a cluster.
-    pub(crate) fn cluster_slot(self, key: Text<'_>) -> Option<u16> {
-        let keyslot = OwnedText::new(b"KEYSLOT");
-        let arguments = [keyslot.text(), key];
-        self.call(c"CLUSTER", c"Ev", &arguments, |reply| {
-            u16::try_from(reply.integer()?).ok()
-        })
-    }
-
-    /// This node's view of its cluster; only on a node of one.
-    pub(crate) fn cluster_nodes(self) -> Option<String> {
-        let nodes = OwnedText::new(b"NODES");
-        self.call(c"CLUSTER", c"Ev", &[nodes.text()], Reply::text)
-    }
-
     /// The line of `CLIENT LIST` of one client.
     pub(super) fn client_line(self, id: u64) -> Option<String> {
         let (list, by_id) = (OwnedText::new(b"LIST"), OwnedText::new(b"ID"));
@@ -134,7 +119,7 @@ impl Context<'_> {
 
     /// Runs a command. `format` asks with `E` for refusals as replies (a refusal without one
     /// crashes Valkey 9.1), and ends with `v`, for the arguments.
-    fn call<R>(
+    pub(super) fn call<R>(
         self,
         command: &CStr,
         format: &CStr,
@@ -176,7 +161,7 @@ pub(crate) fn checks_unseen() -> bool {
 }
 
 /// What a command replied.
-struct Reply {
+pub(super) struct Reply {
     raw: *mut raw::RedisModuleCallReply,
     /// Why it was not run; means something where the reply is an error.
     refusal: Refusal,
@@ -235,12 +220,28 @@ impl Reply {
         })
     }
 
-    fn integer(&self) -> Option<i64> {
+    /// The elements of an array.
+    pub(super) fn items(&self) -> impl Iterator<Item = Self> {
+        (0..).map_while(|index| self.item(index))
+    }
+
+    /// The value behind this name, where names and values take turns.
+    pub(super) fn field(&self, name: &str) -> Option<Self> {
+        let mut items = self.items();
+        while let (Some(this), Some(value)) = (items.next(), items.next()) {
+            if this.text().as_deref() == Some(name) {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(super) fn integer(&self) -> Option<i64> {
         // SAFETY: the reply lives.
         (self.kind() == INTEGER).then(|| unsafe { api!(RedisModule_CallReplyInteger)(self.raw) })
     }
 
-    fn text(&self) -> Option<String> {
+    pub(super) fn text(&self) -> Option<String> {
         if self.raw.is_null() {
             return None;
         }

@@ -4,10 +4,10 @@ use std::cell::OnceCell;
 use std::ffi::CString;
 use std::time::Duration;
 
-use super::redirect::{self, Endpoint};
+use super::redirect::{self, Endpoint, ForClient, Target};
 use crate::core::Monotonic;
 use crate::locks::{LockKey, check_write, monotonic};
-use crate::server::{Context, Text, WriteCheck, checks_unseen};
+use crate::server::{Context, Ports, Text, WriteCheck, checks_unseen};
 
 /// What a node knows of its cluster, asked once where it is needed: the answer may be long.
 #[derive(Default)]
@@ -49,12 +49,45 @@ impl Rota {
     }
 }
 
-/// The error for those who wait for a lock, held or free, that is not served here any more; none
+/// Why nobody can wait here any more for a lock.
+pub(super) enum Farewell {
+    /// Another node is to be asked.
+    Sent {
+        target: Target,
+        endpoint: Endpoint,
+        ports: Ports,
+    },
+    /// Nobody serves the lock now.
+    Down(CString),
+}
+
+impl Farewell {
+    /// The error for a client: what a command of its own would get at this moment.
+    pub(super) fn error(&self, context: Context<'_>, client: u64) -> CString {
+        let (target, endpoint, ports) = match self {
+            Self::Down(error) => return error.clone(),
+            Self::Sent {
+                target,
+                endpoint,
+                ports,
+            } => (target, endpoint, ports),
+        };
+        let port = if context.came_by_tls(client) {
+            ports.tls.or(ports.plain)
+        } else {
+            ports.plain.or(ports.tls)
+        };
+        let ip = context.cluster_ip_for(client, &target.id);
+        target.redirection(*endpoint, &ForClient { ip, port })
+    }
+}
+
+/// What those who wait for a lock, held or free, are told that is not served here any more; nothing
 /// while they may wait on.
 ///
 /// Asked from the event loop: nothing tells a module that a slot has left, or that the cluster is
 /// down.
-pub(super) fn farewell(context: Context<'_>, name: Text<'_>, view: &View) -> Option<CString> {
+pub(super) fn farewell(context: Context<'_>, name: Text<'_>, view: &View) -> Option<Farewell> {
     if !context.flags().cluster() {
         return None;
     }
@@ -74,14 +107,20 @@ pub(super) fn redirection(
     name: Text<'_>,
     check: WriteCheck,
     view: &View,
-) -> CString {
+) -> Farewell {
     match (view.nodes(context), context.cluster_slot(name)) {
         (Some(nodes), Some(slot)) if check == WriteCheck::OtherNode => {
+            let Some(target) = redirect::target(nodes, slot) else {
+                return Farewell::Down(redirect::unserved());
+            };
             let setting = context.setting(c"cluster-preferred-endpoint-type");
-            let endpoint = Endpoint::of_setting(&setting.unwrap_or_default());
-            redirect::redirection(nodes, slot, endpoint)
+            Farewell::Sent {
+                endpoint: Endpoint::of_setting(&setting.unwrap_or_default()),
+                ports: context.cluster_ports(&target.id),
+                target,
+            }
         }
-        _ => redirect::down(),
+        _ => Farewell::Down(redirect::down()),
     }
 }
 

@@ -23,12 +23,69 @@ impl Endpoint {
     }
 }
 
-/// The redirection that a command on an absent key of `slot` gets from this node, told from its
-/// own view of the cluster (`CLUSTER NODES`).
-pub(super) fn redirection(nodes: &str, slot: u16, endpoint: Endpoint) -> CString {
-    let error = find(nodes, slot, endpoint)
-        .unwrap_or_else(|| "CLUSTERDOWN Hash slot not served".to_owned());
-    CString::new(error).unwrap_or_default()
+/// A node that a command on an absent key is sent to, as this node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// `MOVED`, or `ASK` while the slot is on its way.
+    kind: &'static str,
+    slot: u16,
+    pub(super) id: String,
+    ip: String,
+    port: String,
+    hostname: String,
+}
+
+/// What one client is told of a node, where it differs from the node's own view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ForClient {
+    pub(super) ip: Option<String>,
+    pub(super) port: Option<u16>,
+}
+
+impl Target {
+    fn of(node: &Node<'_>, kind: &'static str, slot: u16) -> Self {
+        Self {
+            kind,
+            slot,
+            id: node.id.to_owned(),
+            ip: node.ip.to_owned(),
+            port: node.port.to_owned(),
+            hostname: node.hostname.to_owned(),
+        }
+    }
+
+    /// The error for a client.
+    pub(super) fn redirection(&self, endpoint: Endpoint, client: &ForClient) -> CString {
+        let host = match endpoint {
+            Endpoint::Ip => client.ip.as_deref().unwrap_or(&self.ip),
+            Endpoint::Hostname if self.hostname.is_empty() => "?",
+            Endpoint::Hostname => &self.hostname,
+            Endpoint::Unknown => "",
+        };
+        let port = client.port.map(|port| port.to_string());
+        let port = port.as_deref().unwrap_or(&self.port);
+        let Self { kind, slot, .. } = self;
+        CString::new(format!("{kind} {slot} {host}:{port}")).unwrap_or_default()
+    }
+}
+
+/// Where a command on an absent key of `slot` is sent from this node, told from its own view of the
+/// cluster (`CLUSTER NODES`).
+pub(super) fn target(nodes: &str, slot: u16) -> Option<Target> {
+    let nodes: Vec<_> = nodes.lines().filter_map(Node::parse).collect();
+    let owner = nodes.iter().find(|node| node.serves(slot))?;
+    if owner.myself {
+        let target = owner.migrates_to(slot)?;
+        let target = nodes.iter().find(|node| node.id == target)?;
+        Some(Target::of(target, "ASK", slot))
+    } else {
+        Some(Target::of(owner, "MOVED", slot))
+    }
+}
+
+/// The error for a slot that no node serves.
+pub(super) fn unserved() -> CString {
+    c"CLUSTERDOWN Hash slot not served".to_owned()
 }
 
 /// Whether this node is taking over `slot` key by key: it serves what has come already to those who
@@ -41,18 +98,6 @@ pub(super) fn imports(nodes: &str, slot: u16) -> bool {
 /// The redirection of a cluster that is down as a whole.
 pub(super) fn down() -> CString {
     c"CLUSTERDOWN The cluster is down".to_owned()
-}
-
-fn find(nodes: &str, slot: u16, endpoint: Endpoint) -> Option<String> {
-    let nodes: Vec<_> = nodes.lines().filter_map(Node::parse).collect();
-    let owner = nodes.iter().find(|node| node.serves(slot))?;
-    if owner.myself {
-        let target = owner.migrates_to(slot)?;
-        let target = nodes.iter().find(|node| node.id == target)?;
-        Some(format!("ASK {slot} {}", target.address(endpoint)))
-    } else {
-        Some(format!("MOVED {slot} {}", owner.address(endpoint)))
-    }
 }
 
 struct Node<'a> {
@@ -81,16 +126,6 @@ impl<'a> Node<'a> {
             myself,
             slots: fields.skip(5).collect(),
         })
-    }
-
-    fn address(&self, endpoint: Endpoint) -> String {
-        let host = match endpoint {
-            Endpoint::Ip => self.ip,
-            Endpoint::Hostname if self.hostname.is_empty() => "?",
-            Endpoint::Hostname => self.hostname,
-            Endpoint::Unknown => "",
-        };
-        format!("{host}:{}", self.port)
     }
 
     fn serves(&self, slot: u16) -> bool {
@@ -125,6 +160,28 @@ mod tests {
         aaa 127.0.0.1:7001@17001,host-1 myself,master - 0 0 1 connected 0-99 200 [50->-bbb] [150-<-bbb]\n\
         bbb 127.0.0.1:7002@17002 master - 0 1795000000000 2 connected 100-199\n\
         ccc 127.0.0.1:7003@17003 slave aaa 0 1795000000000 1 connected\n";
+
+    fn redirection(nodes: &str, slot: u16, endpoint: Endpoint) -> CString {
+        target(nodes, slot).map_or_else(unserved, |target| {
+            target.redirection(endpoint, &ForClient::default())
+        })
+    }
+
+    #[test]
+    fn a_client_is_told_of_a_node_by_its_own_address_and_port() {
+        let target = target(NODES, 100).expect("a node");
+        let client = ForClient {
+            ip: Some("10.0.0.7".to_owned()),
+            port: Some(7102),
+        };
+        for (endpoint, error) in [
+            (Endpoint::Ip, "MOVED 100 10.0.0.7:7102"),
+            (Endpoint::Hostname, "MOVED 100 ?:7102"),
+            (Endpoint::Unknown, "MOVED 100 :7102"),
+        ] {
+            assert_eq!(target.redirection(endpoint, &client).to_str(), Ok(error));
+        }
+    }
 
     #[test]
     fn a_waiter_gets_what_a_command_would_get() {

@@ -76,7 +76,9 @@ fn look_at_due(context: Context<'_>) {
     }) {
         at(context, &place, |name| {
             match asks.then(|| farewell(context, name, &view)).flatten() {
-                Some(error) => refuse_all(context, &place, || Answer::error(error.clone())),
+                Some(farewell) => refuse_all(context, &place, |client| {
+                    Answer::error(farewell.error(context, client))
+                }),
                 None => serve(context, name, Caller::Loop),
             }
         });
@@ -108,8 +110,11 @@ fn send_all_away(context: Context<'_>) {
     let view = View::default();
     for place in STATE.with(context, |state| state.queues.places(None)) {
         at(context, &place, |name| {
-            let error = farewell(context, name, &view).unwrap_or_else(|| UNBLOCKED.to_owned());
-            refuse_all(context, &place, || Answer::error(error.clone()));
+            let farewell = farewell(context, name, &view);
+            refuse_all(context, &place, |client| {
+                let told = farewell.as_ref().map(|told| told.error(context, client));
+                Answer::error(told.unwrap_or_else(|| UNBLOCKED.to_owned()))
+            });
         });
     }
 }

@@ -62,7 +62,7 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
     let key = LockKey::open(context, name);
     let Ok(held) = key.held() else {
         drop(key);
-        refuse_all(context, place, || Answer::Fault(Fault::WrongType));
+        refuse_all(context, place, |_| Answer::Fault(Fault::WrongType));
         return Step::Done;
     };
     let next = next_in_line(context, |state| {
@@ -91,8 +91,10 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
             WriteCheck::NotNow => return Step::Later,
             elsewhere => {
                 drop(key);
-                let error = redirection(context, name, elsewhere, &View::default());
-                refuse_all(context, place, || Answer::error(error.clone()));
+                let farewell = redirection(context, name, elsewhere, &View::default());
+                refuse_all(context, place, |client| {
+                    Answer::error(farewell.error(context, client))
+                });
                 return Step::Done;
             }
         }
@@ -326,16 +328,17 @@ fn refuse(context: Context<'_>, id: WaiterId, fault: Fault) {
     }
 }
 
-/// Ends all waits for the lock with this answer.
-pub(super) fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn() -> Answer) {
-    let next = || -> Option<Blocked<_>> {
+/// Ends all waits for the lock with the answer for each client.
+pub(super) fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn(u64) -> Answer) {
+    let next = || -> Option<(u64, Blocked<_>)> {
         STATE.with(context, |state| {
             let id = state.queues.first(place.database, &place.key)?;
-            state.leave(context, id, WaitEnd::Refused)
+            let client = state.queues.get(id)?.client_id;
+            Some((client, state.leave(context, id, WaitEnd::Refused)?))
         })
     };
-    while let Some(blocked) = next() {
-        blocked.answer(answer());
+    while let Some((client, blocked)) = next() {
+        blocked.answer(answer(client));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The module on the nodes of a cluster.
 
+mod addresses;
 mod atomic;
 mod idle;
 mod leaving;

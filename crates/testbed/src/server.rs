@@ -15,6 +15,7 @@ mod start;
 
 pub use settings::{Builder, Kind, Version};
 use start::Failure;
+pub use start::free_port;
 
 /// How long a server may take to come up or to go.
 const PATIENCE: Duration = Duration::from_secs(30);

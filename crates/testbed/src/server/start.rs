@@ -28,7 +28,7 @@ pub(super) enum Failure {
 /// A port that was free a moment ago. Below those that the system gives to outgoing connections,
 /// one of which could otherwise sit on it during a restart; with room for a cluster's bus, whose
 /// port is higher by 10000.
-pub(super) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     const FIRST: u16 = 11_000;
     const COUNT: u16 = 11_000;
     let candidate = || FIRST + u16::try_from(random() % u64::from(COUNT)).expect("below COUNT");

@@ -1,0 +1,122 @@
+//! What a node of a cluster knows of the others, and what its clients are told of them.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+use std::sync::OnceLock;
+
+use redis_module::raw;
+
+use super::call::{OwnedText, Reply};
+use super::{Context, OK, Text, api};
+
+/// The ports of a node for clients; none where it has no such port, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ports {
+    pub(crate) plain: Option<u16>,
+    pub(crate) tls: Option<u16>,
+}
+
+impl Context<'_> {
+    /// The slot of a key; only on a node of a cluster.
+    pub(crate) fn cluster_slot(self, key: Text<'_>) -> Option<u16> {
+        let keyslot = OwnedText::new(b"KEYSLOT");
+        let arguments = [keyslot.text(), key];
+        self.call(c"CLUSTER", c"Ev", &arguments, |reply| {
+            u16::try_from(reply.integer()?).ok()
+        })
+    }
+
+    /// This node's view of its cluster; only on a node of one.
+    pub(crate) fn cluster_nodes(self) -> Option<String> {
+        let nodes = OwnedText::new(b"NODES");
+        self.call(c"CLUSTER", c"Ev", &[nodes.text()], Reply::text)
+    }
+
+    /// The ports of the node of this id: `CLUSTER NODES` tells one of them, and not by the client
+    /// that is to be told.
+    pub(crate) fn cluster_ports(self, id: &str) -> Ports {
+        let shards = OwnedText::new(b"SHARDS");
+        self.call(c"CLUSTER", c"Ev", &[shards.text()], |shards| {
+            let mut nodes = shards
+                .items()
+                .filter_map(|shard| shard.field("nodes"))
+                .flat_map(|nodes| nodes.items().collect::<Vec<_>>());
+            let is_it = |node: &Reply| node.field("id").and_then(|id| id.text());
+            let node = nodes.find(|node| is_it(node).as_deref() == Some(id));
+            let port = |name| {
+                let number = node.as_ref()?.field(name)?.integer()?;
+                u16::try_from(number).ok()
+            };
+            Ports {
+                plain: port("port"),
+                tls: port("tls-port"),
+            }
+        })
+    }
+
+    /// The address by which a client is told of the node of this id, where that depends on the client
+    /// (Valkey).
+    pub(crate) fn cluster_ip_for(self, client: u64, id: &str) -> Option<String> {
+        const ROOM: usize = 64; // an address is told in 46 bytes at most
+        let id = CString::new(id).ok()?;
+        let mut ip = [0; ROOM];
+        // SAFETY: the context and the id are live, and `ip` has room for an address and the zero that
+        // ends it; nothing is written where a null is given.
+        let code = unsafe {
+            ip_for_client()?(
+                self.raw,
+                client,
+                id.as_ptr(),
+                ip.as_mut_ptr(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        // SAFETY: the last byte is zero whatever was written.
+        let ip = unsafe { CStr::from_ptr(ip.as_ptr()) };
+        (code == OK && !ip.is_empty()).then(|| ip.to_string_lossy().into_owned())
+    }
+
+    /// Whether the client of this id came by TLS.
+    #[allow(clippy::unused_self)] // the proof that the server may be asked
+    pub(crate) fn came_by_tls(self, client: u64) -> bool {
+        const TLS: u64 = 1 << 0; // REDISMODULE_CLIENTINFO_FLAG_SSL
+        let mut info = raw::RedisModuleClientInfo {
+            version: 1,
+            flags: 0,
+            id: 0,
+            addr: [0; 46],
+            port: 0,
+            db: 0,
+        };
+        // SAFETY: the server fills in a structure of the version that it says.
+        let code = unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), client) };
+        code == OK && info.flags & TLS != 0
+    }
+}
+
+type NodeInfoForClient = unsafe extern "C" fn(
+    *mut raw::RedisModuleCtx,
+    u64,
+    *const c_char,
+    *mut c_char,
+    *mut c_char,
+    *mut c_int,
+    *mut c_int,
+) -> c_int;
+
+fn ip_for_client() -> Option<NodeInfoForClient> {
+    static FUNCTION: OnceLock<Option<NodeInfoForClient>> = OnceLock::new();
+    *FUNCTION.get_or_init(|| {
+        let mut function = None;
+        // SAFETY: the server writes the function's address where it knows the name, and nothing
+        // else; the type is that of the function: client, node, and where to put address, primary,
+        // port and flags.
+        unsafe {
+            let name = c"ValkeyModule_GetClusterNodeInfoForClient".as_ptr();
+            api!(RedisModule_GetApi)(name, (&raw mut function).cast());
+        }
+        function
+    })
+}

@@ -1,0 +1,264 @@
+//! By which address and port a waiting call is sent on: those that a command on its own connection is
+//! told at that moment.
+
+use crate::support::{KEY, LONG_MS, SLOT, answer};
+use redis::Connection;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use testbed::server::free_port;
+use testbed::{Builder, Cluster, Expect, Server, Talk, cmd, eventually, post};
+
+/// What any command on the key is told there.
+fn any_command(c: &mut Connection) -> String {
+    cmd!(*c, "GET", KEY).expect_err("a redirection").to_string()
+}
+
+fn waits(node: &Server, waiter: &mut Connection, owner: &str) {
+    post!(
+        *waiter,
+        "LOCK.ACQUIRE",
+        KEY,
+        owner,
+        "PX",
+        LONG_MS,
+        "BLOCK",
+        0
+    );
+    let mut c = node.connection();
+    eventually(
+        || {
+            let queue = cmd!(c, "LOCK.WAITERS", KEY).items();
+            let owners = queue
+                .into_iter()
+                .map(|one| one.fields()["owner"].clone().text());
+            owners.last().as_deref() == Some(owner)
+        },
+        "the call to wait",
+    );
+}
+
+fn over_six(node: &Server) -> Connection {
+    let url = format!("redis://[::1]:{}/", node.port());
+    let client = redis::Client::open(url).expect("a url");
+    client.get_connection().expect("a connection by IPv6")
+}
+
+/// Valkey can tell clients of IPv4 and of IPv6 different addresses.
+#[test]
+fn by_the_address_for_the_clients_network() {
+    if !Server::version().is_valkey_from(8, 1) {
+        return;
+    }
+    let cluster = Cluster::start_with(2, 0, |settings: Builder| {
+        settings.config("bind", "127.0.0.1 ::1")
+    });
+    let addresses = ["10.9.8.7", "fd00::987"];
+    for node in cluster.nodes() {
+        let mut c = node.connection();
+        let [four, six] = addresses;
+        cmd!(c, "CONFIG", "SET", "cluster-announce-client-ipv4", four).okay();
+        cmd!(c, "CONFIG", "SET", "cluster-announce-client-ipv6", six).okay();
+    }
+    let node = cluster.node(1);
+    let connections = || [node.connection(), over_six(node)];
+    for (mut c, address) in connections().into_iter().zip(addresses) {
+        let other = format!("{address}:{}@", cluster.node(0).port());
+        eventually(
+            || cmd!(c, "CLUSTER", "NODES").text().contains(&other),
+            "the addresses to be known",
+        );
+    }
+    // Sent on from the event loop, and by a release on a connection of either kind.
+    for freed_by in [None, Some(0), Some(1)] {
+        let mut holder = connections();
+        let holder = &mut holder[freed_by.unwrap_or(0)];
+        cmd!(*holder, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
+        let mut waiters = connections();
+        for (number, waiter) in waiters.iter_mut().enumerate() {
+            waits(node, waiter, &number.to_string());
+        }
+        cluster.begin_move(SLOT, 1, 0);
+        match freed_by {
+            None => assert_eq!(cmd!(*holder, "PEXPIRE", KEY, 30).int(), 1),
+            Some(_) => assert_eq!(cmd!(*holder, "LOCK.RELEASE", KEY, "a").int(), 0),
+        }
+        let mut others = connections();
+        for ((waiter, other), address) in waiters.iter_mut().zip(&mut others).zip(addresses) {
+            let told = answer(waiter).expect_err("a redirection").to_string();
+            assert_eq!(told, any_command(other), "{freed_by:?}");
+            assert!(told.contains(&format!(" {address}:")), "{told}");
+        }
+        for node in [0, 1] {
+            cluster.set_stable(node, SLOT);
+        }
+    }
+}
+
+/// Where a client comes by TLS or not, and whether the nodes talk by TLS.
+#[test]
+fn by_the_port_for_the_clients_kind_of_connection() {
+    let keeper = Server::start();
+    if !makes_certificate(keeper.dir()) {
+        println!("left out: no openssl");
+        return;
+    }
+    for tls_cluster in ["yes", "no"] {
+        let start = || Node::start(keeper.dir(), tls_cluster);
+        let (Some(here), Some(there)) = (start(), start()) else {
+            println!("left out: a server without TLS");
+            return;
+        };
+        meet(&here, &there);
+        let mut c = here.server.connection();
+        cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
+        let mut plain = here.server.connection();
+        waits(&here.server, &mut plain, "plain");
+        let mut secure = Secure::connect(here.tls_port);
+        secure.send(&format!("LOCK.ACQUIRE {KEY} secure BLOCK 0"));
+        eventually(
+            || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 2,
+            "both to wait",
+        );
+        let id = cmd!(there.server.connection(), "CLUSTER", "MYID").text();
+        cmd!(c, "CLUSTER", "SETSLOT", SLOT, "MIGRATING", &id).okay();
+        cmd!(c, "PEXPIRE", KEY, 30).int();
+        let told = answer(&mut plain).expect_err("a redirection").to_string();
+        assert_eq!(told, any_command(&mut c), "tls-cluster {tls_cluster}");
+        assert!(
+            told.ends_with(&format!(":{}", there.server.port())),
+            "{told}"
+        );
+        let told = secure.line();
+        secure.send(&format!("GET {KEY}"));
+        assert_eq!(told, secure.line(), "tls-cluster {tls_cluster}");
+    }
+}
+
+struct Node {
+    server: Server,
+    tls_port: u16,
+}
+
+impl Node {
+    /// None where the server knows no TLS.
+    fn start(folder: &Path, tls_cluster: &str) -> Option<Self> {
+        let path = |name| folder.join(name).display().to_string();
+        let tls_port = free_port();
+        let started = Server::builder()
+            .config("cluster-enabled", "yes")
+            .config("cluster-announce-ip", "127.0.0.1")
+            .config("tls-port", &tls_port.to_string())
+            .config("tls-cluster", tls_cluster)
+            .config("tls-auth-clients", "no")
+            .config("tls-cert-file", &path("cert.pem"))
+            .config("tls-key-file", &path("key.pem"))
+            .config("tls-ca-cert-file", &path("cert.pem"))
+            .try_start();
+        match started {
+            Ok(server) => Some(Self { server, tls_port }),
+            Err(log) => {
+                assert!(log.to_lowercase().contains("tls"), "{log}");
+                None
+            }
+        }
+    }
+
+    fn bus_port(&self) -> u16 {
+        let nodes = cmd!(self.server.connection(), "CLUSTER", "NODES").text();
+        let address = nodes.split(' ').nth(1).expect("an address");
+        let bus = address.split(['@', ',']).nth(1).expect("a bus port");
+        bus.parse().expect("a number")
+    }
+}
+
+/// Makes one cluster of both; the first serves every slot.
+fn meet(here: &Node, there: &Node) {
+    let mut c = here.server.connection();
+    cmd!(c, "CLUSTER", "ADDSLOTSRANGE", 0, 16_383).okay();
+    let nodes = cmd!(there.server.connection(), "CLUSTER", "NODES").text();
+    let address = nodes.split(' ').nth(1).expect("an address");
+    let port = address.split([':', '@']).nth(1).expect("a port");
+    cmd!(c, "CLUSTER", "MEET", "127.0.0.1", port, there.bus_port()).okay();
+    for node in [here, there] {
+        let mut c = node.server.connection();
+        eventually(
+            || {
+                let info = cmd!(c, "CLUSTER", "INFO").text();
+                let nodes = cmd!(c, "CLUSTER", "NODES").text();
+                let met = nodes.lines().count() == 2 && !nodes.contains("handshake");
+                info.contains("cluster_state:ok") && met
+            },
+            "both to meet",
+        );
+    }
+    let ready = "the ports of the other to be known";
+    let port = there.server.port().to_string();
+    eventually(
+        || format!("{:?}", cmd!(c, "CLUSTER", "SHARDS").value()).contains(&port),
+        ready,
+    );
+}
+
+fn makes_certificate(folder: &Path) -> bool {
+    let made = Command::new("openssl")
+        .args([
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+        ])
+        .args([
+            "-subj",
+            "/CN=localhost",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+        ])
+        .current_dir(folder)
+        .stderr(Stdio::null())
+        .status();
+    made.is_ok_and(|status| status.success())
+}
+
+/// A connection by TLS; what is sent and received are lines.
+struct Secure {
+    process: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Secure {
+    fn connect(port: u16) -> Self {
+        let mut process = Command::new("openssl")
+            .args([
+                "s_client",
+                "-quiet",
+                "-connect",
+                &format!("127.0.0.1:{port}"),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl");
+        let to = process.stdin.take().expect("its input");
+        let from = BufReader::new(process.stdout.take().expect("its output"));
+        Self { process, to, from }
+    }
+
+    fn send(&mut self, line: &str) {
+        write!(self.to, "{line}\r\n").expect("a connection to write to");
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.from.read_line(&mut line).expect("a line");
+        line
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
