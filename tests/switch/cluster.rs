@@ -11,7 +11,7 @@ fn by_cluster_failover() {
     let new = nodes.replicas_of(old)[0];
     let names = [("B", name(nodes.node(new)))];
     let mut waiter = line_up(nodes.node(old));
-    let compass = |at: usize, refusal: &Option<Refusal>| redirected(&nodes, refusal).unwrap_or(at);
+    let compass = |at: usize, refusal: Option<&Refusal>| redirected(&nodes, refusal).unwrap_or(at);
     let load = Load::new(nodes.nodes(), &compass);
     load.around("cluster", || {
         follow("### In a cluster", &names);
@@ -26,7 +26,7 @@ fn by_cluster_failover() {
 }
 
 /// The node that a `MOVED` names.
-fn redirected(nodes: &Cluster, refusal: &Option<Refusal>) -> Option<usize> {
+fn redirected(nodes: &Cluster, refusal: Option<&Refusal>) -> Option<usize> {
     let refusal = refusal
         .as_ref()
         .filter(|refusal| refusal.code() == "MOVED")?;

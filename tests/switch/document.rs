@@ -27,7 +27,7 @@ fn run(heading: &str, commands: &str, names: &[(&str, String)]) {
     let mut script = blocks(FIRST).concat();
     for (name, value) in names {
         assert!(script.contains(&format!("{name}=")), "{name} in {DOCUMENT}");
-        script += &format!("{name}='{value}'\n");
+        script.extend([name, "='", value, "'\n"]);
     }
     script += commands;
     println!("{script}");
@@ -56,7 +56,7 @@ fn blocks(heading: &str) -> Vec<String> {
         match (line, &mut block) {
             ("```sh", None) => block = Some(String::new()),
             ("```", Some(_)) => blocks.extend(block.take()),
-            (_, Some(commands)) => *commands += &format!("{line}\n"),
+            (_, Some(commands)) => commands.extend([line, "\n"]),
             (_, None) if line.starts_with('#') => break,
             _ => {}
         }

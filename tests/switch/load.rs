@@ -26,7 +26,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const SOME: usize = 200;
 
 /// Where to go next: from the server that did not take a call, and what it said if it answered.
-pub(crate) type Compass<'a> = dyn Fn(usize, &Option<Refusal>) -> usize + Sync + 'a;
+pub(crate) type Compass<'a> = dyn Fn(usize, Option<&Refusal>) -> usize + Sync + 'a;
 
 /// A call that waits for a lock that is never free, and has no end of its own.
 #[track_caller]
@@ -45,6 +45,13 @@ pub(crate) fn assert_follows(replica: &Server, primary: &Server) {
     let port = replica.info_field("replication", "master_port");
     assert_eq!(port, primary.port().to_string());
     primary.wait_for_sync(replica);
+}
+
+/// Demands that a server which is started again is a replica from the beginning.
+#[track_caller]
+pub(crate) fn assert_restarts_as_replica(server: &mut Server) {
+    server.restart();
+    assert_eq!(server.info_field("replication", "role"), "slave");
 }
 
 /// Servers, and clients that find their way between them.
@@ -70,7 +77,7 @@ impl<'a> Load<'a> {
         scope(|scope| {
             for number in 0..CONTENDERS {
                 scope.spawn(move || {
-                    Client::new(self, number).contend(number % (CONTENDERS - WITH_TWO), 0)
+                    Client::new(self, number).contend(number % (CONTENDERS - WITH_TWO), 0);
                 });
             }
             for number in 0..KEEPERS {
@@ -238,11 +245,11 @@ impl<'a> Client<'a> {
             Some(Ok(redis::Value::Nil)) => None,
             Some(Ok(value)) => Some(value.grant()),
             Some(Err(refusal)) => {
-                self.turn_away(&Some(refusal));
+                self.turn_away(Some(&refusal));
                 None
             }
             None => {
-                self.turn_away(&None);
+                self.turn_away(None);
                 None
             }
         }
@@ -265,11 +272,11 @@ impl<'a> Client<'a> {
                         }
                         return;
                     }
-                    _ => self.turn_away(&Some(refusal)),
+                    _ => self.turn_away(Some(&refusal)),
                 },
                 None => {
                     may_be_done = true;
-                    self.turn_away(&None);
+                    self.turn_away(None);
                 }
             }
             if start.elapsed() > patience(LONGEST) {
@@ -289,16 +296,14 @@ impl<'a> Client<'a> {
             connection.set_read_timeout(Some(patience(LONGEST))).ok()?;
             self.connection = Some(connection);
         }
-        match self.connection.as_mut()?.req_command(call) {
-            Ok(value) => Some(value.reply()),
-            Err(_) => {
-                self.connection = None;
-                None
-            }
+        let answer = self.connection.as_mut()?.req_command(call);
+        if answer.is_err() {
+            self.connection = None;
         }
+        answer.ok().map(Expect::reply)
     }
 
-    fn turn_away(&mut self, refusal: &Option<Refusal>) {
+    fn turn_away(&mut self, refusal: Option<&Refusal>) {
         sleep(Duration::from_millis(5));
         let next = (self.load.compass)(self.at, refusal);
         self.go(next);

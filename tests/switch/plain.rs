@@ -1,7 +1,7 @@
 //! A primary with two replicas, and nobody who watches over them.
 
 use crate::document::{begin, follow, name};
-use crate::load::{KEY, Load, assert_follows, line_up};
+use crate::load::{KEY, Load, assert_follows, assert_restarts_as_replica, line_up};
 use std::thread::scope;
 use testbed::{Builder, Expect, Refusal, Server, Talk, cmd, eventually};
 
@@ -28,13 +28,13 @@ fn start() -> Three {
 }
 
 /// Clients that know the three try one after the other.
-fn next(at: usize, _: &Option<Refusal>) -> usize {
+fn next(at: usize, _: Option<&Refusal>) -> usize {
     (at + 1) % 3
 }
 
 #[test]
 fn by_failover() {
-    let Three { servers, names } = start();
+    let Three { mut servers, names } = start();
     let [a, b, c] = &servers;
     let mut waiter = line_up(a);
     let load = Load::new(&servers, &next);
@@ -45,6 +45,7 @@ fn by_failover() {
     load.assert_sound(b);
     assert_follows(a, b);
     assert_follows(c, b);
+    assert_restarts_as_replica(&mut servers[0]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A primary with two replicas, under Sentinels.
 
 use crate::document::{follow, name};
-use crate::load::{Load, assert_follows, line_up};
+use crate::load::{Load, assert_follows, assert_restarts_as_replica, line_up};
 use std::time::Duration;
 use testbed::{Expect, Refusal, Sentinels, Server, Talk, cmd, sentinels};
 
@@ -21,16 +21,12 @@ fn names(all: &Sentinels) -> Vec<(&'static str, String)> {
     names
 }
 
-/// Asks the Sentinels, as clients do whom a server has turned away.
-fn compass(all: &Sentinels) -> impl Fn(usize, &Option<Refusal>) -> usize + Sync + '_ {
-    |_, _| all.primary()
-}
-
 #[test]
 fn by_failover_and_then_the_sentinels() {
-    let all = start();
+    let mut all = start();
     let mut waiter = line_up(all.server(0));
-    let compass = compass(&all);
+    // Clients ask the Sentinels when a server has turned them away.
+    let compass = |_, _: Option<&Refusal>| all.primary();
     let load = Load::new(all.servers(), &compass);
     load.around("Sentinel", || {
         follow("### Under Sentinel", &names(&all));
@@ -49,6 +45,7 @@ fn by_failover_and_then_the_sentinels() {
         );
         assert_eq!(priority.fields()["replica-priority"].clone().text(), "100");
     }
+    assert_restarts_as_replica(all.server_mut(0));
 }
 
 #[test]
@@ -56,9 +53,9 @@ fn coordinated_by_the_sentinels() {
     if !Server::version().is_valkey_from(9, 0) {
         return;
     }
-    let all = start();
+    let mut all = start();
     let mut waiter = line_up(all.server(0));
-    let compass = compass(&all);
+    let compass = |_, _: Option<&Refusal>| all.primary();
     let load = Load::new(all.servers(), &compass);
     load.around("Sentinel of Valkey 9", || {
         follow("### Under Sentinel, Valkey from 9.0", &names(&all));
@@ -68,6 +65,7 @@ fn coordinated_by_the_sentinels() {
     let primary = all.primary();
     assert_ne!(primary, 0);
     load.assert_sound(all.server(primary));
+    assert_restarts_as_replica(all.server_mut(0));
 }
 
 /// Why the document asks for more: a Sentinel promotes a replica and leaves the old primary at work.
