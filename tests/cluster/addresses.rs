@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use testbed::server::free_port;
-use testbed::{Builder, Cluster, Expect, Server, Talk, cmd, eventually, post};
+use testbed::{Builder, Cluster, Expect, Server, cmd, eventually, post};
 
 /// What any command on the key is told there.
 fn any_command(c: &mut Connection) -> String {
