@@ -3,7 +3,8 @@
 //! Between the hand-over and the reply the caller's connection may be gone. What it took is then
 //! given back; the whole grant, when nobody else has been told of it or is about to be.
 
-use super::queue::{Place, WaiterId, give_room_back};
+use super::map::give_room_back;
+use super::queue::{Place, WaiterId};
 use super::{Change, Deadline, Held, Holds, Map, Token, UnixTime};
 
 /// What one waiting call was granted.

@@ -5,6 +5,7 @@
 //! collision costs is bounded too.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
@@ -13,3 +14,11 @@ pub type Map<K, V> = HashMap<K, V, RandomState>;
 
 /// Keys.
 pub type Set<K> = HashSet<K, RandomState>;
+
+/// Frees the room of what has left a map, once most of it has. A map keeps the room of its fullest
+/// moment otherwise.
+pub fn give_room_back<K: Eq + Hash, V>(map: &mut Map<K, V>) {
+    if map.len() < map.capacity() / 8 {
+        map.shrink_to(map.len() * 2);
+    }
+}

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod flight;
+mod give_backs;
 mod grant;
 mod hot_keys;
 mod lock;
@@ -33,13 +34,14 @@ pub use properties::check as check_lock_history;
 #[cfg(fuzzing)]
 pub use queue_properties::check as check_queue_history;
 
+pub use give_backs::GiveBacks;
 pub use grant::{Grant, Held, Holds, Owner, OwnerBuf};
 pub use hot_keys::{Heat, HotKeys};
 pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
     Times, acquire, fence, release, renew,
 };
-pub use map::{Map, Set};
+pub use map::{Map, Set, give_room_back};
 pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
 pub use recent_times::{RecentTimes, TimesSummary};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};

@@ -6,10 +6,10 @@
 //! are in one set, ordered by time.
 
 use std::collections::BTreeSet;
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::map::give_room_back;
 use super::{Heat, Holds, Lease, Map, OwnerBuf};
 
 /// A moment of a clock that is never set back, in microseconds since some start.
@@ -323,14 +323,6 @@ impl List {
             self.last = gone.before;
         }
         self.length -= 1;
-    }
-}
-
-/// Frees the room of what has left a map, once most of it has. A map keeps the room of its fullest
-/// moment otherwise.
-pub(super) fn give_room_back<K: Eq + Hash, V>(map: &mut Map<K, V>) {
-    if map.len() < map.capacity() / 8 {
-        map.shrink_to(map.len() * 2);
     }
 }
 

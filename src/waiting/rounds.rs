@@ -48,13 +48,8 @@ pub(super) fn round(context: Context<'_>) -> Option<Duration> {
 
 fn give_all_back(context: Context<'_>) {
     let slice = Slice::begin();
-    while let Some(place) = STATE.with(context, |state| {
-        let owed = state.give_backs.first()?;
-        Some(owed.place().clone())
-    }) {
-        at(context, &place, |name| {
-            give_back(context, name, Caller::Loop);
-        });
+    while let Some(place) = STATE.with(context, |state| state.give_backs.next()) {
+        at(context, &place, |name| give_back(context, name, &place));
         if slice.is_over() {
             return;
         }
@@ -87,7 +82,10 @@ fn look_at_due(context: Context<'_>) {
         }
     }
     // The room that many at once have taken.
-    STATE.with(context, |state| state.due.shrink_to(LOOKS_PER_ROUND));
+    STATE.with(context, |state| {
+        state.due.shrink_to(LOOKS_PER_ROUND);
+        state.marked.shrink_to(LOOKS_PER_ROUND);
+    });
 }
 
 /// A part of a round. What is done in it is begun at least once, however late it is.

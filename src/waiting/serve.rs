@@ -232,23 +232,29 @@ pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
         if !state.told.is_empty() {
             state.told.remove(&context.client_id());
         }
-        let mut owed = state.give_backs.iter().map(GiveBack::place);
-        owed.any(|place| place.is(context.database(), name.bytes()))
+        if state.give_backs.is_empty() {
+            return Vec::new();
+        }
+        let place = place_of(context.database(), name.bytes());
+        state.give_backs.take(&place)
     });
-    if owed {
-        give_back(context, name, Caller::Command);
+    if !owed.is_empty() {
+        give(context, name, owed);
+        serve(context, name, Caller::Command);
     }
 }
 
-/// Gives back what callers of this lock that are gone took of it.
-pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    let database = context.database();
-    let owed: Vec<_> = STATE.with(context, |state| {
-        state
-            .give_backs
-            .extract_if(.., |owed| owed.place().is(database, name.bytes()))
-            .collect()
-    });
+/// Gives back what callers of this lock that are gone took of it, from the event loop.
+pub(super) fn give_back(context: Context<'_>, name: Text<'_>, place: &Place) {
+    give(
+        context,
+        name,
+        STATE.with(context, |state| state.give_backs.take(place)),
+    );
+    serve(context, name, Caller::Loop);
+}
+
+fn give(context: Context<'_>, name: Text<'_>, owed: Vec<GiveBack>) {
     for give_back in owed {
         let key = LockKey::open(context, name);
         let Ok(held) = key.held() else { break };
@@ -265,7 +271,6 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, caller: Caller) {
         }
         key.change(owner.as_owner(), change, Event::Release);
     }
-    serve(context, name, caller);
 }
 
 /// Counts what a waiting call was granted.

@@ -8,7 +8,8 @@ use super::answer::Wait;
 use super::leaving::Rota;
 use super::turns::Turns;
 use crate::core::{
-    Flights, GiveBack, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
+    Flights, GiveBacks, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
+    give_room_back,
 };
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, GilCell, Handle, Timer, User};
@@ -94,7 +95,7 @@ pub(super) struct State {
     /// A round is under way, which arms the next one itself.
     pub(super) in_round: bool,
     /// What callers that are gone have yet to give back.
-    pub(super) give_backs: Vec<GiveBack>,
+    pub(super) give_backs: GiveBacks,
     /// The next round, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
 }
@@ -125,9 +126,18 @@ impl State {
             self.marked.remove(&place);
         }
         self.users.remove(&id);
+        give_room_back(&mut self.users);
         let blocked = self.blocked.remove(&id)?;
-        self.handles.remove(&blocked.handle());
+        give_room_back(&mut self.blocked);
+        self.forget(blocked.handle());
         Some(blocked)
+    }
+
+    /// A client is not blocked any more, or is about to be answered; its call.
+    pub(super) fn forget(&mut self, handle: Handle) -> Option<WaiterId> {
+        let id = self.handles.remove(&handle);
+        give_room_back(&mut self.handles);
+        id
     }
 
     /// The reply of a grant is written for its client.

@@ -22,7 +22,7 @@ impl Waits for Wait {
             } => {
                 let client = context.client_id();
                 let held_up = STATE.with(context, |state| {
-                    state.handles.remove(handle);
+                    state.forget(*handle);
                     state.turns.held_up(monotonic())
                 });
                 let socket = if held_up {
@@ -44,7 +44,7 @@ impl Waits for Wait {
     }
 
     fn gone(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
-        let id = STATE.with(context, |state| state.handles.remove(&handle))?;
+        let id = STATE.with(context, |state| state.forget(handle))?;
         lose(context, id);
         STATE.with(context, |state| state.leave(context, id, WaitEnd::GivenUp))
     }
