@@ -29,7 +29,7 @@ QUORUM_SECONDS ?= 60
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants \
-	sanitize model examples bench bench-full bench-check bench-keep lint fmt build install docs clean \
+	sanitize miri model examples bench bench-full bench-check bench-keep lint fmt build install docs clean \
 	setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
@@ -85,6 +85,9 @@ mutants: setup-server build ## break the module on purpose: the fault runs must 
 
 sanitize: setup-build ## hostile and racing tests on servers that check every access to memory
 	@$(TOOLS)/sanitize.sh $(CHECKERS)
+
+miri: setup-build ## the library's unit tests in Miri, which finds undefined behaviour (takes a nightly Rust)
+	@$(TOOLS)/miri.sh
 
 model: setup-build ## the lock over several servers, modelled and searched to the end
 	@cargo run --quiet --release --package quorum-model -- $(MODEL)

@@ -116,8 +116,9 @@ fn acquire_as<'call>(
     }
     match acquired {
         Acquired::New(grant, change) | Acquired::Again(grant, change) => {
-            key.change(owner, change, Event::Acquire);
+            // First: whoever hears of the change may free the lock, and the next grant is not answered.
             waiting::answered(context, name);
+            key.change(owner, change, Event::Acquire);
             reply_grant(context, owner, grant);
         }
         Acquired::Busy => match options.wait_ms {

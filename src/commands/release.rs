@@ -70,8 +70,8 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
         if released.change != Change::Keep {
             count(Counter::Releases);
         }
-        key.change(request.owner, released.change, Event::Release);
         waiting::answered(context, name);
+        key.change(request.owner, released.change, Event::Release);
     }
     context.reply_integer(i64::from(released.holds_left));
     Ok(())

@@ -50,11 +50,11 @@ fn renew<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     })?;
     count(Counter::Renewals);
     let token = held.map(|held| held.grant.token);
-    key.change(request.owner(), renewed.change, Event::Renew);
     waiting::answered(context, name);
     if let Some(token) = token {
         waiting::raised(context, name, token, renewed.grant.token);
     }
+    key.change(request.owner(), renewed.change, Event::Renew);
     reply_grant(context, request.owner(), renewed.grant);
     Ok(())
 }

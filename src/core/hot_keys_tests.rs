@@ -83,6 +83,7 @@ fn the_past_is_forgotten_after_five_minutes() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn a_hot_key_is_found_among_any_number_of_cold_ones_and_the_room_is_bounded() {
     let mut hot = HotKeys::new();
     for number in 0..100_000 {

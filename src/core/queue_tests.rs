@@ -203,6 +203,7 @@ fn nothing_is_left_of_those_who_left() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn the_room_of_those_who_left_is_given_back() {
     let mut queues = Queues::new();
     let stays = queues.join(0, KEY, call("stays", None));

@@ -270,6 +270,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 16 } else { 256 }))]
+
         #[test]
         fn any_bytes_are_refused_or_mean_what_they_say(
             bytes in prop::collection::vec(any::<u8>(), 0..300)

@@ -1,6 +1,7 @@
 //! How grants end: given back by their owner, their lease over, or taken away.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::monotonic;
 use crate::core::{Place, Token, UnixTime};
@@ -10,8 +11,8 @@ use crate::statistics::{self, Counter};
 /// The module itself deletes a key, for a lock that was given back.
 static GIVING_BACK: AtomicBool = AtomicBool::new(false);
 
-/// The lock that was taken away last, where the server tells only afterwards whether its lease was
-/// over.
+/// The lock that was taken away last, in this turn of the event loop, where the server tells only
+/// afterwards whether its lease was over: at once, so that what expires later is something else.
 static LAST_TAKEN: GilCell<Option<Place>> = GilCell::new(None);
 
 pub(super) fn load(context: Context<'_>) {
@@ -54,7 +55,12 @@ pub(super) fn taken_away(lost: &Lost<'_>, token: Token) {
         Some(false) => statistics::count(Counter::Removals),
         None => {
             statistics::count(Counter::Removals);
-            LAST_TAKEN.with(context, |last| *last = Some(place));
+            if LAST_TAKEN
+                .with(context, |last| last.replace(place))
+                .is_none()
+            {
+                server::call_later(context, Duration::ZERO, forget_last_taken);
+            }
             lost.tell_if_expired(it_was_the_lease);
         }
     }
@@ -63,6 +69,10 @@ pub(super) fn taken_away(lost: &Lost<'_>, token: Token) {
 fn expired(context: Context<'_>, place: &Place) {
     statistics::count(Counter::Expirations);
     statistics::expired(context, monotonic(), place);
+}
+
+fn forget_last_taken(context: Context<'_>) {
+    LAST_TAKEN.with(context, |last| *last = None);
 }
 
 /// The key that was deleted just now had expired.

@@ -26,17 +26,10 @@ impl Reader {
     /// The user of the client that is calling; none where there is no client, as for another
     /// module's call.
     pub(crate) fn of(context: Context<'_>) -> Option<Self> {
-        // SAFETY: the context is live; the name is ours to free, and the user is freed with this.
-        unsafe {
-            let id = context.client_id();
-            let name = api!(RedisModule_GetClientUserNameById)(context.raw, id);
-            if name.is_null() {
-                return None;
-            }
-            let name = OwnedText::from_raw(name);
-            let user = api!(RedisModule_GetModuleUserFromUserName)(name.text().raw);
-            (!user.is_null()).then_some(Self(user))
-        }
+        let name = name_of_client(context)?;
+        // SAFETY: the name is live, and the user is freed with this.
+        let user = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.text().raw) };
+        (!user.is_null()).then_some(Self(user))
     }
 
     /// Whether the user may read what the key holds.
@@ -83,6 +76,25 @@ fn check_in_database() -> Option<CheckInDatabase> {
     })
 }
 
+/// The user of the client that is calling; none for another module's call.
+fn name_of_client(context: Context<'_>) -> Option<OwnedText> {
+    // SAFETY: the context is live; the name is ours to free, or null.
+    unsafe {
+        let id = context.client_id();
+        OwnedText::from_raw(api!(RedisModule_GetClientUserNameById)(context.raw, id))
+    }
+}
+
+/// The user for whom another module makes its call, if for any.
+fn name_of_caller(context: Context<'_>) -> Option<OwnedText> {
+    if !context.has_user() {
+        // The function below would crash.
+        return None;
+    }
+    // SAFETY: the context is live and has a user; the name is ours to free.
+    unsafe { OwnedText::from_raw(api!(RedisModule_GetCurrentUserName)(context.raw)) }
+}
+
 /// The first version of the server's API whose own blocked commands are checked again when their
 /// turn comes.
 const CHECKS_AGAIN: i32 = 0x0007_0200;
@@ -92,17 +104,16 @@ const CHECKS_AGAIN: i32 = 0x0007_0200;
 pub(crate) struct User(Arc<OwnedText>);
 
 impl User {
-    /// The user of the client that is calling; none on a server that would not ask again either.
-    /// Only for a command that a client sent itself, which always has a user.
+    /// The user for whom the command is run; none where another module runs it for nobody, and on a
+    /// server that would not ask again either.
     pub(crate) fn to_ask_again(context: Context<'_>) -> Option<Self> {
-        // SAFETY: the context is that of a client with a user; the name is ours to free.
-        unsafe {
-            if api!(RedisModule_GetServerVersion)() < CHECKS_AGAIN {
-                return None;
-            }
-            let name = api!(RedisModule_GetCurrentUserName)(context.raw);
-            Some(Self(Arc::new(OwnedText::from_raw(name))))
+        // SAFETY: takes no argument.
+        let version = unsafe { api!(RedisModule_GetServerVersion)() };
+        if version < CHECKS_AGAIN {
+            return None;
         }
+        let name = name_of_client(context).or_else(|| name_of_caller(context))?;
+        Some(Self(Arc::new(name)))
     }
 
     /// Whether the user may run this command now, in the database that `context` works on.

@@ -7,7 +7,8 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::{Context, OK, Text, api};
+use super::server_info::ServerInfo;
+use super::{Context, Text, api};
 
 /// The answer to a question about the caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,17 @@ impl Context<'_> {
         })
     }
 
+    /// Whether the command that is running is run for a user: always for a client's own, while another
+    /// module may run it for nobody.
+    ///
+    /// Asked by running, as the caller, a command that is not there: without a user it does not come to
+    /// that.
+    pub(super) fn has_user(self) -> bool {
+        self.call(c"", c"CEv", &[], |reply| {
+            reply.refusal == Refusal::NoSuchCommand
+        })
+    }
+
     /// Whether a write on a key would be let through, whatever it holds.
     ///
     /// `probe` is a command of the module that writes by its flags, takes the key alone and does
@@ -70,7 +82,7 @@ impl Context<'_> {
                 (None, _) => WriteCheck::Allowed,
                 (Some(_), Refusal::OtherNode) => WriteCheck::OtherNode,
                 (Some(_), Refusal::ClusterDown) => WriteCheck::ClusterDown,
-                (Some(_), Refusal::Another) => WriteCheck::NotNow,
+                (Some(_), Refusal::NoSuchCommand | Refusal::Another) => WriteCheck::NotNow,
             }
         })
     }
@@ -105,16 +117,7 @@ impl Context<'_> {
 
     /// A number in a section of the server's `INFO`.
     pub(crate) fn info_number(self, section: &CStr, field: &CStr) -> Option<u64> {
-        let mut error: c_int = 0;
-        // SAFETY: the answer is asked for, read and freed here; the names are C strings.
-        let number = unsafe {
-            let answer = api!(RedisModule_GetServerInfo)(self.raw, section.as_ptr());
-            let read = api!(RedisModule_ServerInfoGetFieldUnsigned);
-            let number = read(answer, field.as_ptr(), &raw mut error);
-            api!(RedisModule_FreeServerInfo)(self.raw, answer);
-            number
-        };
-        (error == OK).then_some(number)
+        ServerInfo::of(self, section)?.number(field)
     }
 
     /// Runs a command. `format` asks with `E` for refusals as replies (a refusal without one
@@ -173,6 +176,7 @@ pub(super) struct Reply {
 enum Refusal {
     OtherNode,
     ClusterDown,
+    NoSuchCommand,
     Another,
 }
 
@@ -183,6 +187,7 @@ impl Refusal {
         let error = io::Error::last_os_error();
         match error.kind() {
             _ if error.raw_os_error() == Some(NOT_PERMITTED) => Self::OtherNode,
+            io::ErrorKind::NotFound => Self::NoSuchCommand,
             io::ErrorKind::NetworkDown | io::ErrorKind::ReadOnlyFilesystem => Self::ClusterDown,
             _ => Self::Another,
         }
@@ -283,9 +288,9 @@ impl OwnedText {
 
     /// # Safety
     ///
-    /// `raw` is a server string that is ours to free.
-    pub(super) const unsafe fn from_raw(raw: *mut raw::RedisModuleString) -> Self {
-        Self(raw)
+    /// `raw` is a server string that is ours to free, or null, which gives none.
+    pub(super) const unsafe fn from_raw(raw: *mut raw::RedisModuleString) -> Option<Self> {
+        if raw.is_null() { None } else { Some(Self(raw)) }
     }
 
     pub(crate) fn text(&self) -> Text<'_> {

@@ -270,16 +270,19 @@ unsafe extern "C" fn call<C: Command>(
     arguments: *mut *mut raw::RedisModuleString,
     count: c_int,
 ) -> c_int {
-    // SAFETY: the server's arguments of this call, which they outlive.
-    let (context, arguments) = unsafe { (Context::new(raw), Text::arguments(arguments, count)) };
-    guard(
-        || C::run(context, arguments),
-        |text| {
-            let name = C::SPEC.name.to_string_lossy();
-            warn(&format!("a fault inside {name} was caught: {text}"));
-            let error = format!("ERR a fault inside the module was caught: {text}");
-            context.reply_error(&CString::new(error).unwrap_or_default());
-        },
-    );
-    OK
+    let body = || {
+        // SAFETY: the server's arguments of this call, which they outlive.
+        let (context, arguments) =
+            unsafe { (Context::new(raw), Text::arguments(arguments, count)) };
+        C::run(context, arguments);
+        OK
+    };
+    guard(OK, body, |text| {
+        let name = C::SPEC.name.to_string_lossy();
+        warn(&format!("a fault inside {name} was caught: {text}"));
+        let error = format!("ERR a fault inside the module was caught: {text}");
+        // SAFETY: as above.
+        let context = unsafe { Context::without_flags(raw) };
+        context.reply_error(&CString::new(error).unwrap_or_default());
+    })
 }

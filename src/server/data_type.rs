@@ -147,7 +147,13 @@ impl RdbReader {
     /// show only where the operator asks for verbose ones.
     fn log_refusal(&self, reason: &str) {
         // SAFETY: the server makes the context once for this stream, and frees it with that.
-        let context = unsafe { Context::new(api!(RedisModule_GetContextFromIO)(self.0)) };
+        let context = unsafe {
+            let raw = api!(RedisModule_GetContextFromIO)(self.0);
+            if raw.is_null() {
+                return;
+            }
+            Context::new(raw)
+        };
         let level = if context.flags().loading() {
             c"warning"
         } else {
@@ -270,6 +276,7 @@ unsafe extern "C" fn lost<T: DataType>(
     value: *const c_void,
 ) {
     guard_logged((), || {
+        value::is_deleted(value);
         // SAFETY: the server's options of this call, which name the key for as long as it lasts,
         // and a value of our type, which it still has.
         unsafe {
@@ -286,7 +293,7 @@ unsafe extern "C" fn lost<T: DataType>(
 /// Runs on any thread.
 unsafe extern "C" fn free(value: *mut c_void) {
     guard_logged((), || {
-        value::count_if_flushed();
+        value::count_if_flushed(value);
         // SAFETY: the server gives up the value that `Value::into_raw` gave it.
         drop(unsafe { Value::from_raw(value) });
     });

@@ -1,12 +1,13 @@
 //! Server events: what happens to the server as a whole.
 
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
 use super::guard::guard_logged;
-use super::{Context, api};
+use super::{Context, OK, api};
 
 /// A moment in the life of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,25 +100,51 @@ type Job = fn(Context<'_>);
 /// The server keeps one callback for each event of a module; these are behind it.
 static JOBS: Mutex<Vec<(Moment, Job)>> = Mutex::new(Vec::new());
 
-/// Calls `job` at each such moment.
+/// The module is loaded, and the server tells it of events.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+fn jobs() -> MutexGuard<'static, Vec<(Moment, Job)>> {
+    JOBS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls `job` at each such moment, as soon as the module is loaded.
 ///
 /// Nothing may be written from there: the job makes a note, or arms a timer.
 pub(crate) fn subscribe(context: Context<'_>, moment: Moment, job: Job) {
-    JOBS.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push((moment, job));
-    // SAFETY: the context is live, and the callback stays for as long as the library is loaded.
-    unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, moment.raw(), Some(happened)) };
+    jobs().push((moment, job));
+    if BEGUN.load(Ordering::Relaxed) {
+        listen(context, moment, true);
+    }
 }
 
 /// Calls no job at such moments any more. Not from within a job: the server goes on with what it
 /// has freed here.
 pub(crate) fn unsubscribe(context: Context<'_>, moment: Moment) {
-    JOBS.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .retain(|(of, _)| *of != moment);
-    // SAFETY: the context is live; without a callback the server forgets the one that it has.
-    unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, moment.raw(), None) };
+    jobs().retain(|(of, _)| *of != moment);
+    listen(context, moment, false);
+}
+
+/// Starts to listen to all that was subscribed to while the module was being loaded.
+pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
+    let moments: Vec<_> = jobs().iter().map(|(moment, _)| *moment).collect();
+    if moments.iter().all(|moment| listen(context, *moment, true)) {
+        BEGUN.store(true, Ordering::Relaxed);
+        return Ok(());
+    }
+    for moment in moments {
+        listen(context, moment, false);
+    }
+    Err("the server does not tell of an event that the module has to know of")
+}
+
+/// Whether the server calls [`happened`] at such moments from now on; false when it refuses.
+fn listen(context: Context<'_>, moment: Moment, on: bool) -> bool {
+    let callback: raw::RedisModuleEventCallback = if on { Some(happened) } else { None };
+    // SAFETY: the context is live, and the callback stays for as long as the library is loaded;
+    // without one the server forgets the one that it has.
+    let code =
+        unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, moment.raw(), callback) };
+    code == OK
 }
 
 unsafe extern "C" fn happened(
@@ -141,7 +168,7 @@ unsafe extern "C" fn happened(
 }
 
 fn nth_job(moment: Moment, index: usize) -> Option<Job> {
-    let jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
+    let jobs = jobs();
     let mut of_moment = jobs.iter().filter(|(of, _)| *of == moment);
     of_moment.nth(index).map(|(_, job)| *job)
 }

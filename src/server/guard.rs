@@ -5,18 +5,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::context::warn;
 
-/// Runs `body`; a panic in it is caught and handed to `failed` as a text.
-pub(super) fn guard<T>(body: impl FnOnce() -> T, failed: impl FnOnce(&str) -> T) -> T {
-    // What a panic may leave half done is the module's own state, and that is kept in cells that
-    // are written whole, never in the middle of a call.
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| failed(text(&*payload)))
+/// Runs `body`. A panic in it is caught, and told to `tell` as a text; one in there is the last word.
+/// Either way `fallback` comes back.
+pub(super) fn guard<T>(fallback: T, body: impl FnOnce() -> T, tell: impl FnOnce(&str)) -> T {
+    // What a panic may leave half done is the module's own state, such as that of who waits. No
+    // `unsafe` depends on what is in there: a blocked client is answered by giving its one handle
+    // away, and a key is opened anew by each command. So at worst a later call finds the state odd.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let told = catch_unwind(AssertUnwindSafe(|| tell(text(&*payload))));
+        drop(told);
+        fallback
+    })
 }
 
 /// As [`guard`], for callbacks that have no one to answer: the panic is logged.
 pub(super) fn guard_logged<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    guard(body, |text| {
+    guard(fallback, body, |text| {
         warn(&format!("a fault inside the module was caught: {text}"));
-        fallback
     })
 }
 
@@ -34,9 +39,19 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_a_value_with_its_text() {
-        assert_eq!(guard(|| 1, |_| 2), 1);
-        let caught = guard(|| panic!("{} of {}", 1, 2), str::to_owned);
+        assert_eq!(guard(2, || 1, |_| unreachable!()), 1);
+        let mut caught = String::new();
+        assert_eq!(
+            guard(2, || panic!("{} of {}", 1, 2), |text| caught += text),
+            2
+        );
         assert_eq!(caught, "1 of 2");
-        assert_eq!(guard(|| panic!("plain"), str::to_owned), "plain");
+        guard((), || panic!(" plain"), |text| caught += text);
+        assert_eq!(caught, "1 of 2 plain");
+    }
+
+    #[test]
+    fn a_panic_while_another_is_told_goes_no_further() {
+        assert_eq!(guard(2, || panic!("first"), |_| panic!("second")), 2);
     }
 }

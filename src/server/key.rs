@@ -51,11 +51,15 @@ impl<'call, T: DataType> Key<'call, T> {
     ///
     /// Nobody is told of a change unless [`Context::signal_modified`] is called.
     pub(crate) fn write(context: Context<'call>, name: Text<'call>) -> Self {
-        Self::open(
-            context,
-            name,
-            raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
-        )
+        const MODE: u32 = raw::REDISMODULE_READ | raw::REDISMODULE_WRITE;
+        let key = Self::open(context, name, MODE);
+        if !matches!(key.found, Found::Empty) {
+            return key;
+        }
+        // It may have expired just now, and the server has told other modules so, of which one may
+        // have put something there: what the first handle does not show, a second one does.
+        drop(key);
+        Self::open(context, name, MODE)
     }
 
     fn open(context: Context<'call>, name: Text<'call>, mode: u32) -> Self {

@@ -5,9 +5,9 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use super::context::warn;
-use super::detached;
 use super::guard::guard;
 use super::{Context, OK, REFUSED, api};
+use super::{detached, events};
 
 /// Introduces the module to the server and runs `body`; the code for the server.
 ///
@@ -29,20 +29,27 @@ pub(crate) unsafe fn load(
             return refused;
         }
     }
-    // SAFETY: the server's context, for the length of this call.
-    let context = unsafe { Context::new(raw) };
-    detached::make(context);
-    let loaded = guard(
-        || body(context, argc > 0).map_err(str::to_owned),
-        |text| Err(format!("a fault inside the module was caught: {text}")),
-    );
-    match loaded {
-        Ok(()) => OK,
-        Err(reason) => {
-            warn(&format!("the module is not loaded: {reason}"));
-            refused
+    let body = || {
+        // SAFETY: the server's context, for the length of this call.
+        let context = unsafe { Context::new(raw) };
+        // Last what the server keeps of a module that it does not load: Redis 7.0 would go on telling
+        // it of events.
+        match body(context, argc > 0).and_then(|()| events::begin(context)) {
+            Ok(()) => {
+                detached::make(context);
+                OK
+            }
+            Err(reason) => {
+                warn(&format!("the module is not loaded: {reason}"));
+                refused
+            }
         }
-    }
+    };
+    guard(refused, body, |text| {
+        warn(&format!(
+            "the module is not loaded: a fault inside it was caught: {text}"
+        ));
+    })
 }
 
 /// A bad stored value is refused rather than fatal, a key is signalled as modified only by

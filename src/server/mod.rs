@@ -27,6 +27,7 @@ mod key;
 mod load;
 mod lost;
 mod memory_limit;
+mod server_info;
 mod stream;
 mod timer;
 mod value;

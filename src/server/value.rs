@@ -5,8 +5,8 @@
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 
 use super::Context;
 use super::events::{Moment, subscribe};
@@ -29,6 +29,8 @@ static COUNTS: AtomicBool = AtomicBool::new(false);
 /// A flush is under way on the main thread.
 static FLUSHING: AtomicBool = AtomicBool::new(false);
 static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
+/// The value whose key was deleted last, until it is freed: at once, and on the same thread.
+static DELETED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// How many values were flushed since the server was started, as a primary.
 pub(crate) fn values_flushed() -> i64 {
@@ -40,6 +42,8 @@ pub(crate) fn values_flushed() -> i64 {
 pub(crate) fn count_flushes(context: Context<'_>) {
     MAIN_THREAD.store(thread(), Ordering::Relaxed);
     subscribe(context, Moment::Flushing, |context| {
+        // A key that was renamed counts as deleted, and its value lives on.
+        is_deleted(ptr::null());
         COUNTS.store(!context.flags().as_told(), Ordering::Relaxed);
         FLUSHING.store(true, Ordering::Relaxed);
     });
@@ -48,12 +52,22 @@ pub(crate) fn count_flushes(context: Context<'_>) {
     });
 }
 
-/// Counts a value that the server frees, where that is part of a flush. Other threads free values
-/// for nothing else: those that are deleted one by one are too small for them.
-pub(super) fn count_if_flushed() {
-    if COUNTS.load(Ordering::Relaxed)
-        && (FLUSHING.load(Ordering::Relaxed) || thread() != MAIN_THREAD.load(Ordering::Relaxed))
-    {
+/// The key of a value is being deleted by itself: it is no part of a flush, whoever frees it.
+pub(super) fn is_deleted(value: *const c_void) {
+    DELETED.store(value.cast_mut(), Ordering::Relaxed);
+}
+
+/// Counts a value that the server frees, where that is part of a flush. The server's other threads free
+/// values for nothing else, since those that are deleted one by one are too small for them; a thread
+/// of another module may delete one while it holds the server.
+pub(super) fn count_if_flushed(value: *const c_void) {
+    if !COUNTS.load(Ordering::Relaxed) {
+        return;
+    }
+    let deleted = DELETED.load(Ordering::Relaxed).cast_const() == value;
+    if deleted {
+        DELETED.store(ptr::null_mut(), Ordering::Relaxed);
+    } else if FLUSHING.load(Ordering::Relaxed) || thread() != MAIN_THREAD.load(Ordering::Relaxed) {
         FLUSHED.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -78,10 +92,11 @@ impl Value {
         let mut block = Vec::with_capacity(LENGTH_BYTES + bytes.len());
         block.extend_from_slice(&length.to_ne_bytes());
         block.extend_from_slice(bytes);
-        let block = ManuallyDrop::new(block.into_boxed_slice());
+        // The way in which `drop` makes it a box again: with the right to write and to free.
+        let block = Box::into_raw(block.into_boxed_slice());
         ALIVE.fetch_add(1, Ordering::Relaxed);
         // SAFETY: a box's pointer is never null.
-        Self(unsafe { NonNull::new_unchecked(block.as_ptr().cast_mut()) })
+        Self(unsafe { NonNull::new_unchecked(block.cast()) })
     }
 
     /// Gives the value to the server.

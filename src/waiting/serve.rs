@@ -1,7 +1,7 @@
 //! Handing a lock to whoever is next.
 
 use super::alarm;
-use super::answer::Answer;
+use super::answer::{Answer, Wait};
 use super::leaving::{View, redirection};
 use super::state::{STATE, State, place_of};
 use crate::core::{
@@ -112,14 +112,15 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
     let held_before = held.map(|held| (held.grant, held.deadline));
     match acquired {
         Ok(Acquired::New(grant, change) | Acquired::Again(grant, change)) => {
-            key.change(owner, change, Event::Acquire);
-            count_grant(held_before.is_none());
             let deadline = match (change, held_before) {
                 (Change::Hold(_, deadline), _) | (_, Some((_, deadline))) => deadline,
                 _ => Deadline::Never,
             };
             let before = held_before.map(|(before, _)| before);
-            grant_to(context, place, &next, grant, deadline, before);
+            let blocked = depart(context, place, &next, grant, deadline, before);
+            key.change(owner, change, Event::Acquire);
+            count_grant(held_before.is_none());
+            tell(blocked, &next, grant);
             Step::Again
         }
         Ok(Acquired::Busy) => Step::Done,
@@ -202,10 +203,12 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
     match granted {
         Some((grant, deadline)) => {
             let owner = next.waiter.owner.as_owner();
+            let blocked = depart(context, &place, &next, grant, deadline, None);
             key.hand_over(owner, grant, deadline);
             count_grant(true);
-            grant_to(context, &place, &next, grant, deadline, None);
-            // The key is as it was just written: what is left to find is other calls of its owner.
+            tell(blocked, &next, grant);
+            // The key is as it was just written, or whoever changed it since has looked for the next one:
+            // what is left to find is other calls of its owner.
             let more = STATE.with(context, |state| {
                 if state.queues.waiting(place.database, &place.key) > 0 {
                     state.watch.see(&place, deadline);
@@ -283,14 +286,17 @@ fn count_grant(begins: bool) {
     }
 }
 
-fn grant_to(
+/// Takes the call out of its queue, for a grant that is on its way to it from now on. It is told once
+/// the grant is written. Others hear of that first, and may do anything: kill the client, who is found to
+/// owe the grant then, or free the lock, which goes to the next one.
+fn depart(
     context: Context<'_>,
     place: &Place,
     next: &Next,
     grant: Grant,
     deadline: Deadline,
     before: Option<Grant>,
-) {
+) -> Option<Blocked<Wait>> {
     let id = next.id;
     let handed = Handed {
         place: place.clone(),
@@ -299,16 +305,20 @@ fn grant_to(
         holds: grant.holds,
         deadline,
     };
-    let blocked = STATE.with(context, |state| {
+    STATE.with(context, |state| {
         let blocked = state.leave_at(context, next.now, id, WaitEnd::Granted)?;
         state.handles.insert(blocked.handle(), id);
         state.flights.depart(id, handed, before.is_none());
         Some(blocked)
-    });
+    })
+}
+
+/// Tells the call that it has the lock.
+fn tell(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
         blocked.answer(Answer::Granted {
-            id,
+            id: next.id,
             handle,
             owner: next.waiter.owner.clone(),
             grant,

@@ -61,6 +61,22 @@ fn whoever_takes_a_held_lock_away_forces_it() {
     }
 }
 
+/// What is put in the place of a lock that was taken away expires for itself.
+#[test]
+fn another_key_of_the_name_that_expires_later_is_no_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for taken in ["DEL k", "UNLINK k", "RENAME k j"] {
+        moves(&mut c, &["grants", "forced_removals"], taken, |c| {
+            run(c, "LOCK.ACQUIRE k a PX 600000").grant();
+            run(c, taken).value();
+            run(c, "SET k v PX 10").okay();
+            eventually(|| run(c, "EXISTS k").int() == 0, "it to expire");
+        });
+        run(&mut c, "FLUSHALL").okay();
+    }
+}
+
 #[test]
 fn a_flush_counts_every_lock_and_no_other_key() {
     let server = Server::start();

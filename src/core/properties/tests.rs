@@ -13,7 +13,7 @@ use super::strategies::histories;
 use super::world::World;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 512 }))]
 
     #[test]
     fn the_rules_agree_with_the_model(history in histories()) {
@@ -38,6 +38,7 @@ proptest! {
 
 /// The properties say little of a rule that the histories pass by.
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn the_histories_come_to_every_outcome() {
     let mut outcomes: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut runner = TestRunner::deterministic();

@@ -11,7 +11,7 @@ use super::strategies::histories;
 use crate::core::{Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 256 }))]
 
     #[test]
     fn the_queues_agree_with_a_list(history in histories()) {
@@ -20,6 +20,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn the_histories_come_to_every_case() {
     let mut runner = TestRunner::deterministic();
     let mut cases = BTreeSet::new();
@@ -58,6 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn thousands_keep_their_order(
         joins in prop::collection::vec((0..3_u8, 0..40_u8, 0..50_u64), 2000..4000),
         leaves in prop::collection::vec((0..4_u8, any::<Index>()), 3000),

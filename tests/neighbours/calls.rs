@@ -1,0 +1,134 @@
+//! The commands of locks, run by another module (`RM_Call`), with each form of call that a server has.
+
+use crate::support::{is_well, run, start};
+use redis::Value;
+use testbed::{Expect, Kind, Reply, Server, Talk, cmd, eventually, line, waiters};
+
+/// Formats of calls; a server refuses those that it does not know.
+const FORMATS: [&str; 16] = [
+    "", "E", "C", "CE", "!E", "3E", "0E", "SE", "WE", "ME", "SWE", "SMCE", "XE", "KE", "KCE",
+    "K3!E",
+];
+
+const LINES: [&str; 15] = [
+    "LOCK.ACQUIRE k b",
+    "LOCK.ACQUIRE k b BLOCK 0",
+    "LOCK.ACQUIRE k b BLOCK 1",
+    "LOCK.ACQUIRE free * BLOCK 0",
+    "LOCK.ACQUIRE k",
+    "LOCK.RENEW k a",
+    "LOCK.RELEASE k b",
+    "LOCK.FENCE k",
+    "LOCK.FENCE k 7",
+    "LOCK.INFO k",
+    "LOCK.WAITERS k",
+    "LOCK.HOTKEYS",
+    "LOCK._APPLY j o 7 1 30000 -1",
+    "LOCK._CLOCK 7",
+    "LOCK._PROBE k",
+];
+
+/// What the server lets a module call without a client's user, it answers; whatever the format, the
+/// server and the lock stay as they should be.
+#[test]
+fn every_command_bears_every_form_of_call() {
+    let (server, mut c) = start();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    for words in LINES {
+        for format in FORMATS {
+            let mut call = redis::cmd("NEIGHBOUR.CALL");
+            call.arg(format);
+            for word in words.split(' ') {
+                call.arg(word);
+            }
+            let answer: Reply = c.send(&call);
+            let later =
+                matches!(&answer, Ok(value) if *value == Value::SimpleString("LATER".into()));
+            assert!(
+                !later || words.contains("BLOCK"),
+                "{format} {words}: {answer:?}"
+            );
+            run(&mut c, "LOCK.RELEASE k b ALL").reply().ok();
+            assert_eq!(
+                run(&mut c, "LOCK.INFO k").lock_info().owner,
+                b"a",
+                "{format} {words}"
+            );
+        }
+    }
+    eventually(|| waiters(&mut c, "k").is_empty(), "nobody to be in line");
+    is_well(&server);
+}
+
+/// Whether another module's call may wait here.
+fn lets_modules_wait() -> bool {
+    let version = Server::version();
+    version.is_redis_from(7, 2) || version.kind == Kind::Valkey
+}
+
+fn call_later(format: &str, words: &str) -> redis::Cmd {
+    line(&format!("NEIGHBOUR.CALL {format} LOCK.ACQUIRE {words}"))
+}
+
+/// From Redis 7.2 and on Valkey a module may ask to be answered later. Such a call has no user, or that of
+/// the client for which it is made.
+#[test]
+fn a_call_that_waits_for_another_module_is_served_in_turn() {
+    if !lets_modules_wait() {
+        return;
+    }
+    for format in ["KE", "KCE"] {
+        let (server, mut c) = start();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let mut call = server.connection();
+        let answer = call.send(&call_later(format, "k b PX 600000 BLOCK 0"));
+        assert_eq!(answer.text(), "LATER");
+        assert_eq!(waiters(&mut c, "k"), ["b"]);
+        run(&mut c, "LOCK.RELEASE k a").int();
+        assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().owner, b"b");
+        eventually(|| run(&mut c, "NEIGHBOUR.CAME").int() == 1, "the grant");
+        assert_eq!(run(&mut c, "NEIGHBOUR.REPLY").grant().owner, b"b");
+        is_well(&server);
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_another_module_ends_as_others_do() {
+    if !lets_modules_wait() {
+        return;
+    }
+    for (end, owners_call) in [("time", "k b BLOCK 20"), ("its owner", "k b BLOCK 0")] {
+        let (server, mut c) = start();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let answer = c.send(&call_later("KE", owners_call));
+        assert_eq!(answer.text(), "LATER");
+        run(&mut c, "NEIGHBOUR.CAME").int();
+        if end == "its owner" {
+            run(&mut c, "LOCK.RELEASE k b ALL").int();
+        }
+        eventually(|| run(&mut c, "NEIGHBOUR.CAME").int() == 1, end);
+        run(&mut c, "NEIGHBOUR.REPLY").nil();
+        assert_eq!(waiters(&mut c, "k"), [""; 0]);
+        is_well(&server);
+    }
+}
+
+/// The rights of the client for which the call is made are asked for again when its turn comes.
+#[test]
+fn a_user_whose_rights_are_taken_away_is_not_granted_by_a_neighbours_call() {
+    if !lets_modules_wait() {
+        return;
+    }
+    let (server, mut c) = start();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "ACL SETUSER u on >p ~* +@all").okay();
+    let mut call = server.connection_as("u", "p");
+    let answer = call.send(&call_later("KCE", "k b PX 600000 BLOCK 0"));
+    assert_eq!(answer.text(), "LATER");
+    run(&mut c, "ACL SETUSER u -lock.acquire").okay();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    eventually(|| run(&mut c, "NEIGHBOUR.CAME").int() == 1, "the refusal");
+    run(&mut c, "NEIGHBOUR.REPLY").refused("NOPERM");
+    cmd!(c, "LOCK.INFO", "k").nil();
+    is_well(&server);
+}

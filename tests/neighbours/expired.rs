@@ -1,0 +1,138 @@
+//! The server opens a key whose time is over, tells that it has expired, and other modules act on that
+//! before the command that opened it goes on.
+
+use crate::support::{is_well, run, start};
+use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually, post, waiters};
+
+/// A server on which nothing expires but where it is met.
+fn lazy() -> (Server, Connection) {
+    let (server, mut c) = start();
+    run(&mut c, "DEBUG SET-ACTIVE-EXPIRE 0").okay();
+    (server, c)
+}
+
+/// Sends these lines, and returns when the time of `k` is over, but nobody has met it.
+#[track_caller]
+fn let_expire(c: &mut Connection, line: &str) {
+    run(c, line).value();
+    let end = cmd!(*c, "PEXPIRETIME", "k").int();
+    assert!(end > 0, "{line}");
+    eventually(|| unix_ms(c) > end, "its time to be over");
+}
+
+fn unix_ms(c: &mut Connection) -> i64 {
+    let parts = run(c, "TIME").items();
+    let number = |index: usize| -> i64 {
+        let text = parts[index].clone().text();
+        text.parse().expect("a number")
+    };
+    number(0) * 1000 + number(1) / 1000
+}
+
+#[track_caller]
+fn owner(c: &mut Connection) -> Vec<u8> {
+    run(c, "LOCK.INFO k").lock_info().owner
+}
+
+#[track_caller]
+fn ran(c: &mut Connection) -> i64 {
+    run(c, "NEIGHBOUR.RAN").int()
+}
+
+const BY_THE_NEIGHBOUR: &str = "NEIGHBOUR.ON expired 1 E LOCK.ACQUIRE % other PX 600000";
+
+/// A lock, and a key of another type: either may have been there.
+const ENDED: [&str; 2] = ["LOCK.ACQUIRE k a PX 5", "SET k v PX 5"];
+
+#[test]
+fn an_acquire_finds_the_grant_that_was_made_while_it_opened_the_key() {
+    for ended in ENDED {
+        let (server, mut c) = lazy();
+        run(&mut c, BY_THE_NEIGHBOUR).okay();
+        let_expire(&mut c, ended);
+        run(&mut c, "LOCK.ACQUIRE k b PX 600000").nil();
+        assert_eq!((owner(&mut c), ran(&mut c)), (b"other".to_vec(), 1));
+        assert!(run(&mut c, "PTTL k").int() > 500_000);
+        run(&mut c, "LOCK.RELEASE k b").refused("NOTOWNER");
+        is_well(&server);
+    }
+}
+
+#[test]
+fn what_another_module_puts_there_is_not_overwritten() {
+    for ended in ENDED {
+        let (server, mut c) = lazy();
+        run(&mut c, "NEIGHBOUR.ON expired 1 E SET % theirs").okay();
+        let_expire(&mut c, ended);
+        run(&mut c, "LOCK.ACQUIRE k b PX 600000").refused("WRONGTYPE");
+        assert_eq!(run(&mut c, "GET k").bytes(), b"theirs");
+        is_well(&server);
+    }
+}
+
+#[test]
+fn each_command_is_judged_by_what_is_there_then() {
+    let calls = [
+        ("LOCK.RELEASE k b", "NOTOWNER"),
+        ("LOCK.RENEW k b", "NOTOWNER"),
+        ("LOCK.ACQUIRE k b HOLDS 2", "NOTOWNER"),
+    ];
+    for (call, error) in calls {
+        let (server, mut c) = lazy();
+        run(&mut c, BY_THE_NEIGHBOUR).okay();
+        let_expire(&mut c, "LOCK.ACQUIRE k b PX 5");
+        run(&mut c, call).refused(error);
+        assert_eq!(owner(&mut c), b"other", "{call}");
+        is_well(&server);
+    }
+}
+
+/// The neighbour's call serves those who wait, for nobody slips past them: one, not two.
+#[test]
+fn of_two_that_wait_one_is_granted() {
+    let (server, mut c) = start();
+    run(&mut c, BY_THE_NEIGHBOUR).okay();
+    run(&mut c, "LOCK.ACQUIRE k a PX 300").grant();
+    let mut waiting = ["b", "c"].map(|owner| {
+        let mut waiter = server.connection();
+        post!(
+            waiter,
+            "LOCK.ACQUIRE",
+            "k",
+            owner,
+            "PX",
+            600_000,
+            "BLOCK",
+            0
+        );
+        eventually(
+            || waiters(&mut c, "k").contains(&owner.to_owned()),
+            "it to wait",
+        );
+        waiter
+    });
+    let first = waiting[0].receive().grant();
+    assert_eq!(
+        (&first.owner[..], first.holds, ran(&mut c)),
+        (&b"b"[..], 1, 1)
+    );
+    assert_eq!(run(&mut c, "LOCK.FENCE k").int(), first.token);
+    assert_eq!(waiters(&mut c, "k"), ["c"]);
+    run(&mut c, "LOCK.RELEASE k b").int();
+    assert_eq!(waiting[1].receive().grant().owner, b"c");
+    is_well(&server);
+}
+
+/// A neighbour that takes and loses it again and again does not hold the server up.
+#[test]
+fn one_that_never_lets_go_of_the_moment_does_not_hang_the_server() {
+    let (server, mut c) = lazy();
+    let line = "NEIGHBOUR.ON expired 1000000 E LOCK.ACQUIRE % other PX 1";
+    run(&mut c, line).okay();
+    let_expire(&mut c, "LOCK.ACQUIRE k a PX 5");
+    for _ in 0..200 {
+        run(&mut c, "LOCK.ACQUIRE k b PX 1").value();
+    }
+    is_well(&server);
+}

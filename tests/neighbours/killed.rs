@@ -1,0 +1,102 @@
+//! Another module acts inside the event of a grant, before whoever is granted it has been answered.
+
+use crate::support::{is_well, run, start};
+use redis::Connection;
+use testbed::{Expect, Server, Talk, eventually, post, waiters};
+
+/// A connection whose call is in line for `k`, and its client's id.
+#[track_caller]
+fn wait(server: &Server, c: &mut Connection, owner: &str) -> (Connection, i64) {
+    let mut waiter = server.connection();
+    let id = run(&mut waiter, "CLIENT ID").int();
+    post!(
+        waiter,
+        "LOCK.ACQUIRE",
+        "k",
+        owner,
+        "PX",
+        600_000,
+        "BLOCK",
+        0
+    );
+    eventually(
+        || waiters(c, "k").iter().any(|name| name == owner),
+        "it to wait",
+    );
+    (waiter, id)
+}
+
+/// What makes the lock go to the next in line.
+const ENDS: [&str; 3] = ["LOCK.RELEASE k a", "DEL k", "PEXPIRE k 1"];
+
+#[test]
+fn a_lock_that_is_granted_to_a_client_killed_meanwhile_goes_to_the_next() {
+    for end in ENDS {
+        let (server, mut c) = start();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (_killed, id) = wait(&server, &mut c, "b");
+        let (mut next, _) = wait(&server, &mut c, "c");
+        run(
+            &mut c,
+            &format!("NEIGHBOUR.ON lock.acquire 1 E CLIENT KILL ID {id}"),
+        )
+        .okay();
+        run(&mut c, end).value();
+        assert_eq!(next.receive().grant().owner, b"c", "{end}");
+        assert_eq!(run(&mut c, "NEIGHBOUR.RAN").int(), 1, "{end}");
+        is_well(&server);
+    }
+}
+
+/// The neighbour gives back what was granted to the first; the second is granted it then, and may die.
+#[test]
+fn a_grant_inside_the_event_of_another_is_told_to_the_right_one() {
+    for end in ENDS {
+        let (server, mut c) = start();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (mut first, _) = wait(&server, &mut c, "b");
+        let (mut second, _) = wait(&server, &mut c, "c");
+        run(&mut c, "NEIGHBOUR.ON lock.acquire 1 E LOCK.RELEASE k b").okay();
+        run(&mut c, end).value();
+        let (first, second) = (first.receive().grant(), second.receive().grant());
+        assert_eq!(
+            (&first.owner[..], &second.owner[..]),
+            (&b"b"[..], &b"c"[..]),
+            "{end}"
+        );
+        assert!(first.token < second.token, "{end}");
+        assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().owner, b"c", "{end}");
+        is_well(&server);
+    }
+}
+
+/// An owner's own call is answered; that tells nothing of a grant that another one got meanwhile.
+#[test]
+fn a_call_that_is_answered_is_not_taken_for_one_that_waited() {
+    let calls = [
+        "LOCK.ACQUIRE k a",
+        "LOCK.RENEW k a",
+        "LOCK.RELEASE k a HOLDS 1",
+    ];
+    for call in calls {
+        let (server, mut c) = start();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+        let (waiter, id) = wait(&server, &mut c, "b");
+        let (mut next, _) = wait(&server, &mut c, "c");
+        let event = call.split(' ').next().expect("a command").to_lowercase();
+        run(
+            &mut c,
+            &format!("NEIGHBOUR.ON {event} 1 E LOCK.RELEASE k a ALL"),
+        )
+        .okay();
+        // Its client goes in the turn in which it is granted the lock.
+        let mut pair = redis::pipe();
+        pair.add_command(testbed::line(call));
+        pair.add_command(testbed::line(&format!("CLIENT KILL ID {id}")));
+        let _: Vec<redis::Value> = pair.query(&mut c).expect("replies");
+        assert_eq!(next.receive().grant().owner, b"c", "{call}");
+        drop(waiter);
+        is_well(&server);
+    }
+}
