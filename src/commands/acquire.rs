@@ -61,6 +61,7 @@ pub(super) const LEASE: Argument = Argument::new(
 .optional();
 
 fn acquire<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+    waiting::heard(context);
     refuse_on_replica(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let request = requests::acquire(&mut words)?;

@@ -64,6 +64,12 @@ impl Flights {
         self.calls.is_empty()
     }
 
+    /// True while a grant to this call is on its way.
+    #[must_use]
+    pub fn is_on_its_way(&self, id: WaiterId) -> bool {
+        self.calls.contains_key(&id)
+    }
+
     /// A grant was handed to a waiting call; `begins` where the grant itself began with it.
     pub fn depart(&mut self, id: WaiterId, handed: Handed, begins: bool) {
         let known = self

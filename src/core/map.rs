@@ -5,7 +5,7 @@
 //! collision costs is bounded too.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::RandomState;
 
@@ -17,7 +17,7 @@ pub type Set<K> = HashSet<K, RandomState>;
 
 /// Frees the room of what has left a map, once most of it has. A map keeps the room of its fullest
 /// moment otherwise.
-pub fn give_room_back<K: Eq + Hash, V>(map: &mut Map<K, V>) {
+pub fn give_room_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if map.len() < map.capacity() / 8 {
         map.shrink_to(map.len() * 2);
     }

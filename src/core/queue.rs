@@ -13,7 +13,7 @@ use super::map::give_room_back;
 use super::{Heat, Holds, Lease, Map, OwnerBuf};
 
 /// A moment of a clock that is never set back, in microseconds since some start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Monotonic(pub u64);
 
 impl Monotonic {

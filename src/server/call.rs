@@ -97,11 +97,16 @@ impl Context<'_> {
         })
     }
 
-    /// The line of `CLIENT LIST` of one client.
-    pub(super) fn client_line(self, id: u64) -> Option<String> {
-        let (list, by_id) = (OwnedText::new(b"LIST"), OwnedText::new(b"ID"));
-        let id = OwnedText::new(id.to_string().as_bytes());
-        let arguments = [list.text(), by_id.text(), id.text()];
+    /// The lines of `CLIENT LIST` of these clients.
+    pub(super) fn client_lines(self, ids: &[u64]) -> Option<String> {
+        let words = [b"LIST".to_vec(), b"ID".to_vec()];
+        let ids = ids.iter().map(|id| id.to_string().into_bytes());
+        let words: Vec<_> = words
+            .into_iter()
+            .chain(ids)
+            .map(|word| OwnedText::new(&word))
+            .collect();
+        let arguments: Vec<_> = words.iter().map(OwnedText::text).collect();
         self.call(c"CLIENT", c"Ev", &arguments, |reply| match reply.error() {
             None => reply.text(),
             Some(_) => None,

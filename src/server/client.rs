@@ -34,25 +34,36 @@ impl Socket {
     }
 }
 
+/// The flags of a client that gets messages: it is subscribed, tracks keys or monitors. And of one whose
+/// last command has not run: it is in a transaction, or blocked.
+const MORE_THAN_REPLIES: [char; 5] = ['P', 't', 'O', 'x', 'b'];
+
 impl Context<'_> {
-    /// The socket of a client; none where the server does not tell.
-    pub(crate) fn socket(self, client: u64) -> Option<Socket> {
-        let socket = field(&self.client_line(client)?, "fd")?.parse().ok()?;
-        (socket >= 0).then_some(Socket(socket))
+    /// The sockets of these clients, as far as the server tells.
+    pub(crate) fn sockets(self, clients: &[u64]) -> Vec<(u64, Socket)> {
+        let lines = self.client_lines(clients).unwrap_or_default();
+        lines.lines().filter_map(socket).collect()
     }
 
     /// Whether the reply to the last command of a client lies unsent, at least in part: the command
     /// was this one, and the server still has output for the client. Not told of one that gets
-    /// messages beside its replies.
+    /// messages beside its replies, or whose last command was put off.
     pub(crate) fn reply_is_unsent(self, client: u64, command: &str) -> bool {
-        let Some(line) = self.client_line(client) else {
+        let Some(line) = self.client_lines(&[client]) else {
             return false;
         };
         let holds = |name| field(&line, name).is_some_and(|size| size != "0");
-        let gets_messages =
-            field(&line, "flags").is_none_or(|flags| flags.contains(['P', 't', 'O']));
-        !gets_messages && field(&line, "cmd") == Some(command) && (holds("obl") || holds("oll"))
+        let asks_or_gets_more =
+            field(&line, "flags").is_none_or(|flags| flags.contains(MORE_THAN_REPLIES));
+        !asks_or_gets_more && field(&line, "cmd") == Some(command) && (holds("obl") || holds("oll"))
     }
+}
+
+/// A client and its socket, as a line of `CLIENT LIST` tells them.
+fn socket(line: &str) -> Option<(u64, Socket)> {
+    let client = field(line, "id")?.parse().ok()?;
+    let socket = field(line, "fd")?.parse().ok()?;
+    (socket >= 0).then_some((client, Socket(socket)))
 }
 
 /// A field of a line of `CLIENT LIST`.

@@ -5,7 +5,7 @@ use std::ffi::CString;
 
 use crate::core::{Grant, OwnerBuf, WaiterId};
 use crate::locks::Fault;
-use crate::server::{Handle, Socket};
+use crate::server::Handle;
 
 /// Waiting for a lock.
 pub(super) struct Wait;
@@ -18,8 +18,6 @@ pub(super) enum Answer {
         handle: Handle,
         owner: OwnerBuf,
         grant: Grant,
-        /// Its client's, where that was asked for.
-        socket: Option<Socket>,
     },
     /// Its time is up, or it was called off.
     Nothing,

@@ -12,6 +12,7 @@ mod news;
 mod redirect;
 mod rounds;
 mod serve;
+mod sockets;
 mod state;
 mod turns;
 mod wait;
@@ -27,7 +28,7 @@ use answer::{Answer, Wait};
 use state::{STATE, place_of};
 
 pub(crate) use news::lost;
-pub(crate) use serve::{Caller, hand_over, serve, settle};
+pub(crate) use serve::{Caller, hand_over, heard, serve, settle};
 
 /// Starts to listen to what happens to locks and clients.
 pub(crate) fn load(context: Context<'_>) {
@@ -61,7 +62,9 @@ pub(crate) fn join(
     let blocked = Blocked::<Wait>::block(context).ok_or(Fault::CannotWait)?;
     let database = context.database();
     let known = STATE.with(context, |state| {
+        let client = waiter.client_id;
         let id = state.queues.join(database, name.bytes(), waiter);
+        sockets::begin(state, id, client);
         state.handles.insert(blocked.handle(), id);
         state.blocked.insert(id, blocked);
         state.users.extend(user.map(|user| (id, user)));

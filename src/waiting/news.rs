@@ -3,8 +3,10 @@
 //! It comes in the middle of other things: nothing is done here but to mark what it is about, and
 //! to ask for a round.
 
+use std::time::Duration;
+
 use super::alarm;
-use super::state::{STATE, place_of};
+use super::state::{STATE, State, place_of};
 use super::turns::Turns;
 use crate::core::Told;
 use crate::locks::{monotonic, now};
@@ -66,16 +68,17 @@ pub(super) fn follow_clients(context: Context<'_>) {
 fn next_turn(context: Context<'_>) {
     STATE.if_busy(context, |state| {
         state.turns.next(monotonic());
-        state.questions = 0;
+        state.sockets.next_turn();
         if !state.landing.is_empty() {
             state.land(|| now(context));
         }
     });
 }
 
-/// How many clients that are gone the server is asked about in a turn: where it has many clients, each
-/// question takes it long.
-const QUESTIONS_PER_TURN: u32 = 16;
+/// How many clients that are gone the server is asked about in [`A_WHILE`]: where it has many clients,
+/// each question takes it long.
+const QUESTIONS: u32 = 16;
+const A_WHILE: Duration = Duration::from_millis(10);
 
 /// A client is gone, perhaps before its reply was sent.
 fn gone(context: Context<'_>) {
@@ -86,8 +89,7 @@ fn gone(context: Context<'_>) {
         let owes = lost.is_some();
         state.give_backs.extend(lost);
         let told = state.told.remove(&client);
-        state.questions += u32::from(told.is_some());
-        (owes, told.filter(|_| state.questions <= QUESTIONS_PER_TURN))
+        (owes, told.filter(|_| may_ask(state)))
     });
     let unsent = told.filter(|_| context.reply_is_unsent(client, "lock.acquire"));
     if owes || unsent.is_some() {
@@ -97,10 +99,21 @@ fn gone(context: Context<'_>) {
     }
 }
 
+fn may_ask(state: &mut State) -> bool {
+    let now = monotonic();
+    let (asked, since) = &mut state.questions;
+    if now.since(*since) >= A_WHILE {
+        (*asked, *since) = (0, now);
+    }
+    *asked += 1;
+    *asked <= QUESTIONS
+}
+
 /// Nobody waits, and nothing is on its way.
 pub(super) fn forget_turns(context: Context<'_>) {
     let followed = STATE.with(context, |state| {
         state.landing.shrink_to_fit();
+        state.sockets.clear();
         std::mem::take(&mut state.follows_turns)
     });
     if followed {

@@ -3,6 +3,7 @@
 use super::alarm;
 use super::answer::{Answer, Wait};
 use super::leaving::{View, redirection};
+use super::sockets::peer_is_gone;
 use super::state::{STATE, State, place_of};
 use crate::core::{
     self, Acquire, Acquired, Change, Deadline, GiveBack, Grant, Handed, Monotonic, Owner, OwnerBuf,
@@ -11,7 +12,7 @@ use crate::core::{
 use crate::locks::{
     Event, Fault, LockKey, check_write, given_back, monotonic, now, rules, with_token_clock,
 };
-use crate::server::{Blocked, Context, OwnedText, Socket, Text, WriteCheck};
+use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
 use crate::statistics::{self, Counter, WaitEnd};
 
 /// From where a lock is served.
@@ -29,8 +30,6 @@ struct Next {
     waiter: Waiter,
     /// When it was chosen.
     now: Monotonic,
-    /// Its client's, where that was asked for.
-    socket: Option<Socket>,
 }
 
 enum Step {
@@ -141,27 +140,22 @@ fn next_in_line(
     first: impl Fn(&mut State) -> Option<WaiterId>,
 ) -> Option<Next> {
     loop {
-        let (mut next, held_up) = STATE.if_busy(context, |state| {
+        let (next, held_up) = STATE.if_busy(context, |state| {
             let id = first(state)?;
             let now = monotonic();
             let next = Next {
                 id,
                 waiter: state.queues.get(id)?.clone(),
                 now,
-                socket: None,
             };
             Some((next, state.turns.held_up(now)))
         })?;
         let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
             WaitEnd::TimeOut
-        } else {
-            if held_up {
-                next.socket = context.socket(next.waiter.client_id);
-            }
-            if !next.socket.is_some_and(Socket::peer_is_gone) {
-                return Some(next);
-            }
+        } else if held_up && peer_is_gone(context, next.id, next.waiter.client_id) {
             WaitEnd::GivenUp
+        } else {
+            return Some(next);
         };
         let ended = STATE.with(context, |state| {
             state.leave_at(context, next.now, next.id, end)
@@ -228,13 +222,19 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
     serve(context, name, Caller::Command);
 }
 
-/// Does what callers of this lock that are gone have left to do, before the next command on it.
-pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
-    let owed = STATE.if_busy(context, |state| {
-        // Whether what it was told before was sent cannot be found out any more.
+/// The caller says more: whether what it was told before was sent cannot be found out any more.
+pub(crate) fn heard(context: Context<'_>) {
+    STATE.if_busy(context, |state| {
         if !state.told.is_empty() {
             state.told.remove(&context.client_id());
         }
+    });
+}
+
+/// Does what callers of this lock that are gone have left to do, before the next command on it.
+pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
+    heard(context);
+    let owed = STATE.if_busy(context, |state| {
         if state.give_backs.is_empty() {
             return Vec::new();
         }
@@ -322,7 +322,6 @@ fn tell(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
             handle,
             owner: next.waiter.owner.clone(),
             grant,
-            socket: next.socket,
         });
     }
 }

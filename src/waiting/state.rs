@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::answer::Wait;
 use super::leaving::Rota;
+use super::sockets::Sockets;
 use super::turns::Turns;
 use crate::core::{
     Flights, GiveBacks, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
@@ -56,7 +57,7 @@ impl Waiting {
 }
 
 /// So many grants that were told are not worth to be looked through.
-const FEW: usize = 64;
+pub(super) const FEW: usize = 64;
 
 #[derive(Default)]
 pub(super) struct State {
@@ -78,8 +79,10 @@ pub(super) struct State {
     pub(super) told: Map<u64, Told>,
     /// How many of those there may be before the ones whose lease is over are looked for.
     pub(super) most_told: usize,
-    /// How many clients that are gone the server was asked about in this turn.
-    pub(super) questions: u32,
+    /// How many clients that are gone the server was asked about of late, and since when.
+    pub(super) questions: (u32, Monotonic),
+    /// The sockets of the calls that wait or whose grant is on its way.
+    pub(super) sockets: Sockets,
     /// The server tells when a turn of its event loop begins.
     pub(super) follows_turns: bool,
     /// The server tells when a client is gone.
@@ -127,6 +130,9 @@ impl State {
         }
         self.users.remove(&id);
         give_room_back(&mut self.users);
+        if end != WaitEnd::Granted {
+            self.sockets.end(id);
+        }
         let blocked = self.blocked.remove(&id)?;
         give_room_back(&mut self.blocked);
         self.forget(blocked.handle());

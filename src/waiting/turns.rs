@@ -28,11 +28,11 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Nothing is known of the turns before.
+    /// Nothing is known of this turn before now, nor of the turns before.
     pub(super) const fn begin(now: Monotonic) -> Self {
         Self {
             began: now,
-            to_catch_up: 0,
+            to_catch_up: 1,
         }
     }
 
@@ -63,6 +63,7 @@ mod tests {
     #[test]
     fn a_long_turn_holds_the_loop_up_while_it_lasts_and_for_some_turns_more() {
         let mut turns = Turns::begin(at(0));
+        turns.next(at(0));
         assert!(!turns.held_up(at(5)));
         assert!(turns.held_up(at(50)));
         turns.next(at(50));
@@ -71,6 +72,14 @@ mod tests {
             turns.next(at(51 + turn));
         }
         assert!(!turns.held_up(at(60)));
+    }
+
+    #[test]
+    fn a_turn_whose_beginning_was_not_seen_counts_as_long() {
+        let mut turns = Turns::begin(at(0));
+        assert!(turns.held_up(at(0)));
+        turns.next(at(1));
+        assert!(!turns.held_up(at(1)));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use super::alarm;
 use super::answer::{Answer, Wait};
+use super::sockets::peer_is_gone;
 use super::state::STATE;
 use crate::core::WaiterId;
 use crate::locks::{monotonic, reply_grant};
-use crate::server::{Blocked, Context, Handle, Socket, Waits};
+use crate::server::{Blocked, Context, Handle, Waits};
 use crate::statistics::WaitEnd;
 
 impl Waits for Wait {
@@ -18,25 +19,23 @@ impl Waits for Wait {
                 handle,
                 owner,
                 grant,
-                socket,
             } => {
                 let client = context.client_id();
                 let held_up = STATE.with(context, |state| {
                     state.forget(*handle);
                     state.turns.held_up(monotonic())
                 });
-                let socket = if held_up {
-                    socket.or_else(|| context.socket(client))
-                } else {
-                    None
-                };
-                if socket.is_some_and(Socket::peer_is_gone) {
+                let gone = held_up && peer_is_gone(context, *id, client);
+                STATE.with(context, |state| state.sockets.end(*id));
+                if gone {
                     lose(context, *id);
+                    // It may still read: it has closed its sending side alone.
+                    context.reply_null();
                 } else {
                     // A client that is to be closed is still called back, and its reply dropped.
                     STATE.with(context, |state| state.write(client, *id));
+                    reply_grant(context, owner.as_owner(), *grant);
                 }
-                reply_grant(context, owner.as_owner(), *grant);
             }
             Answer::Nothing => context.reply_null(),
             Answer::Fault(fault) => fault.reply(context),
@@ -58,6 +57,7 @@ impl Waits for Wait {
 /// The call's client is gone: what it was granted, if it was, is given back.
 fn lose(context: Context<'_>, id: WaiterId) {
     let owes = STATE.with(context, |state| {
+        state.sockets.end(id);
         let lost = state.flights.lose(id);
         let owes = lost.is_some();
         state.give_backs.extend(lost);

@@ -20,3 +20,4 @@ mod reloads;
 mod roles;
 mod siblings;
 mod stalls;
+mod unsent;

@@ -1,14 +1,14 @@
 //! Clients that die, or whose time is up, while the server is held up: what it has not read yet when
 //! it hands a lock over.
 
-use crate::support::{Waiter, at_once, info, line, nobody_waits, owner, queue, run, wait, wait_as};
+use crate::support::{Waiter, at_once, line, nobody_waits, owner, queue, run, wait, wait_as};
 use redis::{Cmd, Connection};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, cmd, eventually, held, waiters};
+use testbed::{Expect, Server, Talk, cmd, eventually, waiters};
 
 /// Locks that are released behind one stall.
 const LOCKS: usize = 10;
@@ -79,7 +79,7 @@ impl Mortal {
     }
 }
 
-fn connect(server: &Server) -> TcpStream {
+pub(crate) fn connect(server: &Server) -> TcpStream {
     TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).expect("a server")
 }
 
@@ -274,57 +274,115 @@ fn a_wait_that_ended_in_a_stall_is_over() {
     }
 }
 
-/// Makes a value that is more than the system takes for a client that does not read.
-fn much(c: &mut Connection) {
-    cmd!(*c, "SETRANGE", "much", 19_999_999, "x").int();
-}
-
 #[test]
-fn a_grant_that_was_never_sent_is_given_back() {
-    let (server, mut c) = held();
-    much(&mut c);
-    for _ in 0..3 {
-        let mut slow = connect(&server);
-        slow.write_all(b"GET much\r\nLOCK.ACQUIRE k b PX 600000 BLOCK 0\r\n")
-            .expect("sent");
-        eventually(|| queue(&mut c) == ["b"], "it to wait");
-        let [mut next] = wait_as(&server, ["c"]);
-        assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-        assert_eq!(owner(&mut c), "b");
-        for _ in 0..50 {
-            run(&mut c, "PING").value();
+fn who_has_closed_its_sending_side_alone_is_not_told_of_a_lock_that_it_does_not_get() {
+    for server in servers() {
+        let (mut c, mut holder) = (server.connection(), server.connection());
+        for _ in 0..STALLS {
+            run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
+            let mut stream = connect(&server);
+            stream
+                .write_all(b"LOCK.ACQUIRE k b PX 600000 BLOCK 0\r\n")
+                .expect("sent");
+            eventually(|| queue(&mut c) == ["b"], "it to wait");
+            let [mut next] = wait_as(&server, ["c"]);
+            // The grant is made before it closes, and its reply is written after that.
+            send_all(
+                &mut holder,
+                &["LOCK.RELEASE k a", "DEBUG SLEEP 0.3"].map(line),
+            );
+            sleep(Duration::from_millis(100));
+            stream.shutdown(Shutdown::Write).expect("closed");
+            let mut told = Vec::new();
+            stream.read_to_end(&mut told).expect("an end");
+            holder.receive().int();
+            holder.receive().okay();
+            // On a busy machine it may be told before it closes, and keeps the lock then.
+            if told.starts_with(b"*") {
+                assert_eq!(owner(&mut c), "b");
+                assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
+            }
+            assert_eq!(next.granted().owner, b"c");
+            assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
         }
-        slow.shutdown(Shutdown::Both).expect("closed");
-        assert_eq!(next.granted().owner, b"c");
-        assert_eq!(run(&mut c, "LOCK.RELEASE k c").int(), 0);
-        run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     }
-    nobody_waits(&server);
 }
 
 #[test]
-fn a_grant_that_was_read_stays_whatever_is_unsent_behind_it() {
-    let (server, mut c) = held();
-    much(&mut c);
-    let [mut waiter] = wait_as(&server, ["b"]);
-    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
-    assert_eq!(waiter.granted().owner, b"b");
-    let [mut next] = wait_as(&server, ["c"]);
-    // Also where the last command is of the same name.
-    for last in ["LOCK.ACQUIRE other b", "PING"] {
-        waiter.post(&line("GET much"));
-        waiter.post(&line(last));
+fn who_waited_and_closed_within_one_stall_loses_the_lock() {
+    for server in servers() {
+        let mut c = server.connection();
+        let (mut holder, mut slow) = (server.connection(), server.connection());
+        let mut stalls = 0;
+        while stalls < STALLS {
+            run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
+            // Nobody waits, nor did of late: the module does not follow the turns of the loop.
+            sleep(Duration::from_millis(50));
+            let mut stream = connect(&server);
+            stream.write_all(b"PING\r\n").expect("sent");
+            let mut pong = [0; 7];
+            stream.read_exact(&mut pong).expect("a reply");
+            let began = Instant::now();
+            slow.post(&line("DEBUG SLEEP 0.5"));
+            sleep(Duration::from_millis(100));
+            stream
+                .write_all(b"LOCK.ACQUIRE k b PX 600000 BLOCK 0\r\n")
+                .expect("sent");
+            sleep(Duration::from_millis(20));
+            stream.shutdown(Shutdown::Both).expect("closed");
+            sleep(Duration::from_millis(20));
+            holder.post(&line("LOCK.RELEASE k a"));
+            let in_time = began.elapsed() < Duration::from_millis(450);
+            slow.receive().okay();
+            holder.receive().int();
+            if in_time {
+                eventually(|| run(&mut c, "EXISTS k").int() == 0, "the lock to be free");
+            }
+            run(&mut c, "DEL k").int();
+            stalls += usize::from(in_time);
+        }
     }
-    let id = waiter.id;
-    drop(waiter);
-    eventually(
-        || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty(),
-        "it to be gone",
-    );
-    for _ in 0..50 {
-        run(&mut c, "PING").value();
-        assert_eq!(info(&mut c).owner, b"b");
+}
+
+/// How often the server was asked for its clients.
+fn questions(c: &mut Connection) -> i64 {
+    let stats = run(c, "INFO commandstats").text();
+    stats
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("cmdstat_client|list:calls=")?
+                .split(',')
+                .next()
+        })
+        .map_or(0, |calls| calls.parse().expect("a count"))
+}
+
+#[test]
+fn a_question_is_about_many_where_many_are_handed_a_lock() {
+    const MANY: usize = 300;
+    for server in servers() {
+        let (mut c, mut holder) = (server.connection(), server.connection());
+        let mut next: Vec<_> = (0..MANY)
+            .map(|number| {
+                cmd!(holder, "LOCK.ACQUIRE", key(number), "a", "PX", 600_000).grant();
+                let mut next = server.connection();
+                next.post(&line(&format!("LOCK.ACQUIRE {} c BLOCK 0", key(number))));
+                next
+            })
+            .collect();
+        let all = MANY.to_string();
+        eventually(
+            || server.info_field("lock", "lock_waiting") == all,
+            "all to wait",
+        );
+        let before = questions(&mut c);
+        let mut commands = vec![line("DEBUG SLEEP 0.1")];
+        commands.extend((0..MANY).map(|n| line(&format!("LOCK.RELEASE {} a", key(n)))));
+        send_all(&mut holder, &commands);
+        next.iter_mut().for_each(|next| {
+            assert_eq!(next.receive().grant().owner, b"c");
+        });
+        let asked = questions(&mut c) - before;
+        assert!((1..=30).contains(&asked), "{asked} questions");
     }
-    run(&mut c, "LOCK.RELEASE k b").int();
-    assert_eq!(next.granted().owner, b"c");
 }
