@@ -379,9 +379,9 @@ fn a_question_is_about_many_where_many_are_handed_a_lock() {
         let mut commands = vec![line("DEBUG SLEEP 0.1")];
         commands.extend((0..MANY).map(|n| line(&format!("LOCK.RELEASE {} a", key(n)))));
         send_all(&mut holder, &commands);
-        next.iter_mut().for_each(|next| {
+        for next in &mut next {
             assert_eq!(next.receive().grant().owner, b"c");
-        });
+        }
         let asked = questions(&mut c) - before;
         assert!((1..=30).contains(&asked), "{asked} questions");
     }

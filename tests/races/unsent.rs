@@ -99,9 +99,9 @@ fn a_grant_that_was_read_stays_whatever_is_unsent_behind_it() {
         let id = waiter.id;
         eventually(
             || {
-                let list = cmd!(c, "CLIENT", "LIST", "ID", id).text();
+                let line = cmd!(c, "CLIENT", "LIST", "ID", id).text();
                 let name = last[last.len() - 1].split(' ').next().unwrap_or_default();
-                list.contains(&format!(" cmd={} ", name.to_lowercase()))
+                line.contains(&format!(" cmd={} ", name.to_lowercase()))
             },
             "it to have sent all",
         );
