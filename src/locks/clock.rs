@@ -5,9 +5,8 @@
 //! holds keys alone, and so would forget the tokens of locks that are free: a record of the clock
 //! goes to the file behind it.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::effect;
 use crate::core::{Monotonic, Token, TokenClock, UnixTime};
@@ -61,9 +60,7 @@ pub(crate) fn now(context: Context<'_>) -> UnixTime {
 
 /// Now, by a clock that nobody sets.
 pub(crate) fn monotonic() -> Monotonic {
-    static START: OnceLock<Instant> = OnceLock::new();
-    let since = START.get_or_init(Instant::now).elapsed();
-    Monotonic(0).plus(since)
+    Monotonic(server::monotonic_micros())
 }
 
 fn record(context: Context<'_>) {

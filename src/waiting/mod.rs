@@ -28,12 +28,17 @@ use answer::{Answer, Wait};
 use state::{STATE, place_of};
 
 pub(crate) use news::lost;
-pub(crate) use serve::{Caller, hand_over, heard, serve, settle};
+pub(crate) use serve::{Caller, hand_over, serve, settle};
 
 /// Starts to listen to what happens to locks and clients.
 pub(crate) fn load(context: Context<'_>) {
     news::load(context);
     alarm::load(context, rounds::round);
+}
+
+/// The caller asks for a lock. Called first, whatever comes of it.
+pub(crate) fn heard(context: Context<'_>) {
+    STATE.hear(context);
 }
 
 /// Makes the calling client wait for a lock.

@@ -222,18 +222,8 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
     serve(context, name, Caller::Command);
 }
 
-/// The caller says more: whether what it was told before was sent cannot be found out any more.
-pub(crate) fn heard(context: Context<'_>) {
-    STATE.if_busy(context, |state| {
-        if !state.told.is_empty() {
-            state.told.remove(&context.client_id());
-        }
-    });
-}
-
 /// Does what callers of this lock that are gone have left to do, before the next command on it.
 pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
-    heard(context);
     let owed = STATE.if_busy(context, |state| {
         if state.give_backs.is_empty() {
             return Vec::new();

@@ -19,14 +19,17 @@ use crate::statistics::{self, WaitEnd};
 pub(super) static STATE: Waiting = Waiting {
     state: GilCell::new(None),
     busy: AtomicBool::new(false),
+    told: AtomicBool::new(false),
 };
 
 /// The state, made when it is first used.
 pub(super) struct Waiting {
     state: GilCell<Option<State>>,
-    /// Whether there was anything in the state when it was last used: the one thing that every command
+    /// Whether the state was other than idle when it was last used: the one thing that every command
     /// asks, most of them to find that there is nothing to do.
     busy: AtomicBool,
+    /// Whether grants were told of which nothing more was heard.
+    told: AtomicBool,
 }
 
 impl Waiting {
@@ -36,9 +39,18 @@ impl Waiting {
         self.state.with(proof, |state| {
             let state = state.get_or_insert_default();
             let result = body(state);
-            self.busy.store(!state.is_empty(), Ordering::Relaxed);
+            self.busy.store(!state.idle(), Ordering::Relaxed);
+            self.told.store(!state.told.is_empty(), Ordering::Relaxed);
             result
         })
+    }
+
+    /// The caller asks for a lock: whether what it was told before was sent cannot be found out any
+    /// more.
+    pub(super) fn hear(&self, context: Context<'_>) {
+        if self.told.load(Ordering::Relaxed) {
+            self.with(context, |state| state.told.remove(&context.client_id()));
+        }
     }
 
     /// As [`Waiting::with`]; not run, and the default of its result, while nobody waits and nothing is
@@ -146,8 +158,10 @@ impl State {
         id
     }
 
-    /// The reply of a grant is written for its client.
+    /// The reply of a grant is written for its client. One that is to be closed is still called back,
+    /// and its reply dropped.
     pub(super) fn write(&mut self, client: u64, id: WaiterId) {
+        self.sockets.end(id);
         if let Some(before) = self.landing.insert(client, id) {
             self.flights.arrive(before);
         }
@@ -180,11 +194,6 @@ impl State {
             && self.flights.is_empty()
             && self.marked.is_empty()
             && !self.has_work()
-    }
-
-    /// Nothing is remembered that a command has to ask for.
-    fn is_empty(&self) -> bool {
-        self.idle() && self.told.is_empty()
     }
 }
 

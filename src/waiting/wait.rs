@@ -23,19 +23,22 @@ impl Waits for Wait {
                 let client = context.client_id();
                 let held_up = STATE.with(context, |state| {
                     state.forget(*handle);
-                    state.turns.held_up(monotonic())
+                    let held_up = state.turns.held_up(monotonic());
+                    if !held_up {
+                        state.write(client, *id);
+                    }
+                    held_up
                 });
-                let gone = held_up && peer_is_gone(context, *id, client);
-                STATE.with(context, |state| state.sockets.end(*id));
-                if gone {
+                if held_up && peer_is_gone(context, *id, client) {
                     lose(context, *id);
                     // It may still read: it has closed its sending side alone.
                     context.reply_null();
-                } else {
-                    // A client that is to be closed is still called back, and its reply dropped.
-                    STATE.with(context, |state| state.write(client, *id));
-                    reply_grant(context, owner.as_owner(), *grant);
+                    return;
                 }
+                if held_up {
+                    STATE.with(context, |state| state.write(client, *id));
+                }
+                reply_grant(context, owner.as_owner(), *grant);
             }
             Answer::Nothing => context.reply_null(),
             Answer::Fault(fault) => fault.reply(context),

@@ -1,0 +1,30 @@
+//! The system's clock that is never set.
+
+/// Microseconds since some moment before the server was started.
+///
+/// A wait takes several looks at it: this is half the instructions of one by the standard library.
+pub(crate) fn monotonic_micros() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the system fills in the structure, which is ours; it has this clock, so it does not fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds * 1_000_000 + nanos / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn it_goes_as_fast_as_the_clock_of_the_standard_library() {
+        let (began, since) = (monotonic_micros(), Instant::now());
+        std::thread::sleep(Duration::from_millis(2));
+        let passed = monotonic_micros() - began;
+        assert!(passed >= 2000);
+        assert!(u128::from(passed) <= since.elapsed().as_micros() + 1);
+    }
+}
