@@ -75,7 +75,7 @@ fn a_grant_inside_the_event_of_another_is_told_to_the_right_one() {
 fn a_call_that_is_answered_is_not_taken_for_one_that_waited() {
     let calls = [
         "LOCK.ACQUIRE k a",
-        "LOCK.RENEW k a",
+        "LOCK.RENEW k a PX 500000",
         "LOCK.RELEASE k a HOLDS 1",
     ];
     for call in calls {

@@ -13,7 +13,7 @@ use super::strategies::histories;
 use super::world::World;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 512 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 512 }))]
 
     #[test]
     fn the_rules_agree_with_the_model(history in histories()) {

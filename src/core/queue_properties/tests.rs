@@ -11,7 +11,7 @@ use super::strategies::histories;
 use crate::core::{Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 256 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 256 }))]
 
     #[test]
     fn the_queues_agree_with_a_list(history in histories()) {
