@@ -12,6 +12,8 @@ use super::{Change, Deadline, Held, Holds, Map, Token, UnixTime};
 pub struct Handed {
     /// The lock.
     pub place: Place,
+    /// The connection that waited.
+    pub client_id: u64,
     /// The grant.
     pub token: Token,
     /// The call added a hold; one with `HOLDS` may find as many as it wants.
@@ -64,10 +66,10 @@ impl Flights {
         self.calls.is_empty()
     }
 
-    /// True while a grant to this call is on its way.
+    /// The connection of a call whose grant is on its way.
     #[must_use]
-    pub fn is_on_its_way(&self, id: WaiterId) -> bool {
-        self.calls.contains_key(&id)
+    pub fn client(&self, id: WaiterId) -> Option<u64> {
+        self.calls.get(&id).map(|handed| handed.client_id)
     }
 
     /// A grant was handed to a waiting call; `begins` where the grant itself began with it.

@@ -104,6 +104,7 @@ impl Story {
         let held = self.lock.unwrap();
         let handed = Handed {
             place: self.place.clone(),
+            client_id: 7,
             token: held.grant.token,
             took_hold,
             holds: held.grant.holds,

@@ -77,6 +77,7 @@ mod tests {
         let mut flights = Flights::new();
         let handed = Handed {
             place: place.clone(),
+            client_id: 7,
             token: Token::new(token).expect("a token"),
             took_hold: true,
             holds: Holds::ONE,

@@ -113,6 +113,19 @@ impl Context<'_> {
         })
     }
 
+    /// The names of the modules that are loaded; none where the server does not tell.
+    pub(super) fn modules(self) -> Option<Vec<String>> {
+        let list = OwnedText::new(b"LIST");
+        self.call(c"MODULE", c"Ev", &[list.text()], |reply| {
+            if reply.error().is_some() {
+                return None;
+            }
+            // Each is a list of fields and their values, the name first.
+            let modules = (0..).map_while(|index| reply.item(index));
+            modules.map(|module| module.item(1)?.text()).collect()
+        })
+    }
+
     /// The value of one of the server's own settings.
     pub(crate) fn setting(self, name: &CStr) -> Option<String> {
         let (get, name) = (OwnedText::new(b"GET"), OwnedText::new(name.to_bytes()));

@@ -31,6 +31,8 @@ pub(crate) enum Moment {
     /// The server has waited for something to do: what it had to write and to close before is
     /// written and closed.
     Awake,
+    /// A module was loaded, or is about to be gone.
+    ModulesChanged,
     /// A client's connection is closed; the call is as if that client made it.
     ClientGone,
 }
@@ -46,6 +48,7 @@ impl Moment {
             Self::Configured => raw::REDISMODULE_EVENT_CONFIG,
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
             Self::Awake => raw::REDISMODULE_EVENT_EVENTLOOP,
+            Self::ModulesChanged => raw::REDISMODULE_EVENT_MODULE_CHANGE,
             Self::ClientGone => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
         }
     }
@@ -72,6 +75,7 @@ impl Moment {
                 Some(Self::Flushed)
             }
             raw::REDISMODULE_EVENT_SWAPDB => Some(Self::Swapped),
+            raw::REDISMODULE_EVENT_MODULE_CHANGE => Some(Self::ModulesChanged),
             raw::REDISMODULE_EVENT_LOADING
                 if what == raw::REDISMODULE_SUBEVENT_LOADING_ENDED
                     || what == raw::REDISMODULE_SUBEVENT_LOADING_FAILED =>

@@ -7,7 +7,7 @@ use redis_module::raw;
 use super::context::warn;
 use super::guard::guard;
 use super::{Context, OK, REFUSED, api};
-use super::{detached, events};
+use super::{detached, events, neighbours};
 
 /// Introduces the module to the server and runs `body`; the code for the server.
 ///
@@ -34,6 +34,7 @@ pub(crate) unsafe fn load(
         let context = unsafe { Context::new(raw) };
         // Last what the server keeps of a module that it does not load: Redis 7.0 would go on telling
         // it of events.
+        neighbours::watch(context);
         match body(context, argc > 0).and_then(|()| events::begin(context)) {
             Ok(()) => {
                 detached::make(context);

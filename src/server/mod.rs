@@ -28,6 +28,7 @@ mod load;
 mod lost;
 mod memory_limit;
 mod monotonic;
+mod neighbours;
 mod server_info;
 mod stream;
 mod timer;

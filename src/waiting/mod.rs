@@ -67,9 +67,7 @@ pub(crate) fn join(
     let blocked = Blocked::<Wait>::block(context).ok_or(Fault::CannotWait)?;
     let database = context.database();
     let known = STATE.with(context, |state| {
-        let client = waiter.client_id;
         let id = state.queues.join(database, name.bytes(), waiter);
-        sockets::begin(state, id, client);
         state.handles.insert(blocked.handle(), id);
         state.blocked.insert(id, blocked);
         state.users.extend(user.map(|user| (id, user)));

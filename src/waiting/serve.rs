@@ -290,6 +290,7 @@ fn depart(
     let id = next.id;
     let handed = Handed {
         place: place.clone(),
+        client_id: next.waiter.client_id,
         token: grant.token,
         took_hold: before.is_none_or(|before| grant.holds > before.holds),
         holds: grant.holds,

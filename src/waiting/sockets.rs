@@ -3,9 +3,7 @@
 //! A question may cost as much about one client as about many (docs/design.md): where many calls have
 //! to be looked at, it is about many at once.
 
-use std::collections::VecDeque;
-
-use super::state::{FEW, STATE, State};
+use super::state::{STATE, State};
 use crate::core::{Map, WaiterId};
 use crate::server::{Context, Socket};
 
@@ -18,25 +16,11 @@ pub(super) struct Sockets {
     /// Those that were asked for. A socket is its client's for as long as that is connected: it is
     /// forgotten when the call has its answer or its client is gone.
     known: Map<WaiterId, Socket>,
-    /// Calls that were not asked for, with their clients, in the order in which they began; some of
-    /// them have ended.
-    unasked: VecDeque<(WaiterId, u64)>,
-    /// How many of those there may be before the ones that have ended are looked for.
-    most_unasked: usize,
     /// How many clients the last question of this turn was about.
     asked: usize,
 }
 
 impl Sockets {
-    fn begin(&mut self, id: WaiterId, client: u64, goes_on: impl Fn(WaiterId) -> bool) {
-        if self.unasked.len() > self.most_unasked {
-            self.unasked.retain(|(id, _)| goes_on(*id));
-            self.unasked.shrink_to(2 * self.unasked.len());
-            self.most_unasked = 2 * self.unasked.len() + FEW;
-        }
-        self.unasked.push_back((id, client));
-    }
-
     /// A call has its answer, or its client is gone.
     pub(super) fn end(&mut self, id: WaiterId) {
         if !self.known.is_empty() {
@@ -53,37 +37,22 @@ impl Sockets {
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
-
-    /// Whom to ask for beside this call: twice as many as the last time in this turn.
-    fn ask_with(
-        &mut self,
-        id: WaiterId,
-        goes_on: impl Fn(WaiterId) -> bool,
-    ) -> Vec<(WaiterId, u64)> {
-        self.asked = (2 * self.asked).clamp(1, MOST);
-        let mut others = Vec::new();
-        while others.len() + 1 < self.asked
-            && let Some((other, client)) = self.unasked.pop_front()
-        {
-            if other != id && !self.known.contains_key(&other) && goes_on(other) {
-                others.push((other, client));
-            }
-        }
-        others
-    }
 }
 
-/// A call begins to wait.
-pub(super) fn begin(state: &mut State, id: WaiterId, client: u64) {
-    let (sockets, goes_on) = sockets(state);
-    sockets.begin(id, client, goes_on);
-}
-
-/// The sockets, and whether a call waits or its grant is on its way.
-fn sockets(state: &mut State) -> (&mut Sockets, impl Fn(WaiterId) -> bool) {
-    let (queues, flights) = (&state.queues, &state.flights);
-    let goes_on = |id| queues.get(id).is_some() || flights.is_on_its_way(id);
-    (&mut state.sockets, goes_on)
+/// Whom to ask for: this call and others, twice as many as the last time in this turn.
+fn to_ask_for(state: &mut State, id: WaiterId, client: u64) -> Vec<(WaiterId, u64)> {
+    state.sockets.asked = (2 * state.sockets.asked).clamp(1, MOST);
+    let calls = state.handles.values().copied();
+    let others = calls
+        .filter(|other| *other != id && !state.sockets.known.contains_key(other))
+        .filter_map(|other| {
+            let waits = state.queues.get(other).map(|waiter| waiter.client_id);
+            Some((other, waits.or_else(|| state.flights.client(other))?))
+        });
+    std::iter::once((id, client))
+        .chain(others)
+        .take(state.sockets.asked)
+        .collect()
 }
 
 /// Whether the client of a call that waits, or whose grant is on its way, has closed its connection,
@@ -91,11 +60,7 @@ fn sockets(state: &mut State) -> (&mut Sockets, impl Fn(WaiterId) -> bool) {
 pub(super) fn peer_is_gone(context: Context<'_>, id: WaiterId, client: u64) -> bool {
     let known = STATE.with(context, |state| state.sockets.known.get(&id).copied());
     let socket = known.or_else(|| {
-        let mut calls = STATE.with(context, |state| {
-            let (sockets, goes_on) = sockets(state);
-            sockets.ask_with(id, goes_on)
-        });
-        calls.push((id, client));
+        let calls = STATE.with(context, |state| to_ask_for(state, id, client));
         let clients: Vec<_> = calls.iter().map(|(_, client)| *client).collect();
         let told: Map<_, _> = context.sockets(&clients).into_iter().collect();
         let sockets = calls

@@ -69,7 +69,7 @@ impl Waiting {
 }
 
 /// So many grants that were told are not worth to be looked through.
-pub(super) const FEW: usize = 64;
+const FEW: usize = 64;
 
 #[derive(Default)]
 pub(super) struct State {

@@ -228,6 +228,7 @@ impl World {
                 Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)) => {
                     let handed = Handed {
                         place: place(spot),
+                        client_id: waiter.client_id,
                         token: grant.token,
                         took_hold: before.is_none_or(|held| grant.holds > held.grant.holds),
                         holds: grant.holds,
