@@ -21,6 +21,8 @@ use crate::ways::Way;
 
 /// More than this is growth; less is the server's cron, which goes by the clock.
 const TOLERANCE: f64 = 0.03;
+/// A hand-off has more beside it that goes by the clock: the rounds of the module, the turns of the loop.
+const TOLERANCE_OF_HAND_OFF: f64 = 0.08;
 const CORE_PAIRS: u32 = 20_000;
 const SERVER_BATCHES: u32 = 40;
 const BATCH: u32 = 500;
@@ -93,14 +95,19 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     let mut lines = vec!["instructions of a pair, and of a hand-off: kept, now, change".to_owned()];
     let mut grown = false;
     let mut fallen = false;
-    for (name, kept, now) in [
-        ("core", kept.core_pair, now.core_pair),
-        ("server", kept.server_pair, now.server_pair),
-        ("hand-off", kept.server_hand_off, now.server_hand_off),
+    for (name, kept, now, tolerance) in [
+        ("core", kept.core_pair, now.core_pair, TOLERANCE),
+        ("server", kept.server_pair, now.server_pair, TOLERANCE),
+        (
+            "hand-off",
+            kept.server_hand_off,
+            now.server_hand_off,
+            TOLERANCE_OF_HAND_OFF,
+        ),
     ] {
         let (before, after) = (kept as f64, now as f64);
-        grown |= after > before * (1.0 + TOLERANCE);
-        fallen |= after < before * (1.0 - TOLERANCE);
+        grown |= after > before * (1.0 + tolerance);
+        fallen |= after < before * (1.0 - tolerance);
         let change = 100.0 * (after / before - 1.0);
         lines.push(format!("  {name:8} {kept:8} {now:8} {change:+7.1} %"));
     }
@@ -113,8 +120,10 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     }
     if grown {
         lines.push(format!(
-            "FAILED: one has grown by more than {:.0} %. If that is meant to be: make bench-keep",
-            TOLERANCE * 100.0
+            "FAILED: one has grown by more than {:.0} % (a hand-off by {:.0} %). If that is meant to be: \
+             make bench-keep",
+            TOLERANCE * 100.0,
+            TOLERANCE_OF_HAND_OFF * 100.0
         ));
         return Verdict::Failed(lines.join("\n"));
     }
@@ -142,7 +151,7 @@ impl Counts {
             architecture: env::consts::ARCH.to_owned(),
             core_pair: core_pair(built)?,
             server_pair: server_pair(program, built)?,
-            server_hand_off: server_hand_off(program, built)?,
+            server_hand_off: least_hand_off(program, built)?,
         })
     }
 }
@@ -197,6 +206,12 @@ fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
         counted(&file)
     };
     Ok((count(SERVER_BATCHES)? - count(0)?) / u64::from(SERVER_BATCHES * BATCH))
+}
+
+/// The least of several: what goes by the clock comes on top of it.
+fn least_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
+    let counts: Result<Vec<_>, _> = (0..3).map(|_| server_hand_off(program, built)).collect();
+    Ok(counts?.into_iter().min().unwrap_or_default())
 }
 
 /// As above: a ring of clients hands one lock on, one hand-off at a time.
@@ -309,7 +324,7 @@ mod tests {
         assert!(matches!(verdict(104, 10_000), Verdict::Failed(_)));
         assert!(matches!(verdict(100, 10_301), Verdict::Failed(_)));
         assert!(matches!(verdict(50, 5_000), Verdict::Passed(_)));
-        let hand_off = compare(&kept, &counts(100, 10_000, 31_000));
+        let hand_off = compare(&kept, &counts(100, 10_000, 33_000));
         assert!(matches!(hand_off, Verdict::Failed(_)));
     }
 

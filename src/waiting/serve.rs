@@ -298,7 +298,6 @@ fn depart(
     };
     STATE.with(context, |state| {
         let blocked = state.leave_at(context, next.now, id, WaitEnd::Granted)?;
-        state.handles.insert(blocked.handle(), id);
         state.flights.depart(id, handed, before.is_none());
         Some(blocked)
     })

@@ -140,14 +140,17 @@ impl State {
             self.watch.let_go(&place);
             self.marked.remove(&place);
         }
-        self.users.remove(&id);
-        give_room_back(&mut self.users);
-        if end != WaitEnd::Granted {
-            self.sockets.end(id);
+        if !self.users.is_empty() {
+            self.users.remove(&id);
+            give_room_back(&mut self.users);
         }
         let blocked = self.blocked.remove(&id)?;
         give_room_back(&mut self.blocked);
-        self.forget(blocked.handle());
+        // What is granted goes by its handle until it is told.
+        if end != WaitEnd::Granted {
+            self.sockets.end(id);
+            self.forget(blocked.handle());
+        }
         Some(blocked)
     }
 
