@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use super::alarm;
 use super::state::{STATE, State, place_of};
-use super::turns::Turns;
 use crate::core::Told;
-use crate::locks::{monotonic, now};
+use crate::locks::monotonic;
 use crate::server::{self, Context, Moment};
 
 /// Learns of everything that may free a lock without touching its key.
@@ -51,12 +50,10 @@ pub(super) fn follow_clients(context: Context<'_>) {
     let (turns, clients) = STATE.with(context, |state| {
         let turns = std::mem::replace(&mut state.follows_turns, true);
         let clients = std::mem::replace(&mut state.follows_clients, true);
-        if !turns {
-            state.turns = Turns::begin(monotonic());
-        }
         (turns, clients)
     });
     if !turns {
+        STATE.turns.begin(monotonic());
         server::subscribe(context, Moment::Awake, next_turn);
     }
     if !clients {
@@ -64,15 +61,9 @@ pub(super) fn follow_clients(context: Context<'_>) {
     }
 }
 
-/// Every reply that was written is sent, as far as its client takes it.
 fn next_turn(context: Context<'_>) {
-    STATE.if_busy(context, |state| {
-        state.turns.next(monotonic());
-        state.sockets.next_turn();
-        if !state.landing.is_empty() {
-            state.land(|| now(context));
-        }
-    });
+    STATE.turns.next(monotonic());
+    STATE.land(context);
 }
 
 /// How many clients that are gone the server is asked about in [`A_WHILE`]: where it has many clients,

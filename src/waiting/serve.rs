@@ -148,7 +148,7 @@ fn next_in_line(
                 waiter: state.queues.get(id)?.clone(),
                 now,
             };
-            Some((next, state.turns.held_up(now)))
+            Some((next, STATE.turns.held_up(now)))
         })?;
         let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
             WaitEnd::TimeOut

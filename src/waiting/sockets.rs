@@ -4,7 +4,7 @@
 //! to be looked at, it is about many at once.
 
 use super::state::{STATE, State};
-use crate::core::{Map, WaiterId};
+use crate::core::{Map, Monotonic, WaiterId};
 use crate::server::{Context, Socket};
 
 /// The most clients that one question is about.
@@ -16,8 +16,8 @@ pub(super) struct Sockets {
     /// Those that were asked for. A socket is its client's for as long as that is connected: it is
     /// forgotten when the call has its answer or its client is gone.
     known: Map<WaiterId, Socket>,
-    /// How many clients the last question of this turn was about.
-    asked: usize,
+    /// How many clients the last question was about, and in the turn of which beginning it was asked.
+    asked: (usize, Monotonic),
 }
 
 impl Sockets {
@@ -28,11 +28,6 @@ impl Sockets {
         }
     }
 
-    /// A turn of the event loop begins.
-    pub(super) fn next_turn(&mut self) {
-        self.asked = 0;
-    }
-
     /// Nobody waits.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
@@ -41,7 +36,12 @@ impl Sockets {
 
 /// Whom to ask for: this call and others, twice as many as the last time in this turn.
 fn to_ask_for(state: &mut State, id: WaiterId, client: u64) -> Vec<(WaiterId, u64)> {
-    state.sockets.asked = (2 * state.sockets.asked).clamp(1, MOST);
+    let turn = STATE.turns.began();
+    let most = match state.sockets.asked {
+        (asked, in_turn) if in_turn == turn => (2 * asked).min(MOST),
+        _ => 1,
+    };
+    state.sockets.asked = (most, turn);
     let calls = state.handles.values().copied();
     let others = calls
         .filter(|other| *other != id && !state.sockets.known.contains_key(other))
@@ -51,7 +51,7 @@ fn to_ask_for(state: &mut State, id: WaiterId, client: u64) -> Vec<(WaiterId, u6
         });
     std::iter::once((id, client))
         .chain(others)
-        .take(state.sockets.asked)
+        .take(most)
         .collect()
 }
 

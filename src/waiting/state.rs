@@ -12,7 +12,7 @@ use crate::core::{
     Flights, GiveBacks, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
     give_room_back,
 };
-use crate::locks::monotonic;
+use crate::locks::{monotonic, now};
 use crate::server::{Blocked, Context, GilCell, Handle, Timer, User};
 use crate::statistics::{self, WaitEnd};
 
@@ -20,6 +20,8 @@ pub(super) static STATE: Waiting = Waiting {
     state: GilCell::new(None),
     busy: AtomicBool::new(false),
     told: AtomicBool::new(false),
+    landing: AtomicBool::new(false),
+    turns: Turns::new(),
 };
 
 /// The state, made when it is first used.
@@ -30,6 +32,10 @@ pub(super) struct Waiting {
     busy: AtomicBool,
     /// Whether grants were told of which nothing more was heard.
     told: AtomicBool,
+    /// Whether replies were written of which it is not known that they are sent.
+    landing: AtomicBool,
+    /// The turns of the event loop, while they are followed.
+    pub(super) turns: Turns,
 }
 
 impl Waiting {
@@ -41,8 +47,17 @@ impl Waiting {
             let result = body(state);
             self.busy.store(!state.idle(), Ordering::Relaxed);
             self.told.store(!state.told.is_empty(), Ordering::Relaxed);
+            self.landing
+                .store(!state.landing.is_empty(), Ordering::Relaxed);
             result
         })
+    }
+
+    /// Every reply that was written is sent, or as much of it as its client takes.
+    pub(super) fn land(&self, context: Context<'_>) {
+        if self.landing.load(Ordering::Relaxed) {
+            self.with(context, |state| state.land(|| now(context)));
+        }
     }
 
     /// The caller asks for a lock: whether what it was told before was sent cannot be found out any
@@ -99,8 +114,6 @@ pub(super) struct State {
     pub(super) follows_turns: bool,
     /// The server tells when a client is gone.
     pub(super) follows_clients: bool,
-    /// The turns of the event loop, while they are followed.
-    pub(super) turns: Turns,
     /// Locks that may have become free.
     pub(super) marked: Set<Place>,
     /// Locks that rounds have yet to look at, in the order of their news.
@@ -171,7 +184,7 @@ impl State {
     }
 
     /// What was written is sent, or as much of it as the clients take.
-    pub(super) fn land(&mut self, now: impl FnOnce() -> UnixTime) {
+    fn land(&mut self, now: impl FnOnce() -> UnixTime) {
         for (client, id) in self.landing.drain() {
             match self.flights.arrive(id) {
                 Some(told) => self.told.insert(client, told),

@@ -1,6 +1,7 @@
 //! Whether the event loop was held up of late: then the server has not read yet what its clients have
 //! done meanwhile, and one that counts as connected may be gone.
 
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::alarm::LONGEST_PAUSE;
@@ -14,41 +15,50 @@ const LONGEST_GAP: Duration = LONGEST_PAUSE.saturating_add(Duration::from_millis
 /// How many turns it may take until threads that read for the server have told all that they found.
 const TURNS_TO_CATCH_UP: u8 = 8;
 
-/// The turns of the event loop.
+/// The turns of the event loop. Written by one thread at a time, whoever holds the server; asked at each
+/// hand-off, and so not behind the rest of the state.
 #[derive(Debug)]
 pub(super) struct Turns {
-    began: Monotonic,
-    to_catch_up: u8,
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self::begin(Monotonic(0))
-    }
+    began: AtomicU64,
+    to_catch_up: AtomicU8,
 }
 
 impl Turns {
-    /// Nothing is known of this turn before now, nor of the turns before.
-    pub(super) const fn begin(now: Monotonic) -> Self {
+    pub(super) const fn new() -> Self {
         Self {
-            began: now,
-            to_catch_up: 1,
+            began: AtomicU64::new(0),
+            to_catch_up: AtomicU8::new(0),
         }
     }
 
+    /// When this turn began, as far as is known.
+    pub(super) fn began(&self) -> Monotonic {
+        Monotonic(self.began.load(Ordering::Relaxed))
+    }
+
+    /// Nothing is known of this turn before now, nor of the turns before.
+    pub(super) fn begin(&self, now: Monotonic) {
+        self.set(now, 1);
+    }
+
     /// A turn begins.
-    pub(super) fn next(&mut self, now: Monotonic) {
-        self.to_catch_up = if now.since(self.began) > LONGEST_GAP {
+    pub(super) fn next(&self, now: Monotonic) {
+        let left = if now.since(self.began()) > LONGEST_GAP {
             TURNS_TO_CATCH_UP
         } else {
-            self.to_catch_up.saturating_sub(1)
+            self.to_catch_up.load(Ordering::Relaxed).saturating_sub(1)
         };
-        self.began = now;
+        self.set(now, left);
     }
 
     /// What clients have done may be unread.
     pub(super) fn held_up(&self, now: Monotonic) -> bool {
-        self.to_catch_up > 0 || now.since(self.began) > LONG_TURN
+        self.to_catch_up.load(Ordering::Relaxed) > 0 || now.since(self.began()) > LONG_TURN
+    }
+
+    fn set(&self, began: Monotonic, to_catch_up: u8) {
+        self.began.store(began.0, Ordering::Relaxed);
+        self.to_catch_up.store(to_catch_up, Ordering::Relaxed);
     }
 }
 
@@ -60,9 +70,15 @@ mod tests {
         Monotonic(millis * 1000)
     }
 
+    fn begun() -> Turns {
+        let turns = Turns::new();
+        turns.begin(at(0));
+        turns
+    }
+
     #[test]
     fn a_long_turn_holds_the_loop_up_while_it_lasts_and_for_some_turns_more() {
-        let mut turns = Turns::begin(at(0));
+        let turns = begun();
         turns.next(at(0));
         assert!(!turns.held_up(at(5)));
         assert!(turns.held_up(at(50)));
@@ -76,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_turn_whose_beginning_was_not_seen_counts_as_long() {
-        let mut turns = Turns::begin(at(0));
+        let turns = begun();
         assert!(turns.held_up(at(0)));
         turns.next(at(1));
         assert!(!turns.held_up(at(1)));
@@ -84,7 +100,7 @@ mod tests {
 
     #[test]
     fn waiting_for_the_next_timer_is_no_delay() {
-        let mut turns = Turns::begin(at(0));
+        let turns = begun();
         for turn in 1..100 {
             turns.next(at(turn * 9));
             assert!(!turns.held_up(at(turn * 9)));

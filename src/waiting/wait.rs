@@ -23,7 +23,7 @@ impl Waits for Wait {
                 let client = context.client_id();
                 let held_up = STATE.with(context, |state| {
                     state.forget(*handle);
-                    let held_up = state.turns.held_up(monotonic());
+                    let held_up = STATE.turns.held_up(monotonic());
                     if !held_up {
                         state.write(client, *id);
                     }
