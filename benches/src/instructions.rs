@@ -13,7 +13,7 @@ use std::process::Command;
 use redis::Connection;
 use serde::{Deserialize, Serialize};
 use testbed::module::root;
-use testbed::{Expect, Server, Talk, cmd, eventually, post, waiters};
+use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
 
 use crate::facts::output;
 use crate::servers::{Program, send_packed, settle};
@@ -219,21 +219,12 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
     let count = |hand_offs: u32| {
         let (mut server, file) = server_under_callgrind(program, built)?;
         let mut ring: Vec<_> = (0..RING).map(|_| server.connection()).collect();
-        let owner = |number: usize| format!("client-{number}");
-        let waits = |c: &mut Connection, number: usize| {
-            post!(
-                *c,
-                "LOCK.ACQUIRE",
-                "ring",
-                owner(number),
-                "PX",
-                600_000,
-                "BLOCK",
-                0
-            );
+        let call = |words: &str, number: usize| {
+            line(&words.replace("ME", &format!("client-{number}"))).get_packed_command()
         };
+        let waits = "LOCK.ACQUIRE ring ME PX 600000 BLOCK 0";
         for (number, client) in ring.iter_mut().enumerate() {
-            waits(client, number);
+            post(client, &call(waits, number));
             if number > 0 {
                 // Each is in line before the next one comes.
                 eventually(|| waiting(&server) == number, "a client to wait");
@@ -243,9 +234,12 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
             let number = hand_off % RING;
             let holder = &mut ring[number];
             holder.receive().grant();
-            post!(*holder, "LOCK.RELEASE", "ring", owner(number));
+            // In one write, and so always in one turn of the server's loop.
+            post(
+                holder,
+                &[call("LOCK.RELEASE ring ME", number), call(waits, number)].concat(),
+            );
             holder.receive().int();
-            waits(holder, number);
         }
         drop(ring);
         server.stop();
@@ -276,6 +270,12 @@ fn server_under_callgrind(program: &Program, built: &Path) -> Result<(Server, Pa
     // The cron goes by the clock: as little of it as can be.
     cmd!(server.connection(), "CONFIG", "SET", "hz", 1).okay();
     Ok((server, file))
+}
+
+fn post(connection: &mut Connection, packed: &[u8]) {
+    connection
+        .send_packed_command(packed)
+        .expect("a connection to write to");
 }
 
 fn waiting(server: &Server) -> usize {
