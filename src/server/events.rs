@@ -141,6 +141,11 @@ pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
     Err("the server does not tell of an event that the module has to know of")
 }
 
+/// Forgets all jobs: the module is not loaded, and the server may drop it as it stands.
+pub(super) fn forget() {
+    *jobs() = Vec::new();
+}
+
 /// Whether the server calls [`happened`] at such moments from now on; false when it refuses.
 fn listen(context: Context<'_>, moment: Moment, on: bool) -> bool {
     let callback: raw::RedisModuleEventCallback = if on { Some(happened) } else { None };

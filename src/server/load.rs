@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use super::context::warn;
-use super::guard::guard;
+use super::guard::{guard, guard_logged};
 use super::{Context, OK, REFUSED, api};
 use super::{detached, events, neighbours};
 
@@ -32,9 +32,9 @@ pub(crate) unsafe fn load(
     let body = || {
         // SAFETY: the server's context, for the length of this call.
         let context = unsafe { Context::new(raw) };
+        neighbours::watch(context);
         // Last what the server keeps of a module that it does not load: Redis 7.0 would go on telling
         // it of events.
-        neighbours::watch(context);
         match body(context, argc > 0).and_then(|()| events::begin(context)) {
             Ok(()) => {
                 detached::make(context);
@@ -46,11 +46,15 @@ pub(crate) unsafe fn load(
             }
         }
     };
-    guard(refused, body, |text| {
+    let code = guard(refused, body, |text| {
         warn(&format!(
             "the module is not loaded: a fault inside it was caught: {text}"
         ));
-    })
+    });
+    if code == refused {
+        guard_logged((), events::forget);
+    }
+    code
 }
 
 /// A bad stored value is refused rather than fatal, a key is signalled as modified only by

@@ -62,7 +62,7 @@ check_address() {
     REDIS_SERVER=$server REDIS_LOCK_MODULE=$builds/$host/release/libredis_lock.so SERVER_SLOWNESS=3 \
         HOSTILE_COMMANDS=${HOSTILE_COMMANDS:-10000} HOSTILE_PAYLOADS=${HOSTILE_PAYLOADS:-6000} \
         ASAN_OPTIONS="log_path=$reports/address:allocator_may_return_null=1:handle_segv=2:handle_abort=2" \
-        cargo test --no-fail-fast --test hostile --test waiting --test races --test persistence
+        cargo test --no-fail-fast --test hostile --test waiting --test races --test persistence --test neighbours
 }
 
 check_valgrind() {
@@ -84,8 +84,8 @@ END
     export HOSTILE_CASES="${HOSTILE_CASES:-500}"
     cargo test --test hostile || return 1
     # Those in which no lease or wait is so short that it could end too early here.
-    cargo test --no-fail-fast --test waiting --test races -- --test-threads 2 \
-        order:: owners:: siblings:: chains:: closing::
+    cargo test --no-fail-fast --test waiting --test races --test neighbours -- --test-threads 2 \
+        order:: owners:: siblings:: chains:: closing:: calls:: killed:: refused:: threads::
 }
 
 # The reports that tell of the module, a paragraph each; and whatever ended a server.
