@@ -2,10 +2,11 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use redis_module::raw;
 
+use super::optional::Optional;
 use super::{Context, OK, OwnedText, Text, api};
 
 /// An ACL category that the module has added.
@@ -61,20 +62,10 @@ type CheckInDatabase = unsafe extern "C" fn(
 
 /// The check of a command with its database, where users may be limited to some databases (Valkey
 /// from 9.1): the check without one refuses those users any command.
-fn check_in_database() -> Option<CheckInDatabase> {
-    static CHECK: OnceLock<Option<CheckInDatabase>> = OnceLock::new();
-    *CHECK.get_or_init(|| {
-        let mut check = None;
-        // SAFETY: the server writes the function's address where it knows the name, and nothing
-        // else; the type is that of the function: user, words and their number, database, and where
-        // to put the reason of a refusal, if anywhere.
-        unsafe {
-            let name = c"ValkeyModule_ACLCheckPermissions".as_ptr();
-            api!(RedisModule_GetApi)(name, (&raw mut check).cast());
-        }
-        check
-    })
-}
+// SAFETY: the type is that of the function: user, words and their number, database, and where to put
+// the reason of a refusal, if anywhere.
+static CHECK_IN_DATABASE: Optional<CheckInDatabase> =
+    unsafe { Optional::new(c"ValkeyModule_ACLCheckPermissions") };
 
 /// The user of the client that is calling; none for another module's call.
 fn name_of_client(context: Context<'_>) -> Option<OwnedText> {
@@ -127,7 +118,7 @@ impl User {
             }
             let words = command.as_ptr().cast_mut().cast();
             let count = c_int::try_from(command.len()).unwrap_or(c_int::MAX);
-            let may = match check_in_database() {
+            let may = match CHECK_IN_DATABASE.get() {
                 Some(check) => check(user, words, count, context.database(), ptr::null_mut()),
                 None => api!(RedisModule_ACLCheckCommandPermissions)(user, words, count),
             };

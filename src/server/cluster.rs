@@ -2,11 +2,11 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
-use std::sync::OnceLock;
 
 use redis_module::raw;
 
 use super::call::{OwnedText, Reply};
+use super::optional::Optional;
 use super::{Context, OK, Text, api};
 
 /// The ports of a node for clients; none where it has no such port, as far as is known.
@@ -63,7 +63,7 @@ impl Context<'_> {
         // SAFETY: the context and the id are live, and `ip` has room for an address and the zero that
         // ends it; nothing is written where a null is given.
         let code = unsafe {
-            ip_for_client()?(
+            NODE_INFO_FOR_CLIENT.get()?(
                 self.raw,
                 client,
                 id.as_ptr(),
@@ -106,17 +106,7 @@ type NodeInfoForClient = unsafe extern "C" fn(
     *mut c_int,
 ) -> c_int;
 
-fn ip_for_client() -> Option<NodeInfoForClient> {
-    static FUNCTION: OnceLock<Option<NodeInfoForClient>> = OnceLock::new();
-    *FUNCTION.get_or_init(|| {
-        let mut function = None;
-        // SAFETY: the server writes the function's address where it knows the name, and nothing
-        // else; the type is that of the function: client, node, and where to put address, primary,
-        // port and flags.
-        unsafe {
-            let name = c"ValkeyModule_GetClusterNodeInfoForClient".as_ptr();
-            api!(RedisModule_GetApi)(name, (&raw mut function).cast());
-        }
-        function
-    })
-}
+// SAFETY: the type is that of the function: client, node, and where to put address, primary, port and
+// flags.
+static NODE_INFO_FOR_CLIENT: Optional<NodeInfoForClient> =
+    unsafe { Optional::new(c"ValkeyModule_GetClusterNodeInfoForClient") };

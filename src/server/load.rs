@@ -6,6 +6,7 @@ use redis_module::raw;
 
 use super::context::warn;
 use super::guard::{guard, guard_logged};
+use super::optional::Optional;
 use super::{Context, OK, REFUSED, api};
 use super::{detached, events, neighbours};
 
@@ -71,14 +72,13 @@ pub(crate) fn set_module_options(context: Context<'_>) {
 /// come to mean something else by this bit, so only one that calls itself Valkey is asked for it.
 fn atomic_slot_migration() -> c_int {
     const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
-    let mut options_of_valkey: Option<unsafe extern "C" fn() -> c_int> = None;
-    // SAFETY: the server writes the function's address where it knows the name, and nothing else;
-    // the function takes no argument.
-    unsafe {
-        let name = c"ValkeyModule_GetModuleOptionsAll".as_ptr();
-        api!(RedisModule_GetApi)(name, (&raw mut options_of_valkey).cast());
-        options_of_valkey.map_or(0, |all| all() & HANDLE_ATOMIC_SLOT_MIGRATION)
-    }
+    // SAFETY: the type is that of the function, which takes no argument.
+    static OPTIONS_OF_VALKEY: Optional<unsafe extern "C" fn() -> c_int> =
+        unsafe { Optional::new(c"ValkeyModule_GetModuleOptionsAll") };
+    // SAFETY: the server's function, which takes no argument.
+    OPTIONS_OF_VALKEY
+        .get()
+        .map_or(0, |all| unsafe { all() } & HANDLE_ATOMIC_SLOT_MIGRATION)
 }
 
 /// Defines the library's entry point, which the server looks up by its name.

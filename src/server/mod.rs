@@ -29,6 +29,7 @@ mod lost;
 mod memory_limit;
 mod monotonic;
 mod neighbours;
+mod optional;
 mod server_info;
 mod stream;
 mod timer;

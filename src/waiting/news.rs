@@ -75,10 +75,8 @@ const A_WHILE: Duration = Duration::from_millis(10);
 fn gone(context: Context<'_>) {
     let client = context.client_id();
     let (owes, told) = STATE.with(context, |state| {
-        let id = state.landing.remove(&client);
-        let lost = id.and_then(|id| state.flights.lose(id));
-        let owes = lost.is_some();
-        state.give_backs.extend(lost);
+        let landing = state.landing.remove(&client);
+        let owes = landing.is_some_and(|id| state.lose(id));
         let told = state.told.remove(&client);
         (owes, told.filter(|_| may_ask(state)))
     });

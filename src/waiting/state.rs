@@ -174,6 +174,15 @@ impl State {
         id
     }
 
+    /// The client of a call is gone: whether something was on its way to it, to be given back now.
+    pub(super) fn lose(&mut self, id: WaiterId) -> bool {
+        self.sockets.end(id);
+        let lost = self.flights.lose(id);
+        let owes = lost.is_some();
+        self.give_backs.extend(lost);
+        owes
+    }
+
     /// The reply of a grant is written for its client. One that is to be closed is still called back,
     /// and its reply dropped.
     pub(super) fn write(&mut self, client: u64, id: WaiterId) {

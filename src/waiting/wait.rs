@@ -59,14 +59,7 @@ impl Waits for Wait {
 
 /// The call's client is gone: what it was granted, if it was, is given back.
 fn lose(context: Context<'_>, id: WaiterId) {
-    let owes = STATE.with(context, |state| {
-        state.sockets.end(id);
-        let lost = state.flights.lose(id);
-        let owes = lost.is_some();
-        state.give_backs.extend(lost);
-        owes
-    });
-    if owes {
+    if STATE.with(context, |state| state.lose(id)) {
         alarm::soon(context);
     }
 }
