@@ -1,13 +1,13 @@
 //! By which address and port a waiting call is sent on: those that a command on its own connection is
 //! told at that moment.
 
-use crate::support::{KEY, LONG_MS, SLOT, answer};
+use crate::support::{KEY, LONG_MS, SLOT, answer, ask};
 use redis::Connection;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use testbed::server::free_port;
-use testbed::{Builder, Cluster, Expect, Server, cmd, eventually, post};
+use testbed::{Builder, Cluster, Expect, Server, cmd, eventually};
 
 /// What any command on the key is told there.
 fn any_command(c: &mut Connection) -> String {
@@ -15,25 +15,10 @@ fn any_command(c: &mut Connection) -> String {
 }
 
 fn waits(node: &Server, waiter: &mut Connection, owner: &str) {
-    post!(
-        *waiter,
-        "LOCK.ACQUIRE",
-        KEY,
-        owner,
-        "PX",
-        LONG_MS,
-        "BLOCK",
-        0
-    );
+    ask(waiter, owner);
     let mut c = node.connection();
     eventually(
-        || {
-            let queue = cmd!(c, "LOCK.WAITERS", KEY).items();
-            let owners = queue
-                .into_iter()
-                .map(|one| one.fields()["owner"].clone().text());
-            owners.last().as_deref() == Some(owner)
-        },
+        || testbed::waiters(&mut c, KEY).last().map(String::as_str) == Some(owner),
         "the call to wait",
     );
 }

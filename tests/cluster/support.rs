@@ -21,6 +21,20 @@ pub(crate) fn waiter(node: &Server, owner: &str) -> Connection {
     waiter
 }
 
+/// Sends the call of one who waits.
+pub(crate) fn ask(waiter: &mut Connection, owner: &str) {
+    post!(
+        *waiter,
+        "LOCK.ACQUIRE",
+        KEY,
+        owner,
+        "PX",
+        LONG_MS,
+        "BLOCK",
+        0
+    );
+}
+
 /// As [`waiter`], for several owners in this order.
 #[track_caller]
 pub(crate) fn waiters<const N: usize>(node: &Server, owners: [&str; N]) -> [Connection; N] {
@@ -28,16 +42,7 @@ pub(crate) fn waiters<const N: usize>(node: &Server, owners: [&str; N]) -> [Conn
     let mut queue = 0;
     owners.map(|owner| {
         let mut waiter = node.connection();
-        post!(
-            waiter,
-            "LOCK.ACQUIRE",
-            KEY,
-            owner,
-            "PX",
-            LONG_MS,
-            "BLOCK",
-            0
-        );
+        ask(&mut waiter, owner);
         queue += 1;
         eventually(
             || cmd!(c, "LOCK.WAITERS", KEY).items().len() == queue,

@@ -1,9 +1,9 @@
 //! The server opens a key whose time is over, tells that it has expired, and other modules act on that
 //! before the command that opened it goes on.
 
-use crate::support::{is_well, run, start};
+use crate::support::{is_well, run, start, wait};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, eventually, post, waiters};
+use testbed::{Expect, Server, Talk, eventually, waiters};
 
 /// A server on which nothing expires but where it is met.
 fn lazy() -> (Server, Connection) {
@@ -93,24 +93,7 @@ fn of_two_that_wait_one_is_granted() {
     let (server, mut c) = start();
     run(&mut c, BY_THE_NEIGHBOUR).okay();
     run(&mut c, "LOCK.ACQUIRE k a PX 300").grant();
-    let mut waiting = ["b", "c"].map(|owner| {
-        let mut waiter = server.connection();
-        post!(
-            waiter,
-            "LOCK.ACQUIRE",
-            "k",
-            owner,
-            "PX",
-            600_000,
-            "BLOCK",
-            0
-        );
-        eventually(
-            || waiters(&mut c, "k").contains(&owner.to_owned()),
-            "it to wait",
-        );
-        waiter
-    });
+    let mut waiting = ["b", "c"].map(|owner| wait(&server, &mut c, owner).0);
     let first = waiting[0].receive().grant();
     assert_eq!(
         (&first.owner[..], first.holds, ran(&mut c)),

@@ -1,30 +1,7 @@
 //! Another module acts inside the event of a grant, before whoever is granted it has been answered.
 
-use crate::support::{is_well, run, start};
-use redis::Connection;
-use testbed::{Expect, Server, Talk, eventually, post, waiters};
-
-/// A connection whose call is in line for `k`, and its client's id.
-#[track_caller]
-fn wait(server: &Server, c: &mut Connection, owner: &str) -> (Connection, i64) {
-    let mut waiter = server.connection();
-    let id = run(&mut waiter, "CLIENT ID").int();
-    post!(
-        waiter,
-        "LOCK.ACQUIRE",
-        "k",
-        owner,
-        "PX",
-        600_000,
-        "BLOCK",
-        0
-    );
-    eventually(
-        || waiters(c, "k").iter().any(|name| name == owner),
-        "it to wait",
-    );
-    (waiter, id)
-}
+use crate::support::{is_well, run, start, wait};
+use testbed::{Expect, Talk};
 
 /// What makes the lock go to the next in line.
 const ENDS: [&str; 3] = ["LOCK.RELEASE k a", "DEL k", "PEXPIRE k 1"];

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use testbed::{Builder, Server, module};
+use testbed::{Builder, Expect, Server, Talk, eventually, line, module, waiters};
 
 pub(crate) use testbed::run;
 
@@ -44,10 +44,23 @@ pub(crate) fn start() -> (Server, Connection) {
     (server, c)
 }
 
+/// A connection whose call is in line for `k`, and its client's id.
+#[track_caller]
+pub(crate) fn wait(server: &Server, c: &mut Connection, owner: &str) -> (Connection, i64) {
+    let mut waiter = server.connection();
+    let id = run(&mut waiter, "CLIENT ID").int();
+    waiter.post(&line(&format!("LOCK.ACQUIRE k {owner} PX 600000 BLOCK 0")));
+    eventually(
+        || waiters(c, "k").iter().any(|name| name == owner),
+        "it to wait",
+    );
+    (waiter, id)
+}
+
 /// Demands that the server is well.
 #[track_caller]
 pub(crate) fn is_well(server: &Server) {
     let mut c = server.connection();
-    testbed::Expect::text(run(&mut c, "PING"));
+    run(&mut c, "PING").text();
     assert_eq!(server.signs_of_a_fault(), [""; 0]);
 }
