@@ -2,24 +2,14 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
-import { afterEach, test } from "node:test";
+import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { Cluster as ClusterClient, Redis, type RedisOptions } from "ioredis";
 import { type Lock, LockBusy, LockLost, Locks, type LockOptions } from "../src/redis-lock.js";
+import { ends, forThisTest } from "./ends.js";
 import { Cluster, eventually, Proxy, Sentinels, Server } from "./servers.js";
 
 const KEY = "lock:orders:42";
-const ends: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
-/** Ends with the test. */
-async function forThisTest<T extends { stop(): Promise<void> }>(started: Promise<T>): Promise<T> {
-  const it = await started;
-  ends.push(() => it.stop());
-  return it;
-}
 
 function newLocks(where: { port: number } | Redis | ClusterClient, options: RedisOptions = {}): Locks {
   const client = "port" in where ? new Redis({ port: where.port, ...options }) : where;

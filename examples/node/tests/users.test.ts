@@ -1,23 +1,14 @@
 /** The users of docs/operations.md: what ioredis sends by itself is allowed to them. */
 
 import assert from "node:assert/strict";
-import { afterEach, test } from "node:test";
+import { test } from "node:test";
 import { Cluster as ClusterClient, Redis } from "ioredis";
 import { Locks } from "../src/redis-lock.js";
+import { ends, forThisTest } from "./ends.js";
 import { Cluster, eventually, Sentinels, Server } from "./servers.js";
 
 const KEY = "lock:orders:42";
 const USER = { username: "application", password: "secret", connectionName: "orders" };
-const ends: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
-async function forThisTest<T extends { stop(): Promise<void> }>(started: Promise<T>): Promise<T> {
-  const it = await started;
-  ends.push(() => it.stop());
-  return it;
-}
 
 /** Also when all connections are closed meanwhile. `home` is the node that has the lock. */
 async function holdWaitRenewRelease(client: Redis | ClusterClient, nodes: Server[], home: Server): Promise<void> {
