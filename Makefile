@@ -1,4 +1,4 @@
-# Short names for what a developer does here; cargo and tests/tools/ do the work.
+# Short names for what a developer does here; cargo and scripts/ do the work.
 # What a line may carry besides its target:
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
 #   PORT=number        the port for run (without it the first free one from 6379), or for top (6379)
@@ -14,7 +14,7 @@
 #   CHECKERS="..."     fewer for sanitize: address valgrind
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
-TOOLS := tests/tools
+TOOLS := scripts
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
 CHECKERS ?= address valgrind
@@ -29,7 +29,7 @@ QUORUM_SECONDS ?= 60
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants \
-	sanitize miri model examples bench bench-full bench-check bench-keep lint fmt build install docs clean \
+	sanitize miri model clients bench bench-full bench-check bench-keep lint fmt build install docs clean \
 	setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
@@ -47,13 +47,13 @@ sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in 
 	@cargo run --quiet -p testbed --bin playground -- sentinel
 
 top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
-	@cargo run --quiet --package top -- $(MONITORED)
+	@cargo run --quiet --package redis-lock-top -- $(MONITORED)
 
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
 	@$(TOOLS)/monitoring.sh
 
 test: setup-server setup-cli build ## unit and integration tests on the installed server
-	@$(TOOLS)/tests.sh
+	@$(TOOLS)/tests.sh --workspace --exclude examples-rust
 
 matrix: setup-cli build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
 	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed --test '*'
@@ -90,10 +90,10 @@ miri: setup-build ## the library's unit tests in Miri, which finds undefined beh
 	@$(TOOLS)/miri.sh
 
 model: setup-build ## the lock over several servers, modelled and searched to the end
-	@cargo run --quiet --release --package quorum-model -- $(MODEL)
+	@cargo run --quiet --release --package model -- $(MODEL)
 
-examples: setup-server build ## helpers and example programs of each language that is installed
-	@$(TOOLS)/examples.sh
+clients: setup-server build ## the client and example programs of each language that is installed
+	@$(TOOLS)/clients.sh
 
 # Every connection of the longest queue is an open file here.
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --

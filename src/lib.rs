@@ -14,9 +14,6 @@
 //! The upper three use all lower ones; `statistics` uses `core` and `server`, `requests` uses `core`
 //! alone, and `core` and `server` know nothing of each other.
 
-pub mod core;
-pub mod requests;
-
 mod commands;
 mod locks;
 mod server;

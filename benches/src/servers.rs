@@ -24,7 +24,7 @@ impl Program {
 
     /// One of those that the module is tested on, fetched on first use.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
-        let output = Command::new("tests/tools/servers.sh")
+        let output = Command::new("scripts/servers.sh")
             .arg(name)
             .current_dir(module::root())
             .output()

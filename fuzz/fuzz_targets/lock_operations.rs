@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| redis_lock::core::check_lock_history(bytes));
+fuzz_target!(|bytes: &[u8]| redis_lock_core::check_lock_history(bytes));

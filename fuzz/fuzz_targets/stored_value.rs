@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use redis_lock::core::{Fields, Record, RecordBuffer};
+use redis_lock_core::{Fields, Record, RecordBuffer};
 
 /// The fields of an RDB record.
 #[derive(Arbitrary, Debug)]

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use redis_lock_core::requests;
+use redis_lock_core::{self as core, Acquired, Owner};
+
 use super::{SINCE, key_and_words};
-use crate::core::{self, Acquired, Owner};
 use crate::locks::{
     Event, Fault, LockKey, RandomOwner, answer_owner, now, random_owner, refuse_on_replica,
     reply_grant, rules, with_token_clock,
 };
-use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting::{self, Caller};

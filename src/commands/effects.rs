@@ -2,9 +2,10 @@
 //! are taken from there, and else only from a user who could do the same with `RESTORE`. And
 //! `LOCK._PROBE`, by which the module asks the server whether it takes writes.
 
+use redis_lock_core::requests;
+
 use super::{SINCE, in_order, key_and_words};
 use crate::locks::{self, Fault, LockKey, answer, observe_token, refuse_on_replica};
-use crate::requests;
 use crate::server::{
     ArgKind, Argument, Command, Context, KeyUse, OwnedText, Permission, Spec, Text,
 };

@@ -1,9 +1,10 @@
 //! `LOCK.FENCE key [token]`
 
+use redis_lock_core as core;
+use redis_lock_core::requests;
+
 use super::{SINCE, key_and_words};
-use crate::core;
 use crate::locks::{Fault, LockKey, answer, refuse_on_replica};
-use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;

@@ -1,9 +1,10 @@
 //! `LOCK.HOTKEYS [COUNT n]`
 
+use redis_lock_core::Heat;
+use redis_lock_core::requests;
+
 use super::{SINCE, in_order};
-use crate::core::Heat;
 use crate::locks::{Fault, answer, monotonic};
-use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, Reader, Spec, Text};
 use crate::{statistics, waiting};
 

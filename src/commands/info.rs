@@ -1,7 +1,8 @@
 //! `LOCK.INFO key`
 
+use redis_lock_core::{Deadline, Held, UnixTime};
+
 use super::{SINCE, key_and_words};
-use crate::core::{Deadline, Held, UnixTime};
 use crate::locks::{Fault, LockKey, answer, now};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;

@@ -10,8 +10,9 @@ mod renew;
 mod section;
 mod waiters;
 
+use redis_lock_core::requests::Words;
+
 use crate::locks::{Fault, longest_lease};
-use crate::requests::Words;
 use crate::server::{self, Context, Text};
 
 const SINCE: &std::ffi::CStr = c"0.1.0";

@@ -1,9 +1,10 @@
 //! `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`
 
+use redis_lock_core::requests;
+use redis_lock_core::{self as core, Change, ReleaseAmount, Times};
+
 use super::{SINCE, key_and_words};
-use crate::core::{self, Change, ReleaseAmount, Times};
 use crate::locks::{Event, Fault, LockKey, answer_owner, now, refuse_on_replica};
-use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;

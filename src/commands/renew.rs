@@ -1,13 +1,14 @@
 //! `LOCK.RENEW key owner [PX ms | EX s] [TOKEN token] [RAISE token]`
 
+use redis_lock_core as core;
+use redis_lock_core::requests;
+
 use super::acquire::LEASE;
 use super::{SINCE, key_and_words};
-use crate::core;
 use crate::locks::{
     Event, Fault, LockKey, answer_owner, now, refuse_on_replica, reply_grant, rules,
     with_token_clock,
 };
-use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;

@@ -2,7 +2,8 @@
 
 use std::ffi::CStr;
 
-use crate::core::TimesSummary;
+use redis_lock_core::TimesSummary;
+
 use crate::locks::{last_token, monotonic, now};
 use crate::server::{Context, InfoWriter, values_alive, values_flushed};
 use crate::statistics::{self, Counter, counted};

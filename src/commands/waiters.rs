@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use redis_lock_core::requests;
+use redis_lock_core::{Monotonic, Waiter};
+
 use super::{SINCE, key_and_words};
-use crate::core::{Monotonic, Waiter};
 use crate::locks::{Fault, LockKey, answer, monotonic};
-use crate::requests;
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 

@@ -8,8 +8,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use redis_lock_core::{Monotonic, Token, TokenClock, UnixTime};
+
 use super::effect;
-use crate::core::{Monotonic, Token, TokenClock, UnixTime};
 use crate::server::{self, Context, Moment};
 
 const PAUSE_POLL: Duration = Duration::from_millis(50);

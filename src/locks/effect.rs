@@ -8,8 +8,9 @@
 
 use std::ffi::CStr;
 
-use crate::core::{Deadline, Held, Token};
-use crate::requests::NO_DEADLINE;
+use redis_lock_core::requests::NO_DEADLINE;
+use redis_lock_core::{Deadline, Held, Token};
+
 use crate::server::{self, AofWriter, Context, Text, WriteCheck};
 
 /// The command that carries a lock.

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use redis_lock_core::{Place, Token, UnixTime};
+
 use super::monotonic;
-use crate::core::{Place, Token, UnixTime};
 use crate::server::{self, Context, GilCell, Lost};
 use crate::statistics::{self, Counter};
 

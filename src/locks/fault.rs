@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 
+use redis_lock_core::requests::Malformed;
+use redis_lock_core::{Grant, Owner, Refusal};
+
 use super::WrongType;
-use crate::core::{Grant, Owner, Refusal};
-use crate::requests::Malformed;
 use crate::server::Context;
 use crate::statistics::{self, Counter};
 

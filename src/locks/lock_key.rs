@@ -2,8 +2,9 @@
 
 use std::ffi::CStr;
 
+use redis_lock_core::{Change, Deadline, Grant, Held, Owner, Record, RecordBuffer};
+
 use super::{RedisLock, effect, ending};
-use crate::core::{Change, Deadline, Grant, Held, Owner, Record, RecordBuffer};
 use crate::server::{Content, Context, Key, Text};
 
 /// The key holds a value of another type.

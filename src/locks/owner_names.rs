@@ -2,10 +2,10 @@
 
 use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng};
+use redis_lock_core::Owner;
 use uuid::Builder;
 use uuid::fmt::Hyphenated;
 
-use crate::core::Owner;
 use crate::server::{Context, GilCell};
 
 /// Seeded once from the system, so that an owner costs no system call.

@@ -6,8 +6,9 @@
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
+use redis_lock_core::{Deadline, Fields, Held, Record, RecordBuffer, Token};
+
 use super::{effect, ending, last_token, observe_token};
-use crate::core::{Deadline, Fields, Held, Record, RecordBuffer, Token};
 use crate::server::{
     AofWriter, Context, DataType, Digest, Lost, RdbReader, RdbWriter, Text, TypeHandle, Value,
 };

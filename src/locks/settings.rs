@@ -1,6 +1,7 @@
 //! The `lock.*` settings.
 
-use crate::core::{Lease, Rules};
+use redis_lock_core::{Lease, Rules};
+
 use crate::server::{self, Context, NumericSetting};
 
 const TEN_YEARS_MS: i64 = Lease::LONGEST.millis().cast_signed();

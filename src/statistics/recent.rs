@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use redis_lock_core::{Heat, HotKeys, Monotonic, Place, RecentTimes, TimesSummary, Token};
+
 use super::{Counter, count};
-use crate::core::{Heat, HotKeys, Monotonic, Place, RecentTimes, TimesSummary, Token};
 use crate::server::{Context, GilCell};
 
 /// By the wall clock.

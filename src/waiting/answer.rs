@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 
-use crate::core::{Grant, OwnerBuf, WaiterId};
+use redis_lock_core::{Grant, OwnerBuf, WaiterId};
+
 use crate::locks::Fault;
 use crate::server::Handle;
 

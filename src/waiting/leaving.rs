@@ -4,8 +4,9 @@ use std::cell::OnceCell;
 use std::ffi::CString;
 use std::time::Duration;
 
+use redis_lock_core::Monotonic;
+
 use super::redirect::{self, Endpoint, ForClient, Target};
-use crate::core::Monotonic;
 use crate::locks::{LockKey, check_write, monotonic};
 use crate::server::{Context, Ports, Text, WriteCheck, checks_unseen};
 

@@ -20,7 +20,8 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Acquire, Heat, OwnerBuf, Token, Waiter};
+use redis_lock_core::{Acquire, Heat, OwnerBuf, Token, Waiter};
+
 use crate::locks::{Fault, monotonic, most_waiters, most_waiters_in_all};
 use crate::server::{Blocked, Context, Text, User};
 use crate::statistics::{self, Counter, WaitEnd};

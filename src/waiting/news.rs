@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use redis_lock_core::Told;
+
 use super::alarm;
 use super::state::{STATE, State, place_of};
-use crate::core::Told;
 use crate::locks::monotonic;
 use crate::server::{self, Context, Moment};
 

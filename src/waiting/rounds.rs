@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::time::Duration;
 
+use redis_lock_core::{Monotonic, Place};
+
 use super::answer::Answer;
 use super::leaving::{View, farewell};
 use super::serve::{Caller, give_back, refuse_all, serve};
 use super::state::STATE;
 use super::{alarm, news};
-use crate::core::{Monotonic, Place};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;

@@ -1,14 +1,15 @@
 //! Handing a lock to whoever is next.
 
+use redis_lock_core::{
+    self as core, Acquire, Acquired, Change, Deadline, GiveBack, Grant, Handed, Monotonic, Owner,
+    OwnerBuf, Place, Token, Waiter, WaiterId,
+};
+
 use super::alarm;
 use super::answer::{Answer, Wait};
 use super::leaving::{View, redirection};
 use super::sockets::peer_is_gone;
 use super::state::{STATE, State, place_of};
-use crate::core::{
-    self, Acquire, Acquired, Change, Deadline, GiveBack, Grant, Handed, Monotonic, Owner, OwnerBuf,
-    Place, Token, Waiter, WaiterId,
-};
 use crate::locks::{
     Event, Fault, LockKey, check_write, given_back, monotonic, now, rules, with_token_clock,
 };

@@ -3,8 +3,9 @@
 //! A question may cost as much about one client as about many (docs/design.md): where many calls have
 //! to be looked at, it is about many at once.
 
+use redis_lock_core::{Map, Monotonic, WaiterId};
+
 use super::state::{STATE, State};
-use crate::core::{Map, Monotonic, WaiterId};
 use crate::server::{Context, Socket};
 
 /// The most clients that one question is about.

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use redis_lock_core::{
+    Flights, GiveBacks, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
+    give_room_back,
+};
+
 use super::answer::Wait;
 use super::leaving::Rota;
 use super::sockets::Sockets;
 use super::turns::Turns;
-use crate::core::{
-    Flights, GiveBacks, Map, Monotonic, Place, Queues, Set, Told, UnixTime, WaiterId, Watch,
-    give_room_back,
-};
 use crate::locks::{monotonic, now};
 use crate::server::{Blocked, Context, GilCell, Handle, Timer, User};
 use crate::statistics::{self, WaitEnd};

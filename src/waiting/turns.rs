@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use redis_lock_core::Monotonic;
+
 use super::alarm::LONGEST_PAUSE;
-use crate::core::Monotonic;
 
 /// A turn of the loop that has lasted longer than this.
 const LONG_TURN: Duration = Duration::from_millis(5);

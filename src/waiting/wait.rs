@@ -1,10 +1,11 @@
 //! A waiting client's end: its answer, or its leaving.
 
+use redis_lock_core::WaiterId;
+
 use super::alarm;
 use super::answer::{Answer, Wait};
 use super::sockets::peer_is_gone;
 use super::state::STATE;
-use crate::core::WaiterId;
 use crate::locks::{monotonic, reply_grant};
 use crate::server::{Blocked, Context, Handle, Waits};
 use crate::statistics::WaitEnd;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use redis_lock::core::{
+use redis_lock_core::{
     Deadline, Grant, Held, Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token,
 };
-use redis_lock::requests;
+use redis_lock_core::requests;
 
 use super::{Command, Request};
 

@@ -7,8 +7,8 @@
 mod grammar;
 
 use libfuzzer_sys::fuzz_target;
-use redis_lock::core::{Held, Lease, Release, Renew, Token};
-use redis_lock::requests::{self, Malformed, Words};
+use redis_lock_core::{Held, Lease, Release, Renew, Token};
+use redis_lock_core::requests::{self, Malformed, Words};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {

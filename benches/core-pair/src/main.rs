@@ -1,0 +1,65 @@
+//! The core's part of an uncontended lock and unlock, as often as the argument says. It does nothing
+//! else, so that the instructions of two runs of different length differ by those of the pairs.
+
+use std::env;
+use std::hint::black_box;
+
+use redis_lock_core::{
+    Acquire, Acquired, Change, Lease, Owner, Record, RecordBuffer, Refusal, Release, ReleaseAmount,
+    Rules, Times, TokenClock, UnixTime, acquire, release,
+};
+
+const OWNER: &[u8] = b"2a9f7c1e-5b60-4d38-9e1f-7c06d3a5b8e4";
+const LEASE_MS: u64 = 30_000;
+
+fn main() {
+    let pairs: u64 = env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .expect("the number of pairs");
+    let owner = Owner::new(OWNER).expect("an owner");
+    let lease = Lease::from_millis(LEASE_MS).expect("a lease");
+    let rules = Rules {
+        default_lease: lease,
+        max_token_lead_ms: 5000,
+    };
+    let mut clock = TokenClock::new();
+    let mut buffer = RecordBuffer::new();
+    for number in 0..pairs {
+        let now = UnixTime::from_micros(black_box(1_795_000_000_000_000 + number));
+        let pair = lock_and_unlock(owner, lease, &rules, now, &mut clock, &mut buffer);
+        black_box(pair).expect("a free lock is granted, and its owner may release it");
+    }
+}
+
+/// What the server does between: the grant is written as the key's value, and read again.
+fn lock_and_unlock(
+    owner: Owner<'_>,
+    lease: Lease,
+    rules: &Rules,
+    now: UnixTime,
+    clock: &mut TokenClock,
+    buffer: &mut RecordBuffer,
+) -> Result<Change, Refusal> {
+    let request = Acquire {
+        owner,
+        lease: Some(lease),
+        holds: None,
+        token: None,
+    };
+    let Acquired::New(grant, _) = acquire(None, black_box(&request), rules, now, clock)? else {
+        return Err(Refusal::NotOwner);
+    };
+    let value = black_box(Record { owner, grant }.encode(buffer));
+    let record = Record::decode(value).map_err(|_| Refusal::NotHeld)?;
+    let request = Release {
+        owner,
+        amount: ReleaseAmount::One,
+        token: None,
+    };
+    let times = || Times {
+        now,
+        deadline: lease.deadline_from(now),
+    };
+    Ok(release(Some(record), black_box(&request), times)?.change)
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redis-lock/clients/go/redislock"
+)
+
+var setState = redis.NewScript(`
+redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+redis.call('SET', KEYS[2], ARGV[2])`)
+
+// fence writes without a look at its lock: what is written to has to see that it comes too late.
+func fence(p *program) func() (result, error) {
+	name := p.options.String("name", "", "")
+	url := p.options.String("sql", "", "")
+	lease := p.milliseconds("lease-ms")
+	work := p.milliseconds("work-ms")
+	return func() (result, error) {
+		database, err := open(*url)
+		if err != nil {
+			return nil, err
+		}
+		defer database.Close()
+		keys := []string{"lock:{order}", "{order}:state"}
+		options := redislock.Options{Lease: *lease, Wait: time.Minute}
+		lock, err := p.locks.Lock(context.Background(), keys[0], options)
+		if err != nil {
+			return nil, err
+		}
+		ways := waysToSell(keys[0], lock.Token(), *name)
+		free := make([]int64, len(ways))
+		for n, way := range ways {
+			if free[n], err = way.claim(database); err != nil && !errors.Is(err, errStale) {
+				return nil, err
+			}
+		}
+		p.print(result{"event": "held", "token": lock.Token()})
+		time.Sleep(*work)
+
+		outcome := result{"redis": "written"}
+		err = setState.Run(context.Background(), p.redis, keys, lock.Token(), *name).Err()
+		switch {
+		case says(err, "FENCED"):
+			outcome["redis"] = "refused"
+		case err != nil && !errors.Is(err, redis.Nil):
+			return nil, err
+		}
+		for n, way := range ways {
+			if outcome[way.name], err = way.outcome(database, free[n]); err != nil {
+				return nil, err
+			}
+		}
+		if err := lock.Unlock(); err != nil && !errors.Is(err, redislock.ErrLost) {
+			return nil, err
+		}
+		return outcome, nil
+	}
+}
+
+func (w way) outcome(database *sql.DB, free int64) (string, error) {
+	switch free {
+	case unclaimed:
+		return "refused", nil
+	case 0:
+		return "sold", nil
+	}
+	err := w.sell(database)
+	if errors.Is(err, errStale) {
+		return "refused", nil
+	}
+	return "written", err
+}

@@ -1,0 +1,102 @@
+// The example programs, as examples/README.md describes them.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redis-lock/clients/go/redislock"
+)
+
+type result map[string]any
+
+// program is what all programs share.
+type program struct {
+	locks    *redislock.Locks
+	redis    *redis.Client
+	options  *flag.FlagSet
+	printing sync.Mutex
+}
+
+var errArguments = errors.New("wrong arguments")
+
+func main() {
+	if len(os.Args) < 2 {
+		fail(errArguments)
+	}
+	p := &program{options: flag.NewFlagSet(os.Args[1], flag.ContinueOnError)}
+	p.options.SetOutput(io.Discard)
+	port := p.options.Int("port", 0, "")
+	run, known := map[string]func(*program) func() (result, error){
+		"stock": stock, "seat": seat, "job": job, "fence": fence,
+	}[os.Args[1]]
+	if !known {
+		fail(errArguments)
+	}
+	work := run(p)
+	if err := p.options.Parse(os.Args[2:]); err != nil || p.options.NArg() > 0 || *port == 0 {
+		fail(errArguments)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", *port)
+	p.redis = redis.NewClient(&redis.Options{Addr: address})
+	p.locks = redislock.New(redis.UniversalOptions{Addrs: []string{address}}, "examples")
+
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	go func() {
+		<-signals
+		p.printing.Lock() // for good
+		_ = p.locks.Close()
+		os.Exit(128 + int(syscall.SIGTERM))
+	}()
+	outcome, err := work()
+	if err != nil {
+		p.printing.Lock()
+		fail(err)
+	}
+	p.print(outcome)
+}
+
+func (p *program) print(outcome result) {
+	p.printing.Lock()
+	defer p.printing.Unlock()
+	_ = json.NewEncoder(os.Stdout).Encode(outcome)
+}
+
+func (p *program) milliseconds(name string) *time.Duration {
+	value := new(time.Duration)
+	p.options.Func(name, "", func(text string) (err error) {
+		*value, err = time.ParseDuration(text + "ms")
+		return err
+	})
+	return value
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	if errors.Is(err, errArguments) {
+		os.Exit(2)
+	}
+	os.Exit(1)
+}
+
+// says tells whether Redis has answered with one of these errors.
+func says(err error, words ...string) bool {
+	for _, word := range words {
+		if err != nil && strings.HasPrefix(err.Error(), word+" ") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redis-lock/clients/go/redislock"
+)
+
+var sell = redis.NewScript(`
+redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+redis.call('SET', KEYS[2], ARGV[2])
+redis.call('RPUSH', KEYS[3], ARGV[3])`)
+
+// stock sells to many buyers at a time, until nothing is left.
+func stock(p *program) func() (result, error) {
+	name := p.options.String("name", "", "")
+	buyers := p.options.Int("buyers", 0, "")
+	return func() (result, error) {
+		var mu sync.Mutex
+		var failure error
+		counts := map[string]int{}
+		var all sync.WaitGroup
+		for n := range *buyers {
+			all.Go(func() {
+				for outcome := "stale_refused"; outcome == "stale_refused"; {
+					var err error
+					outcome, err = p.buy(fmt.Sprintf("%s-%d", *name, n+1))
+					mu.Lock()
+					counts[outcome]++
+					failure = errors.Join(failure, err)
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		return result{
+			"sold": counts["sold"], "refused": counts["refused"], "stale_refused": counts["stale_refused"],
+		}, failure
+	}
+}
+
+func (p *program) buy(buyer string) (outcome string, err error) {
+	options := redislock.Options{Lease: 10 * time.Second, Wait: time.Minute}
+	lock, err := p.locks.Lock(context.Background(), "lock:{stock}", options)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if gone := lock.Unlock(); !errors.Is(gone, redislock.ErrLost) { // the fence has judged that
+			err = errors.Join(err, gone)
+		}
+	}()
+	left, err := p.redis.Get(context.Background(), "{stock}:left").Int()
+	if err != nil || left == 0 {
+		return "refused", err
+	}
+	time.Sleep(2 * time.Millisecond)
+	keys := []string{"lock:{stock}", "{stock}:left", "{stock}:sold"}
+	err = sell.Run(context.Background(), p.redis, keys, lock.Token(), left-1, buyer).Err()
+	switch {
+	case says(err, "FENCED"):
+		return "stale_refused", nil
+	case err != nil && !errors.Is(err, redis.Nil):
+		return "", err
+	default:
+		return "sold", nil
+	}
+}

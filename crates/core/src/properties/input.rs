@@ -1,0 +1,159 @@
+//! Histories from the bytes of a fuzzer. A byte or two say what a step does, so that a change of
+//! one byte changes little.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use super::history::{HIGHEST_TOKEN, HOUR, History, KEYS, NearToken, NearVerb, Step, TODAY};
+use super::model::{Event, Lock, MOST_HOLDS, Server, Settings, TOKENS_END};
+use super::promises::{
+    agree_with_the_model, bear_repetition, keep_the_promises, leave_later_grants_alone,
+};
+use super::world::OWNERS;
+use crate::Lease;
+
+const MOST_STEPS: usize = 100;
+const TEN_YEARS: i64 = Lease::LONGEST.millis().cast_signed() * 1_000;
+
+/// Goes through the history that these bytes tell; panics where a promise is broken.
+pub fn check(bytes: &[u8]) {
+    let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) else {
+        return;
+    };
+    for promise in [
+        agree_with_the_model,
+        keep_the_promises,
+        bear_repetition,
+        leave_later_grants_alone,
+    ] {
+        promise(&history).unwrap_or_else(|broken| panic!("{broken}\n{history:#?}"));
+    }
+}
+
+impl<'a> Arbitrary<'a> for History {
+    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
+        let start = start(bytes)?;
+        let mut steps = Vec::new();
+        while !bytes.is_empty() && steps.len() < MOST_STEPS {
+            steps.push(step(bytes)?);
+        }
+        Ok(Self::new(start, steps))
+    }
+}
+
+fn start(bytes: &mut Unstructured<'_>) -> Result<Server> {
+    let now = match bytes.int_in_range(0..=7)? {
+        0 => 0,
+        1 => TOKENS_END - 5,
+        2 => bytes.int_in_range(0..=2 * TOKENS_END)?,
+        _ => TODAY,
+    };
+    let seen = match bytes.int_in_range(0..=7)? {
+        0 => near_the_end(bytes)?,
+        1..=3 => now.saturating_add_signed(bytes.int_in_range(-HOUR..=HOUR)?),
+        _ => 0,
+    };
+    let settings = Settings {
+        default_lease: lease(bytes)?,
+        max_lead: *bytes.choose(&[0, 5_000, 86_400_000])?,
+    };
+    let mut locks = Vec::new();
+    for _ in 0..KEYS {
+        locks.push(if bytes.arbitrary()? {
+            Some(first_lock(bytes)?)
+        } else {
+            None
+        });
+    }
+    Ok(Server {
+        locks,
+        seen,
+        now,
+        settings,
+    })
+}
+
+fn first_lock(bytes: &mut Unstructured<'_>) -> Result<Lock> {
+    Ok(Lock {
+        owner: bytes.choose_index(OWNERS.len())?,
+        token: bytes.int_in_range(0..=5_000_000)?,
+        holds: match bytes.int_in_range(0..=2)? {
+            0 => bytes.int_in_range(MOST_HOLDS - 2..=MOST_HOLDS)?,
+            _ => bytes.int_in_range(1..=4)?,
+        },
+        lease: lease(bytes)?,
+        deadline: maybe(bytes, |bytes| bytes.int_in_range(0..=40_000))?,
+    })
+}
+
+fn step(bytes: &mut Unstructured<'_>) -> Result<Step> {
+    let key = bytes.choose_index(KEYS)?;
+    Ok(match bytes.int_in_range(0..=15)? {
+        0 => Step::Clock(bytes.int_in_range(0..=3_000)?),
+        1 => Step::Clock(bytes.int_in_range(0..=40_000_000)?),
+        2 => Step::Clock(bytes.int_in_range(-TEN_YEARS..=TEN_YEARS)?),
+        3 => Step::Deadline(key, bytes.int_in_range(-1..=1)?),
+        4 => Step::Event(Event::Pexpire(key, lease(bytes)?)),
+        5 => Step::Event(match bytes.int_in_range(0..=3)? {
+            0 => Event::Del(key),
+            1 => Event::Clock(bytes.int_in_range(0..=2 * TOKENS_END)?),
+            _ => Event::Persist(key),
+        }),
+        6 => Step::Seen(token(bytes)?),
+        _ => Step::Call {
+            key,
+            owner: maybe(bytes, |bytes| bytes.choose_index(OWNERS.len()))?,
+            token: maybe(bytes, token)?,
+            verb: verb(bytes)?,
+        },
+    })
+}
+
+fn verb(bytes: &mut Unstructured<'_>) -> Result<NearVerb> {
+    Ok(match bytes.int_in_range(0..=11)? {
+        0..=4 => NearVerb::Acquire(
+            maybe(bytes, lease)?,
+            maybe(bytes, |bytes| bytes.int_in_range(-2..=2))?,
+        ),
+        5..=6 => NearVerb::Release(maybe(bytes, |bytes| bytes.int_in_range(-3..=1))?),
+        7 => NearVerb::ReleaseAll,
+        8 => NearVerb::Fence,
+        _ => NearVerb::Renew(maybe(bytes, lease)?, maybe(bytes, token)?),
+    })
+}
+
+fn token(bytes: &mut Unstructured<'_>) -> Result<NearToken> {
+    Ok(match bytes.int_in_range(0..=7)? {
+        0 => NearToken::Exactly(bytes.int_in_range(1..=HIGHEST_TOKEN)?),
+        1 => NearToken::Exactly(near_the_end(bytes)?),
+        2 => NearToken::Lead(bytes.int_in_range(-HOUR..=HOUR)?),
+        3 => NearToken::Lead(bytes.int_in_range(-1..=1)?),
+        4 => NearToken::Seen(bytes.int_in_range(-2..=3)?),
+        5 => NearToken::Grant(bytes.int_in_range(-2..=3)?),
+        _ => NearToken::Grant(0),
+    })
+}
+
+fn lease(bytes: &mut Unstructured<'_>) -> Result<u64> {
+    let longest = Lease::LONGEST.millis();
+    match bytes.int_in_range(0..=7)? {
+        0 => Ok(1),
+        1 => Ok(longest),
+        2 => bytes.int_in_range(1..=longest),
+        _ => bytes.int_in_range(1..=60_000),
+    }
+}
+
+fn near_the_end(bytes: &mut Unstructured<'_>) -> Result<u64> {
+    bytes.int_in_range(HIGHEST_TOKEN - 4..=HIGHEST_TOKEN)
+}
+
+fn maybe<'a, T>(
+    bytes: &mut Unstructured<'a>,
+    value: impl FnOnce(&mut Unstructured<'a>) -> Result<T>,
+) -> Result<Option<T>> {
+    if bytes.arbitrary()? {
+        value(bytes).map(Some)
+    } else {
+        Ok(None)
+    }
+}

@@ -1,0 +1,232 @@
+//! A server that goes by the rules under test, driven in the model's words.
+
+use super::model::{Amount, Call, Event, LIMIT, LOWER, Lock, MICROS, Reply, Server, USED_UP, Verb};
+use crate::{
+    Acquire, Acquired, Change, Deadline, Grant, Held, Holds, Lease, Owner, Refusal, Release,
+    ReleaseAmount, Renew, Rules, Times, Token, TokenClock, UnixTime, acquire, fence, release,
+    renew,
+};
+
+/// Owners that are easily taken for one another.
+pub(super) const OWNERS: [&[u8]; 3] = [b"o", b"o\0", b"O"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct World {
+    locks: Vec<Option<Held<'static>>>,
+    clock: TokenClock,
+    now: UnixTime,
+    default_lease: Lease,
+    max_lead: u64,
+}
+
+impl World {
+    /// A world that stands as the model does.
+    pub(super) fn like(server: &Server) -> Self {
+        Self {
+            locks: server.locks.iter().map(|lock| lock.map(held)).collect(),
+            clock: TokenClock::after(Token::new(server.seen)),
+            now: UnixTime::from_micros(server.now),
+            default_lease: lease(server.settings.default_lease),
+            max_lead: server.settings.max_lead,
+        }
+    }
+
+    pub(super) fn lock(&self, key: usize) -> Option<Lock> {
+        self.locks[key].as_ref().map(told)
+    }
+
+    pub(super) fn locks(&self) -> Vec<Option<Lock>> {
+        (0..self.locks.len()).map(|key| self.lock(key)).collect()
+    }
+
+    /// The last token seen; 0 for none.
+    pub(super) fn seen(&self) -> u64 {
+        self.clock.last().map_or(0, Token::number)
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.now.micros()
+    }
+
+    pub(super) fn max_lead(&self) -> u64 {
+        self.max_lead
+    }
+
+    pub(super) fn default_lease(&self) -> u64 {
+        self.default_lease.millis()
+    }
+
+    /// What Redis does to a key, and to the wall clock; a key goes when its time is over.
+    pub(super) fn happens(&mut self, event: Event) {
+        let mut set = |key: usize, deadline| {
+            if let Some(held) = &mut self.locks[key] {
+                held.deadline = deadline;
+            }
+        };
+        match event {
+            Event::Clock(now) => self.now = UnixTime::from_micros(now),
+            Event::Pexpire(key, ms) => set(key, lease(ms).deadline_from(self.now)),
+            Event::Persist(key) => set(key, Deadline::Never),
+            Event::Del(key) => self.locks[key] = None,
+            Event::Seen(number) => self.clock.observe(token(number)),
+        }
+        let now = Deadline::At(self.now.millis());
+        for lock in &mut self.locks {
+            lock.take_if(|held| held.deadline < now);
+        }
+    }
+
+    pub(super) fn call(&mut self, call: Call) -> Reply {
+        self.judge(call).unwrap_or_else(|refusal| {
+            Reply::Error(match refusal {
+                Refusal::NotHeld | Refusal::HoldsLost => "NOTHELD",
+                Refusal::NotOwner => "NOTOWNER",
+                Refusal::Fenced => "FENCED",
+                Refusal::Ahead => "AHEAD",
+                Refusal::TooManyHolds => LIMIT,
+                Refusal::TokensUsedUp => USED_UP,
+            })
+        })
+    }
+
+    fn judge(&mut self, call: Call) -> Result<Reply, Refusal> {
+        let lock = self.locks[call.key];
+        let lock = lock.as_ref();
+        let owner = owner(call.owner);
+        let bound = call.token.map(token);
+        let rules = Rules {
+            default_lease: self.default_lease,
+            max_token_lead_ms: self.max_lead,
+        };
+        let (reply, change) = match call.verb {
+            Verb::Acquire { px, holds } => {
+                let request = Acquire {
+                    owner,
+                    lease: px.map(lease),
+                    holds: holds.map(count),
+                    token: bound,
+                };
+                match acquire(lock, &request, &rules, self.now, &mut self.clock)? {
+                    Acquired::New(grant, change) | Acquired::Again(grant, change) => {
+                        (reply(call.owner, grant), change)
+                    }
+                    Acquired::Busy => (Reply::Nil, Change::Keep),
+                }
+            }
+            Verb::Release(amount) => {
+                let request = Release {
+                    owner,
+                    amount: match amount {
+                        Amount::One => ReleaseAmount::One,
+                        Amount::All => ReleaseAmount::All,
+                        Amount::Holds(n) => ReleaseAmount::DownTo(u32::try_from(n).unwrap()),
+                    },
+                    token: bound,
+                };
+                let released = release(lock.map(Held::record), &request, || {
+                    Times::of(lock, self.now)
+                })?;
+                (Reply::Left(released.holds_left.into()), released.change)
+            }
+            Verb::Renew { px, raise } => {
+                let lease = px.map(lease);
+                let request = match raise.map(token) {
+                    None => Some(Renew::new(owner, lease, bound)),
+                    Some(raise) => Renew::raise(owner, lease, bound.unwrap(), raise),
+                };
+                let Some(request) = request else {
+                    return Ok(Reply::Error(LOWER));
+                };
+                let renewed = renew(lock, &request, &rules, self.now, &mut self.clock)?;
+                (reply(call.owner, renewed.grant), renewed.change)
+            }
+            Verb::Fence => {
+                fence(lock, bound.expect("a fence names a token"))?;
+                (Reply::Ok, Change::Keep)
+            }
+        };
+        match change {
+            Change::Keep => {}
+            Change::Free => self.locks[call.key] = None,
+            Change::Hold(grant, deadline) => {
+                self.locks[call.key] = Some(Held {
+                    owner,
+                    grant,
+                    deadline,
+                });
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Another moment, without the expiry that comes with it: no lock's deadline may be past.
+    pub(super) fn moved_to(&self, micros: u64) -> Self {
+        let mut moved = self.clone();
+        moved.happens(Event::Clock(micros));
+        assert_eq!(moved.locks, self.locks, "moved past a deadline");
+        moved
+    }
+
+    /// The last moment at which every lock is still held.
+    pub(super) fn last_moment(&self) -> u64 {
+        self.locks()
+            .into_iter()
+            .filter_map(|lock| lock?.deadline)
+            .fold(u64::MAX, |end, deadline| {
+                end.min(deadline.saturating_mul(MICROS))
+            })
+    }
+}
+
+fn told(held: &Held<'_>) -> Lock {
+    Lock {
+        owner: OWNERS
+            .iter()
+            .position(|owner| *owner == held.owner.bytes())
+            .unwrap(),
+        token: held.grant.token.number(),
+        holds: held.grant.holds.number().into(),
+        lease: held.grant.lease.millis(),
+        deadline: match held.deadline {
+            Deadline::At(millis) => Some(millis),
+            Deadline::Never => None,
+        },
+    }
+}
+
+fn held(lock: Lock) -> Held<'static> {
+    Held {
+        owner: owner(lock.owner),
+        grant: Grant {
+            token: token(lock.token),
+            holds: count(lock.holds),
+            lease: lease(lock.lease),
+        },
+        deadline: lock.deadline.map_or(Deadline::Never, Deadline::At),
+    }
+}
+
+fn reply(owner: usize, grant: Grant) -> Reply {
+    Reply::Grant {
+        token: grant.token.number(),
+        owner,
+        holds: grant.holds.number().into(),
+        lease: grant.lease.millis(),
+    }
+}
+
+fn owner(index: usize) -> Owner<'static> {
+    Owner::new(OWNERS[index]).unwrap()
+}
+
+fn token(number: u64) -> Token {
+    Token::new(number).unwrap()
+}
+
+fn count(number: u64) -> Holds {
+    Holds::new(u32::try_from(number).unwrap()).unwrap()
+}
+
+fn lease(millis: u64) -> Lease {
+    Lease::from_millis(millis).unwrap()
+}

@@ -1,0 +1,63 @@
+//! What is so of the queues at every moment: for the tests, and for a fuzzer.
+
+use super::{BTreeSet, Links, List, Node, Queues, WaiterId};
+
+impl Queues {
+    /// Panics unless every list, its ends and its lengths tell the same story.
+    pub(crate) fn check(&self) {
+        let mut calls = 0;
+        for (database, queues) in &self.databases {
+            assert!(!queues.is_empty(), "a database without a queue");
+            for (key, queue) in queues {
+                assert!(queue.all.length > 0, "a queue without a call");
+                let all = self.walk(queue.all, |node| node.in_queue);
+                assert!(all.is_sorted(), "not in the order of joining: {all:?}");
+                for id in &all {
+                    let place = &self.nodes[id].place;
+                    assert_eq!((place.database, &place.key), (*database, key));
+                }
+                let mut of_owners = 0;
+                for (owner, list) in &queue.owners {
+                    assert!(list.length > 0, "an owner without a call");
+                    let of_owner = self.walk(*list, |node| node.of_owner);
+                    let mut own = all.clone();
+                    own.retain(|id| self.nodes[id].waiter.owner == *owner);
+                    assert_eq!(of_owner, own, "the calls of an owner");
+                    of_owners += of_owner.len();
+                }
+                assert_eq!(of_owners, all.len(), "calls of no owner");
+                let began = all.iter().map(|id| self.nodes[id].waiter.since.0);
+                let began: u128 = began.map(u128::from).sum();
+                assert_eq!(queue.began, began, "the beginnings of the waits");
+                calls += all.len();
+            }
+        }
+        assert_eq!(calls, self.nodes.len(), "calls in no queue");
+        let ends: BTreeSet<_> = self
+            .nodes
+            .iter()
+            .filter_map(|(id, node)| Some((node.waiter.until?, *id)))
+            .collect();
+        assert_eq!(self.ends, ends, "the ends of the waits");
+    }
+
+    /// The ids of a list from its first to its last, which are the same the other way round.
+    fn walk(&self, list: List, links: impl Fn(&Node) -> Links) -> Vec<WaiterId> {
+        let line = |start: Option<WaiterId>, next: fn(Links) -> Option<WaiterId>| {
+            std::iter::successors(start, |id| next(links(&self.nodes[id])))
+                .take(list.length + 1)
+                .collect::<Vec<_>>()
+        };
+        let forth = line(list.first, |links| links.behind);
+        let mut back = line(list.last, |links| links.before);
+        back.reverse();
+        assert_eq!(forth, back, "forth and back");
+        assert_eq!(forth.len(), list.length, "the length of a list");
+        forth
+    }
+
+    /// How many entries there are, of any kind.
+    pub(crate) fn entries(&self) -> usize {
+        self.databases.len() + self.nodes.len() + self.ends.len()
+    }
+}

@@ -1,0 +1,111 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use super::model;
+use super::promises::{agree_with_a_list, walk};
+use super::strategies::histories;
+use crate::{Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 256 }))]
+
+    #[test]
+    fn the_queues_agree_with_a_list(history in histories()) {
+        agree_with_a_list(&history)?;
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
+fn the_histories_come_to_every_case() {
+    let mut runner = TestRunner::deterministic();
+    let mut cases = BTreeSet::new();
+    for _ in 0..96 {
+        let history = histories().new_tree(&mut runner).unwrap().current();
+        let model = walk(&history, |_, _| Ok(())).unwrap();
+        cases.extend(&model.cases);
+        cases.extend(model.ended.iter().map(|(_, end)| match end {
+            model::End::Granted => "granted",
+            model::End::Lost => "lost",
+            model::End::TimedOut => "timed out",
+            model::End::CalledOff => "called off",
+            model::End::Gone => "gone",
+            model::End::Refused(_) => "refused",
+        }));
+    }
+    let expected = [
+        "a hold given back",
+        "answered directly on its way",
+        "called off",
+        "expired",
+        "given back too late",
+        "given back whole",
+        "gone",
+        "granted",
+        "lost",
+        "no hold to give back",
+        "raised on its way",
+        "the last hold stays",
+        "timed out",
+    ];
+    assert_eq!(cases.into_iter().collect::<Vec<_>>(), expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3))]
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn thousands_keep_their_order(
+        joins in prop::collection::vec((0..3_u8, 0..40_u8, 0..50_u64), 2000..4000),
+        leaves in prop::collection::vec((0..4_u8, any::<Index>()), 3000),
+    ) {
+        let mut queues = Queues::new();
+        let mut list: Vec<(WaiterId, u8, u8, u64)> = Vec::new();
+        for (key, owner, until) in joins {
+            let waiter = Waiter {
+                owner: OwnerBuf::from(Owner::new(&[owner]).unwrap()),
+                lease: None,
+                holds: None,
+                client_id: 0,
+                since: Monotonic(0),
+                until: Some(Monotonic(until)),
+            };
+            list.push((queues.join(0, &[key], waiter), key, owner, until));
+        }
+        for (way, index) in leaves {
+            if list.is_empty() {
+                break;
+            }
+            let (any, key, owner, _) = *index.get(&list);
+            let here = list.iter().filter(|call| call.1 == key);
+            let own = here.clone().find(|call| call.2 == owner);
+            let next_end = list.iter().min_by_key(|call| (call.3, call.0)).unwrap();
+            prop_assert_eq!(queues.waiting(0, &[key]), here.clone().count());
+            let (id, expected) = match way {
+                0 => (Some(any), Some(any)),
+                1 => (queues.first(0, &[key]), here.clone().next().map(|call| call.0)),
+                2 => (queues.first_of(0, &[key], &[owner]), own.map(|call| call.0)),
+                _ => (queues.next_end().map(|(_, id)| id), Some(next_end.0)),
+            };
+            prop_assert_eq!(id, expected);
+            queues.leave(id.unwrap());
+            list.retain(|call| Some(call.0) != id);
+        }
+        queues.check();
+        for key in 0..3 {
+            let key = [key];
+            let line = queues.iter(0, &key).map(|(id, _)| id);
+            let expected = list.iter().filter(|call| call.1 == key[0]).map(|call| call.0);
+            prop_assert!(line.eq(expected));
+        }
+        for call in list {
+            queues.leave(call.0);
+        }
+        prop_assert_eq!(queues.entries(), 0);
+    }
+}

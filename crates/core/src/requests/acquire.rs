@@ -1,0 +1,69 @@
+//! `owner|* [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
+
+use super::words::{Malformed, ONE_LEASE, ONE_TOKEN, Words, once};
+use crate::{Holds, Lease, Owner, Token};
+
+const ANY_OWNER: &[u8] = b"*";
+
+/// What an acquire asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquire<'a> {
+    /// Who asks; none for `*`, where the server is to make up a name.
+    pub owner: Option<Owner<'a>>,
+    /// The lease asked for.
+    pub lease: Option<Lease>,
+    /// How long the caller waits, 0 for ever; none when it does not wait.
+    pub wait_ms: Option<u64>,
+    /// How many holds the caller wants to have afterwards.
+    pub holds: Option<Holds>,
+    /// The grant that the call re-enters.
+    pub token: Option<Token>,
+}
+
+/// Reads an acquire.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first word that is not what it must be.
+pub fn acquire<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<Acquire<'a>, Malformed> {
+    let owner = words.owner()?;
+    let (mut lease, mut wait_ms, mut holds, mut token) = (None, None, None, None);
+    while let Some(option) = words.next() {
+        if option.eq_ignore_ascii_case(b"PX") {
+            once(&mut lease, words.lease_ms()?, ONE_LEASE)?;
+        } else if option.eq_ignore_ascii_case(b"EX") {
+            once(&mut lease, words.lease_seconds()?, ONE_LEASE)?;
+        } else if option.eq_ignore_ascii_case(b"BLOCK") {
+            once(
+                &mut wait_ms,
+                words.wait_ms()?,
+                c"ERR syntax error: BLOCK is given twice",
+            )?;
+        } else if option.eq_ignore_ascii_case(b"HOLDS") {
+            once(
+                &mut holds,
+                words.wanted_holds()?,
+                c"ERR syntax error: HOLDS is given twice",
+            )?;
+        } else if option.eq_ignore_ascii_case(b"TOKEN") {
+            once(&mut token, words.token()?, ONE_TOKEN)?;
+        } else {
+            return Err(Malformed::unknown_option(option));
+        }
+    }
+    let named = owner.bytes() != ANY_OWNER;
+    if !named && (holds.is_some() || token.is_some()) {
+        return Err(Malformed::new(
+            c"ERR HOLDS and TOKEN take an owner by name: a call with the owner * cannot be repeated",
+        ));
+    }
+    Ok(Acquire {
+        owner: named.then_some(owner),
+        lease,
+        wait_ms,
+        holds,
+        token,
+    })
+}

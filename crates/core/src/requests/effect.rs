@@ -1,0 +1,41 @@
+//! `owner token holds lease-ms deadline-ms` of `LOCK._APPLY`
+
+use super::words::{Malformed, Words};
+use crate::{Deadline, Grant, Held, Lease};
+
+/// How a lock without a deadline is written.
+pub const NO_DEADLINE: i64 = -1;
+
+/// Reads the state of a lock; what follows it is from a later version.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first word that is not what it must be.
+pub fn effect<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<Held<'a>, Malformed> {
+    Ok(Held {
+        owner: words.owner()?,
+        grant: Grant {
+            token: words
+                .fencing_token(c"ERR the token must be an integer from 1 to 9007199254740991")?,
+            holds: words.holds(c"ERR the hold count must be an integer from 1 to 2147483647")?,
+            // The setting for the longest lease is about those who ask for one.
+            lease: words
+                .unsigned()
+                .and_then(Lease::from_millis)
+                .ok_or(Malformed::new(
+                    c"ERR the lease must be milliseconds, an integer from 1 to 315360000000",
+                ))?,
+        },
+        deadline: match words.integer() {
+            Some(NO_DEADLINE) => Deadline::Never,
+            Some(at @ 0..) => Deadline::At(at.unsigned_abs()),
+            _ => {
+                return Err(Malformed::new(
+                    c"ERR the deadline must be milliseconds since 1970, or -1 for none",
+                ));
+            }
+        },
+    })
+}

@@ -1,0 +1,37 @@
+//! `owner [ALL | HOLDS n] [TOKEN token]`
+
+use std::ffi::CStr;
+
+use super::words::{Malformed, ONE_TOKEN, Words, once};
+use crate::{Release, ReleaseAmount};
+
+const ONE_AMOUNT: &CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
+
+/// Reads a release.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first word that is not what it must be.
+pub fn release<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<Release<'a>, Malformed> {
+    let owner = words.owner()?;
+    let (mut amount, mut token) = (None, None);
+    while let Some(option) = words.next() {
+        if option.eq_ignore_ascii_case(b"ALL") {
+            once(&mut amount, ReleaseAmount::All, ONE_AMOUNT)?;
+        } else if option.eq_ignore_ascii_case(b"HOLDS") {
+            let keep = words.holds_to_keep()?;
+            once(&mut amount, ReleaseAmount::DownTo(keep), ONE_AMOUNT)?;
+        } else if option.eq_ignore_ascii_case(b"TOKEN") {
+            once(&mut token, words.token()?, ONE_TOKEN)?;
+        } else {
+            return Err(Malformed::unknown_option(option));
+        }
+    }
+    Ok(Release {
+        owner,
+        amount: amount.unwrap_or(ReleaseAmount::One),
+        token,
+    })
+}

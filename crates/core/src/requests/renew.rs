@@ -1,0 +1,42 @@
+//! `owner [PX ms | EX s] [TOKEN token] [RAISE token]`
+
+use super::words::{Malformed, ONE_LEASE, ONE_TOKEN, Words, once};
+use crate::Renew;
+
+/// Reads a renewal.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first word that is not what it must be.
+pub fn renew<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<Renew<'a>, Malformed> {
+    let owner = words.owner()?;
+    let (mut lease, mut token, mut raise) = (None, None, None);
+    while let Some(option) = words.next() {
+        if option.eq_ignore_ascii_case(b"PX") {
+            once(&mut lease, words.lease_ms()?, ONE_LEASE)?;
+        } else if option.eq_ignore_ascii_case(b"EX") {
+            once(&mut lease, words.lease_seconds()?, ONE_LEASE)?;
+        } else if option.eq_ignore_ascii_case(b"TOKEN") {
+            once(&mut token, words.token()?, ONE_TOKEN)?;
+        } else if option.eq_ignore_ascii_case(b"RAISE") {
+            once(
+                &mut raise,
+                words.raise()?,
+                c"ERR syntax error: RAISE is given twice",
+            )?;
+        } else {
+            return Err(Malformed::unknown_option(option));
+        }
+    }
+    match (token, raise) {
+        (token, None) => Ok(Renew::new(owner, lease, token)),
+        (None, Some(_)) => Err(Malformed::new(
+            c"ERR syntax error: RAISE needs TOKEN, the token to raise from",
+        )),
+        (Some(token), Some(raise)) => Renew::raise(owner, lease, token, raise).ok_or(
+            Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
+        ),
+    }
+}

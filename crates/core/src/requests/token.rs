@@ -1,0 +1,34 @@
+//! `[token]` of a fence, and `token` of `LOCK._CLOCK`
+
+use super::words::{Malformed, Words, token};
+use crate::Token;
+
+/// Reads a fence: the token to check, or none to ask for the current grant's.
+///
+/// # Errors
+///
+/// [`Malformed`] for more than one word, or one that is no token.
+pub fn fence<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<Option<Token>, Malformed> {
+    let Some(word) = words.next() else {
+        return Ok(None);
+    };
+    if words.next().is_some() {
+        return Err(Malformed::new(
+            c"ERR wrong number of arguments for 'lock.fence' command",
+        ));
+    }
+    token(word).map(Some).ok_or(Malformed::new(
+        c"ERR the token must be a fencing token, an integer from 1 to 9007199254740991",
+    ))
+}
+
+/// Reads a token for the clock; what follows it is from a later version.
+///
+/// # Errors
+///
+/// [`Malformed`] when it is none.
+pub fn clock<'a>(words: &mut Words<impl Iterator<Item = &'a [u8]>>) -> Result<Token, Malformed> {
+    words.fencing_token(c"ERR the token must be an integer from 1 to 9007199254740991")
+}

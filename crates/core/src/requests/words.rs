@@ -1,0 +1,177 @@
+//! Words of a command, read from left to right; each error says which one and what it takes.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
+
+use super::integer;
+use crate::{Holds, Lease, Owner, Token};
+
+/// Ten years, the longest wait.
+const LONGEST_WAIT_MS: u64 = Lease::LONGEST.millis();
+
+pub(super) const ONE_LEASE: &CStr =
+    c"ERR syntax error: one lease at most, as PX milliseconds or EX seconds";
+pub(super) const ONE_TOKEN: &CStr = c"ERR syntax error: TOKEN is given twice";
+
+/// A word is not what it must be; the error that the caller gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub Cow<'static, CStr>);
+
+impl Malformed {
+    pub(super) const fn new(error: &'static CStr) -> Self {
+        Self(Cow::Borrowed(error))
+    }
+
+    /// An error that repeats a part of what the caller sent, made harmless and short.
+    pub(super) fn unknown_option(option: &[u8]) -> Self {
+        const LONGEST: usize = 32;
+        let shown = option[..option.len().min(LONGEST)].escape_ascii();
+        let text = format!("ERR syntax error: unknown option '{shown}'");
+        Self(Cow::Owned(CString::new(text).unwrap_or_default()))
+    }
+}
+
+/// The words that are still to be read.
+#[derive(Debug)]
+pub struct Words<I> {
+    rest: I,
+    longest_lease: Lease,
+}
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
+    /// The words behind the command's name and its key. No lease that they ask for may be longer
+    /// than `longest_lease`.
+    pub const fn new(words: I, longest_lease: Lease) -> Self {
+        Self {
+            rest: words,
+            longest_lease,
+        }
+    }
+
+    /// The next word, if there is one.
+    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
+        self.rest.next()
+    }
+
+    /// The owner, which comes first.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] when it is missing, empty or too long.
+    pub fn owner(&mut self) -> Result<Owner<'a>, Malformed> {
+        self.next()
+            .and_then(Owner::new)
+            .ok_or(Malformed::new(c"ERR the owner must be 1 to 256 bytes"))
+    }
+
+    /// `PX milliseconds`.
+    pub(super) fn lease_ms(&mut self) -> Result<Lease, Malformed> {
+        self.lease(1).ok_or(Malformed::new(
+            c"ERR PX takes the lease in milliseconds, an integer from 1 to lock.max-lease-ms",
+        ))
+    }
+
+    /// `EX seconds`.
+    pub(super) fn lease_seconds(&mut self) -> Result<Lease, Malformed> {
+        self.lease(1000).ok_or(Malformed::new(
+            c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000",
+        ))
+    }
+
+    /// `BLOCK milliseconds`.
+    pub(super) fn wait_ms(&mut self) -> Result<u64, Malformed> {
+        self.unsigned()
+            .filter(|wait| *wait <= LONGEST_WAIT_MS)
+            .ok_or(Malformed::new(
+                c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (for ever) \
+                  to 315360000000",
+            ))
+    }
+
+    /// `HOLDS n` with at least one.
+    pub(super) fn wanted_holds(&mut self) -> Result<Holds, Malformed> {
+        self.holds(c"ERR HOLDS takes the hold count to reach, an integer from 1 to 2147483647")
+    }
+
+    /// `HOLDS n` with none or more.
+    pub(super) fn holds_to_keep(&mut self) -> Result<u32, Malformed> {
+        self.unsigned()
+            .and_then(|holds| u32::try_from(holds).ok())
+            .filter(|holds| *holds <= Holds::MOST.number())
+            .ok_or(Malformed::new(
+                c"ERR HOLDS takes the hold count to go down to, an integer from 0 to 2147483647",
+            ))
+    }
+
+    /// `TOKEN token`.
+    pub(super) fn token(&mut self) -> Result<Token, Malformed> {
+        self.fencing_token(
+            c"ERR TOKEN takes a fencing token, an integer from 1 to 9007199254740991",
+        )
+    }
+
+    /// `RAISE token`.
+    pub(super) fn raise(&mut self) -> Result<Token, Malformed> {
+        self.fencing_token(
+            c"ERR RAISE takes a fencing token, an integer from 1 to 9007199254740991",
+        )
+    }
+
+    /// `COUNT n`.
+    pub(super) fn count(&mut self) -> Result<usize, Malformed> {
+        self.unsigned()
+            .filter(|count| *count > 0)
+            .and_then(|count| usize::try_from(count).ok())
+            .ok_or(Malformed::new(
+                c"ERR COUNT takes how many to return at most, an integer from 1",
+            ))
+    }
+
+    /// A hold count; anything else is answered with `error`.
+    pub(super) fn holds(&mut self, error: &'static CStr) -> Result<Holds, Malformed> {
+        self.unsigned()
+            .and_then(|holds| u32::try_from(holds).ok())
+            .and_then(Holds::new)
+            .ok_or(Malformed::new(error))
+    }
+
+    /// A fencing token; anything else is answered with `error`.
+    pub(super) fn fencing_token(&mut self, error: &'static CStr) -> Result<Token, Malformed> {
+        self.next().and_then(token).ok_or(Malformed::new(error))
+    }
+
+    pub(super) fn unsigned(&mut self) -> Option<u64> {
+        self.next().and_then(unsigned)
+    }
+
+    pub(super) fn integer(&mut self) -> Option<i64> {
+        self.next().and_then(integer::parse)
+    }
+
+    fn lease(&mut self, unit_ms: u64) -> Option<Lease> {
+        let millis = self.unsigned()?.checked_mul(unit_ms)?;
+        Lease::from_millis(millis).filter(|lease| *lease <= self.longest_lease)
+    }
+}
+
+/// The fencing token that a word says.
+pub(super) fn token(word: &[u8]) -> Option<Token> {
+    unsigned(word).and_then(Token::new)
+}
+
+fn unsigned(word: &[u8]) -> Option<u64> {
+    integer::parse(word).and_then(|number| u64::try_from(number).ok())
+}
+
+/// Keeps the value of an option; an error when the option was given already, or one that it
+/// excludes.
+pub(super) fn once<T>(
+    place: &mut Option<T>,
+    value: T,
+    repeated: &'static CStr,
+) -> Result<(), Malformed> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Malformed::new(repeated)),
+    }
+}

@@ -1,0 +1,26 @@
+# Sourced by the other tools: where things are, and how to speak of them.
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+tools=$root/scripts
+
+has() { command -v "$1" >/dev/null 2>&1; }
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# The module that `cargo build --release` leaves.
+module_path() {
+    case ${CARGO_TARGET_DIR:-target} in
+        /*) target=$CARGO_TARGET_DIR ;;
+        *) target=$root/${CARGO_TARGET_DIR:-target} ;;
+    esac
+    case $(uname -s) in
+        Darwin) printf '%s\n' "$target/release/libredis_lock.dylib" ;;
+        *) printf '%s\n' "$target/release/libredis_lock.so" ;;
+    esac
+}
+
+# What a server binary says of itself, as `redis 7.0.15` or `valkey 9.1.2`; nothing if it does not run.
+server_version() {
+    "$1" --version 2>/dev/null |
+        sed -n 's/^\([A-Za-z]*\) server v=\([0-9.]*\) .*/\1 \2/p' | tr '[:upper:]' '[:lower:]'
+}

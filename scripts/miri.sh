@@ -1,0 +1,22 @@
+#!/bin/sh
+# Runs the unit tests of the core and of the module in Miri, which finds undefined behaviour. It knows no server:
+# what calls one is for sanitize.sh. Tests by the thousand are cut down, or left out, by `cfg(miri)`.
+#
+# usage: miri.sh          run them
+#        miri.sh here     only tell by the status whether Miri is here
+set -eu
+. "$(dirname -- "$0")/lib.sh"
+cd "$root"
+
+is_here() { cargo +nightly miri --version >/dev/null 2>&1; }
+
+case ${1:-} in
+    here) is_here && exit || exit 1 ;;
+    '') is_here || die "missing: a nightly Rust with Miri - run: rustup toolchain install nightly --component miri,rust-src" ;;
+    *) die "usage: miri.sh [here]" ;;
+esac
+
+# Property tests look for a file of earlier failures.
+MIRIFLAGS="-Zmiri-disable-isolation ${MIRIFLAGS:-}" \
+    cargo +nightly miri test --lib --package redis-lock --package redis-lock-core --features system-allocator \
+    --target-dir "${CARGO_TARGET_DIR:-target}/miri"
