@@ -17,7 +17,7 @@ const MARKS: usize = 3;
 
 pub(crate) const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 pub(crate) const FAINT: Style = Style::new().fg(Color::DarkGray);
-pub(crate) const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+pub(crate) const WARNING: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const NAMED: Style = Style::new().fg(Color::Cyan);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
@@ -112,7 +112,7 @@ fn title(view: &View) -> Line<'static> {
     Line::from(vec![
         Span::styled("redis-lock-top  ", BOLD),
         Span::styled(who, NAMED),
-        Span::styled(paused, ALARM),
+        Span::styled(paused, WARNING),
     ])
 }
 
@@ -141,12 +141,12 @@ fn notes(view: &View) -> Vec<Line<'static>> {
         let address = words::name(server.address.as_bytes());
         if let Some(trouble) = &server.trouble {
             let text = format!("{address}: {}", words::name(trouble.as_bytes()));
-            notes.push(Line::styled(text, ALARM));
+            notes.push(Line::styled(text, WARNING));
         }
         let policy = server.info.text("maxmemory_policy").unwrap_or("noeviction");
         if policy != "noeviction" {
             let text = format!("{address}: maxmemory-policy {policy} can evict held locks");
-            notes.push(Line::styled(text, ALARM));
+            notes.push(Line::styled(text, WARNING));
         }
         if !server.searched {
             searching += server.keys;
@@ -156,7 +156,10 @@ fn notes(view: &View) -> Vec<Line<'static>> {
     if notes.len() > MARKS {
         let more = notes.len() - MARKS + 1;
         notes.truncate(MARKS - 1);
-        notes.push(Line::styled(format!("and {more} more of the kind"), ALARM));
+        notes.push(Line::styled(
+            format!("and {more} more of the kind"),
+            WARNING,
+        ));
     }
     if searching > 0 {
         let text =
@@ -176,7 +179,7 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
         .filter(|(_, column)| area.width >= column.from)
         .filter(|(_, column)| column.name != SERVER || view.now.servers.len() > 1)
         .collect();
-    let room = room_for_names(area, &shown);
+    let width = width_of_names(area, &shown);
     let heading = |(index, column): &(usize, &Column)| {
         let mark = match (*index == sort.column, sort.descending) {
             (false, _) => "",
@@ -189,7 +192,7 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
         let cells = shown.iter().map(|(index, column)| {
             let text = row.cells[*index].text();
             let text = if column.width == 0 {
-                words::cut(&text, room)
+                words::cut(&text, width)
             } else {
                 text
             };
@@ -219,7 +222,7 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
 }
 
 /// How wide a column of names is: what the others, the spaces between them and the border leave.
-fn room_for_names(area: Rect, shown: &[(usize, &Column)]) -> usize {
+fn width_of_names(area: Rect, shown: &[(usize, &Column)]) -> usize {
     let taken = |(_, column): &(usize, &Column)| match column.width {
         0 => 1,
         width => usize::from(width) + 2,

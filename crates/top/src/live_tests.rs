@@ -1,8 +1,8 @@
 //! The view over real servers.
 
 use crate::draw::draw;
-use crate::snapshot::Place;
-use crate::source::{News, Source};
+use crate::snapshot::LockId;
+use crate::source::{Source, Update};
 use crate::table::Panel;
 use crate::view::{Mode, View};
 use ratatui::Terminal;
@@ -24,7 +24,7 @@ fn settings(server: &Server) -> ConnectionInfo {
 fn press(view: &mut View, source: &mut Source, code: KeyCode) {
     let mut order = view.press(KeyEvent::new(code, KeyModifiers::NONE));
     while let Some(next) = order {
-        order = view.hear(source.follow(&next));
+        order = view.apply(source.follow(&next));
     }
 }
 
@@ -43,7 +43,7 @@ fn screen(view: &View) -> String {
 fn keys(view: &View, panel: Panel) -> Vec<Vec<u8>> {
     view.rows(panel)
         .into_iter()
-        .map(|row| row.place.key)
+        .map(|row| row.lock_id.key)
         .collect()
 }
 
@@ -71,7 +71,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
 
     let mut source = source(&server);
     let mut view = View::new();
-    view.hear(News::Round(source.round()));
+    view.apply(Update::Snapshot(source.read()));
     assert_eq!(
         keys(&view, Panel::Held),
         [b"old".to_vec(), b"busy".to_vec()]
@@ -110,7 +110,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
     assert!(matches!(view.mode, Mode::Queue(_)));
 
     let grants_before = view.now.sum("lock_grants");
-    view.hear(News::Round(source.round()));
+    view.apply(Update::Snapshot(source.read()));
     assert_eq!(keys(&view, Panel::Hot), [b"busy".to_vec()]);
     assert_eq!(view.now.sum("lock_grants"), grants_before.map(|n| n + 1));
     assert!(view.rate("lock_hand_offs").is_some_and(|rate| rate > 0.0));
@@ -123,7 +123,7 @@ fn a_grant_that_is_over_is_not_freed_in_the_name_of_another() {
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     let mut source = source(&server);
     let mut view = View::new();
-    view.hear(News::Round(source.round()));
+    view.apply(Update::Snapshot(source.read()));
     type_in(&mut view, &mut source, "u");
     cmd!(c, "LOCK.RELEASE", "k", "a").int();
     let next = cmd!(c, "LOCK.ACQUIRE", "k", "b", "EX", 60).grant();
@@ -142,7 +142,7 @@ fn a_client_that_waits_no_more_is_not_killed() {
     waiting(&mut c, "k", 1);
     let mut source = source(&server);
     let mut view = View::new();
-    view.hear(News::Round(source.round()));
+    view.apply(Update::Snapshot(source.read()));
     press(&mut view, &mut source, KeyCode::Enter);
     type_in(&mut view, &mut source, "k");
     cmd!(c, "LOCK.RELEASE", "k", "a").int();
@@ -172,7 +172,7 @@ fn a_watcher_looks_and_an_administrator_may_do_more() {
     for (name, left) in [("watcher", 1), ("administrator", 0)] {
         let mut source = source_as(&server, name);
         let mut view = View::new();
-        view.hear(News::Round(source.round()));
+        view.apply(Update::Snapshot(source.read()));
         assert_eq!(keys(&view, Panel::Held), [b"lock:k".to_vec()]);
         assert_eq!(cmd!(c, "ACL", "LOG").items(), [], "{name}");
         type_in(&mut view, &mut source, "uy");
@@ -187,20 +187,20 @@ fn a_watcher_looks_and_an_administrator_may_do_more() {
 fn a_server_that_goes_and_comes_back_is_seen_again() {
     let mut server = Server::start();
     let mut source = source(&server);
-    assert_eq!(source.round().servers[0].trouble, None);
+    assert_eq!(source.read().servers[0].trouble, None);
     server.stop();
-    let gone = source.round();
+    let gone = source.read();
     assert!(gone.servers[0].trouble.is_some() && gone.locks.is_empty());
     server.restart();
     cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
-    eventually(|| source.round().locks.len() == 1, "the lock to be seen");
+    eventually(|| source.read().locks.len() == 1, "the lock to be seen");
 }
 
 #[test]
 fn a_server_without_the_module_is_no_empty_one() {
     let server = Server::builder().without_module().start();
-    let round = source(&server).round();
-    let trouble = round.servers[0].trouble.clone().unwrap_or_default();
+    let snapshot = source(&server).read();
+    let trouble = snapshot.servers[0].trouble.clone().unwrap_or_default();
     assert!(!trouble.is_empty());
 }
 
@@ -214,12 +214,12 @@ fn more_keys_than_a_round_goes_through_are_found_in_the_next_ones() {
         cmd!(c, "LOCK.ACQUIRE", format!("lock:{number}"), "a", "EX", 60).grant();
     }
     let mut source = source(&server);
-    let first = source.round();
+    let first = source.read();
     assert!(!first.servers[0].searched && first.locks.len() < 20);
     eventually(
         || {
-            let round = source.round();
-            round.servers[0].searched && round.locks.len() == 20
+            let snapshot = source.read();
+            snapshot.servers[0].searched && snapshot.locks.len() == 20
         },
         "all locks to be found",
     );
@@ -237,23 +237,23 @@ fn all_primaries_of_a_cluster_are_shown() {
     }
     let mut source = source(cluster.node(0));
     let mut view = View::new();
-    view.hear(News::Round(source.round()));
+    view.apply(Update::Snapshot(source.read()));
     assert_eq!(view.now.servers.len(), 3);
     assert_eq!(keys(&view, Panel::Held).len(), held);
     let picture = screen(&view);
     assert!(picture.contains("3 primaries"), "{picture}");
     // It is freed where it is.
-    let places = view.now.locks.iter().map(|lock| lock.place.clone());
-    let places: Vec<Place> = places.collect();
+    let lock_ids = view.now.locks.iter().map(|lock| lock.id.clone());
+    let lock_ids: Vec<LockId> = lock_ids.collect();
     type_in(&mut view, &mut source, "/f");
     press(&mut view, &mut source, KeyCode::Enter);
     type_in(&mut view, &mut source, "uy");
     assert!(screen(&view).contains("the lock is freed"));
-    let round = source.round();
-    assert_eq!(round.locks.len(), held - 1);
+    let snapshot = source.read();
+    assert_eq!(snapshot.locks.len(), held - 1);
     assert!(
-        places
+        lock_ids
             .iter()
-            .any(|place| place.server == cluster.address(2))
+            .any(|lock_id| lock_id.server == cluster.address(2))
     );
 }

@@ -28,7 +28,7 @@ use std::thread;
 use std::time::Duration;
 use view::View;
 
-/// How soon news is on the screen.
+/// How soon an update is on the screen.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Shows the locks of a server, or of all primaries of a cluster.
@@ -46,7 +46,7 @@ struct Arguments {
     /// A server on this machine, in the place of a URL.
     #[arg(long)]
     port: Option<u16>,
-    /// How many milliseconds pass between two rounds.
+    /// How many milliseconds pass between two snapshots.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..))]
     every: u64,
 }
@@ -76,16 +76,16 @@ fn server(arguments: &Arguments) -> Result<ConnectionInfo, String> {
 
 fn run(server: ConnectionInfo, every: Duration) -> io::Result<()> {
     let (orders, to_follow) = mpsc::channel();
-    let (to_tell, news) = mpsc::channel();
+    let (to_tell, updates) = mpsc::channel();
     // It ends with the process, or as soon as nobody listens.
     thread::spawn(move || Source::new(server).serve(every, &to_follow, &to_tell));
-    ratatui::run(|terminal| show(terminal, &orders, &news))
+    ratatui::run(|terminal| show(terminal, &orders, &updates))
 }
 
 fn show(
     terminal: &mut DefaultTerminal,
     orders: &mpsc::Sender<source::Order>,
-    news: &mpsc::Receiver<source::News>,
+    updates: &mpsc::Receiver<source::Update>,
 ) -> io::Result<()> {
     let mut view = View::new();
     while !view.is_over {
@@ -99,8 +99,8 @@ fn show(
                 _ => {} // a new size is seen when it is drawn
             }
         }
-        while let Ok(news) = news.try_recv() {
-            wanted.extend(view.hear(news));
+        while let Ok(update) = updates.try_recv() {
+            wanted.extend(view.apply(update));
         }
         for order in wanted {
             orders.send(order).map_err(io::Error::other)?;

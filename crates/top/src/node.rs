@@ -1,19 +1,19 @@
-//! One server: what it tells in a round, and what can be done there.
+//! One server: what it tells in a snapshot, and what can be done there.
 
 use crate::reply::{Held, Hot, Info, Waiter, bytes, items};
-use crate::snapshot::{Lock, Place, Server};
+use crate::snapshot::{Lock, LockId, Server};
 use redis::{Cmd, Connection, ConnectionInfo, ConnectionLike, Pipeline, RedisResult, Value, cmd};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// How long a server may take to answer.
 const LIMIT: Duration = Duration::from_secs(2);
-/// A round goes through no more of the keyspace than this, so that it costs the server little,
-/// however many keys there are. The next round goes on from there.
+/// A snapshot goes through no more of the keyspace than this, so that it costs the server little,
+/// however many keys there are. The next one goes on from there.
 const SCANS: usize = 10;
 const KEYS_A_SCAN: usize = 500;
 const SCANNING: Duration = Duration::from_millis(50);
-/// How many locks are followed from round to round, in each of the two orders.
+/// How many locks are followed from snapshot to snapshot, in each of the two orders.
 const FOLLOWED: usize = 400;
 /// For how many of the longest queues the first in line is asked.
 const QUEUES: usize = 50;
@@ -33,7 +33,7 @@ pub(crate) struct Node {
 }
 
 /// What a server told, its locks, and its hottest keys.
-pub(crate) type Findings = (Server, Vec<Lock>, Vec<(Place, Hot)>);
+pub(crate) type Findings = (Server, Vec<Lock>, Vec<(LockId, Hot)>);
 
 impl Node {
     pub(crate) fn new(settings: ConnectionInfo) -> Self {
@@ -98,7 +98,7 @@ impl Node {
             searched: self.came_round,
             trouble,
         };
-        let placed = |hot: Hot| (self.place(&hot.key), hot);
+        let placed = |hot: Hot| (self.lock_id(&hot.key), hot);
         Ok((server, locks, hot.into_iter().map(placed).collect()))
     }
 
@@ -140,7 +140,7 @@ impl Node {
             .filter_map(|(key, answer)| {
                 let held = Held::read(answer)?;
                 Some(Lock {
-                    place: self.place(&key),
+                    id: self.lock_id(&key),
                     held,
                     first: None,
                 })
@@ -151,14 +151,14 @@ impl Node {
             locks[FOLLOWED..].sort_by_key(|lock| std::cmp::Reverse(lock.held.waiters));
             locks.truncate(2 * FOLLOWED);
         }
-        self.known = locks.iter().map(|lock| lock.place.key.clone()).collect();
+        self.known = locks.iter().map(|lock| lock.id.key.clone()).collect();
 
         locks.sort_by_key(|lock| std::cmp::Reverse(lock.held.waiters));
         let queues = locks
             .iter()
             .take_while(|lock| lock.held.waiters > 0)
             .take(QUEUES);
-        let firsts = self.ask(queues.map(|lock| waiters(&lock.place.key, 1)))?;
+        let firsts = self.ask(queues.map(|lock| waiters(&lock.id.key, 1)))?;
         for (lock, answer) in locks.iter_mut().zip(firsts) {
             lock.first = items(answer).into_iter().next().and_then(Waiter::read);
         }
@@ -239,8 +239,8 @@ impl Node {
         self.with(|connection| connection.req_packed_commands(&packed, 0, count))
     }
 
-    fn place(&self, key: &[u8]) -> Place {
-        Place {
+    fn lock_id(&self, key: &[u8]) -> LockId {
+        LockId {
             server: self.address.clone(),
             key: key.to_vec(),
         }

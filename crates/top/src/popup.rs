@@ -1,6 +1,6 @@
 //! What stands in front of the tables: one lock with its queue, a question, the help.
 
-use crate::draw::{ALARM, CHOSEN, FAINT};
+use crate::draw::{CHOSEN, FAINT, WARNING};
 use crate::view::{Mode, Question, Queue, View};
 use crate::words;
 use ratatui::Frame;
@@ -50,8 +50,8 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
 
 fn draw_queue(queue: &Queue, frame: &mut Frame) {
     let area = middle(frame, frame.area().width.saturating_sub(6).min(120), 18);
-    let key = short(&queue.place.key);
-    let block = Block::bordered().title(format!(" {key} on {} ", queue.place.server));
+    let key = short(&queue.lock_id.key);
+    let block = Block::bordered().title(format!(" {key} on {} ", queue.lock_id.server));
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let [top, table, bottom] = Layout::vertical([
@@ -106,25 +106,25 @@ fn draw_queue(queue: &Queue, frame: &mut Frame) {
 
 fn draw_question(question: &Question, frame: &mut Frame) {
     let (title, text) = match question {
-        Question::Kill(place, waiter) => (
+        Question::Kill(lock_id, waiter) => (
             " Kill a waiter? ",
             format!(
                 "Close the connection of client {}, which waits as {} for {} on {}?\n\
                  Whatever else it does on that connection ends too.",
                 waiter.client_id,
                 short(&waiter.owner),
-                short(&place.key),
-                place.server,
+                short(&lock_id.key),
+                lock_id.server,
             ),
         ),
-        Question::Unlock(place, held) => (
+        Question::Unlock(lock_id, held) => (
             " Force-unlock? ",
             format!(
                 "Delete {} on {}, held by {} for {} (token {})?\n\
                  The owner is not asked and not told: it may still be at work. The first in line \
                  gets the lock.",
-                short(&place.key),
-                place.server,
+                short(&lock_id.key),
+                lock_id.server,
                 short(&held.owner),
                 words::length(held.held_ms),
                 held.token,
@@ -133,14 +133,14 @@ fn draw_question(question: &Question, frame: &mut Frame) {
     };
     let mut text = Text::from(text);
     text.push_line("");
-    text.push_line(Line::styled("y: yes. Any other key: no.", ALARM));
+    text.push_line(Line::styled("y: yes. Any other key: no.", WARNING));
     let area = middle(frame, 70, 11);
-    let block = Block::bordered().title(title).border_style(ALARM);
+    let block = Block::bordered().title(title).border_style(WARNING);
     let question = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
     frame.render_widget(question, area);
 }
 
-/// A name that leaves room for the answer.
+/// A name that leaves space for the answer.
 fn short(name: &[u8]) -> String {
     words::cut(&words::name(name), ROOM_FOR_A_NAME)
 }

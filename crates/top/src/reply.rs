@@ -33,7 +33,7 @@ pub(crate) struct Hot {
     pub(crate) timeouts: i64,
     pub(crate) expirations: i64,
     pub(crate) total_wait_ms: i64,
-    pub(crate) longest_wait_ms: i64,
+    pub(crate) max_wait_ms: i64,
 }
 
 /// The fields of `INFO`.
@@ -77,7 +77,7 @@ impl Hot {
             timeouts: fields.number("timeouts")?,
             expirations: fields.number("expirations")?,
             total_wait_ms: fields.number("total-wait-ms")?,
-            longest_wait_ms: fields.number("longest-wait-ms")?,
+            max_wait_ms: fields.number("longest-wait-ms")?,
         })
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         let flat = pairs.clone().into_iter().flat_map(|(n, v)| [n, v]);
         let hot = Hot::read(Value::Array(flat.collect())).expect("RESP2");
         assert_eq!(Hot::read(Value::Map(pairs)), Some(hot.clone()));
-        assert_eq!((hot.waits, hot.timeouts, hot.longest_wait_ms), (3, 1, 60));
+        assert_eq!((hot.waits, hot.timeouts, hot.max_wait_ms), (3, 1, 60));
         assert_eq!(Hot::read(Value::Nil), None);
     }
 

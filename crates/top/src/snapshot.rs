@@ -1,11 +1,11 @@
-//! What was read in one round, of all servers.
+//! What was read at one time, of all servers.
 
 use crate::reply::{Held, Hot, Info, Waiter};
 use std::time::Instant;
 
 /// A lock's name, and the server that serves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct LockId {
     pub(crate) server: String,
     pub(crate) key: Vec<u8>,
 }
@@ -13,7 +13,7 @@ pub(crate) struct Place {
 /// A lock that is held.
 #[derive(Clone, Debug)]
 pub(crate) struct Lock {
-    pub(crate) place: Place,
+    pub(crate) id: LockId,
     pub(crate) held: Held,
     /// Who comes next. Asked for where the queues are longest.
     pub(crate) first: Option<Waiter>,
@@ -26,7 +26,7 @@ pub(crate) struct Server {
     pub(crate) info: Info,
     /// How many keys of all kinds it has.
     pub(crate) keys: i64,
-    /// Whether the search through its keys has come round.
+    /// Whether the search through its keys has come to its end.
     pub(crate) searched: bool,
     /// Why it told nothing, or not all.
     pub(crate) trouble: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Snapshot {
     pub(crate) at: Instant,
     pub(crate) servers: Vec<Server>,
     pub(crate) locks: Vec<Lock>,
-    pub(crate) hot: Vec<(Place, Hot)>,
+    pub(crate) hot: Vec<(LockId, Hot)>,
 }
 
 impl Snapshot {

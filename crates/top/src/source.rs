@@ -2,7 +2,7 @@
 
 use crate::node::Node;
 use crate::reply::{Held, Info, Waiter, bytes};
-use crate::snapshot::{Place, Snapshot};
+use crate::snapshot::{LockId, Snapshot};
 use redis::{ConnectionAddr, ConnectionInfo, ConnectionLike, RedisResult, cmd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -15,20 +15,20 @@ const TOPOLOGY: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Tell who waits for this lock.
-    Look(Place),
+    Look(LockId),
     /// Close the connection of one who waits.
-    Kill { place: Place, client_id: i64 },
+    Kill { lock_id: LockId, client_id: i64 },
     /// Delete the lock, if it is still this grant.
-    Unlock { place: Place, token: i64 },
+    Unlock { lock_id: LockId, token: i64 },
 }
 
 /// What it is told.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
-    /// A new round was read.
-    Round(Snapshot),
+pub(crate) enum Update {
+    /// A new snapshot was read.
+    Snapshot(Snapshot),
     /// Who holds and who waits, as asked.
-    Queue(Place, Option<Held>, Vec<Waiter>),
+    Queue(LockId, Option<Held>, Vec<Waiter>),
     /// What came of an order.
     Done(String),
 }
@@ -50,10 +50,15 @@ impl Source {
         }
     }
 
-    /// Reads a round every so often and follows orders in between, until nobody listens.
-    pub(crate) fn serve(mut self, every: Duration, orders: &Receiver<Order>, news: &Sender<News>) {
+    /// Reads a snapshot every so often and follows orders in between, until nobody listens.
+    pub(crate) fn serve(
+        mut self,
+        every: Duration,
+        orders: &Receiver<Order>,
+        updates: &Sender<Update>,
+    ) {
         loop {
-            if news.send(News::Round(self.round())).is_err() {
+            if updates.send(Update::Snapshot(self.read())).is_err() {
                 return;
             }
             let next = Instant::now() + every;
@@ -64,7 +69,7 @@ impl Source {
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
-                if news.send(self.follow(&order)).is_err() {
+                if updates.send(self.follow(&order)).is_err() {
                     return;
                 }
             }
@@ -72,7 +77,7 @@ impl Source {
     }
 
     /// Reads all servers, at the same time.
-    pub(crate) fn round(&mut self) -> Snapshot {
+    pub(crate) fn read(&mut self) -> Snapshot {
         if self.asked.is_none_or(|asked| asked.elapsed() > TOPOLOGY) {
             self.asked = Some(Instant::now());
             self.find_primaries();
@@ -94,23 +99,24 @@ impl Source {
         snapshot
     }
 
-    pub(crate) fn follow(&mut self, order: &Order) -> News {
-        let (Order::Look(place) | Order::Kill { place, .. } | Order::Unlock { place, .. }) = order;
+    pub(crate) fn follow(&mut self, order: &Order) -> Update {
+        let (Order::Look(lock_id) | Order::Kill { lock_id, .. } | Order::Unlock { lock_id, .. }) =
+            order;
         let Some(node) = self
             .nodes
             .iter_mut()
-            .find(|node| node.address == place.server)
+            .find(|node| node.address == lock_id.server)
         else {
-            return News::Done(format!("{} is no primary any more", place.server));
+            return Update::Done(format!("{} is no primary any more", lock_id.server));
         };
         let done = match order {
             Order::Look(_) => node
-                .queue(&place.key)
-                .map(|(held, waiters)| News::Queue(place.clone(), held, waiters)),
-            Order::Kill { client_id, .. } => node.kill(&place.key, *client_id).map(News::Done),
-            Order::Unlock { token, .. } => node.unlock(&place.key, *token).map(News::Done),
+                .queue(&lock_id.key)
+                .map(|(held, waiters)| Update::Queue(lock_id.clone(), held, waiters)),
+            Order::Kill { client_id, .. } => node.kill(&lock_id.key, *client_id).map(Update::Done),
+            Order::Unlock { token, .. } => node.unlock(&lock_id.key, *token).map(Update::Done),
         };
-        done.unwrap_or_else(|error| News::Done(error.to_string()))
+        done.unwrap_or_else(|error| Update::Done(error.to_string()))
     }
 
     /// Of a cluster, all primaries with slots, by any node that knows them: the given one may be

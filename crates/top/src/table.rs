@@ -1,7 +1,7 @@
 //! The three tables: their columns, their rows, and how these are sorted.
 
 use crate::reply::Hot;
-use crate::snapshot::{Lock, Place, Snapshot};
+use crate::snapshot::{Lock, LockId, Snapshot};
 use crate::words;
 use std::cmp::Ordering;
 
@@ -31,7 +31,7 @@ impl Panel {
 /// One column of a table.
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    /// 0: a name, which takes what room there is.
+    /// 0: a name, which takes the width that is left.
     pub(crate) width: u16,
     /// Left out on a screen that is not so wide.
     pub(crate) from: u16,
@@ -77,7 +77,7 @@ impl Cell {
 /// One line of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    pub(crate) place: Place,
+    pub(crate) lock_id: LockId,
     pub(crate) cells: Vec<Cell>,
 }
 
@@ -166,8 +166,8 @@ impl Panel {
             } else {
                 a.order(b)
             };
-            // Equal rows keep their places from round to round.
-            order.then_with(|| one.place.cmp(&two.place))
+            // Equal rows keep their places from snapshot to snapshot.
+            order.then_with(|| one.lock_id.cmp(&two.lock_id))
         });
         rows
     }
@@ -176,9 +176,9 @@ impl Panel {
 fn held(lock: &Lock) -> Row {
     let held = &lock.held;
     Row {
-        place: lock.place.clone(),
+        lock_id: lock.id.clone(),
         cells: vec![
-            Cell::Name(lock.place.key.clone()),
+            Cell::Name(lock.id.key.clone()),
             Cell::Name(held.owner.clone()),
             Cell::Length(held.held_ms),
             Cell::Left(held.ttl_ms),
@@ -186,7 +186,7 @@ fn held(lock: &Lock) -> Row {
             Cell::Number(held.holds),
             Cell::Number(held.waiters),
             Cell::Number(held.token),
-            server(&lock.place),
+            server(&lock.id),
         ],
     }
 }
@@ -194,34 +194,34 @@ fn held(lock: &Lock) -> Row {
 fn queue(lock: &Lock) -> Row {
     let first = lock.first.clone().unwrap_or_default();
     Row {
-        place: lock.place.clone(),
+        lock_id: lock.id.clone(),
         cells: vec![
-            Cell::Name(lock.place.key.clone()),
+            Cell::Name(lock.id.key.clone()),
             Cell::Number(lock.held.waiters),
             Cell::Length(first.waited_ms),
             Cell::Name(first.owner),
             Cell::Name(lock.held.owner.clone()),
             Cell::Length(lock.held.held_ms),
-            server(&lock.place),
+            server(&lock.id),
         ],
     }
 }
 
-fn hot((place, hot): &(Place, Hot)) -> Row {
+fn hot((lock_id, hot): &(LockId, Hot)) -> Row {
     Row {
-        place: place.clone(),
+        lock_id: lock_id.clone(),
         cells: vec![
             Cell::Name(hot.key.clone()),
             Cell::Number(hot.waits),
             Cell::Number(hot.timeouts),
             Cell::Number(hot.expirations),
             Cell::Length(hot.total_wait_ms),
-            Cell::Length(hot.longest_wait_ms),
-            server(place),
+            Cell::Length(hot.max_wait_ms),
+            server(lock_id),
         ],
     }
 }
 
-fn server(place: &Place) -> Cell {
-    Cell::Name(place.server.clone().into_bytes())
+fn server(lock_id: &LockId) -> Cell {
+    Cell::Name(lock_id.server.clone().into_bytes())
 }

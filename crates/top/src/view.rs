@@ -1,9 +1,9 @@
-//! What is on the screen, and what a key or a piece of news makes of it. It draws nothing and asks no
+//! What is on the screen, and what a key or an update makes of it. It draws nothing and asks no
 //! server: it gives orders for that.
 
 use crate::reply::{Held, Waiter};
-use crate::snapshot::{Place, Snapshot};
-use crate::source::{News, Order};
+use crate::snapshot::{LockId, Snapshot};
+use crate::source::{Order, Update};
 use crate::table::{Panel, Row, Sort};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -27,7 +27,7 @@ pub(crate) enum Mode {
 /// One lock, looked at closely.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queue {
-    pub(crate) place: Place,
+    pub(crate) lock_id: LockId,
     /// None: free, or not known yet.
     pub(crate) held: Option<Held>,
     pub(crate) waiters: Vec<Waiter>,
@@ -40,19 +40,19 @@ pub(crate) struct Queue {
 /// Something that somebody may regret. It names what was on the screen when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    Kill(Place, Waiter),
-    Unlock(Place, Held),
+    Kill(LockId, Waiter),
+    Unlock(LockId, Held),
 }
 
 impl Question {
     fn order(self) -> Order {
         match self {
-            Self::Kill(place, waiter) => Order::Kill {
-                place,
+            Self::Kill(lock_id, waiter) => Order::Kill {
+                lock_id,
                 client_id: waiter.client_id,
             },
-            Self::Unlock(place, held) => Order::Unlock {
-                place,
+            Self::Unlock(lock_id, held) => Order::Unlock {
+                lock_id,
                 token: held.token,
             },
         }
@@ -71,7 +71,7 @@ pub(crate) struct View {
     pub(crate) message: Option<String>,
     pub(crate) is_over: bool,
     sorts: [Sort; 3],
-    chosen: [Option<Place>; 3],
+    chosen: [Option<LockId>; 3],
 }
 
 impl View {
@@ -101,40 +101,40 @@ impl View {
     /// Which of the rows is chosen: the lock that was, wherever it stands now, else the first.
     pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
         let chosen = self.chosen[panel as usize].as_ref();
-        let same = rows.iter().position(|row| Some(&row.place) == chosen);
+        let same = rows.iter().position(|row| Some(&row.lock_id) == chosen);
         same.or((!rows.is_empty()).then_some(0))
     }
 
-    /// How often a second this happens, over the last two rounds.
+    /// How often a second this happens, over the last two snapshots.
     pub(crate) fn rate(&self, field: &str) -> Option<f64> {
         self.now.rate(field, self.before.as_ref()?)
     }
 
     /// Takes in what was read.
-    pub(crate) fn hear(&mut self, news: News) -> Option<Order> {
-        match news {
-            News::Round(_) if self.is_paused => return None,
-            News::Round(snapshot) => {
+    pub(crate) fn apply(&mut self, update: Update) -> Option<Order> {
+        match update {
+            Update::Snapshot(_) if self.is_paused => return None,
+            Update::Snapshot(snapshot) => {
                 let before = std::mem::replace(&mut self.now, snapshot);
                 self.before = (!before.servers.is_empty()).then_some(before);
             }
-            News::Queue(place, held, waiters) => {
+            Update::Queue(lock_id, held, waiters) => {
                 // What a question is about stays as it was.
                 let Mode::Queue(queue) = &mut self.mode else {
                     return None;
                 };
-                if queue.place == place {
+                if queue.lock_id == lock_id {
                     queue.held = held;
                     queue.waiters = waiters;
                     queue.is_known = true;
                 }
                 return None;
             }
-            News::Done(what) => self.message = Some(what),
+            Update::Done(what) => self.message = Some(what),
         }
         // The lock that is looked at is to be as new as the tables.
         match &self.mode {
-            Mode::Queue(queue) => Some(Order::Look(queue.place.clone())),
+            Mode::Queue(queue) => Some(Order::Look(queue.lock_id.clone())),
             _ => None,
         }
     }
@@ -205,14 +205,14 @@ impl View {
             KeyCode::Esc | KeyCode::Char('q') => return None,
             KeyCode::Char('k') => {
                 if let Some(waiter) = queue.chosen_waiter() {
-                    let question = Question::Kill(queue.place.clone(), waiter.clone());
+                    let question = Question::Kill(queue.lock_id.clone(), waiter.clone());
                     self.mode = Mode::Confirm(question, Box::new(Mode::Queue(queue)));
                     return None;
                 }
             }
             KeyCode::Char('u') => {
                 if let Some(held) = queue.held.clone() {
-                    let question = Question::Unlock(queue.place.clone(), held);
+                    let question = Question::Unlock(queue.lock_id.clone(), held);
                     self.mode = Mode::Confirm(question, Box::new(Mode::Queue(queue)));
                     return None;
                 }
@@ -239,33 +239,33 @@ impl View {
         let rows = self.rows(self.panel);
         if let Some(chosen) = self.chosen(self.panel, &rows) {
             let chosen = moved(chosen, step, rows.len());
-            self.chosen[self.panel as usize] = Some(rows[chosen].place.clone());
+            self.chosen[self.panel as usize] = Some(rows[chosen].lock_id.clone());
         }
     }
 
-    fn chosen_place(&self) -> Option<Place> {
+    fn chosen_lock(&self) -> Option<LockId> {
         let rows = self.rows(self.panel);
         let chosen = self.chosen(self.panel, &rows)?;
-        Some(rows[chosen].place.clone())
+        Some(rows[chosen].lock_id.clone())
     }
 
     fn look_at_chosen(&mut self) -> Option<Order> {
-        let place = self.chosen_place()?;
+        let lock_id = self.chosen_lock()?;
         self.mode = Mode::Queue(Queue {
-            place: place.clone(),
+            lock_id: lock_id.clone(),
             ..Queue::default()
         });
-        Some(Order::Look(place))
+        Some(Order::Look(lock_id))
     }
 
     fn ask_to_unlock_chosen(&mut self) {
-        let Some(place) = self.chosen_place() else {
+        let Some(lock_id) = self.chosen_lock() else {
             return;
         };
-        let lock = self.now.locks.iter().find(|lock| lock.place == place);
+        let lock = self.now.locks.iter().find(|lock| lock.id == lock_id);
         match lock {
             Some(lock) => {
-                let question = Question::Unlock(place, lock.held.clone());
+                let question = Question::Unlock(lock_id, lock.held.clone());
                 self.mode = Mode::Confirm(question, Box::new(Mode::Tables));
             }
             None => self.message = Some("that lock is free".to_owned()),

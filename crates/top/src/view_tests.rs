@@ -1,9 +1,9 @@
-//! What keys and news make of the view, and how it looks.
+//! What keys and updates make of the view, and how it looks.
 
 use crate::draw::draw;
 use crate::reply::{Held, Hot, Info, Waiter};
-use crate::snapshot::{Lock, Place, Server, Snapshot};
-use crate::source::{News, Order};
+use crate::snapshot::{Lock, LockId, Server, Snapshot};
+use crate::source::{Order, Update};
 use crate::table::Panel;
 use crate::view::{Mode, View};
 use ratatui::Terminal;
@@ -11,8 +11,8 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
-fn place(key: &str) -> Place {
-    Place {
+fn lock_id(key: &str) -> LockId {
+    LockId {
         server: "here:1".to_owned(),
         key: key.as_bytes().to_vec(),
     }
@@ -30,7 +30,7 @@ fn lock(key: &str, owner: &str, held_ms: i64, waiters: i64) -> Lock {
     };
     let first = (waiters > 0).then(|| waiter("first", 7));
     Lock {
-        place: place(key),
+        id: lock_id(key),
         held,
         first,
     }
@@ -45,7 +45,7 @@ fn waiter(owner: &str, client_id: i64) -> Waiter {
     }
 }
 
-fn round(locks: &[Lock]) -> Snapshot {
+fn snapshot(locks: &[Lock]) -> Snapshot {
     let server = Server {
         address: "here:1".to_owned(),
         info: Info::parse("redis_version:7.0.15\nlock_last_token:9\nlock_held:2\nlock_grants:10"),
@@ -61,7 +61,7 @@ fn round(locks: &[Lock]) -> Snapshot {
     Snapshot {
         servers: vec![server],
         locks: locks.to_vec(),
-        hot: vec![(place("stock"), hot)],
+        hot: vec![(lock_id("stock"), hot)],
         ..Snapshot::empty()
     }
 }
@@ -74,7 +74,7 @@ fn view() -> View {
         lock("orders", "billing:web-2:8:b", 90_000, 1),
         lock("stock", "shop:web-3:9:c", 100, 0),
     ];
-    assert_eq!(view.hear(News::Round(round(&locks))), None);
+    assert_eq!(view.apply(Update::Snapshot(snapshot(&locks))), None);
     view
 }
 
@@ -89,7 +89,7 @@ fn type_in(view: &mut View, text: &str) -> Option<Order> {
 }
 
 fn keys(view: &View, panel: Panel) -> Vec<String> {
-    let name = |row: crate::table::Row| String::from_utf8(row.place.key).expect("text");
+    let name = |row: crate::table::Row| String::from_utf8(row.lock_id.key).expect("text");
     view.rows(panel).into_iter().map(name).collect()
 }
 
@@ -129,7 +129,10 @@ fn a_lock_without_an_end_has_more_left_than_any_other() {
     let mut view = view();
     let mut for_ever = lock("for-ever", "a", 1, 0);
     for_ever.held.ttl_ms = -1;
-    view.hear(News::Round(round(&[for_ever, lock("short", "b", 2, 0)])));
+    view.apply(Update::Snapshot(snapshot(&[
+        for_ever,
+        lock("short", "b", 2, 0),
+    ])));
     type_in(&mut view, "s");
     assert_eq!(keys(&view, Panel::Held), ["for-ever", "short"]);
 }
@@ -165,17 +168,17 @@ fn the_choice_stays_with_its_lock() {
     let mut view = view();
     press(&mut view, KeyCode::Down);
     let locks = [lock("mail", "a", 99_000, 0), lock("orders", "b", 98_000, 0)];
-    view.hear(News::Round(round(&locks)));
+    view.apply(Update::Snapshot(snapshot(&locks)));
     assert_eq!(
         press(&mut view, KeyCode::Enter),
-        Some(Order::Look(place("mail")))
+        Some(Order::Look(lock_id("mail")))
     );
     press(&mut view, KeyCode::Esc);
     press(&mut view, KeyCode::End);
     press(&mut view, KeyCode::Up);
     assert_eq!(
         press(&mut view, KeyCode::Enter),
-        Some(Order::Look(place("mail")))
+        Some(Order::Look(lock_id("mail")))
     );
 }
 
@@ -199,9 +202,9 @@ fn a_lock_is_freed_only_after_a_yes() {
     }
     type_in(&mut view, "u");
     // What the question names is freed, and not what stands there by now.
-    view.hear(News::Round(round(&[lock("orders", "other", 1, 0)])));
+    view.apply(Update::Snapshot(snapshot(&[lock("orders", "other", 1, 0)])));
     let order = Order::Unlock {
-        place: place("orders"),
+        lock_id: lock_id("orders"),
         token: 91_000,
     };
     assert_eq!(type_in(&mut view, "y"), Some(order));
@@ -211,7 +214,7 @@ fn a_lock_is_freed_only_after_a_yes() {
 fn a_question_about_long_names_still_tells_how_to_answer() {
     let mut view = view();
     let (key, owner) = ("k".repeat(5000), "o".repeat(256));
-    view.hear(News::Round(round(&[lock(&key, &owner, 1, 0)])));
+    view.apply(Update::Snapshot(snapshot(&[lock(&key, &owner, 1, 0)])));
     type_in(&mut view, "u");
     assert!(screen(&view, 80, 24).contains("y: yes. Any other key: no."));
 }
@@ -220,14 +223,14 @@ fn a_question_about_long_names_still_tells_how_to_answer() {
 fn a_waiter_is_killed_only_after_a_yes() {
     let mut view = view();
     let order = press(&mut view, KeyCode::Enter);
-    assert_eq!(order, Some(Order::Look(place("orders"))));
+    assert_eq!(order, Some(Order::Look(lock_id("orders"))));
     let held = lock("orders", "billing:web-2:8:b", 90_000, 2).held;
     let queue = vec![waiter("first", 11), waiter("second", 12)];
-    view.hear(News::Queue(place("orders"), Some(held.clone()), queue));
+    view.apply(Update::Queue(lock_id("orders"), Some(held.clone()), queue));
     press(&mut view, KeyCode::Down);
     // The first one has gone: the choice stays with the other.
     let queue = vec![waiter("second", 12), waiter("third", 13)];
-    view.hear(News::Queue(place("orders"), Some(held), queue));
+    view.apply(Update::Queue(lock_id("orders"), Some(held), queue));
     let picture = screen(&view, 80, 24);
     assert!(picture.contains("held by billing:web-2:8:b"), "{picture}");
     type_in(&mut view, "k");
@@ -236,13 +239,13 @@ fn a_waiter_is_killed_only_after_a_yes() {
     assert!(matches!(view.mode, Mode::Queue(_)));
     type_in(&mut view, "k");
     let order = Order::Kill {
-        place: place("orders"),
+        lock_id: lock_id("orders"),
         client_id: 12,
     };
     assert_eq!(type_in(&mut view, "y"), Some(order));
     // What came of it is shown, and the queue looked at anew.
-    let order = view.hear(News::Done("client 12 is killed".to_owned()));
-    assert_eq!(order, Some(Order::Look(place("orders"))));
+    let order = view.apply(Update::Done("client 12 is killed".to_owned()));
+    assert_eq!(order, Some(Order::Look(lock_id("orders"))));
     assert!(screen(&view, 80, 24).contains("client 12 is killed"));
 }
 
@@ -250,12 +253,16 @@ fn a_waiter_is_killed_only_after_a_yes() {
 fn a_queue_is_looked_at_anew_with_each_round() {
     let mut view = view();
     press(&mut view, KeyCode::Enter);
-    let order = view.hear(News::Round(round(&[])));
-    assert_eq!(order, Some(Order::Look(place("orders"))));
-    view.hear(News::Queue(place("orders"), None, Vec::new()));
+    let order = view.apply(Update::Snapshot(snapshot(&[])));
+    assert_eq!(order, Some(Order::Look(lock_id("orders"))));
+    view.apply(Update::Queue(lock_id("orders"), None, Vec::new()));
     assert!(screen(&view, 80, 24).contains("free"));
     // An answer that comes late is of another lock.
-    view.hear(News::Queue(place("mail"), None, vec![waiter("late", 1)]));
+    view.apply(Update::Queue(
+        lock_id("mail"),
+        None,
+        vec![waiter("late", 1)],
+    ));
     assert!(!screen(&view, 80, 24).contains("late"));
 }
 
@@ -263,20 +270,20 @@ fn a_queue_is_looked_at_anew_with_each_round() {
 fn a_held_picture_stays_until_it_is_let_go() {
     let mut view = view();
     type_in(&mut view, " ");
-    view.hear(News::Round(round(&[])));
+    view.apply(Update::Snapshot(snapshot(&[])));
     assert_eq!(keys(&view, Panel::Held).len(), 3);
     type_in(&mut view, " ");
-    view.hear(News::Round(round(&[])));
+    view.apply(Update::Snapshot(snapshot(&[])));
     assert_eq!(keys(&view, Panel::Held).len(), 0);
 }
 
 #[test]
 fn rates_and_gauges_stand_above() {
     let mut view = view();
-    let mut later = round(&[]);
+    let mut later = snapshot(&[]);
     later.at = view.now.at + Duration::from_secs(2);
     later.servers[0].info = Info::parse("redis_version:7.0.15\nlock_held:5\nlock_grants:35");
-    view.hear(News::Round(later));
+    view.apply(Update::Snapshot(later));
     let picture = screen(&view, 80, 24);
     assert!(picture.contains("here:1 Redis 7.0.15"), "{picture}");
     assert!(picture.contains("held 5 "), "{picture}");
@@ -315,7 +322,7 @@ fn a_tall_screen_shows_three_tables_and_a_short_one_the_current() {
 #[test]
 fn what_one_should_know_is_said() {
     let mut view = view();
-    let mut later = round(&[]);
+    let mut later = snapshot(&[]);
     later.servers[0].info = Info::parse("maxmemory_policy:allkeys-lru");
     later.servers[0].searched = false;
     later.servers[0].keys = 1234;
@@ -324,7 +331,7 @@ fn what_one_should_know_is_said() {
         trouble: Some("connection refused".to_owned()),
         ..Server::default()
     });
-    view.hear(News::Round(later));
+    view.apply(Update::Snapshot(later));
     let picture = screen(&view, 80, 24);
     assert!(picture.contains("2 primaries"), "{picture}");
     assert!(

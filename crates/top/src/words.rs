@@ -25,20 +25,20 @@ pub(crate) fn name(bytes: &[u8]) -> String {
     text
 }
 
-/// A name in so much room. What is left out is in the middle: names tell the most at their ends.
-pub(crate) fn cut(text: &str, room: usize) -> String {
+/// A name in at most so many columns. What is left out is in the middle: names tell the most at their ends.
+pub(crate) fn cut(text: &str, width: usize) -> String {
     let letters: Vec<_> = text.chars().collect();
-    if letters.len() <= room {
+    if letters.len() <= width {
         return text.to_owned();
     }
-    let kept = room.saturating_sub(1);
+    let kept = width.saturating_sub(1);
     let (front, back) = (kept / 2, kept - kept / 2);
     let front = letters[..front].iter();
     let back = letters[letters.len() - back..].iter();
     front.chain(&['…']).chain(back).collect()
 }
 
-/// Marks that turn the direction of writing or take no room: two names that differ would look alike.
+/// Marks that turn the direction of writing or take no space: two names that differ would look alike.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
