@@ -1,18 +1,18 @@
 //! Distributed locks as native commands of Redis and Valkey.
 //!
-//! The code is seven rooms, and each depends only on those below it:
+//! The code is in layers, and each depends only on those below it:
 //!
 //! * `commands`: the `LOCK.*` commands: arguments in, replies out, and what `COMMAND DOCS` says;
 //! * `waiting`: who waits, and the one way in which a lock goes from one owner to the next;
 //! * `locks`: locks in the keyspace of a server: the data type, the settings, the token clock, and
 //!   the one way in which a change is written, replicated and announced;
 //! * `statistics`: what an operator is told: counters, times and the hottest keys;
-//! * [`requests`]: what a call asks for, told from its words;
-//! * [`core`]: the rules of a lock, without a server, a clock or `unsafe`;
-//! * `server`: the server's module API as safe Rust, the only room with `unsafe`.
+//! * the crate `redis-lock-core`: the rules of a lock, without a server, a clock or `unsafe`, and what a
+//!   call asks for, told from its words;
+//! * `server`: the server's module API as safe Rust, the only layer with `unsafe`.
 //!
-//! The upper three use all lower ones; `statistics` uses `core` and `server`, `requests` uses `core`
-//! alone, and `core` and `server` know nothing of each other.
+//! The upper three use all lower ones; `statistics` uses the core and `server`, which know nothing of
+//! each other.
 
 mod commands;
 mod locks;
@@ -40,7 +40,7 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
         );
     }
     server::set_module_options(context);
-    locks::load(context, waiting::lost)?;
+    locks::load(context, waiting::lock_lost)?;
     waiting::load(context);
     commands::load(context)
 }

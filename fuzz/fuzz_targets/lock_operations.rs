@@ -1,5 +1,5 @@
 //! Histories of several owners and locks: the rules beside the naive model of the unit tests, and
-//! held to the promises of the contract.
+//! checked against the invariants of the contract.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

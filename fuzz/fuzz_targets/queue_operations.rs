@@ -1,4 +1,4 @@
-//! Histories of calls that wait: queues, flights and the watch beside the naive list of the unit
+//! Histories of calls that wait: queues, pending grants and the lease watch beside the naive list of the unit
 //! tests.
 #![no_main]
 

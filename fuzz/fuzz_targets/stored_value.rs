@@ -27,10 +27,10 @@ enum Number {
 
 const TOKENS_END: u64 = 1 << 53;
 const HOLDS_END: u64 = 1 << 31;
-const LONGEST_LEASE_MS: u64 = 315_360_000_000;
-const LONGEST_OWNER: usize = 256;
+const MAX_LEASE_MS: u64 = 315_360_000_000;
+const MAX_OWNER: usize = 256;
 /// What a record takes beside its owner, at most.
-const LONGEST_HEAD: usize = 16;
+const MAX_HEAD: usize = 16;
 
 impl Number {
     fn value(self) -> u64 {
@@ -40,7 +40,7 @@ impl Number {
             Self::Short(number) => number.into(),
             Self::Token(by) => near(TOKENS_END, by),
             Self::Holds(by) => near(HOLDS_END, by),
-            Self::Lease(by) => near(LONGEST_LEASE_MS, by),
+            Self::Lease(by) => near(MAX_LEASE_MS, by),
             Self::NarrowLease(by) => near(1 << 24, by),
         }
     }
@@ -73,8 +73,8 @@ fuzz_target!(|input: (Stored, &[u8])| {
 fn is_sound(fields: &Fields) -> bool {
     (1..TOKENS_END).contains(&fields.token)
         && (1..HOLDS_END).contains(&fields.holds)
-        && (1..=LONGEST_LEASE_MS).contains(&fields.lease_ms)
-        && (1..=LONGEST_OWNER).contains(&fields.owner.len())
+        && (1..=MAX_LEASE_MS).contains(&fields.lease_ms)
+        && (1..=MAX_OWNER).contains(&fields.owner.len())
 }
 
 /// What is written into memory is short, and read back as it was; a part of it is never another
@@ -82,7 +82,7 @@ fn is_sound(fields: &Fields) -> bool {
 fn keeps(record: Record) {
     let mut buffer = RecordBuffer::new();
     let bytes = record.encode(&mut buffer);
-    assert!(bytes.len() <= LONGEST_HEAD + record.owner.bytes().len());
+    assert!(bytes.len() <= MAX_HEAD + record.owner.bytes().len());
     assert_eq!(Record::decode(bytes), Ok(record));
     let head = bytes.len() - record.owner.bytes().len();
     assert!(Record::decode(&bytes[..head]).is_err(), "no owner");

@@ -7,8 +7,8 @@ use redis_lock_core::{self as core, Acquired, Owner};
 
 use super::{SINCE, key_and_words};
 use crate::locks::{
-    Event, Fault, LockKey, RandomOwner, answer_owner, now, random_owner, refuse_on_replica,
-    reply_grant, rules, with_token_clock,
+    CommandError, KeyspaceEvent, LockKey, RandomOwner, answer_owner, now, random_owner,
+    refuse_on_replica, reply_grant, rules, with_token_clock,
 };
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
@@ -16,7 +16,7 @@ use crate::waiting::{self, Caller};
 
 /// The longest name, in bytes, of a lock that may be waited for. Such a lock is looked at every few
 /// milliseconds, and the server alone reads its name twice for each look.
-const LONGEST_AWAITED_NAME: usize = 8192;
+const MAX_AWAITED_NAME: usize = 8192;
 
 pub(super) struct Acquire;
 
@@ -61,13 +61,16 @@ pub(super) const LEASE: Argument = Argument::new(
 )
 .optional();
 
-fn acquire<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
-    waiting::heard(context);
+fn acquire<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
+    waiting::forget_unconfirmed(context);
     refuse_on_replica(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let request = requests::acquire(&mut words)?;
-    if request.wait_ms.is_some() && name.bytes().len() > LONGEST_AWAITED_NAME {
-        return Err(Fault::argument(
+    if request.wait_ms.is_some() && name.bytes().len() > MAX_AWAITED_NAME {
+        return Err(CommandError::argument(
             c"ERR BLOCK takes a lock whose name is at most 8192 bytes long",
         ));
     }
@@ -77,7 +80,7 @@ fn acquire<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
     let random: RandomOwner = random_owner(context);
     let owner = random
         .owner()
-        .ok_or(Fault::argument(c"ERR no owner could be made"))?;
+        .ok_or(CommandError::argument(c"ERR no owner could be made"))?;
     acquire_as(context, name, owner, &request)
 }
 
@@ -86,7 +89,7 @@ fn acquire_as<'call>(
     name: Text<'call>,
     owner: Owner<'_>,
     options: &requests::Acquire<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), CommandError> {
     let request = core::Acquire {
         owner,
         lease: options.lease,
@@ -120,7 +123,7 @@ fn acquire_as<'call>(
         Acquired::New(grant, change) | Acquired::Again(grant, change) => {
             // First: whoever hears of the change may free the lock, and the next grant is not answered.
             waiting::answered(context, name);
-            key.change(owner, change, Event::Acquire);
+            key.change(owner, change, KeyspaceEvent::Acquire);
             reply_grant(context, owner, grant);
         }
         Acquired::Busy => match options.wait_ms {

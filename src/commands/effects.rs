@@ -5,7 +5,7 @@
 use redis_lock_core::requests;
 
 use super::{SINCE, in_order, key_and_words};
-use crate::locks::{self, Fault, LockKey, answer, observe_token, refuse_on_replica};
+use crate::locks::{self, CommandError, LockKey, answer, observe_token, refuse_on_replica};
 use crate::server::{
     ArgKind, Argument, Command, Context, KeyUse, OwnedText, Permission, Spec, Text,
 };
@@ -78,13 +78,16 @@ impl Command for Probe {
     }
 }
 
-fn probe(context: Context<'_>) -> Result<(), Fault> {
+fn probe(context: Context<'_>) -> Result<(), CommandError> {
     refuse_on_replica(context)?;
     context.reply_status(c"OK");
     Ok(())
 }
 
-fn apply<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn apply<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     let (key, mut words) = key_and_words(arguments)?;
     check_source(context, key)?;
     let held = requests::effect(&mut words)?;
@@ -95,9 +98,12 @@ fn apply<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     Ok(())
 }
 
-fn clock<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn clock<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     let [_name, words @ ..] = arguments else {
-        return Err(Fault::argument(c"ERR wrong number of arguments"));
+        return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
     // It has no key: the empty one stands for any.
     check_source(context, OwnedText::new(b"").text())?;
@@ -109,7 +115,7 @@ fn clock<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
 }
 
 /// A user is asked for the right to `RESTORE` the key.
-fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), Fault> {
+fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), CommandError> {
     let flags = context.flags();
     if flags.replicated() || flags.loading() {
         return Ok(());
@@ -117,6 +123,6 @@ fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), Fault> {
     refuse_on_replica(context)?;
     match context.may_restore(key) {
         Permission::Granted => Ok(()),
-        Permission::Denied => Err(Fault::NotPermitted),
+        Permission::Denied => Err(CommandError::NotPermitted),
     }
 }

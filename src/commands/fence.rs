@@ -4,7 +4,7 @@ use redis_lock_core as core;
 use redis_lock_core::requests;
 
 use super::{SINCE, key_and_words};
-use crate::locks::{Fault, LockKey, answer, refuse_on_replica};
+use crate::locks::{CommandError, LockKey, answer, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;
@@ -33,7 +33,10 @@ impl Command for Fence {
     }
 }
 
-fn fence<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn fence<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     refuse_on_replica(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let token = requests::fence(&mut words)?;

@@ -1,12 +1,12 @@
 //! `LOCK.HOTKEYS [COUNT n]`
 
-use redis_lock_core::Heat;
 use redis_lock_core::requests;
 
 use super::{SINCE, in_order};
-use crate::locks::{Fault, answer, monotonic};
+use crate::locks::{CommandError, answer, monotonic};
 use crate::server::{ArgKind, Argument, Command, Context, Reader, Spec, Text};
-use crate::{statistics, waiting};
+use crate::statistics::{self, KeyStats};
+use crate::waiting;
 
 const DEFAULT_COUNT: usize = 10;
 
@@ -31,34 +31,37 @@ impl Command for HotKeys {
     }
 }
 
-fn hot_keys<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn hot_keys<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     let [_name, words @ ..] = arguments else {
-        return Err(Fault::argument(c"ERR wrong number of arguments"));
+        return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
     let count = requests::count(&mut in_order(words))?.unwrap_or(DEFAULT_COUNT);
-    let reader = Reader::of(context).ok_or(Fault::NoClient)?;
-    let keys: Vec<_> = statistics::hottest(context, monotonic(), waiting::going_on(context))
+    let reader = Reader::of(context).ok_or(CommandError::NoClient)?;
+    let keys: Vec<_> = statistics::hottest(context, monotonic(), waiting::ongoing_waits(context))
         .into_iter()
         .filter(|(key, _)| reader.may_read(key))
         .take(count)
         .collect();
     context.reply_array(keys.len());
-    for (key, heat) in &keys {
-        reply(context, key, heat);
+    for (key, stats) in &keys {
+        reply(context, key, stats);
     }
     Ok(())
 }
 
-fn reply(context: Context<'_>, key: &[u8], heat: &Heat) {
+fn reply(context: Context<'_>, key: &[u8], stats: &KeyStats) {
     context.reply_map(6);
     context.reply_bytes(b"key");
     context.reply_bytes(key);
     let numbers = [
-        (&b"waits"[..], heat.waits),
-        (b"timeouts", heat.time_outs),
-        (b"expirations", heat.expirations),
-        (b"total-wait-ms", heat.total_wait_ms),
-        (b"longest-wait-ms", heat.longest_wait_ms),
+        (&b"waits"[..], stats.waits),
+        (b"timeouts", stats.timeouts),
+        (b"expirations", stats.expirations),
+        (b"total-wait-ms", stats.total_wait_ms),
+        (b"longest-wait-ms", stats.max_wait_ms),
     ];
     for (name, number) in numbers {
         context.reply_bytes(name);

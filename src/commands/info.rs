@@ -3,7 +3,7 @@
 use redis_lock_core::{Deadline, Held, UnixTime};
 
 use super::{SINCE, key_and_words};
-use crate::locks::{Fault, LockKey, answer, now};
+use crate::locks::{CommandError, LockKey, answer, now};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -30,7 +30,10 @@ impl Command for Info {
     }
 }
 
-fn info<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn info<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     let (name, _) = key_and_words(arguments)?;
     let key = LockKey::look(context, name);
     match key.held()? {

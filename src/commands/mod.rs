@@ -12,7 +12,7 @@ mod waiters;
 
 use redis_lock_core::requests::Words;
 
-use crate::locks::{Fault, longest_lease};
+use crate::locks::{CommandError, max_lease};
 use crate::server::{self, Context, Text};
 
 const SINCE: &std::ffi::CStr = c"0.1.0";
@@ -42,14 +42,14 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
 /// The key that a call is about, and the words behind it.
 fn key_and_words<'call>(
     arguments: &'call [Text<'call>],
-) -> Result<(Text<'call>, Words<impl Iterator<Item = &'call [u8]>>), Fault> {
+) -> Result<(Text<'call>, Words<impl Iterator<Item = &'call [u8]>>), CommandError> {
     // The server has checked the arity.
     let [_name, key, words @ ..] = arguments else {
-        return Err(Fault::argument(c"ERR wrong number of arguments"));
+        return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
     Ok((*key, in_order(words)))
 }
 
 fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'call [u8]>> {
-    Words::new(words.iter().map(|text| text.bytes()), longest_lease())
+    Words::new(words.iter().map(|text| text.bytes()), max_lease())
 }

@@ -4,7 +4,7 @@ use redis_lock_core::requests;
 use redis_lock_core::{self as core, Change, ReleaseAmount, Times};
 
 use super::{SINCE, key_and_words};
-use crate::locks::{Event, Fault, LockKey, answer_owner, now, refuse_on_replica};
+use crate::locks::{CommandError, KeyspaceEvent, LockKey, answer_owner, now, refuse_on_replica};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;
@@ -42,7 +42,10 @@ impl Command for Release {
     }
 }
 
-fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn release<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     refuse_on_replica(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let request = requests::release(&mut words)?;
@@ -56,8 +59,8 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
     let released = match core::release(record, &request, times) {
         Ok(released) => released,
         Err(refusal) => {
-            let calls_off = request.amount == ReleaseAmount::All && request.token.is_none();
-            if calls_off && waiting::call_off(context, name, request.owner.bytes()) {
+            let cancels = request.amount == ReleaseAmount::All && request.token.is_none();
+            if cancels && waiting::cancel(context, name, request.owner.bytes()) {
                 context.reply_integer(0);
                 return Ok(());
             }
@@ -72,7 +75,7 @@ fn release<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> R
             count(Counter::Releases);
         }
         waiting::answered(context, name);
-        key.change(request.owner, released.change, Event::Release);
+        key.change(request.owner, released.change, KeyspaceEvent::Release);
     }
     context.reply_integer(i64::from(released.holds_left));
     Ok(())

@@ -6,7 +6,7 @@ use redis_lock_core::requests;
 use super::acquire::LEASE;
 use super::{SINCE, key_and_words};
 use crate::locks::{
-    Event, Fault, LockKey, answer_owner, now, refuse_on_replica, reply_grant, rules,
+    CommandError, KeyspaceEvent, LockKey, answer_owner, now, refuse_on_replica, reply_grant, rules,
     with_token_clock,
 };
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
@@ -39,7 +39,10 @@ impl Command for Renew {
     }
 }
 
-fn renew<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn renew<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     refuse_on_replica(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let request = requests::renew(&mut words)?;
@@ -55,7 +58,7 @@ fn renew<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Res
     if let Some(token) = token {
         waiting::raised(context, name, token, renewed.grant.token);
     }
-    key.change(request.owner(), renewed.change, Event::Renew);
+    key.change(request.owner(), renewed.change, KeyspaceEvent::Renew);
     reply_grant(context, request.owner(), renewed.grant);
     Ok(())
 }

@@ -2,11 +2,9 @@
 
 use std::ffi::CStr;
 
-use redis_lock_core::TimesSummary;
-
 use crate::locks::{last_token, monotonic, now};
 use crate::server::{Context, InfoWriter, values_alive, values_flushed};
-use crate::statistics::{self, Counter, counted};
+use crate::statistics::{self, Counter, TimesSummary, counted};
 use crate::waiting;
 
 /// The counters and what they are called; the server puts `lock_` before each name.
@@ -38,7 +36,7 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     let Some(context) = context else {
         return;
     };
-    let (waiting, longest_queue) = waiting::load_now(context);
+    let (waiting, longest_queue) = waiting::queue_sizes(context);
     section.field(c"waiting", integer(waiting as u64));
     section.field(c"longest_queue", integer(longest_queue as u64));
     let waits = statistics::wait_times(context, monotonic());
@@ -50,10 +48,7 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
 }
 
 fn write_times(section: &mut InfoWriter, names: [&CStr; 3], times: TimesSummary) {
-    for (name, ms) in names
-        .into_iter()
-        .zip([times.half, times.most, times.longest])
-    {
+    for (name, ms) in names.into_iter().zip([times.p50, times.p99, times.max]) {
         section.field(name, integer(ms));
     }
 }

@@ -6,7 +6,7 @@ use redis_lock_core::requests;
 use redis_lock_core::{Monotonic, Waiter};
 
 use super::{SINCE, key_and_words};
-use crate::locks::{Fault, LockKey, answer, monotonic};
+use crate::locks::{CommandError, LockKey, answer, monotonic};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -35,7 +35,10 @@ impl Command for Waiters {
     }
 }
 
-fn waiters<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) -> Result<(), Fault> {
+fn waiters<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     let count = requests::count(&mut words)?;
     // For its type alone: whoever waits is known without the key.

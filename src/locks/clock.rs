@@ -11,7 +11,7 @@ use std::time::Duration;
 use redis_lock_core::{Monotonic, Token, TokenClock, UnixTime};
 
 use super::effect;
-use crate::server::{self, Context, Moment};
+use crate::server::{self, Context, ServerEvent};
 
 const PAUSE_POLL: Duration = Duration::from_millis(50);
 
@@ -19,7 +19,7 @@ const PAUSE_POLL: Duration = Duration::from_millis(50);
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn load(context: Context<'_>) {
-    server::subscribe(context, Moment::ForkBorn, |context| {
+    server::subscribe(context, ServerEvent::ForkBorn, |context| {
         if context.flags().append_only() && rewrites_keys_alone(context) {
             // Nothing may be written during the fork itself.
             server::call_later(context, Duration::ZERO, record);

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use redis_lock_core::{Change, Deadline, Grant, Held, Owner, Record, RecordBuffer};
 
-use super::{RedisLock, effect, ending};
+use super::{RedisLock, effect, grant_end};
 use crate::server::{Content, Context, Key, Text};
 
 /// The key holds a value of another type.
@@ -13,13 +13,13 @@ pub(crate) struct WrongType;
 
 /// The keyspace event that a change raises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum KeyspaceEvent {
     Acquire,
     Renew,
     Release,
 }
 
-impl Event {
+impl KeyspaceEvent {
     const fn name(self) -> &'static CStr {
         match self {
             Self::Acquire => c"lock.acquire",
@@ -85,7 +85,7 @@ impl<'call> LockKey<'call> {
 
     /// Makes the change that the rules asked for, as `owner`, and lets everybody know of it:
     /// `WATCH` and caches, replicas and the append-only file, subscribers.
-    pub(crate) fn change(mut self, owner: Owner<'_>, change: Change, event: Event) {
+    pub(crate) fn change(mut self, owner: Owner<'_>, change: Change, event: KeyspaceEvent) {
         let (context, name) = (self.0.context(), self.0.name());
         match change {
             Change::Keep => {}
@@ -98,7 +98,7 @@ impl<'call> LockKey<'call> {
                 &[event],
             ),
             Change::Free => {
-                ending::while_giving_back(|| self.0.delete());
+                grant_end::while_releasing(|| self.0.delete());
                 drop(self);
                 context.signal_modified(name);
                 effect::replicate_free(context, name);
@@ -115,10 +115,10 @@ impl<'call> LockKey<'call> {
             grant,
             deadline,
         };
-        self.hold(&held, &[Event::Release, Event::Acquire]);
+        self.hold(&held, &[KeyspaceEvent::Release, KeyspaceEvent::Acquire]);
     }
 
-    fn hold(mut self, held: &Held<'_>, events: &[Event]) {
+    fn hold(mut self, held: &Held<'_>, events: &[KeyspaceEvent]) {
         let (context, name) = (self.0.context(), self.0.name());
         self.write(held);
         // Closed before anybody is told: what they do may touch the key.
@@ -134,7 +134,7 @@ impl<'call> LockKey<'call> {
     /// primary or the file that is loaded says. The caller replicates it.
     pub(crate) fn apply(mut self, held: &Held<'_>) {
         let (context, name) = (self.0.context(), self.0.name());
-        let event = Event::between(self.held().unwrap_or(None).as_ref(), held);
+        let event = KeyspaceEvent::between(self.held().unwrap_or(None).as_ref(), held);
         self.write(held);
         drop(self);
         context.signal_modified(name);

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use redis_lock_core::{Deadline, Fields, Held, Record, RecordBuffer, Token};
 
-use super::{effect, ending, last_token, observe_token};
+use super::{effect, grant_end, last_token, observe_token};
 use crate::server::{
     AofWriter, Context, DataType, Digest, Lost, RdbReader, RdbWriter, Text, TypeHandle, Value,
 };
@@ -17,13 +17,13 @@ const ENCODING: c_int = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
-/// Is told that a key of a database has lost its lock.
-pub(crate) type TellLoss = fn(Context<'_>, i32, &[u8]);
+/// Is called when a key of a database has lost its lock.
+pub(crate) type OnLoss = fn(Context<'_>, i32, &[u8]);
 
-static TELL: OnceLock<TellLoss> = OnceLock::new();
+static ON_LOSS: OnceLock<OnLoss> = OnceLock::new();
 
-pub(super) fn tell_losses(tell: TellLoss) {
-    TELL.get_or_init(|| tell);
+pub(super) fn on_loss(tell: OnLoss) {
+    ON_LOSS.get_or_init(|| tell);
 }
 
 /// The type of a held lock's value.
@@ -67,12 +67,12 @@ impl DataType for RedisLock {
     }
 
     fn lost(lost: &Lost<'_>) {
-        if ending::is_given_back() {
+        if grant_end::is_releasing() {
             // Whoever gave it back serves those who wait for it.
             return;
         }
-        ending::taken_away(lost, Self::record(lost.value()).grant.token);
-        if let Some(tell) = TELL.get() {
+        grant_end::lost(lost, Self::record(lost.value()).grant.token);
+        if let Some(tell) = ON_LOSS.get() {
             tell(lost.context(), lost.database(), lost.key());
         }
     }
@@ -124,7 +124,7 @@ fn read_clock(stored: &mut RdbReader, encoding: c_int) -> Result<(), String> {
     match read_number(stored, "token")? {
         0 => {}
         number => observe_token(Token::new(number).ok_or_else(|| {
-            let highest = Token::HIGHEST.number();
+            let highest = Token::MAX.number();
             format!("token {number} (0 to {highest})")
         })?),
     }

@@ -4,7 +4,7 @@ use redis_lock_core::{Lease, Rules};
 
 use crate::server::{self, Context, NumericSetting};
 
-const TEN_YEARS_MS: i64 = Lease::LONGEST.millis().cast_signed();
+const TEN_YEARS_MS: i64 = Lease::MAX.millis().cast_signed();
 const ONE_DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 static DEFAULT_LEASE_MS: NumericSetting =
@@ -38,27 +38,27 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
 /// What the rules take from the settings.
 pub(crate) fn rules() -> Rules {
     Rules {
-        default_lease: lease(&DEFAULT_LEASE_MS).min(longest_lease()),
+        default_lease: lease(&DEFAULT_LEASE_MS).min(max_lease()),
         max_token_lead_ms: MAX_TOKEN_LEAD_MS.get().unsigned_abs(),
     }
 }
 
 /// The longest lease that a call may ask for.
-pub(crate) fn longest_lease() -> Lease {
+pub(crate) fn max_lease() -> Lease {
     lease(&MAX_LEASE_MS)
 }
 
 /// How many calls may wait for one lock.
-pub(crate) fn most_waiters() -> usize {
+pub(crate) fn max_waiters() -> usize {
     usize::try_from(MAX_WAITERS.get()).unwrap_or(0)
 }
 
 /// How many calls may wait on this server, for all locks.
-pub(crate) fn most_waiters_in_all() -> usize {
+pub(crate) fn max_waiters_total() -> usize {
     usize::try_from(MAX_WAITERS_TOTAL.get()).unwrap_or(0)
 }
 
 fn lease(setting: &NumericSetting) -> Lease {
     // The bounds of the setting are those of a lease.
-    Lease::from_millis(setting.get().unsigned_abs()).unwrap_or(Lease::LONGEST)
+    Lease::from_millis(setting.get().unsigned_abs()).unwrap_or(Lease::MAX)
 }

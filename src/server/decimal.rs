@@ -1,19 +1,19 @@
 //! Numbers as text, without an allocation.
 
 /// The longest: the sign and nineteen digits of the least `i64`.
-const LONGEST: usize = 20;
+const MAX: usize = 20;
 
 /// A number in decimal digits.
 pub(super) struct Decimal {
-    bytes: [u8; LONGEST],
+    bytes: [u8; MAX],
     start: usize,
 }
 
 impl Decimal {
     pub(super) fn new(number: i64) -> Self {
         let mut text = Self {
-            bytes: [0; LONGEST],
-            start: LONGEST,
+            bytes: [0; MAX],
+            start: MAX,
         };
         let mut rest = number.unsigned_abs();
         loop {

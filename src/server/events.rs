@@ -9,9 +9,9 @@ use redis_module::raw;
 use super::guard::guard_logged;
 use super::{Context, OK, api};
 
-/// A moment in the life of the server.
+/// An event in the life of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum ServerEvent {
     /// A child was forked, to save, to rewrite or to feed a replica; told to the parent.
     ForkBorn,
     /// This server became a primary or a replica.
@@ -28,17 +28,17 @@ pub(crate) enum Moment {
     Configured,
     /// The server's cron, ten times a second or more.
     Cron,
-    /// The server has waited for something to do: what it had to write and to close before is
-    /// written and closed.
-    Awake,
+    /// The event loop has waited for something to do, and begins another iteration: what it had to
+    /// write and to close before is written and closed.
+    LoopIteration,
     /// A module was loaded, or is about to be gone.
     ModulesChanged,
     /// A client's connection is closed; the call is as if that client made it.
     ClientGone,
 }
 
-impl Moment {
-    const fn event(self) -> u64 {
+impl ServerEvent {
+    const fn id(self) -> u64 {
         match self {
             Self::ForkBorn => raw::REDISMODULE_EVENT_FORK_CHILD,
             Self::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
@@ -47,7 +47,7 @@ impl Moment {
             Self::Loaded => raw::REDISMODULE_EVENT_LOADING,
             Self::Configured => raw::REDISMODULE_EVENT_CONFIG,
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
-            Self::Awake => raw::REDISMODULE_EVENT_EVENTLOOP,
+            Self::LoopIteration => raw::REDISMODULE_EVENT_EVENTLOOP,
             Self::ModulesChanged => raw::REDISMODULE_EVENT_MODULE_CHANGE,
             Self::ClientGone => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
         }
@@ -55,7 +55,7 @@ impl Moment {
 
     const fn raw(self) -> raw::RedisModuleEvent {
         raw::RedisModuleEvent {
-            id: self.event(),
+            id: self.id(),
             dataver: 1,
         }
     }
@@ -87,7 +87,7 @@ impl Moment {
             raw::REDISMODULE_EVENT_EVENTLOOP
                 if what == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP =>
             {
-                Some(Self::Awake)
+                Some(Self::LoopIteration)
             }
             raw::REDISMODULE_EVENT_CLIENT_CHANGE
                 if what == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
@@ -99,60 +99,60 @@ impl Moment {
     }
 }
 
-type Job = fn(Context<'_>);
+type Handler = fn(Context<'_>);
 
 /// The server keeps one callback for each event of a module; these are behind it.
-static JOBS: Mutex<Vec<(Moment, Job)>> = Mutex::new(Vec::new());
+static HANDLERS: Mutex<Vec<(ServerEvent, Handler)>> = Mutex::new(Vec::new());
 
 /// The module is loaded, and the server tells it of events.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-fn jobs() -> MutexGuard<'static, Vec<(Moment, Job)>> {
-    JOBS.lock().unwrap_or_else(PoisonError::into_inner)
+fn handlers() -> MutexGuard<'static, Vec<(ServerEvent, Handler)>> {
+    HANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `job` at each such moment, as soon as the module is loaded.
+/// Calls `handler` at each such event, as soon as the module is loaded.
 ///
-/// Nothing may be written from there: the job makes a note, or arms a timer.
-pub(crate) fn subscribe(context: Context<'_>, moment: Moment, job: Job) {
-    jobs().push((moment, job));
+/// Nothing may be written from there: the handler makes a note, or arms a timer.
+pub(crate) fn subscribe(context: Context<'_>, event: ServerEvent, handler: Handler) {
+    handlers().push((event, handler));
     if BEGUN.load(Ordering::Relaxed) {
-        listen(context, moment, true);
+        listen(context, event, true);
     }
 }
 
-/// Calls no job at such moments any more. Not from within a job: the server goes on with what it
+/// Calls no handler at such events any more. Not from within a handler: the server goes on with what it
 /// has freed here.
-pub(crate) fn unsubscribe(context: Context<'_>, moment: Moment) {
-    jobs().retain(|(of, _)| *of != moment);
-    listen(context, moment, false);
+pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent) {
+    handlers().retain(|(of, _)| *of != event);
+    listen(context, event, false);
 }
 
 /// Starts to listen to all that was subscribed to while the module was being loaded.
 pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
-    let moments: Vec<_> = jobs().iter().map(|(moment, _)| *moment).collect();
-    if moments.iter().all(|moment| listen(context, *moment, true)) {
+    let events: Vec<_> = handlers().iter().map(|(event, _)| *event).collect();
+    if events.iter().all(|event| listen(context, *event, true)) {
         BEGUN.store(true, Ordering::Relaxed);
         return Ok(());
     }
-    for moment in moments {
-        listen(context, moment, false);
+    for event in events {
+        listen(context, event, false);
     }
     Err("the server does not tell of an event that the module has to know of")
 }
 
-/// Forgets all jobs: the module is not loaded, and the server may drop it as it stands.
+/// Forgets all handlers: the module is not loaded, and the server may drop it as it stands.
 pub(super) fn forget() {
-    *jobs() = Vec::new();
+    *handlers() = Vec::new();
 }
 
-/// Whether the server calls [`happened`] at such moments from now on; false when it refuses.
-fn listen(context: Context<'_>, moment: Moment, on: bool) -> bool {
+/// Whether the server calls [`happened`] at such events from now on; false when it refuses.
+fn listen(context: Context<'_>, event: ServerEvent, on: bool) -> bool {
     let callback: raw::RedisModuleEventCallback = if on { Some(happened) } else { None };
     // SAFETY: the context is live, and the callback stays for as long as the library is loaded;
     // without one the server forgets the one that it has.
     let code =
-        unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, moment.raw(), callback) };
+        unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, event.raw(), callback) };
     code == OK
 }
 
@@ -163,21 +163,21 @@ unsafe extern "C" fn happened(
     _data: *mut c_void,
 ) {
     guard_logged((), || {
-        let Some(moment) = Moment::of(event.id, what) else {
+        let Some(event) = ServerEvent::of(event.id, what) else {
             return;
         };
-        // A job may call the server, and the server may come back here: no lock is held then.
+        // A handler may call the server, and the server may come back here: no lock is held then.
         let mut index = 0;
-        while let Some(job) = nth_job(moment, index) {
+        while let Some(handler) = nth_handler(event, index) {
             index += 1;
             // SAFETY: `raw` is the server's for the length of this call.
-            job(unsafe { Context::new(raw) });
+            handler(unsafe { Context::new(raw) });
         }
     });
 }
 
-fn nth_job(moment: Moment, index: usize) -> Option<Job> {
-    let jobs = jobs();
-    let mut of_moment = jobs.iter().filter(|(of, _)| *of == moment);
-    of_moment.nth(index).map(|(_, job)| *job)
+fn nth_handler(event: ServerEvent, index: usize) -> Option<Handler> {
+    let handlers = handlers();
+    let mut of_event = handlers.iter().filter(|(of, _)| *of == event);
+    of_event.nth(index).map(|(_, handler)| *handler)
 }

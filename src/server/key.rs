@@ -6,7 +6,7 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::{Context, DataType, OK, Text, Value, api, neighbours};
+use super::{Context, DataType, OK, Text, Value, api, other_modules};
 
 /// The server's code for a key that holds nothing.
 #[allow(clippy::cast_possible_truncation)] // 0
@@ -53,7 +53,7 @@ impl<'call, T: DataType> Key<'call, T> {
     pub(crate) fn write(context: Context<'call>, name: Text<'call>) -> Self {
         const MODE: u32 = raw::REDISMODULE_READ | raw::REDISMODULE_WRITE;
         let key = Self::open(context, name, MODE);
-        if neighbours::none() || !matches!(key.found, Found::Empty) {
+        if other_modules::none() || !matches!(key.found, Found::Empty) {
             return key;
         }
         // It may have expired just now, and the server has told other modules so, of which one may

@@ -8,7 +8,7 @@ use super::context::warn;
 use super::guard::{guard, guard_logged};
 use super::optional::Optional;
 use super::{Context, OK, REFUSED, api};
-use super::{detached, events, neighbours};
+use super::{detached, events, other_modules};
 
 /// Introduces the module to the server and runs `body`; the code for the server.
 ///
@@ -33,7 +33,7 @@ pub(crate) unsafe fn load(
     let body = || {
         // SAFETY: the server's context, for the length of this call.
         let context = unsafe { Context::new(raw) };
-        neighbours::watch(context);
+        other_modules::watch(context);
         // Last what the server keeps of a module that it does not load: Redis 7.0 would go on telling
         // it of events.
         match body(context, argc > 0).and_then(|()| events::begin(context)) {

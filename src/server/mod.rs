@@ -1,6 +1,6 @@
 //! The server's module API behind safe Rust: every `unsafe` of this crate is in here.
 //!
-//! The room knows Redis and nothing of locks. What a caller can rely on:
+//! This layer knows Redis and nothing of locks. What a caller can rely on:
 //!
 //! * a [`Context`], a [`Key`] and an argument live no longer than the command they belong to;
 //! * no panic leaves an entry point: it is logged, and answered as an error ([`guard`]);
@@ -28,8 +28,8 @@ mod load;
 mod lost;
 mod memory_limit;
 mod monotonic;
-mod neighbours;
 mod optional;
+mod other_modules;
 mod server_info;
 mod stream;
 mod timer;
@@ -49,7 +49,7 @@ pub(crate) use context::{Context, Text, warn};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
 };
-pub(crate) use events::{Moment, subscribe, unsubscribe};
+pub(crate) use events::{ServerEvent, subscribe, unsubscribe};
 pub(crate) use gil::GilCell;
 pub(crate) use info::{InfoWriter, register as register_info};
 pub(crate) use key::{Content, Key};

@@ -15,7 +15,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::Context;
-use super::events::{Moment, subscribe};
+use super::events::{ServerEvent, subscribe};
 
 /// The backlog is looked at in one of so many rounds of the server's cron.
 const ROUNDS_PER_LOOK: u32 = 10;
@@ -26,9 +26,9 @@ static ROUND: AtomicU32 = AtomicU32::new(0);
 
 /// Starts to follow who reads the stream; before that, it counts as read.
 pub(crate) fn watch(context: Context<'_>) {
-    subscribe(context, Moment::ForkBorn, expect_replicas);
-    subscribe(context, Moment::RoleChanged, expect_replicas);
-    subscribe(context, Moment::Cron, look_for_replicas);
+    subscribe(context, ServerEvent::ForkBorn, expect_replicas);
+    subscribe(context, ServerEvent::RoleChanged, expect_replicas);
+    subscribe(context, ServerEvent::Cron, look_for_replicas);
 }
 
 impl Context<'_> {

@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
 
 use super::Context;
-use super::events::{Moment, subscribe};
+use super::events::{ServerEvent, subscribe};
 
 use super::api;
 
@@ -41,13 +41,13 @@ pub(crate) fn values_flushed() -> i64 {
 /// value, but names no key.
 pub(crate) fn count_flushes(context: Context<'_>) {
     MAIN_THREAD.store(thread(), Ordering::Relaxed);
-    subscribe(context, Moment::Flushing, |context| {
+    subscribe(context, ServerEvent::Flushing, |context| {
         // A key that was renamed counts as deleted, and its value lives on.
         is_deleted(ptr::null());
         COUNTS.store(!context.flags().as_told(), Ordering::Relaxed);
         FLUSHING.store(true, Ordering::Relaxed);
     });
-    subscribe(context, Moment::Flushed, |_| {
+    subscribe(context, ServerEvent::Flushed, |_| {
         FLUSHING.store(false, Ordering::Relaxed);
     });
 }

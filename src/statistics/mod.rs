@@ -4,9 +4,13 @@
 //! stored or replicated, and nothing in here decides anything.
 
 mod counters;
+mod hot_keys;
 mod recent;
+mod recent_times;
 
 pub(crate) use counters::{Counter, count, counted, uncount};
+pub(crate) use hot_keys::KeyStats;
 pub(crate) use recent::{
     WaitEnd, expired, hold_ended, hold_times, hottest, wait_ended, wait_times,
 };
+pub(crate) use recent_times::TimesSummary;

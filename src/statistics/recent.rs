@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use redis_lock_core::{Heat, HotKeys, Monotonic, Place, RecentTimes, TimesSummary, Token};
+use redis_lock_core::{LockId, Monotonic, QueueWaits, Token};
 
+use super::hot_keys::{HotKeys, KeyStats};
+use super::recent_times::{RecentTimes, TimesSummary};
 use super::{Counter, count};
 use crate::server::{Context, GilCell};
 
@@ -41,7 +43,7 @@ pub(crate) fn hold_times(context: Context<'_>, now_ms: u64) -> TimesSummary {
 pub(crate) fn wait_ended(
     context: Context<'_>,
     now: Monotonic,
-    place: &Place,
+    lock_id: &LockId,
     began: Monotonic,
     end: WaitEnd,
 ) {
@@ -52,14 +54,14 @@ pub(crate) fn wait_ended(
         WaitEnd::Granted | WaitEnd::Refused => {}
     }
     WAITS.with(context, |times| times.record(millis(now), waited_ms));
-    let heat = Heat {
+    let stats = KeyStats {
         waits: 1,
-        time_outs: u64::from(end == WaitEnd::TimeOut),
+        timeouts: u64::from(end == WaitEnd::TimeOut),
         expirations: 0,
         total_wait_ms: waited_ms,
-        longest_wait_ms: waited_ms,
+        max_wait_ms: waited_ms,
     };
-    warm(context, now, place, &heat);
+    record(context, now, lock_id, &stats);
 }
 
 /// How long calls waited, however their wait ended.
@@ -68,31 +70,34 @@ pub(crate) fn wait_times(context: Context<'_>, now: Monotonic) -> TimesSummary {
 }
 
 /// The lease of a held lock has ended.
-pub(crate) fn expired(context: Context<'_>, now: Monotonic, place: &Place) {
-    let heat = Heat {
+pub(crate) fn expired(context: Context<'_>, now: Monotonic, lock_id: &LockId) {
+    let stats = KeyStats {
         expirations: 1,
-        ..Heat::default()
+        ..KeyStats::default()
     };
-    warm(context, now, place, &heat);
+    record(context, now, lock_id, &stats);
 }
 
 /// The hottest keys of the caller's database, with the waits that go on now.
 pub(crate) fn hottest(
     context: Context<'_>,
     now: Monotonic,
-    going_on: Vec<(Arc<[u8]>, Heat)>,
-) -> Vec<(Arc<[u8]>, Heat)> {
+    ongoing: Vec<(Arc<[u8]>, QueueWaits)>,
+) -> Vec<(Arc<[u8]>, KeyStats)> {
     let database = context.database();
+    let ongoing = ongoing
+        .into_iter()
+        .map(|(key, waits)| (key, KeyStats::of_ongoing(&waits, now)));
     HOT.with(context, |hot| {
         let hot = hot.get_or_insert_with(HotKeys::new);
-        hot.hottest(millis(now), database, going_on)
+        hot.hottest(millis(now), database, ongoing)
     })
 }
 
-fn warm(context: Context<'_>, now: Monotonic, place: &Place, heat: &Heat) {
+fn record(context: Context<'_>, now: Monotonic, lock_id: &LockId, stats: &KeyStats) {
     HOT.with(context, |hot| {
         let hot = hot.get_or_insert_with(HotKeys::new);
-        hot.add(millis(now), place, heat);
+        hot.record(millis(now), lock_id, stats);
     });
 }
 

@@ -1,17 +1,17 @@
-//! What a waiting call is told.
+//! How a waiting call is answered.
 
 use std::borrow::Cow;
 use std::ffi::CString;
 
 use redis_lock_core::{Grant, OwnerBuf, WaiterId};
 
-use crate::locks::Fault;
+use crate::locks::CommandError;
 use crate::server::Handle;
 
 /// Waiting for a lock.
 pub(super) struct Wait;
 
-/// What a waiting call is told.
+/// The answer to a waiting call.
 pub(super) enum Answer {
     /// It has the lock.
     Granted {
@@ -20,14 +20,14 @@ pub(super) enum Answer {
         owner: OwnerBuf,
         grant: Grant,
     },
-    /// Its time is up, or it was called off.
+    /// Its time is up, or it was cancelled.
     Nothing,
     /// It gets an error.
-    Fault(Fault),
+    Error(CommandError),
 }
 
 impl Answer {
     pub(super) const fn error(text: CString) -> Self {
-        Self::Fault(Fault::Argument(Cow::Owned(text)))
+        Self::Error(CommandError::Argument(Cow::Owned(text)))
     }
 }

@@ -1,60 +1,62 @@
 //! Waiting in line: who waits, and the one way in which a lock goes from one owner to the next.
 //!
-//! Whatever frees a lock only marks its key. [`serve()`] looks at what a marked key holds now, and
-//! grants it to whoever is next: from the event loop ([`rounds`]), or inside a command that finds
-//! the lock free or frees it. A grant is on its way until its reply is sent ([`wait`]); a caller that
+//! Whatever may have freed a lock only notes its key. [`serve()`] looks at what such a key holds now,
+//! and grants it to whoever is next: from the event loop ([`mod@tick`]), or inside a command that finds
+//! the lock free or frees it. A grant is pending until its reply is sent ([`wait`]); a caller that
 //! is gone by then gives it back.
 
-mod alarm;
 mod answer;
-mod leaving;
-mod news;
-mod redirect;
-mod rounds;
+mod cluster_nodes;
+mod events;
+mod redirection;
 mod serve;
 mod sockets;
+mod stall_detector;
 mod state;
-mod turns;
+mod tick;
+mod timer;
 mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis_lock_core::{Acquire, Heat, OwnerBuf, Token, Waiter};
+use redis_lock_core::{Acquire, LockId, OwnerBuf, QueueWaits, Token, Waiter};
 
-use crate::locks::{Fault, monotonic, most_waiters, most_waiters_in_all};
+use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
 use crate::server::{Blocked, Context, Text, User};
 use crate::statistics::{self, Counter, WaitEnd};
 use answer::{Answer, Wait};
-use state::{STATE, place_of};
+use state::STATE;
 
-pub(crate) use news::lost;
+pub(crate) use events::lock_lost;
 pub(crate) use serve::{Caller, hand_over, serve, settle};
 
 /// Starts to listen to what happens to locks and clients.
 pub(crate) fn load(context: Context<'_>) {
-    news::load(context);
-    alarm::load(context, rounds::round);
+    events::load(context);
+    timer::load(context, tick::tick);
 }
 
-/// The caller asks for a lock. Called first, whatever comes of it.
-pub(crate) fn heard(context: Context<'_>) {
-    STATE.hear(context);
+/// The caller asks for a lock: whether the reply before was sent cannot be found out any more. Called
+/// first, whatever comes of it.
+pub(crate) fn forget_unconfirmed(context: Context<'_>) {
+    STATE.forget_unconfirmed(context);
 }
 
 /// Makes the calling client wait for a lock.
 ///
 /// # Errors
 ///
-/// [`Fault::TooManyWaiters`], [`Fault::TooManyWaitersInAll`] or [`Fault::CannotWait`]; then the call
+/// [`CommandError::TooManyWaiters`], [`CommandError::TooManyWaitersInAll`] or [`CommandError::CannotWait`]; then the call
 /// does not wait.
 pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
     request: &Acquire<'_>,
     wait: Option<Duration>,
-) -> Result<(), Fault> {
-    check_room(context, name).inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
+) -> Result<(), CommandError> {
+    check_limits(context, name)
+        .inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
     let since = monotonic();
     let waiter = Waiter {
         owner: OwnerBuf::from(request.owner),
@@ -65,36 +67,36 @@ pub(crate) fn join(
         until: wait.map(|wait| since.plus(wait)),
     };
     let user = User::to_ask_again(context);
-    let blocked = Blocked::<Wait>::block(context).ok_or(Fault::CannotWait)?;
+    let blocked = Blocked::<Wait>::block(context).ok_or(CommandError::CannotWait)?;
     let database = context.database();
     let known = STATE.with(context, |state| {
         let id = state.queues.join(database, name.bytes(), waiter);
         state.handles.insert(blocked.handle(), id);
         state.blocked.insert(id, blocked);
         state.users.extend(user.map(|user| (id, user)));
-        let place = place_of(database, name.bytes());
-        let known = state.watch.watches(&place);
+        let lock_id = LockId::new(database, name.bytes());
+        let known = state.lease_watch.contains(&lock_id);
         if !known {
-            // It is looked at in the next round, which finds out when the lease ends.
-            state.marked.insert(place);
+            // It is served in the next tick, which finds out when the lease ends.
+            state.maybe_free.insert(lock_id);
         }
         known
     });
-    news::follow_clients(context);
+    events::follow_clients(context);
     if known {
-        alarm::within(context, wait);
+        timer::within(context, wait);
     } else {
-        alarm::soon(context);
+        timer::soon(context);
     }
     Ok(())
 }
 
 /// Whether one more call may wait for a lock.
-fn check_room(context: Context<'_>, name: Text<'_>) -> Result<(), Fault> {
-    if waiting(context, name) >= most_waiters() {
-        Err(Fault::TooManyWaiters)
-    } else if STATE.if_busy(context, |state| state.queues.len()) >= most_waiters_in_all() {
-        Err(Fault::TooManyWaitersInAll)
+fn check_limits(context: Context<'_>, name: Text<'_>) -> Result<(), CommandError> {
+    if waiting(context, name) >= max_waiters() {
+        Err(CommandError::TooManyWaiters)
+    } else if STATE.if_busy(context, |state| state.queues.len()) >= max_waiters_total() {
+        Err(CommandError::TooManyWaitersInAll)
     } else {
         Ok(())
     }
@@ -108,17 +110,17 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
 }
 
 /// How many calls wait for all locks, and for the one with the most.
-pub(crate) fn load_now(context: Context<'_>) -> (usize, usize) {
+pub(crate) fn queue_sizes(context: Context<'_>) -> (usize, usize) {
     STATE.with(context, |state| {
-        (state.queues.len(), state.queues.longest())
+        (state.queues.len(), state.queues.max_waiting())
     })
 }
 
-/// The waits that go on for the keys of the caller's database.
-pub(crate) fn going_on(context: Context<'_>) -> Vec<(Arc<[u8]>, Heat)> {
-    let now = monotonic();
+/// The waits for the keys of the caller's database, as they stand now.
+pub(crate) fn ongoing_waits(context: Context<'_>) -> Vec<(Arc<[u8]>, QueueWaits)> {
     STATE.with(context, |state| {
-        state.queues.going_on(context.database(), now)
+        let waits = state.queues.waits(context.database());
+        waits.map(|(key, waits)| (Arc::clone(key), waits)).collect()
     })
 }
 
@@ -135,12 +137,12 @@ pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, most: usize) -> Vec<
 }
 
 /// Ends the waits of an owner for a lock, with nil; false when there was none.
-pub(crate) fn call_off(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
+pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let mut any = false;
     while let Some(blocked) = STATE.with(context, |state| {
         let database = context.database();
         let id = state.queues.first_of(database, name.bytes(), owner)?;
-        state.leave(context, id, WaitEnd::GivenUp)
+        state.end_wait(context, id, WaitEnd::GivenUp)
     }) {
         blocked.answer(Answer::Nothing);
         any = true;
@@ -152,19 +154,19 @@ pub(crate) fn call_off(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bo
 /// calls.
 pub(crate) fn answered(context: Context<'_>, name: Text<'_>) {
     STATE.if_busy(context, |state| {
-        if !state.flights.is_empty() {
-            let place = place_of(context.database(), name.bytes());
-            state.flights.answer(&place);
+        if !state.pending_grants.is_empty() {
+            let lock_id = LockId::new(context.database(), name.bytes());
+            state.pending_grants.owner_answered(&lock_id);
         }
     });
 }
 
-/// The grant's token was raised: what is on its way belongs to it all the same.
+/// The grant's token was raised: calls whose grant is pending belong to it all the same.
 pub(crate) fn raised(context: Context<'_>, name: Text<'_>, from: Token, to: Token) {
     STATE.with(context, |state| {
-        if from != to && !state.flights.is_empty() {
-            let place = place_of(context.database(), name.bytes());
-            state.flights.raise(&place, from, to);
+        if from != to && !state.pending_grants.is_empty() {
+            let lock_id = LockId::new(context.database(), name.bytes());
+            state.pending_grants.raise(&lock_id, from, to);
         }
     });
 }

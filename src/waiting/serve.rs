@@ -1,17 +1,18 @@
 //! Handing a lock to whoever is next.
 
 use redis_lock_core::{
-    self as core, Acquire, Acquired, Change, Deadline, GiveBack, Grant, Handed, Monotonic, Owner,
-    OwnerBuf, Place, Token, Waiter, WaiterId,
+    self as core, Acquire, Acquired, Change, Deadline, GiveBack, Grant, LockId, Monotonic, Owner,
+    OwnerBuf, PendingGrant, Token, Waiter, WaiterId,
 };
 
-use super::alarm;
 use super::answer::{Answer, Wait};
-use super::leaving::{View, redirection};
+use super::redirection::{NodesCache, redirection};
 use super::sockets::peer_is_gone;
-use super::state::{STATE, State, place_of};
+use super::state::{STATE, State};
+use super::timer;
 use crate::locks::{
-    Event, Fault, LockKey, check_write, given_back, monotonic, now, rules, with_token_clock,
+    CommandError, KeyspaceEvent, LockKey, check_write, monotonic, now, released, rules,
+    with_token_clock,
 };
 use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
 use crate::statistics::{self, Counter, WaitEnd};
@@ -22,7 +23,7 @@ pub(crate) enum Caller {
     /// Inside a command on that key, which the server has let through.
     Command,
     /// From the event loop.
-    Loop,
+    EventLoop,
 }
 
 /// The call that a lock is handed to.
@@ -44,35 +45,35 @@ enum Step {
 
 /// Grants the lock to those whose turn it is, for as long as it is somebody's turn.
 pub(crate) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    let place = place_of(context.database(), name.bytes());
+    let lock_id = LockId::new(context.database(), name.bytes());
     loop {
-        match step(context, name, &place, caller) {
+        match step(context, name, &lock_id, caller) {
             Step::Again => {}
             Step::Done => return,
             Step::Later => {
-                STATE.with(context, |state| state.marked.insert(place));
-                alarm::later(context);
+                STATE.with(context, |state| state.maybe_free.insert(lock_id));
+                timer::later(context);
                 return;
             }
         }
     }
 }
 
-fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> Step {
+fn step(context: Context<'_>, name: Text<'_>, lock_id: &LockId, caller: Caller) -> Step {
     let key = LockKey::open(context, name);
     let Ok(held) = key.held() else {
         drop(key);
-        refuse_all(context, place, |_| Answer::Fault(Fault::WrongType));
+        refuse_all(context, lock_id, |_| Answer::Error(CommandError::WrongType));
         return Step::Done;
     };
     let next = next_in_line(context, |state| {
-        let (database, key) = (place.database, &place.key);
-        // This is the look that it was marked for, by the opening of the key perhaps.
-        state.marked.remove(place);
+        let (database, key) = (lock_id.database, &lock_id.key);
+        // Whatever may have freed it, the opening of the key perhaps, is seen to now.
+        state.maybe_free.remove(lock_id);
         match &held {
             Some(held) => {
                 if state.queues.waiting(database, key) > 0 {
-                    state.watch.see(place, held.deadline);
+                    state.lease_watch.watch(lock_id, held.deadline);
                 }
                 state.queues.first_of(database, key, held.owner.bytes())
             }
@@ -85,23 +86,23 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
     if context.writes_paused() || context.flags().loading() || context.flags().replica() {
         return Step::Later;
     }
-    if held.is_none() && (caller == Caller::Loop || context.flags().cluster()) {
+    if held.is_none() && (caller == Caller::EventLoop || context.flags().cluster()) {
         match check_write(context, name) {
             WriteCheck::Allowed => {}
             WriteCheck::NotNow => return Step::Later,
             elsewhere => {
                 drop(key);
-                let farewell = redirection(context, name, elsewhere, &View::default());
-                refuse_all(context, place, |client| {
-                    Answer::error(farewell.error(context, client))
+                let redirection = redirection(context, name, elsewhere, &NodesCache::default());
+                refuse_all(context, lock_id, |client| {
+                    Answer::error(redirection.error(context, client))
                 });
                 return Step::Done;
             }
         }
     }
-    if !may_have(context, name, next.id) {
+    if !may_acquire(context, name, next.id) {
         drop(key);
-        refuse(context, next.id, Fault::NoPermission);
+        refuse(context, next.id, CommandError::NoPermission);
         return Step::Again;
     }
     let owner = next.waiter.owner.as_owner();
@@ -117,18 +118,18 @@ fn step(context: Context<'_>, name: Text<'_>, place: &Place, caller: Caller) -> 
                 _ => Deadline::Never,
             };
             let before = held_before.map(|(before, _)| before);
-            let blocked = depart(context, place, &next, grant, deadline, before);
-            key.change(owner, change, Event::Acquire);
+            let blocked = make_pending(context, lock_id, &next, grant, deadline, before);
+            key.change(owner, change, KeyspaceEvent::Acquire);
             count_grant(held_before.is_none());
-            tell(blocked, &next, grant);
+            send_grant(blocked, &next, grant);
             Step::Again
         }
         Ok(Acquired::Busy) => Step::Done,
         Err(refusal) => {
             drop(key);
-            let fault = Fault::Refused(refusal);
-            fault.count_refusal();
-            refuse(context, next.id, fault);
+            let error = CommandError::Refused(refusal);
+            error.count_refusal();
+            refuse(context, next.id, error);
             Step::Again
         }
     }
@@ -141,7 +142,7 @@ fn next_in_line(
     first: impl Fn(&mut State) -> Option<WaiterId>,
 ) -> Option<Next> {
     loop {
-        let (next, held_up) = STATE.if_busy(context, |state| {
+        let (next, stalled) = STATE.if_busy(context, |state| {
             let id = first(state)?;
             let now = monotonic();
             let next = Next {
@@ -149,17 +150,17 @@ fn next_in_line(
                 waiter: state.queues.get(id)?.clone(),
                 now,
             };
-            Some((next, STATE.turns.held_up(now)))
+            Some((next, STATE.stalls.is_stalled(now)))
         })?;
         let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
             WaitEnd::TimeOut
-        } else if held_up && peer_is_gone(context, next.id, next.waiter.client_id) {
+        } else if stalled && peer_is_gone(context, next.id, next.waiter.client_id) {
             WaitEnd::GivenUp
         } else {
             return Some(next);
         };
         let ended = STATE.with(context, |state| {
-            state.leave_at(context, next.now, next.id, end)
+            state.end_wait_at(context, next.now, next.id, end)
         });
         if let Some(blocked) = ended {
             blocked.answer(Answer::Nothing);
@@ -167,22 +168,23 @@ fn next_in_line(
     }
 }
 
-/// The last hold was given back: frees the lock, or puts the next grant in its place.
+/// The last hold was released: frees the lock, or puts the next grant in its place.
 pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
     let name = key.name();
     let next = next_in_line(context, |state| {
         state.queues.first(context.database(), name.bytes())
     });
     statistics::count(Counter::Releases);
-    given_back(context, token);
+    released(context, token);
     let Some(next) = next else {
-        key.change(owner, Change::Free, Event::Release);
+        key.change(owner, Change::Free, KeyspaceEvent::Release);
         return;
     };
-    let place = place_of(context.database(), name.bytes());
+    let lock_id = LockId::new(context.database(), name.bytes());
     // A node of a cluster asks first whether it still serves the key once it is free.
-    let direct =
-        !context.flags().cluster() && !context.writes_paused() && may_have(context, name, next.id);
+    let direct = !context.flags().cluster()
+        && !context.writes_paused()
+        && may_acquire(context, name, next.id);
     let granted = direct
         .then(|| {
             let request = request(&next.waiter);
@@ -198,17 +200,17 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
     match granted {
         Some((grant, deadline)) => {
             let owner = next.waiter.owner.as_owner();
-            let blocked = depart(context, &place, &next, grant, deadline, None);
+            let blocked = make_pending(context, &lock_id, &next, grant, deadline, None);
             key.hand_over(owner, grant, deadline);
             count_grant(true);
-            tell(blocked, &next, grant);
+            send_grant(blocked, &next, grant);
             // The key is as it was just written, or whoever changed it since has looked for the next one:
             // what is left to find is other calls of its owner.
             let more = STATE.with(context, |state| {
-                if state.queues.waiting(place.database, &place.key) > 0 {
-                    state.watch.see(&place, deadline);
+                if state.queues.waiting(lock_id.database, &lock_id.key) > 0 {
+                    state.lease_watch.watch(&lock_id, deadline);
                 }
-                let (database, key) = (place.database, &place.key);
+                let (database, key) = (lock_id.database, &lock_id.key);
                 state
                     .queues
                     .first_of(database, key, owner.bytes())
@@ -218,7 +220,7 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
                 return;
             }
         }
-        None => key.change(owner, Change::Free, Event::Release),
+        None => key.change(owner, Change::Free, KeyspaceEvent::Release),
     }
     serve(context, name, Caller::Command);
 }
@@ -229,26 +231,26 @@ pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
         if state.give_backs.is_empty() {
             return Vec::new();
         }
-        let place = place_of(context.database(), name.bytes());
-        state.give_backs.take(&place)
+        let lock_id = LockId::new(context.database(), name.bytes());
+        state.give_backs.take(&lock_id)
     });
     if !owed.is_empty() {
-        give(context, name, owed);
+        apply_give_backs(context, name, owed);
         serve(context, name, Caller::Command);
     }
 }
 
 /// Gives back what callers of this lock that are gone took of it, from the event loop.
-pub(super) fn give_back(context: Context<'_>, name: Text<'_>, place: &Place) {
-    give(
+pub(super) fn give_back(context: Context<'_>, name: Text<'_>, lock_id: &LockId) {
+    apply_give_backs(
         context,
         name,
-        STATE.with(context, |state| state.give_backs.take(place)),
+        STATE.with(context, |state| state.give_backs.take(lock_id)),
     );
-    serve(context, name, Caller::Loop);
+    serve(context, name, Caller::EventLoop);
 }
 
-fn give(context: Context<'_>, name: Text<'_>, owed: Vec<GiveBack>) {
+fn apply_give_backs(context: Context<'_>, name: Text<'_>, owed: Vec<GiveBack>) {
     for give_back in owed {
         let key = LockKey::open(context, name);
         let Ok(held) = key.held() else { break };
@@ -261,9 +263,9 @@ fn give(context: Context<'_>, name: Text<'_>, owed: Vec<GiveBack>) {
             statistics::count(Counter::Releases);
         }
         if change == Change::Free {
-            given_back(context, token);
+            released(context, token);
         }
-        key.change(owner.as_owner(), change, Event::Release);
+        key.change(owner.as_owner(), change, KeyspaceEvent::Release);
     }
 }
 
@@ -277,20 +279,20 @@ fn count_grant(begins: bool) {
     }
 }
 
-/// Takes the call out of its queue, for a grant that is on its way to it from now on. It is told once
-/// the grant is written. Others hear of that first, and may do anything: kill the client, who is found to
-/// owe the grant then, or free the lock, which goes to the next one.
-fn depart(
+/// Takes the call out of its queue; its grant is pending from now on, and sent once it is written to the
+/// key. Others hear of that first, and may do anything: kill the client, who is found to owe the grant
+/// then, or free the lock, which goes to the next one.
+fn make_pending(
     context: Context<'_>,
-    place: &Place,
+    lock_id: &LockId,
     next: &Next,
     grant: Grant,
     deadline: Deadline,
     before: Option<Grant>,
 ) -> Option<Blocked<Wait>> {
     let id = next.id;
-    let handed = Handed {
-        place: place.clone(),
+    let pending = PendingGrant {
+        lock_id: lock_id.clone(),
         client_id: next.waiter.client_id,
         token: grant.token,
         took_hold: before.is_none_or(|before| grant.holds > before.holds),
@@ -298,14 +300,14 @@ fn depart(
         deadline,
     };
     STATE.with(context, |state| {
-        let blocked = state.leave_at(context, next.now, id, WaitEnd::Granted)?;
-        state.flights.depart(id, handed, before.is_none());
+        let blocked = state.end_wait_at(context, next.now, id, WaitEnd::Granted)?;
+        state.pending_grants.add(id, pending, before.is_none());
         Some(blocked)
     })
 }
 
-/// Tells the call that it has the lock.
-fn tell(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
+/// Answers the call with its grant.
+fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
         blocked.answer(Answer::Granted {
@@ -319,7 +321,7 @@ fn tell(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
 
 /// Whether the user of a waiting call may still acquire the lock, where the server's own blocked
 /// commands are checked again too.
-fn may_have(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
+fn may_acquire(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
     let Some(user) = STATE.with(context, |state| state.users.get(&id).cloned()) else {
         return true;
     };
@@ -327,19 +329,21 @@ fn may_have(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
     user.may_run(context, &[command.text(), name, owner.text()])
 }
 
-fn refuse(context: Context<'_>, id: WaiterId, fault: Fault) {
-    if let Some(blocked) = STATE.with(context, |state| state.leave(context, id, WaitEnd::Refused)) {
-        blocked.answer(Answer::Fault(fault));
+fn refuse(context: Context<'_>, id: WaiterId, error: CommandError) {
+    if let Some(blocked) = STATE.with(context, |state| {
+        state.end_wait(context, id, WaitEnd::Refused)
+    }) {
+        blocked.answer(Answer::Error(error));
     }
 }
 
 /// Ends all waits for the lock with the answer for each client.
-pub(super) fn refuse_all(context: Context<'_>, place: &Place, answer: impl Fn(u64) -> Answer) {
+pub(super) fn refuse_all(context: Context<'_>, lock_id: &LockId, answer: impl Fn(u64) -> Answer) {
     let next = || -> Option<(u64, Blocked<_>)> {
         STATE.with(context, |state| {
-            let id = state.queues.first(place.database, &place.key)?;
+            let id = state.queues.first(lock_id.database, &lock_id.key)?;
             let client = state.queues.get(id)?.client_id;
-            Some((client, state.leave(context, id, WaitEnd::Refused)?))
+            Some((client, state.end_wait(context, id, WaitEnd::Refused)?))
         })
     };
     while let Some((client, blocked)) = next() {

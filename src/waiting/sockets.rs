@@ -1,4 +1,4 @@
-//! The connections of those who wait: the server is asked for them where the event loop was held up.
+//! The connections of those who wait: the server is asked for them where the event loop has stalled.
 //!
 //! A question may cost as much about one client as about many (docs/design.md): where many calls have
 //! to be looked at, it is about many at once.
@@ -9,15 +9,15 @@ use super::state::{STATE, State};
 use crate::server::{Context, Socket};
 
 /// The most clients that one question is about.
-const MOST: usize = 128;
+const MAX_ASKED: usize = 128;
 
-/// The sockets of calls that wait, or whose grant is on its way.
+/// The sockets of calls that wait, or whose grant is pending.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     /// Those that were asked for. A socket is its client's for as long as that is connected: it is
     /// forgotten when the call has its answer or its client is gone.
     known: Map<WaiterId, Socket>,
-    /// How many clients the last question was about, and in the turn of which beginning it was asked.
+    /// How many clients the last question was about, and when the iteration began in which it was asked.
     asked: (usize, Monotonic),
 }
 
@@ -35,20 +35,20 @@ impl Sockets {
     }
 }
 
-/// Whom to ask for: this call and others, twice as many as the last time in this turn.
+/// Whom to ask for: this call and others, twice as many as the last time in this iteration.
 fn to_ask_for(state: &mut State, id: WaiterId, client: u64) -> Vec<(WaiterId, u64)> {
-    let turn = STATE.turns.began();
+    let iteration = STATE.stalls.iteration_began();
     let most = match state.sockets.asked {
-        (asked, in_turn) if in_turn == turn => (2 * asked).min(MOST),
+        (asked, asked_in) if asked_in == iteration => (2 * asked).min(MAX_ASKED),
         _ => 1,
     };
-    state.sockets.asked = (most, turn);
+    state.sockets.asked = (most, iteration);
     let calls = state.handles.values().copied();
     let others = calls
         .filter(|other| *other != id && !state.sockets.known.contains_key(other))
         .filter_map(|other| {
             let waits = state.queues.get(other).map(|waiter| waiter.client_id);
-            Some((other, waits.or_else(|| state.flights.client(other))?))
+            Some((other, waits.or_else(|| state.pending_grants.client(other))?))
         });
     std::iter::once((id, client))
         .chain(others)
@@ -56,7 +56,7 @@ fn to_ask_for(state: &mut State, id: WaiterId, client: u64) -> Vec<(WaiterId, u6
         .collect()
 }
 
-/// Whether the client of a call that waits, or whose grant is on its way, has closed its connection,
+/// Whether the client of a call that waits, or whose grant is pending, has closed its connection,
 /// also where the server has not read that yet. In doubt it has not.
 pub(super) fn peer_is_gone(context: Context<'_>, id: WaiterId, client: u64) -> bool {
     let known = STATE.with(context, |state| state.sockets.known.get(&id).copied());

@@ -1,11 +1,11 @@
-//! A waiting client's end: its answer, or its leaving.
+//! How a waiting call ends: it is answered, or its client is gone.
 
 use redis_lock_core::WaiterId;
 
-use super::alarm;
 use super::answer::{Answer, Wait};
 use super::sockets::peer_is_gone;
 use super::state::STATE;
+use super::timer;
 use crate::locks::{monotonic, reply_grant};
 use crate::server::{Blocked, Context, Handle, Waits};
 use crate::statistics::WaitEnd;
@@ -22,34 +22,36 @@ impl Waits for Wait {
                 grant,
             } => {
                 let client = context.client_id();
-                let held_up = STATE.with(context, |state| {
-                    state.forget(*handle);
-                    let held_up = STATE.turns.held_up(monotonic());
-                    if !held_up {
-                        state.write(client, *id);
+                let stalled = STATE.with(context, |state| {
+                    state.forget_handle(*handle);
+                    let stalled = STATE.stalls.is_stalled(monotonic());
+                    if !stalled {
+                        state.reply_written(client, *id);
                     }
-                    held_up
+                    stalled
                 });
-                if held_up && peer_is_gone(context, *id, client) {
-                    lose(context, *id);
+                if stalled && peer_is_gone(context, *id, client) {
+                    abandon(context, *id);
                     // It may still read: it has closed its sending side alone.
                     context.reply_null();
                     return;
                 }
-                if held_up {
-                    STATE.with(context, |state| state.write(client, *id));
+                if stalled {
+                    STATE.with(context, |state| state.reply_written(client, *id));
                 }
                 reply_grant(context, owner.as_owner(), *grant);
             }
             Answer::Nothing => context.reply_null(),
-            Answer::Fault(fault) => fault.reply(context),
+            Answer::Error(error) => error.reply(context),
         }
     }
 
     fn gone(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
-        let id = STATE.with(context, |state| state.forget(handle))?;
-        lose(context, id);
-        STATE.with(context, |state| state.leave(context, id, WaitEnd::GivenUp))
+        let id = STATE.with(context, |state| state.forget_handle(handle))?;
+        abandon(context, id);
+        STATE.with(context, |state| {
+            state.end_wait(context, id, WaitEnd::GivenUp)
+        })
     }
 
     fn unblocked(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
@@ -59,8 +61,8 @@ impl Waits for Wait {
 }
 
 /// The call's client is gone: what it was granted, if it was, is given back.
-fn lose(context: Context<'_>, id: WaiterId) {
-    if STATE.with(context, |state| state.lose(id)) {
-        alarm::soon(context);
+fn abandon(context: Context<'_>, id: WaiterId) {
+    if STATE.with(context, |state| state.abandon(id)) {
+        timer::soon(context);
     }
 }

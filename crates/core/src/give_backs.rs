@@ -1,11 +1,11 @@
 //! What callers that are gone have yet to give back, by lock.
 
-use super::map::give_room_back;
-use super::{GiveBack, Map, Place};
+use super::map::shrink_if_sparse;
+use super::{GiveBack, LockId, Map};
 
 /// Asked by every command whether anything is owed of its lock, and so quick to say no.
 #[derive(Debug, Default)]
-pub struct GiveBacks(Map<Place, Vec<GiveBack>>);
+pub struct GiveBacks(Map<LockId, Vec<GiveBack>>);
 
 impl GiveBacks {
     /// Nothing is owed.
@@ -22,14 +22,14 @@ impl GiveBacks {
 
     /// A lock of which something is owed.
     #[must_use]
-    pub fn next(&self) -> Option<Place> {
+    pub fn next(&self) -> Option<LockId> {
         self.0.keys().next().cloned()
     }
 
     /// Takes what is owed of a lock, the oldest first.
-    pub fn take(&mut self, place: &Place) -> Vec<GiveBack> {
-        let owed = self.0.remove(place).unwrap_or_default();
-        give_room_back(&mut self.0);
+    pub fn take(&mut self, lock_id: &LockId) -> Vec<GiveBack> {
+        let owed = self.0.remove(lock_id).unwrap_or_default();
+        shrink_if_sparse(&mut self.0);
         owed
     }
 
@@ -42,29 +42,20 @@ impl GiveBacks {
 impl Extend<GiveBack> for GiveBacks {
     fn extend<T: IntoIterator<Item = GiveBack>>(&mut self, more: T) {
         for owed in more {
-            let place = owed.place().clone();
-            self.0.entry(place).or_default().push(owed);
+            let lock_id = owed.lock_id().clone();
+            self.0.entry(lock_id).or_default().push(owed);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use super::super::{Deadline, Flights, Handed, Holds, Queues, Token};
+    use super::super::{Deadline, Holds, PendingGrant, PendingGrants, Queues, Token};
     use super::*;
     use crate::{Monotonic, Owner, OwnerBuf, Waiter};
 
-    fn place(database: i32, key: &[u8]) -> Place {
-        Place {
-            database,
-            key: Arc::from(key),
-        }
-    }
-
-    /// What a call that was handed this lock by this token owes.
-    fn owed(place: &Place, token: u64) -> GiveBack {
+    /// What a call that was granted this lock by this token owes.
+    fn owed(lock_id: &LockId, token: u64) -> GiveBack {
         let waiter = Waiter {
             owner: OwnerBuf::from(Owner::new(b"a").expect("an owner")),
             lease: None,
@@ -73,23 +64,27 @@ mod tests {
             since: Monotonic(0),
             until: None,
         };
-        let id = Queues::new().join(place.database, &place.key, waiter);
-        let mut flights = Flights::new();
-        let handed = Handed {
-            place: place.clone(),
+        let id = Queues::new().join(lock_id.database, &lock_id.key, waiter);
+        let mut pending_grants = PendingGrants::new();
+        let pending = PendingGrant {
+            lock_id: lock_id.clone(),
             client_id: 7,
             token: Token::new(token).expect("a token"),
             took_hold: true,
             holds: Holds::ONE,
             deadline: Deadline::Never,
         };
-        flights.depart(id, handed, true);
-        flights.lose(id).expect("on its way")
+        pending_grants.add(id, pending, true);
+        pending_grants.abandon(id).expect("a pending grant")
     }
 
     #[test]
     fn what_is_owed_is_taken_once_by_lock_in_order() {
-        let (here, other_key, other_database) = (place(0, b"k"), place(0, b"j"), place(1, b"k"));
+        let (here, other_key, other_database) = (
+            LockId::new(0, b"k"),
+            LockId::new(0, b"j"),
+            LockId::new(1, b"k"),
+        );
         let mut owed_now = GiveBacks::new();
         assert!(owed_now.is_empty());
         let [first, second] = [1, 2].map(|token| owed(&here, token));
@@ -104,12 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_many_is_given_back() {
+    fn what_held_many_shrinks() {
         let mut owed_now = GiveBacks::new();
-        let places: Vec<_> = (0..1000_u32).map(|n| place(0, &n.to_be_bytes())).collect();
-        owed_now.extend(places.iter().map(|place| owed(place, 1)));
-        for place in &places {
-            assert_eq!(owed_now.take(place).len(), 1);
+        let lock_ids: Vec<_> = (0..1000_u32)
+            .map(|n| LockId::new(0, &n.to_be_bytes()))
+            .collect();
+        owed_now.extend(lock_ids.iter().map(|lock_id| owed(lock_id, 1)));
+        for lock_id in &lock_ids {
+            assert_eq!(owed_now.take(lock_id).len(), 1);
         }
         assert!(owed_now.0.capacity() < 100, "{}", owed_now.0.capacity());
     }

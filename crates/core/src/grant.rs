@@ -11,12 +11,12 @@ pub struct Owner<'a>(&'a [u8]);
 
 impl<'a> Owner<'a> {
     /// The longest owner, in bytes.
-    pub const LONGEST: usize = 256;
+    pub const MAX: usize = 256;
 
     /// The owner of these bytes; none when there are no bytes, or too many.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Option<Self> {
-        if bytes.is_empty() || bytes.len() > Self::LONGEST {
+        if bytes.is_empty() || bytes.len() > Self::MAX {
             None
         } else {
             Some(Self(bytes))
@@ -62,12 +62,12 @@ impl Holds {
     /// The count of a new grant.
     pub const ONE: Self = Self(1);
     /// The highest count, 2^31 - 1.
-    pub const MOST: Self = Self((1 << 31) - 1);
+    pub const MAX: Self = Self((1 << 31) - 1);
 
-    /// A count of `number`; none when that is zero or above [`Holds::MOST`].
+    /// A count of `number`; none when that is zero or above [`Holds::MAX`].
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
-        if number == 0 || number > Self::MOST.0 {
+        if number == 0 || number > Self::MAX.0 {
             None
         } else {
             Some(Self(number))

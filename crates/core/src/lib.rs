@@ -10,26 +10,24 @@
 //! * a refusal changes nothing.
 #![forbid(unsafe_code)]
 
-mod flight;
 mod give_backs;
 mod grant;
-mod hot_keys;
+mod lease_watch;
 mod lock;
 mod map;
+mod pending_grants;
 mod queue;
-mod recent_times;
 mod record;
 pub mod requests;
 mod time;
 mod token;
-mod watch;
 
 #[cfg(any(test, fuzzing))]
 mod properties;
 #[cfg(any(test, fuzzing))]
 mod queue_properties;
 
-pub use flight::{Flights, GiveBack, Handed, Told};
+pub use pending_grants::{GiveBack, PendingGrant, PendingGrants, UnconfirmedGrant};
 #[cfg(fuzzing)]
 pub use properties::check as check_lock_history;
 #[cfg(fuzzing)]
@@ -37,15 +35,13 @@ pub use queue_properties::check as check_queue_history;
 
 pub use give_backs::GiveBacks;
 pub use grant::{Grant, Held, Holds, Owner, OwnerBuf};
-pub use hot_keys::{Heat, HotKeys};
+pub use lease_watch::LeaseWatch;
 pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
     Times, acquire, fence, release, renew,
 };
-pub use map::{Map, Set, give_room_back};
-pub use queue::{Monotonic, Place, Queues, Waiter, WaiterId};
-pub use recent_times::{RecentTimes, TimesSummary};
+pub use map::{Map, Set, shrink_if_sparse};
+pub use queue::{LockId, Monotonic, QueueWaits, Queues, Waiter, WaiterId};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
 pub use time::{Deadline, Lease, UnixTime};
 pub use token::{Token, TokenClock};
-pub use watch::Watch;

@@ -15,9 +15,8 @@ pub type Map<K, V> = HashMap<K, V, RandomState>;
 /// Keys.
 pub type Set<K> = HashSet<K, RandomState>;
 
-/// Frees the room of what has left a map, once most of it has. A map keeps the room of its fullest
-/// moment otherwise.
-pub fn give_room_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+/// Shrinks a map that is mostly empty: of itself a map keeps the capacity of its fullest moment.
+pub fn shrink_if_sparse<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if map.len() < map.capacity() / 8 {
         map.shrink_to(map.len() * 2);
     }

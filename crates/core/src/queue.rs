@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::map::give_room_back;
-use super::{Heat, Holds, Lease, Map, OwnerBuf};
+use super::map::shrink_if_sparse;
+use super::{Holds, Lease, Map, OwnerBuf};
 
 /// A moment of a clock that is never set back, in microseconds since some start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,29 +52,49 @@ pub struct Waiter {
     pub until: Option<Monotonic>,
 }
 
-/// A key of a database.
+/// A lock's identity: a key of a database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct LockId {
     /// The database's number.
     pub database: i32,
     /// The key's name.
     pub key: Arc<[u8]>,
 }
 
-impl Place {
+impl LockId {
+    /// The lock of this key of this database.
+    #[must_use]
+    pub fn new(database: i32, key: &[u8]) -> Self {
+        Self {
+            database,
+            key: Arc::from(key),
+        }
+    }
+
     /// True for this key of this database.
     #[must_use]
     pub fn is(&self, database: i32, key: &[u8]) -> bool {
         self.database == database && *self.key == *key
     }
 
-    /// The place that comes before all others.
+    /// The one that comes before all others.
     pub(super) fn before_all() -> Self {
         Self {
             database: i32::MIN,
             key: Arc::from([]),
         }
     }
+}
+
+/// The calls that wait for one lock now, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueWaits {
+    /// How many.
+    pub count: usize,
+    /// The sum of the moments when they began to wait, in microseconds.
+    pub since_sum: u128,
+    /// When the first in the queue began to wait.
+    pub first_since: Monotonic,
 }
 
 /// Every queue of a server.
@@ -90,14 +110,14 @@ pub struct Queues {
 struct Queue {
     all: List,
     owners: Map<OwnerBuf, List>,
-    /// The beginnings of all waits, added up: how long they have lasted is told from that.
-    began: u128,
+    /// The sum of the moments when the calls began to wait.
+    since_sum: u128,
 }
 
 #[derive(Debug)]
 struct Node {
     waiter: Waiter,
-    place: Place,
+    lock_id: LockId,
     in_queue: Links,
     of_owner: Links,
 }
@@ -153,12 +173,12 @@ impl Queues {
             None => Arc::from(key),
         };
         let queue = queues.entry(Arc::clone(&key)).or_default();
-        queue.began += u128::from(waiter.since.0);
+        queue.since_sum += u128::from(waiter.since.0);
         let of_owner = queue.owners.entry(waiter.owner.clone()).or_default();
         let node = Node {
             in_queue: queue.all.append(id),
             of_owner: of_owner.append(id),
-            place: Place { database, key },
+            lock_id: LockId { database, key },
             waiter,
         };
         if let Some(before) = node.in_queue.before.and_then(|id| self.nodes.get_mut(&id)) {
@@ -175,35 +195,35 @@ impl Queues {
     }
 
     /// Takes a call out of its queue, wherever in it it stands.
-    pub fn leave(&mut self, id: WaiterId) -> Option<(Place, Waiter)> {
+    pub fn remove(&mut self, id: WaiterId) -> Option<(LockId, Waiter)> {
         let node = self.nodes.remove(&id)?;
-        give_room_back(&mut self.nodes);
+        shrink_if_sparse(&mut self.nodes);
         if let Some(until) = node.waiter.until {
             self.ends.remove(&(until, id));
         }
         self.join_neighbours(node.in_queue, |node| &mut node.in_queue);
         self.join_neighbours(node.of_owner, |node| &mut node.of_owner);
-        if let Some(queues) = self.databases.get_mut(&node.place.database) {
-            if let Some(queue) = queues.get_mut(&node.place.key) {
+        if let Some(queues) = self.databases.get_mut(&node.lock_id.database) {
+            if let Some(queue) = queues.get_mut(&node.lock_id.key) {
                 queue.all.remove(node.in_queue);
-                queue.began -= u128::from(node.waiter.since.0);
+                queue.since_sum -= u128::from(node.waiter.since.0);
                 if let Some(list) = queue.owners.get_mut(&node.waiter.owner) {
                     list.remove(node.of_owner);
                     if list.length == 0 {
                         queue.owners.remove(&node.waiter.owner);
-                        give_room_back(&mut queue.owners);
+                        shrink_if_sparse(&mut queue.owners);
                     }
                 }
                 if queue.all.length == 0 {
-                    queues.remove(&node.place.key);
-                    give_room_back(queues);
+                    queues.remove(&node.lock_id.key);
+                    shrink_if_sparse(queues);
                 }
             }
             if queues.is_empty() {
-                self.databases.remove(&node.place.database);
+                self.databases.remove(&node.lock_id.database);
             }
         }
-        Some((node.place, node.waiter))
+        Some((node.lock_id, node.waiter))
     }
 
     /// What a waiting call asked for.
@@ -243,12 +263,12 @@ impl Queues {
 
     /// The keys that somebody waits for; of one database, or of all.
     #[must_use]
-    pub fn places(&self, database: Option<i32>) -> Vec<Place> {
+    pub fn lock_ids(&self, database: Option<i32>) -> Vec<LockId> {
         self.databases
             .iter()
             .filter(|(number, _)| database.is_none_or(|wanted| wanted == **number))
             .flat_map(|(number, queues)| {
-                queues.keys().map(|key| Place {
+                queues.keys().map(|key| LockId {
                     database: *number,
                     key: Arc::clone(key),
                 })
@@ -256,34 +276,25 @@ impl Queues {
             .collect()
     }
 
-    /// The most calls that wait for one key.
+    /// The length of the longest queue.
     #[must_use]
-    pub fn longest(&self) -> usize {
+    pub fn max_waiting(&self) -> usize {
         let queues = self.databases.values().flat_map(Map::values);
         queues.map(|queue| queue.all.length).max().unwrap_or(0)
     }
 
-    /// The waits that go on for each key of a database, as they stand now.
-    #[must_use]
-    pub fn going_on(&self, database: i32, now: Monotonic) -> Vec<(Arc<[u8]>, Heat)> {
+    /// The waits for each key of a database, as they stand now.
+    pub fn waits(&self, database: i32) -> impl Iterator<Item = (&Arc<[u8]>, QueueWaits)> {
         let queues = self.databases.get(&database).into_iter().flatten();
-        queues
-            .map(|(key, queue)| (Arc::clone(key), self.heat(queue, now)))
-            .collect()
-    }
-
-    fn heat(&self, queue: &Queue, now: Monotonic) -> Heat {
-        let waits = queue.all.length as u64;
-        let all_of_now = u128::from(now.0) * u128::from(waits);
-        let total_ms = all_of_now.saturating_sub(queue.began) / 1000;
-        let first = queue.all.first.and_then(|id| self.get(id));
-        let longest = first.map_or(Duration::ZERO, |first| now.since(first.since));
-        Heat {
-            waits,
-            total_wait_ms: u64::try_from(total_ms).unwrap_or(u64::MAX),
-            longest_wait_ms: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
-            ..Heat::default()
-        }
+        queues.filter_map(|(key, queue)| {
+            let first = self.get(queue.all.first?)?;
+            let waits = QueueWaits {
+                count: queue.all.length,
+                since_sum: queue.since_sum,
+                first_since: first.since,
+            };
+            Some((key, waits))
+        })
     }
 
     fn queue(&self, database: i32, key: &[u8]) -> Option<&Queue> {

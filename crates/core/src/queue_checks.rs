@@ -1,4 +1,4 @@
-//! What is so of the queues at every moment: for the tests, and for a fuzzer.
+//! What holds of the queues at every moment: for the tests, and for a fuzzer.
 
 use super::{BTreeSet, Links, List, Node, Queues, WaiterId};
 
@@ -13,8 +13,8 @@ impl Queues {
                 let all = self.walk(queue.all, |node| node.in_queue);
                 assert!(all.is_sorted(), "not in the order of joining: {all:?}");
                 for id in &all {
-                    let place = &self.nodes[id].place;
-                    assert_eq!((place.database, &place.key), (*database, key));
+                    let lock_id = &self.nodes[id].lock_id;
+                    assert_eq!((lock_id.database, &lock_id.key), (*database, key));
                 }
                 let mut of_owners = 0;
                 for (owner, list) in &queue.owners {
@@ -26,9 +26,12 @@ impl Queues {
                     of_owners += of_owner.len();
                 }
                 assert_eq!(of_owners, all.len(), "calls of no owner");
-                let began = all.iter().map(|id| self.nodes[id].waiter.since.0);
-                let began: u128 = began.map(u128::from).sum();
-                assert_eq!(queue.began, began, "the beginnings of the waits");
+                let since = all.iter().map(|id| self.nodes[id].waiter.since.0);
+                let since_sum: u128 = since.map(u128::from).sum();
+                assert_eq!(
+                    queue.since_sum, since_sum,
+                    "the sum of the waits' beginnings"
+                );
                 calls += all.len();
             }
         }

@@ -47,7 +47,7 @@ impl Scene {
     fn leave(&mut self, names: &str) {
         for name in names.split_whitespace() {
             let (id, _) = self.names.iter().find(|(_, known)| known == name).unwrap();
-            assert!(self.queues.leave(*id).is_some(), "{name} waits");
+            assert!(self.queues.remove(*id).is_some(), "{name} waits");
             self.queues.check();
         }
     }
@@ -126,12 +126,9 @@ fn a_call_leaves_once_with_what_it_asked_for() {
     let mut queues = Queues::new();
     let id = queues.join(3, KEY, call("ann", Some(9)));
     assert_eq!(queues.get(id), Some(&call("ann", Some(9))));
-    let place = Place {
-        database: 3,
-        key: Arc::from(KEY),
-    };
-    assert_eq!(queues.leave(id), Some((place, call("ann", Some(9)))));
-    assert_eq!((queues.leave(id), queues.get(id)), (None, None));
+    let lock_id = LockId::new(3, KEY);
+    assert_eq!(queues.remove(id), Some((lock_id, call("ann", Some(9)))));
+    assert_eq!((queues.remove(id), queues.get(id)), (None, None));
     assert_ne!(queues.join(3, KEY, call("ann", Some(9))), id, "a new call");
 }
 
@@ -148,17 +145,19 @@ fn each_key_of_each_database_has_a_queue_of_its_own() {
     assert_eq!(queues.first(1, b"b"), None);
 
     let told = |queues: &Queues, database| {
-        let mut places = queues.places(database);
-        places.sort();
-        let places = places.iter().map(|place| (place.database, place.key[0]));
-        places.collect::<Vec<_>>()
+        let mut lock_ids = queues.lock_ids(database);
+        lock_ids.sort();
+        let lock_ids = lock_ids
+            .iter()
+            .map(|lock_id| (lock_id.database, lock_id.key[0]));
+        lock_ids.collect::<Vec<_>>()
     };
     assert_eq!(told(&queues, None), [(0, b'a'), (0, b'b'), (1, b'a')]);
     assert_eq!(told(&queues, Some(0)), [(0, b'a'), (0, b'b')]);
-    queues.leave(ids[0]);
+    queues.remove(ids[0]);
     queues.check();
     assert_eq!(told(&queues, Some(0)), [(0, b'b')]);
-    queues.leave(ids[2]);
+    queues.remove(ids[2]);
     assert_eq!(told(&queues, Some(1)), []);
     assert_eq!(told(&queues, None), [(0, b'b')]);
 }
@@ -174,7 +173,7 @@ fn the_waits_end_by_time_and_then_in_the_order_of_joining() {
     let mut ends = Vec::new();
     while let Some((end, id)) = scene.queues.next_end() {
         ends.push((end.0, scene.name(Some(id)).to_owned()));
-        scene.queues.leave(id);
+        scene.queues.remove(id);
     }
     let expected = [(10, "bob2"), (10, "cid3"), (30, "ann1")];
     assert_eq!(ends, expected.map(|(end, name)| (end, name.to_owned())));
@@ -196,7 +195,7 @@ fn nothing_is_left_of_those_who_left() {
         })
         .collect();
     for id in ids.iter().step_by(2).chain(ids.iter().skip(1).step_by(2)) {
-        queues.leave(*id);
+        queues.remove(*id);
     }
     assert_eq!((queues.len(), queues.entries()), (0, 0));
     assert!(queues.is_empty());
@@ -204,7 +203,7 @@ fn nothing_is_left_of_those_who_left() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn the_room_of_those_who_left_is_given_back() {
+fn the_tables_shrink_when_most_have_left() {
     let mut queues = Queues::new();
     let stays = queues.join(0, KEY, call("stays", None));
     let ids: Vec<_> = (0..10_000_u32)
@@ -215,21 +214,24 @@ fn the_room_of_those_who_left_is_given_back() {
         })
         .collect();
     for id in ids {
-        queues.leave(id);
+        queues.remove(id);
     }
     let keys = &queues.databases[&0];
-    let room = [
+    let capacities = [
         queues.nodes.capacity(),
         keys.capacity(),
         keys[KEY].owners.capacity(),
     ];
-    assert!(room.iter().all(|room| *room < 32), "{room:?}");
-    queues.leave(stays);
+    assert!(
+        capacities.iter().all(|capacity| *capacity < 32),
+        "{capacities:?}"
+    );
+    queues.remove(stays);
     assert_eq!(queues.entries(), 0);
 }
 
 #[test]
-fn what_goes_on_is_told_by_key() {
+fn the_waits_of_a_database_are_told_by_key() {
     let mut queues = Queues::new();
     let mut join = |database, key, since| {
         let waiter = Waiter {
@@ -242,19 +244,26 @@ fn what_goes_on_is_told_by_key() {
     join(0, KEY, 3_000_000);
     join(0, KEY, 3_500_000);
     join(1, b"other", 0);
-    let now = Monotonic(4_000_000);
-    let heat = |waits, total_wait_ms, longest_wait_ms| Heat {
-        waits,
-        total_wait_ms,
-        longest_wait_ms,
-        ..Heat::default()
+    let waits = |queues: &Queues, database| {
+        let waits = queues.waits(database);
+        let plain = waits.map(|(key, waits)| {
+            let QueueWaits {
+                count,
+                since_sum,
+                first_since,
+            } = waits;
+            (Arc::clone(key), count, since_sum, first_since.0)
+        });
+        plain.collect::<Vec<_>>()
     };
-    assert_eq!(queues.longest(), 3);
-    let here = queues.going_on(0, now);
-    assert_eq!(here, [(Arc::from(KEY), heat(3, 4500, 3000))]);
-    queues.leave(first);
-    let here = queues.going_on(0, now);
-    assert_eq!(here, [(Arc::from(KEY), heat(2, 1500, 1000))]);
-    assert!(queues.going_on(2, now).is_empty());
-    assert_eq!(Queues::new().longest(), 0);
+    let here = Arc::from(KEY);
+    assert_eq!(queues.max_waiting(), 3);
+    assert_eq!(
+        waits(&queues, 0),
+        [(Arc::clone(&here), 3, 7_500_000, 1_000_000)]
+    );
+    queues.remove(first);
+    assert_eq!(waits(&queues, 0), [(here, 2, 6_500_000, 3_000_000)]);
+    assert!(waits(&queues, 2).is_empty());
+    assert_eq!(Queues::new().max_waiting(), 0);
 }

@@ -22,17 +22,17 @@ const WIDE: u64 = 1 << 55;
 const NARROW_LEASE_BYTES: usize = 3;
 const WIDE_LEASE_BYTES: usize = 5;
 const HOLDS_BYTES: usize = 4;
-const LONGEST_HEAD: usize = TOKEN_BYTES + WIDE_LEASE_BYTES + HOLDS_BYTES;
+const MAX_HEAD: usize = TOKEN_BYTES + WIDE_LEASE_BYTES + HOLDS_BYTES;
 
 /// Room for any record.
 #[derive(Debug)]
-pub struct RecordBuffer([u8; LONGEST_HEAD + Owner::LONGEST]);
+pub struct RecordBuffer([u8; MAX_HEAD + Owner::MAX]);
 
 impl RecordBuffer {
     /// Empty room.
     #[must_use]
     pub const fn new() -> Self {
-        Self([0; LONGEST_HEAD + Owner::LONGEST])
+        Self([0; MAX_HEAD + Owner::MAX])
     }
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number { name, number, most } => write!(f, "{name} {number} (1 to {most})"),
-            Self::Owner(length) => write!(f, "owner of {length} bytes (1 to {})", Owner::LONGEST),
+            Self::Owner(length) => write!(f, "owner of {length} bytes (1 to {})", Owner::MAX),
         }
     }
 }
@@ -105,21 +105,18 @@ impl<'a> TryFrom<Fields<'a>> for Record<'a> {
             owner,
         } = fields;
         let to_holds = |number| u32::try_from(number).ok().and_then(Holds::new);
-        let most_holds = u64::from(Holds::MOST.number());
-        let longest_lease = Lease::LONGEST.millis();
+        let max_holds = u64::from(Holds::MAX.number());
+        let max_lease = Lease::MAX.millis();
         Ok(Self {
             grant: Grant {
                 token: Token::new(token).ok_or(out_of_range(
                     "token",
                     token,
-                    Token::HIGHEST.number(),
+                    Token::MAX.number(),
                 ))?,
-                holds: to_holds(holds).ok_or(out_of_range("hold count", holds, most_holds))?,
-                lease: Lease::from_millis(lease_ms).ok_or(out_of_range(
-                    "lease",
-                    lease_ms,
-                    longest_lease,
-                ))?,
+                holds: to_holds(holds).ok_or(out_of_range("hold count", holds, max_holds))?,
+                lease: Lease::from_millis(lease_ms)
+                    .ok_or(out_of_range("lease", lease_ms, max_lease))?,
             },
             owner: Owner::new(owner).ok_or(FieldError::Owner(owner.len()))?,
         })
@@ -239,11 +236,11 @@ mod tests {
 
     #[test]
     fn the_limits_of_every_field_survive() {
-        let longest = [0xff; Owner::LONGEST];
+        let longest = [0xff; Owner::MAX];
         for owner in [&b"\0"[..], &longest] {
-            for token in [1, Token::HIGHEST.number()] {
-                for holds in [1, 2, Holds::MOST.number()] {
-                    for lease in [1, (1 << 24) - 1, 1 << 24, Lease::LONGEST.millis()] {
+            for token in [1, Token::MAX.number()] {
+                for holds in [1, 2, Holds::MAX.number()] {
+                    for lease in [1, (1 << 24) - 1, 1 << 24, Lease::MAX.millis()] {
                         let before = record(owner, token, holds, lease);
                         let mut buffer = RecordBuffer::new();
                         assert_eq!(Record::decode(before.encode(&mut buffer)), Ok(before));
@@ -265,7 +262,7 @@ mod tests {
         no_holds[12..16].fill(0);
         assert_eq!(Record::decode(&no_holds), Err(RecordError));
         let mut owner_too_long = whole;
-        owner_too_long.extend([1; Owner::LONGEST]);
+        owner_too_long.extend([1; Owner::MAX]);
         assert_eq!(Record::decode(&owner_too_long), Err(RecordError));
     }
 

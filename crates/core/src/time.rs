@@ -34,14 +34,14 @@ pub struct Lease {
 
 impl Lease {
     /// Ten years of 365 days: the longest lease that any setting can allow.
-    pub const LONGEST: Self = Self {
+    pub const MAX: Self = Self {
         millis: 10 * 365 * 24 * 60 * 60 * 1000,
     };
 
-    /// A lease of `millis` milliseconds; none when that is zero or above [`Lease::LONGEST`].
+    /// A lease of `millis` milliseconds; none when that is zero or above [`Lease::MAX`].
     #[must_use]
     pub const fn from_millis(millis: u64) -> Option<Self> {
-        if millis == 0 || millis > Self::LONGEST.millis {
+        if millis == 0 || millis > Self::MAX.millis {
             None
         } else {
             Some(Self { millis })
@@ -80,9 +80,9 @@ mod tests {
     fn a_lease_is_one_millisecond_to_ten_years() {
         assert_eq!(Lease::from_millis(0), None);
         assert_eq!(Lease::from_millis(1).map(Lease::millis), Some(1));
-        let longest = Lease::LONGEST.millis();
+        let longest = Lease::MAX.millis();
         assert_eq!(longest, 315_360_000_000);
-        assert_eq!(Lease::from_millis(longest), Some(Lease::LONGEST));
+        assert_eq!(Lease::from_millis(longest), Some(Lease::MAX));
         assert_eq!(Lease::from_millis(longest + 1), None);
         assert_eq!(Lease::from_millis(u64::MAX), None);
     }

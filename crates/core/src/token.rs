@@ -8,12 +8,12 @@ pub struct Token(u64);
 
 impl Token {
     /// The highest token there is, 2^53 - 1.
-    pub const HIGHEST: Self = Self((1 << 53) - 1);
+    pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// The token of this number; none when it is zero or above [`Token::HIGHEST`].
+    /// The token of this number; none when it is zero or above [`Token::MAX`].
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {
-        if number == 0 || number > Self::HIGHEST.0 {
+        if number == 0 || number > Self::MAX.0 {
             None
         } else {
             Some(Self(number))
@@ -82,7 +82,7 @@ mod tests {
     fn a_token_fits_a_double() {
         assert_eq!(Token::new(0), None);
         assert_eq!(Token::new(1).map(Token::number), Some(1));
-        assert_eq!(Token::new(9_007_199_254_740_991), Some(Token::HIGHEST));
+        assert_eq!(Token::new(9_007_199_254_740_991), Some(Token::MAX));
         assert_eq!(Token::new(9_007_199_254_740_992), None);
     }
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_used_up_token_space_gives_no_token_and_changes_nothing() {
         let mut clock = TokenClock::new();
-        clock.observe(Token::HIGHEST);
+        clock.observe(Token::MAX);
         let before = clock;
         assert_eq!(clock.next(UnixTime::from_micros(1)), None);
         assert_eq!(clock, before);

@@ -13,7 +13,7 @@ use super::{Command, Request};
 
 const TEN_YEARS_MS: i128 = 315_360_000_000;
 const TOKENS: RangeInclusive<i128> = 1..=9_007_199_254_740_991;
-const MOST_HOLDS: i128 = 2_147_483_647;
+const MAX_HOLDS: i128 = 2_147_483_647;
 
 /// What a line says: an owner, and a number for each name.
 #[derive(Debug, Default)]
@@ -26,18 +26,18 @@ pub(crate) struct Said<'a> {
 type Option_ = (&'static str, Option<RangeInclusive<i128>>);
 
 /// The options of a command.
-fn options(command: Command, longest: i128) -> Vec<Option_> {
-    let lease = [("PX", Some(1..=longest)), ("EX", Some(1..=longest / 1000))];
+fn options(command: Command, max_lease: i128) -> Vec<Option_> {
+    let lease = [("PX", Some(1..=max_lease)), ("EX", Some(1..=max_lease / 1000))];
     let token = ("TOKEN", Some(TOKENS));
     match command {
         Command::Acquire => vec![
             lease[0].clone(),
             lease[1].clone(),
             ("BLOCK", Some(0..=TEN_YEARS_MS)),
-            ("HOLDS", Some(1..=MOST_HOLDS)),
+            ("HOLDS", Some(1..=MAX_HOLDS)),
             token,
         ],
-        Command::Release => vec![("ALL", None), ("HOLDS", Some(0..=MOST_HOLDS)), token],
+        Command::Release => vec![("ALL", None), ("HOLDS", Some(0..=MAX_HOLDS)), token],
         Command::Renew => vec![
             lease[0].clone(),
             lease[1].clone(),
@@ -55,7 +55,7 @@ fn places(command: Command) -> Vec<(&'static str, RangeInclusive<i128>)> {
         Command::Fence | Command::Clock => vec![("token", TOKENS)],
         Command::Apply => vec![
             ("token", TOKENS),
-            ("holds", 1..=MOST_HOLDS),
+            ("holds", 1..=MAX_HOLDS),
             ("lease", 1..=TEN_YEARS_MS),
             ("deadline", -1..=i64::MAX.into()),
         ],
@@ -64,7 +64,7 @@ fn places(command: Command) -> Vec<(&'static str, RangeInclusive<i128>)> {
 }
 
 /// What the words say, where the grammar allows them.
-pub(crate) fn said<'a>(command: Command, words: &[&'a [u8]], longest: i128) -> Option<Said<'a>> {
+pub(crate) fn said<'a>(command: Command, words: &[&'a [u8]], max_lease: i128) -> Option<Said<'a>> {
     let mut said = Said::default();
     let mut words = words.iter().copied().peekable();
     if command.has_owner() {
@@ -83,7 +83,7 @@ pub(crate) fn said<'a>(command: Command, words: &[&'a [u8]], longest: i128) -> O
     }
     while let Some(word) = words.next() {
         let word = text(word).to_ascii_uppercase();
-        let options = options(command, longest);
+        let options = options(command, max_lease);
         let (name, range) = options.into_iter().find(|(name, _)| *name == word)?;
         let value = match range {
             Some(range) => number(words.next()?).filter(|value| range.contains(value))?,

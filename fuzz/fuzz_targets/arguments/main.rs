@@ -66,8 +66,8 @@ impl Command {
     }
 
     /// As the module reads the words.
-    fn read<'a>(self, words: &[&'a [u8]], longest: Lease) -> Result<Request<'a>, Malformed> {
-        let words = &mut Words::new(words.iter().copied(), longest);
+    fn read<'a>(self, words: &[&'a [u8]], max_lease: Lease) -> Result<Request<'a>, Malformed> {
+        let words = &mut Words::new(words.iter().copied(), max_lease);
         Ok(match self {
             Self::Acquire => Request::Acquire(requests::acquire(words)?),
             Self::Release => Request::Release(requests::release(words)?),
@@ -101,22 +101,22 @@ fuzz_target!(|calls: &[u8]| {
 });
 
 fn check(command: Command, words: &[&[u8]]) {
-    for longest_ms in [1, 60_000, 315_360_000_000] {
-        check_within(command, words, longest_ms);
+    for max_ms in [1, 60_000, 315_360_000_000] {
+        check_within(command, words, max_ms);
     }
 }
 
-fn check_within(command: Command, words: &[&[u8]], longest_ms: u64) {
-    let longest = Lease::from_millis(longest_ms).expect("a lease");
-    let read = command.read(words, longest);
-    let Some(said) = grammar::said(command, words, longest_ms.into()) else {
+fn check_within(command: Command, words: &[&[u8]], max_ms: u64) {
+    let max_lease = Lease::from_millis(max_ms).expect("a lease");
+    let read = command.read(words, max_lease);
+    let Some(said) = grammar::said(command, words, max_ms.into()) else {
         check_error(&read.expect_err("the grammar does not allow it"));
         return;
     };
     assert_eq!(read, Ok(said.request(command)), "by the grammar");
     let again = said.words(command);
     let again: Vec<_> = again.iter().map(Vec::as_slice).collect();
-    assert_eq!(command.read(&again, longest), read, "printed as {again:?}");
+    assert_eq!(command.read(&again, max_lease), read, "printed as {again:?}");
 }
 
 /// An error is one short line with its code first, whatever it repeats.

@@ -71,7 +71,7 @@ fn a_free_lock() {
         ("a longer lease given is the grant's", FREE, ANN.px(60_000), new(60_000, 160_000)),
         ("HOLDS 1 counts on no earlier hold", FREE, ANN.holds(1), new(20_000, 120_000)),
         ("HOLDS 2 counts on a hold that is lost", FREE, ANN.holds(2), Err(NotHeld)),
-        ("the most HOLDS count on lost holds too", FREE, ANN.holds(MOST), Err(NotHeld)),
+        ("the most HOLDS count on lost holds too", FREE, ANN.holds(MAX), Err(NotHeld)),
         ("TOKEN only re-enters", FREE, ANN.token(TOKEN), Err(NotHeld)),
         ("TOKEN only re-enters, with HOLDS 1 too", FREE, ANN.token(TOKEN).holds(1), Err(NotHeld)),
     ]);
@@ -86,7 +86,7 @@ fn anothers_lock() {
         ("another's lock is not taken", lock, BOB, BUSY),
         ("whatever lease is asked for", lock, BOB.px(60_000), BUSY),
         ("nor when it has no deadline", anns(1, Deadline::Never), BOB, BUSY),
-        ("nor when it has the most holds", anns(MOST, DEADLINE), BOB, BUSY),
+        ("nor when it has the most holds", anns(MAX, DEADLINE), BOB, BUSY),
         ("owners are told apart by every byte: shorter", lock, by(b"an"), BUSY),
         ("owners are told apart by every byte: longer", lock, by(b"ann\0"), BUSY),
         ("owners are told apart by every byte: case", lock, by(b"Ann"), BUSY),
@@ -113,9 +113,9 @@ fn re_entry() {
         ("a later deadline stays beside a longer lease", later, ANN.px(60_000), again(2, 60_000, LATER)),
         ("no deadline stays none", persisted, ANN, again(2, LEASE, Deadline::Never)),
         ("no deadline stays none beside a longer lease", persisted, ANN.px(60_000), again(2, 60_000, Deadline::Never)),
-        ("the longest lease", lock, ANN.px(Lease::LONGEST.millis()), again(2, Lease::LONGEST.millis(), Deadline::At(315_360_100_000))),
-        ("up to the most holds", anns(MOST - 1, DEADLINE), ANN, again(MOST, LEASE, RENEWED)),
-        ("and no further", anns(MOST, DEADLINE), ANN, Err(Refusal::TooManyHolds)),
+        ("the longest lease", lock, ANN.px(Lease::MAX.millis()), again(2, Lease::MAX.millis(), Deadline::At(315_360_100_000))),
+        ("up to the most holds", anns(MAX - 1, DEADLINE), ANN, again(MAX, LEASE, RENEWED)),
+        ("and no further", anns(MAX, DEADLINE), ANN, Err(Refusal::TooManyHolds)),
     ]);
 }
 
@@ -135,10 +135,10 @@ fn holds_wanted() {
         ("nothing to refresh: no deadline", anns(3, Deadline::Never), ANN.holds(3), kept(3)),
         ("nothing to refresh: repeated in the same moment", anns(3, RENEWED), ANN.holds(3), kept(3)),
         ("two short: a hold is lost", lock, ANN.holds(5), Err(HoldsLost)),
-        ("many short: holds are lost", lock, ANN.holds(MOST), Err(HoldsLost)),
-        ("one short of the most", anns(MOST - 1, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
-        ("at the most, and wanting that", anns(MOST, DEADLINE), ANN.holds(MOST), again(MOST, LEASE, RENEWED)),
-        ("two short of the most", anns(MOST - 2, DEADLINE), ANN.holds(MOST), Err(HoldsLost)),
+        ("many short: holds are lost", lock, ANN.holds(MAX), Err(HoldsLost)),
+        ("one short of the most", anns(MAX - 1, DEADLINE), ANN.holds(MAX), again(MAX, LEASE, RENEWED)),
+        ("at the most, and wanting that", anns(MAX, DEADLINE), ANN.holds(MAX), again(MAX, LEASE, RENEWED)),
+        ("two short of the most", anns(MAX - 2, DEADLINE), ANN.holds(MAX), Err(HoldsLost)),
     ]);
 }
 
@@ -154,14 +154,14 @@ fn token_given() {
         ("a later grant of the same owner", lock, ANN.token(TOKEN + 1), Err(Fenced)),
         ("an earlier grant, with HOLDS that are there", lock, ANN.token(1).holds(1), Err(Fenced)),
         ("NOTHELD before FENCED", lock, ANN.token(1).holds(3), Err(HoldsLost)),
-        ("FENCED before the most holds", anns(MOST, DEADLINE), ANN.token(1), Err(Fenced)),
+        ("FENCED before the most holds", anns(MAX, DEADLINE), ANN.token(1), Err(Fenced)),
     ]);
 }
 
 #[rustfmt::skip]
 #[test]
 fn the_token_of_a_grant() {
-    const HIGHEST: u64 = Token::HIGHEST.number();
+    const HIGHEST: u64 = Token::MAX.number();
     let own = Ok(TOKEN);
     let used_up = Err(Refusal::TokensUsedUp);
     let lock = anns(1, DEADLINE);

@@ -17,7 +17,7 @@ const RENEWED: Deadline = Deadline::At(130_000);
 const LATER: Deadline = Deadline::At(900_000);
 const TOKEN: u64 = 90_000_000;
 const LEASE: u64 = 30_000;
-const MOST: u32 = Holds::MOST.number();
+const MAX: u32 = Holds::MAX.number();
 const FREE: Option<Held<'static>> = None;
 
 const RULES: Rules = Rules {
@@ -88,13 +88,13 @@ fn releasing() {
         ("owners are told apart by every byte", once, by(b"ann\0", All, 0), Err(NotOwner)),
 
         ("one hold of three, the lease refreshed", thrice, ann(One), left(2, RENEWED)),
-        ("one hold of the most", anns(MOST, DEADLINE), ann(One), left(MOST - 1, RENEWED)),
+        ("one hold of the most", anns(MAX, DEADLINE), ann(One), left(MAX - 1, RENEWED)),
         ("a later deadline stays", later, ann(One), left(2, LATER)),
         ("no deadline stays none", persisted, ann(One), left(2, Deadline::Never)),
         ("the last hold frees", once, ann(One), free),
         ("the last hold frees, with no deadline too", anns(1, Deadline::Never), ann(One), free),
         ("ALL frees", thrice, ann(All), free),
-        ("ALL frees the most holds", anns(MOST, DEADLINE), ann(All), free),
+        ("ALL frees the most holds", anns(MAX, DEADLINE), ann(All), free),
 
         ("HOLDS below the count: down to it", thrice, ann(DownTo(1)), left(1, RENEWED)),
         ("HOLDS: a later deadline stays", later, ann(DownTo(1)), left(1, LATER)),
@@ -151,7 +151,7 @@ fn renewing() {
         ("a shorter lease shortens", lock, ann(5), to(TOKEN, 1, 5, 100_005), TOKEN, TOKEN),
         ("a later deadline is drawn in", anns(1, LATER), ann(0), same, TOKEN, TOKEN),
         ("a persisted lock has a deadline again", anns(1, Deadline::Never), ann(0), same, TOKEN, TOKEN),
-        ("the holds stay", anns(MOST, DEADLINE), ann(0), to(TOKEN, MOST, LEASE, 130_000), TOKEN, TOKEN),
+        ("the holds stay", anns(MAX, DEADLINE), ann(0), to(TOKEN, MAX, LEASE, 130_000), TOKEN, TOKEN),
         ("nothing to change: repeated in the same moment", anns(1, RENEWED), ann(0), kept, TOKEN, TOKEN),
         ("TOKEN of the grant", lock, by(b"ann", 0, TOKEN), same, TOKEN, TOKEN),
         ("TOKEN of an earlier grant", lock, by(b"ann", 0, TOKEN - 1), Err(Fenced), TOKEN, TOKEN),
@@ -172,7 +172,7 @@ fn renewing() {
         ("FENCED before AHEAD", lock, raise(TOKEN - 5, FURTHEST + 1), Err(Fenced), TOKEN, TOKEN),
         ("a raise as far as the lead", lock, raise(TOKEN, FURTHEST), lifted(FURTHEST), TOKEN, FURTHEST),
         ("a raise beyond the lead", lock, raise(TOKEN, FURTHEST + 1), Err(Ahead), TOKEN, TOKEN),
-        ("a raise to the highest token", lock, raise(TOKEN, Token::HIGHEST.number()), Err(Ahead), TOKEN, TOKEN),
+        ("a raise to the highest token", lock, raise(TOKEN, Token::MAX.number()), Err(Ahead), TOKEN, TOKEN),
         ("a raise beyond the lead, to a token seen", lock, raise(TOKEN, FURTHEST + 1), lifted(FURTHEST + 1), FURTHEST + 1, FURTHEST + 1),
         ("a raise beyond the lead, below one seen", lock, raise(TOKEN, FURTHEST + 1), lifted(FURTHEST + 1), FURTHEST + 9, FURTHEST + 9),
         ("a raise beyond the lead and every token seen", lock, raise(TOKEN, FURTHEST + 9), Err(Ahead), FURTHEST + 8, FURTHEST + 8),
@@ -186,7 +186,7 @@ fn renewing() {
 #[test]
 fn the_lead_of_a_raise_is_told_from_the_wall_clock_and_never_overflows() {
     let lock = anns(1, DEADLINE);
-    let highest = Renew::raise(named(b"ann"), None, token(TOKEN), Token::HIGHEST).unwrap();
+    let highest = Renew::raise(named(b"ann"), None, token(TOKEN), Token::MAX).unwrap();
     let again = Renew::raise(named(b"ann"), None, token(TOKEN), token(TOKEN)).unwrap();
     for (rule, request, lead, micros, outcome) in [
         ("no lead: this moment", again, 0, TOKEN, None),
@@ -237,7 +237,7 @@ fn an_owner_is_1_to_256_bytes_of_any_kind() {
 fn a_hold_count_is_1_to_2_147_483_647() {
     assert_eq!(Holds::new(0), None);
     assert_eq!(Holds::new(1), Some(Holds::ONE));
-    assert_eq!(Holds::new(2_147_483_647), Some(Holds::MOST));
+    assert_eq!(Holds::new(2_147_483_647), Some(Holds::MAX));
     assert_eq!(Holds::new(2_147_483_648), None);
-    assert_eq!(Holds::MOST.number(), 2_147_483_647);
+    assert_eq!(Holds::MAX.number(), 2_147_483_647);
 }

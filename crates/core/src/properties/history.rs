@@ -3,11 +3,11 @@
 //! A step names what it asks for by where it lies (this grant's token, one hold more than there
 //! are), not by number, so that it often comes close to the edge of a rule.
 
-use super::model::{Amount, Call, Event, MICROS, MOST_HOLDS, Server, TOKENS_END, Verb};
-use super::world::World;
+use super::model::{Amount, Call, Event, MAX_HOLDS, MICROS, Server, TOKENS_END, Verb};
+use super::system::System;
 
 pub(super) const KEYS: usize = 3;
-pub(super) const HIGHEST_TOKEN: u64 = TOKENS_END - 1;
+pub(super) const MAX_TOKEN: u64 = TOKENS_END - 1;
 /// An afternoon in 2026.
 pub(super) const TODAY: u64 = 1_795_000_000_000_000;
 pub(super) const HOUR: i64 = 3_600_000_000;
@@ -23,7 +23,7 @@ impl History {
     /// A history that starts with these locks. A lock's token is told as how far it lies below the
     /// last seen, its deadline as how long it has left.
     pub(super) fn new(mut start: Server, steps: Vec<Step>) -> Self {
-        start.seen = start.seen.min(HIGHEST_TOKEN);
+        start.seen = start.seen.min(MAX_TOKEN);
         for lock in start.locks.iter_mut().flatten() {
             lock.token = start.seen.saturating_sub(lock.token).max(1);
             lock.deadline = lock.deadline.map(|left| start.now / MICROS + left);
@@ -71,48 +71,50 @@ pub(super) enum NearVerb {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deed {
+pub(super) enum Operation {
     Call(Call),
     Event(Event),
 }
 
 impl Step {
-    /// What the step comes to in this world.
-    pub(super) fn at(&self, world: &World) -> Deed {
+    /// What the step comes to in this system.
+    pub(super) fn at(&self, system: &System) -> Operation {
         match *self {
             Self::Call {
                 key,
                 owner,
                 token,
                 verb,
-            } => Deed::Call(call(world, key, owner, token, verb)),
-            Self::Clock(by) => Deed::Event(Event::Clock(world.now().saturating_add_signed(by))),
+            } => Operation::Call(call(system, key, owner, token, verb)),
+            Self::Clock(by) => {
+                Operation::Event(Event::Clock(system.now().saturating_add_signed(by)))
+            }
             Self::Deadline(key, by) => {
-                let deadline = world.lock(key).and_then(|lock| lock.deadline);
-                let moment = deadline.map_or(world.now(), |deadline| {
+                let deadline = system.lock(key).and_then(|lock| lock.deadline);
+                let moment = deadline.map_or(system.now(), |deadline| {
                     deadline.saturating_add_signed(by) * MICROS
                 });
-                Deed::Event(Event::Clock(moment))
+                Operation::Event(Event::Clock(moment))
             }
-            Self::Seen(token) => Deed::Event(Event::Seen(token.at(world, 0))),
-            Self::Event(event) => Deed::Event(event),
+            Self::Seen(token) => Operation::Event(Event::Seen(token.at(system, 0))),
+            Self::Event(event) => Operation::Event(event),
         }
     }
 }
 
 fn call(
-    world: &World,
+    system: &System,
     key: usize,
     owner: Option<usize>,
     token: Option<NearToken>,
     verb: NearVerb,
 ) -> Call {
-    let lock = world.lock(key);
+    let lock = system.lock(key);
     let holds = lock.map_or(0, |lock| lock.holds);
-    let near_holds = |by, least: u64| holds.saturating_add_signed(by).clamp(least, MOST_HOLDS);
+    let near_holds = |by, least: u64| holds.saturating_add_signed(by).clamp(least, MAX_HOLDS);
     let owner = owner.unwrap_or_else(|| lock.map_or(0, |lock| lock.owner));
-    let mut token = token.map(|token| token.at(world, key));
-    let this_grant = NearToken::Grant(0).at(world, key);
+    let mut token = token.map(|token| token.at(system, key));
+    let this_grant = NearToken::Grant(0).at(system, key);
     let verb = match verb {
         NearVerb::Acquire(px, by) => Verb::Acquire {
             px,
@@ -128,7 +130,7 @@ fn call(
             }
             Verb::Renew {
                 px,
-                raise: raise.map(|raise| raise.at(world, key)),
+                raise: raise.map(|raise| raise.at(system, key)),
             }
         }
         NearVerb::Fence => {
@@ -145,16 +147,16 @@ fn call(
 }
 
 impl NearToken {
-    fn at(self, world: &World, key: usize) -> u64 {
+    fn at(self, system: &System, key: usize) -> u64 {
         let (base, above) = match self {
             Self::Grant(above) => (
-                world.lock(key).map_or(world.seen(), |lock| lock.token),
+                system.lock(key).map_or(system.seen(), |lock| lock.token),
                 above,
             ),
-            Self::Seen(above) => (world.seen(), above),
-            Self::Lead(above) => (world.now() + world.max_lead() * MICROS, above),
+            Self::Seen(above) => (system.seen(), above),
+            Self::Lead(above) => (system.now() + system.max_lead() * MICROS, above),
             Self::Exactly(number) => (number, 0),
         };
-        base.saturating_add_signed(above).clamp(1, HIGHEST_TOKEN)
+        base.saturating_add_signed(above).clamp(1, MAX_TOKEN)
     }
 }

@@ -3,29 +3,29 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-use super::history::{HIGHEST_TOKEN, HOUR, History, KEYS, NearToken, NearVerb, Step, TODAY};
-use super::model::{Event, Lock, MOST_HOLDS, Server, Settings, TOKENS_END};
-use super::promises::{
-    agree_with_the_model, bear_repetition, keep_the_promises, leave_later_grants_alone,
+use super::history::{HOUR, History, KEYS, MAX_TOKEN, NearToken, NearVerb, Step, TODAY};
+use super::invariants::{
+    agree_with_the_model, bear_repetition, keep_the_invariants, leave_later_grants_alone,
 };
-use super::world::OWNERS;
+use super::model::{Event, Lock, MAX_HOLDS, Server, Settings, TOKENS_END};
+use super::system::OWNERS;
 use crate::Lease;
 
-const MOST_STEPS: usize = 100;
-const TEN_YEARS: i64 = Lease::LONGEST.millis().cast_signed() * 1_000;
+const MAX_STEPS: usize = 100;
+const TEN_YEARS: i64 = Lease::MAX.millis().cast_signed() * 1_000;
 
-/// Goes through the history that these bytes tell; panics where a promise is broken.
+/// Goes through the history that these bytes tell; panics where a property is broken.
 pub fn check(bytes: &[u8]) {
     let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) else {
         return;
     };
-    for promise in [
+    for property in [
         agree_with_the_model,
-        keep_the_promises,
+        keep_the_invariants,
         bear_repetition,
         leave_later_grants_alone,
     ] {
-        promise(&history).unwrap_or_else(|broken| panic!("{broken}\n{history:#?}"));
+        property(&history).unwrap_or_else(|broken| panic!("{broken}\n{history:#?}"));
     }
 }
 
@@ -33,7 +33,7 @@ impl<'a> Arbitrary<'a> for History {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
         let start = start(bytes)?;
         let mut steps = Vec::new();
-        while !bytes.is_empty() && steps.len() < MOST_STEPS {
+        while !bytes.is_empty() && steps.len() < MAX_STEPS {
             steps.push(step(bytes)?);
         }
         Ok(Self::new(start, steps))
@@ -77,7 +77,7 @@ fn first_lock(bytes: &mut Unstructured<'_>) -> Result<Lock> {
         owner: bytes.choose_index(OWNERS.len())?,
         token: bytes.int_in_range(0..=5_000_000)?,
         holds: match bytes.int_in_range(0..=2)? {
-            0 => bytes.int_in_range(MOST_HOLDS - 2..=MOST_HOLDS)?,
+            0 => bytes.int_in_range(MAX_HOLDS - 2..=MAX_HOLDS)?,
             _ => bytes.int_in_range(1..=4)?,
         },
         lease: lease(bytes)?,
@@ -123,7 +123,7 @@ fn verb(bytes: &mut Unstructured<'_>) -> Result<NearVerb> {
 
 fn token(bytes: &mut Unstructured<'_>) -> Result<NearToken> {
     Ok(match bytes.int_in_range(0..=7)? {
-        0 => NearToken::Exactly(bytes.int_in_range(1..=HIGHEST_TOKEN)?),
+        0 => NearToken::Exactly(bytes.int_in_range(1..=MAX_TOKEN)?),
         1 => NearToken::Exactly(near_the_end(bytes)?),
         2 => NearToken::Lead(bytes.int_in_range(-HOUR..=HOUR)?),
         3 => NearToken::Lead(bytes.int_in_range(-1..=1)?),
@@ -134,7 +134,7 @@ fn token(bytes: &mut Unstructured<'_>) -> Result<NearToken> {
 }
 
 fn lease(bytes: &mut Unstructured<'_>) -> Result<u64> {
-    let longest = Lease::LONGEST.millis();
+    let longest = Lease::MAX.millis();
     match bytes.int_in_range(0..=7)? {
         0 => Ok(1),
         1 => Ok(longest),
@@ -144,7 +144,7 @@ fn lease(bytes: &mut Unstructured<'_>) -> Result<u64> {
 }
 
 fn near_the_end(bytes: &mut Unstructured<'_>) -> Result<u64> {
-    bytes.int_in_range(HIGHEST_TOKEN - 4..=HIGHEST_TOKEN)
+    bytes.int_in_range(MAX_TOKEN - 4..=MAX_TOKEN)
 }
 
 fn maybe<'a, T>(

@@ -3,7 +3,7 @@
 
 /// The wall clock's unit is a microsecond here, that of leases and deadlines a millisecond.
 pub(super) const MICROS: u64 = 1_000;
-pub(super) const MOST_HOLDS: u64 = 2_147_483_647;
+pub(super) const MAX_HOLDS: u64 = 2_147_483_647;
 pub(super) const TOKENS_END: u64 = 9_007_199_254_740_992;
 
 pub(super) const LOWER: &str = "ERR raise lower than token";
@@ -176,7 +176,7 @@ impl Server {
                 {
                     errors.push("NOTHELD");
                 }
-                if holds.is_none() && mine.is_some_and(|lock| lock.holds == MOST_HOLDS) {
+                if holds.is_none() && mine.is_some_and(|lock| lock.holds == MAX_HOLDS) {
                     errors.push(LIMIT);
                 }
                 if lock.is_none() && self.new_token() >= TOKENS_END {

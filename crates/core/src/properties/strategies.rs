@@ -4,9 +4,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::history::{HIGHEST_TOKEN, HOUR, History, KEYS, NearToken, NearVerb, Step, TODAY};
-use super::model::{Event, Lock, MOST_HOLDS, Server, Settings, TOKENS_END};
-use super::world::OWNERS;
+use super::history::{HOUR, History, KEYS, MAX_TOKEN, NearToken, NearVerb, Step, TODAY};
+use super::model::{Event, Lock, MAX_HOLDS, Server, Settings, TOKENS_END};
+use super::system::OWNERS;
 use crate::Lease;
 
 /// Any history.
@@ -18,7 +18,7 @@ fn starts() -> impl Strategy<Value = Server> {
     let nows = prop_oneof![8 => Just(TODAY), 1 => Just(0), 1 => Just(TOKENS_END - 5)];
     let clocks = nows.prop_flat_map(|now| {
         let near = (-HOUR..HOUR).prop_map(move |by| now.saturating_add_signed(by));
-        let seen = prop_oneof![3 => Just(0), 4 => near, 1 => HIGHEST_TOKEN - 4..=HIGHEST_TOKEN];
+        let seen = prop_oneof![3 => Just(0), 4 => near, 1 => MAX_TOKEN - 4..=MAX_TOKEN];
         (Just(now), seen)
     });
     let settings = (
@@ -42,7 +42,7 @@ fn starts() -> impl Strategy<Value = Server> {
 fn first_locks() -> impl Strategy<Value = Lock> {
     let holds = prop_oneof![
         2 => 1..4_u64,
-        1 => MOST_HOLDS - 2..=MOST_HOLDS,
+        1 => MAX_HOLDS - 2..=MAX_HOLDS,
     ];
     (
         0..OWNERS.len(),
@@ -64,7 +64,7 @@ fn leases() -> impl Strategy<Value = u64> {
     prop_oneof![
         8 => 1..60_000_u64,
         1 => Just(1),
-        1 => Just(Lease::LONGEST.millis()),
+        1 => Just(Lease::MAX.millis()),
     ]
 }
 
@@ -89,7 +89,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => prop_oneof![
             4 => Just(TODAY),
             1 => Just(0),
-            1 => Just(HIGHEST_TOKEN),
+            1 => Just(MAX_TOKEN),
             1 => Just(2 * TOKENS_END),
         ]
         .prop_map(|now| Step::Event(Event::Clock(now))),
@@ -103,7 +103,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let seens = prop_oneof![
         9 => (-2..=3_i64).prop_map(NearToken::Seen),
         3 => (-HOUR..HOUR).prop_map(NearToken::Lead),
-        1 => (HIGHEST_TOKEN - 4..=HIGHEST_TOKEN).prop_map(NearToken::Exactly),
+        1 => (MAX_TOKEN - 4..=MAX_TOKEN).prop_map(NearToken::Exactly),
     ]
     .prop_map(Step::Seen);
     prop_oneof![20 => calls, 5 => clocks, 2 => administrators, 1 => seens]
@@ -114,7 +114,7 @@ fn tokens() -> impl Strategy<Value = NearToken> {
         8 => Just(NearToken::Grant(0)),
         4 => (-2..=2_i64).prop_map(NearToken::Grant),
         2 => (-2..=2_i64).prop_map(NearToken::Seen),
-        1 => prop_oneof![Just(1), Just(HIGHEST_TOKEN)].prop_map(NearToken::Exactly),
+        1 => prop_oneof![Just(1), Just(MAX_TOKEN)].prop_map(NearToken::Exactly),
     ]
 }
 
@@ -123,7 +123,7 @@ fn raises() -> impl Strategy<Value = NearToken> {
         6 => (-1..=3_i64).prop_map(NearToken::Grant),
         3 => (-1..=2_i64).prop_map(NearToken::Seen),
         3 => (-1..=1_i64).prop_map(NearToken::Lead),
-        1 => prop_oneof![Just(1), Just(HIGHEST_TOKEN)].prop_map(NearToken::Exactly),
+        1 => prop_oneof![Just(1), Just(MAX_TOKEN)].prop_map(NearToken::Exactly),
     ]
 }
 

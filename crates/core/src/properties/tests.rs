@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::history::Deed;
-use super::model::{Call, LIMIT, LOWER, Reply, USED_UP, Verb};
-use super::promises::{
-    agree_with_the_model, bear_repetition, keep_the_promises, leave_later_grants_alone, walk,
+use super::history::Operation;
+use super::invariants::{
+    agree_with_the_model, bear_repetition, keep_the_invariants, leave_later_grants_alone, walk,
 };
+use super::model::{Call, LIMIT, LOWER, Reply, USED_UP, Verb};
 use super::strategies::histories;
-use super::world::World;
+use super::system::System;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 512 }))]
@@ -21,8 +21,8 @@ proptest! {
     }
 
     #[test]
-    fn every_call_keeps_the_promises(history in histories()) {
-        keep_the_promises(&history)?;
+    fn every_call_keeps_the_invariants(history in histories()) {
+        keep_the_invariants(&history)?;
     }
 
     #[test]
@@ -44,8 +44,8 @@ fn the_histories_come_to_every_outcome() {
     let mut runner = TestRunner::deterministic();
     for _ in 0..400 {
         let history = histories().new_tree(&mut runner).unwrap().current();
-        walk(&history, |before, deed, reply, after| {
-            if let (Deed::Call(call), Some(reply)) = (deed, reply) {
+        walk(&history, |before, operation, reply, after| {
+            if let (Operation::Call(call), Some(reply)) = (operation, reply) {
                 let outcome = outcome(before, call, reply, after);
                 *outcomes.entry(outcome).or_default() += 1;
             }
@@ -78,10 +78,10 @@ fn the_histories_come_to_every_outcome() {
 
 /// A call and what it came to, in a word or two.
 fn outcome(
-    before: &World,
+    before: &System,
     call: Call,
     reply: Reply,
-    after: &World,
+    after: &System,
 ) -> (&'static str, &'static str) {
     let verb = match call.verb {
         Verb::Acquire { .. } => "acquire",

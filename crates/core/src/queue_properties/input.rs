@@ -3,12 +3,12 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::history::{History, Step};
-use super::model::{Deed, OWNERS, SPOTS};
-use super::promises::agree_with_a_list;
+use super::invariants::agree_with_a_list;
+use super::model::{OWNERS, Operation, SPOTS};
 
-const MOST_STEPS: usize = 150;
+const MAX_STEPS: usize = 150;
 
-/// Goes through the history that these bytes tell; panics where a promise is broken.
+/// Goes through the history that these bytes tell; panics where a property is broken.
 pub fn check(bytes: &[u8]) {
     if let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) {
         agree_with_a_list(&history).unwrap_or_else(|broken| panic!("{broken}\n{history:#?}"));
@@ -18,7 +18,7 @@ pub fn check(bytes: &[u8]) {
 impl<'a> Arbitrary<'a> for History {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
         let mut steps = Vec::new();
-        while !bytes.is_empty() && steps.len() < MOST_STEPS {
+        while !bytes.is_empty() && steps.len() < MAX_STEPS {
             steps.push(step(bytes)?);
         }
         Ok(Self(steps))
@@ -29,27 +29,27 @@ fn step(bytes: &mut Unstructured<'_>) -> Result<Step> {
     let kind = bytes.int_in_range(0..=31)?;
     let call = |bytes: &mut Unstructured<'_>| bytes.arbitrary::<u8>().map(usize::from);
     Ok(match kind {
-        0..=1 => Step::Gone(call(bytes)?),
-        2..=4 => Step::Arrive(call(bytes)?),
-        5..=7 => Step::Lose(call(bytes)?),
-        _ => Step::Deed(deed(kind, bytes)?),
+        0..=1 => Step::Disconnect(call(bytes)?),
+        2..=4 => Step::Deliver(call(bytes)?),
+        5..=7 => Step::Abandon(call(bytes)?),
+        _ => Step::Operation(operation(kind, bytes)?),
     })
 }
 
-fn deed(kind: u8, bytes: &mut Unstructured<'_>) -> Result<Deed> {
+fn operation(kind: u8, bytes: &mut Unstructured<'_>) -> Result<Operation> {
     Ok(match kind {
-        8 => Deed::Swap,
-        9 => Deed::Flush(bytes.int_in_range(0..=1)?),
-        10 => Deed::Raise(*bytes.choose(&SPOTS)?),
-        11..=12 => Deed::Del(*bytes.choose(&SPOTS)?),
-        13..=15 => Deed::Pass(bytes.int_in_range(1..=15)?),
-        16..=18 => Deed::Round,
-        19..=22 => Deed::Release {
+        8 => Operation::Swap,
+        9 => Operation::Flush(bytes.int_in_range(0..=1)?),
+        10 => Operation::Raise(*bytes.choose(&SPOTS)?),
+        11..=12 => Operation::Del(*bytes.choose(&SPOTS)?),
+        13..=15 => Operation::Pass(bytes.int_in_range(1..=15)?),
+        16..=18 => Operation::Tick,
+        19..=22 => Operation::Release {
             spot: *bytes.choose(&SPOTS)?,
             owner: bytes.choose_index(OWNERS.len())?,
             all: bytes.arbitrary()?,
         },
-        _ => Deed::Acquire {
+        _ => Operation::Acquire {
             spot: *bytes.choose(&SPOTS)?,
             owner: bytes.choose_index(OWNERS.len())?,
             holds: *bytes.choose(&[None, None, Some(1), Some(1), Some(2), Some(3)])?,

@@ -1,16 +1,16 @@
-//! Histories of calls that wait: told beside a naive list, and held to the promises of the contract
-//! without it. Random ones in the tests, and what a fuzzer makes of bytes.
+//! Histories of calls that wait: compared with a naive list, and checked against the invariants of
+//! the contract without it. Random ones in the tests, and what a fuzzer makes of bytes.
 
 mod history;
 #[cfg(fuzzing)]
 mod input;
+mod invariants;
 mod model;
-mod promises;
 #[cfg(test)]
 mod strategies;
+mod system;
 #[cfg(test)]
 mod tests;
-mod world;
 
 #[cfg(fuzzing)]
 pub use input::check;

@@ -1,4 +1,4 @@
-//! The same, told naively: one list of calls in the order of joining, searched from its start each
+//! The same, done naively: one list of calls in the order of joining, searched from its start each
 //! time, and who was answered written on the lock itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ pub(super) const LEASE: u64 = 20;
 pub(super) const LIFT: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deed {
+pub(super) enum Operation {
     /// `LOCK.ACQUIRE`; it waits for so long, 0 for ever, or not at all.
     Acquire {
         spot: Spot,
@@ -34,36 +34,36 @@ pub(super) enum Deed {
     /// The holder's `LOCK.RENEW … RAISE`.
     Raise(Spot),
     /// One of the waiting calls is gone.
-    Gone(usize),
+    Disconnect(usize),
     /// One of the granted calls is answered.
-    Arrive(usize),
+    Deliver(usize),
     /// One of the granted calls is gone.
-    Lose(usize),
+    Abandon(usize),
     /// So many milliseconds go by.
     Pass(u64),
-    /// An administrator's `DEL`, `FLUSHDB`, and `SWAPDB 0 1` once no grant is on its way.
+    /// An administrator's `DEL`, `FLUSHDB`, and `SWAPDB 0 1` once no grant is pending.
     Del(Spot),
     Flush(i32),
     Swap,
-    /// The event loop's turn.
-    Round,
+    /// The event loop's tick.
+    Tick,
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Granted,
-    Lost,
+    Abandoned,
     TimedOut,
-    CalledOff,
-    Gone,
+    Cancelled,
+    Disconnected,
     Refused(Refusal),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waits,
-    Flies { grant: u64, took: bool },
+    Pending { grant: u64, took: bool },
     Owes { grant: u64, took: bool },
 }
 
@@ -118,9 +118,9 @@ impl Model {
         self.waiting().filter(move |call| call.spot == spot)
     }
 
-    pub(super) fn flying(&self) -> impl Iterator<Item = &Call> {
-        let flies = |call: &&Call| matches!(call.stage, Stage::Flies { .. });
-        self.calls.iter().filter(flies)
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Call> {
+        let pending = |call: &&Call| matches!(call.stage, Stage::Pending { .. });
+        self.calls.iter().filter(pending)
     }
 
     /// The wait that ends first: when, and of which call.
@@ -130,21 +130,21 @@ impl Model {
             .min()
     }
 
-    pub(super) fn happens(&mut self, deed: Deed) {
-        match deed {
-            Deed::Acquire {
+    pub(super) fn happens(&mut self, operation: Operation) {
+        match operation {
+            Operation::Acquire {
                 spot,
                 owner,
                 holds,
                 block,
             } => self.acquire(spot, owner, holds, block),
-            Deed::Release { spot, owner, all } => self.release(spot, owner, all),
-            Deed::Raise(spot) => {
+            Operation::Release { spot, owner, all } => self.release(spot, owner, all),
+            Operation::Raise(spot) => {
                 self.settle(spot);
-                let on_the_way = self.flying().any(|call| call.spot == spot);
+                let is_pending = self.pending().any(|call| call.spot == spot);
                 if let Some(lock) = self.locks.get_mut(&spot) {
-                    if on_the_way && !lock.answered {
-                        self.cases.insert("raised on its way");
+                    if is_pending && !lock.answered {
+                        self.cases.insert("raised while pending");
                     }
                     lock.token += LIFT;
                     lock.deadline = self.now + LEASE;
@@ -152,16 +152,16 @@ impl Model {
                     self.last_token = self.last_token.max(lock.token);
                 }
             }
-            Deed::Gone(number) => self.end(number, End::Gone),
-            Deed::Arrive(number) => self.arrive(number),
-            Deed::Lose(number) => {
+            Operation::Disconnect(number) => self.end(number, End::Disconnected),
+            Operation::Deliver(number) => self.deliver(number),
+            Operation::Abandon(number) => {
                 let call = self.call(number);
-                if let Stage::Flies { grant, took } = call.stage {
+                if let Stage::Pending { grant, took } = call.stage {
                     call.stage = Stage::Owes { grant, took };
                 }
-                self.ended.push((number, End::Lost));
+                self.ended.push((number, End::Abandoned));
             }
-            Deed::Pass(millis) => {
+            Operation::Pass(millis) => {
                 self.now += millis;
                 let held = self.locks.len();
                 self.locks.retain(|_, lock| lock.deadline >= self.now);
@@ -169,10 +169,10 @@ impl Model {
                     self.cases.insert("expired");
                 }
             }
-            Deed::Del(spot) => drop(self.locks.remove(&spot)),
-            Deed::Flush(database) => self.locks.retain(|spot, _| spot.0 != database),
-            Deed::Swap => self.swap(),
-            Deed::Round => self.round(),
+            Operation::Del(spot) => drop(self.locks.remove(&spot)),
+            Operation::Flush(database) => self.locks.retain(|spot, _| spot.0 != database),
+            Operation::Swap => self.swap(),
+            Operation::Tick => self.tick(),
         }
     }
 
@@ -183,10 +183,10 @@ impl Model {
         }
         match self.judge(spot, owner, holds) {
             Verdict::Granted { .. } => {
-                let on_the_way = self.flying().any(|call| call.spot == spot);
+                let is_pending = self.pending().any(|call| call.spot == spot);
                 let lock = self.locks.get_mut(&spot).unwrap();
-                if on_the_way && !lock.answered {
-                    self.cases.insert("answered directly on its way");
+                if is_pending && !lock.answered {
+                    self.cases.insert("answered directly while pending");
                 }
                 lock.answered = true;
             }
@@ -224,16 +224,16 @@ impl Model {
                 let own = self.waiting_at(spot).filter(|call| call.owner == owner);
                 let numbers: Vec<_> = own.map(|call| call.number).collect();
                 for number in numbers {
-                    self.end(number, End::CalledOff);
+                    self.end(number, End::Cancelled);
                 }
             }
             _ => {}
         }
     }
 
-    fn arrive(&mut self, number: usize) {
+    fn deliver(&mut self, number: usize) {
         let call = *self.call(number);
-        if let (Stage::Flies { grant, .. }, Some(lock)) =
+        if let (Stage::Pending { grant, .. }, Some(lock)) =
             (call.stage, self.locks.get_mut(&call.spot))
         {
             lock.answered |= lock.grant == grant;
@@ -252,7 +252,7 @@ impl Model {
             .collect();
     }
 
-    fn round(&mut self) {
+    fn tick(&mut self) {
         while let Some((end, number)) = self.next_end()
             && end <= self.now
         {
@@ -282,7 +282,7 @@ impl Model {
             };
             any = true;
             let will_know = self.calls.iter().any(
-                |call| matches!(call.stage, Stage::Flies { grant: theirs, .. } if theirs == grant),
+                |call| matches!(call.stage, Stage::Pending { grant: theirs, .. } if theirs == grant),
             );
             let Some(lock) = self.locks.get_mut(&spot).filter(|l| l.grant == grant) else {
                 self.cases.insert("given back too late");
@@ -319,7 +319,7 @@ impl Model {
             match self.judge(spot, call.owner, call.holds) {
                 Verdict::Granted { took } => {
                     let grant = self.locks[&spot].grant;
-                    self.calls[index].stage = Stage::Flies { grant, took };
+                    self.calls[index].stage = Stage::Pending { grant, took };
                 }
                 Verdict::Busy => unreachable!("free, or its own"),
                 Verdict::Refused(refusal) => self.end(call.number, End::Refused(refusal)),

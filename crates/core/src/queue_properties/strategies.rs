@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::history::{History, Step};
-use super::model::{Deed, OWNERS, SPOTS, Spot};
+use super::model::{OWNERS, Operation, SPOTS, Spot};
 
 fn spots() -> impl Strategy<Value = Spot> {
     prop_oneof![
@@ -26,19 +26,19 @@ fn steps() -> impl Strategy<Value = Step> {
     let owners = || 0..OWNERS.len();
     prop_oneof![
         14 => (spots(), owners(), holds, block).prop_map(|(spot, owner, holds, block)| {
-            Step::Deed(Deed::Acquire { spot, owner, holds, block })
+            Step::Operation(Operation::Acquire { spot, owner, holds, block })
         }),
         5 => (spots(), owners(), any::<bool>())
-            .prop_map(|(spot, owner, all)| Step::Deed(Deed::Release { spot, owner, all })),
-        1 => spots().prop_map(|spot| Step::Deed(Deed::Raise(spot))),
-        2 => any::<usize>().prop_map(Step::Gone),
-        2 => any::<usize>().prop_map(Step::Arrive),
-        3 => any::<usize>().prop_map(Step::Lose),
-        3 => (1..15_u64).prop_map(|millis| Step::Deed(Deed::Pass(millis))),
-        2 => spots().prop_map(|spot| Step::Deed(Deed::Del(spot))),
-        1 => (0..2).prop_map(|database| Step::Deed(Deed::Flush(database))),
-        1 => Just(Step::Deed(Deed::Swap)),
-        5 => Just(Step::Deed(Deed::Round)),
+            .prop_map(|(spot, owner, all)| Step::Operation(Operation::Release { spot, owner, all })),
+        1 => spots().prop_map(|spot| Step::Operation(Operation::Raise(spot))),
+        2 => any::<usize>().prop_map(Step::Disconnect),
+        2 => any::<usize>().prop_map(Step::Deliver),
+        3 => any::<usize>().prop_map(Step::Abandon),
+        3 => (1..15_u64).prop_map(|millis| Step::Operation(Operation::Pass(millis))),
+        2 => spots().prop_map(|spot| Step::Operation(Operation::Del(spot))),
+        1 => (0..2).prop_map(|database| Step::Operation(Operation::Flush(database))),
+        1 => Just(Step::Operation(Operation::Swap)),
+        5 => Just(Step::Operation(Operation::Tick)),
     ]
 }
 

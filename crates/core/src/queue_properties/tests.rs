@@ -5,8 +5,8 @@ use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
+use super::invariants::{agree_with_a_list, walk};
 use super::model;
-use super::promises::{agree_with_a_list, walk};
 use super::strategies::histories;
 use crate::{Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
 
@@ -30,25 +30,25 @@ fn the_histories_come_to_every_case() {
         cases.extend(&model.cases);
         cases.extend(model.ended.iter().map(|(_, end)| match end {
             model::End::Granted => "granted",
-            model::End::Lost => "lost",
+            model::End::Abandoned => "abandoned",
             model::End::TimedOut => "timed out",
-            model::End::CalledOff => "called off",
-            model::End::Gone => "gone",
+            model::End::Cancelled => "cancelled",
+            model::End::Disconnected => "disconnected",
             model::End::Refused(_) => "refused",
         }));
     }
     let expected = [
         "a hold given back",
-        "answered directly on its way",
-        "called off",
+        "abandoned",
+        "answered directly while pending",
+        "cancelled",
+        "disconnected",
         "expired",
         "given back too late",
         "given back whole",
-        "gone",
         "granted",
-        "lost",
         "no hold to give back",
-        "raised on its way",
+        "raised while pending",
         "the last hold stays",
         "timed out",
     ];
@@ -93,7 +93,7 @@ proptest! {
                 _ => (queues.next_end().map(|(_, id)| id), Some(next_end.0)),
             };
             prop_assert_eq!(id, expected);
-            queues.leave(id.unwrap());
+            queues.remove(id.unwrap());
             list.retain(|call| Some(call.0) != id);
         }
         queues.check();
@@ -104,7 +104,7 @@ proptest! {
             prop_assert!(line.eq(expected));
         }
         for call in list {
-            queues.leave(call.0);
+            queues.remove(call.0);
         }
         prop_assert_eq!(queues.entries(), 0);
     }

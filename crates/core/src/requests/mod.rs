@@ -1,6 +1,6 @@
 //! What a call asks for: the words of a command in, a request or an error out.
 //!
-//! Plain functions as in [`core`](crate::core): no server, no settings but those handed in. The
+//! Plain functions, like the rules: no server, no settings but those handed in. The
 //! words are those behind the command's name and its key; each is looked at once, from left to
 //! right, and kept where it lies.
 #![forbid(unsafe_code)]

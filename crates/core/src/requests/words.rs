@@ -7,7 +7,7 @@ use super::integer;
 use crate::{Holds, Lease, Owner, Token};
 
 /// Ten years, the longest wait.
-const LONGEST_WAIT_MS: u64 = Lease::LONGEST.millis();
+const MAX_WAIT_MS: u64 = Lease::MAX.millis();
 
 pub(super) const ONE_LEASE: &CStr =
     c"ERR syntax error: one lease at most, as PX milliseconds or EX seconds";
@@ -24,8 +24,8 @@ impl Malformed {
 
     /// An error that repeats a part of what the caller sent, made harmless and short.
     pub(super) fn unknown_option(option: &[u8]) -> Self {
-        const LONGEST: usize = 32;
-        let shown = option[..option.len().min(LONGEST)].escape_ascii();
+        const MAX: usize = 32;
+        let shown = option[..option.len().min(MAX)].escape_ascii();
         let text = format!("ERR syntax error: unknown option '{shown}'");
         Self(Cow::Owned(CString::new(text).unwrap_or_default()))
     }
@@ -35,16 +35,16 @@ impl Malformed {
 #[derive(Debug)]
 pub struct Words<I> {
     rest: I,
-    longest_lease: Lease,
+    max_lease: Lease,
 }
 
 impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     /// The words behind the command's name and its key. No lease that they ask for may be longer
-    /// than `longest_lease`.
-    pub const fn new(words: I, longest_lease: Lease) -> Self {
+    /// than `max_lease`.
+    pub const fn new(words: I, max_lease: Lease) -> Self {
         Self {
             rest: words,
-            longest_lease,
+            max_lease,
         }
     }
 
@@ -81,7 +81,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     /// `BLOCK milliseconds`.
     pub(super) fn wait_ms(&mut self) -> Result<u64, Malformed> {
         self.unsigned()
-            .filter(|wait| *wait <= LONGEST_WAIT_MS)
+            .filter(|wait| *wait <= MAX_WAIT_MS)
             .ok_or(Malformed::new(
                 c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (for ever) \
                   to 315360000000",
@@ -97,7 +97,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     pub(super) fn holds_to_keep(&mut self) -> Result<u32, Malformed> {
         self.unsigned()
             .and_then(|holds| u32::try_from(holds).ok())
-            .filter(|holds| *holds <= Holds::MOST.number())
+            .filter(|holds| *holds <= Holds::MAX.number())
             .ok_or(Malformed::new(
                 c"ERR HOLDS takes the hold count to go down to, an integer from 0 to 2147483647",
             ))
@@ -150,7 +150,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
 
     fn lease(&mut self, unit_ms: u64) -> Option<Lease> {
         let millis = self.unsigned()?.checked_mul(unit_ms)?;
-        Lease::from_millis(millis).filter(|lease| *lease <= self.longest_lease)
+        Lease::from_millis(millis).filter(|lease| *lease <= self.max_lease)
     }
 }
 
@@ -166,11 +166,11 @@ fn unsigned(word: &[u8]) -> Option<u64> {
 /// Keeps the value of an option; an error when the option was given already, or one that it
 /// excludes.
 pub(super) fn once<T>(
-    place: &mut Option<T>,
+    lock_id: &mut Option<T>,
     value: T,
     repeated: &'static CStr,
 ) -> Result<(), Malformed> {
-    match place.replace(value) {
+    match lock_id.replace(value) {
         None => Ok(()),
         Some(_) => Err(Malformed::new(repeated)),
     }

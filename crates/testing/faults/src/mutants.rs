@@ -111,8 +111,8 @@ const MUTANTS: &[Mutant] = &[
             },
             Edit {
                 file: "src/waiting/serve.rs",
-                from: "!context.flags().cluster() && !context.writes_paused() &&",
-                to: "!context.flags().cluster() &&",
+                from: "        && !context.writes_paused()\n        && may_acquire",
+                to: "        && may_acquire",
             },
             Edit {
                 file: "src/waiting/serve.rs",
@@ -120,7 +120,7 @@ const MUTANTS: &[Mutant] = &[
                 to: "WriteCheck::NotNow => {}",
             },
             Edit {
-                file: "src/waiting/rounds.rs",
+                file: "src/waiting/tick.rs",
                 from: "!context.writes_paused() && !context.flags().loading()",
                 to: "!context.flags().loading()",
             },
@@ -130,11 +130,11 @@ const MUTANTS: &[Mutant] = &[
         name: "a grant on its way to a dead client is not taken back",
         shown_by: "dying-waiters",
         edits: &[Edit {
-            file: "crates/core/src/flight.rs",
-            from: "        let shared = self.land(&handed, false);
+            file: "crates/core/src/pending_grants.rs",
+            from: "        let shared = self.finish(&pending, false);
 ",
-            to: "        let shared = self.land(&handed, false);
-        if !handed.place.key.is_empty() {
+            to: "        let shared = self.finish(&pending, false);
+        if !pending.lock_id.key.is_empty() {
             return None;
         }
 ",
@@ -144,9 +144,9 @@ const MUTANTS: &[Mutant] = &[
         name: "a dead call takes the grant from its twin",
         shown_by: "dying-waiters",
         edits: &[Edit {
-            file: "crates/core/src/flight.rs",
-            from: "        let shared = self.land(&handed, false);",
-            to: "        let shared = self.land(&handed, false) && false;",
+            file: "crates/core/src/pending_grants.rs",
+            from: "        let shared = self.finish(&pending, false);",
+            to: "        let shared = self.finish(&pending, false) && false;",
         }],
     },
     Mutant {
@@ -171,16 +171,16 @@ const MUTANTS: &[Mutant] = &[
         edits: &[
             Edit {
                 file: "src/waiting/serve.rs",
-                from: "held.is_none() && (caller == Caller::Loop || context.flags().cluster())",
-                to: "held.is_none() && caller == Caller::Loop && !context.flags().cluster()",
+                from: "held.is_none() && (caller == Caller::EventLoop || context.flags().cluster())",
+                to: "held.is_none() && caller == Caller::EventLoop && !context.flags().cluster()",
             },
             Edit {
                 file: "src/waiting/serve.rs",
-                from: "!context.flags().cluster() && !context.writes_paused() &&",
-                to: "!context.writes_paused() &&",
+                from: "!context.flags().cluster()\n        && !context.writes_paused()",
+                to: "!context.writes_paused()",
             },
             Edit {
-                file: "src/waiting/leaving.rs",
+                file: "src/waiting/redirection.rs",
                 from: "if !context.flags().cluster() {",
                 to: "if true {",
             },

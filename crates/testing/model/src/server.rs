@@ -9,7 +9,7 @@ use crate::state::{self, Server, owner};
 
 /// No raise is too far ahead of time: `AHEAD` changes nothing, as a lost message does.
 const RULES: Rules = Rules {
-    default_lease: Lease::LONGEST,
+    default_lease: Lease::MAX,
     max_token_lead_ms: u64::MAX,
 };
 
@@ -77,7 +77,7 @@ fn held(server: &Server) -> Option<Held<'static>> {
         grant: Grant {
             token: core_token(server.token),
             holds: Holds::ONE,
-            lease: Lease::LONGEST,
+            lease: Lease::MAX,
         },
         deadline: Deadline::Never,
     })

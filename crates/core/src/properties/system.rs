@@ -11,7 +11,7 @@ use crate::{
 pub(super) const OWNERS: [&[u8]; 3] = [b"o", b"o\0", b"O"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct World {
+pub(super) struct System {
     locks: Vec<Option<Held<'static>>>,
     clock: TokenClock,
     now: UnixTime,
@@ -19,8 +19,8 @@ pub(super) struct World {
     max_lead: u64,
 }
 
-impl World {
-    /// A world that stands as the model does.
+impl System {
+    /// A system that stands as the model does.
     pub(super) fn like(server: &Server) -> Self {
         Self {
             locks: server.locks.iter().map(|lock| lock.map(held)).collect(),

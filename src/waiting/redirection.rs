@@ -1,4 +1,4 @@
-//! Locks that leave a node of a cluster while somebody waits for them.
+//! What calls that wait are told when a node of a cluster serves their lock no more.
 
 use std::cell::OnceCell;
 use std::ffi::CString;
@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use redis_lock_core::Monotonic;
 
-use super::redirect::{self, Endpoint, ForClient, Target};
+use super::cluster_nodes::{self, Endpoint, ForClient, Target};
 use crate::locks::{LockKey, check_write, monotonic};
 use crate::server::{Context, Ports, Text, WriteCheck, checks_unseen};
 
 /// What a node knows of its cluster, asked once where it is needed: the answer may be long.
 #[derive(Default)]
-pub(super) struct View(OnceCell<Option<String>>);
+pub(super) struct NodesCache(OnceCell<Option<String>>);
 
-impl View {
-    fn nodes(&self, context: Context<'_>) -> Option<&str> {
+impl NodesCache {
+    fn get(&self, context: Context<'_>) -> Option<&str> {
         self.0.get_or_init(|| context.cluster_nodes()).as_deref()
     }
 }
 
-/// How often at most each lock is asked about where asking is a command that is run, and counted.
+/// How often at most each lock is checked where the check is a command that is run, and counted.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Of which locks it is asked now whether they have left: of all in their turn, once in a period.
+/// Limits how often a lock is checked for having left: each in its turn, once in a period.
 #[derive(Default)]
-pub(super) struct Rota {
+pub(super) struct CheckLimit {
     began: Option<Monotonic>,
-    /// How many are still to be asked about in this period.
+    /// How many are still to be checked in this period.
     left: usize,
 }
 
-impl Rota {
-    /// Whether it is to be asked about the lock whose turn it is, one of so many.
-    pub(super) fn is_due(&mut self, locks: usize) -> bool {
+impl CheckLimit {
+    /// Whether the next lock, one of so many, is to be checked.
+    pub(super) fn allows(&mut self, locks: usize) -> bool {
         if checks_unseen() {
             return true;
         }
@@ -44,16 +44,16 @@ impl Rota {
                 left: locks,
             };
         }
-        let due = self.left > 0;
+        let allowed = self.left > 0;
         self.left = self.left.saturating_sub(1);
-        due
+        allowed
     }
 }
 
 /// Why nobody can wait here any more for a lock.
-pub(super) enum Farewell {
+pub(super) enum Redirection {
     /// Another node is to be asked.
-    Sent {
+    To {
         target: Target,
         endpoint: Endpoint,
         ports: Ports,
@@ -62,12 +62,12 @@ pub(super) enum Farewell {
     Down(CString),
 }
 
-impl Farewell {
+impl Redirection {
     /// The error for a client: what a command of its own would get at this moment.
     pub(super) fn error(&self, context: Context<'_>, client: u64) -> CString {
         let (target, endpoint, ports) = match self {
             Self::Down(error) => return error.clone(),
-            Self::Sent {
+            Self::To {
                 target,
                 endpoint,
                 ports,
@@ -79,7 +79,7 @@ impl Farewell {
             ports.plain.or(ports.tls)
         };
         let ip = context.cluster_ip_for(client, &target.id);
-        target.redirection(*endpoint, &ForClient { ip, port })
+        target.error(*endpoint, &ForClient { ip, port })
     }
 }
 
@@ -88,16 +88,20 @@ impl Farewell {
 ///
 /// Asked from the event loop: nothing tells a module that a slot has left, or that the cluster is
 /// down.
-pub(super) fn farewell(context: Context<'_>, name: Text<'_>, view: &View) -> Option<Farewell> {
+pub(super) fn check_served(
+    context: Context<'_>,
+    name: Text<'_>,
+    nodes: &NodesCache,
+) -> Option<Redirection> {
     if !context.flags().cluster() {
         return None;
     }
     let check = check_write(context, name);
     match check {
         WriteCheck::Allowed | WriteCheck::NotNow => None,
-        WriteCheck::OtherNode if comes_here(context, name, view) => None,
+        WriteCheck::OtherNode if is_imported(context, name, nodes) => None,
         WriteCheck::OtherNode | WriteCheck::ClusterDown => {
-            Some(redirection(context, name, check, view))
+            Some(redirection(context, name, check, nodes))
         }
     }
 }
@@ -107,29 +111,30 @@ pub(super) fn redirection(
     context: Context<'_>,
     name: Text<'_>,
     check: WriteCheck,
-    view: &View,
-) -> Farewell {
-    match (view.nodes(context), context.cluster_slot(name)) {
+    nodes: &NodesCache,
+) -> Redirection {
+    match (nodes.get(context), context.cluster_slot(name)) {
         (Some(nodes), Some(slot)) if check == WriteCheck::OtherNode => {
-            let Some(target) = redirect::target(nodes, slot) else {
-                return Farewell::Down(redirect::unserved());
+            let Some(target) = cluster_nodes::target(nodes, slot) else {
+                return Redirection::Down(cluster_nodes::unserved());
             };
             let setting = context.setting(c"cluster-preferred-endpoint-type");
-            Farewell::Sent {
+            Redirection::To {
                 endpoint: Endpoint::of_setting(&setting.unwrap_or_default()),
                 ports: context.cluster_ports(&target.id),
                 target,
             }
         }
-        _ => Farewell::Down(redirect::down()),
+        _ => Redirection::Down(cluster_nodes::down()),
     }
 }
 
 /// Whether the slot is on its way here and the lock has come already: it is served to those who are
 /// sent here for it, and they may wait for it.
-fn comes_here(context: Context<'_>, name: Text<'_>, view: &View) -> bool {
-    let (Some(nodes), Some(slot)) = (view.nodes(context), context.cluster_slot(name)) else {
+fn is_imported(context: Context<'_>, name: Text<'_>, nodes: &NodesCache) -> bool {
+    let (Some(nodes), Some(slot)) = (nodes.get(context), context.cluster_slot(name)) else {
         return false;
     };
-    redirect::imports(nodes, slot) && matches!(LockKey::look(context, name).held(), Ok(Some(_)))
+    cluster_nodes::imports(nodes, slot)
+        && matches!(LockKey::look(context, name).held(), Ok(Some(_)))
 }

@@ -1,14 +1,13 @@
-//! Queues, flights and the watch under test, driven as the server drives them: what frees a lock
-//! only marks it or is seen by its lease's end, and a round looks at those alone.
+//! Queues, pending grants and the lease watch under test, driven as the server drives them: what frees
+//! a lock only notes it or is seen by its lease's end, and a tick looks at those alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
-use super::model::{Deed, End, LEASE, LIFT, OWNERS, SPOTS, Spot};
+use super::model::{End, LEASE, LIFT, OWNERS, Operation, SPOTS, Spot};
 use crate::{
-    Acquire, Acquired, Change, Flights, GiveBack, Handed, Held, Holds, Lease, Monotonic, Owner,
-    OwnerBuf, Place, Queues, Release, ReleaseAmount, Renew, Rules, Times, Token, TokenClock,
-    UnixTime, Waiter, WaiterId, Watch, acquire, release, renew,
+    Acquire, Acquired, Change, GiveBack, Held, Holds, Lease, LeaseWatch, LockId, Monotonic, Owner,
+    OwnerBuf, PendingGrant, PendingGrants, Queues, Release, ReleaseAmount, Renew, Rules, Times,
+    Token, TokenClock, UnixTime, Waiter, WaiterId, acquire, release, renew,
 };
 
 const RULES: Rules = Rules {
@@ -17,82 +16,79 @@ const RULES: Rules = Rules {
 };
 
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct System {
     pub(super) queues: Queues,
-    pub(super) flights: Flights,
-    pub(super) watch: Watch,
+    pub(super) pending_grants: PendingGrants,
+    pub(super) watch: LeaseWatch,
     pub(super) locks: BTreeMap<Spot, Held<'static>>,
     /// The calls by the order of joining.
     pub(super) ids: Vec<WaiterId>,
     pub(super) numbers: HashMap<WaiterId, usize>,
     pub(super) ended: Vec<(usize, End)>,
     give_backs: Vec<GiveBack>,
-    marked: BTreeSet<Place>,
+    maybe_free: BTreeSet<LockId>,
     tokens: TokenClock,
     now: u64,
 }
 
-pub(super) fn place((database, key): Spot) -> Place {
-    Place {
-        database,
-        key: Arc::from([key]),
-    }
+pub(super) fn lock_id((database, key): Spot) -> LockId {
+    LockId::new(database, &[key])
 }
 
-pub(super) fn spot(place: &Place) -> Spot {
-    (place.database, place.key[0])
+pub(super) fn spot(lock_id: &LockId) -> Spot {
+    (lock_id.database, lock_id.key[0])
 }
 
 fn owner(index: usize) -> Owner<'static> {
     Owner::new(OWNERS[index]).unwrap()
 }
 
-impl World {
-    pub(super) fn happens(&mut self, deed: Deed) {
-        match deed {
-            Deed::Acquire {
+impl System {
+    pub(super) fn happens(&mut self, operation: Operation) {
+        match operation {
+            Operation::Acquire {
                 spot,
                 owner: index,
                 holds,
                 block,
             } => self.acquire(spot, index, holds.and_then(Holds::new), block),
-            Deed::Release { spot, owner, all } => self.release(spot, owner, all),
-            Deed::Raise(spot) => self.raise(spot),
-            Deed::Gone(number) => self.leave(self.ids[number], End::Gone),
-            Deed::Arrive(number) => {
-                self.flights.arrive(self.ids[number]);
+            Operation::Release { spot, owner, all } => self.release(spot, owner, all),
+            Operation::Raise(spot) => self.raise(spot),
+            Operation::Disconnect(number) => self.leave(self.ids[number], End::Disconnected),
+            Operation::Deliver(number) => {
+                self.pending_grants.deliver(self.ids[number]);
                 self.ended.push((number, End::Granted));
             }
-            Deed::Lose(number) => {
-                let given = self.flights.lose(self.ids[number]);
-                self.give_backs.push(given.expect("on its way"));
-                self.ended.push((number, End::Lost));
+            Operation::Abandon(number) => {
+                let given = self.pending_grants.abandon(self.ids[number]);
+                self.give_backs.push(given.expect("a pending grant"));
+                self.ended.push((number, End::Abandoned));
             }
-            Deed::Pass(millis) => {
+            Operation::Pass(millis) => {
                 self.now += millis;
                 let expired = |held: &Held<'_>| held.deadline < crate::Deadline::At(self.now);
                 self.locks.retain(|_, held| !expired(held));
             }
-            Deed::Del(spot) => {
+            Operation::Del(spot) => {
                 self.locks.remove(&spot);
                 if self.queues.waiting(spot.0, &[spot.1]) > 0 {
-                    self.marked.insert(place(spot));
+                    self.maybe_free.insert(lock_id(spot));
                 }
             }
-            Deed::Flush(database) => {
+            Operation::Flush(database) => {
                 self.locks.retain(|spot, _| spot.0 != database);
-                self.marked.extend(self.queues.places(Some(database)));
+                self.maybe_free.extend(self.queues.lock_ids(Some(database)));
             }
-            Deed::Swap => {
+            Operation::Swap => {
                 for spot in SPOTS {
                     self.give_back(spot);
                 }
                 let swapped = |((database, key), held)| ((1 - database, key), held);
                 let locks = std::mem::take(&mut self.locks);
                 self.locks = locks.into_iter().map(swapped).collect();
-                self.marked.extend(self.queues.places(None));
+                self.maybe_free.extend(self.queues.lock_ids(None));
             }
-            Deed::Round => self.round(),
+            Operation::Tick => self.tick(),
         }
     }
 
@@ -116,9 +112,9 @@ impl World {
                 let before = self.numbers.insert(id, self.ids.len());
                 assert_eq!(before, None, "{id:?} is given twice");
                 self.ids.push(id);
-                self.marked.insert(place(spot));
+                self.maybe_free.insert(lock_id(spot));
             }
-            Ok(_) => self.flights.answer(&place(spot)),
+            Ok(_) => self.pending_grants.owner_answered(&lock_id(spot)),
             Err(_) => {}
         }
     }
@@ -140,14 +136,14 @@ impl World {
             Ok(released) => {
                 self.change(spot, request.owner, released.change);
                 if released.holds_left > 0 {
-                    self.flights.answer(&place(spot));
+                    self.pending_grants.owner_answered(&lock_id(spot));
                 } else {
                     self.serve(spot);
                 }
             }
             Err(_) if all => {
                 while let Some(id) = self.queues.first_of(spot.0, &[spot.1], OWNERS[index]) {
-                    self.leave(id, End::CalledOff);
+                    self.leave(id, End::Cancelled);
                 }
             }
             Err(_) => {}
@@ -164,24 +160,24 @@ impl World {
         let request = Renew::raise(held.owner, None, from, to).unwrap();
         let renewed = renew(Some(&held), &request, &RULES, self.wall(), &mut self.tokens).unwrap();
         self.change(spot, held.owner, renewed.change);
-        self.flights.raise(&place(spot), from, to);
-        self.flights.answer(&place(spot));
+        self.pending_grants.raise(&lock_id(spot), from, to);
+        self.pending_grants.owner_answered(&lock_id(spot));
     }
 
-    fn round(&mut self) {
+    fn tick(&mut self) {
         while let Some((end, id)) = self.queues.next_end()
             && end <= Monotonic(self.now)
         {
             self.leave(id, End::TimedOut);
         }
-        let owed: BTreeSet<_> = self.give_backs.iter().map(|g| spot(g.place())).collect();
-        let mut places = std::mem::take(&mut self.marked);
-        places.extend(self.watch.ended(self.now));
+        let owed: BTreeSet<_> = self.give_backs.iter().map(|g| spot(g.lock_id())).collect();
+        let mut lock_ids = std::mem::take(&mut self.maybe_free);
+        lock_ids.extend(self.watch.take_ended(self.now));
         for spot in owed {
             self.settle(spot);
         }
-        for place in places {
-            self.serve(spot(&place));
+        for lock_id in lock_ids {
+            self.serve(spot(&lock_id));
         }
     }
 
@@ -192,7 +188,7 @@ impl World {
     }
 
     fn give_back(&mut self, here: Spot) -> bool {
-        let here_too = |given: &mut GiveBack| spot(given.place()) == here;
+        let here_too = |given: &mut GiveBack| spot(given.lock_id()) == here;
         let owed: Vec<_> = self.give_backs.extract_if(.., here_too).collect();
         for given in &owed {
             let held = self.locks.get(&here).copied();
@@ -212,7 +208,7 @@ impl World {
             let next = match &before {
                 Some(held) => {
                     if self.queues.waiting(database, &key) > 0 {
-                        self.watch.see(&place(spot), held.deadline);
+                        self.watch.watch(&lock_id(spot), held.deadline);
                     }
                     let own = held.owner.bytes();
                     self.queues.first_of(database, &key, own)
@@ -226,8 +222,8 @@ impl World {
             match self.judge(spot, own.and_then(Owner::new).unwrap(), waiter.holds) {
                 Ok(Acquired::Busy) => panic!("free, or its own"),
                 Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)) => {
-                    let handed = Handed {
-                        place: place(spot),
+                    let pending = PendingGrant {
+                        lock_id: lock_id(spot),
                         client_id: waiter.client_id,
                         token: grant.token,
                         took_hold: before.is_none_or(|held| grant.holds > held.grant.holds),
@@ -235,7 +231,7 @@ impl World {
                         deadline: self.locks[&spot].deadline,
                     };
                     self.take_out(id);
-                    self.flights.depart(id, handed, before.is_none());
+                    self.pending_grants.add(id, pending, before.is_none());
                 }
                 Err(refusal) => self.leave(id, End::Refused(refusal)),
             }
@@ -283,10 +279,10 @@ impl World {
     }
 
     fn take_out(&mut self, id: WaiterId) {
-        let (place, _) = self.queues.leave(id).expect("it waits");
-        if self.queues.waiting(place.database, &place.key) == 0 {
-            self.watch.let_go(&place);
-            self.marked.remove(&place);
+        let (lock_id, _) = self.queues.remove(id).expect("it waits");
+        if self.queues.waiting(lock_id.database, &lock_id.key) == 0 {
+            self.watch.unwatch(&lock_id);
+            self.maybe_free.remove(&lock_id);
         }
     }
 

@@ -16,7 +16,7 @@ const ONE_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The times of the last few minutes.
 #[derive(Debug, Default)]
-pub struct RecentTimes {
+pub(crate) struct RecentTimes {
     /// Made with the first time that is recorded.
     spans: Vec<Span>,
     /// Which of them is filled now.
@@ -27,19 +27,19 @@ pub struct RecentTimes {
 
 /// In milliseconds; 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TimesSummary {
+pub(crate) struct TimesSummary {
     /// Half of the times were no longer.
-    pub half: u64,
+    pub(crate) p50: u64,
     /// 99 of 100 were no longer.
-    pub most: u64,
+    pub(crate) p99: u64,
     /// The longest.
-    pub longest: u64,
+    pub(crate) max: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Span {
     times: Histogram<u32>,
-    longest_ms: u64,
+    max_ms: u64,
 }
 
 impl Span {
@@ -47,20 +47,19 @@ impl Span {
         let times = Histogram::new_with_bounds(1, ONE_DAY_MS, DIGITS);
         Self {
             times: times.expect("bounds that a histogram takes"),
-            longest_ms: 0,
+            max_ms: 0,
         }
     }
 
     fn clear(&mut self) {
         self.times.reset();
-        self.longest_ms = 0;
+        self.max_ms = 0;
     }
 }
 
 impl RecentTimes {
     /// No time yet.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             spans: Vec::new(),
             filled: 0,
@@ -70,7 +69,7 @@ impl RecentTimes {
 
     /// Records a time that ended now. The clock may be set back: what is then recorded counts to
     /// the span that is filled, and after a step of more than all spans everything begins anew.
-    pub fn record(&mut self, now_ms: u64, time_ms: u64) {
+    pub(crate) fn record(&mut self, now_ms: u64, time_ms: u64) {
         // The usual case first: this is done for every lock that is released.
         if now_ms.wrapping_sub(self.began_ms) >= SPAN_MS {
             self.advance(now_ms);
@@ -80,12 +79,12 @@ impl RecentTimes {
         }
         if let Some(span) = self.spans.get_mut(self.filled) {
             span.times.saturating_record(time_ms);
-            span.longest_ms = span.longest_ms.max(time_ms);
+            span.max_ms = span.max_ms.max(time_ms);
         }
     }
 
     /// What the last few minutes come to.
-    pub fn summary(&mut self, now_ms: u64) -> TimesSummary {
+    pub(crate) fn summary(&mut self, now_ms: u64) -> TimesSummary {
         if self.spans.is_empty() {
             return TimesSummary::default();
         }
@@ -94,13 +93,13 @@ impl RecentTimes {
         for span in &self.spans {
             // All have the same bounds.
             let _ = all.times.add(&span.times);
-            all.longest_ms = all.longest_ms.max(span.longest_ms);
+            all.max_ms = all.max_ms.max(span.max_ms);
         }
-        let at = |quantile| all.times.value_at_quantile(quantile).min(all.longest_ms);
+        let at = |quantile| all.times.value_at_quantile(quantile).min(all.max_ms);
         TimesSummary {
-            half: at(0.5),
-            most: at(0.99),
-            longest: all.longest_ms,
+            p50: at(0.5),
+            p99: at(0.99),
+            max: all.max_ms,
         }
     }
 
@@ -137,9 +136,9 @@ mod tests {
             times.record(0, time * 10);
         }
         let told = times.summary(0);
-        assert!((4950..=5050).contains(&told.half), "{told:?}");
-        assert!((9801..=9999).contains(&told.most), "{told:?}");
-        assert_eq!(told.longest, 10_000);
+        assert!((4950..=5050).contains(&told.p50), "{told:?}");
+        assert!((9801..=9999).contains(&told.p99), "{told:?}");
+        assert_eq!(told.max, 10_000);
     }
 
     #[test]
@@ -149,13 +148,13 @@ mod tests {
         assert_eq!(
             times.summary(0),
             TimesSummary {
-                half: 12_345,
-                most: 12_345,
-                longest: 12_345
+                p50: 12_345,
+                p99: 12_345,
+                max: 12_345
             }
         );
         times.record(0, 0);
-        assert_eq!(times.summary(0).half, 0);
+        assert_eq!(times.summary(0).p50, 0);
     }
 
     #[test]
@@ -164,11 +163,11 @@ mod tests {
         let start = 1_000 * MINUTE;
         times.record(start, 700);
         times.record(start + 3 * MINUTE, 20);
-        assert_eq!(times.summary(start + 4 * MINUTE).longest, 700);
-        assert_eq!(times.summary(start + 5 * MINUTE).longest, 20);
+        assert_eq!(times.summary(start + 4 * MINUTE).max, 700);
+        assert_eq!(times.summary(start + 5 * MINUTE).max, 20);
         assert_eq!(times.summary(start + 8 * MINUTE), TimesSummary::default());
         times.record(start + 60 * MINUTE, 3);
-        assert_eq!(times.summary(start + 60 * MINUTE).longest, 3);
+        assert_eq!(times.summary(start + 60 * MINUTE).max, 3);
     }
 
     #[test]
@@ -177,9 +176,9 @@ mod tests {
         let start = 1_000 * MINUTE;
         times.record(start, 700);
         times.record(start - 1, 30);
-        assert_eq!(times.summary(start - 1).longest, 700);
+        assert_eq!(times.summary(start - 1).max, 700);
         times.record(start - 60 * MINUTE, 5);
-        assert_eq!(times.summary(start - 60 * MINUTE).longest, 5);
+        assert_eq!(times.summary(start - 60 * MINUTE).max, 5);
         assert_eq!(
             times.summary(start - 55 * MINUTE),
             TimesSummary::default(),
@@ -191,7 +190,7 @@ mod tests {
     fn a_time_beyond_a_day_is_kept_as_the_longest() {
         let mut times = RecentTimes::new();
         times.record(0, u64::MAX);
-        assert_eq!(times.summary(0).longest, u64::MAX);
-        assert!(times.summary(0).half >= ONE_DAY_MS);
+        assert_eq!(times.summary(0).max, u64::MAX);
+        assert!(times.summary(0).p50 >= ONE_DAY_MS);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Map, Place};
+use redis_lock_core::{LockId, Map, Monotonic, QueueWaits};
 
 const SPAN_MS: u64 = 60_000;
 /// Five minutes.
@@ -15,24 +15,24 @@ const SPANS: usize = 5;
 /// How many keys one table holds.
 const KEYS: usize = 128;
 /// A key with a longer name is not followed: the names are the most of what is kept.
-const LONGEST_NAME: usize = 1024;
+const MAX_NAME: usize = 1024;
 
 /// What has happened to a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heat {
+pub(crate) struct KeyStats {
     /// The waits for it.
-    pub waits: u64,
+    pub(crate) waits: u64,
     /// Those that ended because their time was over.
-    pub time_outs: u64,
+    pub(crate) timeouts: u64,
     /// The grants that ended because their lease was over.
-    pub expirations: u64,
+    pub(crate) expirations: u64,
     /// How long the waits took in all.
-    pub total_wait_ms: u64,
+    pub(crate) total_wait_ms: u64,
     /// How long the longest took.
-    pub longest_wait_ms: u64,
+    pub(crate) max_wait_ms: u64,
 }
 
-impl Heat {
+impl KeyStats {
     /// What the keys are ranked by: each millisecond of waiting, each wait and each expiration.
     fn rank(&self) -> u64 {
         self.total_wait_ms
@@ -40,42 +40,55 @@ impl Heat {
             .saturating_add(self.expirations)
     }
 
+    /// Of the waits for a key that go on now.
+    pub(super) fn of_ongoing(waits: &QueueWaits, now: Monotonic) -> Self {
+        let count = waits.count as u64;
+        let micros = (u128::from(now.0) * u128::from(count)).saturating_sub(waits.since_sum);
+        let longest = now.since(waits.first_since);
+        Self {
+            waits: count,
+            total_wait_ms: u64::try_from(micros / 1000).unwrap_or(u64::MAX),
+            max_wait_ms: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, more: &Self) {
         self.waits += more.waits;
-        self.time_outs += more.time_outs;
+        self.timeouts += more.timeouts;
         self.expirations += more.expirations;
         self.total_wait_ms = self.total_wait_ms.saturating_add(more.total_wait_ms);
-        self.longest_wait_ms = self.longest_wait_ms.max(more.longest_wait_ms);
+        self.max_wait_ms = self.max_wait_ms.max(more.max_wait_ms);
     }
 }
 
 /// The keys of the last few minutes.
 #[derive(Debug, Default)]
-pub struct HotKeys {
+pub(crate) struct HotKeys {
     spans: [Span; SPANS],
     current: u64,
 }
 
 #[derive(Debug, Default)]
-struct Span(Map<Place, Kept>);
+struct Span(Map<LockId, Entry>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    heat: Heat,
+struct Entry {
+    stats: KeyStats,
     /// What was taken over from the key that made room.
     inherited: u64,
 }
 
-impl Kept {
+impl Entry {
     fn rank(&self) -> u64 {
-        self.heat.rank().saturating_add(self.inherited)
+        self.stats.rank().saturating_add(self.inherited)
     }
 }
 
 impl Span {
-    fn add(&mut self, place: &Place, heat: &Heat) {
-        if let Some(kept) = self.0.get_mut(place) {
-            kept.heat.add(heat);
+    fn add(&mut self, lock_id: &LockId, stats: &KeyStats) {
+        if let Some(kept) = self.0.get_mut(lock_id) {
+            kept.stats.add(stats);
             return;
         }
         let inherited = if self.0.len() < KEYS {
@@ -83,55 +96,55 @@ impl Span {
         } else {
             self.make_room()
         };
-        let kept = Kept {
-            heat: *heat,
+        let kept = Entry {
+            stats: *stats,
             inherited,
         };
-        self.0.insert(place.clone(), kept);
+        self.0.insert(lock_id.clone(), kept);
     }
 
     /// Lets the key with the lowest rank go; its rank.
     fn make_room(&mut self) -> u64 {
         let lowest = self.0.iter().min_by_key(|(_, kept)| kept.rank());
-        let Some((place, rank)) = lowest.map(|(place, kept)| (place.clone(), kept.rank())) else {
+        let Some((lock_id, rank)) = lowest.map(|(lock_id, kept)| (lock_id.clone(), kept.rank()))
+        else {
             return 0;
         };
-        self.0.remove(&place);
+        self.0.remove(&lock_id);
         rank
     }
 }
 
 impl HotKeys {
     /// No key yet.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Something happened to a key now, by a clock that nobody sets.
-    pub fn add(&mut self, now_ms: u64, place: &Place, heat: &Heat) {
-        if place.key.len() > LONGEST_NAME {
+    pub(crate) fn record(&mut self, now_ms: u64, lock_id: &LockId, stats: &KeyStats) {
+        if lock_id.key.len() > MAX_NAME {
             return;
         }
         self.advance(now_ms);
-        self.span(self.current).add(place, heat);
+        self.span(self.current).add(lock_id, stats);
     }
 
     /// The keys of a database, the hottest first, with what goes on for them now.
-    pub fn hottest(
+    pub(crate) fn hottest(
         &mut self,
         now_ms: u64,
         database: i32,
-        going_on: impl IntoIterator<Item = (Arc<[u8]>, Heat)>,
-    ) -> Vec<(Arc<[u8]>, Heat)> {
+        ongoing: impl IntoIterator<Item = (Arc<[u8]>, KeyStats)>,
+    ) -> Vec<(Arc<[u8]>, KeyStats)> {
         self.advance(now_ms);
-        let mut keys: Map<Arc<[u8]>, Heat> = Map::default();
+        let mut keys: Map<Arc<[u8]>, KeyStats> = Map::default();
         let kept = self.spans.iter().flat_map(|span| &span.0);
         let kept = kept
-            .filter(|(place, _)| place.database == database)
-            .map(|(place, kept)| (Arc::clone(&place.key), kept.heat));
-        for (key, heat) in kept.chain(going_on) {
-            keys.entry(key).or_default().add(&heat);
+            .filter(|(lock_id, _)| lock_id.database == database)
+            .map(|(lock_id, kept)| (Arc::clone(&lock_id.key), kept.stats));
+        for (key, stats) in kept.chain(ongoing) {
+            keys.entry(key).or_default().add(&stats);
         }
         let mut keys: Vec<_> = keys.into_iter().collect();
         keys.sort_unstable_by(|(one, cold), (other, hot)| {

@@ -1,71 +1,71 @@
-//! What is so of every history.
+//! What holds in every history.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use super::history::{Deed, History};
-use super::model::{Amount, Call, Lock, MICROS, MOST_HOLDS, Reply, TOKENS_END, Verb};
-use super::world::World;
+use super::history::{History, Operation};
+use super::model::{Amount, Call, Lock, MAX_HOLDS, MICROS, Reply, TOKENS_END, Verb};
+use super::system::System;
 
-/// Goes through a history; each deed is shown with the world before and after it, and with the
+/// Goes through a history; each operation is shown with the system before and after it, and with the
 /// reply when it was a call.
 pub(super) fn walk(
     history: &History,
-    mut show: impl FnMut(&World, Deed, Option<Reply>, &World) -> TestCaseResult,
+    mut show: impl FnMut(&System, Operation, Option<Reply>, &System) -> TestCaseResult,
 ) -> TestCaseResult {
-    let mut world = World::like(&history.start);
+    let mut system = System::like(&history.start);
     for step in &history.steps {
-        let before = world.clone();
-        let deed = step.at(&world);
-        let reply = match deed {
-            Deed::Call(call) => Some(world.call(call)),
-            Deed::Event(event) => {
-                world.happens(event);
+        let before = system.clone();
+        let operation = step.at(&system);
+        let reply = match operation {
+            Operation::Call(call) => Some(system.call(call)),
+            Operation::Event(event) => {
+                system.happens(event);
                 None
             }
         };
-        show(&before, deed, reply, &world)?;
+        show(&before, operation, reply, &system)?;
     }
     Ok(())
 }
 
 /// Says what failed of which call, and where.
-fn told(result: TestCaseResult, call: Call, world: &World) -> TestCaseResult {
-    result.map_err(|error| TestCaseError::fail(format!("{error}: {call:?} in {world:?}")))
+fn explained(result: TestCaseResult, call: Call, system: &System) -> TestCaseResult {
+    result.map_err(|error| TestCaseError::fail(format!("{error}: {call:?} in {system:?}")))
 }
 
 /// The rules answer and change what the model does.
 pub(super) fn agree_with_the_model(history: &History) -> TestCaseResult {
     let mut model = history.start.clone();
-    walk(history, |before, deed, reply, after| {
-        let expected = match deed {
-            Deed::Call(call) => Some(model.call(call)),
-            Deed::Event(event) => {
+    walk(history, |before, operation, reply, after| {
+        let expected = match operation {
+            Operation::Call(call) => Some(model.call(call)),
+            Operation::Event(event) => {
                 model.happens(event);
                 None
             }
         };
-        prop_assert_eq!(reply, expected, "{:?} in {:?}", deed, before);
+        prop_assert_eq!(reply, expected, "{:?} in {:?}", operation, before);
         prop_assert_eq!(
             after.locks(),
             &model.locks[..],
             "{:?} in {:?}",
-            deed,
+            operation,
             before
         );
-        prop_assert_eq!(after.seen(), model.seen, "{:?} in {:?}", deed, before);
+        prop_assert_eq!(after.seen(), model.seen, "{:?} in {:?}", operation, before);
         Ok(())
     })
 }
 
-/// Every call keeps the promises of the contract, whatever came before it.
-pub(super) fn keep_the_promises(history: &History) -> TestCaseResult {
+/// Every call keeps the invariants of the contract, whatever came before it.
+pub(super) fn keep_the_invariants(history: &History) -> TestCaseResult {
     let mut highest = history.start.seen;
-    walk(history, |before, deed, reply, after| {
+    walk(history, |before, operation, reply, after| {
         prop_assert!(after.seen() >= before.seen(), "the token clock fell");
-        if let (Deed::Call(call), Some(reply)) = (deed, reply) {
-            let kept = keeps_the_promises(before, call, reply, after, highest);
-            told(kept, call, before)?;
+        if let (Operation::Call(call), Some(reply)) = (operation, reply) {
+            let kept = keeps_the_invariants(before, call, reply, after, highest);
+            explained(kept, call, before)?;
         }
         // All that has been granted or seen by now.
         let tokens = after.locks().into_iter().flatten().map(|lock| lock.token);
@@ -76,15 +76,15 @@ pub(super) fn keep_the_promises(history: &History) -> TestCaseResult {
 
 /// A call repeated changes nothing more.
 pub(super) fn bear_repetition(history: &History) -> TestCaseResult {
-    walk(history, |_, deed, reply, after| {
-        let (Deed::Call(call), Some(reply)) = (deed, reply) else {
+    walk(history, |_, operation, reply, after| {
+        let (Operation::Call(call), Some(reply)) = (operation, reply) else {
             return Ok(());
         };
         // At once, later, at the last moment, and with the wall clock set back.
         for later in [0, 1, 1_234_567, i64::MAX, -1, -3_600_000_000] {
             let moment = after.now().saturating_add_signed(later);
             let then = after.moved_to(moment.min(after.last_moment()));
-            told(can_be_repeated(&then, call, reply), call, &then)?;
+            explained(can_be_repeated(&then, call, reply), call, &then)?;
         }
         Ok(())
     })
@@ -94,14 +94,14 @@ pub(super) fn bear_repetition(history: &History) -> TestCaseResult {
 pub(super) fn leave_later_grants_alone(history: &History) -> TestCaseResult {
     // Calls with TOKEN that went through, and whether their grant is over.
     let mut bound: Vec<(Call, bool)> = Vec::new();
-    walk(history, |before, deed, reply, after| {
+    walk(history, |before, operation, reply, after| {
         for (call, over) in &mut bound {
             *over |= before.lock(call.key).is_none();
             if *over {
-                told(is_refused(before, *call), *call, before)?;
+                explained(is_refused(before, *call), *call, before)?;
             }
         }
-        if let (Deed::Call(call), Some(reply)) = (deed, reply)
+        if let (Operation::Call(call), Some(reply)) = (operation, reply)
             && call.token.is_some()
             && !is_refusal(reply)
         {
@@ -115,20 +115,20 @@ const fn is_refusal(reply: Reply) -> bool {
     matches!(reply, Reply::Error(_) | Reply::Nil)
 }
 
-fn is_refused(world: &World, call: Call) -> TestCaseResult {
-    let mut after = world.clone();
+fn is_refused(system: &System, call: Call) -> TestCaseResult {
+    let mut after = system.clone();
     let reply = after.call(call);
     prop_assert!(matches!(reply, Reply::Error(_)), "{:?}", reply);
-    prop_assert_eq!(&after, world, "a refusal changed something");
+    prop_assert_eq!(&after, system, "a refusal changed something");
     Ok(())
 }
 
 /// What no call may break, whatever it asks for; `highest` is the highest token so far.
-fn keeps_the_promises(
-    before: &World,
+fn keeps_the_invariants(
+    before: &System,
     call: Call,
     reply: Reply,
-    after: &World,
+    after: &System,
     highest: u64,
 ) -> TestCaseResult {
     if is_refusal(reply) {
@@ -206,7 +206,7 @@ fn keeps_the_promises(
 fn stays_a_grant(was: Lock, call: Call, is: Lock, now: u64) -> TestCaseResult {
     prop_assert_eq!(was.owner, is.owner, "a second owner");
     prop_assert!(
-        (1..=MOST_HOLDS).contains(&is.holds),
+        (1..=MAX_HOLDS).contains(&is.holds),
         "a hold count out of range"
     );
     let never_shorter = is.lease >= was.lease
@@ -263,12 +263,12 @@ fn stays_a_grant(was: Lock, call: Call, is: Lock, now: u64) -> TestCaseResult {
     Ok(())
 }
 
-/// The world stands as the call and its reply left it, but for the wall clock: where the form of
+/// The system stands as the call and its reply left it, but for the wall clock: where the form of
 /// the call is safe to repeat, it changes no more than the lease now.
-fn can_be_repeated(world: &World, call: Call, reply: Reply) -> TestCaseResult {
-    let mut again = world.clone();
+fn can_be_repeated(system: &System, call: Call, reply: Reply) -> TestCaseResult {
+    let mut again = system.clone();
     let repeated = again.call(call);
-    let (was, is) = (world.lock(call.key), again.lock(call.key));
+    let (was, is) = (system.lock(call.key), again.lock(call.key));
     match (call.verb, reply) {
         (Verb::Acquire { holds: Some(_), .. } | Verb::Renew { .. }, Reply::Grant { .. })
             if call.token.is_some() || matches!(call.verb, Verb::Acquire { .. }) =>
@@ -280,15 +280,15 @@ fn can_be_repeated(world: &World, call: Call, reply: Reply) -> TestCaseResult {
         }
         (Verb::Release(_), Reply::Left(0)) => {
             prop_assert_eq!(repeated, Reply::Error("NOTHELD"));
-            prop_assert_eq!(&again, world);
+            prop_assert_eq!(&again, system);
         }
         (Verb::Release(Amount::Holds(_)), Reply::Left(_)) => {
             prop_assert_eq!(repeated, reply);
-            prop_assert_eq!(&again, world, "a repeated release changed something");
+            prop_assert_eq!(&again, system, "a repeated release changed something");
         }
         // Refused, or a form that counts each time.
         _ => return Ok(()),
     }
-    prop_assert_eq!(again.seen(), world.seen(), "the token clock moved");
+    prop_assert_eq!(again.seen(), system.seen(), "the token clock moved");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A warning for the operator: a held lock is a key with a TTL, and keys can be evicted.
 
-use crate::server::{self, Context, GilCell, MemoryLimit, Moment};
+use crate::server::{self, Context, GilCell, MemoryLimit, ServerEvent};
 
 /// The policy that was looked at last.
 static POLICY: GilCell<Option<String>> = GilCell::new(None);
@@ -8,7 +8,7 @@ static POLICY: GilCell<Option<String>> = GilCell::new(None);
 /// Warns now, and whenever another policy is set that evicts.
 pub(super) fn load(context: Context<'_>) {
     look(context);
-    server::subscribe(context, Moment::Configured, look);
+    server::subscribe(context, ServerEvent::Configured, look);
 }
 
 fn look(context: Context<'_>) {

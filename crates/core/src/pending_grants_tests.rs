@@ -1,6 +1,4 @@
-//! Stories of one owner's waiting calls, from the grant to the answer or the loss.
-
-use std::sync::Arc;
+//! Scenarios of one owner's waiting calls, from the grant to the answer or the loss.
 
 use super::super::queue::{Monotonic, Queues, Waiter};
 use super::super::{Grant, Lease, Owner, OwnerBuf};
@@ -16,7 +14,7 @@ enum Step {
     /// The call re-enters with `HOLDS`, and there are as many as it wants.
     Finds(usize),
     /// The call's answer is written.
-    Told(usize),
+    Answered(usize),
     /// The owner is answered directly.
     Direct,
     /// The owner re-enters directly: one hold more.
@@ -30,24 +28,24 @@ enum Step {
     /// The call's client is gone, and so many holds are left: 0 when the lock is free.
     Lost(usize, u32),
 }
-use Step::{Adds, Anew, Begins, Direct, DirectAdds, DirectGives, Finds, Lost, Raised, Told};
+use Step::{Adds, Anew, Answered, Begins, Direct, DirectAdds, DirectGives, Finds, Lost, Raised};
 
 const LEASE: Lease = Lease::from_millis(30_000).unwrap();
 const NOW: UnixTime = UnixTime::from_micros(100_000_000);
 const OLD: Deadline = Deadline::At(120_000);
 const FRESH: Deadline = Deadline::At(130_000);
 
-struct Story {
-    flights: Flights,
+struct Scenario {
+    pending_grants: PendingGrants,
     ids: Vec<WaiterId>,
-    place: Place,
+    lock_id: LockId,
     lock: Option<Held<'static>>,
     last_token: u64,
-    /// What came of the last answer.
-    told: Option<super::Told>,
+    /// What the last answer left unconfirmed.
+    unconfirmed: Option<UnconfirmedGrant>,
 }
 
-impl Story {
+impl Scenario {
     /// The owner holds the lock already when `held`.
     fn new(held: bool) -> Self {
         let waiter = Waiter {
@@ -59,23 +57,20 @@ impl Story {
             until: None,
         };
         let mut queues = Queues::new();
-        let mut story = Self {
-            flights: Flights::new(),
+        let mut scenario = Self {
+            pending_grants: PendingGrants::new(),
             ids: (0..10)
                 .map(|_| queues.join(0, b"lock", waiter.clone()))
                 .collect(),
-            place: Place {
-                database: 0,
-                key: Arc::from(*b"lock"),
-            },
+            lock_id: LockId::new(0, b"lock"),
             lock: None,
             last_token: 0,
-            told: None,
+            unconfirmed: None,
         };
         if held {
-            story.begin();
+            scenario.begin();
         }
-        story
+        scenario
     }
 
     fn begin(&mut self) {
@@ -100,49 +95,52 @@ impl Story {
         *self.holds() = Holds::new(holds).unwrap();
     }
 
-    fn depart(&mut self, call: usize, took_hold: bool, begins: bool) {
+    fn add(&mut self, call: usize, took_hold: bool, begins: bool) {
         let held = self.lock.unwrap();
-        let handed = Handed {
-            place: self.place.clone(),
+        let pending = PendingGrant {
+            lock_id: self.lock_id.clone(),
             client_id: 7,
             token: held.grant.token,
             took_hold,
             holds: held.grant.holds,
             deadline: held.deadline,
         };
-        self.flights.depart(self.ids[call], handed, begins);
+        self.pending_grants.add(self.ids[call], pending, begins);
     }
 
     /// Does a step; for a loss, the holds that are left, and whether the lock was touched.
-    fn goes(&mut self, step: Step) -> Option<(u32, Change)> {
+    fn apply(&mut self, step: Step) -> Option<(u32, Change)> {
         match step {
             Begins(call) => {
                 self.begin();
-                self.depart(call, true, true);
+                self.add(call, true, true);
             }
             Adds(call) => {
                 self.more(1);
-                self.depart(call, true, false);
+                self.add(call, true, false);
             }
-            Finds(call) => self.depart(call, false, false),
-            Told(call) => self.told = self.flights.arrive(self.ids[call]),
-            Direct => self.flights.answer(&self.place),
+            Finds(call) => self.add(call, false, false),
+            Answered(call) => self.unconfirmed = self.pending_grants.deliver(self.ids[call]),
+            Direct => self.pending_grants.owner_answered(&self.lock_id),
             DirectAdds | DirectGives => {
                 self.more(if matches!(step, DirectAdds) { 1 } else { -1 });
-                self.flights.answer(&self.place);
+                self.pending_grants.owner_answered(&self.lock_id);
             }
             Raised => {
                 let from = self.lock.unwrap().grant.token;
                 self.last_token += 10;
                 let to = Token::new(self.last_token).unwrap();
                 self.lock.as_mut().unwrap().grant.token = to;
-                self.flights.raise(&self.place, from, to);
-                self.flights.answer(&self.place);
+                self.pending_grants.raise(&self.lock_id, from, to);
+                self.pending_grants.owner_answered(&self.lock_id);
             }
             Anew => self.begin(),
             Lost(call, _) => {
-                let given = self.flights.lose(self.ids[call]).expect("on its way");
-                assert_eq!(given.place(), &self.place);
+                let given = self
+                    .pending_grants
+                    .abandon(self.ids[call])
+                    .expect("a pending grant");
+                assert_eq!(given.lock_id(), &self.lock_id);
                 let change = given.change(self.lock.as_ref(), NOW);
                 match change {
                     Change::Keep => {}
@@ -160,24 +158,28 @@ impl Story {
     }
 }
 
-fn told(held: bool, stories: &[(&str, &[Step])]) {
-    for (rule, steps) in stories {
-        let mut story = Story::new(held);
+fn check_scenarios(held: bool, scenarios: &[(&str, &[Step])]) {
+    for (rule, steps) in scenarios {
+        let mut scenario = Scenario::new(held);
         for (number, step) in steps.iter().enumerate() {
-            let came = story.goes(*step);
-            story.flights.check();
+            let came = scenario.apply(*step);
+            scenario.pending_grants.check();
             if let (Lost(_, left), Some((holds, _))) = (step, came) {
                 assert_eq!(holds, *left, "{rule}: step {number} of {steps:?}");
             }
         }
-        assert_eq!(story.flights.entries(), 0, "{rule}: {steps:?} is whole");
+        assert_eq!(
+            scenario.pending_grants.entries(),
+            0,
+            "{rule}: {steps:?} is whole"
+        );
     }
 }
 
 #[rustfmt::skip]
 #[test]
 fn a_grant_that_nobody_else_knows_of_is_given_back_whole() {
-    told(false, &[
+    check_scenarios(false, &[
         ("alone", &[Begins(0), Lost(0, 0)]),
         ("both die, the first first", &[Begins(0), Adds(1), Lost(0, 1), Lost(1, 0)]),
         ("both die, the second first", &[Begins(0), Adds(1), Lost(1, 1), Lost(0, 0)]),
@@ -185,7 +187,7 @@ fn a_grant_that_nobody_else_knows_of_is_given_back_whole() {
         ("the other way round", &[Begins(0), Finds(1), Lost(1, 1), Lost(0, 0)]),
         ("three die", &[Begins(0), Adds(1), Finds(2), Lost(1, 1), Lost(0, 1), Lost(2, 0)]),
         ("the calls of another grant do not count",
-            &[Begins(0), Told(0), Anew, Begins(1), Lost(1, 0)]),
+            &[Begins(0), Answered(0), Anew, Begins(1), Lost(1, 0)]),
         ("nor those that are still on their way",
             &[Begins(0), Begins(1), Lost(1, 0), Lost(0, 0)]),
     ]);
@@ -194,25 +196,25 @@ fn a_grant_that_nobody_else_knows_of_is_given_back_whole() {
 #[rustfmt::skip]
 #[test]
 fn a_grant_that_another_call_has_or_will_have_loses_a_hold_and_keeps_one() {
-    told(false, &[
-        ("the second is about to be told", &[Begins(0), Adds(1), Lost(0, 1), Told(1)]),
-        ("the first is about to be told", &[Begins(0), Adds(1), Lost(1, 1), Told(0)]),
-        ("the first was told", &[Begins(0), Adds(1), Told(0), Lost(1, 1)]),
-        ("the second was told", &[Begins(0), Adds(1), Told(1), Lost(0, 1)]),
+    check_scenarios(false, &[
+        ("the second is about to be told", &[Begins(0), Adds(1), Lost(0, 1), Answered(1)]),
+        ("the first is about to be told", &[Begins(0), Adds(1), Lost(1, 1), Answered(0)]),
+        ("the first was told", &[Begins(0), Adds(1), Answered(0), Lost(1, 1)]),
+        ("the second was told", &[Begins(0), Adds(1), Answered(1), Lost(0, 1)]),
         ("the last hold stays for who is about to be told",
-            &[Begins(0), Finds(1), Lost(0, 1), Told(1)]),
-        ("the last hold stays for who was told", &[Begins(0), Finds(1), Told(1), Lost(0, 1)]),
+            &[Begins(0), Finds(1), Lost(0, 1), Answered(1)]),
+        ("the last hold stays for who was told", &[Begins(0), Finds(1), Answered(1), Lost(0, 1)]),
         ("no hold taken, none given back",
-            &[Begins(0), Adds(1), Finds(2), Told(0), Lost(2, 2), Told(1)]),
-        ("two of three die", &[Begins(0), Adds(1), Adds(2), Lost(0, 2), Lost(2, 1), Told(1)]),
+            &[Begins(0), Adds(1), Finds(2), Answered(0), Lost(2, 2), Answered(1)]),
+        ("two of three die", &[Begins(0), Adds(1), Adds(2), Lost(0, 2), Lost(2, 1), Answered(1)]),
         ("the told one counts for every later loss",
-            &[Begins(0), Adds(1), Adds(2), Told(1), Lost(0, 2), Lost(2, 1)]),
+            &[Begins(0), Adds(1), Adds(2), Answered(1), Lost(0, 2), Lost(2, 1)]),
         ("a direct answer is an answer", &[Begins(0), Direct, Lost(0, 1)]),
         ("a direct re-entry is an answer", &[Begins(0), DirectAdds, Lost(0, 1)]),
         ("also where its hold is gone", &[Begins(0), DirectAdds, DirectGives, Lost(0, 1)]),
-        ("the answer outlives the calls on their way", &[Begins(0), Told(0), Adds(1), Lost(1, 1)]),
+        ("the answer outlives the calls on their way", &[Begins(0), Answered(0), Adds(1), Lost(1, 1)]),
     ]);
-    told(true, &[
+    check_scenarios(true, &[
         ("the owner knew of its grant before", &[Adds(0), Lost(0, 1)]),
         ("and found the holds it wanted", &[Finds(0), Lost(0, 1)]),
         ("both die", &[Adds(0), Adds(1), Lost(1, 2), Lost(0, 1)]),
@@ -223,13 +225,13 @@ fn a_grant_that_another_call_has_or_will_have_loses_a_hold_and_keeps_one() {
 #[rustfmt::skip]
 #[test]
 fn another_grant_is_not_touched() {
-    told(false, &[
+    check_scenarios(false, &[
         ("the grant is over", &[Begins(0), Anew, Lost(0, 1)]),
         ("also where the new grant has more holds", &[Begins(0), Anew, DirectAdds, Lost(0, 2)]),
         ("the new grant's calls are on their way",
             &[Begins(0), Begins(1), Adds(2), Lost(0, 2), Lost(1, 1), Lost(2, 0)]),
         ("an answer to the old grant's call tells nobody of the new one",
-            &[Begins(0), Begins(1), Told(0), Lost(1, 0)]),
+            &[Begins(0), Begins(1), Answered(0), Lost(1, 0)]),
         ("an answer about the new grant is not one about the old",
             &[Begins(0), Anew, Direct, Finds(1), Lost(0, 1), Lost(1, 1)]),
     ]);
@@ -238,8 +240,8 @@ fn another_grant_is_not_touched() {
 #[rustfmt::skip]
 #[test]
 fn a_raised_grant_is_the_same_grant() {
-    told(false, &[
-        ("the hold is given back", &[Begins(0), Adds(1), Raised, Lost(0, 1), Told(1)]),
+    check_scenarios(false, &[
+        ("the hold is given back", &[Begins(0), Adds(1), Raised, Lost(0, 1), Answered(1)]),
         ("who raised it was answered", &[Begins(0), Raised, Lost(0, 1)]),
         ("calls from before and after", &[Begins(0), Raised, Adds(1), Lost(0, 1), Lost(1, 1)]),
         ("a grant that is over stays over",
@@ -250,74 +252,88 @@ fn a_raised_grant_is_the_same_grant() {
 }
 
 #[test]
-fn a_call_lands_once() {
-    let mut story = Story::new(false);
-    story.goes(Begins(0));
-    story.goes(Told(0));
-    assert_eq!(story.flights.lose(story.ids[0]), None);
-    story.goes(Begins(1));
-    assert!(!story.flights.is_empty());
-    assert!(story.flights.lose(story.ids[1]).is_some());
-    assert_eq!(story.flights.lose(story.ids[1]), None);
-    story.flights.arrive(story.ids[1]);
-    assert!(story.flights.is_empty());
+fn a_call_is_answered_or_abandoned_once() {
+    let mut scenario = Scenario::new(false);
+    scenario.apply(Begins(0));
+    scenario.apply(Answered(0));
+    assert_eq!(scenario.pending_grants.abandon(scenario.ids[0]), None);
+    scenario.apply(Begins(1));
+    assert!(!scenario.pending_grants.is_empty());
+    assert!(scenario.pending_grants.abandon(scenario.ids[1]).is_some());
+    assert_eq!(scenario.pending_grants.abandon(scenario.ids[1]), None);
+    scenario.pending_grants.deliver(scenario.ids[1]);
+    assert!(scenario.pending_grants.is_empty());
 }
 
 #[test]
 fn what_is_given_back_is_a_release() {
     // A hold less starts the lease again, but never shortens it.
     for (before, after) in [(OLD, FRESH), (Deadline::Never, Deadline::Never)] {
-        let mut story = Story::new(false);
-        story.goes(Begins(0));
-        story.goes(Adds(1));
-        story.lock.as_mut().unwrap().deadline = before;
-        story.goes(Lost(0, 1));
-        assert_eq!(story.lock.unwrap().deadline, after);
+        let mut scenario = Scenario::new(false);
+        scenario.apply(Begins(0));
+        scenario.apply(Adds(1));
+        scenario.lock.as_mut().unwrap().deadline = before;
+        scenario.apply(Lost(0, 1));
+        assert_eq!(scenario.lock.unwrap().deadline, after);
     }
     // What stays as it is is not written.
-    let mut story = Story::new(true);
-    story.goes(Finds(0));
-    assert_eq!(story.goes(Lost(0, 1)), Some((1, Change::Keep)));
+    let mut scenario = Scenario::new(true);
+    scenario.apply(Finds(0));
+    assert_eq!(scenario.apply(Lost(0, 1)), Some((1, Change::Keep)));
     // A lock that is gone stays so.
-    let mut story = Story::new(false);
-    story.goes(Begins(0));
-    story.lock = None;
-    assert_eq!(story.goes(Lost(0, 0)), Some((0, Change::Keep)));
+    let mut scenario = Scenario::new(false);
+    scenario.apply(Begins(0));
+    scenario.lock = None;
+    assert_eq!(scenario.apply(Lost(0, 0)), Some((0, Change::Keep)));
 }
 
 #[test]
 fn a_grant_that_one_call_alone_was_told_of_can_be_given_back_later() {
-    let told_by = |held: bool, steps: &[Step]| {
-        let mut story = Story::new(held);
+    let after = |held: bool, steps: &[Step]| {
+        let mut scenario = Scenario::new(held);
         for step in steps {
-            story.goes(*step);
+            scenario.apply(*step);
         }
-        story
+        scenario
     };
-    let mut alone = told_by(false, &[Begins(0), Told(0)]);
-    let told = alone.told.take().expect("nobody else knows");
-    assert!(!told.is_over(NOW));
-    let given = told.unsent();
+    let mut alone = after(false, &[Begins(0), Answered(0)]);
+    let grant = alone.unconfirmed.take().expect("nobody else knows");
+    assert!(!grant.has_expired(NOW));
+    let given = grant.into_give_back();
     assert_eq!(given.change(alone.lock.as_ref(), NOW), Change::Free);
     assert_eq!(given.change(None, NOW), Change::Keep);
     // Whoever has changed the grant knows of it.
     for step in [DirectAdds, Raised, Anew] {
-        let mut touched = told_by(false, &[Begins(0), Told(0), step]);
-        let given = touched.told.take().expect("nobody else knew").unsent();
+        let mut touched = after(false, &[Begins(0), Answered(0), step]);
+        let given = touched
+            .unconfirmed
+            .take()
+            .expect("nobody else knew")
+            .into_give_back();
         assert_eq!(given.change(touched.lock.as_ref(), NOW), Change::Keep);
     }
-    let mut renewed = told_by(false, &[Begins(0), Told(0)]);
+    let mut renewed = after(false, &[Begins(0), Answered(0)]);
     renewed.lock.as_mut().unwrap().deadline = FRESH;
-    let given = renewed.told.take().expect("nobody else knew").unsent();
+    let given = renewed
+        .unconfirmed
+        .take()
+        .expect("nobody else knew")
+        .into_give_back();
     assert_eq!(given.change(renewed.lock.as_ref(), NOW), Change::Keep);
     // Others know, or will.
-    assert_eq!(told_by(true, &[Adds(0), Told(0)]).told, None);
-    assert_eq!(told_by(false, &[Begins(0), Direct, Told(0)]).told, None);
-    assert_eq!(told_by(false, &[Begins(0), Adds(1), Told(0)]).told, None);
+    assert_eq!(after(true, &[Adds(0), Answered(0)]).unconfirmed, None);
     assert_eq!(
-        told_by(false, &[Begins(0), Anew, Told(0)])
-            .told
-            .map(|told| { told.unsent().change(None, NOW) }),
+        after(false, &[Begins(0), Direct, Answered(0)]).unconfirmed,
+        None
+    );
+    assert_eq!(
+        after(false, &[Begins(0), Adds(1), Answered(0)]).unconfirmed,
+        None
+    );
+    assert_eq!(
+        after(false, &[Begins(0), Anew, Answered(0)])
+            .unconfirmed
+            .map(|grant| { grant.into_give_back().change(None, NOW) }),
         Some(Change::Keep)
     );
 }

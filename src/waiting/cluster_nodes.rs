@@ -1,4 +1,4 @@
-//! Where a node of a cluster sends a waiting call whose key it does not serve any more.
+//! What `CLUSTER NODES` tells of a slot: where its keys are served, and what a client is told of it.
 
 use std::ffi::CString;
 
@@ -55,7 +55,7 @@ impl Target {
     }
 
     /// The error for a client.
-    pub(super) fn redirection(&self, endpoint: Endpoint, client: &ForClient) -> CString {
+    pub(super) fn error(&self, endpoint: Endpoint, client: &ForClient) -> CString {
         let host = match endpoint {
             Endpoint::Ip => client.ip.as_deref().unwrap_or(&self.ip),
             Endpoint::Hostname if self.hostname.is_empty() => "?",
@@ -163,7 +163,7 @@ mod tests {
 
     fn redirection(nodes: &str, slot: u16, endpoint: Endpoint) -> CString {
         target(nodes, slot).map_or_else(unserved, |target| {
-            target.redirection(endpoint, &ForClient::default())
+            target.error(endpoint, &ForClient::default())
         })
     }
 
@@ -179,7 +179,7 @@ mod tests {
             (Endpoint::Hostname, "MOVED 100 ?:7102"),
             (Endpoint::Unknown, "MOVED 100 :7102"),
         ] {
-            assert_eq!(target.redirection(endpoint, &client).to_str(), Ok(error));
+            assert_eq!(target.error(endpoint, &client).to_str(), Ok(error));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Context;
-use super::events::{Moment, subscribe};
+use super::events::{ServerEvent, subscribe};
 
 /// True while it is known that there are none.
 static ALONE: AtomicBool = AtomicBool::new(false);
@@ -11,7 +11,7 @@ static ALONE: AtomicBool = AtomicBool::new(false);
 /// Looks for other modules, now and whenever one comes or goes.
 pub(super) fn watch(context: Context<'_>) {
     look(context);
-    subscribe(context, Moment::ModulesChanged, look);
+    subscribe(context, ServerEvent::ModulesChanged, look);
 }
 
 /// No other module is loaded.

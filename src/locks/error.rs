@@ -12,7 +12,7 @@ use crate::statistics::{self, Counter};
 
 /// Why a call was not done.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum CommandError {
     /// An argument is not what it must be.
     Argument(Cow<'static, CStr>),
     /// The key holds another type.
@@ -35,7 +35,7 @@ pub(crate) enum Fault {
     Refused(Refusal),
 }
 
-impl Fault {
+impl CommandError {
     pub(crate) const fn argument(text: &'static CStr) -> Self {
         Self::Argument(Cow::Borrowed(text))
     }
@@ -104,36 +104,36 @@ impl Fault {
     }
 }
 
-impl From<WrongType> for Fault {
+impl From<WrongType> for CommandError {
     fn from(_: WrongType) -> Self {
         Self::WrongType
     }
 }
 
-impl From<Refusal> for Fault {
+impl From<Refusal> for CommandError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<Malformed> for Fault {
+impl From<Malformed> for CommandError {
     fn from(Malformed(text): Malformed) -> Self {
         Self::Argument(text)
     }
 }
 
 /// As [`answer`], for the commands that an owner sends; counts what the state of the lock refused.
-pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), Fault>) {
-    if let Err(fault) = &result {
-        fault.count_refusal();
+pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), CommandError>) {
+    if let Err(error) = &result {
+        error.count_refusal();
     }
     answer(context, result);
 }
 
 /// Answers the caller with the error of a call that was not done.
-pub(crate) fn answer(context: Context<'_>, result: Result<(), Fault>) {
-    if let Err(fault) = result {
-        fault.reply(context);
+pub(crate) fn answer(context: Context<'_>, result: Result<(), CommandError>) {
+    if let Err(error) = result {
+        error.reply(context);
     }
 }
 
@@ -147,9 +147,9 @@ pub(crate) fn reply_grant(context: Context<'_>, owner: Owner<'_>, grant: Grant) 
 }
 
 /// A lock is judged where it can be changed: a replica, even a writable one, answers this.
-pub(crate) fn refuse_on_replica(context: Context<'_>) -> Result<(), Fault> {
+pub(crate) fn refuse_on_replica(context: Context<'_>) -> Result<(), CommandError> {
     if context.flags().replica() {
-        Err(Fault::ReadOnly)
+        Err(CommandError::ReadOnly)
     } else {
         Ok(())
     }

@@ -1,0 +1,84 @@
+//! How grants end: released by their owner, their lease over, or taken away.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis_lock_core::{LockId, Token, UnixTime};
+
+use super::monotonic;
+use crate::server::{self, Context, GilCell, Lost};
+use crate::statistics::{self, Counter};
+
+/// The module itself deletes a key, for a lock that was released.
+static RELEASING: AtomicBool = AtomicBool::new(false);
+
+/// The lock that was lost last, in this iteration of the event loop, where the server tells only
+/// afterwards whether its lease was over: at once, so that what expires later is something else.
+static LAST_LOST: GilCell<Option<LockId>> = GilCell::new(None);
+
+pub(super) fn load(context: Context<'_>) {
+    server::count_flushes(context);
+}
+
+/// The last hold of a grant was released.
+pub(crate) fn released(context: Context<'_>, token: Token) {
+    statistics::hold_ended(context, context.unix_millis(), token);
+}
+
+/// Deletes a key because its lock was released.
+pub(super) fn while_releasing(delete: impl FnOnce()) {
+    RELEASING.store(true, Ordering::Relaxed);
+    delete();
+    RELEASING.store(false, Ordering::Relaxed);
+}
+
+/// Whether the key that is losing its lock was released.
+pub(super) fn is_releasing() -> bool {
+    RELEASING.load(Ordering::Relaxed)
+}
+
+/// A key is losing its lock, and was not released. Called in the middle of that.
+#[cold]
+pub(super) fn lost(lost: &Lost<'_>, token: Token) {
+    if lost.as_told() {
+        return;
+    }
+    let context = lost.context();
+    // The server deletes what has expired by this moment, not by that of the last command.
+    let now = UnixTime::from_micros(context.unix_micros_now());
+    statistics::hold_ended(context, now.millis(), token);
+    let lock_id = LockId::new(lost.database(), lost.key());
+    match lost.has_expired(now.millis()) {
+        Some(true) => expired(context, &lock_id),
+        Some(false) => statistics::count(Counter::Removals),
+        None => {
+            statistics::count(Counter::Removals);
+            if LAST_LOST
+                .with(context, |last| last.replace(lock_id))
+                .is_none()
+            {
+                server::call_later(context, Duration::ZERO, forget_last_lost);
+            }
+            lost.tell_if_expired(confirm_expired);
+        }
+    }
+}
+
+fn expired(context: Context<'_>, lock_id: &LockId) {
+    statistics::count(Counter::Expirations);
+    statistics::expired(context, monotonic(), lock_id);
+}
+
+fn forget_last_lost(context: Context<'_>) {
+    LAST_LOST.with(context, |last| *last = None);
+}
+
+/// The key that was deleted just now had expired.
+fn confirm_expired(context: Context<'_>, key: &[u8]) {
+    let database = context.database();
+    let last = LAST_LOST.with(context, Option::take);
+    if let Some(lock_id) = last.filter(|lock_id| lock_id.is(database, key)) {
+        statistics::uncount(Counter::Removals);
+        expired(context, &lock_id);
+    }
+}
