@@ -5,7 +5,7 @@
 use redis_lock_core::requests;
 
 use super::{SINCE, in_order, key_and_words};
-use crate::locks::{self, CommandError, LockKey, answer, observe_token, refuse_on_replica};
+use crate::locks::{self, CommandError, Primary, answer, observe_token};
 use crate::server::{
     ArgKind, Argument, Command, Context, KeyUse, OwnedText, Permission, Spec, Text,
 };
@@ -79,7 +79,7 @@ impl Command for Probe {
 }
 
 fn probe(context: Context<'_>) -> Result<(), CommandError> {
-    refuse_on_replica(context)?;
+    Primary::check(context)?;
     context.reply_status(c"OK");
     Ok(())
 }
@@ -93,7 +93,7 @@ fn apply<'call>(
     let held = requests::effect(&mut words)?;
     observe_token(held.grant.token);
     context.replicate_verbatim();
-    LockKey::open(context, key).apply(&held);
+    locks::apply(context, key, &held);
     context.reply_status(c"OK");
     Ok(())
 }
@@ -120,7 +120,7 @@ fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), CommandError>
     if flags.replicated() || flags.loading() {
         return Ok(());
     }
-    refuse_on_replica(context)?;
+    Primary::check(context)?;
     match context.may_restore(key) {
         Permission::Granted => Ok(()),
         Permission::Denied => Err(CommandError::NotPermitted),

@@ -4,7 +4,7 @@ use redis_lock_core as core;
 use redis_lock_core::requests;
 
 use super::{SINCE, key_and_words};
-use crate::locks::{CommandError, LockKey, answer, refuse_on_replica};
+use crate::locks::{CommandError, Primary, answer};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;
@@ -37,13 +37,11 @@ fn fence<'call>(
     context: Context<'call>,
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
-    refuse_on_replica(context)?;
+    let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let token = requests::fence(&mut words)?;
-    waiting::settle(context, name);
-    let key = LockKey::look(context, name);
-    let held = key.held()?;
-    match (token, held) {
+    let lock = waiting::look(primary, name);
+    match (token, lock.held()?) {
         (Some(token), held) => {
             count(Counter::FenceChecks);
             core::fence(held.as_ref(), token).inspect_err(|_| count(Counter::FencedRefusals))?;

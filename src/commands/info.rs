@@ -3,7 +3,7 @@
 use redis_lock_core::{Deadline, Held, UnixTime};
 
 use super::{SINCE, key_and_words};
-use crate::locks::{CommandError, LockKey, answer, now};
+use crate::locks::{CommandError, LockView, answer, now};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -35,7 +35,7 @@ fn info<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, _) = key_and_words(arguments)?;
-    let key = LockKey::look(context, name);
+    let key = LockView::open(context, name);
     match key.held()? {
         Some(held) => reply(
             context,

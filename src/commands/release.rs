@@ -1,13 +1,12 @@
 //! `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`
 
 use redis_lock_core::requests;
-use redis_lock_core::{self as core, Change, ReleaseAmount, Times};
+use redis_lock_core::{self as core, ReleaseAmount};
 
 use super::{SINCE, key_and_words};
-use crate::locks::{CommandError, KeyspaceEvent, LockKey, answer_owner, now, refuse_on_replica};
+use crate::locks::{CommandError, Primary, answer_owner};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
-use crate::statistics::{Counter, count};
-use crate::waiting;
+use crate::waiting::{self, Lock};
 
 pub(super) struct Release;
 
@@ -46,37 +45,21 @@ fn release<'call>(
     context: Context<'call>,
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
-    refuse_on_replica(context)?;
+    let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let request = requests::release(&mut words)?;
-    waiting::settle(context, name);
-    let key = LockKey::open(context, name);
-    let times = || Times {
-        now: now(context),
-        deadline: key.deadline(),
+    let holds_left = match Lock::open(primary, name).release(&request) {
+        Ok(judged) => judged.commit(),
+        Err(CommandError::Refused(_)) if cancels(context, name, &request) => 0,
+        Err(error) => return Err(error),
     };
-    let record = key.record()?;
-    let released = match core::release(record, &request, times) {
-        Ok(released) => released,
-        Err(refusal) => {
-            let cancels = request.amount == ReleaseAmount::All && request.token.is_none();
-            if cancels && waiting::cancel(context, name, request.owner.bytes()) {
-                context.reply_integer(0);
-                return Ok(());
-            }
-            return Err(refusal.into());
-        }
-    };
-    let token = record.map(|record| record.grant.token);
-    if let (Change::Free, Some(token)) = (released.change, token) {
-        waiting::hand_over(context, key, request.owner, token);
-    } else {
-        if released.change != Change::Keep {
-            count(Counter::Releases);
-        }
-        waiting::answered(context, name);
-        key.change(request.owner, released.change, KeyspaceEvent::Release);
-    }
-    context.reply_integer(i64::from(released.holds_left));
+    context.reply_integer(i64::from(holds_left));
     Ok(())
+}
+
+/// Whether the owner, which does not hold the lock, waited for it and does so no more.
+fn cancels(context: Context<'_>, name: Text<'_>, request: &core::Release<'_>) -> bool {
+    request.amount == ReleaseAmount::All
+        && request.token.is_none()
+        && waiting::cancel(context, name, request.owner.bytes())
 }

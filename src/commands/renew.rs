@@ -1,17 +1,12 @@
 //! `LOCK.RENEW key owner [PX ms | EX s] [TOKEN token] [RAISE token]`
 
-use redis_lock_core as core;
 use redis_lock_core::requests;
 
 use super::acquire::LEASE;
 use super::{SINCE, key_and_words};
-use crate::locks::{
-    CommandError, KeyspaceEvent, LockKey, answer_owner, now, refuse_on_replica, reply_grant, rules,
-    with_token_clock,
-};
+use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
-use crate::statistics::{Counter, count};
-use crate::waiting;
+use crate::waiting::Lock;
 
 pub(super) struct Renew;
 
@@ -43,22 +38,10 @@ fn renew<'call>(
     context: Context<'call>,
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
-    refuse_on_replica(context)?;
+    let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let request = requests::renew(&mut words)?;
-    waiting::settle(context, name);
-    let key = LockKey::open(context, name);
-    let held = key.held()?;
-    let renewed = with_token_clock(|clock| {
-        core::renew(held.as_ref(), &request, &rules(), now(context), clock)
-    })?;
-    count(Counter::Renewals);
-    let token = held.map(|held| held.grant.token);
-    waiting::answered(context, name);
-    if let Some(token) = token {
-        waiting::raised(context, name, token, renewed.grant.token);
-    }
-    key.change(request.owner(), renewed.change, KeyspaceEvent::Renew);
-    reply_grant(context, request.owner(), renewed.grant);
+    let judged = Lock::open(primary, name).renew(&request)?;
+    reply_grant(context, request.owner(), judged.commit());
     Ok(())
 }

@@ -6,7 +6,7 @@ use redis_lock_core::requests;
 use redis_lock_core::{Monotonic, Waiter};
 
 use super::{SINCE, key_and_words};
-use crate::locks::{CommandError, LockKey, answer, monotonic};
+use crate::locks::{CommandError, LockView, answer, monotonic};
 use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -42,7 +42,7 @@ fn waiters<'call>(
     let (name, mut words) = key_and_words(arguments)?;
     let count = requests::count(&mut words)?;
     // For its type alone: whoever waits is known without the key.
-    LockKey::look(context, name).held()?;
+    LockView::open(context, name).held()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());
     let now = monotonic();

@@ -146,11 +146,21 @@ pub(crate) fn reply_grant(context: Context<'_>, owner: Owner<'_>, grant: Grant) 
     context.reply_integer(grant.lease.millis().cast_signed());
 }
 
-/// A lock is judged where it can be changed: a replica, even a writable one, answers this.
-pub(crate) fn refuse_on_replica(context: Context<'_>) -> Result<(), CommandError> {
-    if context.flags().replica() {
-        Err(CommandError::ReadOnly)
-    } else {
-        Ok(())
+/// A server that may change its locks.
+#[derive(Clone, Copy)]
+pub(crate) struct Primary<'call>(Context<'call>);
+
+impl<'call> Primary<'call> {
+    /// A lock is judged where it can be changed: a replica, even a writable one, answers this.
+    pub(crate) fn check(context: Context<'call>) -> Result<Self, CommandError> {
+        if context.flags().replica() {
+            Err(CommandError::ReadOnly)
+        } else {
+            Ok(Self(context))
+        }
+    }
+
+    pub(crate) const fn context(self) -> Context<'call> {
+        self.0
     }
 }

@@ -42,15 +42,25 @@ impl KeyspaceEvent {
     }
 }
 
-/// The key of a lock, open for the length of a command.
+/// The key of a lock, open for the length of a command to be looked at alone.
+pub(crate) struct LockView<'call>(LockKey<'call>);
+
+impl<'call> LockView<'call> {
+    /// Opens the key of a lock to look at it.
+    pub(crate) fn open(context: Context<'call>, name: Text<'call>) -> Self {
+        Self(LockKey(Key::read(context, name)))
+    }
+
+    /// The lock as it is held now; none when it is free.
+    pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
+        self.0.held()
+    }
+}
+
+/// The key of a lock, open for the length of a command to be changed.
 pub(crate) struct LockKey<'call>(Key<'call, RedisLock>);
 
 impl<'call> LockKey<'call> {
-    /// Opens the key of a lock to look at it.
-    pub(crate) fn look(context: Context<'call>, name: Text<'call>) -> Self {
-        Self(Key::read(context, name))
-    }
-
     /// Opens the key of a lock to change it.
     pub(crate) fn open(context: Context<'call>, name: Text<'call>) -> Self {
         Self(Key::write(context, name))
@@ -130,17 +140,6 @@ impl<'call> LockKey<'call> {
         }
     }
 
-    /// Makes the key hold exactly the lock, in the place of whatever it holds, as the
-    /// primary or the file that is loaded says. The caller replicates it.
-    pub(crate) fn apply(mut self, held: &Held<'_>) {
-        let (context, name) = (self.0.context(), self.0.name());
-        let event = KeyspaceEvent::between(self.held().unwrap_or(None).as_ref(), held);
-        self.write(held);
-        drop(self);
-        context.signal_modified(name);
-        context.notify_module_event(event.name(), name);
-    }
-
     fn write(&mut self, held: &Held<'_>) {
         let mut buffer = RecordBuffer::new();
         let record = held.record().encode(&mut buffer);
@@ -154,4 +153,15 @@ impl<'call> LockKey<'call> {
             Deadline::Never => None,
         });
     }
+}
+
+/// Makes the key hold exactly the lock, in the place of whatever it holds, as the primary or the file
+/// that is loaded says. The caller replicates it.
+pub(crate) fn apply(context: Context<'_>, name: Text<'_>, held: &Held<'_>) {
+    let mut key = LockKey::open(context, name);
+    let event = KeyspaceEvent::between(key.held().unwrap_or(None).as_ref(), held);
+    key.write(held);
+    drop(key);
+    context.signal_modified(name);
+    context.notify_module_event(event.name(), name);
 }

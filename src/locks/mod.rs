@@ -14,10 +14,10 @@ use crate::server::{self, Context};
 
 pub(crate) use clock::{last_token, monotonic, now, observe_token, with_token_clock};
 pub(crate) use effect::{APPLY, CLOCK, PROBE, check_write};
-pub(crate) use error::{CommandError, answer, answer_owner, refuse_on_replica, reply_grant};
+pub(crate) use error::{CommandError, Primary, answer, answer_owner, reply_grant};
 pub(crate) use grant_end::released;
-pub(crate) use lock_key::{KeyspaceEvent, LockKey, WrongType};
-pub(crate) use random_owner::{RandomOwner, random_owner};
+pub(crate) use lock_key::{KeyspaceEvent, LockKey, LockView, WrongType, apply};
+pub(crate) use random_owner::random_owner;
 pub(crate) use redis_lock::{OnLoss, RedisLock};
 pub(crate) use settings::{max_lease, max_waiters, max_waiters_total, rules};
 

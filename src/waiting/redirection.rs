@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis_lock_core::Monotonic;
 
 use super::cluster_nodes::{self, Endpoint, ForClient, Target};
-use crate::locks::{LockKey, check_write, monotonic};
+use crate::locks::{LockView, check_write, monotonic};
 use crate::server::{Context, Ports, Text, WriteCheck, checks_unseen};
 
 /// What a node knows of its cluster, asked once where it is needed: the answer may be long.
@@ -136,5 +136,5 @@ fn is_imported(context: Context<'_>, name: Text<'_>, nodes: &NodesCache) -> bool
         return false;
     };
     cluster_nodes::imports(nodes, slot)
-        && matches!(LockKey::look(context, name).held(), Ok(Some(_)))
+        && matches!(LockView::open(context, name).held(), Ok(Some(_)))
 }

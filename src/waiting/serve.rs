@@ -19,7 +19,7 @@ use crate::statistics::{self, Counter, WaitEnd};
 
 /// From where a lock is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Caller {
+pub(super) enum Caller {
     /// Inside a command on that key, which the server has let through.
     Command,
     /// From the event loop.
@@ -44,7 +44,7 @@ enum Step {
 }
 
 /// Grants the lock to those whose turn it is, for as long as it is somebody's turn.
-pub(crate) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
+pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
     let lock_id = LockId::new(context.database(), name.bytes());
     loop {
         match step(context, name, &lock_id, caller) {
@@ -169,12 +169,11 @@ fn next_in_line(
 }
 
 /// The last hold was released: frees the lock, or puts the next grant in its place.
-pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
+pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
     let name = key.name();
     let next = next_in_line(context, |state| {
         state.queues.first(context.database(), name.bytes())
     });
-    statistics::count(Counter::Releases);
     released(context, token);
     let Some(next) = next else {
         key.change(owner, Change::Free, KeyspaceEvent::Release);
@@ -226,7 +225,7 @@ pub(crate) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
 }
 
 /// Does what callers of this lock that are gone have left to do, before the next command on it.
-pub(crate) fn settle(context: Context<'_>, name: Text<'_>) {
+pub(super) fn settle(context: Context<'_>, name: Text<'_>) {
     let owed = STATE.if_busy(context, |state| {
         if state.give_backs.is_empty() {
             return Vec::new();
