@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use redis_module::raw;
 
+use super::api::{OK, api};
 use super::optional::Optional;
-use super::{Context, OK, OwnedText, Text, api};
+use super::{Context, OwnedText, Text};
 
 /// An ACL category that the module has added.
 pub(crate) struct AclCategory(pub(super) &'static CStr);

@@ -18,8 +18,9 @@ use std::ptr;
 
 use redis_module::raw;
 
+use super::Context;
+use super::api::{OK, api};
 use super::guard::guard_logged;
-use super::{Context, OK, api};
 
 /// The first version of the server's API that unblocks a module's client without losing a reply.
 const UNBLOCKS_SAFELY: c_int = 0x0007_0400;

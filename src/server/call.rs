@@ -7,8 +7,9 @@ use std::ptr;
 
 use redis_module::raw;
 
+use super::api::api;
 use super::server_info::ServerInfo;
-use super::{Context, Text, api};
+use super::{Context, Text};
 
 /// The answer to a question about the caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

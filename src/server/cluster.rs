@@ -5,9 +5,10 @@ use std::ptr;
 
 use redis_module::raw;
 
+use super::api::{OK, api};
 use super::call::{OwnedText, Reply};
 use super::optional::Optional;
-use super::{Context, OK, Text, api};
+use super::{Context, Text};
 
 /// The ports of a node for clients; none where it has no such port, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

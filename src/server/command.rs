@@ -5,9 +5,10 @@ use std::ptr;
 
 use redis_module::raw;
 
+use super::api::{OK, api};
 use super::context::warn;
 use super::guard::guard;
-use super::{AclCategory, Context, OK, Text, api};
+use super::{AclCategory, Context, Text};
 
 /// A command of the module.
 pub(crate) trait Command {

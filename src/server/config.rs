@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use redis_module::raw;
 
+use super::Context;
+use super::api::{OK, REFUSED, api};
 use super::guard::guard_logged;
-use super::{Context, OK, REFUSED, api};
 
 /// A whole number that an operator sets; the server keeps it within its bounds.
 pub(crate) struct NumericSetting {

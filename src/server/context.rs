@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
+use super::api::{OK, api};
 use super::decimal::Decimal;
-use super::{OK, api};
 
 /// The call that the server is making now.
 #[derive(Clone, Copy)]

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
+use super::api::{OK, REFUSED, api};
 use super::detached::detached;
 use super::guard::guard_logged;
-use super::{Context, Lost, OK, REFUSED, Text, Value, api, value};
+use super::{Context, Lost, Text, Value, value};
 
 /// A data type whose values are bytes.
 ///

@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
+use super::Context;
+use super::api::{OK, api};
 use super::guard::guard_logged;
-use super::{Context, OK, api};
 
 /// An event in the life of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use std::sync::OnceLock;
 
 use redis_module::raw;
 
+use super::Context;
+use super::api::{OK, api};
 use super::detached::detached;
 use super::guard::guard_logged;
-use super::{Context, OK, api};
 
 /// Takes the fields of the section; the server puts the module's name before each.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);

@@ -6,7 +6,8 @@ use std::ptr;
 
 use redis_module::raw;
 
-use super::{Context, DataType, OK, Text, Value, api, other_modules};
+use super::api::{OK, api};
+use super::{Context, DataType, Text, Value, other_modules};
 
 /// The server's code for a key that holds nothing.
 #[allow(clippy::cast_possible_truncation)] // 0

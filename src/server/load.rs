@@ -4,10 +4,11 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
+use super::Context;
+use super::api::{OK, REFUSED, api};
 use super::context::warn;
 use super::guard::{guard, guard_logged};
 use super::optional::Optional;
-use super::{Context, OK, REFUSED, api};
 use super::{detached, events, other_modules};
 
 /// Introduces the module to the server and runs `body`; the code for the server.

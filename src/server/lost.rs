@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 
 use redis_module::raw;
 
+use super::api::{OK, api};
 use super::guard::guard_logged;
-use super::{Context, Flags, OK, Text, api};
+use super::{Context, Flags, Text};
 
 /// The first version of the server's API where a key that is being deleted can be opened.
 const SHOWS_WHAT_IT_DELETES: c_int = 0x0007_0200;

@@ -9,6 +9,7 @@
 mod acl;
 #[cfg(not(feature = "system-allocator"))]
 mod allocator;
+mod api;
 mod blocked;
 mod call;
 mod client;
@@ -60,27 +61,3 @@ pub(crate) use monotonic::monotonic_micros;
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
 pub(crate) use value::{Value, count_flushes, values_alive, values_flushed};
-
-/// A function of the module API that every supported server has.
-macro_rules! api {
-    ($name:ident) => {
-        // A plain read of the pointer that the server filled in when the module was loaded.
-        match redis_module::raw::$name {
-            Some(function) => function,
-            None => $crate::server::missing(stringify!($name)),
-        }
-    };
-}
-use api;
-
-/// The server's codes for a call that was done, and one that was not.
-#[allow(clippy::cast_possible_truncation)] // 0 and 1
-const OK: std::ffi::c_int = redis_module::raw::REDISMODULE_OK as std::ffi::c_int;
-#[allow(clippy::cast_possible_truncation)]
-const REFUSED: std::ffi::c_int = redis_module::raw::REDISMODULE_ERR as std::ffi::c_int;
-
-/// Ends the command with an error: [`guard`] catches the panic.
-#[cold]
-fn missing(name: &str) -> ! {
-    panic!("this server does not offer {name}")
-}

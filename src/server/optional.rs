@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-use super::api;
+use super::api::api;
 
 /// A function of the server, looked up by its name when it is first asked for.
 pub(super) struct Optional<F> {

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use super::{Context, OK, api};
+use super::Context;
+use super::api::{OK, api};
 
 /// The fields of a section, as of when it was asked for.
 pub(super) struct ServerInfo<'call> {

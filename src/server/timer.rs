@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use redis_module::raw;
 
+use super::Context;
+use super::api::api;
 use super::guard::guard_logged;
-use super::{Context, api};
 
 /// A call to come.
 #[derive(Clone, Copy, Debug)]

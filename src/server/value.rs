@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize, Ordering}
 use super::Context;
 use super::events::{ServerEvent, subscribe};
 
-use super::api;
+use super::api::api;
 
 const LENGTH_BYTES: usize = 2;
 

@@ -10,6 +10,7 @@ mod cluster_nodes;
 mod events;
 mod join;
 mod lock;
+mod peer;
 mod redirection;
 mod serve;
 mod sockets;

@@ -6,8 +6,8 @@ use redis_lock_core::{
 };
 
 use super::answer::{Answer, Wait};
+use super::peer::peer_is_gone;
 use super::redirection::{NodesCache, redirection};
-use super::sockets::peer_is_gone;
 use super::state::{STATE, State};
 use super::timer;
 use crate::locks::{

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use redis_lock_core::Monotonic;
 
-use super::timer::MAX_PAUSE;
+/// While somebody waits a tick comes at least this often: nothing tells a module that a lease was
+/// shortened from outside, or that writes are possible again.
+pub(super) const MAX_PAUSE: Duration = Duration::from_millis(8);
 
 /// An iteration of the loop that has lasted longer than this is a stall.
 const STALL: Duration = Duration::from_millis(5);

@@ -9,10 +9,11 @@ use std::time::Duration;
 use redis_lock_core::{LockId, Monotonic};
 
 use super::answer::Answer;
+use super::events;
 use super::redirection::{NodesCache, check_served};
 use super::serve::{Caller, give_back, refuse_all, serve};
+use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
-use super::{events, timer};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
@@ -167,6 +168,6 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
     let next = until_wait
         .into_iter()
         .chain(until_lease)
-        .fold(timer::MAX_PAUSE, Duration::min);
+        .fold(MAX_PAUSE, Duration::min);
     Some(next)
 }

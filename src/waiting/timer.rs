@@ -6,13 +6,11 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
 use crate::locks::monotonic;
 use crate::server::{self, Context, ServerEvent};
 
-/// While somebody waits a tick comes at least this often: nothing tells a module that a lease was
-/// shortened from outside, or that writes are possible again.
-pub(super) const MAX_PAUSE: Duration = Duration::from_millis(8);
 /// How late a tick may be before the cron takes it that the wall clock was set back. Little: this and
 /// the time between two crons are what a wait may be late by.
 const OVERDUE: Duration = Duration::from_millis(2);

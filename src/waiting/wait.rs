@@ -3,7 +3,7 @@
 use redis_lock_core::WaiterId;
 
 use super::answer::{Answer, Wait};
-use super::sockets::peer_is_gone;
+use super::peer::peer_is_gone;
 use super::state::STATE;
 use super::timer;
 use crate::locks::{monotonic, reply_grant};

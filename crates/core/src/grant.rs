@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::{Deadline, Lease, Record, Token};
+use super::{Deadline, Lease, Token};
 
 /// Who holds a lock: 1 to 256 bytes of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +101,4 @@ pub struct Held<'a> {
     pub grant: Grant,
     /// When the lease ends.
     pub deadline: Deadline,
-}
-
-impl<'a> Held<'a> {
-    /// The lock without its deadline.
-    #[must_use]
-    pub const fn record(&self) -> Record<'a> {
-        Record {
-            owner: self.owner,
-            grant: self.grant,
-        }
-    }
 }

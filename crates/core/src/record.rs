@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use super::{Grant, Holds, Lease, Owner, Token};
+use super::{Grant, Held, Holds, Lease, Owner, Token};
 
 const TOKEN_BYTES: usize = 7;
 const WIDE: u64 = 1 << 55;
@@ -27,6 +27,17 @@ const MAX_HEAD: usize = TOKEN_BYTES + WIDE_LEASE_BYTES + HOLDS_BYTES;
 /// Room for any record.
 #[derive(Debug)]
 pub struct RecordBuffer([u8; MAX_HEAD + Owner::MAX]);
+
+impl<'a> Held<'a> {
+    /// The lock without its deadline.
+    #[must_use]
+    pub const fn record(&self) -> Record<'a> {
+        Record {
+            owner: self.owner,
+            grant: self.grant,
+        }
+    }
+}
 
 impl RecordBuffer {
     /// Empty room.

@@ -154,14 +154,14 @@ const MUTANTS: &[Mutant] = &[
         shown_by: "dying-waiters",
         edits: &[
             Edit {
-                file: "src/commands/acquire.rs",
-                from: "key.record()?.is_none() && waiting::waiting(context, name) > 0",
-                to: "key.record()?.is_none() && waiting::waiting(context, name) > usize::MAX - 1",
+                file: "src/waiting/lock.rs",
+                from: "key.record()?.is_none() && waiting(context, name) > 0",
+                to: "key.record()?.is_none() && waiting(context, name) > usize::MAX - 1",
             },
             Edit {
-                file: "src/commands/acquire.rs",
-                from: "held.is_none() && waiting::waiting(context, name) > 0",
-                to: "held.is_none() && waiting::waiting(context, name) > usize::MAX - 1",
+                file: "src/waiting/lock.rs",
+                from: "held.is_none() && waiting(context, name) > 0",
+                to: "held.is_none() && waiting(context, name) > usize::MAX - 1",
             },
         ],
     },

@@ -1,0 +1,50 @@
+//! Circles in who uses whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A circle, if there is one, as the names on it.
+pub(crate) fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut left = uses.clone();
+    // Whoever uses nobody that is left is on no circle.
+    loop {
+        let free: Vec<_> = left
+            .iter()
+            .filter(|(_, used)| used.iter().all(|name| !left.contains_key(name)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if free.is_empty() {
+            break;
+        }
+        for name in free {
+            left.remove(&name);
+        }
+    }
+    let mut path = vec![left.keys().next()?.clone()];
+    loop {
+        let next_ones = &left[path.last()?];
+        let next = next_ones.iter().find(|name| left.contains_key(*name))?;
+        if let Some(begin) = path.iter().position(|name| name == next) {
+            path.push(next.clone());
+            return Some(path.split_off(begin));
+        }
+        path.push(next.clone());
+    }
+}
+
+#[test]
+fn a_circle_is_found_and_named() {
+    let uses = |pairs: &[(&str, &[&str])]| {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        pairs
+            .iter()
+            .map(|(name, used)| ((*name).to_owned(), set(used)))
+            .collect()
+    };
+    let tree = uses(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])]);
+    assert_eq!(circle(&tree), None);
+    let ring = uses(&[("a", &["b"]), ("b", &["c"]), ("c", &["b", "d"]), ("d", &[])]);
+    assert_eq!(
+        circle(&ring).as_deref(),
+        Some(&["b", "c", "b"].map(String::from)[..])
+    );
+}
