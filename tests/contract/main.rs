@@ -23,6 +23,7 @@ mod lease;
 mod memory;
 mod numbers;
 mod options;
+mod pages;
 mod precedence;
 mod raise;
 mod release;
