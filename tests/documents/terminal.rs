@@ -1,0 +1,77 @@
+//! A redis-cli in which what a document shows is typed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+use testbed::{Server, patience};
+
+/// A line that redis-cli does not send, and what it says to it at once: so a reply ends here.
+const END: &str = "\"";
+const SEEN: &str = "Invalid argument(s)";
+
+/// How long a reply may take.
+const LONGEST_REPLY: Duration = Duration::from_secs(10);
+
+pub(crate) struct Terminal {
+    cli: Child,
+    keys: ChildStdin,
+    screen: Receiver<String>,
+}
+
+impl Terminal {
+    pub(crate) fn open(server: &Server, options: &[&str]) -> Self {
+        let mut cli = Command::new("redis-cli")
+            .args(["-p", &server.port().to_string(), "--no-raw"])
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-cli starts");
+        let keys = cli.stdin.take().expect("its input");
+        let output = BufReader::new(cli.stdout.take().expect("its output"));
+        let (lines, screen) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if lines.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { cli, keys, screen }
+    }
+
+    pub(crate) fn enter(&mut self, line: &str) {
+        writeln!(self.keys, "{line}\n{END}").expect("redis-cli reads");
+    }
+
+    /// What is answered to the oldest line whose reply was not read yet.
+    pub(crate) fn reply(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let line = self.screen.recv_timeout(patience(LONGEST_REPLY));
+            match line.expect("a reply, in time") {
+                line if line == SEEN => return lines,
+                line if is_duration(&line) => {}
+                line => lines.push(line),
+            }
+        }
+    }
+}
+
+/// What redis-cli says below a reply that took half a second or more: `(1.52s)`.
+fn is_duration(line: &str) -> bool {
+    let seconds = line
+        .strip_prefix('(')
+        .and_then(|line| line.strip_suffix("s)"));
+    seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok())
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.cli.kill();
+        let _ = self.cli.wait();
+    }
+}
