@@ -12,6 +12,9 @@
 #   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
 #   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
 #   CHECKERS="..."     fewer for sanitize: address valgrind
+#   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
+#   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
+#   LANGUAGES="..."    fewer for clients: python node go ...; REQUIRE_ALL=1: what is left out is a failure
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := scripts
