@@ -98,6 +98,7 @@ msrv: setup-build ## build with the oldest Rust that Cargo.toml declares (takes 
 deny: ## licenses, sources and advisories of the dependencies, with cargo-deny
 	@$(TOOLS)/setup.sh deny
 	cargo deny --locked check
+	cargo deny --locked --manifest-path fuzz/Cargo.toml --config deny.toml check
 
 model: setup-build ## the lock over several servers, modelled and searched to the end
 	@cargo run --quiet --release --package model -- $(MODEL)
