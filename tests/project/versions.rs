@@ -1,0 +1,70 @@
+//! The version stands in `[workspace.package]`; all else inherits it, is made of it or fits it.
+
+use super::{named, text};
+use testbed::module::root;
+use testbed::{Server, run};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[test]
+fn every_crate_inherits_the_version() {
+    let manifests = named("Cargo.toml", root());
+    assert!(manifests.len() > 5, "{manifests:?}");
+    for path in manifests {
+        let manifest = text(&path);
+        let package = manifest.split("[package]\n").nth(1).unwrap_or_default();
+        let own = package
+            .split("\n[")
+            .next()
+            .and_then(|package| package.lines().find(|line| line.starts_with("version")));
+        // The fuzz targets are outside the workspace, and need none.
+        assert!(
+            matches!(own, None | Some("version.workspace = true")),
+            "{}: {own:?}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn the_server_is_told_the_version() {
+    let server = Server::start();
+    let modules = run(&mut server.connection(), "INFO modules").text();
+    let told = modules
+        .split("name=lock,ver=")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next()?.parse::<u32>().ok())
+        .unwrap_or_else(|| panic!("no version in {modules}"));
+    let parts = [told / 10_000, told / 100 % 100, told % 100];
+    assert_eq!(parts.map(|part| part.to_string()).join("."), VERSION);
+}
+
+/// Files of ecosystems that cannot read `Cargo.toml`; the version is the first in each, if there is one.
+#[test]
+fn the_clients_packages_repeat_the_version() {
+    let forms = [
+        ("package.json", "\"version\": \"", "\""),
+        ("pom.xml", "<version>", "</version>"),
+        ("pyproject.toml", "\nversion = \"", "\""),
+    ];
+    for (name, before, after) in forms {
+        for path in named(name, &root().join("clients")) {
+            let file = text(&path);
+            if let Some((_, rest)) = file.split_once(before) {
+                let version = rest.split(after).next();
+                assert_eq!(version, Some(VERSION), "{}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_changelog_goes_on() {
+    let changelog = text("CHANGELOG.md");
+    let first = changelog.lines().find(|line| line.starts_with("## "));
+    let released = format!("## [{VERSION}] - ");
+    assert!(
+        first.is_some_and(|first| first == "## [Unreleased]" || first.starts_with(&released)),
+        "{first:?}"
+    );
+}
