@@ -5,9 +5,9 @@ use std::time::Duration;
 use redis_lock_core as core;
 use redis_lock_core::requests;
 
-use super::{SINCE, key_and_words};
+use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
-use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting::{self, Lock};
 
@@ -27,36 +27,13 @@ impl Command for Acquire {
         complexity: c"O(1)",
         since: SINCE,
         key: Some(KeyUse::Update),
-        arguments: &[
-            Argument::new(c"key", ArgKind::Key),
-            Argument::new(
-                c"owner",
-                ArgKind::OneOf(&[
-                    Argument::new(c"owner", ArgKind::String),
-                    Argument::after(c"*", c"random-owner", ArgKind::Flag),
-                ]),
-            ),
-            LEASE,
-            Argument::after(c"BLOCK", c"wait-milliseconds", ArgKind::Integer).optional(),
-            Argument::after(c"HOLDS", c"holds", ArgKind::Integer).optional(),
-            Argument::after(c"TOKEN", c"token", ArgKind::Integer).optional(),
-        ],
+        arguments: || documented(requests::ACQUIRE),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
         answer_owner(context, acquire(context, arguments));
     }
 }
-
-/// `[PX milliseconds | EX seconds]`, here and in `LOCK.RENEW`.
-pub(super) const LEASE: Argument = Argument::new(
-    c"lease",
-    ArgKind::OneOf(&[
-        Argument::after(c"PX", c"milliseconds", ArgKind::Integer),
-        Argument::after(c"EX", c"seconds", ArgKind::Integer),
-    ]),
-)
-.optional();
 
 fn acquire<'call>(
     context: Context<'call>,

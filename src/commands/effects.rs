@@ -4,11 +4,9 @@
 
 use redis_lock_core::requests;
 
-use super::{SINCE, in_order, key_and_words};
+use super::{SINCE, documented, in_order, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer, observe_token};
-use crate::server::{
-    ArgKind, Argument, Command, Context, KeyUse, OwnedText, Permission, Spec, Text,
-};
+use crate::server::{Command, Context, KeyUse, OwnedText, Permission, Spec, Text};
 
 pub(super) struct Apply;
 
@@ -22,14 +20,7 @@ impl Command for Apply {
         complexity: c"O(1)",
         since: SINCE,
         key: Some(KeyUse::Overwrite),
-        arguments: &[
-            Argument::new(c"key", ArgKind::Key),
-            Argument::new(c"owner", ArgKind::String),
-            Argument::new(c"token", ArgKind::Integer),
-            Argument::new(c"holds", ArgKind::Integer),
-            Argument::new(c"lease-milliseconds", ArgKind::Integer),
-            Argument::new(c"deadline-unix-time-milliseconds", ArgKind::Integer),
-        ],
+        arguments: || documented(requests::EFFECT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -49,7 +40,7 @@ impl Command for Clock {
         complexity: c"O(1)",
         since: SINCE,
         key: None,
-        arguments: &[Argument::new(c"token", ArgKind::Integer)],
+        arguments: || documented(requests::CLOCK),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -70,7 +61,7 @@ impl Command for Probe {
         complexity: c"O(1)",
         since: SINCE,
         key: Some(KeyUse::Update),
-        arguments: &[Argument::new(c"key", ArgKind::Key)],
+        arguments: Vec::new,
     };
 
     fn run<'call>(context: Context<'call>, _arguments: &'call [Text<'call>]) {

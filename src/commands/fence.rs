@@ -3,9 +3,9 @@
 use redis_lock_core as core;
 use redis_lock_core::requests;
 
-use super::{SINCE, key_and_words};
+use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer};
-use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;
 
@@ -22,10 +22,7 @@ impl Command for Fence {
         complexity: c"O(1)",
         since: SINCE,
         key: Some(KeyUse::Read),
-        arguments: &[
-            Argument::new(c"key", ArgKind::Key),
-            Argument::new(c"token", ArgKind::Integer).optional(),
-        ],
+        arguments: || documented(requests::FENCE),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

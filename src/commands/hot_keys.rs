@@ -2,9 +2,9 @@
 
 use redis_lock_core::requests;
 
-use super::{SINCE, in_order};
+use super::{SINCE, documented, in_order};
 use crate::locks::{CommandError, answer, monotonic};
-use crate::server::{ArgKind, Argument, Command, Context, Reader, Spec, Text};
+use crate::server::{Command, Context, Reader, Spec, Text};
 use crate::statistics::{self, KeyStats};
 use crate::waiting;
 
@@ -23,7 +23,7 @@ impl Command for HotKeys {
         complexity: c"O(N*log(N)), where N is the number of keys that are waited for now, plus at most 640",
         since: SINCE,
         key: None,
-        arguments: &[Argument::after(c"COUNT", c"count", ArgKind::Integer).optional()],
+        arguments: || documented(requests::COUNT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

@@ -4,7 +4,7 @@ use redis_lock_core::{Deadline, Held, UnixTime};
 
 use super::{SINCE, key_and_words};
 use crate::locks::{CommandError, LockView, answer, now};
-use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
 const NO_DEADLINE: i64 = -1;
@@ -22,7 +22,7 @@ impl Command for Info {
         complexity: c"O(1)",
         since: SINCE,
         key: Some(KeyUse::Read),
-        arguments: &[Argument::new(c"key", ArgKind::Key)],
+        arguments: Vec::new,
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

@@ -10,12 +10,29 @@ mod renew;
 mod section;
 mod waiters;
 
-use redis_lock_core::requests::Words;
+use redis_lock_core::requests::{self, Kind, Words};
 
 use crate::locks::{CommandError, max_lease};
-use crate::server::{self, Context, Text};
+use crate::server::{self, ArgKind, Argument, Context, Text};
 
+/// The version of the module that the commands came with; a later command names its own.
 const SINCE: &std::ffi::CStr = c"0.1.0";
+
+/// What reads the words of a command says of them, in the terms of the server.
+fn documented(words: &[requests::Argument]) -> Vec<Argument> {
+    let argument = |word: &requests::Argument| Argument {
+        name: word.name,
+        kind: match word.kind {
+            Kind::String => ArgKind::String,
+            Kind::Integer => ArgKind::Integer,
+            Kind::Flag => ArgKind::Flag,
+            Kind::OneOf(group) => ArgKind::OneOf(documented(group)),
+        },
+        keyword: word.keyword,
+        optional: word.optional,
+    };
+    words.iter().map(argument).collect()
+}
 
 /// Registers the commands and the section of `INFO`.
 pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {

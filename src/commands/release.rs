@@ -3,9 +3,9 @@
 use redis_lock_core::requests;
 use redis_lock_core::{self as core, ReleaseAmount};
 
-use super::{SINCE, key_and_words};
+use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner};
-use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting::{self, Lock};
 
 pub(super) struct Release;
@@ -21,19 +21,7 @@ impl Command for Release {
         complexity: c"O(1)",
         since: SINCE,
         key: Some(KeyUse::Delete),
-        arguments: &[
-            Argument::new(c"key", ArgKind::Key),
-            Argument::new(c"owner", ArgKind::String),
-            Argument::new(
-                c"amount",
-                ArgKind::OneOf(&[
-                    Argument::after(c"ALL", c"all", ArgKind::Flag),
-                    Argument::after(c"HOLDS", c"holds", ArgKind::Integer),
-                ]),
-            )
-            .optional(),
-            Argument::after(c"TOKEN", c"token", ArgKind::Integer).optional(),
-        ],
+        arguments: || documented(requests::RELEASE),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

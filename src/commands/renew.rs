@@ -2,10 +2,9 @@
 
 use redis_lock_core::requests;
 
-use super::acquire::LEASE;
-use super::{SINCE, key_and_words};
+use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
-use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting::Lock;
 
 pub(super) struct Renew;
@@ -20,13 +19,7 @@ impl Command for Renew {
         complexity: c"O(1)",
         since: SINCE,
         key: Some(KeyUse::Update),
-        arguments: &[
-            Argument::new(c"key", ArgKind::Key),
-            Argument::new(c"owner", ArgKind::String),
-            LEASE,
-            Argument::after(c"TOKEN", c"token", ArgKind::Integer).optional(),
-            Argument::after(c"RAISE", c"raised-token", ArgKind::Integer).optional(),
-        ],
+        arguments: || documented(requests::RENEW),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

@@ -4,24 +4,8 @@ use std::ffi::CStr;
 
 use crate::locks::{last_token, monotonic, now};
 use crate::server::{Context, InfoWriter, values_alive, values_flushed};
-use crate::statistics::{self, Counter, TimesSummary, counted};
+use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
 use crate::waiting;
-
-/// The counters and what they are called; the server puts `lock_` before each name.
-const COUNTERS: [(Counter, &CStr); 12] = [
-    (Counter::Grants, c"grants"),
-    (Counter::Reentries, c"reentries"),
-    (Counter::Renewals, c"renewals"),
-    (Counter::Releases, c"releases"),
-    (Counter::Refusals, c"refusals"),
-    (Counter::HandOffs, c"hand_offs"),
-    (Counter::WaitTimeOuts, c"wait_timeouts"),
-    (Counter::WaitsGivenUp, c"waits_given_up"),
-    (Counter::Expirations, c"expirations"),
-    (Counter::MaxWaitersRejections, c"max_waiters_rejections"),
-    (Counter::FenceChecks, c"fence_checks"),
-    (Counter::FencedRefusals, c"fenced_refusals"),
-];
 
 /// Writes the fields. In a crash report there is no context, and only what needs none is told.
 pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
@@ -29,10 +13,13 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     let last_token = last_token().map_or(0, |token| token.number().cast_signed());
     section.field(c"last_token", last_token);
     for (counter, name) in COUNTERS {
-        section.field(name, counted(counter));
+        // The server counts the values that a flush takes.
+        let besides = match counter {
+            Counter::Removals => values_flushed(),
+            _ => 0,
+        };
+        section.field(name, counted(*counter) + besides);
     }
-    let removals = counted(Counter::Removals) + values_flushed();
-    section.field(c"forced_removals", removals);
     let Some(context) = context else {
         return;
     };

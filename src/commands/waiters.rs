@@ -5,9 +5,9 @@ use std::time::Duration;
 use redis_lock_core::requests;
 use redis_lock_core::{Monotonic, Waiter};
 
-use super::{SINCE, key_and_words};
+use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, LockView, answer, monotonic};
-use crate::server::{ArgKind, Argument, Command, Context, KeyUse, Spec, Text};
+use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
 const FOR_EVER: i64 = -1;
@@ -24,10 +24,7 @@ impl Command for Waiters {
         complexity: c"O(N), where N is the number of calls returned",
         since: SINCE,
         key: Some(KeyUse::Read),
-        arguments: &[
-            Argument::new(c"key", ArgKind::Key),
-            Argument::after(c"COUNT", c"count", ArgKind::Integer).optional(),
-        ],
+        arguments: || documented(requests::COUNT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

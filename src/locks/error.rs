@@ -46,13 +46,8 @@ impl CommandError {
 
     /// Counts it where the state of the lock was the reason.
     pub(crate) fn count_refusal(&self) {
-        if let Self::Refused(
-            Refusal::NotHeld
-            | Refusal::HoldsLost
-            | Refusal::NotOwner
-            | Refusal::Fenced
-            | Refusal::Ahead,
-        ) = self
+        if let Self::Refused(refusal) = self
+            && !refusal.text().to_bytes().starts_with(b"ERR ")
         {
             statistics::count(Counter::Refusals);
         }
@@ -84,22 +79,7 @@ impl CommandError {
             Self::TooManyWaitersInAll => {
                 c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total allows"
             }
-            Self::Refused(refusal) => match refusal {
-                Refusal::NotHeld => c"NOTHELD the lock is free",
-                Refusal::HoldsLost => {
-                    c"NOTHELD the owner has fewer holds than HOLDS counts on: some were lost"
-                }
-                Refusal::NotOwner => c"NOTOWNER another owner holds the lock",
-                Refusal::Fenced => c"FENCED the token is not that of the current grant",
-                Refusal::Ahead => {
-                    c"AHEAD the token to raise to is further ahead of this server's time than \
-                      lock.max-token-lead-ms allows"
-                }
-                Refusal::TooManyHolds => c"ERR the hold count is at its limit of 2147483647",
-                Refusal::TokensUsedUp => {
-                    c"ERR no fencing token is left: this server has seen one near 2^53"
-                }
-            },
+            Self::Refused(refusal) => refusal.text(),
         }
     }
 }

@@ -32,7 +32,8 @@ pub(crate) struct Spec {
     pub(crate) since: &'static CStr,
     /// What the command does with the key that is its first argument, if it has one.
     pub(crate) key: Option<KeyUse>,
-    pub(crate) arguments: &'static [Argument],
+    /// What follows the key.
+    pub(crate) arguments: fn() -> Vec<Argument>,
 }
 
 /// What a command does with its key.
@@ -68,34 +69,15 @@ pub(crate) enum ArgKind {
     /// A keyword alone.
     Flag,
     /// One of these.
-    OneOf(&'static [Argument]),
+    OneOf(Vec<Argument>),
 }
 
-impl Argument {
-    pub(crate) const fn new(name: &'static CStr, kind: ArgKind) -> Self {
-        Self {
-            name,
-            kind,
-            keyword: None,
-            optional: false,
-        }
-    }
-
-    /// An argument that is introduced by a keyword.
-    pub(crate) const fn after(keyword: &'static CStr, name: &'static CStr, kind: ArgKind) -> Self {
-        Self {
-            keyword: Some(keyword),
-            ..Self::new(name, kind)
-        }
-    }
-
-    pub(crate) const fn optional(self) -> Self {
-        Self {
-            optional: true,
-            ..self
-        }
-    }
-}
+const KEY: Argument = Argument {
+    name: c"key",
+    kind: ArgKind::Key,
+    keyword: None,
+    optional: false,
+};
 
 /// Registers a command, in the module's own ACL category too where it could be added; only while
 /// the module is being loaded. False when the server refuses.
@@ -150,11 +132,13 @@ unsafe fn categorise(
 /// `command` is the server's, of a module that is being loaded.
 unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
     let mut groups = Vec::new();
-    let arguments = argument_list(spec.arguments, &mut groups);
+    let mut arguments = (spec.arguments)();
     let mut key_specs = Vec::new();
     if let Some(key) = spec.key {
+        arguments.insert(0, KEY);
         key_specs.push(key_spec(key));
     }
+    let arguments = argument_list(&arguments, &mut groups);
     // SAFETY: all-zero bytes are the element that ends a list, and an unset field.
     key_specs.push(unsafe { std::mem::zeroed() });
     let mut version = raw::RedisModuleCommandInfoVersion {
@@ -240,7 +224,7 @@ fn raw_argument(
         RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING as STRING,
     };
     const NO_KEY: c_int = -1;
-    let (type_, group) = match argument.kind {
+    let (type_, group) = match &argument.kind {
         ArgKind::Key => (KEY, None),
         ArgKind::String => (STRING, None),
         ArgKind::Integer => (INTEGER, None),

@@ -1,42 +1,52 @@
 //! Counters: one number each, cheap enough for every command.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
-    /// New grants, to whoever asked or waited.
-    Grants,
-    /// Acquires by the owner that holds the lock.
-    Reentries,
-    /// Renewals.
-    Renewals,
-    /// Releases that gave holds back.
-    Releases,
-    /// Acquires, releases and renewals that were refused for the state of the lock.
-    Refusals,
-    /// New grants to calls that had waited.
-    HandOffs,
-    /// Waits that ended because their time was over.
-    WaitTimeOuts,
-    /// Waits that the caller or an administrator ended.
-    WaitsGivenUp,
-    /// Held locks whose lease ended.
-    Expirations,
-    /// Held locks that were taken away otherwise, but for flushes.
-    Removals,
-    /// Calls that could not wait because too many did.
-    MaxWaitersRejections,
-    /// Checks of a token by `LOCK.FENCE`.
-    FenceChecks,
-    /// Those of them that failed.
-    FencedRefusals,
+macro_rules! counters {
+    ($($(#[$doc:meta])* $counter:ident = $field:literal,)*) => {
+        /// What is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Counter {
+            $($(#[$doc])* $counter,)*
+        }
+
+        /// Each counter with its field of `INFO lock`; the server puts `lock_` before the name.
+        pub(crate) const COUNTERS: &[(Counter, &CStr)] = &[$((Counter::$counter, $field),)*];
+    };
 }
 
-const COUNTERS: usize = Counter::FencedRefusals as usize + 1;
+counters! {
+    /// New grants, to whoever asked or waited.
+    Grants = c"grants",
+    /// Acquires by the owner that holds the lock.
+    Reentries = c"reentries",
+    /// Renewals.
+    Renewals = c"renewals",
+    /// Releases that gave holds back.
+    Releases = c"releases",
+    /// Acquires, releases and renewals that were refused for the state of the lock.
+    Refusals = c"refusals",
+    /// New grants to calls that had waited.
+    HandOffs = c"hand_offs",
+    /// Waits that ended because their time was over.
+    WaitTimeOuts = c"wait_timeouts",
+    /// Waits that the caller or an administrator ended.
+    WaitsGivenUp = c"waits_given_up",
+    /// Held locks whose lease ended.
+    Expirations = c"expirations",
+    /// Calls that could not wait because too many did.
+    MaxWaitersRejections = c"max_waiters_rejections",
+    /// Checks of a token by `LOCK.FENCE`.
+    FenceChecks = c"fence_checks",
+    /// Those of them that failed.
+    FencedRefusals = c"fenced_refusals",
+    /// Held locks that were taken away otherwise, but for flushes.
+    Removals = c"forced_removals",
+}
 
 /// Written by one thread at a time, whoever holds the server.
-static NUMBERS: [AtomicU64; COUNTERS] = [const { AtomicU64::new(0) }; COUNTERS];
+static NUMBERS: [AtomicU64; COUNTERS.len()] = [const { AtomicU64::new(0) }; COUNTERS.len()];
 
 /// One more of these.
 pub(crate) fn count(counter: Counter) {

@@ -8,7 +8,7 @@ mod hot_keys;
 mod recent;
 mod recent_times;
 
-pub(crate) use counters::{Counter, count, counted, uncount};
+pub(crate) use counters::{COUNTERS, Counter, count, counted, uncount};
 pub(crate) use hot_keys::KeyStats;
 pub(crate) use recent::{
     WaitEnd, expired, hold_ended, hold_times, hottest, wait_ended, wait_times,

@@ -19,36 +19,42 @@ fn git(folder: &Path, words: &[&str]) {
 }
 
 fn commit(folder: &Path, subject: &str) {
-    git(folder, &["commit", "--quiet", "--allow-empty", "--message", subject]);
+    git(
+        folder,
+        &["commit", "--quiet", "--allow-empty", "--message", subject],
+    );
 }
 
 #[test]
 fn subjects_have_72_characters_at_most() {
     let folder = TempDir::new().expect("a folder");
     let folder = folder.path();
-    let passes = |words: &[&str]| {
+    let judged = |words: &[&str]| {
         let output = script("subjects.sh", words, &[("SUBJECTS_OF", folder)]);
         (output.status.success(), told(&output))
     };
     git(folder, &["init", "--quiet", "--initial-branch", "main"]);
     commit(folder, &"x".repeat(73));
-    assert!(!passes(&[]).0, "the last commit of the main branch");
+    assert!(!judged(&[]).0, "the last commit of the main branch");
 
     // Characters count, not bytes, nor the body.
     commit(folder, &format!("{}\n\n{}", "ö".repeat(72), "x".repeat(80)));
-    assert_eq!(passes(&[]), (true, String::new()));
+    assert_eq!(judged(&[]), (true, String::new()));
 
     git(folder, &["checkout", "--quiet", "-b", "work"]);
     commit(folder, &"y".repeat(73));
     commit(folder, "short");
-    let (passed, said) = passes(&[]);
-    assert!(!passed && said.contains("73 characters") && said.contains("yyy"), "{said}");
+    let (passed, said) = judged(&[]);
+    assert!(
+        !passed && said.contains("73 characters") && said.contains("yyy"),
+        "{said}"
+    );
     assert!(!said.contains("xxx"), "on the main branch already: {said}");
 
-    assert!(!passes(&["HEAD~2"]).0);
-    assert!(passes(&["HEAD~1"]).0);
+    assert!(!judged(&["HEAD~2"]).0);
+    assert!(judged(&["HEAD~1"]).0);
     let unknown = "0".repeat(40);
-    assert!(!passes(&[&unknown]).0, "as if none were given");
+    assert!(!judged(&[&unknown]).0, "as if none were given");
 }
 
 #[test]
@@ -71,7 +77,10 @@ fn a_release_needs_its_tag_its_version_and_its_notes() {
          ## [0.0.1] - 2025-01-02\n\n- that\n"
     ));
     assert_eq!(release("check", &tag), (true, String::new()));
-    assert_eq!(release("notes", &tag), (true, "### Added\n\n- this\n".to_owned()));
+    assert_eq!(
+        release("notes", &tag),
+        (true, "### Added\n\n- this\n".to_owned())
+    );
     let (passed, said) = release("check", "v99.0.0");
     assert!(!passed && said.contains(VERSION), "{said}");
 }

@@ -20,5 +20,8 @@ fn names_come_from_the_list_for_people_and_for_workflows() {
 fn an_unknown_server_is_refused() {
     let output = script("servers.sh", &["redis-0.1"], &[]);
     assert!(!output.status.success());
-    assert_eq!(told(&output).trim(), "servers.sh: no such server: redis-0.1");
+    assert_eq!(
+        told(&output).trim(),
+        "servers.sh: no such server: redis-0.1"
+    );
 }

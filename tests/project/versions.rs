@@ -2,7 +2,7 @@
 
 use super::{named, text};
 use testbed::module::root;
-use testbed::{Server, run};
+use testbed::{Expect, Server, run};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -1,6 +1,8 @@
 //! What each command does to a lock: one function per command, from what the key holds now to
 //! the change it asks for.
 
+use std::ffi::CStr;
+
 use super::{Deadline, Grant, Held, Holds, Lease, Owner, Record, Token, TokenClock, UnixTime};
 
 /// What a command asks to happen to the key.
@@ -31,6 +33,30 @@ pub enum Refusal {
     TooManyHolds,
     /// No token is left to grant.
     TokensUsedUp,
+}
+
+impl Refusal {
+    /// The error that the caller gets. Its first word is for programs: `ERR` where the state of the lock
+    /// is not the reason.
+    #[must_use]
+    pub const fn text(self) -> &'static CStr {
+        match self {
+            Self::NotHeld => c"NOTHELD the lock is free",
+            Self::HoldsLost => {
+                c"NOTHELD the owner has fewer holds than HOLDS counts on: some were lost"
+            }
+            Self::NotOwner => c"NOTOWNER another owner holds the lock",
+            Self::Fenced => c"FENCED the token is not that of the current grant",
+            Self::Ahead => {
+                c"AHEAD the token to raise to is further ahead of this server's time than \
+                  lock.max-token-lead-ms allows"
+            }
+            Self::TooManyHolds => c"ERR the hold count is at its limit of 2147483647",
+            Self::TokensUsedUp => {
+                c"ERR no fencing token is left: this server has seen one near 2^53"
+            }
+        }
+    }
 }
 
 /// The settings that the rules depend on.

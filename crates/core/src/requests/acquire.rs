@@ -1,9 +1,23 @@
 //! `owner|* [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
 
-use super::words::{Malformed, ONE_LEASE, ONE_TOKEN, Words, once};
+use super::lease::{LEASE, lease};
+use super::syntax::{Argument, Kind, OWNER, TOKEN};
+use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::{Holds, Lease, Owner, Token};
 
 const ANY_OWNER: &[u8] = b"*";
+
+/// The words of an acquire.
+pub const ACQUIRE: &[Argument] = &[
+    Argument::new(
+        c"owner",
+        Kind::OneOf(&[OWNER, Argument::after(c"*", c"random-owner", Kind::Flag)]),
+    ),
+    LEASE,
+    Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer).optional(),
+    Argument::after(c"HOLDS", c"holds", Kind::Integer).optional(),
+    TOKEN,
+];
 
 /// What an acquire asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +43,12 @@ pub fn acquire<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Acquire<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut lease, mut wait_ms, mut holds, mut token) = (None, None, None, None);
+    let (mut asked, mut wait_ms, mut holds, mut token) = (None, None, None, None);
     while let Some(option) = words.next() {
-        if option.eq_ignore_ascii_case(b"PX") {
-            once(&mut lease, words.lease_ms()?, ONE_LEASE)?;
-        } else if option.eq_ignore_ascii_case(b"EX") {
-            once(&mut lease, words.lease_seconds()?, ONE_LEASE)?;
-        } else if option.eq_ignore_ascii_case(b"BLOCK") {
+        if lease(option, words, &mut asked)? {
+            continue;
+        }
+        if option.eq_ignore_ascii_case(b"BLOCK") {
             once(
                 &mut wait_ms,
                 words.wait_ms()?,
@@ -61,7 +74,7 @@ pub fn acquire<'a>(
     }
     Ok(Acquire {
         owner: named.then_some(owner),
-        lease,
+        lease: asked,
         wait_ms,
         holds,
         token,

@@ -1,6 +1,10 @@
 //! `[COUNT n]`
 
+use super::syntax::{Argument, Kind};
 use super::words::{Malformed, Words, once};
+
+/// The words of a command that returns a list.
+pub const COUNT: &[Argument] = &[Argument::after(c"COUNT", c"count", Kind::Integer).optional()];
 
 /// Reads how many are asked for at most; none where that is not said.
 ///

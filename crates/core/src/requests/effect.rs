@@ -1,7 +1,17 @@
 //! `owner token holds lease-ms deadline-ms` of `LOCK._APPLY`
 
+use super::syntax::{Argument, Kind, OWNER};
 use super::words::{Malformed, Words};
 use crate::{Deadline, Grant, Held, Lease};
+
+/// The words of the state of a lock.
+pub const EFFECT: &[Argument] = &[
+    OWNER,
+    Argument::new(c"token", Kind::Integer),
+    Argument::new(c"holds", Kind::Integer),
+    Argument::new(c"lease-milliseconds", Kind::Integer),
+    Argument::new(c"deadline-unix-time-milliseconds", Kind::Integer),
+];
 
 /// How a lock without a deadline is written.
 pub const NO_DEADLINE: i64 = -1;

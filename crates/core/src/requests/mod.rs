@@ -9,17 +9,20 @@ mod acquire;
 mod count;
 mod effect;
 mod integer;
+mod lease;
 mod release;
 mod renew;
+mod syntax;
 mod token;
 
 mod words;
 
-pub use acquire::{Acquire, acquire};
-pub use count::count;
-pub use effect::{NO_DEADLINE, effect};
-pub use release::release;
-pub use renew::renew;
-pub use token::{clock, fence};
+pub use acquire::{ACQUIRE, Acquire, acquire};
+pub use count::{COUNT, count};
+pub use effect::{EFFECT, NO_DEADLINE, effect};
+pub use release::{RELEASE, release};
+pub use renew::{RENEW, renew};
+pub use syntax::{Argument, Kind};
+pub use token::{CLOCK, FENCE, clock, fence};
 
 pub use words::{Malformed, Words};

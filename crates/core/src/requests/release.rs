@@ -2,10 +2,25 @@
 
 use std::ffi::CStr;
 
+use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::{Release, ReleaseAmount};
 
 const ONE_AMOUNT: &CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
+
+/// The words of a release.
+pub const RELEASE: &[Argument] = &[
+    OWNER,
+    Argument::new(
+        c"amount",
+        Kind::OneOf(&[
+            Argument::after(c"ALL", c"all", Kind::Flag),
+            Argument::after(c"HOLDS", c"holds", Kind::Integer),
+        ]),
+    )
+    .optional(),
+    TOKEN,
+];
 
 /// Reads a release.
 ///

@@ -1,7 +1,17 @@
 //! `owner [PX ms | EX s] [TOKEN token] [RAISE token]`
 
-use super::words::{Malformed, ONE_LEASE, ONE_TOKEN, Words, once};
+use super::lease::{LEASE, lease};
+use super::syntax::{Argument, Kind, OWNER, TOKEN};
+use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::Renew;
+
+/// The words of a renewal.
+pub const RENEW: &[Argument] = &[
+    OWNER,
+    LEASE,
+    TOKEN,
+    Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
+];
 
 /// Reads a renewal.
 ///
@@ -12,13 +22,12 @@ pub fn renew<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Renew<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut lease, mut token, mut raise) = (None, None, None);
+    let (mut asked, mut token, mut raise) = (None, None, None);
     while let Some(option) = words.next() {
-        if option.eq_ignore_ascii_case(b"PX") {
-            once(&mut lease, words.lease_ms()?, ONE_LEASE)?;
-        } else if option.eq_ignore_ascii_case(b"EX") {
-            once(&mut lease, words.lease_seconds()?, ONE_LEASE)?;
-        } else if option.eq_ignore_ascii_case(b"TOKEN") {
+        if lease(option, words, &mut asked)? {
+            continue;
+        }
+        if option.eq_ignore_ascii_case(b"TOKEN") {
             once(&mut token, words.token()?, ONE_TOKEN)?;
         } else if option.eq_ignore_ascii_case(b"RAISE") {
             once(
@@ -31,11 +40,11 @@ pub fn renew<'a>(
         }
     }
     match (token, raise) {
-        (token, None) => Ok(Renew::new(owner, lease, token)),
+        (token, None) => Ok(Renew::new(owner, asked, token)),
         (None, Some(_)) => Err(Malformed::new(
             c"ERR syntax error: RAISE needs TOKEN, the token to raise from",
         )),
-        (Some(token), Some(raise)) => Renew::raise(owner, lease, token, raise).ok_or(
+        (Some(token), Some(raise)) => Renew::raise(owner, asked, token, raise).ok_or(
             Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
         ),
     }

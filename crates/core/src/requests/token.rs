@@ -1,7 +1,13 @@
 //! `[token]` of a fence, and `token` of `LOCK._CLOCK`
 
+use super::syntax::{Argument, Kind};
 use super::words::{Malformed, Words, token};
 use crate::Token;
+
+/// The words of a fence.
+pub const FENCE: &[Argument] = &[Argument::new(c"token", Kind::Integer).optional()];
+/// The words for the clock.
+pub const CLOCK: &[Argument] = &[Argument::new(c"token", Kind::Integer)];
 
 /// Reads a fence: the token to check, or none to ask for the current grant's.
 ///

@@ -9,8 +9,6 @@ use crate::{Holds, Lease, Owner, Token};
 /// Ten years, the longest wait.
 const MAX_WAIT_MS: u64 = Lease::MAX.millis();
 
-pub(super) const ONE_LEASE: &CStr =
-    c"ERR syntax error: one lease at most, as PX milliseconds or EX seconds";
 pub(super) const ONE_TOKEN: &CStr = c"ERR syntax error: TOKEN is given twice";
 
 /// A word is not what it must be; the error that the caller gets.
@@ -62,20 +60,6 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         self.next()
             .and_then(Owner::new)
             .ok_or(Malformed::new(c"ERR the owner must be 1 to 256 bytes"))
-    }
-
-    /// `PX milliseconds`.
-    pub(super) fn lease_ms(&mut self) -> Result<Lease, Malformed> {
-        self.lease(1).ok_or(Malformed::new(
-            c"ERR PX takes the lease in milliseconds, an integer from 1 to lock.max-lease-ms",
-        ))
-    }
-
-    /// `EX seconds`.
-    pub(super) fn lease_seconds(&mut self) -> Result<Lease, Malformed> {
-        self.lease(1000).ok_or(Malformed::new(
-            c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000",
-        ))
     }
 
     /// `BLOCK milliseconds`.
@@ -148,7 +132,8 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         self.next().and_then(integer::parse)
     }
 
-    fn lease(&mut self, unit_ms: u64) -> Option<Lease> {
+    /// A lease in this unit, no longer than may be asked for.
+    pub(super) fn lease(&mut self, unit_ms: u64) -> Option<Lease> {
         let millis = self.unsigned()?.checked_mul(unit_ms)?;
         Lease::from_millis(millis).filter(|lease| *lease <= self.max_lease)
     }

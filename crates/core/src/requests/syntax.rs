@@ -1,0 +1,108 @@
+//! How the words of a call are told to people, in `COMMAND DOCS`; each table stands beside what reads
+//! the words.
+
+use std::ffi::CStr;
+
+/// One argument, or a group of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument {
+    /// What it is called.
+    pub name: &'static CStr,
+    /// What it is.
+    pub kind: Kind,
+    /// The keyword that introduces it.
+    pub keyword: Option<&'static CStr>,
+    /// Whether it may be left out.
+    pub optional: bool,
+}
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Any bytes.
+    String,
+    /// A whole number.
+    Integer,
+    /// A keyword alone.
+    Flag,
+    /// One of these.
+    OneOf(&'static [Argument]),
+}
+
+impl Argument {
+    pub(super) const fn new(name: &'static CStr, kind: Kind) -> Self {
+        Self {
+            name,
+            kind,
+            keyword: None,
+            optional: false,
+        }
+    }
+
+    /// An argument that is introduced by a keyword.
+    pub(super) const fn after(keyword: &'static CStr, name: &'static CStr, kind: Kind) -> Self {
+        Self {
+            keyword: Some(keyword),
+            ..Self::new(name, kind)
+        }
+    }
+
+    pub(super) const fn optional(self) -> Self {
+        Self {
+            optional: true,
+            ..self
+        }
+    }
+}
+
+pub(super) const OWNER: Argument = Argument::new(c"owner", Kind::String);
+pub(super) const TOKEN: Argument = Argument::after(c"TOKEN", c"token", Kind::Integer).optional();
+
+#[cfg(test)]
+mod tests {
+    use super::{Argument, CStr, Kind};
+    use crate::Lease;
+    use crate::requests::{ACQUIRE, COUNT, Malformed, RELEASE, RENEW, Words};
+    use crate::requests::{acquire, count, release, renew};
+
+    /// What is told of a call's words, those before its options, and what the words are answered.
+    type Call = (
+        &'static [Argument],
+        &'static [&'static [u8]],
+        fn(&[&[u8]]) -> Result<(), Malformed>,
+    );
+
+    fn words<'a>(list: &'a [&'a [u8]]) -> Words<impl Iterator<Item = &'a [u8]>> {
+        Words::new(list.iter().copied(), Lease::MAX)
+    }
+
+    fn keywords(arguments: &'static [Argument]) -> Vec<&'static [u8]> {
+        let mut found = Vec::new();
+        for argument in arguments {
+            if let Kind::OneOf(group) = argument.kind {
+                found.extend(keywords(group));
+            }
+            found.extend(argument.keyword.map(CStr::to_bytes));
+        }
+        found
+    }
+
+    #[test]
+    fn what_is_told_of_an_option_is_read() {
+        let calls: [Call; 4] = [
+            (ACQUIRE, &[b"a"], |list| acquire(&mut words(list)).map(drop)),
+            (RELEASE, &[b"a"], |list| release(&mut words(list)).map(drop)),
+            (RENEW, &[b"a"], |list| renew(&mut words(list)).map(drop)),
+            (COUNT, &[], |list| count(&mut words(list)).map(drop)),
+        ];
+        for (arguments, before, read) in calls {
+            for keyword in keywords(arguments).into_iter().chain([&b"NONE"[..]]) {
+                let unknown = Malformed::unknown_option(keyword);
+                let is_unknown = read(&[before, &[keyword]].concat()) == Err(unknown);
+                // `*` stands in the place of the owner.
+                let is_option = keyword != b"NONE" && keyword != b"*";
+                assert_eq!(is_unknown, !is_option, "{}", keyword.escape_ascii());
+            }
+        }
+    }
+}
