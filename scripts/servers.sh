@@ -35,12 +35,11 @@ if fits "$kept"; then
     exit
 fi
 
-# Redis 7.0 is what Debian 12 has.
 if [ -z "$package" ]; then
-    REDIS_SERVER='' "$tools/setup.sh" server || die "$name: no server installed"
-    installed=$(command -v redis-server)
+    [ "$binary" != redis-server ] || REDIS_SERVER='' "$tools/setup.sh" server || die "$name: no server installed"
+    installed=$(command -v "$binary" || :)
     fits "$installed" ||
-        die "$name: the installed server is $(server_version "$installed"); put one of 7.0 at .servers/$name/$binary"
+        die "$name: the installed server is '$(server_version "$installed")'; put one of $version at .servers/$name/$binary"
     echo "$installed"
     exit
 fi

@@ -58,14 +58,17 @@ pub enum Loss {
     ShutDown,
 }
 
-impl Loss {
-    /// The loss that this error code of the server means.
-    pub(crate) fn from_code(code: &str) -> Option<Self> {
+impl Error {
+    /// What an error that the server replied means: its first word, and the rest.
+    pub(crate) fn from_reply(code: &str, message: &str) -> Self {
         match code {
-            "NOTHELD" => Some(Self::NotHeld),
-            "NOTOWNER" => Some(Self::NotOwner),
-            "FENCED" => Some(Self::Fenced),
-            _ => None,
+            "NOTHELD" => Self::Lost(Loss::NotHeld),
+            "NOTOWNER" => Self::Lost(Loss::NotOwner),
+            "FENCED" => Self::Lost(Loss::Fenced),
+            _ => Self::Refused {
+                code: code.to_owned(),
+                message: message.to_owned(),
+            },
         }
     }
 }

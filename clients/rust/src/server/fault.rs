@@ -1,6 +1,6 @@
 //! Why one call to one server came to nothing.
 
-use crate::{Error, Loss};
+use crate::Error;
 use redis::{ErrorKind, RedisError};
 
 /// What a failed call means for the next one.
@@ -59,13 +59,7 @@ impl From<RedisError> for Fault {
             "READONLY" | "UNBLOCKED" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => {
                 Self::NotHere(error)
             }
-            code => Self::Refused(match Loss::from_code(code) {
-                Some(loss) => Error::Lost(loss),
-                None => Error::Refused {
-                    code: code.to_owned(),
-                    message: error.detail().unwrap_or_default().to_owned(),
-                },
-            }),
+            code => Self::Refused(Error::from_reply(code, error.detail().unwrap_or_default())),
         }
     }
 }
