@@ -10,4 +10,4 @@ rustup toolchain install "$declared" --profile minimal >&2
 rustup run "$declared" rustc --version
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/msrv"
 rustup run "$declared" cargo build --locked --release --package redis-lock --lib
-rustup run "$declared" cargo check --locked --workspace --all-targets
+rustup run "$declared" cargo check --locked --workspace --all-targets --keep-going

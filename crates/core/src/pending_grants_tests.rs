@@ -91,7 +91,11 @@ impl Scenario {
     }
 
     fn more(&mut self, by: i32) {
-        let holds = self.holds().number().strict_add_signed(by);
+        let holds = self
+            .holds()
+            .number()
+            .checked_add_signed(by)
+            .expect("no overflow");
         *self.holds() = Holds::new(holds).unwrap();
     }
 
