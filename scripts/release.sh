@@ -31,7 +31,7 @@ files() {
     folder=$1/$name
     rm -rf "$folder"
     mkdir -p "$folder"
-    cp "$module" "$root/redis.conf" "$root/LICENSE" "$root/README.md" "$root/CHANGELOG.md" "$folder/"
+    cp "$module" "$root/redis.conf" "$root/LICENSE" "$folder/"
     strip --strip-debug "$folder/${module##*/}"
     # The path in the configuration is that of the archive.
     sed -i.before "s|target/release/|./|" "$folder/redis.conf"
