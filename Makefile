@@ -8,8 +8,10 @@
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
 #   HOSTILE_SECONDS=n  how long connections walk through all states in fuzz, on each server (60);
 #                      HOSTILE_CASES=n of states and commands are tried besides (20000); HOSTILE_SEED= repeats
-#   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...); FAULTS_SEED= repeats
+#   FAULTS="..."        the configurations for faults (aof-always, sentinel, ...), or --some n drawn by the seed;
+#                      FAULTS_SECONDS=n how long on a server (300); FAULTS_SEED= repeats
 #   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
+#   MUTANTS="..."      words of the names of the mutants for mutants (all)
 #   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
 #   CHECKERS="..."     fewer for sanitize: address valgrind
 #   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
@@ -59,7 +61,7 @@ test: setup-server setup-cli build ## unit and integration tests on the installe
 	@$(TOOLS)/tests.sh --workspace --exclude examples-rust
 
 matrix: setup-cli build ## integration tests on each server of scripts/servers.txt
-	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed --test '*'
+	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed -p faults --test '*'
 
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands, payloads and connections on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
@@ -71,20 +73,21 @@ fuzz-targets:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(TOOLS)/fuzz.sh
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
-	@STORM_SECONDS=$(STORM_SECONDS) $(TOOLS)/matrix.sh cargo test --release --test storm -- --nocapture
+	@$(TOOLS)/matrix.sh cargo run --quiet --profile bench --package faults -- storm \
+		--seconds $(STORM_SECONDS) $(if $(STORM_SEED),--seed $(STORM_SEED))
 
 faults: build ## clients under kills, cuts, failovers and more, their history checked, on the same four
 	@$(TOOLS)/setup.sh faketime || true # without it the clock is not stepped, which is said
-	@$(TOOLS)/matrix.sh cargo run --quiet --package faults -- \
+	@$(TOOLS)/matrix.sh cargo run --quiet --package faults -- locks \
 		--seconds $(FAULTS_SECONDS) $(if $(FAULTS_SEED),--seed $(FAULTS_SEED)) $(FAULTS)
 
 # On the installed server, unless others are named.
 quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers, these and its contenders under faults, the history checked
-	@$(if $(SERVERS),$(TOOLS)/matrix.sh) cargo run --quiet --package quorum -- \
+	@$(if $(SERVERS),$(TOOLS)/matrix.sh) cargo run --quiet --package faults -- quorum \
 		--seconds $(QUORUM_SECONDS) $(if $(QUORUM_SEED),--seed $(QUORUM_SEED))
 
 mutants: setup-server build ## break the module on purpose: the fault runs must notice each time
-	cargo run --quiet --package faults -- --mutants
+	cargo run --quiet --package faults -- mutants $(MUTANTS)
 
 sanitize: setup-build ## hostile and racing tests on servers that check every access to memory
 	@$(TOOLS)/sanitize.sh $(CHECKERS)

@@ -1,6 +1,34 @@
-//! What the runs under faults share: connections that are cut, what the locks guard, and how sums are
-//! told in the end.
+//! Runs under faults: clients of the lock work on real servers while these are killed, stopped, cut off,
+//! filled and moved, and what they were answered is checked.
+//!
+//! - A **workload** is what clients do: `locks`, `quorum` or `storm`. It has one or more
+//!   **configurations**: which servers, which faults, and what must hold.
+//! - An **operation** is one thing that a client does, such as a call.
+//! - The **nemesis** injects **faults** while clients work.
+//! - A **run** is one configuration played once, with a seed that decides the choices.
+//! - The **history** is what the clients of a run recorded; the **checker** (the package `history`)
+//!   says whether a correct lock could have answered so.
 
-pub mod proxy;
-pub mod register;
-pub mod sums;
+mod campaign;
+mod clock;
+mod connection;
+mod locks;
+mod mutants;
+mod nemesis;
+mod proxy;
+mod quorum;
+mod register;
+mod run;
+mod storm;
+mod table;
+mod tally;
+mod workload;
+
+pub use campaign::{Choice, play};
+pub use locks::workload as locks;
+pub use mutants::run as mutants;
+pub use quorum::{contend, workload as quorum};
+pub use run::Findings;
+pub use storm::workload as storm;
+pub use tally::Tally;
+pub use workload::{Configuration, Workload};

@@ -1,106 +1,101 @@
-//! Runs clients of the lock against real servers while these are killed, stopped, cut off, filled
-//! and moved, and checks that a correct lock could have answered as these did.
+//! The program of the fault runs: plays a workload, or looks whether mutants of the module are noticed.
 
-mod administrator;
-mod client;
-mod configuration;
-mod deployment;
-mod fault;
-mod line;
-mod mutants;
-mod observer;
-mod round;
-mod stage;
-mod table;
-mod words;
-
-use clap::Parser;
-use configuration::Configuration;
-use rand::rngs::{StdRng, SysRng};
-use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng, TryRng};
+use clap::{Args, Parser};
+use faults::{Choice, Workload};
+use rand::TryRng;
+use rand::rngs::SysRng;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use table::Table;
 
 /// Shows what the lock's guarantees are worth under faults.
 #[derive(Parser)]
-struct Arguments {
-    /// Goes on until so many seconds have passed and each configuration has had a round.
-    #[arg(long, default_value_t = 300)]
+enum Program {
+    /// Clients of one server, of a primary with replicas, or of a cluster.
+    Locks(Options),
+    /// Contenders for locks that five servers keep by majority.
+    Quorum(Options),
+    /// Two hundred clients at once, on a primary with a replica.
+    Storm(Options),
+    /// Breaks the module on purpose, in many ways: each must be noticed by the workload `locks`.
+    Mutants(Common),
+    /// Is a contender for the quorum's locks: what this program starts itself as.
+    #[command(hide = true)]
+    Contend { orders: String },
+}
+
+#[derive(Args)]
+struct Options {
+    /// Goes on until so many seconds have passed and each configuration has had a run.
+    #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Repeats the choices of an earlier run, though not their timing.
-    #[arg(long)]
-    seed: Option<u64>,
     /// Plays so many configurations, drawn by the seed.
     #[arg(long)]
     some: Option<usize>,
-    /// Breaks the module on purpose instead, in many ways, and expects each to be noticed.
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Common {
+    /// Repeats the choices of an earlier run, though not their timing.
     #[arg(long)]
-    mutants: bool,
+    seed: Option<u64>,
     /// Only these configurations, or mutants.
     names: Vec<String>,
 }
 
-/// How many rounds a configuration gets at first until all that it is for has happened.
-const MOST_FIRST_ROUNDS: usize = 4;
-
-/// How many rounds may pass until a mutant is noticed.
-const SEEDS: u64 = 6;
+/// A program that runs for so many seconds does not hang.
+const LONG: u64 = 600;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let seed = arguments
-        .seed
-        .unwrap_or_else(|| SysRng.try_next_u64().expect("the system's random bytes"));
-    println!("seed {seed}");
-    if arguments.mutants {
-        return verdict(mutants::run(seed, &arguments.names), seed);
-    }
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut configurations = configuration::all();
-    if !arguments.names.is_empty() {
-        for name in &arguments.names {
-            if configurations.iter().all(|c| c.name != name) {
-                println!("no such configuration: {name}");
-                return ExitCode::FAILURE;
+    match Program::parse() {
+        Program::Locks(options) => play(|_| faults::locks(), options),
+        Program::Quorum(options) => play(faults::quorum, options),
+        Program::Storm(options) => play(faults::storm, options),
+        Program::Contend { orders } => match faults::contend(&orders) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("a contender: {why}");
+                ExitCode::FAILURE
             }
-        }
-        configurations.retain(|c| arguments.names.iter().any(|name| name == c.name));
-    }
-    if let Some(some) = arguments.some {
-        configurations.shuffle(&mut random);
-        configurations.truncate(some);
-    }
-    let end = Instant::now() + Duration::from_secs(arguments.seconds);
-    let mut table = Table::default();
-    let mut play = |configuration: &Configuration| {
-        let seed = random.next_u64();
-        match round::run(configuration, seed) {
-            Ok(outcomes) => table.add(configuration, seed, &outcomes),
-            Err(reason) => table.leave_out(configuration, reason),
-        }
-        table.lacks(configuration)
-    };
-    for configuration in &configurations {
-        // What depends on luck may need another round.
-        let _ = (0..MOST_FIRST_ROUNDS).find(|_| !play(configuration));
-    }
-    while Instant::now() < end {
-        for configuration in &configurations {
-            if Instant::now() < end {
-                play(configuration);
-            }
+        },
+        Program::Mutants(common) => {
+            let choice = common.choice();
+            verdict(faults::mutants(&choice), &choice)
         }
     }
-    verdict(table.print(&configurations), seed)
 }
 
-fn verdict(passed: bool, seed: u64) -> ExitCode {
+/// Plays a workload that is made for so many seconds.
+fn play(workload: impl Fn(u64) -> Workload, options: Options) -> ExitCode {
+    let choice = Choice {
+        seconds: options.seconds,
+        some: options.some,
+        ..options.common.choice()
+    };
+    if choice.seconds >= LONG {
+        testbed::without_watchdog();
+    }
+    verdict(faults::play(workload(choice.seconds), &choice), &choice)
+}
+
+fn verdict(passed: bool, choice: &Choice) -> ExitCode {
     if passed {
         ExitCode::SUCCESS
     } else {
-        println!("\nNOT PASSED: --seed {seed} repeats the choices");
+        println!("\nNOT PASSED: --seed {} repeats the choices", choice.seed);
         ExitCode::FAILURE
+    }
+}
+
+impl Common {
+    fn choice(self) -> Choice {
+        let new_seed = || SysRng.try_next_u64().expect("the system's random bytes");
+        let seed = self.seed.unwrap_or_else(new_seed);
+        println!("seed {seed}");
+        Choice {
+            seed,
+            names: self.names,
+            ..Choice::default()
+        }
     }
 }

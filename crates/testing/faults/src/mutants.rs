@@ -1,12 +1,12 @@
-//! The module, broken on purpose: the harness must notice each of these.
+//! Mutants: the module, broken on purpose. The fault runs must notice each of these.
 
-use crate::SEEDS;
+use crate::campaign::Choice;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use testbed::module;
 
-/// A fault in the module.
+/// An error in the module.
 struct Mutant {
     name: &'static str,
     /// Which configuration shows it.
@@ -188,8 +188,13 @@ const MUTANTS: &[Mutant] = &[
     },
 ];
 
-/// Breaks the module in each of these ways in turn; whether each was noticed.
-pub(crate) fn run(first_seed: u64, names: &[String]) -> bool {
+/// How many seeds are tried until a mutant is noticed.
+const SEEDS: u64 = 6;
+
+/// Breaks the module in each of these ways in turn, or in those that are named; whether each was noticed.
+#[must_use]
+pub fn run(choice: &Choice) -> bool {
+    let names = &choice.names;
     let wanted = |mutant: &&Mutant| {
         names.is_empty() || names.iter().any(|name| mutant.name.contains(name.as_str()))
     };
@@ -197,13 +202,13 @@ pub(crate) fn run(first_seed: u64, names: &[String]) -> bool {
     for mutant in MUTANTS.iter().filter(wanted) {
         let library = build(mutant);
         let found = (0..SEEDS).find_map(|number| {
-            let seed = first_seed.wrapping_add(number);
+            let seed = choice.seed.wrapping_add(number);
             play(mutant, &library, seed).map(|sign| (number + 1, sign))
         });
         match &found {
-            Some((rounds, sign)) => {
+            Some((seeds, sign)) => {
                 println!(
-                    "found after {rounds} of {SEEDS}: {}\n    {sign}",
+                    "found after {seeds} of {SEEDS}: {}\n    {sign}",
                     mutant.name
                 );
             }
@@ -218,7 +223,7 @@ pub(crate) fn run(first_seed: u64, names: &[String]) -> bool {
 /// servers.
 fn play(mutant: &Mutant, library: &Path, seed: u64) -> Option<String> {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--seconds", "0", "--seed", &seed.to_string()])
+        .args(["locks", "--seconds", "0", "--seed", &seed.to_string()])
         .arg(mutant.shown_by)
         .env("REDIS_LOCK_MODULE", library)
         .output()

@@ -1,4 +1,4 @@
-//! A door to a server that can be shut in the middle of a sentence.
+//! A proxy of a server, which cuts connections in the middle of a request or of a reply.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::thread;
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// After half of what the client sends next.
     Request,
     /// After half of what the server answers next: the command has been carried out.
@@ -20,7 +20,7 @@ const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
 /// Forwards connections to one port until it is dropped.
-pub struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     open: Arc<Mutex<Vec<Arc<Pipe>>>>,
     lost_replies: Arc<AtomicU64>,
@@ -35,11 +35,7 @@ struct Pipe {
 
 impl Proxy {
     /// A proxy for this port.
-    ///
-    /// # Panics
-    /// When there is no port for it.
-    #[must_use]
-    pub fn start(target: u16) -> Self {
+    pub(crate) fn start(target: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let open = Arc::new(Mutex::new(Vec::new()));
@@ -65,23 +61,17 @@ impl Proxy {
     }
 
     /// Where clients connect to.
-    #[must_use]
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// How many replies have been cut so far.
-    #[must_use]
-    pub fn lost_replies(&self) -> u64 {
+    pub(crate) fn lost_replies(&self) -> u64 {
         self.lost_replies.load(SeqCst)
     }
 
     /// Cuts one of the open connections, the one with this number in turn; whether there was one.
-    ///
-    /// # Panics
-    /// When a thread of the proxy has died.
-    #[must_use]
-    pub fn cut(&self, which: usize, cut: Cut) -> bool {
+    pub(crate) fn cut(&self, which: usize, cut: Cut) -> bool {
         let mut open = self.open.lock().expect("pipes");
         open.retain(|pipe| pipe.ends[0].peer_addr().is_ok());
         if open.is_empty() {

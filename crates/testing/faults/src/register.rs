@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A table in a database of its own. Each writer has a connection.
-pub struct Sql {
+pub(crate) struct Sql {
     dir: TempDir,
 }
 
@@ -19,11 +19,7 @@ impl Default for Sql {
 
 impl Sql {
     /// An empty table.
-    ///
-    /// # Panics
-    /// Where there is no folder to write to.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sql = Self {
             dir: tempfile::tempdir().expect("a folder"),
         };
@@ -38,27 +34,18 @@ impl Sql {
     }
 
     /// Where it is, for writers in other processes.
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("register")
     }
 
     /// A writer's connection.
-    ///
-    /// # Panics
-    /// When the database cannot be opened.
-    #[must_use]
-    pub fn connection(&self) -> SqlRegister {
+    pub(crate) fn connection(&self) -> SqlRegister {
         SqlRegister::open(&self.path())
     }
 
     /// The tokens that the table has taken for each name, in that order, may never fall; the first
     /// place where they did.
-    ///
-    /// # Panics
-    /// When the database fails.
-    #[must_use]
-    pub fn first_fall(&self) -> Option<String> {
+    pub(crate) fn first_fall(&self) -> Option<String> {
         let fall = "SELECT name FROM (SELECT name, fence,
                 lag(fence) OVER (PARTITION BY name ORDER BY rowid) AS before FROM taken)
             WHERE fence < before";
@@ -68,15 +55,11 @@ impl Sql {
 }
 
 /// A writer's connection.
-pub struct SqlRegister(Connection);
+pub(crate) struct SqlRegister(Connection);
 
 impl SqlRegister {
     /// A connection to the table that is here.
-    ///
-    /// # Panics
-    /// When the database cannot be opened.
-    #[must_use]
-    pub fn open(path: &Path) -> Self {
+    pub(crate) fn open(path: &Path) -> Self {
         let connection = Connection::open(path).expect("a database");
         connection
             .execute_batch("PRAGMA synchronous = OFF; PRAGMA busy_timeout = 10000;")
@@ -85,10 +68,7 @@ impl SqlRegister {
     }
 
     /// Writes, unless the register has taken a higher token.
-    ///
-    /// # Panics
-    /// When the database fails.
-    pub fn write(&mut self, name: &str, token: u64) -> Written {
+    pub(crate) fn write(&mut self, name: &str, token: u64) -> Written {
         let token = i64::try_from(token).expect("tokens are below 2^53");
         let write = |connection: &mut Connection| -> rusqlite::Result<usize> {
             let transaction =

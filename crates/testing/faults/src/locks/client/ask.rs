@@ -1,0 +1,251 @@
+//! One call: sent to where its key is, followed if it is sent on, and recorded.
+
+use super::Client;
+use crate::locks::line::{Answer, Line};
+use crate::locks::protocol;
+use history::{Action, Call, Moment, Outcome, Refusal, Register, Write, Written};
+use redis::Cmd;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The register in the server itself: a list that grows behind `LOCK.FENCE`.
+const SCRIPT: &str = "redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
+    return redis.call('RPUSH', KEYS[2], ARGV[1])";
+
+/// How long a client rests before it tries again a server that is down or does not take commands.
+const REST: Duration = Duration::from_millis(10);
+/// How often a client lets itself be sent on before it gives a call up.
+const REDIRECTIONS: usize = 5;
+
+/// What was answered, and between which two moments.
+struct Heard {
+    sent: Moment,
+    ended: Moment,
+    what: What,
+}
+
+enum What {
+    Value(redis::Value),
+    Error(testbed::Refusal),
+    Lost,
+    GivenBack,
+    /// Nobody took the call.
+    Nothing,
+}
+
+impl Client<'_> {
+    /// Makes a call and records it.
+    pub(super) fn ask(&mut self, key: &str, owner: &str, action: Action, wait_ms: u64) -> Outcome {
+        let command = protocol::command(key, owner, &action, wait_ms);
+        let heard = self.hear(key, &command);
+        let mut ended = heard.ended;
+        let mut outcome = match heard.what {
+            What::Value(value) => protocol::outcome(&action, value),
+            What::Error(error) => self.judge(&error),
+            What::Lost => Outcome::Lost,
+            What::GivenBack => Outcome::GivenBack,
+            What::Nothing => Outcome::Untouched,
+        };
+        if self.stage.habits.wait
+            && matches!(action, Action::Acquire { .. } | Action::Renew { .. })
+            && matches!(outcome, Outcome::Grant { .. })
+        {
+            if !self.is_replicated(key) {
+                outcome = Outcome::Lost;
+            }
+            ended = self.stage.run.now();
+        }
+        self.calls.push(Call {
+            client: self.number,
+            key: key.to_owned(),
+            owner: owner.to_owned(),
+            action,
+            sent: heard.sent,
+            ended,
+            outcome: outcome.clone(),
+        });
+        outcome
+    }
+
+    /// Writes to the register in the server, behind the token.
+    pub(super) fn write_by_script(&mut self, key: &str, token: u64) {
+        let mut script = redis::cmd("EVAL");
+        script
+            .arg(SCRIPT)
+            .arg(2)
+            .arg(key)
+            .arg(format!("{{{key}}}:taken"))
+            .arg(token);
+        let heard = self.hear(key, &script);
+        let (written, outcome) = match heard.what {
+            What::Value(_) => (Written::Taken, Outcome::Done),
+            What::Error(e) if is_fenced(&e) => {
+                (Written::Refused, Outcome::Refused(Refusal::Fenced))
+            }
+            What::Error(_) | What::Nothing => (Written::Untouched, Outcome::Untouched),
+            What::Lost | What::GivenBack => (Written::Unknown, Outcome::Lost),
+        };
+        self.record_write(
+            Register::Script,
+            key,
+            token,
+            (heard.sent, heard.ended),
+            written,
+        );
+        self.calls.push(Call {
+            client: self.number,
+            key: key.to_owned(),
+            owner: String::new(),
+            action: Action::Fence(token),
+            sent: heard.sent,
+            ended: heard.ended,
+            outcome,
+        });
+    }
+
+    /// Writes to the register in the database.
+    pub(super) fn write_by_sql(&mut self, key: &str, token: u64) {
+        let sent = self.stage.run.now();
+        let written = self.sql.write(key, token);
+        let span = (sent, self.stage.run.now());
+        self.record_write(Register::Sql, key, token, span, written);
+    }
+
+    fn record_write(
+        &mut self,
+        register: Register,
+        key: &str,
+        token: u64,
+        (sent, ended): (Moment, Moment),
+        written: Written,
+    ) {
+        self.writes.push(Write {
+            register,
+            key: key.to_owned(),
+            token,
+            sent,
+            ended,
+            written,
+        });
+    }
+
+    /// Sends to where the key is, and goes where it is told to.
+    fn hear(&mut self, key: &str, command: &Cmd) -> Heard {
+        let mut node = self.stage.deployment.home(key);
+        let mut is_asking = false;
+        for _ in 0..REDIRECTIONS {
+            let Some(mut line) = self.line(node) else {
+                // Perhaps another one knows who serves the key now.
+                self.stage.deployment.learn(key, node + 1);
+                sleep(REST);
+                break;
+            };
+            let sent = self.stage.run.now();
+            let answer = if is_asking {
+                line.ask_after_asking(command)
+            } else {
+                line.ask(command)
+            };
+            let heard = |what, ended| Heard { sent, ended, what };
+            let now = self.stage.run.now();
+            match answer {
+                Answer::Value(value) => {
+                    self.lines.insert(node, line);
+                    return heard(What::Value(value), now);
+                }
+                Answer::Error(error) => {
+                    self.lines.insert(node, line);
+                    let Some(next) = self.sent_to(&error) else {
+                        return heard(What::Error(error), now);
+                    };
+                    is_asking = error.code() == "ASK";
+                    node = next;
+                    if !is_asking {
+                        self.stage.deployment.learn(key, node);
+                    }
+                }
+                Answer::Silence => {
+                    self.stage.run.trouble(format!(
+                        "client {}: no reply to {:?}",
+                        self.number,
+                        String::from_utf8_lossy(&command.get_packed_command())
+                    ));
+                    line.close(self.stage);
+                    return heard(What::Lost, self.stage.run.now());
+                }
+                Answer::Closed => {
+                    let was_killed = line.was_killed(self.stage);
+                    line.close(self.stage);
+                    let what = if was_killed {
+                        What::GivenBack
+                    } else {
+                        What::Lost
+                    };
+                    return heard(what, self.stage.run.now());
+                }
+            }
+        }
+        let now = self.stage.run.now();
+        Heard {
+            sent: now,
+            ended: now,
+            what: What::Nothing,
+        }
+    }
+
+    /// What an error reply says of the lock.
+    fn judge(&mut self, error: &testbed::Refusal) -> Outcome {
+        let code = error.code();
+        if let Some(refusal) = protocol::refusal(code) {
+            return Outcome::Refused(refusal);
+        }
+        match code {
+            // From CLIENT UNBLOCK. The other one is of a server that became a replica: a grant that
+            // was on its way has gone to the new primary.
+            "UNBLOCKED" if error.text().contains("CLIENT UNBLOCK") => Outcome::GivenBack,
+            "UNBLOCKED" => Outcome::Lost,
+            _ => {
+                if !protocol::is_passing(code) && self.sent_to(error).is_none() {
+                    self.stage
+                        .run
+                        .trouble(format!("client {}: {error}", self.number));
+                }
+                sleep(REST);
+                Outcome::Untouched
+            }
+        }
+    }
+
+    /// The node that a redirection names.
+    fn sent_to(&self, error: &testbed::Refusal) -> Option<usize> {
+        if !matches!(error.code(), "MOVED" | "ASK") {
+            return None;
+        }
+        let port: u16 = error.text().rsplit(':').next()?.parse().ok()?;
+        let nodes = self.stage.deployment.nodes();
+        nodes.iter().position(|node| node.port() == port)
+    }
+
+    /// The connection to a node: the one that is open, or a new one.
+    fn line(&mut self, node: usize) -> Option<Line> {
+        let open = self.lines.remove(&node);
+        open.or_else(|| Line::open(self.stage, node, self.number, self.is_direct))
+    }
+
+    /// Whether all other nodes have what this client did last: each may be the next primary.
+    fn is_replicated(&mut self, key: &str) -> bool {
+        let replicas = self.stage.deployment.nodes().len() - 1;
+        let home = self.stage.deployment.home(key);
+        let Some(line) = self.lines.get_mut(&home) else {
+            return false;
+        };
+        let wait = redis::cmd("WAIT").arg(replicas).arg(100).to_owned();
+        matches!(line.ask(&wait), Answer::Value(redis::Value::Int(have_it))
+            if usize::try_from(have_it) == Ok(replicas))
+    }
+}
+
+/// Also as the server quotes it from within a script.
+fn is_fenced(error: &testbed::Refusal) -> bool {
+    error.code() == "FENCED" || error.text().contains("FENCED")
+}

@@ -1,0 +1,377 @@
+//! What clients do with a lock: work under it, come again, overstay, meddle.
+
+use super::{Client, TWINS};
+use history::{Action, Down, Outcome, Refusal};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use std::ops::Range;
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+/// A lease that no undisturbed holder outlives, in milliseconds.
+const LONG: Range<u64> = 4_000..8_000;
+/// One that a holder may outlive.
+const SHORT: Range<u64> = 40..250;
+/// How long a waiting call waits at most.
+const WAIT: Range<u64> = 20..900;
+
+/// How often a idle holder writes, every tenth of a second.
+const IDLE: usize = 30;
+
+/// What a client knows of its own grant.
+struct Held {
+    key: String,
+    owner: String,
+    token: u64,
+    holds: u32,
+    lease: u64,
+}
+
+/// How a step under the lock went.
+enum Step {
+    Done,
+    /// The lock is lost, or nobody knows.
+    Lost,
+}
+
+impl Client<'_> {
+    /// One task after the other until the run is over.
+    pub(crate) fn run(&mut self) {
+        while !self.stage.run.is_over() {
+            self.tasks += 1;
+            let twins = if self.stage.habits.twins { 1..4 } else { 1..2 };
+            match self.random.random_range(0..5) {
+                0 if self.random.random() => self.meddle(),
+                0 => self.overstay(),
+                task if twins.contains(&task) => self.work_with_twin(),
+                _ => self.work(),
+            }
+            self.pause(4);
+        }
+    }
+
+    /// Takes the lock, works, lets go.
+    fn work(&mut self) {
+        let (key, owner) = (self.key(), self.owner());
+        let lease = self.random.random_range(LONG);
+        if let Some(mut held) = self.enter(&key, &owner, lease) {
+            if self.stage.holders_idle() {
+                self.idle(&held);
+            }
+            match self.hold(&mut held) {
+                Step::Done => self.give_back(&held),
+                Step::Lost => self.clean_up(&held.key, &held.owner),
+            }
+        }
+    }
+
+    /// Goes on writing to the database, and asks the server nothing: if the grant gets lost
+    /// meanwhile, nobody tells.
+    fn idle(&mut self, held: &Held) {
+        for _ in 0..IDLE {
+            self.write_by_sql(&held.key, held.token);
+            sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Two calls of one owner, at the same time; either may die, and one may call off the other.
+    fn work_with_twin(&mut self) {
+        let (key, owner) = (self.key(), self.owner());
+        let lease = self.random.random_range(LONG);
+        let calls_off = self.random.random_ratio(1, 3);
+        let mut twin = Client::new(self.stage, self.number + TWINS, true);
+        twin.tasks = self.tasks;
+        let pause = self.random.random_range(0..20);
+        let (mine, others) = scope(|scope| {
+            let other = scope.spawn(|| {
+                sleep(Duration::from_millis(pause));
+                if calls_off {
+                    twin.release(&key, &owner, Down::All, None)
+                } else {
+                    twin.acquire(&key, &owner, lease, None)
+                }
+            });
+            let mine = self.acquire(&key, &owner, lease, None);
+            (mine, other.join().expect("the twin"))
+        });
+        self.calls.append(&mut twin.calls);
+        if !calls_off {
+            // Each has its hold and gives it back.
+            for outcome in [&mine, &others] {
+                if let Outcome::Grant { token, .. } = outcome {
+                    self.pause(3);
+                    if self.random.random_ratio(1, 3) {
+                        self.write_by_script(&key, *token);
+                    }
+                    self.release(&key, &owner, Down::One, None);
+                }
+            }
+        }
+        if [&mine, &others].contains(&&Outcome::Lost) {
+            self.clean_up(&key, &owner);
+        } else if calls_off && matches!(mine, Outcome::Grant { .. }) {
+            self.release(&key, &owner, Down::All, None);
+        }
+    }
+
+    /// Takes the lock for a short time, sleeps past it and goes on writing.
+    fn overstay(&mut self) {
+        let (key, owner) = (self.key(), self.owner());
+        let lease = self.random.random_range(SHORT);
+        let Some(held) = self.enter(&key, &owner, lease) else {
+            return;
+        };
+        self.write(&held.key, held.token);
+        let over = self.random.random_range(5..60);
+        sleep(Duration::from_millis(lease + over));
+        self.write(&held.key, held.token);
+        self.give_back(&held);
+    }
+
+    /// Touches what is not its own.
+    fn meddle(&mut self) {
+        let (key, owner) = (self.key(), self.owner());
+        let token = match self.ask(&key, "", Action::Look, 0) {
+            Outcome::Grant { token, .. } => token,
+            _ => 1,
+        };
+        let token = self.random.random_ratio(1, 2).then_some(token);
+        let refused = match self.random.random_range(0..5) {
+            0 => self.release(&key, &owner, Down::One, token),
+            1 => self.release(&key, &owner, Down::To(0), token),
+            2 => self.renew(&key, &owner, Some(5_000), token, None),
+            3 => self.release(&key, &owner, Down::All, None),
+            _ => {
+                let action = Action::Acquire {
+                    lease: None,
+                    block: true,
+                    holds: Some(2),
+                    token,
+                };
+                self.ask(&key, &owner, action, 50)
+            }
+        };
+        if refused == Outcome::Lost {
+            self.clean_up(&key, &owner);
+        }
+    }
+
+    /// The first acquire of a task: waiting or not, repeatable or not.
+    fn enter(&mut self, key: &str, owner: &str, lease: u64) -> Option<Held> {
+        let holds = self.random.random_ratio(1, 2).then_some(1);
+        let mut outcome = self.acquire(key, owner, lease, holds);
+        if outcome == Outcome::Lost && holds.is_some() && self.random.random_ratio(2, 3) {
+            outcome = self.acquire(key, owner, lease, holds); // it does not add up
+        }
+        match outcome {
+            Outcome::Grant {
+                token,
+                holds,
+                lease,
+                ..
+            } => Some(Held {
+                key: key.to_owned(),
+                owner: owner.to_owned(),
+                token,
+                holds,
+                lease,
+            }),
+            Outcome::Lost => {
+                self.clean_up(key, owner);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn hold(&mut self, held: &mut Held) -> Step {
+        for _ in 0..self.random.random_range(0..5) {
+            let step = match self.random.random_range(0..8) {
+                0 | 1 => self.re_enter(held),
+                2 => self.prolong(held),
+                3 => self.release_one(held),
+                _ => {
+                    self.write(&held.key, held.token);
+                    Step::Done
+                }
+            };
+            if matches!(step, Step::Lost) {
+                // Somebody else may have it by now: this write must not undo theirs.
+                self.pause(20);
+                self.write(&held.key, held.token);
+                return step;
+            }
+            self.pause(6);
+        }
+        Step::Done
+    }
+
+    fn re_enter(&mut self, held: &mut Held) -> Step {
+        let bound = self.random.random_ratio(1, 2);
+        let action = Action::Acquire {
+            lease: self.random.random_ratio(1, 2).then_some(held.lease / 2),
+            block: self.random.random_ratio(1, 2),
+            holds: bound.then_some(held.holds + 1),
+            token: self.random.random_ratio(1, 2).then_some(held.token),
+        };
+        let mut outcome = self.ask(&held.key, &held.owner, action.clone(), 50);
+        if outcome == Outcome::Lost && bound {
+            outcome = self.ask(&held.key, &held.owner, action, 50);
+        }
+        held.learn(&outcome)
+    }
+
+    fn prolong(&mut self, held: &mut Held) -> Step {
+        let raise = match self.stage.habits.raise {
+            0 => None,
+            most if self.random.random_ratio(1, 2) => {
+                Some(held.token + self.random.random_range(0..=most))
+            }
+            _ => None,
+        };
+        let token = (raise.is_some() || self.random.random_ratio(1, 2)).then_some(held.token);
+        let lease = self.random.random_ratio(1, 2);
+        let lease = lease.then(|| self.random.random_range(LONG));
+        let mut outcome = self.renew(&held.key, &held.owner, lease, token, raise);
+        if outcome == Outcome::Lost {
+            outcome = self.renew(&held.key, &held.owner, lease, token, raise);
+        }
+        held.learn(&outcome)
+    }
+
+    fn release_one(&mut self, held: &mut Held) -> Step {
+        if held.holds < 2 {
+            return Step::Done;
+        }
+        let down = Down::To(held.holds - 1);
+        let mut outcome = self.release(&held.key, &held.owner, down, Some(held.token));
+        if outcome == Outcome::Lost {
+            outcome = self.release(&held.key, &held.owner, down, Some(held.token));
+        }
+        held.learn(&outcome)
+    }
+
+    /// Gives everything back, and sometimes writes once more, too late.
+    fn give_back(&mut self, held: &Held) {
+        let token = self.random.random_ratio(1, 2).then_some(held.token);
+        let outcome = match self.random.random_range(0..3) {
+            0 => {
+                let mut last = Outcome::Untouched;
+                for _ in 0..held.holds {
+                    last = self.release(&held.key, &held.owner, Down::One, token);
+                    if last == Outcome::Lost {
+                        break;
+                    }
+                }
+                last
+            }
+            1 => self.release(&held.key, &held.owner, Down::To(0), token),
+            _ => self.release(&held.key, &held.owner, Down::All, token),
+        };
+        if matches!(outcome, Outcome::Lost | Outcome::Untouched) {
+            self.clean_up(&held.key, &held.owner);
+        }
+        if self.random.random_ratio(1, 4) {
+            self.pause(30);
+            self.write(&held.key, held.token);
+        }
+    }
+
+    /// After a reply that was lost: neither a hold nor a wait of this owner stays behind.
+    fn clean_up(&mut self, key: &str, owner: &str) {
+        loop {
+            match self.release(key, owner, Down::All, None) {
+                Outcome::Lost => {}
+                Outcome::Untouched if self.stage.run.is_over() => return,
+                Outcome::Untouched => sleep(Duration::from_millis(20)),
+                _ => return,
+            }
+        }
+    }
+
+    fn write(&mut self, key: &str, token: u64) {
+        if self.random.random_ratio(1, 2) {
+            self.write_by_script(key, token);
+        }
+        self.write_by_sql(key, token);
+    }
+
+    fn acquire(&mut self, key: &str, owner: &str, lease: u64, holds: Option<u32>) -> Outcome {
+        let action = Action::Acquire {
+            lease: Some(lease),
+            block: self.random.random_ratio(4, 5),
+            holds,
+            token: None,
+        };
+        let wait_ms = self.random.random_range(WAIT);
+        self.ask(key, owner, action, wait_ms)
+    }
+
+    fn release(&mut self, key: &str, owner: &str, down: Down, token: Option<u64>) -> Outcome {
+        self.ask(key, owner, Action::Release { down, token }, 0)
+    }
+
+    fn renew(
+        &mut self,
+        key: &str,
+        owner: &str,
+        lease: Option<u64>,
+        token: Option<u64>,
+        raise: Option<u64>,
+    ) -> Outcome {
+        let action = Action::Renew {
+            lease,
+            token,
+            raise,
+        };
+        self.ask(key, owner, action, 0)
+    }
+
+    /// Looks who holds the lock, however long that takes.
+    pub(crate) fn look(&mut self, key: &str) {
+        for _ in 0..1_000 {
+            if self.ask(key, "", Action::Look, 0) != Outcome::Untouched {
+                return;
+            }
+        }
+    }
+
+    fn key(&mut self) -> String {
+        let keys = &self.stage.run.keys;
+        keys.choose(&mut self.random).expect("keys").clone()
+    }
+
+    /// An owner that nobody has used before.
+    fn owner(&self) -> String {
+        format!("client-{}:task-{}", self.number, self.tasks)
+    }
+
+    /// Up to so many milliseconds.
+    fn pause(&mut self, most: u64) {
+        sleep(Duration::from_millis(self.random.random_range(0..=most)));
+    }
+}
+
+impl Held {
+    /// Takes over what a reply tells of the grant.
+    fn learn(&mut self, outcome: &Outcome) -> Step {
+        match outcome {
+            Outcome::Grant { token, holds, .. } => {
+                self.token = *token;
+                self.holds = *holds;
+                Step::Done
+            }
+            Outcome::Left(holds) => {
+                self.holds = *holds;
+                Step::Done
+            }
+            Outcome::Nil
+            | Outcome::Lost
+            | Outcome::GivenBack
+            | Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
+                Step::Lost
+            }
+            Outcome::Done | Outcome::Untouched | Outcome::Refused(Refusal::Ahead) => Step::Done,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The workload `locks`: clients take locks, wait, renew, overstay and write to what the locks guard.
+
+mod client;
+mod configuration;
+mod deployment;
+mod fault;
+mod line;
+mod nemesis;
+mod observer;
+mod protocol;
+mod stage;
+
+use crate::run::{Findings, Run, names, with_clients};
+use crate::workload::{Configuration, Workload};
+use client::Client;
+use configuration::{Losses, Setup};
+use history::{History, Outcome, Register};
+use nemesis::LocksNemesis;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use stage::Stage;
+use std::thread;
+
+const CLIENTS: u32 = 8;
+const KEYS: usize = 4;
+/// Under which number the last look at each lock is recorded.
+const LAST_LOOK: u32 = 1_001;
+
+/// The workload.
+#[must_use]
+pub fn workload() -> Workload {
+    let [script, stale_script] = names(Register::Script);
+    let [sql, stale_sql] = names(Register::Sql);
+    let boxed = |setup| -> Box<dyn Configuration> { Box::new(setup) };
+    Workload {
+        columns: vec![
+            ("operations", "operations"),
+            ("grants", "grants"),
+            ("hand-offs", "hand-offs"),
+            ("lost", "lost grants"),
+            ("script", script),
+            ("stale", stale_script),
+            ("SQL", sql),
+            ("stale", stale_sql),
+        ],
+        configurations: configuration::all().into_iter().map(boxed).collect(),
+    }
+}
+
+impl Configuration for Setup {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn run(&self, seed: u64) -> Result<Findings, String> {
+        let deployment = (self.start)(&mut StdRng::seed_from_u64(seed))?;
+        let run = Run::new(seed, KEYS, self.length);
+        let stage = Stage::new(run, self.habits, deployment);
+        let mut history = play(&stage, self);
+        last_look(&stage, &mut history);
+        check_servers(&stage);
+        stage.run.check_register(&stage.sql);
+        let run = stage.end(&mut history.facts);
+        let report = run.check(&history, self.mode);
+        if self.losses == Losses::Never {
+            for loss in report.losses {
+                run.trouble(format!("a grant was lost: {loss}"));
+            }
+        }
+        Ok(run.into_findings())
+    }
+
+    fn wanted(&self) -> Vec<&'static str> {
+        let [script, stale_script] = names(Register::Script);
+        let [sql, stale_sql] = names(Register::Sql);
+        let mut wanted = vec!["grants", "hand-offs", "re-entries"];
+        wanted.extend([script, stale_script, sql, stale_sql]);
+        if self.losses == Losses::Must {
+            wanted.push("lost grants");
+        }
+        wanted.extend(self.faults.iter().map(|fault| fault.name()));
+        if self.evicts() {
+            wanted.push("evicted keys");
+        }
+        wanted
+    }
+}
+
+fn play(stage: &Stage, setup: &Setup) -> History {
+    let client = |number| {
+        // Half of them come by the proxy, where connections are cut.
+        let is_direct = !setup.cuts() || number % 2 == 0;
+        let mut client = Client::new(stage, number, is_direct);
+        client.run();
+        client.into_record()
+    };
+    let (records, mut history) = with_clients(CLIENTS, client, |_| {
+        thread::scope(|scope| {
+            let observer = scope.spawn(|| observer::watch(stage));
+            let mut history = LocksNemesis::new(stage).run(&setup.faults, setup.calm);
+            let seen = observer.join().expect("the observer");
+            history.sightings.extend(seen);
+            history
+        })
+    });
+    for (calls, writes) in records {
+        history.calls.extend(calls);
+        history.writes.extend(writes);
+    }
+    history
+}
+
+/// Who holds what when all clients have ended: the history says whether anybody may.
+fn last_look(stage: &Stage, history: &mut History) {
+    let mut client = Client::new(stage, LAST_LOOK, true);
+    for key in &stage.run.keys {
+        client.look(key);
+    }
+    let (calls, _) = client.into_record();
+    for call in &calls {
+        if call.outcome == Outcome::Untouched {
+            let key = &call.key;
+            stage
+                .run
+                .trouble(format!("{key} cannot be looked at in the end"));
+        }
+    }
+    history.calls.extend(calls);
+}
+
+fn check_servers(stage: &Stage) {
+    for node in 0..stage.deployment.nodes().len() {
+        let check = &mut |server: &mut _| stage.run.check_log(server);
+        stage.deployment.with_server(node, check);
+    }
+    for key in &stage.run.keys {
+        let node = stage.deployment.home(key);
+        let waiters = stage.deployment.nodes()[node].connect().and_then(|mut c| {
+            redis::cmd("LOCK.WAITERS")
+                .arg(key)
+                .query::<Vec<redis::Value>>(&mut c)
+        });
+        if waiters.is_ok_and(|waiters| !waiters.is_empty()) {
+            stage
+                .run
+                .trouble(format!("calls wait for {key} whose clients are gone"));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The nemesis of this workload: what is done to the servers and to the locks while clients work.
+
+mod memory;
+mod waiters;
+
+use super::deployment::{Loss, Transfer};
+use super::fault::Fault;
+use super::stage::Stage;
+use crate::connection::{connect, insist};
+use crate::nemesis::{Nemesis, drive};
+use crate::proxy::Cut;
+use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting, Span};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::Server;
+
+/// The number under which calls by the nemesis are recorded.
+const NUMBER: u32 = 1_000;
+/// A clock that was set is an hour off.
+const AN_HOUR: i64 = 3_600;
+
+/// What injects faults, and records what these do to locks.
+pub(crate) struct LocksNemesis<'s> {
+    stage: &'s Stage,
+    random: StdRng,
+    calls: Vec<Call>,
+    sightings: Vec<Sighting>,
+}
+
+impl<'s> LocksNemesis<'s> {
+    pub(crate) fn new(stage: &'s Stage) -> Self {
+        Self {
+            stage,
+            random: stage.run.random(NUMBER),
+            calls: Vec::new(),
+            sightings: Vec::new(),
+        }
+    }
+
+    /// Injects these faults until the run is over. Gives back what was recorded; the servers are whole
+    /// again.
+    pub(crate) fn run(mut self, faults: &[Fault], calm: Duration) -> History {
+        let faults: Vec<_> = faults.iter().map(|fault| (*fault, 1)).collect();
+        let run = &self.stage.run;
+        let mut random = run.random(NUMBER + 1);
+        drive(&mut self, run, &mut random, &faults, calm);
+        History {
+            calls: self.calls,
+            sightings: self.sightings,
+            ..History::default()
+        }
+    }
+
+    fn inject_now(&mut self, fault: Fault) -> bool {
+        match fault {
+            Fault::Crash { loses } => self.crash(loses),
+            Fault::Stop => self.stop(),
+            Fault::ClientKill => self.kill_a_waiter(),
+            Fault::KillWhenGranted => self.kill_when_granted(),
+            Fault::Unblock => self.unblock(),
+            Fault::CutRequest => self.cut(Cut::Request),
+            Fault::CutReply => self.cut(Cut::Reply),
+            Fault::Pause => self.pause(),
+            Fault::Save => self.start_in_background("BGSAVE"),
+            Fault::Rewrite => self.start_in_background("BGREWRITEAOF"),
+            Fault::Flush => self.flush(),
+            Fault::Remove => self.remove(),
+            Fault::Newcomer => self.let_a_newcomer_try(),
+            Fault::Fill(policy) => self.fill(policy),
+            Fault::ClockForward => self.step(AN_HOUR),
+            Fault::ClockBack => self.step(-AN_HOUR),
+            Fault::HandOver => {
+                let key = self.key();
+                self.stage.deployment.hand_over(&key);
+                true
+            }
+            Fault::LosePrimary(how) => self.lose_primary(how),
+            Fault::MoveSlot => self.move_slot(Transfer::Keys),
+            Fault::MoveSlotWhole => self.move_slot(Transfer::Whole),
+        }
+    }
+
+    fn crash(&mut self, loses: bool) -> bool {
+        if loses {
+            self.stage.let_holders_idle(true);
+            sleep(Duration::from_millis(100));
+        }
+        let from = self.stage.run.now();
+        self.stage.deployment.kill(0);
+        let span = Span {
+            from,
+            to: self.stage.run.now(),
+        };
+        if loses {
+            self.stage.may_have_lost(span);
+        }
+        sleep(Duration::from_millis(self.random.random_range(0..60)));
+        self.stage.deployment.restart(0);
+        self.stage.let_holders_idle(false);
+        true
+    }
+
+    /// Long enough for short leases to end.
+    fn stop(&mut self) -> bool {
+        let nodes = self.stage.deployment.nodes().len();
+        let pause = Duration::from_millis(self.random.random_range(100..500));
+        let stop = &mut |server: &mut Server| {
+            server.signal("STOP");
+            sleep(pause);
+            server.signal("CONT");
+        };
+        self.stage
+            .deployment
+            .with_server(self.random.random_range(0..nodes), stop);
+        true
+    }
+
+    fn cut(&mut self, cut: Cut) -> bool {
+        let proxy = self.stage.deployment.proxy().expect("a proxy");
+        proxy.cut(self.random.random_range(0..64), cut)
+    }
+
+    fn pause(&mut self) -> bool {
+        let ms: u64 = self.random.random_range(50..300);
+        let mode = ["WRITE", "ALL"].choose(&mut self.random).expect("modes");
+        let port = self.primary_port();
+        let pause = redis::cmd("CLIENT")
+            .arg("PAUSE")
+            .arg(ms)
+            .arg(mode)
+            .to_owned();
+        insist("CLIENT PAUSE", || pause.query::<()>(&mut connect(port)?));
+        sleep(Duration::from_millis(ms));
+        true
+    }
+
+    fn start_in_background(&mut self, command: &str) -> bool {
+        let port = self.primary_port();
+        // Refused while another child is at work.
+        let started = connect(port).and_then(|mut c| redis::cmd(command).query::<String>(&mut c));
+        started.is_ok()
+    }
+
+    fn flush(&mut self) -> bool {
+        let sent = self.stage.run.now();
+        let mode = ["SYNC", "ASYNC"].choose(&mut self.random).expect("modes");
+        let port = self.primary_port();
+        let flush = redis::cmd("FLUSHALL").arg(mode).to_owned();
+        let done = connect(port)
+            .and_then(|mut c| flush.query::<()>(&mut c))
+            .is_ok();
+        for key in self.stage.run.keys.clone() {
+            let outcome = if done { Outcome::Done } else { Outcome::Lost };
+            self.record_removal(&key, sent, outcome);
+        }
+        done
+    }
+
+    fn remove(&mut self) -> bool {
+        let key = self.key();
+        let sent = self.stage.run.now();
+        let node = self.stage.deployment.home(&key);
+        let reply = self.stage.deployment.nodes()[node]
+            .connect()
+            .and_then(|mut c| redis::cmd("DEL").arg(&key).query::<i64>(&mut c));
+        let outcome = match &reply {
+            Ok(_) => Outcome::Done,
+            Err(e) if e.is_io_error() => Outcome::Lost,
+            Err(_) => Outcome::Untouched,
+        };
+        self.record_removal(&key, sent, outcome);
+        reply.is_ok_and(|removed| removed == 1)
+    }
+
+    /// A removal.
+    fn record_removal(&mut self, key: &str, sent: Moment, outcome: Outcome) {
+        self.record_call(key, "", Action::Remove, sent, outcome);
+    }
+
+    fn record_call(
+        &mut self,
+        key: &str,
+        owner: &str,
+        action: Action,
+        sent: Moment,
+        outcome: Outcome,
+    ) {
+        self.calls.push(Call {
+            client: NUMBER,
+            key: key.to_owned(),
+            owner: owner.to_owned(),
+            action,
+            sent,
+            ended: self.stage.run.now(),
+            outcome,
+        });
+    }
+
+    /// Sets the clock, and a while later right again.
+    fn step(&mut self, seconds: i64) -> bool {
+        for ahead in [seconds, 0] {
+            let from = self.stage.run.now();
+            self.stage.deployment.set_clock(ahead);
+            self.stage.clock_was_set(ClockStep {
+                at: Span {
+                    from,
+                    to: self.stage.run.now(),
+                },
+                ahead: ahead * 1_000_000,
+            });
+            sleep(Duration::from_millis(self.random.random_range(100..500)));
+        }
+        true
+    }
+
+    fn lose_primary(&mut self, how: Loss) -> bool {
+        let key = self.key();
+        let from = self.stage.run.now();
+        let before = || self.stage.let_holders_idle(true);
+        self.stage.deployment.lose_primary(&key, how, &before);
+        self.stage.let_holders_idle(false);
+        self.stage.may_have_lost(Span {
+            from,
+            to: self.stage.run.now(),
+        });
+        true
+    }
+
+    fn move_slot(&mut self, how: Transfer) -> bool {
+        let key = self.key();
+        self.stage.deployment.move_slot(&key, how)
+    }
+
+    fn primary_port(&mut self) -> u16 {
+        let key = self.key();
+        let deployment = &self.stage.deployment;
+        deployment.nodes()[deployment.home(&key)].port()
+    }
+
+    fn key(&mut self) -> String {
+        let keys = &self.stage.run.keys;
+        keys.choose(&mut self.random).expect("keys").clone()
+    }
+}
+
+impl Nemesis for LocksNemesis<'_> {
+    type Fault = Fault;
+
+    fn inject(&mut self, fault: Fault) -> bool {
+        let is_injected = self.inject_now(fault);
+        if is_injected {
+            self.stage.run.count(fault.name(), 1);
+        }
+        is_injected
+    }
+}

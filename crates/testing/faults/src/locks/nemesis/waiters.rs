@@ -1,0 +1,163 @@
+//! What is done to clients that wait.
+
+use super::LocksNemesis;
+use crate::locks::observer::client_ids;
+use crate::locks::protocol;
+use history::{Action, Down, Outcome, Sighting};
+use redis::{Connection, RedisResult, Value};
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::Expect;
+
+impl LocksNemesis<'_> {
+    /// Kills the first in line of some queue.
+    pub(super) fn kill_a_waiter(&mut self) -> bool {
+        self.with_first_waiter(|this, connection, key, node, id| {
+            // In one breath: the client may have gone on to its next call since it was seen.
+            let (waiters, killed): (Value, i64) = redis::pipe()
+                .cmd("LOCK.WAITERS")
+                .arg(key)
+                .cmd("CLIENT")
+                .arg("KILL")
+                .arg("ID")
+                .arg(id)
+                .query(connection)?;
+            if client_ids(waiters).contains(&id) {
+                this.note_killed(node, id, killed);
+            }
+            Ok(killed == 1)
+        })
+    }
+
+    /// Releases the lock in its owner's name and kills the one who gets it, before the reply can be
+    /// written.
+    pub(super) fn kill_when_granted(&mut self) -> bool {
+        self.with_first_waiter(|this, connection, key, node, id| {
+            let info: Value = redis::cmd("LOCK.INFO").arg(key).query(connection)?;
+            let Outcome::Grant { owner, .. } = protocol::outcome(&Action::Look, info) else {
+                return Ok(false);
+            };
+            let release = Action::Release {
+                down: Down::All,
+                token: None,
+            };
+            let mut both = redis::pipe();
+            both.cmd("LOCK.WAITERS").arg(key);
+            both.add_command(protocol::command(key, &owner, &release, 0));
+            both.cmd("CLIENT").arg("KILL").arg("ID").arg(id);
+            let sent = this.stage.run.now();
+            // The owner may have released it meanwhile: an error, and the kill is done all the same.
+            let replies: Vec<Value> = both.ignore_errors().query(connection)?;
+            let mut replies = replies.into_iter().map(Expect::reply);
+            let waiters = replies.next().expect("three replies");
+            let released = replies.next().expect("three replies");
+            let killed = replies
+                .next()
+                .expect("three replies")
+                .is_ok_and(|n| n == Value::Int(1));
+            if waiters.is_ok_and(|waiters| client_ids(waiters).contains(&id)) {
+                this.note_killed(node, id, i64::from(killed));
+            }
+            let outcome = match &released {
+                Ok(value) => protocol::outcome(&release, value.clone()),
+                Err(error) => {
+                    protocol::refusal(error.code()).map_or(Outcome::Untouched, Outcome::Refused)
+                }
+            };
+            this.record_call(key, &owner, release, sent, outcome);
+            Ok(killed && released.is_ok())
+        })
+    }
+
+    /// Frees a lock that is waited for, and asks for it in the same breath.
+    pub(super) fn let_a_newcomer_try(&mut self) -> bool {
+        self.with_first_waiter(|this, connection, key, node, id| {
+            let life = this.stage.deployment.nodes()[node].life();
+            let seen = this.stage.run.now();
+            // Who was first in line a moment ago is still there now, or this sighting says nothing.
+            let waiters = redis::cmd("LOCK.WAITERS").arg(key).query(connection)?;
+            let ids = client_ids(waiters);
+            let known = |id: &i64| this.stage.client_of((node, life, *id));
+            this.sightings.push(Sighting {
+                key: key.to_owned(),
+                sent: seen,
+                ended: this.stage.run.now(),
+                clients: ids.iter().filter_map(known).collect(),
+            });
+            let owner = format!("newcomer-{}", this.stage.run.now());
+            let acquire = Action::Acquire {
+                lease: Some(5_000),
+                block: false,
+                holds: None,
+                token: None,
+            };
+            let mut both = redis::pipe();
+            both.cmd("DEL").arg(key);
+            both.add_command(protocol::command(key, &owner, &acquire, 0));
+            let sent = this.stage.run.now();
+            let (removed, reply): (i64, Value) = both.query(connection)?;
+            this.record_removal(key, sent, Outcome::Done);
+            let outcome = protocol::outcome(&acquire, reply);
+            let granted = matches!(outcome, Outcome::Grant { .. });
+            this.record_call(key, &owner, acquire, sent, outcome);
+            if granted {
+                let sent = this.stage.run.now();
+                let release = Action::Release {
+                    down: Down::All,
+                    token: None,
+                };
+                let reply = protocol::command(key, &owner, &release, 0).query(connection)?;
+                let outcome = protocol::outcome(&release, reply);
+                this.record_call(key, &owner, release, sent, outcome);
+            }
+            Ok(removed == 1 && ids.first() == Some(&id))
+        })
+    }
+
+    pub(super) fn unblock(&mut self) -> bool {
+        self.with_first_waiter(|_, connection, _key, _node, id| {
+            let unblock = redis::cmd("CLIENT")
+                .arg("UNBLOCK")
+                .arg(id)
+                .arg("ERROR")
+                .to_owned();
+            Ok(unblock.query::<i64>(connection)? == 1)
+        })
+    }
+
+    fn note_killed(&self, node: usize, id: i64, killed: i64) {
+        if killed == 1 {
+            let life = self.stage.deployment.nodes()[node].life();
+            self.stage.killed((node, life, id));
+        }
+    }
+
+    /// Looks for a queue, for a while, and does something to its first call.
+    fn with_first_waiter(
+        &mut self,
+        mut act: impl FnMut(&mut Self, &mut Connection, &str, usize, i64) -> RedisResult<bool>,
+    ) -> bool {
+        for _ in 0..100 {
+            let key = self.key();
+            let node = self.stage.deployment.home(&key);
+            let done = self.stage.deployment.nodes()[node]
+                .connect()
+                .and_then(|mut connection| {
+                    let waiters: Value = redis::cmd("LOCK.WAITERS")
+                        .arg(&key)
+                        .arg("COUNT")
+                        .arg(1)
+                        .query(&mut connection)?;
+                    match client_ids(waiters).first() {
+                        Some(&id) => act(self, &mut connection, &key, node, id),
+                        None => Ok(false),
+                    }
+                });
+            if done.unwrap_or(false) {
+                return true;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}

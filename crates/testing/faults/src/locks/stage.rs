@@ -1,0 +1,124 @@
+//! What everybody in a run of this workload shares: the servers, and notes about what was done to them.
+
+use super::deployment::Deployment;
+use crate::register::Sql;
+use crate::run::Run;
+use history::{ClockStep, Facts, Span};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A connection as its server numbers it: which node, in which of its lives, and `CLIENT ID`.
+pub(crate) type ConnectionId = (usize, u32, i64);
+
+/// A run on some servers.
+pub(crate) struct Stage {
+    pub(crate) run: Run,
+    /// How clients behave here.
+    pub(crate) habits: Habits,
+    /// The servers.
+    pub(crate) deployment: Box<dyn Deployment>,
+    /// The database with the fenced register.
+    pub(crate) sql: Sql,
+    /// Whoever gets a lock now does not touch it for a while.
+    holders_idle: AtomicBool,
+    notes: Mutex<Notes>,
+}
+
+/// How clients behave in a configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Habits {
+    /// How far a token may be raised ahead, in microseconds; 0: never.
+    pub(crate) raise: u64,
+    /// A grant or a renewal is trusted only when `WAIT` says that all replicas have it.
+    pub(crate) wait: bool,
+    /// Most owners make two calls at a time.
+    pub(crate) twins: bool,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// Whose connection it is.
+    clients: HashMap<ConnectionId, u32>,
+    /// Connections that `CLIENT KILL` closed.
+    killed: HashSet<ConnectionId>,
+    facts: Facts,
+}
+
+impl Stage {
+    pub(crate) fn new(run: Run, habits: Habits, deployment: Box<dyn Deployment>) -> Self {
+        Self {
+            run,
+            habits,
+            deployment,
+            sql: Sql::new(),
+            holders_idle: AtomicBool::new(false),
+            notes: Mutex::default(),
+        }
+    }
+
+    /// Lets those who get a lock from now on be idle, or no more.
+    pub(crate) fn let_holders_idle(&self, idle: bool) {
+        self.holders_idle.store(idle, SeqCst);
+    }
+
+    /// Whether they are.
+    pub(crate) fn holders_idle(&self) -> bool {
+        self.holders_idle.load(SeqCst)
+    }
+
+    /// Notes whose connection this is.
+    pub(crate) fn introduce(&self, connection: ConnectionId, client: u32) {
+        self.notes().clients.insert(connection, client);
+    }
+
+    /// Whose connection this is.
+    pub(crate) fn client_of(&self, connection: ConnectionId) -> Option<u32> {
+        self.notes().clients.get(&connection).copied()
+    }
+
+    /// Notes that the server has closed this connection by `CLIENT KILL`.
+    pub(crate) fn killed(&self, connection: ConnectionId) {
+        self.notes().killed.insert(connection);
+    }
+
+    /// Whether it was closed by `CLIENT KILL`. That command's own reply may still be on its way.
+    pub(crate) fn was_killed(&self, connection: ConnectionId) -> bool {
+        let limit = Instant::now() + Duration::from_millis(100);
+        while Instant::now() < limit {
+            if self.notes().killed.contains(&connection) {
+                return true;
+            }
+            sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// What was acknowledged just before or in this span may be lost.
+    pub(crate) fn may_have_lost(&self, span: Span) {
+        self.notes().facts.losses.push(span);
+    }
+
+    /// Keys may be evicted in this span.
+    pub(crate) fn may_evict(&self, span: Span) {
+        self.notes().facts.evictions.push(span);
+    }
+
+    /// The server's clock was set.
+    pub(crate) fn clock_was_set(&self, step: ClockStep) {
+        self.notes().facts.steps.push(step);
+    }
+
+    /// Ends the servers, tells what was done to them, and gives the run back.
+    pub(crate) fn end(self, facts: &mut Facts) -> Run {
+        let notes = self.notes.into_inner().expect("no client has panicked");
+        *facts = notes.facts;
+        self.run
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().expect("no client has panicked")
+    }
+}

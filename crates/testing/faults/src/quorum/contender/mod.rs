@@ -1,0 +1,70 @@
+//! A contender: a process of some tasks that take locks and write to what these guard.
+
+mod locks;
+mod task;
+mod without_raise;
+
+use super::note::{Event, Note, Orders};
+use crate::register::SqlRegister;
+use locks::Locks;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use task::Task;
+use tokio::sync::watch;
+
+/// How long the last releases may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A contender: works by these orders until standard input ends, which it also does with whoever has
+/// started this process.
+///
+/// # Errors
+/// What kept it from working.
+pub fn contend(orders: &str) -> Result<(), String> {
+    let orders: Orders = serde_json::from_str(orders).map_err(|e| format!("the orders: {e}"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| format!("a runtime: {e}"))?;
+    let worked = runtime.block_on(work(&Arc::new(orders)));
+    runtime.shutdown_timeout(PATIENCE);
+    worked
+}
+
+async fn work(orders: &Arc<Orders>) -> Result<(), String> {
+    let locks = Locks::open(orders)?;
+    let register = Arc::new(Mutex::new(SqlRegister::open(&orders.register)));
+    let (close, closing) = watch::channel(false);
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        let _ = close.send(true);
+    });
+    let tasks: Vec<_> = (0..orders.tasks)
+        .map(|number| {
+            let task = Task::new(
+                number,
+                Arc::clone(orders),
+                locks.clone(),
+                Arc::clone(&register),
+            );
+            tokio::spawn(task.run(closing.clone()))
+        })
+        .collect();
+    for task in tasks {
+        task.await.map_err(|e| format!("a task: {e}"))?;
+    }
+    locks.close().await;
+    Ok(())
+}
+
+/// Tells it at once. Whoever listens may be gone; then this process is about to end too.
+fn say(task: u32, key: &str, event: Event) {
+    let key = key.to_owned();
+    let Ok(mut line) = serde_json::to_vec(&Note { task, key, event }) else {
+        return;
+    };
+    line.push(b'\n');
+    let _ = std::io::stdout().lock().write_all(&line);
+}

@@ -1,0 +1,186 @@
+//! A contender's process, as whoever runs it sees it.
+
+use super::note::{Event, Note, Orders};
+use crate::clock::now;
+use history::Moment;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A contender. It is killed with its guard.
+pub(crate) struct Process {
+    pub(crate) number: u32,
+    child: Child,
+    /// It works until this is closed.
+    input: Option<ChildStdin>,
+    notes: Arc<Mutex<Vec<Note>>>,
+    reader: Option<JoinHandle<()>>,
+    stops: Vec<(Moment, Moment)>,
+    was_killed: bool,
+}
+
+/// What a contender has left behind.
+pub(crate) struct Record {
+    pub(crate) number: u32,
+    pub(crate) notes: Vec<Note>,
+    /// In which times it was stopped.
+    pub(crate) stops: Vec<(Moment, Moment)>,
+    pub(crate) was_killed: bool,
+    /// It ended as it was told to.
+    pub(crate) has_ended_well: bool,
+}
+
+/// What all contenders together have told so far, for those who choose whom to stop or kill.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// By contender and task: the lock and its token.
+    pub(crate) holds: HashMap<(u32, u32), (String, u64)>,
+    /// By lock: the highest token that the register has taken.
+    pub(crate) written: BTreeMap<String, u64>,
+    /// By lock: when it was last obtained.
+    pub(crate) obtained: BTreeMap<String, Moment>,
+}
+
+/// What all contenders have told, for them to add to and for the nemesis to read.
+pub(crate) type Board = Arc<Mutex<Progress>>;
+
+impl Process {
+    /// Starts one.
+    pub(crate) fn start(orders: &Orders, board: &Board) -> Self {
+        let program = std::env::current_exe().expect("this program has a path");
+        let orders_text = serde_json::to_string(orders).expect("orders are text");
+        let mut child = Command::new(program)
+            .args(["contend", &orders_text])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("this program starts");
+        let output = child.stdout.take().expect("a pipe");
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let reader = {
+            let (notes, board, number) = (Arc::clone(&notes), Arc::clone(board), orders.number);
+            std::thread::spawn(move || listen(output, number, &notes, &board))
+        };
+        Self {
+            number: orders.number,
+            input: child.stdin.take(),
+            child,
+            notes,
+            reader: Some(reader),
+            stops: Vec::new(),
+            was_killed: false,
+        }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::STOP);
+        self.stops.push((now(), Moment::MAX));
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go_on(&mut self) {
+        self.signal(Signal::CONT);
+        if let Some(stop) = self.stops.last_mut() {
+            stop.1 = now();
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.was_killed = true;
+        let _ = self.child.kill();
+    }
+
+    /// Tells it to end when it has done what it is at.
+    pub(crate) fn close(&mut self) {
+        self.input = None;
+    }
+
+    /// Waits until it has ended, and gives what it has told.
+    pub(crate) fn finish(mut self, patience: Duration) -> Record {
+        let until = Instant::now() + patience;
+        let mut status = None;
+        while status.is_none() && Instant::now() < until {
+            status = self.child.try_wait().expect("a child's state");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if status.is_none() {
+            let _ = self.child.kill();
+        }
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("who listens");
+        }
+        Record {
+            number: self.number,
+            notes: std::mem::take(&mut *self.notes.lock().expect("notes")),
+            stops: std::mem::take(&mut self.stops),
+            was_killed: self.was_killed,
+            has_ended_well: status.is_some_and(|status| status.success()),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // One that has ended by itself is found out in the end.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Takes a contender's notes until it has ended. A line that its death has cut is none.
+fn listen(output: ChildStdout, number: u32, notes: &Mutex<Vec<Note>>, board: &Board) {
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        if let Ok(note) = serde_json::from_str::<Note>(&line) {
+            progress(board).take(number, &note);
+            notes.lock().expect("notes").push(note);
+        }
+    }
+    progress(board).forget(number);
+}
+
+/// What is known now.
+pub(crate) fn progress(board: &Board) -> MutexGuard<'_, Progress> {
+    board.lock().expect("nobody died with the board")
+}
+
+impl Progress {
+    fn take(&mut self, number: u32, note: &Note) {
+        let who = (number, note.task);
+        match note.event {
+            Event::Granted { token, ended, .. } => {
+                self.holds.insert(who, (note.key.clone(), token));
+                let obtained = self.obtained.entry(note.key.clone()).or_default();
+                *obtained = ended.max(*obtained);
+            }
+            Event::Released { .. } => {
+                self.holds.remove(&who);
+            }
+            Event::Wrote {
+                token, taken: true, ..
+            } => {
+                let written = self.written.entry(note.key.clone()).or_default();
+                *written = token.max(*written);
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, number: u32) {
+        self.holds.retain(|(holder, _), _| *holder != number);
+    }
+
+    /// Whether the register has taken a higher token than each of these.
+    pub(crate) fn are_overtaken(&self, holds: &[(String, u64)]) -> bool {
+        holds
+            .iter()
+            .all(|(key, token)| self.written.get(key).is_some_and(|written| written > token))
+    }
+}

@@ -1,0 +1,220 @@
+//! The workload `storm`: 200 clients do at random, on 20 locks, everything that clients do, while an
+//! administrator does everything that administrators do. No two owners ever have one grant, tokens rise,
+//! nobody is forgotten, and replica and append-only file hold what the primary holds.
+//!
+//! There is no history: leases of a few milliseconds and 200 calls at a time leave the checker too
+//! much to search. A ledger that all clients share judges each grant as it is told.
+
+mod client;
+mod ledger;
+mod nemesis;
+
+use crate::run::{Findings, Run, with_clients};
+use crate::workload::{Configuration, Workload};
+use client::Client;
+use ledger::Ledger;
+use nemesis::StormNemesis;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicI64;
+use std::thread;
+use std::time::Duration;
+use testbed::state::assert_same;
+use testbed::{Expect, Server, cmd, eventually};
+
+const CLIENTS: u32 = 200;
+const KEYS: usize = 20;
+/// By how much the server's memory may have grown in the end: its own caches and buffers, and what
+/// the allocator has not given back.
+const MEMORY_LEFT: i64 = 1 << 20;
+
+/// What must happen, by the names under which it is counted.
+const WANTED: [&str; 22] = [
+    "new grants",
+    "hand-offs",
+    "re-entries",
+    "refused: held",
+    "timed out",
+    "waits called off",
+    "wrong type",
+    "partial releases",
+    "last releases",
+    "refused releases",
+    "renewals",
+    "closes",
+    "closes while waiting",
+    "kills",
+    "kills while waiting",
+    "unblocked",
+    "expired",
+    "deleted",
+    "overwritten",
+    "flushed",
+    "pauses",
+    "comparisons",
+];
+
+/// The workload, for a run of so many seconds.
+#[must_use]
+pub fn workload(seconds: u64) -> Workload {
+    let length = Duration::from_secs(seconds);
+    Workload {
+        columns: vec![
+            ("grants", "new grants"),
+            ("hand-offs", "hand-offs"),
+            ("re-entries", "re-entries"),
+        ],
+        configurations: vec![Box::new(StormSetup { length })],
+    }
+}
+
+/// A primary with an append-only file and a replica.
+struct StormSetup {
+    length: Duration,
+}
+
+/// What all in a run share.
+struct Storm {
+    run: Run,
+    server: Server,
+    replica: Server,
+    /// The clients' connections.
+    ids: Vec<AtomicI64>,
+    ledger: Ledger,
+}
+
+impl Configuration for StormSetup {
+    fn name(&self) -> &'static str {
+        "storm"
+    }
+
+    fn run(&self, seed: u64) -> Result<Findings, String> {
+        let server = Server::builder().config("appendonly", "yes").start();
+        let replica = server.replica();
+        let memory = used_memory(&server);
+        let mut storm = Storm {
+            run: Run::new(seed, KEYS, self.length),
+            server,
+            replica,
+            ids: (0..CLIENTS).map(|_| AtomicI64::new(0)).collect(),
+            ledger: Ledger::default(),
+        };
+        play(&storm);
+        storm.check(memory);
+        storm.restart();
+        Ok(storm.run.into_findings())
+    }
+
+    fn wanted(&self) -> Vec<&'static str> {
+        WANTED.to_vec()
+    }
+}
+
+fn play(storm: &Storm) {
+    let client = |number| Client::new(storm, number).run();
+    with_clients(CLIENTS, client, |all_ended| {
+        StormNemesis::new(storm).run();
+        // Whoever still waits does so for a lock that somebody holds for long.
+        let mut c = storm.server.connection();
+        while !all_ended() {
+            cmd!(c, "DEL", storm.run.keys).int();
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
+impl Storm {
+    /// What must hold when all clients have ended. `memory` is what the server used at first.
+    fn check(&self, memory: i64) {
+        let Self {
+            run,
+            server,
+            replica,
+            ..
+        } = self;
+        let expired = server.info_field("stats", "expired_keys");
+        run.count("expired", expired.parse().expect("a number"));
+        self.check_nobody_is_left();
+        eventually(
+            || server.whole_state() == server.state(),
+            "the short leases to end",
+        );
+        server.wait_for_sync(replica);
+        assert_same(
+            &server.whole_state(),
+            &replica.whole_state(),
+            "on the replica",
+        );
+        self.check_tokens_rise();
+        run.check_log(server);
+        cmd!(server.connection(), "FLUSHALL").okay();
+        eventually(
+            || used_memory(server) < memory + MEMORY_LEFT,
+            "memory to return to where it was",
+        );
+        println!(
+            "memory: {memory} bytes before, {} after",
+            used_memory(server)
+        );
+    }
+
+    /// After a restart from the append-only file all locks are as before.
+    fn restart(&mut self) {
+        let mut c = self.server.connection();
+        for key in &self.run.keys {
+            cmd!(c, "LOCK.ACQUIRE", key, "last", "PX", 600_000).grant();
+        }
+        let last = self.server.whole_state();
+        self.server.restart();
+        assert_same(
+            &last,
+            &self.server.whole_state(),
+            "after a restart from the file",
+        );
+    }
+
+    /// All connections are closed and nobody waits, by the server's and the module's count.
+    fn check_nobody_is_left(&self) {
+        let mut c = self.server.connection();
+        eventually(
+            || self.server.info_field("clients", "blocked_clients") == "0",
+            "no client to be blocked",
+        );
+        for key in &self.run.keys {
+            assert_eq!(cmd!(c, "LOCK.WAITERS", key).items(), []);
+        }
+    }
+
+    /// The grants of each lock, in the order in which they were made, by the append-only file: a token
+    /// is never lower than one before it, and another owner's is higher.
+    fn check_tokens_rise(&self) {
+        let mut last: HashMap<Vec<u8>, (i64, Vec<u8>)> = HashMap::new();
+        let mut grants = 0;
+        for command in self.server.aof() {
+            if !command[0].eq_ignore_ascii_case(b"LOCK._APPLY") {
+                continue;
+            }
+            let [_, key, owner, token, ..] = &command[..] else {
+                panic!("not an effect: {command:?}");
+            };
+            let token: i64 = String::from_utf8_lossy(token).parse().expect("a token");
+            if let Some((before, whose)) = last.get(key)
+                && (token < *before || (token == *before && owner != whose))
+            {
+                let what = format!("{token} of {owner:?} after {before} of {whose:?}");
+                self.run.trouble(what);
+            }
+            grants += u64::from(last.get(key).is_none_or(|(before, _)| *before != token));
+            last.insert(key.clone(), (token, owner.clone()));
+        }
+        println!("{grants} grants in the append-only file");
+        assert!(grants > 0);
+    }
+}
+
+/// Without what the server keeps for replicas and files, which grows to a size of its own.
+fn used_memory(server: &Server) -> i64 {
+    cmd!(server.connection(), "MEMORY", "PURGE").okay();
+    let memory = server.info("memory");
+    let bytes = |name: &str| memory[name].parse::<i64>().expect("a number");
+    bytes("used_memory") - bytes("mem_total_replication_buffers") - bytes("mem_aof_buffer")
+}

@@ -1,0 +1,15 @@
+//! The workload `storm` on the server of this test run. `STORM_SECONDS` is how long it lasts (4),
+//! `STORM_SEED` repeats the choices of an earlier run, though not their timing.
+
+use faults::{Choice, play, storm};
+use std::env;
+
+#[test]
+fn no_lock_is_lost_doubled_or_forgotten_in_a_storm() {
+    let seconds = env::var("STORM_SECONDS").map_or(4, |text| text.parse().expect("a number"));
+    let choice = Choice {
+        seed: testbed::traffic::seed("STORM_SEED"),
+        ..Choice::default()
+    };
+    assert!(play(storm(seconds), &choice), "see above");
+}
