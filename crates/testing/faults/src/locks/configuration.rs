@@ -60,28 +60,206 @@ const CALM: Duration = Duration::from_millis(150);
 /// How far clients raise tokens where nothing is lost: less than `lock.max-token-lead-ms`.
 const RAISE: u64 = 3_000_000;
 
+const START_ALONE: Start = |_| Ok(Box::new(Alone::start(Server::builder())));
+const START_GUARDED: Start = |_| Ok(Box::new(Guarded::start(|settings| settings)));
+const START_SHARDED: Start = |_| Ok(Box::new(Sharded::start(1, |settings| settings)));
+
 /// All of them.
 pub(crate) fn all() -> Vec<Setup> {
+    let mut all = alone();
+    all.extend(replicated());
+    all.extend(sharded());
+    all
+}
+
+/// One where nothing acknowledged may be lost. Clients raise tokens.
+fn strict(name: &'static str, faults: Vec<Fault>, start: Start) -> Setup {
+    Setup {
+        name,
+        faults,
+        mode: Mode::Strict,
+        losses: Losses::Never,
+        habits: Habits {
+            raise: RAISE,
+            ..Habits::default()
+        },
+        length: Duration::from_secs(5),
+        calm: CALM,
+        start,
+    }
+}
+
+/// One where what was acknowledged last may be lost. Nobody raises tokens: one that is ahead of time and
+/// lost is not covered by the successor's clock.
+fn lossy(name: &'static str, faults: Vec<Fault>, start: Start) -> Setup {
+    Setup {
+        mode: Mode::Lossy,
+        losses: Losses::May,
+        habits: Habits::default(),
+        ..strict(name, faults, start)
+    }
+}
+
+/// A server that stands alone.
+fn alone() -> Vec<Setup> {
+    let aof = [Fault::Crash { loses: false }, Fault::Rewrite];
+    let aof_everysec = [Fault::Crash { loses: true }, Fault::Rewrite];
+    let rdb = [Fault::Crash { loses: true }];
+    let policies = [
+        "noeviction",
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+    ];
+    let clock = vec![
+        Fault::ClockForward,
+        Fault::ClockBack,
+        Fault::Crash { loses: false },
+        Fault::ClientKill,
+    ];
     vec![
-        aof_always(),
-        aof_everysec(),
-        rdb_only(),
+        strict("aof-always", against_clients_and(&aof), |random| {
+            let preamble = ["yes", "no"].choose(random).expect("two");
+            let settings = with_aof("always").config("aof-use-rdb-preamble", preamble);
+            Ok(Box::new(Alone::start(settings)))
+        }),
+        lossy("aof-everysec", against_clients_and(&aof_everysec), |_| {
+            Ok(Box::new(Alone::start(with_aof("everysec"))))
+        }),
+        Setup {
+            losses: Losses::Must,
+            ..lossy("rdb-only", against_clients_and(&rdb), START_ALONE)
+        },
         dying_waiters(),
-        memory_full(),
-        clock_steps(),
-        failover(),
-        sentinel(),
-        sentinel_wait(),
-        sentinel_hangs(),
-        sentinel_min_replicas(),
-        cluster_failover(),
-        cluster_crash(),
-        cluster_slots(),
+        strict(
+            "memory-full",
+            policies.map(Fault::Fill).to_vec(),
+            START_ALONE,
+        ),
+        strict("clock-steps", clock, |_| {
+            if Server::version().is_valkey_from(9, 0) {
+                return Err("libfaketime reaches this server only now and then".to_owned());
+            }
+            Ok(Box::new(Alone::start_with_clock(with_aof("always"))?))
+        }),
     ]
 }
 
-/// What can be done to the clients of any server that stands alone.
-fn against_clients() -> Vec<Fault> {
+/// Clients that die, in the worst of moments above all.
+fn dying_waiters() -> Setup {
+    let mut faults = against_clients_and(&[]);
+    faults.retain(|fault| {
+        matches!(
+            fault,
+            Fault::ClientKill | Fault::KillWhenGranted | Fault::Unblock | Fault::Newcomer
+        )
+    });
+    Setup {
+        habits: Habits {
+            raise: RAISE,
+            twins: true,
+            ..Habits::default()
+        },
+        length: Duration::from_secs(4),
+        calm: Duration::from_millis(40),
+        ..strict("dying-waiters", faults, START_ALONE)
+    }
+}
+
+/// A primary with replicas.
+fn replicated() -> Vec<Setup> {
+    let failover = vec![
+        Fault::HandOver,
+        Fault::Pause,
+        Fault::ClientKill,
+        Fault::KillWhenGranted,
+        Fault::Stop,
+    ];
+    let killed = Fault::LosePrimary(Loss::Killed);
+    let hangs = Fault::LosePrimary(Loss::Hangs);
+    let sentinel = |name, fault, start| Setup {
+        length: Duration::from_secs(8),
+        calm: Duration::from_millis(1_500),
+        ..lossy(name, vec![fault, Fault::ClientKill], start)
+    };
+    vec![
+        strict("failover", failover, |random| {
+            let appendonly = if random.random() { "yes" } else { "no" };
+            let settings = Server::builder().config("appendonly", appendonly);
+            Ok(Box::new(Pair::start(&settings)))
+        }),
+        Setup {
+            losses: Losses::Must,
+            ..sentinel("sentinel", killed, START_GUARDED)
+        },
+        // Holders trust a grant only when all replicas have it.
+        Setup {
+            losses: Losses::Never,
+            habits: Habits {
+                wait: true,
+                ..Habits::default()
+            },
+            ..sentinel("sentinel-wait", killed, START_GUARDED)
+        },
+        // The primary comes back, and takes itself for the primary for a moment.
+        Setup {
+            mode: Mode::Split,
+            ..sentinel("sentinel-hangs", hangs, START_GUARDED)
+        },
+        // The same, where a primary that has lost its replicas takes no writes.
+        Setup {
+            mode: Mode::Split,
+            ..sentinel("sentinel-min-replicas", hangs, |_| {
+                let careful = |settings: Builder| {
+                    settings
+                        .config("min-replicas-to-write", "1")
+                        .config("min-replicas-max-lag", "1")
+                };
+                Ok(Box::new(Guarded::start(careful)))
+            })
+        },
+    ]
+}
+
+/// A cluster.
+fn sharded() -> Vec<Setup> {
+    let calm = Duration::from_millis(300);
+    let mut moves = vec![Fault::MoveSlot, Fault::Remove];
+    if Server::version().is_valkey_from(9, 0) {
+        moves.push(Fault::MoveSlotWhole);
+    }
+    let failover = vec![Fault::HandOver, Fault::Remove];
+    let crash = vec![Fault::LosePrimary(Loss::Killed)];
+    vec![
+        Setup {
+            length: Duration::from_secs(6),
+            calm,
+            ..strict("cluster-failover", failover, START_SHARDED)
+        },
+        Setup {
+            length: Duration::from_secs(8),
+            calm,
+            ..lossy("cluster-crash", crash, START_SHARDED)
+        },
+        Setup {
+            // A lock that is free leaves no token behind when its slot moves: only the clocks of the
+            // nodes keep its tokens rising, so none may be ahead of time.
+            habits: Habits::default(),
+            length: Duration::from_secs(6),
+            calm,
+            ..strict("cluster-slots", moves, |_| {
+                Ok(Box::new(Sharded::start(0, |settings| settings)))
+            })
+        },
+    ]
+}
+
+/// What can be done to the clients of any server that stands alone, and more.
+fn against_clients_and(more: &[Fault]) -> Vec<Fault> {
     let mut faults = vec![
         Fault::Stop,
         Fault::ClientKill,
@@ -98,271 +276,12 @@ fn against_clients() -> Vec<Fault> {
     if version.is_redis_from(7, 4) || version.is_valkey_from(8, 0) {
         faults.push(Fault::Unblock);
     }
-    faults
-}
-
-fn with(mut faults: Vec<Fault>, more: &[Fault]) -> Vec<Fault> {
     faults.extend_from_slice(more);
     faults
 }
 
-fn aof(fsync: &str) -> Builder {
+fn with_aof(fsync: &str) -> Builder {
     Server::builder()
         .config("appendonly", "yes")
         .config("appendfsync", fsync)
-}
-
-fn aof_always() -> Setup {
-    Setup {
-        name: "aof-always",
-        faults: with(
-            against_clients(),
-            &[Fault::Crash { loses: false }, Fault::Rewrite],
-        ),
-        mode: Mode::Strict,
-        losses: Losses::Never,
-        habits: Habits {
-            raise: RAISE,
-            ..Habits::default()
-        },
-        length: Duration::from_secs(5),
-        calm: CALM,
-        start: |random| {
-            let preamble = ["yes", "no"].choose(random).expect("two");
-            let settings = aof("always").config("aof-use-rdb-preamble", preamble);
-            Ok(Box::new(Alone::start(settings)))
-        },
-    }
-}
-
-fn aof_everysec() -> Setup {
-    Setup {
-        name: "aof-everysec",
-        faults: with(
-            against_clients(),
-            &[Fault::Crash { loses: true }, Fault::Rewrite],
-        ),
-        mode: Mode::Lossy,
-        losses: Losses::May,
-        habits: Habits::default(),
-        length: Duration::from_secs(5),
-        calm: CALM,
-        start: |_| Ok(Box::new(Alone::start(aof("everysec")))),
-    }
-}
-
-fn rdb_only() -> Setup {
-    Setup {
-        name: "rdb-only",
-        faults: with(against_clients(), &[Fault::Crash { loses: true }]),
-        mode: Mode::Lossy,
-        losses: Losses::Must,
-        habits: Habits::default(),
-        length: Duration::from_secs(5),
-        calm: CALM,
-        start: |_| Ok(Box::new(Alone::start(Server::builder()))),
-    }
-}
-
-/// Clients that die, in the worst of moments above all.
-fn dying_waiters() -> Setup {
-    let mut faults = against_clients();
-    faults.retain(|fault| {
-        matches!(
-            fault,
-            Fault::ClientKill | Fault::KillWhenGranted | Fault::Unblock | Fault::Newcomer
-        )
-    });
-    Setup {
-        name: "dying-waiters",
-        faults,
-        mode: Mode::Strict,
-        losses: Losses::Never,
-        habits: Habits {
-            raise: RAISE,
-            twins: true,
-            ..Habits::default()
-        },
-        length: Duration::from_secs(4),
-        calm: Duration::from_millis(40),
-        start: |_| Ok(Box::new(Alone::start(Server::builder()))),
-    }
-}
-
-fn memory_full() -> Setup {
-    Setup {
-        name: "memory-full",
-        faults: vec![
-            Fault::Fill("noeviction"),
-            Fault::Fill("allkeys-lru"),
-            Fault::Fill("allkeys-lfu"),
-            Fault::Fill("allkeys-random"),
-            Fault::Fill("volatile-lru"),
-            Fault::Fill("volatile-lfu"),
-            Fault::Fill("volatile-random"),
-            Fault::Fill("volatile-ttl"),
-        ],
-        mode: Mode::Strict,
-        losses: Losses::Never,
-        habits: Habits {
-            raise: RAISE,
-            ..Habits::default()
-        },
-        length: Duration::from_secs(5),
-        calm: CALM,
-        start: |_| Ok(Box::new(Alone::start(Server::builder()))),
-    }
-}
-
-fn clock_steps() -> Setup {
-    Setup {
-        name: "clock-steps",
-        faults: vec![
-            Fault::ClockForward,
-            Fault::ClockBack,
-            Fault::Crash { loses: false },
-            Fault::ClientKill,
-        ],
-        mode: Mode::Strict,
-        losses: Losses::Never,
-        habits: Habits {
-            raise: RAISE,
-            ..Habits::default()
-        },
-        length: Duration::from_secs(5),
-        calm: CALM,
-        start: |_| {
-            if Server::version().is_valkey_from(9, 0) {
-                return Err("libfaketime reaches this server only now and then".to_owned());
-            }
-            Ok(Box::new(Alone::start_with_clock(aof("always"))?))
-        },
-    }
-}
-
-fn failover() -> Setup {
-    Setup {
-        name: "failover",
-        faults: vec![
-            Fault::HandOver,
-            Fault::Pause,
-            Fault::ClientKill,
-            Fault::KillWhenGranted,
-            Fault::Stop,
-        ],
-        mode: Mode::Strict,
-        losses: Losses::Never,
-        habits: Habits {
-            raise: RAISE,
-            ..Habits::default()
-        },
-        length: Duration::from_secs(5),
-        calm: CALM,
-        start: |random| {
-            let appendonly = if random.random() { "yes" } else { "no" };
-            let settings = Server::builder().config("appendonly", appendonly);
-            Ok(Box::new(Pair::start(&settings)))
-        },
-    }
-}
-
-fn sentinel() -> Setup {
-    Setup {
-        name: "sentinel",
-        faults: vec![Fault::LosePrimary(Loss::Killed), Fault::ClientKill],
-        mode: Mode::Lossy,
-        losses: Losses::Must,
-        habits: Habits::default(),
-        length: Duration::from_secs(8),
-        calm: Duration::from_millis(1_500),
-        start: |_| Ok(Box::new(Guarded::start(|settings| settings))),
-    }
-}
-
-/// The same, with holders that trust a grant only when all replicas have it.
-fn sentinel_wait() -> Setup {
-    Setup {
-        name: "sentinel-wait",
-        losses: Losses::Never,
-        habits: Habits {
-            wait: true,
-            ..Habits::default()
-        },
-        ..sentinel()
-    }
-}
-
-/// A primary that hangs and comes back, and takes itself for the primary for a moment.
-fn sentinel_hangs() -> Setup {
-    Setup {
-        name: "sentinel-hangs",
-        faults: vec![Fault::LosePrimary(Loss::Hangs), Fault::ClientKill],
-        mode: Mode::Split,
-        losses: Losses::May,
-        ..sentinel()
-    }
-}
-
-/// The same, where a primary that has lost its replicas takes no writes.
-fn sentinel_min_replicas() -> Setup {
-    Setup {
-        name: "sentinel-min-replicas",
-        start: |_| {
-            let careful = |settings: Builder| {
-                settings
-                    .config("min-replicas-to-write", "1")
-                    .config("min-replicas-max-lag", "1")
-            };
-            Ok(Box::new(Guarded::start(careful)))
-        },
-        ..sentinel_hangs()
-    }
-}
-
-fn cluster_failover() -> Setup {
-    Setup {
-        name: "cluster-failover",
-        faults: vec![Fault::HandOver, Fault::Remove],
-        mode: Mode::Strict,
-        losses: Losses::Never,
-        habits: Habits {
-            raise: RAISE,
-            ..Habits::default()
-        },
-        length: Duration::from_secs(6),
-        calm: Duration::from_millis(300),
-        start: |_| Ok(Box::new(Sharded::start(1, |settings| settings))),
-    }
-}
-
-fn cluster_crash() -> Setup {
-    Setup {
-        name: "cluster-crash",
-        faults: vec![Fault::LosePrimary(Loss::Killed)],
-        mode: Mode::Lossy,
-        losses: Losses::May,
-        habits: Habits::default(),
-        length: Duration::from_secs(8),
-        calm: Duration::from_millis(300),
-        start: |_| Ok(Box::new(Sharded::start(1, |settings| settings))),
-    }
-}
-
-fn cluster_slots() -> Setup {
-    let mut faults = vec![Fault::MoveSlot, Fault::Remove];
-    if Server::version().is_valkey_from(9, 0) {
-        faults.push(Fault::MoveSlotWhole);
-    }
-    Setup {
-        name: "cluster-slots",
-        faults,
-        mode: Mode::Strict,
-        losses: Losses::Never,
-        // A lock that is free leaves no token behind when its slot moves: only the clocks of the
-        // nodes keep its tokens rising, so none may be ahead of time.
-        habits: Habits::default(),
-        length: Duration::from_secs(6),
-        calm: Duration::from_millis(300),
-        start: |_| Ok(Box::new(Sharded::start(0, |settings| settings))),
-    }
 }
