@@ -1,4 +1,12 @@
-//! What clients of a lock did and saw, and whether a correct lock could have answered so.
+//! The checker: what clients of a lock did and saw, and whether a correct lock could have answered so.
+//!
+//! It knows the rules of a lock from the contract alone and shares no code with the module, not even the
+//! crate `redis-lock-core`: with the rules that it judges, an error in them would be on both sides, and
+//! pass. It also asks for less than these rules say, since it sees a call only from outside: a token that
+//! nobody was told of, a lease that ended at some moment of two, a reply that was lost.
+//!
+//! Its tests are the other way round. The simulated lock there is built on `redis-lock-core`, so that
+//! thousands of right histories compare the two, and a wrong lock is the right one with one defect.
 
 #![forbid(unsafe_code)]
 

@@ -13,10 +13,10 @@ use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History as Actions};
 use todc_utils::specifications::Specification;
 
-use super::deed::{Deed, Need, What, deeds};
+use super::candidate::{Candidate, Lock, State};
+use super::operation::{Need, Operation, What, operations};
 use super::search::{Verdict, search};
 use super::times::{Scene, Times};
-use super::world::{Lock, State, World};
 use crate::clock::ServerClock;
 use crate::story::Story;
 use crate::{History, Mode};
@@ -24,68 +24,72 @@ use crate::{History, Mode};
 #[path = "../../tests/simulator/mod.rs"]
 mod simulator;
 
-use simulator::fault::Fault;
-use simulator::{Troubles, Weather, simulate};
+use simulator::defect::Defect;
+use simulator::{Nemesis, Settings, simulate};
 
 /// All that a lock may be, as one state.
-type Worlds<'a> = BTreeMap<State<'a>, Times>;
+type Candidates<'a> = BTreeMap<State<'a>, Times>;
 
 struct AnyLock<'a>(PhantomData<&'a ()>);
 
 #[derive(Clone)]
-struct Operation<'a> {
-    deed: &'a Deed<'a>,
+struct Step<'a> {
+    operation: &'a Operation<'a>,
     index: usize,
     story: &'a Story<'a>,
 }
 
-impl fmt::Debug for Operation<'_> {
+impl fmt::Debug for Step<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self.deed, f)
+        fmt::Display::fmt(self.operation, f)
     }
 }
 
 impl<'a> Specification for AnyLock<'a> {
-    type State = Worlds<'a>;
-    type Operation = Operation<'a>;
+    type State = Candidates<'a>;
+    type Operation = Step<'a>;
 
-    fn init() -> Worlds<'a> {
-        let World { state, times } = World::new();
+    fn init() -> Candidates<'a> {
+        let Candidate { state, times } = Candidate::new();
         BTreeMap::from([(state, times)])
     }
 
-    fn apply(operation: &Operation<'a>, before: &Worlds<'a>) -> (bool, Worlds<'a>) {
-        let Operation { deed, index, story } = operation;
-        let scene = Scene::at(deed.ended, story);
-        let mut after = Worlds::new();
-        let mut add = |world: World<'a>| {
-            let times = after.entry(world.state).or_insert(world.times);
-            *times = times.or(world.times);
+    fn apply(step: &Step<'a>, before: &Candidates<'a>) -> (bool, Candidates<'a>) {
+        let Step {
+            operation,
+            index,
+            story,
+        } = step;
+        let scene = Scene::at(operation.ended, story);
+        let mut after = Candidates::new();
+        let mut add = |candidate: Candidate<'a>| {
+            let times = after.entry(candidate.state).or_insert(candidate.times);
+            *times = times.or(candidate.times);
         };
         for (state, times) in before {
-            let world = World {
+            let candidate = Candidate {
                 state: state.clone(),
                 times: *times,
             };
-            let lapsed = world.lapse(scene);
-            for world in lapsed.into_iter().chain([world]) {
-                let nexts = match deed.what {
+            let lapsed = candidate.lapse(scene);
+            for candidate in lapsed.into_iter().chain([candidate]) {
+                let nexts = match operation.what {
                     What::GiveBack(call) => {
-                        let mut nexts = world.give_backs(scene);
+                        let mut nexts = candidate.give_backs(scene);
                         nexts.retain(|next| !owes(next, call));
                         nexts
                     }
-                    _ => world.after(deed, *index, scene),
+                    _ => candidate.after(operation, *index, scene),
                 };
                 for next in nexts {
                     add(next);
                 }
-                let left_out = match deed.what {
-                    What::GiveBack(call) => !owes(&world, call),
-                    _ => deed.need() == Need::May,
+                let left_out = match operation.what {
+                    What::GiveBack(call) => !owes(&candidate, call),
+                    _ => operation.need() == Need::May,
                 };
                 if left_out {
-                    add(world);
+                    add(candidate);
                 }
             }
         }
@@ -97,8 +101,8 @@ impl<'a> Specification for AnyLock<'a> {
     }
 }
 
-fn owes(world: &World<'_>, call: usize) -> bool {
-    matches!(&world.state.lock, Lock::Held(held) if held.owes(call))
+fn owes(candidate: &Candidate<'_>, call: usize) -> bool {
+    matches!(&candidate.state.lock, Lock::Held(held) if held.owes(call))
 }
 
 /// What both say of a history.
@@ -106,13 +110,17 @@ fn verdicts(history: &History) -> (bool, bool) {
     let clock = ServerClock::new(&history.facts.steps);
     let stories = Story::all(history, Mode::Strict, &clock, &[]);
     let story = &stories[0];
-    let deeds = deeds(story);
-    let own = matches!(search(&deeds, story), Verdict::Explained);
+    let operations = operations(story);
+    let own = matches!(search(&operations, story), Verdict::Explained);
     let mut actions = Vec::new();
-    for (index, deed) in deeds.iter().enumerate() {
-        let operation = Operation { deed, index, story };
-        actions.push((deed.sent, index, Action::Call(operation.clone())));
-        actions.push((deed.ended, index, Action::Response(operation)));
+    for (index, operation) in operations.iter().enumerate() {
+        let step = Step {
+            operation,
+            index,
+            story,
+        };
+        actions.push((operation.sent, index, Action::Call(step.clone())));
+        actions.push((operation.ended, index, Action::Response(step)));
     }
     actions.sort_by_key(|(moment, _, action)| (*moment, matches!(action, Action::Response(_))));
     let actions = actions
@@ -124,17 +132,17 @@ fn verdicts(history: &History) -> (bool, bool) {
 
 #[test]
 fn the_search_agrees_with_a_published_checker() {
-    let faults = [
+    let defects = [
         None,
-        Some(Fault::NotHeldWhileHeld),
-        Some(Fault::NilWhileFree),
-        Some(Fault::HoldsRepeated),
-        Some(Fault::TwinTaken),
+        Some(Defect::NotHeldWhileHeld),
+        Some(Defect::NilWhileFree),
+        Some(Defect::HoldsRepeated),
+        Some(Defect::TwinTaken),
     ];
     let mut seen = BTreeSet::new();
     for seed in 0..150 {
-        for fault in faults {
-            let weather = Weather {
+        for defect in defects {
+            let settings = Settings {
                 seed,
                 calls: 60,
                 clients: 5,
@@ -143,11 +151,11 @@ fn the_search_agrees_with_a_published_checker() {
                 siblings: 2,
                 lost: 10,
                 raises: true,
-                troubles: Troubles::default(),
-                fault,
+                nemesis: Nemesis::default(),
+                defect,
             };
-            let (own, published) = verdicts(&simulate(weather));
-            assert_eq!(own, published, "{weather:?}");
+            let (own, published) = verdicts(&simulate(settings));
+            assert_eq!(own, published, "{settings:?}");
             seen.insert(own);
         }
     }

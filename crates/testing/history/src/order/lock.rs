@@ -1,14 +1,14 @@
 //! What a lock does, command by command.
 
+use super::candidate::{Candidate, Held, Lock, Reply, Token};
 use super::times::Scene;
-use super::world::{Held, Lock, Reply, Token, World};
 use crate::{Action, Call, Down, Refusal};
 
 /// The lease of a new grant that names none.
 pub(super) const DEFAULT_LEASE: u64 = 30_000;
 
-impl<'a> World<'a> {
-    /// Makes of the world what the server would, and tells what it would reply. Not for a lock that
+impl<'a> Candidate<'a> {
+    /// Makes of the candidate what the server would, and tells what it would reply. Not for a lock that
     /// is unknown.
     pub(super) fn run(&mut self, call: &'a Call, scene: Scene<'_>) -> Reply {
         if let Action::Fence(token) = call.action {

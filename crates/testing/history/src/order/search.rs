@@ -1,17 +1,17 @@
 //! The search for an order.
 //!
-//! Time is gone through once, and all worlds that are possible so far are kept, not one of them:
-//! when a call ends, each world is led on by the calls under way, in every order, until that call is
-//! done in it. A world in which it cannot be done is dropped, and when none is left there is no
+//! Time is gone through once, and all candidates that are possible so far are kept, not one of them:
+//! when a call ends, each candidate is led on by the calls under way, in every order, until that call is
+//! done in it. A candidate in which it cannot be done is dropped, and when none is left there is no
 //! order. So a wrong history costs no more than a right one, where a search in depth goes back
 //! through all that came before, and the call at which it is found out ends the shortest history that
 //! is wrong. (Gavin Lowe calls the idea just-in-time linearization.) `agreement.rs` compares it with a
 //! published checker of the other kind.
 
-use super::deed::{Deed, Need, What};
+use super::candidate::{Candidate, Lock, State};
+use super::operation::{Need, Operation, What};
 use super::states::{Branch, Branches, Kinds, Set};
 use super::times::Scene;
-use super::world::{Lock, State, World};
 use crate::Moment;
 use crate::story::Story;
 
@@ -22,29 +22,29 @@ const MOST_STEPS: usize = 4_000_000;
 pub(super) enum Verdict {
     /// There is an order.
     Explained,
-    /// There is none for what had ended by the end of this deed. The lock may have been in these
+    /// There is none for what had ended by the end of this operation. The lock may have been in these
     /// states before.
     NoOrder { stuck: usize, states: Vec<String> },
     /// The search was given up.
     Undecided,
 }
 
-pub(super) fn search(deeds: &[Deed<'_>], story: &Story<'_>) -> Verdict {
+pub(super) fn search(operations: &[Operation<'_>], story: &Story<'_>) -> Verdict {
     let mut events: Vec<(Moment, bool, usize)> = Vec::new();
-    for (index, deed) in deeds.iter().enumerate() {
-        events.push((deed.sent, false, index));
-        events.push((deed.ended, true, index));
+    for (index, operation) in operations.iter().enumerate() {
+        events.push((operation.sent, false, index));
+        events.push((operation.ended, true, index));
     }
     events.sort_unstable();
     let mut search = Search {
-        deeds,
+        operations,
         under_way: Vec::new(),
         kinds: Kinds::default(),
         branches: Branches::default(),
         steps: 0,
     };
     let start = Branch {
-        world: World::new(),
+        candidate: Candidate::new(),
         done: 0,
     };
     search.branches.add(start, search.kinds);
@@ -73,7 +73,7 @@ pub(super) fn search(deeds: &[Deed<'_>], story: &Story<'_>) -> Verdict {
 }
 
 struct Search<'s, 'a> {
-    deeds: &'s [Deed<'a>],
+    operations: &'s [Operation<'a>],
     /// Each at the place of its bit.
     under_way: Vec<Option<usize>>,
     kinds: Kinds,
@@ -82,11 +82,11 @@ struct Search<'s, 'a> {
 }
 
 impl<'a> Search<'_, 'a> {
-    /// A deed is under way from now on; none where too many are.
+    /// An operation is under way from now on; none where too many are.
     fn begin(&mut self, index: usize, scene: Scene<'_>) -> Option<()> {
-        let need = self.deeds[index].need();
+        let need = self.operations[index].need();
         if need == Need::Debt {
-            // The worlds in which there is one know it.
+            // The candidates in which there is one know it.
             return Some(());
         }
         let place = match self.under_way.iter().position(Option::is_none) {
@@ -108,18 +108,18 @@ impl<'a> Search<'_, 'a> {
         Some(())
     }
 
-    /// A deed must be done by now. Returns what the lock may have been before.
+    /// An operation must be done by now. Returns what the lock may have been before.
     fn end(&mut self, index: usize, scene: Scene<'_>) -> Vec<State<'a>> {
         let mut before = Vec::new();
         let mut under_way = self.under_way.iter();
-        let place = under_way.position(|deed| *deed == Some(index));
+        let place = under_way.position(|operation| *operation == Some(index));
         let bit = place.map_or(0, |place| 1 << place);
         let mut open = Vec::new();
         let mut seen = Branches::default();
         let mut ended: Vec<Branch<'a>> = Vec::new();
         for branch in std::mem::take(&mut self.branches).into_iter() {
             if !self.is_done(&branch, index, bit) {
-                before.push(branch.world.state.clone());
+                before.push(branch.candidate.state.clone());
                 open.extend(seen.add(branch.clone(), self.kinds));
             }
             if self.need_not(&branch, index, bit) {
@@ -150,39 +150,41 @@ impl<'a> Search<'_, 'a> {
     }
 
     fn is_done(&self, branch: &Branch<'a>, index: usize, bit: Set) -> bool {
-        match self.deeds[index].what {
+        match self.operations[index].what {
             What::GiveBack(call) => {
-                !matches!(&branch.world.state.lock, Lock::Held(held) if held.owes(call))
+                !matches!(&branch.candidate.state.lock, Lock::Held(held) if held.owes(call))
             }
             _ => branch.done & bit != 0,
         }
     }
 
-    /// A deed is done, or need not be.
+    /// An operation is done, or need not be.
     fn need_not(&self, branch: &Branch<'a>, index: usize, bit: Set) -> bool {
-        self.is_done(branch, index, bit) || self.deeds[index].need() == Need::May
+        self.is_done(branch, index, bit) || self.operations[index].need() == Need::May
     }
 
-    /// What may be next: the lock becomes free by itself, something is given back, or one more deed
+    /// What may be next: the lock becomes free by itself, something is given back, or one more operation
     /// is done.
     fn successors(&mut self, branch: &Branch<'a>, scene: Scene<'_>) -> Vec<Branch<'a>> {
-        let by_itself = branch.world.lapse(scene).into_iter();
-        let by_itself = by_itself.chain(branch.world.give_backs(scene));
-        let mut next: Vec<_> = by_itself.map(|world| (world, branch.done)).collect();
+        let by_itself = branch.candidate.lapse(scene).into_iter();
+        let by_itself = by_itself.chain(branch.candidate.give_backs(scene));
+        let mut next: Vec<_> = by_itself
+            .map(|candidate| (candidate, branch.done))
+            .collect();
         for (place, index) in self.under_way.iter().enumerate() {
             let Some(index) = *index else { continue };
-            let deed = &self.deeds[index];
+            let operation = &self.operations[index];
             let bit = 1 << place;
             // A server may go back more than once.
-            if branch.done & bit == 0 || matches!(deed.what, What::Loss(_)) {
+            if branch.done & bit == 0 || matches!(operation.what, What::Loss(_)) {
                 self.steps += 1;
-                let worlds = branch.world.after(deed, index, scene).into_iter();
-                next.extend(worlds.map(|world| (world, branch.done | bit)));
+                let candidates = branch.candidate.after(operation, index, scene).into_iter();
+                next.extend(candidates.map(|candidate| (candidate, branch.done | bit)));
             }
         }
         let mut branches = Vec::new();
-        for (world, done) in next {
-            let mut branch = Branch { world, done };
+        for (candidate, done) in next {
+            let mut branch = Branch { candidate, done };
             for place in 0..self.under_way.len() {
                 if let Some(index) = self.under_way[place] {
                     self.look(&mut branch, place, index, scene);
@@ -193,15 +195,15 @@ impl<'a> Search<'_, 'a> {
         branches
     }
 
-    /// A deed that changes nothing is done as soon as it can be: nothing is lost by that.
+    /// An operation that changes nothing is done as soon as it can be: nothing is lost by that.
     fn look(&mut self, branch: &mut Branch<'a>, place: usize, index: usize, scene: Scene<'_>) {
-        let (deed, bit) = (&self.deeds[index], 1 << place);
-        if deed.need() != Need::Look || branch.done & bit != 0 {
+        let (operation, bit) = (&self.operations[index], 1 << place);
+        if operation.need() != Need::Look || branch.done & bit != 0 {
             return;
         }
         self.steps += 1;
-        let mut worlds = branch.world.after(deed, index, scene).into_iter();
-        if worlds.any(|world| world == branch.world) {
+        let mut candidates = branch.candidate.after(operation, index, scene).into_iter();
+        if candidates.any(|candidate| candidate == branch.candidate) {
             branch.done |= bit;
         }
     }

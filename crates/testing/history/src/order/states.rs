@@ -1,16 +1,16 @@
-//! The worlds that are still possible, each with the deeds that have led to it.
+//! The candidates that are still possible, each with the operations that have led to it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::deed::Need;
+use super::candidate::{Candidate, State};
+use super::operation::Need;
 use super::times::Times;
-use super::world::{State, World};
 
 /// Deeds that are under way, as bits.
 pub(super) type Set = u128;
 
-/// Which of the deeds under way are of what kind.
+/// Which of the operations under way are of what kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kinds {
     looks: Set,
@@ -18,7 +18,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// A deed of this kind begins.
+    /// An operation of this kind begins.
     pub(super) fn add(&mut self, bit: Set, need: Need) {
         match need {
             Need::Look => self.looks |= bit,
@@ -27,7 +27,7 @@ impl Kinds {
         }
     }
 
-    /// A deed is over.
+    /// An operation is over.
     pub(super) fn remove(&mut self, bit: Set) {
         self.looks &= !bit;
         self.mays &= !bit;
@@ -43,10 +43,10 @@ impl Kinds {
     }
 }
 
-/// A world, and which of the deeds under way have been done in it.
+/// A candidate, and which of the operations under way have been done in it.
 #[derive(Clone, Debug)]
 pub(super) struct Branch<'a> {
-    pub(super) world: World<'a>,
+    pub(super) candidate: Candidate<'a>,
     pub(super) done: Set,
 }
 
@@ -57,17 +57,17 @@ pub(super) struct Branches<'a> {
 }
 
 impl<'a> Branches<'a> {
-    /// Adds a branch, and returns it where there is news in it. Of two branches that differ in
+    /// Adds a branch, and returns it where it adds something. Of two branches that differ in
     /// nothing but their times, one is made that leaves room for both.
     pub(super) fn add(&mut self, branch: Branch<'a>, kinds: Kinds) -> Option<Branch<'a>> {
-        let Branch { world, done } = branch;
-        let (state, times) = (world.state, world.times);
+        let Branch { candidate, done } = branch;
+        let (state, times) = (candidate.state, candidate.times);
         let branch = |done, times| {
-            let world = World {
+            let candidate = Candidate {
                 state: state.clone(),
                 times,
             };
-            Some(Branch { world, done })
+            Some(Branch { candidate, done })
         };
         match self.by_state.entry(state.clone()) {
             Entry::Vacant(entry) => {
@@ -108,7 +108,7 @@ impl<'a> Branches<'a> {
     pub(super) fn into_iter(self) -> impl Iterator<Item = Branch<'a>> {
         self.by_state.into_iter().flat_map(|(state, branches)| {
             branches.into_iter().map(move |(done, times)| Branch {
-                world: World {
+                candidate: Candidate {
                     state: state.clone(),
                     times,
                 },

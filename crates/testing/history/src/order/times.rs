@@ -1,4 +1,4 @@
-//! When a world began, and when its lease ends.
+//! When a candidate for the state of a lock began, and when its lease ends.
 
 use crate::clock::{ServerClock, ServerTime, earliest_end, latest_end};
 use crate::story::Story;
@@ -9,10 +9,10 @@ use crate::{Moment, Span};
 /// whose wall clock and monotonic clock do not run alike.
 const LATE_END: ServerTime = 50_000;
 
-/// Bounds of the times of a world.
+/// Bounds of the times of a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Times {
-    /// The world began at this moment or later.
+    /// The candidate began at this moment or later.
     pub(super) since: Moment,
     /// By the server's clock, the lease ends then at the earliest.
     pub(super) earliest_end: ServerTime,
@@ -20,7 +20,7 @@ pub(super) struct Times {
     pub(super) latest_end: ServerTime,
 }
 
-/// The moment up to which deeds are put in order, and what is known of the servers.
+/// The moment up to which operations are put in order, and what is known of the servers.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'s> {
     pub(super) now: Moment,
@@ -50,7 +50,7 @@ impl Times {
         (lapse <= scene.now).then_some(lapse)
     }
 
-    /// Whether the lease was certainly over before this world began.
+    /// Whether the lease was certainly over before this candidate began.
     pub(super) fn over(&self, scene: Scene<'_>) -> bool {
         scene.clock.earliest(self.since, scene.now) > self.latest_end.saturating_add(LATE_END)
     }

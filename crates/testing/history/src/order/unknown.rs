@@ -1,12 +1,12 @@
 //! What replies tell of a lock of which nothing is known: it was lost, or an earlier state of it
 //! came back.
 
+use super::candidate::{Candidate, Held, Lock, Token};
 use super::lock::{DEFAULT_LEASE, expects_holds};
 use super::times::Scene;
-use super::world::{Held, Lock, Token, World};
 use crate::{Action, Call, Outcome, Refusal};
 
-impl<'a> World<'a> {
+impl<'a> Candidate<'a> {
     /// What is known after a call; nothing where no lock can have replied so.
     pub(super) fn found_out(
         &self,
@@ -77,7 +77,7 @@ impl<'a> World<'a> {
         let Some(held) = self.held(&call.outcome).filter(|_| is_own(call)) else {
             return Vec::new();
         };
-        let mut worlds = Vec::new();
+        let mut candidates = Vec::new();
         let new = !expects_holds(&call.action)
             && *holds == 1
             && *token > self.state.highest
@@ -85,7 +85,7 @@ impl<'a> World<'a> {
         if new {
             let mut new = held.clone();
             new.times = new.times.lease(*lease, scene);
-            worlds.push(new);
+            candidates.push(new);
         }
         let again = *holds >= wanted.unwrap_or(2)
             && bound.is_none_or(|bound| bound == *token)
@@ -94,9 +94,9 @@ impl<'a> World<'a> {
             let mut again = held;
             let now = again.times.lease(*lease, scene);
             again.times.earliest_end = now.earliest_end;
-            worlds.push(again);
+            candidates.push(again);
         }
-        worlds
+        candidates
     }
 
     /// The lock is held as was told, until nobody knows when.

@@ -3,15 +3,15 @@
 use history::{Action, Down, Moment, Register, Write, Written};
 use rand::RngExt;
 
-use super::fault::Fault;
-use super::{Event, Run};
+use super::defect::Defect;
+use super::{Event, Simulation};
 
-impl Run {
+impl Simulation {
     /// What a client does next.
     pub(super) fn choose(&mut self, client: u32) -> Action {
         let known = Some(self.tokens[client as usize]).filter(|token| *token > 0);
         let token = known.filter(|_| self.random.random_range(0..3) == 0);
-        let longest = self.weather.longest_lease;
+        let longest = self.settings.longest_lease;
         let lease = self.random.random_range(longest / 40..longest);
         let lease = Some(lease).filter(|_| self.random.random_range(0..5) > 0);
         match self.random.random_range(0..100) {
@@ -35,7 +35,7 @@ impl Run {
                 token,
             },
             72..84 => {
-                let raise = token.filter(|_| self.weather.raises);
+                let raise = token.filter(|_| self.settings.raises);
                 let raise = raise.map(|token| token + self.random.random_range(0..5_000));
                 Action::Renew {
                     lease,
@@ -79,8 +79,8 @@ impl Run {
         let write = &mut self.history.writes[index];
         let taken = match write.register {
             Register::Script => self.server.write(write.token),
-            Register::Sql if self.server.fault == Some(Fault::RegisterTakesAll) => true,
-            Register::Sql if self.server.fault == Some(Fault::RegisterRefuses) => false,
+            Register::Sql if self.server.defect == Some(Defect::RegisterTakesAll) => true,
+            Register::Sql if self.server.defect == Some(Defect::RegisterRefuses) => false,
             Register::Sql => write.token >= self.sql,
         };
         if taken && write.register == Register::Sql {

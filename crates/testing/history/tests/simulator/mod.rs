@@ -2,7 +2,7 @@
 //! history.
 
 mod clients;
-pub(crate) mod fault;
+pub(crate) mod defect;
 mod server;
 
 use std::cmp::Reverse;
@@ -12,12 +12,12 @@ use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting, Span}
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use fault::Fault;
+use defect::Defect;
 use server::{Id, Saved, Server};
 
-/// What may happen in a run.
+/// What is simulated.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Weather {
+pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) calls: usize,
     pub(crate) clients: u32,
@@ -28,13 +28,14 @@ pub(crate) struct Weather {
     /// Of a hundred calls, how many are not answered.
     pub(crate) lost: u32,
     pub(crate) raises: bool,
-    pub(crate) troubles: Troubles,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) nemesis: Nemesis,
+    /// How the lock is wrong.
+    pub(crate) defect: Option<Defect>,
 }
 
-/// What may happen to the server.
+/// What is done to the server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Troubles {
+pub(crate) struct Nemesis {
     /// Somebody sets its clock.
     pub(crate) steps: bool,
     /// Its memory is full.
@@ -50,7 +51,7 @@ enum Event {
     Leave(Id),
     Answer(Id),
     WriteArrives(usize),
-    Round,
+    Tick,
     Sight,
     Step,
     Evict,
@@ -70,8 +71,8 @@ enum Fate {
     },
 }
 
-struct Run {
-    weather: Weather,
+struct Simulation {
+    settings: Settings,
     random: StdRng,
     events: BinaryHeap<Reverse<(Moment, u64, Event)>>,
     order: u64,
@@ -87,49 +88,49 @@ struct Run {
     tokens: Vec<u64>,
 }
 
-/// The history of a run.
-pub(crate) fn simulate(weather: Weather) -> History {
-    let mut run = Run {
-        weather,
-        random: StdRng::seed_from_u64(weather.seed),
+/// The history of a simulation.
+pub(crate) fn simulate(settings: Settings) -> History {
+    let mut simulation = Simulation {
+        settings,
+        random: StdRng::seed_from_u64(settings.seed),
         events: BinaryHeap::new(),
         order: 0,
         now: 0,
-        server: Server::new(weather.fault),
+        server: Server::new(settings.defect),
         saved: vec![Saved::default()],
         sql: 0,
         history: History::default(),
         fates: Vec::new(),
         over: Vec::new(),
-        tokens: vec![0; weather.clients as usize],
+        tokens: vec![0; settings.clients as usize],
     };
-    for client in 0..weather.clients {
-        run.within(2_000, Event::Start(client));
+    for client in 0..settings.clients {
+        simulation.within(2_000, Event::Start(client));
     }
-    run.after(3_000, Event::Round);
-    run.after(1_000, Event::Sight);
-    let Troubles {
+    simulation.after(3_000, Event::Tick);
+    simulation.after(1_000, Event::Sight);
+    let Nemesis {
         steps,
         evictions,
         crashes,
-    } = weather.troubles;
+    } = settings.nemesis;
     for (happens, event) in [
         (steps, Event::Step),
         (evictions, Event::Evict),
         (crashes, Event::Crash),
     ] {
         if happens {
-            run.within(200_000, event);
+            simulation.within(200_000, event);
         }
     }
-    while let Some(Reverse((now, _, event))) = run.events.pop() {
-        run.now = now;
-        run.happen(event);
+    while let Some(Reverse((now, _, event))) = simulation.events.pop() {
+        simulation.now = now;
+        simulation.happen(event);
     }
-    run.history
+    simulation.history
 }
 
-impl Run {
+impl Simulation {
     fn after(&mut self, delay: Moment, event: Event) {
         self.order += 1;
         let entry = (self.now + delay, self.order, event);
@@ -158,10 +159,10 @@ impl Run {
             }
             Event::Leave(id) => self.leave(id),
             Event::WriteArrives(write) => self.write_arrives(write),
-            Event::Round => {
-                self.server.round();
+            Event::Tick => {
+                self.server.tick();
                 if goes_on || self.over.contains(&false) {
-                    self.after(4_000, Event::Round);
+                    self.after(4_000, Event::Tick);
                 }
                 if self.random.random_range(0..4) == 0 {
                     self.saved.push(self.server.save());
@@ -218,7 +219,7 @@ impl Run {
     }
 
     fn is_over(&self) -> bool {
-        self.history.calls.len() >= self.weather.calls
+        self.history.calls.len() >= self.settings.calls
     }
 
     /// Takes note of what waiting calls were answered.
@@ -263,7 +264,7 @@ impl Run {
 
     fn start(&mut self, client: u32) {
         let action = self.choose(client);
-        let lost = self.weather.lost;
+        let lost = self.settings.lost;
         let block = matches!(action, Action::Acquire { block: true, .. });
         let fate = if !self.chance(lost) {
             Fate::Answered
@@ -278,7 +279,7 @@ impl Run {
         };
         let id = self.history.calls.len();
         let nobody = matches!(action, Action::Look | Action::Remove | Action::Fence(_));
-        let owner = client / self.weather.siblings;
+        let owner = client / self.settings.siblings;
         self.history.calls.push(Call {
             client,
             key: "lock".to_owned(),
@@ -334,7 +335,7 @@ impl Run {
     }
 
     fn crash(&mut self) {
-        let forgets = self.weather.fault == Some(Fault::Forgets);
+        let forgets = self.settings.defect == Some(Defect::Forgets);
         let to = self.now + 1_000;
         if !forgets {
             self.history.facts.losses.push(Span { from: self.now, to });

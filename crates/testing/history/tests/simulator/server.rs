@@ -1,77 +1,100 @@
-//! A lock on one server: what a correct one does, and each of the ways in which one can be wrong.
+//! A lock on one server, by the module's own rules and queues, and with each of the defects that one can
+//! have.
 
 mod commands;
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use history::{Action, Call, Outcome, Refusal};
+use history::{Action, Call, Moment, Outcome, Refusal};
+use redis_lock_core::{
+    Acquire, Acquired, Change, Deadline, Flights, Grant, Handed, Held, Monotonic, Owner, OwnerBuf,
+    Place, Queues, TokenClock, UnixTime, Waiter, WaiterId,
+};
 
-use super::fault::Fault;
+use super::defect::Defect;
 
 /// The server's wall clock at the start of a run, in microseconds.
-const START: i64 = 1_000_000_000;
+const START: u64 = 1_000_000_000;
+
+/// The database and the name of the only lock.
+const DATABASE: i32 = 0;
+const KEY: &[u8] = b"lock";
 
 /// A call, by its place among the calls of a run.
 pub(crate) type Id = usize;
 
+/// What a key holds.
 #[derive(Clone, Debug)]
-struct Held {
-    owner: String,
-    token: u64,
-    holds: u32,
-    lease: u64,
-    /// By the server's clock, in milliseconds.
-    deadline: i64,
-    answered: bool,
+struct Lock {
+    owner: OwnerBuf,
+    grant: Grant,
+    deadline: Deadline,
 }
 
-#[derive(Clone, Debug)]
-struct Waiter {
+/// A call that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
     id: Id,
-    call: Call,
-    until: u64,
+    client: u32,
     /// Its connection will turn out to be gone when it is granted.
     doomed: bool,
-}
-
-#[derive(Clone, Debug)]
-struct GiveBack {
-    token: u64,
-    took_hold: bool,
-    shared: bool,
 }
 
 /// What a crash cannot take away.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Saved {
-    held: Option<Held>,
-    last_token: u64,
+    lock: Option<Lock>,
+    clock: TokenClock,
     register: u64,
 }
 
 /// The server.
 #[derive(Debug, Default)]
 pub(crate) struct Server {
-    now: u64,
+    now: Moment,
     pub(crate) ahead: i64,
     saved: Saved,
-    queue: VecDeque<Waiter>,
-    give_backs: Vec<GiveBack>,
+    queues: Queues,
+    waiting: HashMap<WaiterId, Waiting>,
+    flights: Flights,
+    /// Calls that were granted and whose connections are gone.
+    gone: Vec<WaiterId>,
     /// What waiting calls were answered.
     pub(crate) answers: Vec<(Id, Outcome)>,
     /// The waiting calls that were granted after their connection was gone.
     pub(crate) dead: Vec<Id>,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) defect: Option<Defect>,
     /// New tokens do not follow time.
     timeless: bool,
-    /// How often the fault has had its chance.
+    /// How often the defect has had its chance.
     chances: u32,
 }
 
+impl Lock {
+    fn held(&self) -> Held<'_> {
+        Held {
+            owner: self.owner.as_owner(),
+            grant: self.grant,
+            deadline: self.deadline,
+        }
+    }
+
+    /// As a command shows it.
+    fn outcome(&self) -> Outcome {
+        Outcome::Grant {
+            token: self.grant.token.number(),
+            owner: String::from_utf8_lossy(self.owner.as_owner().bytes()).into_owned(),
+            holds: self.grant.holds.number(),
+            lease: self.grant.lease.millis(),
+        }
+    }
+}
+
 impl Server {
-    pub(crate) fn new(fault: Option<Fault>) -> Self {
+    pub(crate) fn new(defect: Option<Defect>) -> Self {
         Self {
-            fault,
+            defect,
             ..Self::default()
         }
     }
@@ -83,57 +106,56 @@ impl Server {
     /// Goes down, and comes back with what was saved.
     pub(crate) fn crash(&mut self, saved: Saved) {
         // Time goes on, and tokens follow it.
-        let last_token = self.saved.last_token;
+        let clock = self.saved.clock;
         self.saved = saved;
-        self.timeless = self.is(Fault::TokensFallAfterLoss);
+        self.timeless = self.has(Defect::TokensFallAfterLoss);
         if !self.timeless {
-            self.saved.last_token = last_token;
+            self.saved.clock = clock;
         }
-        self.queue.clear();
-        self.give_backs.clear();
+        self.queues = Queues::new();
+        self.waiting.clear();
+        self.flights = Flights::new();
+        self.gone.clear();
     }
 
-    /// Time goes on; leases and waits end.
-    pub(crate) fn advance(&mut self, now: u64) {
+    /// Time goes on; leases end.
+    pub(crate) fn advance(&mut self, now: Moment) {
         self.now = self.now.max(now);
-        let millis = self.wall() / 1000;
-        if self
-            .saved
-            .held
-            .as_ref()
-            .is_some_and(|held| held.deadline < millis)
-            && !self.is(Fault::NeverExpires)
-        {
-            self.saved.held = None;
+        let now = Deadline::At(self.wall().millis());
+        let is_over = |lock: &Lock| lock.deadline < now;
+        if self.saved.lock.as_ref().is_some_and(is_over) && !self.has(Defect::NeverExpires) {
+            self.saved.lock = None;
         }
     }
 
     /// Memory is full.
     pub(crate) fn evict(&mut self) {
-        self.saved.held = None;
+        self.saved.lock = None;
     }
 
-    /// What the server does in between, every few milliseconds.
-    pub(crate) fn round(&mut self) {
-        let now = self.now;
-        let (over, waiting): (VecDeque<_>, _) = std::mem::take(&mut self.queue)
-            .into_iter()
-            .partition(|waiter| waiter.until <= now);
-        self.queue = waiting;
-        self.answers
-            .extend(over.iter().map(|waiter| (waiter.id, Outcome::Nil)));
+    /// What the server does every few milliseconds.
+    pub(crate) fn tick(&mut self) {
+        while let Some((end, id)) = self.queues.next_end()
+            && end <= Monotonic(self.now)
+        {
+            self.end_wait(id, Some(Outcome::Nil));
+        }
         self.settle();
         self.serve();
     }
 
     /// The clients whose calls wait, in order.
     pub(crate) fn waiters(&self) -> Vec<u32> {
-        self.queue.iter().map(|waiter| waiter.call.client).collect()
+        let queue = self.queues.iter(DATABASE, KEY);
+        queue.map(|(id, _)| self.waiting[&id].client).collect()
     }
 
     /// A waiting call's connection is closed.
     pub(crate) fn leave(&mut self, id: Id) {
-        self.queue.retain(|waiter| waiter.id != id);
+        let mut waiting = self.waiting.iter();
+        if let Some((&waiter, _)) = waiting.find(|(_, waiting)| waiting.id == id) {
+            self.end_wait(waiter, None);
+        }
     }
 
     /// A script writes behind a fence.
@@ -147,28 +169,26 @@ impl Server {
     }
 
     /// Runs a command; nothing where it waits.
-    pub(crate) fn run(&mut self, id: Id, call: &Call, until: u64, doomed: bool) -> Option<Outcome> {
+    pub(crate) fn run(
+        &mut self,
+        id: Id,
+        call: &Call,
+        until: Moment,
+        doomed: bool,
+    ) -> Option<Outcome> {
         if call.action != Action::Look {
             self.settle();
         }
         let outcome = match &call.action {
             Action::Acquire { block, .. } => {
-                if self.saved.held.is_none() && !self.is(Fault::Barging) {
+                if self.saved.lock.is_none() && !self.has(Defect::Barging) {
                     self.serve();
                 }
-                let outcome = self.acquire(call, true);
+                let outcome = self.acquire(call);
                 if outcome == Outcome::Nil && *block {
-                    let waiter = Waiter {
-                        id,
-                        call: call.clone(),
-                        until,
-                        doomed,
-                    };
-                    if self.is_at_times(Fault::LastInFirstOut) {
-                        self.queue.push_front(waiter);
-                    } else {
-                        self.queue.push_back(waiter);
-                    }
+                    let client = call.client;
+                    let waiting = Waiting { id, client, doomed };
+                    self.wait(call, until, waiting);
                     return None;
                 }
                 outcome
@@ -179,115 +199,148 @@ impl Server {
                 token,
                 raise,
             } => self.renew(call, *lease, *token, *raise),
-            Action::Fence(token) => {
-                if self.fence(*token) {
-                    Outcome::Done
-                } else {
-                    Outcome::Refused(Refusal::Fenced)
-                }
-            }
-            Action::Look => self.saved.held.as_ref().map_or(Outcome::Nil, grant),
+            Action::Fence(token) if self.fence(*token) => Outcome::Done,
+            Action::Fence(_) => Outcome::Refused(Refusal::Fenced),
+            Action::Look => self.saved.lock.as_ref().map_or(Outcome::Nil, Lock::outcome),
             Action::Remove => {
-                self.saved.held = None;
+                self.saved.lock = None;
                 Outcome::Done
             }
         };
-        if !self.is(Fault::Barging) {
+        if !self.has(Defect::Barging) {
             self.serve();
         }
         Some(outcome)
     }
 
-    fn wall(&self) -> i64 {
-        START + self.now.cast_signed() + self.ahead
+    fn wall(&self) -> UnixTime {
+        UnixTime::from_micros((START + self.now).saturating_add_signed(self.ahead))
     }
 
-    fn deadline(&self, lease: u64) -> i64 {
-        self.wall() / 1000 + lease.cast_signed()
-    }
-
-    fn is(&self, fault: Fault) -> bool {
-        self.fault == Some(fault)
+    fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
     }
 
     /// Now and then only, so that everything else still happens.
-    fn is_at_times(&mut self, fault: Fault) -> bool {
-        self.chances += u32::from(self.is(fault));
-        self.is(fault) && self.chances % 3 == 1
+    fn has_at_times(&mut self, defect: Defect) -> bool {
+        self.chances += u32::from(self.has(defect));
+        self.has(defect) && self.chances % 3 == 1
     }
 
-    fn new_token(&mut self) -> u64 {
-        let last = self.saved.last_token;
-        if last > 0 && self.is_at_times(Fault::TokenLower) {
-            return last - 1;
+    fn apply(&mut self, owner: OwnerBuf, change: Change) {
+        match change {
+            Change::Keep => {}
+            Change::Hold(grant, deadline) => {
+                self.saved.lock = Some(Lock {
+                    owner,
+                    grant,
+                    deadline,
+                });
+            }
+            Change::Free => self.saved.lock = None,
         }
-        if last > 0 && self.is_at_times(Fault::TokenRepeated) {
-            return last;
+    }
+
+    /// Puts a call at the end of the queue.
+    fn wait(&mut self, call: &Call, until: Moment, waiting: Waiting) {
+        let request = commands::acquire(call);
+        let waiter = Waiter {
+            owner: request.owner.into(),
+            lease: request.lease,
+            holds: request.holds,
+            client_id: u64::from(call.client),
+            since: Monotonic(self.now),
+            until: Some(Monotonic(until)),
+        };
+        let before: Vec<_> = self.queues.iter(DATABASE, KEY).map(|(id, _)| id).collect();
+        self.join(waiter, waiting);
+        if self.has_at_times(Defect::LastInFirstOut) {
+            for id in before {
+                if let Some((_, waiter)) = self.queues.leave(id) {
+                    let waiting = self.waiting.remove(&id).expect("a call that waits");
+                    self.join(waiter, waiting);
+                }
+            }
         }
-        let time = u64::try_from(self.wall()).unwrap_or(0);
-        let token = (last + 1).max(if self.timeless { 0 } else { time });
-        self.saved.last_token = token;
-        token
+    }
+
+    fn join(&mut self, waiter: Waiter, waiting: Waiting) {
+        let id = self.queues.join(DATABASE, KEY, waiter);
+        self.waiting.insert(id, waiting);
+    }
+
+    /// Takes a call out of the queue; one whose connection is still there gets an answer.
+    fn end_wait(&mut self, id: WaiterId, answer: Option<Outcome>) {
+        self.queues.leave(id);
+        let waiting = self.waiting.remove(&id).expect("a call that waits");
+        self.answers
+            .extend(answer.map(|answer| (waiting.id, answer)));
     }
 
     /// Grants to those whose turn it is.
     fn serve(&mut self) {
-        loop {
-            let next = match &self.saved.held {
-                None => 0,
-                Some(held) => {
-                    let mut queue = self.queue.iter();
-                    match queue.position(|waiter| waiter.call.owner == held.owner) {
-                        Some(place) => place,
-                        None => return,
-                    }
-                }
+        let mut granted = Vec::new();
+        while let Some(id) = self.next_in_line() {
+            let waiter = self.queues.get(id).expect("a call that waits").clone();
+            let before = self.saved.lock.as_ref().map(|lock| lock.grant.holds);
+            let request = Acquire {
+                owner: waiter.owner.as_owner(),
+                lease: waiter.lease,
+                holds: waiter.holds,
+                token: None,
             };
-            let Some(waiter) = self.queue.get(next).cloned() else {
-                return;
+            let (Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)), Some(lock)) =
+                (self.judge_acquire(&request), &self.saved.lock)
+            else {
+                break;
             };
-            let before = self.saved.held.as_ref().map_or(0, |held| held.holds);
-            let outcome = self.acquire(&waiter.call, !waiter.doomed);
-            let Outcome::Grant { token, holds, .. } = outcome else {
-                return;
+            let (place, _) = self.queues.leave(id).expect("a call that waits");
+            let handed = Handed {
+                place,
+                client_id: waiter.client_id,
+                token: grant.token,
+                took_hold: before.is_none_or(|before| grant.holds > before),
+                holds: grant.holds,
+                deadline: lock.deadline,
             };
-            self.queue.remove(next);
-            if !waiter.doomed {
-                self.answers.push((waiter.id, outcome));
+            self.flights.depart(id, handed, before.is_none());
+            granted.push((id, lock.outcome()));
+        }
+        for (id, outcome) in granted {
+            let waiting = self.waiting.remove(&id).expect("a call that waits");
+            if !waiting.doomed {
+                self.flights.arrive(id);
+                self.answers.push((waiting.id, outcome));
                 continue;
             }
-            self.dead.push(waiter.id);
-            if !self.is(Fault::GivenBackStays) {
-                self.give_backs.push(GiveBack {
-                    token,
-                    took_hold: holds > before,
-                    shared: false,
-                });
+            self.dead.push(waiting.id);
+            self.gone.push(id);
+        }
+    }
+
+    /// Who waits first, or first of the calls of the owner who holds the lock.
+    fn next_in_line(&self) -> Option<WaiterId> {
+        match &self.saved.lock {
+            None => self.queues.first(DATABASE, KEY),
+            Some(lock) => {
+                let owner = lock.owner.as_owner().bytes();
+                self.queues.first_of(DATABASE, KEY, owner)
             }
         }
     }
 
     /// Gives back what callers took that are gone.
     fn settle(&mut self) {
-        while !self.give_backs.is_empty() {
-            for mut owed in std::mem::take(&mut self.give_backs) {
-                let deadline = self
-                    .saved
-                    .held
-                    .as_ref()
-                    .map_or(0, |held| self.deadline(held.lease));
-                let Some(held) = self.saved.held.as_mut() else {
+        while !self.gone.is_empty() {
+            for id in std::mem::take(&mut self.gone) {
+                let owed = self.flights.lose(id).expect("a grant on its way");
+                let Some(lock) = self.saved.lock.clone() else {
                     continue;
                 };
-                if held.token != owed.token {
-                    continue;
-                }
-                owed.shared |= held.answered;
-                if !owed.shared || self.fault == Some(Fault::TwinTaken) {
-                    self.saved.held = None;
-                } else if owed.took_hold && held.holds > 1 {
-                    held.holds -= 1;
-                    held.deadline = held.deadline.max(deadline);
+                match owed.change(Some(&lock.held()), self.wall()) {
+                    _ if self.has(Defect::GivenBackStays) => {}
+                    Change::Hold(..) if self.has(Defect::TwinTaken) => self.saved.lock = None,
+                    change => self.apply(lock.owner, change),
                 }
             }
             self.serve();
@@ -295,11 +348,13 @@ impl Server {
     }
 }
 
-fn grant(held: &Held) -> Outcome {
-    Outcome::Grant {
-        token: held.token,
-        owner: held.owner.clone(),
-        holds: held.holds,
-        lease: held.lease,
+fn owner(name: &str) -> Owner<'_> {
+    Owner::new(name.as_bytes()).expect("an owner's name")
+}
+
+fn place() -> Place {
+    Place {
+        database: DATABASE,
+        key: Arc::from(KEY),
     }
 }

@@ -1,135 +1,174 @@
-//! The commands, each with its faults.
+//! The commands: the module's rules, and the defects around them.
 
-use history::{Action, Call, Down, Outcome, Refusal};
+use history::{Action, Call, Down, Outcome};
+use redis_lock_core::{
+    self as core, Acquire, Acquired, Change, Grant, Holds, Lease, Refusal, Release, ReleaseAmount,
+    Renew, Rules, Times, Token, TokenClock,
+};
 
-use super::super::fault::Fault;
-use super::{Held, Server, grant};
+use super::super::defect::Defect;
+use super::{DATABASE, KEY, Lock, Server, owner, place};
+
+/// The module's own settings.
+const RULES: Rules = Rules {
+    default_lease: Lease::LONGEST,
+    max_token_lead_ms: 5_000,
+};
+
+/// What an acquire asks for.
+pub(super) fn acquire(call: &Call) -> Acquire<'_> {
+    let Action::Acquire {
+        lease,
+        holds,
+        token,
+        ..
+    } = call.action
+    else {
+        panic!("no acquire: {call:?}");
+    };
+    Acquire {
+        owner: owner(&call.owner),
+        lease: lease.and_then(Lease::from_millis),
+        holds: holds.and_then(Holds::new),
+        token: token.and_then(Token::new),
+    }
+}
 
 impl Server {
-    pub(super) fn acquire(&mut self, call: &Call, answered: bool) -> Outcome {
-        let Action::Acquire {
-            lease,
-            holds,
-            token,
-            ..
-        } = call.action
-        else {
-            return Outcome::Untouched;
-        };
-        let counts = token.is_some() || holds > Some(1);
-        let another = self
-            .saved
-            .held
-            .as_ref()
-            .is_some_and(|held| held.owner != call.owner);
-        let lets_in = another && !counts && self.is_at_times(Fault::TwoOwners);
-        let Some(mut held) = self.saved.held.clone().filter(|_| !lets_in) else {
-            if counts {
-                return Outcome::Refused(Refusal::NotHeld);
+    pub(super) fn acquire(&mut self, call: &Call) -> Outcome {
+        match (self.judge_acquire(&acquire(call)), &self.saved.lock) {
+            (Err(refusal), _) => refused(refusal),
+            (Ok(Acquired::New(..) | Acquired::Again(..)), Some(lock)) => {
+                // Whoever else was granted it just now and is gone gives back no more than a hold.
+                self.flights.answer(&place());
+                lock.outcome()
             }
-            if self.is_at_times(Fault::NilWhileFree) {
-                return Outcome::Nil;
+            (Ok(_), _) => Outcome::Nil,
+        }
+    }
+
+    /// Judges an acquire and carries it out.
+    pub(super) fn judge_acquire(&mut self, request: &Acquire<'_>) -> Result<Acquired, Refusal> {
+        let before = self.saved.clone();
+        let now = self.wall();
+        let mut lock = before.lock.as_ref().map(Lock::held);
+        let counts = request.token.is_some() || request.holds.is_some_and(|n| n > Holds::ONE);
+        let is_another = lock.is_some_and(|held| held.owner != request.owner);
+        if is_another && !counts && self.has_at_times(Defect::TwoOwners) {
+            lock = None;
+        }
+        if lock.is_none() && !counts && self.has_at_times(Defect::NilWhileFree) {
+            return Ok(Acquired::Busy);
+        }
+        let clock = &mut self.saved.clock;
+        let mut acquired = core::acquire(lock.as_ref(), request, &RULES, now, clock)?;
+        match &mut acquired {
+            Acquired::New(grant, change) => {
+                if let Some(token) = self.wrong_token(before.clock) {
+                    grant.token = token;
+                }
+                let short = Lease::from_millis(grant.lease.millis() / 2);
+                let lease = short.filter(|_| self.has(Defect::ShortLease));
+                let deadline = lease.unwrap_or(grant.lease).deadline_from(now);
+                *change = Change::Hold(*grant, deadline);
             }
-            let lease = lease.unwrap_or(30_000);
-            let held = Held {
-                owner: call.owner.clone(),
-                token: self.new_token(),
-                holds: 1,
-                lease,
-                deadline: self.deadline(if self.is(Fault::ShortLease) {
-                    lease / 2
+            Acquired::Again(grant, change) => {
+                let held = lock.expect("a lock that is entered again");
+                if self.repeats_hold(grant.holds > held.grant.holds) {
+                    grant.holds = Holds::new(grant.holds.number() + 1).expect("few holds");
+                }
+                if self.has_at_times(Defect::ReEntryNewToken) {
+                    grant.token = self.saved.clock.next(now).expect("tokens");
+                }
+                let deadline = if self.has(Defect::ReEntryShortens) {
+                    request.lease.unwrap_or(grant.lease).deadline_from(now)
                 } else {
-                    lease
-                }),
-                answered,
-            };
-            let outcome = grant(&held);
-            self.saved.held = Some(held);
-            return outcome;
-        };
-        if another {
-            return if counts {
-                Outcome::Refused(Refusal::NotOwner)
-            } else {
-                Outcome::Nil
-            };
+                    held.deadline.max(grant.lease.deadline_from(now))
+                };
+                *change = Change::Hold(*grant, deadline);
+            }
+            Acquired::Busy => {}
         }
-        if holds.is_some_and(|wanted| held.holds + 1 < wanted) {
-            return Outcome::Refused(Refusal::NotHeld);
+        if let Acquired::New(_, change) | Acquired::Again(_, change) = acquired {
+            self.apply(request.owner.into(), change);
         }
-        if token.is_some_and(|token| token != held.token) {
-            return Outcome::Refused(Refusal::Fenced);
-        }
-        if holds.is_none_or(|wanted| held.holds < wanted) || self.is_at_times(Fault::HoldsRepeated)
-        {
-            held.holds += 1 + u32::from(self.is_at_times(Fault::HoldsOffByOne));
-        }
-        if self.is_at_times(Fault::ReEntryNewToken) {
-            held.token = self.new_token();
-        }
-        let asked = lease.unwrap_or(held.lease);
-        held.lease = held.lease.max(asked);
-        held.answered |= answered;
-        held.deadline = if self.is(Fault::ReEntryShortens) {
-            self.deadline(asked)
+        Ok(acquired)
+    }
+
+    /// The token that a new grant must not have.
+    fn wrong_token(&mut self, before: TokenClock) -> Option<Token> {
+        let last = before.last()?.number();
+        let token = if self.has_at_times(Defect::TokenLower) {
+            last - 1
+        } else if self.has_at_times(Defect::TokenRepeated) {
+            last
+        } else if self.timeless {
+            last + 1
         } else {
-            held.deadline.max(self.deadline(held.lease))
+            return None;
         };
-        let outcome = grant(&held);
-        self.saved.held = Some(held);
-        outcome
+        let token = Token::new(token);
+        self.saved.clock = TokenClock::after(token.max(before.last()));
+        token
+    }
+
+    /// Whether a re-entry adds one hold more than it should.
+    fn repeats_hold(&mut self, adds: bool) -> bool {
+        self.has_at_times(if adds {
+            Defect::HoldsOffByOne
+        } else {
+            Defect::HoldsRepeated
+        })
     }
 
     pub(super) fn release(&mut self, call: &Call, down: Down, token: Option<u64>) -> Outcome {
-        let forgets = self.is_at_times(Fault::NotHeldWhileHeld);
-        let refusal = match &self.saved.held {
-            None => Some(Refusal::NotHeld),
-            Some(_) if forgets => Some(Refusal::NotHeld),
-            Some(held) if held.owner != call.owner && !self.is(Fault::ReleaseByAnyone) => {
-                Some(Refusal::NotOwner)
-            }
-            Some(held) if token.is_some_and(|token| token != held.token) => {
-                (!self.is(Fault::TokenIgnored)).then_some(Refusal::Fenced)
-            }
-            Some(_) => None,
+        let lock = self.saved.lock.clone();
+        let forgets = self.has_at_times(Defect::NotHeldWhileHeld);
+        let held = lock.as_ref().filter(|_| !forgets).map(Lock::held);
+        let holds = held.map_or(1, |held| held.grant.holds.number());
+        let anyone = held.filter(|_| self.has(Defect::ReleaseByAnyone));
+        let request = Release {
+            owner: anyone.map_or(owner(&call.owner), |held| held.owner),
+            amount: match down {
+                Down::One => ReleaseAmount::One,
+                Down::All if self.has(Defect::AllKeepsOne) => {
+                    ReleaseAmount::DownTo((holds - 1).min(1))
+                }
+                Down::All => ReleaseAmount::All,
+                Down::To(count) if self.has(Defect::DownTooFar) => {
+                    ReleaseAmount::DownTo(count.min(holds - 1))
+                }
+                Down::To(count) => ReleaseAmount::DownTo(count),
+            },
+            token: token
+                .filter(|_| !self.has(Defect::TokenIgnored))
+                .and_then(Token::new),
         };
-        if let Some(refusal) = refusal {
-            let waits = self
-                .queue
-                .iter()
-                .filter(|waiter| waiter.call.owner == call.owner);
-            let called_off: Vec<_> = waits.map(|waiter| waiter.id).collect();
-            if down != Down::All || token.is_some() || called_off.is_empty() {
-                return Outcome::Refused(refusal);
+        let times = || Times {
+            now: self.wall(),
+            deadline: held.expect("a lock with holds").deadline,
+        };
+        let record = held.as_ref().map(core::Held::record);
+        match core::release(record, &request, times) {
+            Ok(released) => {
+                self.apply(request.owner.into(), released.change);
+                Outcome::Left(released.holds_left)
             }
-            for id in called_off {
-                self.leave(id);
-                self.answers.push((id, Outcome::Nil));
+            Err(_) if down == Down::All && token.is_none() && self.call_off(&call.owner) => {
+                Outcome::Left(0)
             }
-            return Outcome::Left(0);
+            Err(refusal) => refused(refusal),
         }
-        let Some(held) = self.saved.held.as_mut() else {
-            return Outcome::Untouched;
-        };
-        let left = match down {
-            Down::One => held.holds - 1,
-            Down::All if self.fault == Some(Fault::AllKeepsOne) => (held.holds - 1).min(1),
-            Down::All => 0,
-            Down::To(count) if self.fault == Some(Fault::DownTooFar) => count.min(held.holds - 1),
-            Down::To(count) => count.min(held.holds),
-        };
-        held.answered = true;
-        if left == 0 {
-            self.saved.held = None;
-        } else if left < held.holds {
-            let lease = held.lease;
-            held.holds = left;
-            let deadline = self.deadline(lease);
-            if let Some(held) = self.saved.held.as_mut() {
-                held.deadline = held.deadline.max(deadline);
-            }
+    }
+
+    /// Calls off an owner's waits; whether there were any.
+    fn call_off(&mut self, owner: &str) -> bool {
+        let mut any = false;
+        while let Some(id) = self.queues.first_of(DATABASE, KEY, owner.as_bytes()) {
+            self.end_wait(id, Some(Outcome::Nil));
+            any = true;
         }
-        Outcome::Left(left)
+        any
     }
 
     pub(super) fn renew(
@@ -139,52 +178,59 @@ impl Server {
         token: Option<u64>,
         raise: Option<u64>,
     ) -> Outcome {
-        if self.saved.held.is_none() && self.is(Fault::RenewTakes) {
-            let token = self.new_token();
-            self.saved.held = Some(Held {
-                owner: call.owner.clone(),
-                token,
-                holds: 1,
-                lease: 100,
-                deadline: 0,
-                answered: true,
-            });
+        let (owner, now) = (owner(&call.owner), self.wall());
+        if self.saved.lock.is_none() && self.has(Defect::RenewTakes) {
+            let grant = Grant {
+                token: self.saved.clock.next(now).expect("tokens"),
+                holds: Holds::ONE,
+                lease: Lease::from_millis(100).expect("a lease"),
+            };
+            let deadline = grant.lease.deadline_from(now);
+            self.apply(owner.into(), Change::Hold(grant, deadline));
         }
-        let Some(mut held) = self.saved.held.clone() else {
-            return Outcome::Refused(Refusal::NotHeld);
+        let lock = self.saved.lock.clone();
+        let held = lock.as_ref().map(Lock::held);
+        let (lease, token) = (
+            lease.and_then(Lease::from_millis),
+            token.and_then(Token::new),
+        );
+        let raised = token.zip(raise.and_then(Token::new));
+        let request = raised.map_or(Renew::new(owner, lease, token), |(token, raise)| {
+            Renew::raise(owner, lease, token, raise).expect("a raise lifts the token")
+        });
+        let clock = &mut self.saved.clock;
+        let renewed = match core::renew(held.as_ref(), &request, &RULES, now, clock) {
+            Ok(renewed) => renewed,
+            Err(refusal) => return refused(refusal),
         };
-        if held.owner != call.owner {
-            return Outcome::Refused(Refusal::NotOwner);
-        }
-        if raise != Some(held.token) && token.is_some_and(|token| token != held.token) {
-            return Outcome::Refused(Refusal::Fenced);
-        }
-        if let Some(raise) = raise {
-            let furthest = u64::try_from(self.wall()).unwrap_or(0) + 5_000_000;
-            if raise > furthest && raise > self.saved.last_token && raise != held.token {
-                return Outcome::Refused(Refusal::Ahead);
-            }
-            held.token = raise;
-            self.saved.last_token = self.saved.last_token.max(raise);
-        }
-        held.lease = lease.unwrap_or(held.lease);
-        held.answered = true;
-        held.deadline = self.deadline(held.lease);
-        let outcome = grant(&held);
-        if self.is(Fault::RaiseForgotten) {
-            held.token = self.saved.held.as_ref().map_or(0, |before| before.token);
-        }
-        if !self.is(Fault::RenewForgotten) {
-            self.saved.held = Some(held);
+        self.apply(owner.into(), renewed.change);
+        let outcome = self.saved.lock.as_ref().map_or(Outcome::Nil, Lock::outcome);
+        if self.has(Defect::RenewForgotten) {
+            self.saved.lock = lock;
+        } else if self.has(Defect::RaiseForgotten)
+            && let (Some(before), Some(after)) = (lock, &mut self.saved.lock)
+        {
+            after.grant.token = before.grant.token;
         }
         outcome
     }
 
     pub(super) fn fence(&mut self, token: u64) -> bool {
-        let current = self.saved.held.as_ref().map(|held| held.token);
-        if current == Some(token) {
-            return !self.is_at_times(Fault::FencesCurrent);
+        let held = self.saved.lock.as_ref().map(Lock::held);
+        let token = Token::new(token).expect("a token that a client was told of");
+        match core::fence(held.as_ref(), token) {
+            Ok(()) => !self.has_at_times(Defect::FencesCurrent),
+            Err(_) => self.saved.lock.is_some() && self.has_at_times(Defect::FencePassesStale),
         }
-        current.is_some() && self.is_at_times(Fault::FencePassesStale)
     }
+}
+
+fn refused(refusal: Refusal) -> Outcome {
+    Outcome::Refused(match refusal {
+        Refusal::NotHeld | Refusal::HoldsLost => history::Refusal::NotHeld,
+        Refusal::NotOwner => history::Refusal::NotOwner,
+        Refusal::Fenced => history::Refusal::Fenced,
+        Refusal::Ahead => history::Refusal::Ahead,
+        Refusal::TooManyHolds | Refusal::TokensUsedUp => panic!("not in a simulation: {refusal:?}"),
+    })
 }

@@ -2,7 +2,7 @@
 
 /// One way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum Defect {
     /// An acquire of a held lock is granted.
     TwoOwners,
     /// A new grant has a lower token.

@@ -1,14 +1,14 @@
-//! One state that a lock may be in, and what each deed makes of it.
+//! A candidate: one state that a lock may be in, and what each operation makes of it.
 
 use std::fmt;
 
-use super::deed::{Deed, Need, What};
+use super::operation::{Need, Operation, What};
 use super::times::{Scene, Times};
 use crate::{Action, Call, Moment, Outcome, Refusal, Written};
 
 /// A lock, as it may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct World<'a> {
+pub(super) struct Candidate<'a> {
     pub(super) state: State<'a>,
     pub(super) times: Times,
 }
@@ -18,7 +18,7 @@ pub(super) struct World<'a> {
 pub(super) struct State<'a> {
     pub(super) lock: Lock<'a>,
     /// A new grant has a higher token. (That it is above the tokens that nobody was told of is left
-    /// out: so a grant that came and went unheard leaves no trace, and no world of its own.)
+    /// out: so a grant that came and went unheard leaves no trace, and no candidate of its own.)
     pub(super) highest: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Held<'a> {
 /// A waiting call was granted, and will give back what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Debt {
-    /// The call, by its place among the deeds.
+    /// The call, by its place among the operations.
     call: usize,
     took_hold: bool,
     /// A command that is sent later finds it given back.
@@ -76,7 +76,7 @@ impl Held<'_> {
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> Candidate<'a> {
     /// A lock that nobody has taken yet.
     pub(super) fn new() -> Self {
         Self {
@@ -103,24 +103,30 @@ impl<'a> World<'a> {
         Some(free)
     }
 
-    /// The worlds after a deed; none where it cannot have been done in this one, or where it would
+    /// The candidates after an operation; none where it cannot have been done in this one, or where it would
     /// have changed nothing and need not have been done.
-    pub(super) fn after(&self, deed: &Deed<'a>, index: usize, scene: Scene<'_>) -> Vec<Self> {
+    pub(super) fn after(
+        &self,
+        operation: &Operation<'a>,
+        index: usize,
+        scene: Scene<'_>,
+    ) -> Vec<Self> {
         let mut now = self.clone();
-        now.times.since = now.times.since.max(deed.sent);
-        if let What::Loss(_) = deed.what {
+        now.times.since = now.times.since.max(operation.sent);
+        if let What::Loss(_) = operation.what {
             now.state.lock = Lock::Unknown;
-            if scene.clock.falls_behind(deed.ended, deed.sent) {
+            if scene.clock.falls_behind(operation.ended, operation.sent) {
                 now.state.highest = 0;
             }
             return vec![now];
         }
         if let Lock::Held(held) = &now.state.lock
-            && (now.times.over(scene) || deed.is_command() && held.settles_first(deed.sent))
+            && (now.times.over(scene)
+                || operation.is_command() && held.settles_first(operation.sent))
         {
             return Vec::new();
         }
-        let mut worlds = match &deed.what {
+        let mut candidates = match &operation.what {
             What::Loss(_) | What::GiveBack(_) => Vec::new(),
             What::Write(write) => now.written(write.token, write.written),
             What::Call {
@@ -132,12 +138,12 @@ impl<'a> World<'a> {
                 waits_besides,
             } => now.called(call, *waits_besides, index, scene),
         };
-        if deed.need() == Need::Look {
-            for world in &mut worlds {
-                world.times.since = self.times.since;
+        if operation.need() == Need::Look {
+            for candidate in &mut candidates {
+                candidate.times.since = self.times.since;
             }
         }
-        worlds
+        candidates
     }
 
     /// A script that fenced with a token wrote, or did not.
@@ -145,9 +151,9 @@ impl<'a> World<'a> {
         if self.state.lock == Lock::Unknown {
             return vec![self.clone()];
         }
-        let mut worlds = self.guesses(&[Some(token)]);
-        worlds.retain(|world| world.fence(token) == (written == Written::Taken));
-        worlds
+        let mut candidates = self.guesses(&[Some(token)]);
+        candidates.retain(|candidate| candidate.fence(token) == (written == Written::Taken));
+        candidates
     }
 
     fn called(
@@ -157,50 +163,50 @@ impl<'a> World<'a> {
         index: usize,
         scene: Scene<'_>,
     ) -> Vec<Self> {
-        let mut worlds = Vec::new();
+        let mut candidates = Vec::new();
         for before in self.guesses(&named(&call.action)) {
             let mut then = before.clone();
             let reply = then.run(call, scene);
             match (&call.outcome, reply) {
                 (Outcome::Lost | Outcome::GivenBack, _) if then != before => {
-                    worlds.extend(then.unanswered(&before, call, index));
+                    candidates.extend(then.unanswered(&before, call, index));
                 }
                 // Whether a raise is too far ahead is the server's to say.
                 (Outcome::Refused(Refusal::Ahead), Reply::Grant)
                     if raises(&before, &call.action) =>
                 {
-                    worlds.push(before);
+                    candidates.push(before);
                 }
                 // The release called off a wait instead.
-                (Outcome::Left(0), Reply::Refused(_)) if waits_besides => worlds.push(before),
-                (Outcome::Nil, Reply::Nil) | (Outcome::Done, Reply::Done) => worlds.push(then),
-                (Outcome::Left(told), Reply::Left(left)) if *told == left => worlds.push(then),
+                (Outcome::Left(0), Reply::Refused(_)) if waits_besides => candidates.push(before),
+                (Outcome::Nil, Reply::Nil) | (Outcome::Done, Reply::Done) => candidates.push(then),
+                (Outcome::Left(told), Reply::Left(left)) if *told == left => candidates.push(then),
                 (Outcome::Refused(told), Reply::Refused(refusal)) if *told == refusal => {
-                    worlds.push(then);
+                    candidates.push(then);
                 }
                 (outcome @ Outcome::Grant { .. }, Reply::Grant) => {
-                    worlds.extend(then.told(outcome));
+                    candidates.extend(then.told(outcome));
                 }
                 _ => {}
             }
         }
-        worlds
+        candidates
     }
 
-    /// The token as a call may know it, where nobody was told: one world for each token that the
+    /// The token as a call may know it, where nobody was told: one candidate for each token that the
     /// call names, and one in which the token is none of them.
     fn guesses(&self, named: &[Option<u64>]) -> Vec<Self> {
-        let mut worlds = vec![self.clone()];
+        let mut candidates = vec![self.clone()];
         if let Lock::Held(held) = &self.state.lock
             && let Token::Above(floor) = held.token
         {
             for token in named.iter().flatten().filter(|token| **token > floor) {
-                let mut world = self.clone();
-                world.learn(*token);
-                worlds.push(world);
+                let mut candidate = self.clone();
+                candidate.learn(*token);
+                candidates.push(candidate);
             }
         }
-        worlds
+        candidates
     }
 
     /// The grant's token is this one.
@@ -211,7 +217,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A grant was replied: what is known when it is that of this world.
+    /// A grant was replied: what is known when it is that of this candidate.
     fn told(mut self, outcome: &Outcome) -> Option<Self> {
         let (
             Outcome::Grant {
@@ -236,7 +242,7 @@ impl<'a> World<'a> {
         Some(self)
     }
 
-    /// A call has changed the world `before` into this one, and nobody read its reply. One that
+    /// A call has changed the candidate `before` into this one, and nobody read its reply. One that
     /// may have waited may have to give back.
     fn unanswered(self, before: &Self, call: &Call, index: usize) -> Vec<Self> {
         let Action::Acquire { block: true, .. } = call.action else {
@@ -263,7 +269,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The worlds in which one more call has given back what it took.
+    /// The candidates in which one more call has given back what it took.
     pub(super) fn give_backs(&self, scene: Scene<'_>) -> Vec<Self> {
         match &self.state.lock {
             Lock::Held(held) if !self.times.over(scene) => {
@@ -313,7 +319,7 @@ fn named(action: &Action) -> [Option<u64>; 2] {
     }
 }
 
-fn raises(before: &World<'_>, action: &Action) -> bool {
+fn raises(before: &Candidate<'_>, action: &Action) -> bool {
     let (Lock::Held(held), Action::Renew { raise: Some(_), .. }) = (&before.state.lock, action)
     else {
         return false;

@@ -12,7 +12,7 @@ use crate::{Action, Call, Down, Moment, Outcome, Register, Span, Write, Written}
 const GIVE_BACK_DELAY: Moment = 1_000_000;
 
 /// One thing that the server did at one moment.
-pub(super) struct Deed<'a> {
+pub(super) struct Operation<'a> {
     pub(super) what: What<'a>,
     /// Not before.
     pub(super) sent: Moment,
@@ -24,7 +24,7 @@ pub(super) enum What<'a> {
     /// A call. `waits_besides`: its owner had a waiting call under way, which it may have called
     /// off.
     Call { call: &'a Call, waits_besides: bool },
-    /// A waiting call gave back what it took. It is named by its place among the deeds.
+    /// A waiting call gave back what it took. It is named by its place among the operations.
     GiveBack(usize),
     /// A write to a register of the same server: a fence.
     Write(&'a Write),
@@ -32,7 +32,7 @@ pub(super) enum What<'a> {
     Loss(Span),
 }
 
-/// Whether a deed is part of every order.
+/// Whether an operation is part of every order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// It happened, and may have changed the lock.
@@ -45,7 +45,7 @@ pub(super) enum Need {
     Debt,
 }
 
-impl Deed<'_> {
+impl Operation<'_> {
     /// Whether the server settles what is owed of the lock before it does this.
     pub(super) fn is_command(&self) -> bool {
         match &self.what {
@@ -71,11 +71,11 @@ impl Deed<'_> {
     }
 }
 
-/// The deeds of a lock's story.
-pub(super) fn deeds<'a>(story: &Story<'a>) -> Vec<Deed<'a>> {
-    let mut deeds = Vec::new();
+/// The operations of a lock's story.
+pub(super) fn operations<'a>(story: &Story<'a>) -> Vec<Operation<'a>> {
+    let mut operations = Vec::new();
     for loss in story.losses {
-        deeds.push(Deed {
+        operations.push(Operation {
             what: What::Loss(*loss),
             sent: loss.from,
             ended: loss.to,
@@ -84,7 +84,7 @@ pub(super) fn deeds<'a>(story: &Story<'a>) -> Vec<Deed<'a>> {
     for write in &story.writes {
         let answered = matches!(write.written, Written::Taken | Written::Refused);
         if write.register == Register::Script && answered {
-            deeds.push(Deed {
+            operations.push(Operation {
                 what: What::Write(write),
                 sent: write.sent,
                 ended: write.ended,
@@ -97,7 +97,7 @@ pub(super) fn deeds<'a>(story: &Story<'a>) -> Vec<Deed<'a>> {
         if call.outcome == Outcome::Untouched || (lost && looks) {
             continue;
         }
-        deeds.push(Deed {
+        operations.push(Operation {
             what: What::Call {
                 call,
                 waits_besides: may_call_off(story, call),
@@ -106,14 +106,14 @@ pub(super) fn deeds<'a>(story: &Story<'a>) -> Vec<Deed<'a>> {
             ended: call.ended,
         });
         if lost && blocks(call) {
-            deeds.push(Deed {
-                what: What::GiveBack(deeds.len() - 1),
+            operations.push(Operation {
+                what: What::GiveBack(operations.len() - 1),
                 sent: call.sent,
                 ended: call.ended.saturating_add(GIVE_BACK_DELAY),
             });
         }
     }
-    deeds
+    operations
 }
 
 /// Whether a release may have met a waiting call of its owner, and ended it.
@@ -132,7 +132,7 @@ fn may_call_off(story: &Story<'_>, release: &Call) -> bool {
         })
 }
 
-impl fmt::Display for Deed<'_> {
+impl fmt::Display for Operation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.what {
             What::Call { call, .. } => call.fmt(f),
