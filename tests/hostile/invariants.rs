@@ -8,7 +8,7 @@ use testbed::{Grant, LockInfo, eventually};
 const MOST_HOLDS: i64 = (1 << 31) - 1;
 const LONGEST_LEASE: i64 = 315_360_000_000;
 
-/// Demands that no process has crashed, and that no fault of the module was caught.
+/// Demands that no process has crashed, and that no panic of the module was caught.
 #[track_caller]
 pub(crate) fn check_log(server: &Server) {
     let log = server.log();

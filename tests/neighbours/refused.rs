@@ -30,9 +30,9 @@ fn stir(server: &Server) {
     run(&mut c, "REPLICAOF NO ONE").okay();
     run(&mut c, "INFO everything").text();
     drop(server.connection());
-    let rounds = || server.info_field("stats", "total_connections_received");
-    let before = rounds();
-    eventually(|| rounds() != before, "the server to go on");
+    let connections = || server.info_field("stats", "total_connections_received");
+    let before = connections();
+    eventually(|| connections() != before, "the server to go on");
     let saving = || server.info_field("persistence", "rdb_bgsave_in_progress");
     eventually(|| saving() == "0", "the child to end");
 }

@@ -62,5 +62,5 @@ pub(crate) fn wait(server: &Server, c: &mut Connection, owner: &str) -> (Connect
 pub(crate) fn is_well(server: &Server) {
     let mut c = server.connection();
     run(&mut c, "PING").text();
-    assert_eq!(server.signs_of_a_fault(), [""; 0]);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }

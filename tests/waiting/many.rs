@@ -17,7 +17,7 @@ fn others_are_served(end: impl FnOnce(&mut Connection)) {
         .config("maxclients", &(LOCKS + 100).to_string())
         .config("notify-keyspace-events", "KEA")
         .start();
-    // A hand-off takes longer so, and all of them more than a few rounds work.
+    // A hand-off takes longer so, and all of them more than a few ticks.
     let _listeners: Vec<Connection> = (0..LISTENERS)
         .map(|_| {
             let mut listener = server.connection();

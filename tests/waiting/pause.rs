@@ -79,7 +79,7 @@ fn while_writes_are_paused_nothing_is_granted() {
         || cmd!(c, "LOCK.INFO", "k").value() == redis::Value::Nil,
         "the lease's end",
     );
-    // Long enough for many rounds; reading goes on.
+    // Long enough for many ticks; reading goes on.
     let looked_until = unix_ms() + 200;
     while unix_ms() < looked_until {
         assert_eq!(queue(&mut c), ["b", "c"]);

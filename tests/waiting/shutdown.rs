@@ -6,7 +6,7 @@ use testbed::{Expect, Server, Talk, cmd};
 
 #[track_caller]
 fn no_crash(server: &Server) {
-    let signs = server.signs_of_a_fault();
+    let signs = server.signs_of_a_crash();
     assert!(signs.is_empty(), "{signs:?} in the log:\n{}", server.log());
 }
 

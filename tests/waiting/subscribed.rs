@@ -51,7 +51,7 @@ fn a_subscribed_client_waits_or_is_told_that_this_server_does_not_let_it() {
         run(&mut c, "LOCK.RELEASE k a").int();
         assert_eq!(waiter.granted().owner, b"b");
         assert_eq!(run(&mut waiter, "PING").text(), "PONG");
-        assert!(server.signs_of_a_fault().is_empty());
+        assert!(server.signs_of_a_crash().is_empty());
     }
 }
 

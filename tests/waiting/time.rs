@@ -8,7 +8,7 @@ use testbed::{Expect, Server, Talk, cmd, server_cpu};
 
 /// What a busy machine may add.
 const LATE: Duration = Duration::from_secs(1);
-const ROUNDS: usize = 30;
+const TIMES: usize = 30;
 
 #[test]
 fn a_wait_ends_with_nil_when_its_time_is_up() {
@@ -103,18 +103,18 @@ fn hand_over_after_expiry(server: &Server) -> i64 {
 #[test]
 fn an_idle_server_hands_over_within_ten_milliseconds_of_an_expiry() {
     let server = Server::start();
-    let mut late: Vec<_> = (0..ROUNDS)
+    let mut late: Vec<_> = (0..TIMES)
         .map(|_| hand_over_after_expiry(&server))
         .collect();
     late.sort_unstable();
-    let (median, worst) = (late[ROUNDS / 2], late[ROUNDS - 1]);
+    let (median, worst) = (late[TIMES / 2], late[TIMES - 1]);
     println!("expiry to hand-off: median {median} us, worst {worst} us");
     assert!(late[0] > 0, "before the lease had ended: {late:?}");
     assert!(median < 10_000, "{late:?}");
 }
 
 /// As [`hand_over_after_expiry`], where an administrator shortens the lease, of which nobody tells a
-/// module, and this many other locks are waited for: the worst and the median of some rounds.
+/// module, and this many other locks are waited for: the worst and the median of some hand-offs.
 fn hand_over_after_pexpire(others: usize) -> (i64, i64) {
     let server = Server::start();
     let mut c = server.connection();
@@ -126,7 +126,7 @@ fn hand_over_after_pexpire(others: usize) -> (i64, i64) {
             waiter
         })
         .collect();
-    let mut late: Vec<_> = (0..ROUNDS / 3)
+    let mut late: Vec<_> = (0..TIMES / 3)
         .map(|_| {
             run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
             let [mut waiter] = wait_as(&server, ["b"]);
@@ -149,7 +149,7 @@ fn an_idle_server_hands_over_within_ten_milliseconds_of_a_shortened_lease() {
     assert!(median < 10_000, "{median}");
 }
 
-/// A few locks are looked at in each round: it takes as many rounds as there are.
+/// A few locks are looked at in each tick, so it takes many ticks until all have been.
 #[test]
 fn a_shortened_lease_among_many_locks_is_handed_over_soon_too() {
     let (_, worst) = hand_over_after_pexpire(1000);

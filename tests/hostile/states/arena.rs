@@ -273,7 +273,7 @@ impl Arena {
         assert_eq!(pid, self.pid, "the same process");
     }
 
-    /// No fault was logged, and memory is where it was.
+    /// No crash was logged, and memory is where it was.
     pub(crate) fn check_end(&mut self) {
         check_log(&self.server);
         self.ask_one("FLUSHALL").expect("an empty server");

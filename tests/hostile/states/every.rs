@@ -1,10 +1,10 @@
 //! Every command in every state, and in every state behind every other.
 
 use super::arena::{Arena, Setting};
+use super::batch::Batch;
 use super::case::Case;
 use super::catalogue::{STATES, State};
 use super::forms::FORMS;
-use super::round::Round;
 use crate::invariants::check_server;
 use crate::*;
 use rand::rngs::StdRng;
@@ -17,8 +17,8 @@ use std::{iter, thread};
 const SERVERS: usize = 2;
 /// How many connections are in their state at a time.
 const AT_ONCE: usize = 96;
-/// After how many rounds all locks are looked at.
-const ROUNDS_BETWEEN_LOOKS: usize = 16;
+/// After how many batches all locks are looked at.
+const BATCHES_BETWEEN_LOOKS: usize = 16;
 /// How many cases are played without a number from the environment: half of those of one state.
 const CASES: usize = 3000;
 
@@ -86,8 +86,8 @@ fn play(setting: Setting, cases: &[Case]) {
     let mut arena = Arena::start(setting);
     for (number, cases) in cases.chunks(AT_ONCE).enumerate() {
         let played = catch_unwind(AssertUnwindSafe(|| {
-            Round::new(&mut arena, number, cases).play();
-            if number % ROUNDS_BETWEEN_LOOKS == 0 {
+            Batch::new(&mut arena, number, cases).play();
+            if number % BATCHES_BETWEEN_LOOKS == 0 {
                 check_server(&arena.server);
             }
         }));
@@ -99,13 +99,13 @@ fn play(setting: Setting, cases: &[Case]) {
     arena.check_end();
 }
 
-/// Plays each case of a round that failed by itself, to say which of them it was.
+/// Plays each case of a batch that failed by itself, to say which of them it was.
 fn name_the_guilty(setting: Setting, cases: &[Case]) -> ! {
     let mut guilty = Vec::new();
     let mut arena = Arena::start(setting);
     for case in cases {
         let case = std::slice::from_ref(case);
-        let played = catch_unwind(AssertUnwindSafe(|| Round::new(&mut arena, 0, case).play()));
+        let played = catch_unwind(AssertUnwindSafe(|| Batch::new(&mut arena, 0, case).play()));
         if played.is_err() {
             guilty.push(case[0].to_string());
             arena = Arena::start(setting);

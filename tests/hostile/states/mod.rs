@@ -7,13 +7,13 @@
 //! `HOSTILE_SEED` repeats the choices, though not their timing.
 
 mod arena;
+mod batch;
 mod case;
 mod catalogue;
 mod every;
 mod forms;
+mod nemesis;
 mod peer;
-mod round;
 mod script;
 mod walk;
 mod walker;
-mod weather;

@@ -115,7 +115,7 @@ impl Peer {
         match answer {
             Ok(Value::SimpleString(text)) if text.starts_with("FULLRESYNC") => self.follows = true,
             Ok(value) => self.learn(&value),
-            Err(text) => no_fault(&text),
+            Err(text) => no_panic(&text),
         }
     }
 
@@ -136,7 +136,7 @@ impl Peer {
                     self.learn(value);
                 }
             }
-            Value::SimpleString(text) => no_fault(text),
+            Value::SimpleString(text) => no_panic(text),
             _ => {}
         }
     }
@@ -149,6 +149,6 @@ impl Drop for Peer {
     }
 }
 
-fn no_fault(text: &str) {
+fn no_panic(text: &str) {
     assert!(!text.contains("fault inside"), "{text:?} was replied");
 }

@@ -3,8 +3,8 @@
 use super::arena::{Arena, Client, Setting, bound};
 use super::catalogue::{Cut, End, OTHER_DATABASE, STATES, State, Wrap};
 use super::forms::FORMS;
+use super::nemesis;
 use super::walker::Walker;
-use super::weather;
 use crate::*;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -118,7 +118,7 @@ impl Walk {
             self.walkers.push(walker);
         }
         match self.random.random_range(0..10) {
-            0 => self.change_the_weather(),
+            0 => self.inject_a_fault(),
             _ => self.act(),
         }
         if self.random.random_ratio(1, 8) {
@@ -244,9 +244,9 @@ impl Walk {
         self.check_owners();
     }
 
-    fn change_the_weather(&mut self) {
+    fn inject_a_fault(&mut self) {
         let key = self.keys.choose(&mut self.random).expect("keys");
-        if let Some(command) = weather::change(&mut self.random, key) {
+        if let Some(command) = nemesis::fault(&mut self.random, key) {
             let _ = self.arena.ask_one(&command);
             self.note(command);
             return;
@@ -259,8 +259,8 @@ impl Walk {
     /// Looks at everything, with the connections as they are, or when nobody waits any more, or when
     /// all are closed.
     fn look(&mut self) {
-        for answer in self.arena.ask(&weather::calm()) {
-            answer.expect("calm weather");
+        for answer in self.arena.ask(&nemesis::mend()) {
+            answer.expect("a command that mends");
         }
         match self.random.random_range(0..3) {
             0 => self.end_all(),

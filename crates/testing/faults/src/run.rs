@@ -89,9 +89,9 @@ impl Run {
         self.findings().troubles.push(text.to_string());
     }
 
-    /// Looks for signs of a fault in a server's log.
+    /// Looks for signs of a crash in a server's log.
     pub(crate) fn check_log(&self, server: &Server) {
-        for sign in server.signs_of_a_fault() {
+        for sign in server.signs_of_a_crash() {
             self.trouble(format!("{sign} in the log of port {}", server.port()));
         }
     }

@@ -71,7 +71,7 @@ fn what_is_lost_in_a_crash_is_no_violation_where_that_may_be() {
     assert!(lost > 50, "{lost}");
 }
 
-/// Each defect, how long it takes to show, and what it is found out as.
+/// Each defect, how strict the check is, and what the defect is found out as.
 const DEFECTS: [(Defect, Mode, Kind); 30] = [
     (Defect::TwoOwners, Mode::Strict, Kind::Exclusion),
     (Defect::TwoOwners, Mode::Split, Kind::Exclusion),

@@ -82,7 +82,7 @@ fn renamed(setting: &Setting, state: &State, order: &[usize; 3]) -> State {
             named.acknowledged |= (server.acknowledged >> attempt & 1) << name;
             named.answered |= (server.answered >> attempt & 1) << name;
         }
-        if server.owner > owner::GHOST {
+        if server.owner > owner::OVER {
             named.owner = owner::attempt(name[usize::from(server.owner) - 2]);
         }
     }

@@ -1,5 +1,5 @@
 //! Does the lock over several servers give rising tokens? Searches a model of it to the end, and
-//! then breaks one rule at a time to see what for it is there.
+//! then leaves out one rule at a time to see what that rule is for.
 //!
 //! * `setting`, `state`, `action`, `step`: the protocol, its servers, clients and faults;
 //! * `server`: a server's steps, by the module's own core;
@@ -103,10 +103,10 @@ fn main() -> ExitCode {
         println!("left out: {}", planned.name);
     }
     if failed.is_empty() {
-        println!("as it should be");
+        println!("all as expected");
         ExitCode::SUCCESS
     } else {
-        println!("not as it should be: {}", failed.join("; "));
+        println!("not as expected: {}", failed.join("; "));
         ExitCode::FAILURE
     }
 }

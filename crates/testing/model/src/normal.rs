@@ -44,7 +44,7 @@ fn free_without_loss(setting: &Setting, state: &mut State) {
         return;
     }
     for server in &mut state.servers[..setting.servers] {
-        if server.owner > owner::GHOST {
+        if server.owner > owner::OVER {
             let attempt = usize::from(server.owner) - 2;
             let heard = !matches!(server.heard[attempt], 0 | GONE);
             let needed = match state.attempts[attempt].phase {
@@ -56,7 +56,7 @@ fn free_without_loss(setting: &Setting, state: &mut State) {
             if !needed {
                 freed(server);
             }
-        } else if server.owner == owner::GHOST {
+        } else if server.owner == owner::OVER {
             freed(server);
         }
         if server.owner == owner::FREE && setting.memory != Memory::Kept {
@@ -157,7 +157,7 @@ fn forget_owner(setting: &Setting, attempts: &[Attempt], server: &mut Server) {
     if setting.leases == Leases::AnyMoment {
         server.renewed = false;
     }
-    if server.owner <= owner::GHOST || setting.is(Weakening::OwnersReused) {
+    if server.owner <= owner::OVER || setting.is(Weakening::OwnersReused) {
         return;
     }
     let attempt = usize::from(server.owner) - 2;
@@ -169,7 +169,7 @@ fn forget_owner(setting: &Setting, attempts: &[Attempt], server: &mut Server) {
     if !live {
         server.renewed = false;
         if matches!(server.heard[attempt], 0 | GONE) {
-            server.owner = owner::GHOST;
+            server.owner = owner::OVER;
         }
     }
 }

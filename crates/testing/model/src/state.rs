@@ -20,7 +20,7 @@ pub(crate) mod owner {
     /// Nobody.
     pub(crate) const FREE: u8 = 0;
     /// An attempt that is over, and none of whose messages matters to this grant.
-    pub(crate) const GHOST: u8 = 1;
+    pub(crate) const OVER: u8 = 1;
 
     /// The attempt of this number.
     #[expect(clippy::cast_possible_truncation, reason = "there are six at most")]

@@ -178,7 +178,7 @@ impl Server {
     }
 
     /// What its log says that no server's should: signs of a crash, or of a fault inside the module.
-    pub fn signs_of_a_fault(&self) -> Vec<&'static str> {
+    pub fn signs_of_a_crash(&self) -> Vec<&'static str> {
         let signs = [
             "BUG REPORT",
             "crashed by signal",

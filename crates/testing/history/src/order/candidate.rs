@@ -17,8 +17,8 @@ pub(super) struct Candidate<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct State<'a> {
     pub(super) lock: Lock<'a>,
-    /// A new grant has a higher token. (That it is above the tokens that nobody was told of is left
-    /// out: so a grant that came and went unheard leaves no trace, and no candidate of its own.)
+    /// A new grant has a higher token. Tokens that nobody was told of do not count: a grant that came
+    /// and went so leaves no trace, and makes no other state.
     pub(super) highest: u64,
 }
 
@@ -103,8 +103,8 @@ impl<'a> Candidate<'a> {
         Some(free)
     }
 
-    /// The candidates after an operation; none where it cannot have been done in this one, or where it would
-    /// have changed nothing and need not have been done.
+    /// The candidates after an operation; none where it cannot have been done in this one, or where
+    /// it would have changed nothing and need not have been done.
     pub(super) fn after(
         &self,
         operation: &Operation<'a>,

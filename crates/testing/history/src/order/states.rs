@@ -7,7 +7,7 @@ use super::candidate::{Candidate, State};
 use super::operation::Need;
 use super::times::Times;
 
-/// Deeds that are under way, as bits.
+/// Operations that are under way, as bits.
 pub(super) type Set = u128;
 
 /// Which of the operations under way are of what kind.

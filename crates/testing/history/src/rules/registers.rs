@@ -1,4 +1,4 @@
-//! What a lock guards is written by whoever holds it, and by nobody of before.
+//! What a lock guards is written by its holder, and no more by an earlier one.
 
 use super::Evidence;
 use crate::grants::Grant;

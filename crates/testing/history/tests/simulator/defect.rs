@@ -45,7 +45,7 @@ pub(crate) enum Defect {
     Barging,
     /// What a dead waiter was granted is not given back.
     GivenBackStays,
-    /// A dead waiter takes its twin's grant with it.
+    /// A dead waiter takes away the grant that another call of its owner was told of.
     TwinTaken,
     /// The current token is refused.
     FencesCurrent,

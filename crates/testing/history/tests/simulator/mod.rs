@@ -171,11 +171,13 @@ impl Simulation {
             Event::Sight => {
                 let before = self.random.random_range(0..300);
                 let after = self.random.random_range(0..300);
+                let calls = &self.history.calls;
+                let clients = self.server.waiters().map(|id| calls[id].client);
                 let sighting = Sighting {
                     key: "lock".to_owned(),
                     sent: self.now - before,
                     ended: self.now + after,
-                    clients: self.server.waiters(),
+                    clients: clients.collect(),
                 };
                 self.history.sightings.push(sighting);
                 if goes_on {

@@ -1,15 +1,13 @@
-//! A lock on one server, by the module's own rules and queues, and with each of the defects that one can
-//! have.
+//! A lock on one server: the module's own rules and queues, and the defects that one can have.
 
 mod commands;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use history::{Action, Call, Moment, Outcome, Refusal};
 use redis_lock_core::{
-    Acquire, Acquired, Change, Deadline, Flights, Grant, Handed, Held, Monotonic, Owner, OwnerBuf,
-    Place, Queues, TokenClock, UnixTime, Waiter, WaiterId,
+    Acquire, Acquired, Change, Deadline, Grant, Held, Monotonic, Owner, OwnerBuf, PendingGrant,
+    PendingGrants, Queues, TokenClock, UnixTime, Waiter, WaiterId,
 };
 
 use super::defect::Defect;
@@ -32,15 +30,6 @@ struct Lock {
     deadline: Deadline,
 }
 
-/// A call that waits.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    id: Id,
-    client: u32,
-    /// Its connection will turn out to be gone when it is granted.
-    doomed: bool,
-}
-
 /// What a crash cannot take away.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Saved {
@@ -56,8 +45,9 @@ pub(crate) struct Server {
     pub(crate) ahead: i64,
     saved: Saved,
     queues: Queues,
-    waiting: HashMap<WaiterId, Waiting>,
-    flights: Flights,
+    /// Waiting calls whose connection will turn out to be gone when they are granted.
+    doomed: HashSet<Id>,
+    pending: PendingGrants,
     /// Calls that were granted and whose connections are gone.
     gone: Vec<WaiterId>,
     /// What waiting calls were answered.
@@ -113,8 +103,8 @@ impl Server {
             self.saved.clock = clock;
         }
         self.queues = Queues::new();
-        self.waiting.clear();
-        self.flights = Flights::new();
+        self.doomed.clear();
+        self.pending = PendingGrants::new();
         self.gone.clear();
     }
 
@@ -138,23 +128,24 @@ impl Server {
         while let Some((end, id)) = self.queues.next_end()
             && end <= Monotonic(self.now)
         {
-            self.end_wait(id, Some(Outcome::Nil));
+            self.end_wait(id);
         }
         self.settle();
         self.serve();
     }
 
-    /// The clients whose calls wait, in order.
-    pub(crate) fn waiters(&self) -> Vec<u32> {
+    /// The calls that wait, in order.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = Id> {
         let queue = self.queues.iter(DATABASE, KEY);
-        queue.map(|(id, _)| self.waiting[&id].client).collect()
+        queue.map(|(_, waiter)| call_of(waiter))
     }
 
     /// A waiting call's connection is closed.
     pub(crate) fn leave(&mut self, id: Id) {
-        let mut waiting = self.waiting.iter();
-        if let Some((&waiter, _)) = waiting.find(|(_, waiting)| waiting.id == id) {
-            self.end_wait(waiter, None);
+        let mut queue = self.queues.iter(DATABASE, KEY);
+        if let Some((waiter, _)) = queue.find(|(_, waiter)| call_of(waiter) == id) {
+            drop(queue);
+            self.queues.remove(waiter);
         }
     }
 
@@ -186,9 +177,10 @@ impl Server {
                 }
                 let outcome = self.acquire(call);
                 if outcome == Outcome::Nil && *block {
-                    let client = call.client;
-                    let waiting = Waiting { id, client, doomed };
-                    self.wait(call, until, waiting);
+                    self.wait(id, call, until);
+                    if doomed {
+                        self.doomed.insert(id);
+                    }
                     return None;
                 }
                 outcome
@@ -242,39 +234,30 @@ impl Server {
     }
 
     /// Puts a call at the end of the queue.
-    fn wait(&mut self, call: &Call, until: Moment, waiting: Waiting) {
+    fn wait(&mut self, id: Id, call: &Call, until: Moment) {
         let request = commands::acquire(call);
         let waiter = Waiter {
             owner: request.owner.into(),
             lease: request.lease,
             holds: request.holds,
-            client_id: u64::from(call.client),
+            client_id: id as u64,
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),
         };
         let before: Vec<_> = self.queues.iter(DATABASE, KEY).map(|(id, _)| id).collect();
-        self.join(waiter, waiting);
+        self.queues.join(DATABASE, KEY, waiter);
         if self.has_at_times(Defect::LastInFirstOut) {
             for id in before {
-                if let Some((_, waiter)) = self.queues.leave(id) {
-                    let waiting = self.waiting.remove(&id).expect("a call that waits");
-                    self.join(waiter, waiting);
-                }
+                let (_, waiter) = self.queues.remove(id).expect("a call that waits");
+                self.queues.join(DATABASE, KEY, waiter);
             }
         }
     }
 
-    fn join(&mut self, waiter: Waiter, waiting: Waiting) {
-        let id = self.queues.join(DATABASE, KEY, waiter);
-        self.waiting.insert(id, waiting);
-    }
-
-    /// Takes a call out of the queue; one whose connection is still there gets an answer.
-    fn end_wait(&mut self, id: WaiterId, answer: Option<Outcome>) {
-        self.queues.leave(id);
-        let waiting = self.waiting.remove(&id).expect("a call that waits");
-        self.answers
-            .extend(answer.map(|answer| (waiting.id, answer)));
+    /// A wait ends with nil.
+    fn end_wait(&mut self, id: WaiterId) {
+        let (_, waiter) = self.queues.remove(id).expect("a call that waits");
+        self.answers.push((call_of(&waiter), Outcome::Nil));
     }
 
     /// Grants to those whose turn it is.
@@ -294,27 +277,26 @@ impl Server {
             else {
                 break;
             };
-            let (place, _) = self.queues.leave(id).expect("a call that waits");
-            let handed = Handed {
-                place,
+            let (lock_id, _) = self.queues.remove(id).expect("a call that waits");
+            let pending = PendingGrant {
+                lock_id,
                 client_id: waiter.client_id,
                 token: grant.token,
                 took_hold: before.is_none_or(|before| grant.holds > before),
                 holds: grant.holds,
                 deadline: lock.deadline,
             };
-            self.flights.depart(id, handed, before.is_none());
-            granted.push((id, lock.outcome()));
+            self.pending.add(id, pending, before.is_none());
+            granted.push((id, call_of(&waiter), lock.outcome()));
         }
-        for (id, outcome) in granted {
-            let waiting = self.waiting.remove(&id).expect("a call that waits");
-            if !waiting.doomed {
-                self.flights.arrive(id);
-                self.answers.push((waiting.id, outcome));
-                continue;
+        for (id, call, outcome) in granted {
+            if self.doomed.remove(&call) {
+                self.dead.push(call);
+                self.gone.push(id);
+            } else {
+                self.pending.deliver(id);
+                self.answers.push((call, outcome));
             }
-            self.dead.push(waiting.id);
-            self.gone.push(id);
         }
     }
 
@@ -333,7 +315,7 @@ impl Server {
     fn settle(&mut self) {
         while !self.gone.is_empty() {
             for id in std::mem::take(&mut self.gone) {
-                let owed = self.flights.lose(id).expect("a grant on its way");
+                let owed = self.pending.abandon(id).expect("a pending grant");
                 let Some(lock) = self.saved.lock.clone() else {
                     continue;
                 };
@@ -348,13 +330,11 @@ impl Server {
     }
 }
 
-fn owner(name: &str) -> Owner<'_> {
-    Owner::new(name.as_bytes()).expect("an owner's name")
+/// The call that waits.
+fn call_of(waiter: &Waiter) -> Id {
+    usize::try_from(waiter.client_id).expect("a place among the calls")
 }
 
-fn place() -> Place {
-    Place {
-        database: DATABASE,
-        key: Arc::from(KEY),
-    }
+fn owner(name: &str) -> Owner<'_> {
+    Owner::new(name.as_bytes()).expect("an owner's name")
 }

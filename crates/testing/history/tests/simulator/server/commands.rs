@@ -2,16 +2,16 @@
 
 use history::{Action, Call, Down, Outcome};
 use redis_lock_core::{
-    self as core, Acquire, Acquired, Change, Grant, Holds, Lease, Refusal, Release, ReleaseAmount,
-    Renew, Rules, Times, Token, TokenClock,
+    self as core, Acquire, Acquired, Change, Grant, Holds, Lease, LockId, Refusal, Release,
+    ReleaseAmount, Renew, Rules, Times, Token, TokenClock,
 };
 
 use super::super::defect::Defect;
-use super::{DATABASE, KEY, Lock, Server, owner, place};
+use super::{DATABASE, KEY, Lock, Server, owner};
 
-/// The module's own settings.
+/// The settings. Every acquire here names a lease.
 const RULES: Rules = Rules {
-    default_lease: Lease::LONGEST,
+    default_lease: Lease::MAX,
     max_token_lead_ms: 5_000,
 };
 
@@ -39,8 +39,8 @@ impl Server {
         match (self.judge_acquire(&acquire(call)), &self.saved.lock) {
             (Err(refusal), _) => refused(refusal),
             (Ok(Acquired::New(..) | Acquired::Again(..)), Some(lock)) => {
-                // Whoever else was granted it just now and is gone gives back no more than a hold.
-                self.flights.answer(&place());
+                // A twin that was granted it just before and is gone gives back its hold only.
+                self.pending.owner_answered(&LockId::new(DATABASE, KEY));
                 lock.outcome()
             }
             (Ok(_), _) => Outcome::Nil,
@@ -165,7 +165,7 @@ impl Server {
     fn call_off(&mut self, owner: &str) -> bool {
         let mut any = false;
         while let Some(id) = self.queues.first_of(DATABASE, KEY, owner.as_bytes()) {
-            self.end_wait(id, Some(Outcome::Nil));
+            self.end_wait(id);
             any = true;
         }
         any

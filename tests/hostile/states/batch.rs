@@ -1,4 +1,4 @@
-//! Some cases at once, each on a lock of its own, from an empty server to an empty server.
+//! A batch: some cases at once, each on a lock of its own, from an empty server to an empty server.
 
 use super::arena::{Arena, Client, bound};
 use super::case::Case;
@@ -14,7 +14,7 @@ use testbed::{LockInfo, line};
 /// The tokens that a case may use are so many.
 const TOKENS_OF_A_CASE: i64 = 20;
 
-pub(crate) struct Round<'a> {
+pub(crate) struct Batch<'a> {
     arena: &'a mut Arena,
     keys: Vec<String>,
     databases: Vec<i64>,
@@ -32,7 +32,7 @@ struct Play<'a> {
     waited: bool,
 }
 
-impl<'a> Round<'a> {
+impl<'a> Batch<'a> {
     pub(crate) fn new(arena: &'a mut Arena, number: usize, cases: &'a [Case]) -> Self {
         let first_token = unix_micros();
         let plays: Vec<_> = (0..)

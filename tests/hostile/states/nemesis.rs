@@ -1,4 +1,4 @@
-//! What happens on a server while connections walk: administrators, full memory, missing replicas.
+//! The nemesis: what happens on a server while connections walk: administrators, full memory, missing replicas.
 
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use redis::Cmd;
 use testbed::line;
 
-/// Settings that change, each with a wild value and the one of calm weather.
+/// Settings that change, each with a harmful value and the usual one.
 const CHANGES: [(&str, &str, &str); 4] = [
     ("lock.max-waiters", "2", "10000"),
     ("lock.default-lease-ms", "5", "30000"),
@@ -15,12 +15,12 @@ const CHANGES: [(&str, &str, &str); 4] = [
 ];
 
 /// A command that disturbs those who use this key; none when somebody is to let go of it instead.
-pub(crate) fn change(random: &mut StdRng, key: &str) -> Option<String> {
-    let (name, wild, calm) = *CHANGES.choose(random).expect("settings");
+pub(crate) fn fault(random: &mut StdRng, key: &str) -> Option<String> {
+    let (name, harmful, usual) = *CHANGES.choose(random).expect("settings");
     let value = if random.random_ratio(1, 3) {
-        wild
+        harmful
     } else {
-        calm
+        usual
     };
     let short = random.random_range(1..20);
     Some(match random.random_range(0..16) {
@@ -37,11 +37,11 @@ pub(crate) fn change(random: &mut StdRng, key: &str) -> Option<String> {
     })
 }
 
-/// What undoes all that lasts.
-pub(crate) fn calm() -> Vec<Cmd> {
+/// What mends all that lasts.
+pub(crate) fn mend() -> Vec<Cmd> {
     let mut commands = vec![line("CLIENT UNPAUSE"), line("ACL SETUSER able ~*")];
-    for (name, _, calm) in CHANGES {
-        commands.push(line(&format!("CONFIG SET {name} {calm}")));
+    for (name, _, usual) in CHANGES {
+        commands.push(line(&format!("CONFIG SET {name} {usual}")));
     }
     commands
 }
