@@ -1,4 +1,4 @@
-//! Callers that mean ill: random commands with the worst of arguments, stored values that were
+//! Hostile callers: random commands with the worst of arguments, stored values that were
 //! tampered with, and connections in every state that there is. Afterwards the server is up and every
 //! rule holds.
 //!

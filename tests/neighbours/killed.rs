@@ -67,7 +67,7 @@ fn a_call_that_is_answered_is_not_taken_for_one_that_waited() {
             &format!("NEIGHBOUR.ON {event} 1 E LOCK.RELEASE k a ALL"),
         )
         .okay();
-        // Its client goes in the turn in which it is granted the lock.
+        // Its client goes in the tick in which it is granted the lock.
         let mut pair = redis::pipe();
         pair.add_command(testbed::line(call));
         pair.add_command(testbed::line(&format!("CLIENT KILL ID {id}")));

@@ -4,7 +4,7 @@ use crate::support::{field, run, section, wait};
 use redis::Connection;
 use testbed::{Expect, Server, Talk, eventually};
 
-/// Half, 99 of 100, and the longest.
+/// p50, p99 and MAX.
 #[track_caller]
 fn times(c: &mut Connection, what: &str) -> [i64; 3] {
     let fields = section(c);

@@ -1,4 +1,4 @@
-//! A waiter's connection closes in the very turn of the event loop in which it is granted.
+//! A waiter's connection closes in the very tick of the event loop in which it is granted.
 
 use crate::copies::Copies;
 use crate::ends::has_it_at_once;

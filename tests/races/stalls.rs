@@ -317,7 +317,7 @@ fn who_waited_and_closed_within_one_stall_loses_the_lock() {
     let mut stalls = 0;
     while stalls < STALLS {
         run(&mut holder, "LOCK.ACQUIRE k a PX 600000").grant();
-        // Nobody waits, nor did of late: the module does not follow the turns of the loop.
+        // Nobody waits, nor did of late: the module does not follow the ticks of the loop.
         sleep(Duration::from_millis(50));
         let mut stream = connect(&server);
         stream.write_all(b"PING\r\n").expect("sent");

@@ -1,4 +1,4 @@
-//! Replicas: equal to their primary, deaf to everybody else, and fit to take over.
+//! Replicas hold what their primary holds, take writes from nobody else, and can take over.
 
 mod promotion;
 mod read_only;

@@ -141,7 +141,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Sends everybody home, also when the test fails.
+/// Ends all clients, also when the test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

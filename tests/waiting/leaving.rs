@@ -1,4 +1,4 @@
-//! Waiters that go before their turn.
+//! Waits that end before their turn.
 
 use crate::support::{info, nobody_waits, queue, run, wait, wait_as};
 use std::time::Duration;

@@ -46,7 +46,7 @@ fn others_are_served(end: impl FnOnce(&mut Connection)) {
             seen.insert(handed_over);
         }
     }
-    // Done in one turn of the event loop, it would be seen as none or all.
+    // Done in one tick of the event loop, it would be seen as none or all.
     assert!(seen.len() >= 2, "looked in between at {seen:?}");
     for waiter in &mut waiters {
         assert_eq!(waiter.receive().grant().owner, b"b");

@@ -1,4 +1,4 @@
-//! The nemesis: what happens on a server while connections walk: administrators, full memory, missing replicas.
+//! The nemesis of the walk: what an administrator does, full memory, missing replicas.
 
 use rand::RngExt;
 use rand::rngs::StdRng;

@@ -141,7 +141,7 @@ impl<'a> Client<'a> {
         self.count(match self.tell(key, before, &grant) {
             // A token is the time at which its grant was made, or more.
             true if waited && grant.token > began_us + 1000 => "hand-offs",
-            true => "new grants",
+            true => "grants at once",
             false => "re-entries",
         });
         self.last = Some((key.to_owned(), grant));

@@ -29,7 +29,7 @@ const MEMORY_LEFT: i64 = 1 << 20;
 
 /// What must happen, by the names under which it is counted.
 const WANTED: [&str; 22] = [
-    "new grants",
+    "grants at once",
     "hand-offs",
     "re-entries",
     "refused: held",
@@ -59,7 +59,7 @@ pub fn workload(seconds: u64) -> Workload {
     let length = Duration::from_secs(seconds);
     Workload {
         columns: vec![
-            ("grants", "new grants"),
+            ("at once", "grants at once"),
             ("hand-offs", "hand-offs"),
             ("re-entries", "re-entries"),
         ],
