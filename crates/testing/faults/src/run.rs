@@ -58,12 +58,6 @@ impl Run {
         StdRng::seed_from_u64(self.seed ^ (u64::from(number) << 32))
     }
 
-    /// As if it had begun at this moment.
-    #[cfg(test)]
-    pub(crate) fn begun_at(self, origin: Moment) -> Self {
-        Self { origin, ..self }
-    }
-
     /// When it began, by the machine's clock.
     pub(crate) fn origin(&self) -> Moment {
         self.origin

@@ -1,9 +1,10 @@
 //! One call of one client, and what came of it.
 
 use crate::Moment;
+use serde::{Deserialize, Serialize};
 
 /// A call on one key. A client has at most one call under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// Who called.
     pub client: u32,
@@ -23,7 +24,7 @@ pub struct Call {
 }
 
 /// What a call asks for. Leases are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// `LOCK.ACQUIRE`
     Acquire {
@@ -61,7 +62,7 @@ pub enum Action {
 }
 
 /// How much a release gives back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Down {
     /// One hold.
     One,
@@ -72,7 +73,7 @@ pub enum Down {
 }
 
 /// What came of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// A grant, of ACQUIRE or RENEW; or what INFO told of a held lock.
     Grant {
@@ -105,7 +106,7 @@ pub enum Outcome {
 }
 
 /// The module's errors that tell something of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Refusal {
     /// `NOTHELD`
     NotHeld,

@@ -1,6 +1,7 @@
 //! All that was recorded in a run.
 
 use crate::Call;
+use serde::{Deserialize, Serialize};
 
 /// Microseconds since the run began, by the monotonic clock of the one machine that records.
 pub type Moment = u64;
@@ -76,7 +77,7 @@ pub struct ClockStep {
 }
 
 /// A write to a fenced register: something that the lock of this key guards.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     /// Which one.
     pub register: Register,
@@ -93,7 +94,7 @@ pub struct Write {
 }
 
 /// The two kinds of fenced registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Register {
     /// A key of the same server, written in a script behind `LOCK.FENCE`: only the current grant's
     /// token writes.
@@ -103,7 +104,7 @@ pub enum Register {
 }
 
 /// What came of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Written {
     /// It is there.
     Taken,

@@ -1,6 +1,6 @@
 //! The configurations: what may become of the memory of servers that are killed.
 
-use super::note::Way;
+use super::event::Way;
 use std::time::Duration;
 use testbed::{Builder, Server};
 

@@ -3,9 +3,9 @@
 
 mod configuration;
 mod contender;
+mod event;
 mod fault;
 mod nemesis;
-mod note;
 mod process;
 mod servers;
 mod transcript;
@@ -16,9 +16,9 @@ use crate::register::Sql;
 use crate::run::{Findings, Run, names};
 use crate::workload::{Configuration, Workload};
 use configuration::{LEASES, Setup};
+use event::Orders;
 use history::{Kind, Mode, Register};
 use nemesis::QuorumNemesis;
-use note::Orders;
 use std::time::Duration;
 
 const CONTENDERS: usize = 4;
@@ -86,6 +86,7 @@ impl Configuration for Setup {
             number: 0,
             tasks: TASKS,
             seed,
+            origin: run.origin(),
             ports: nodes.iter().map(servers::Node::port).collect(),
             register: sql.path(),
             keys: run.keys.clone(),

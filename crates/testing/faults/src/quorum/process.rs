@@ -1,8 +1,8 @@
 //! A contender's process, as whoever runs it sees it.
 
-use super::note::{Event, Note, Orders};
-use crate::clock::now;
-use history::Moment;
+use super::event::{Event, Orders, contender_of};
+use crate::clock;
+use history::{Action, Call, Moment, Outcome, Write, Written};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,8 @@ pub(crate) struct Process {
     child: Child,
     /// It works until this is closed.
     input: Option<ChildStdin>,
-    notes: Arc<Mutex<Vec<Note>>>,
+    events: Arc<Mutex<Vec<Event>>>,
+    origin: Moment,
     reader: Option<JoinHandle<()>>,
     stops: Vec<(Moment, Moment)>,
     was_killed: bool,
@@ -26,7 +27,7 @@ pub(crate) struct Process {
 /// What a contender has left behind.
 pub(crate) struct Record {
     pub(crate) number: u32,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) events: Vec<Event>,
     /// In which times it was stopped.
     pub(crate) stops: Vec<(Moment, Moment)>,
     pub(crate) was_killed: bool,
@@ -37,8 +38,8 @@ pub(crate) struct Record {
 /// What all contenders together have told so far, for those who choose whom to stop or kill.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// By contender and task: the lock and its token.
-    pub(crate) holds: HashMap<(u32, u32), (String, u64)>,
+    /// By task: the lock and its token.
+    pub(crate) holds: HashMap<u32, (String, u64)>,
     /// By lock: the highest token that the register has taken.
     pub(crate) written: BTreeMap<String, u64>,
     /// By lock: when it was last obtained.
@@ -60,16 +61,17 @@ impl Process {
             .spawn()
             .expect("this program starts");
         let output = child.stdout.take().expect("a pipe");
-        let notes = Arc::new(Mutex::new(Vec::new()));
+        let events = Arc::new(Mutex::new(Vec::new()));
         let reader = {
-            let (notes, board, number) = (Arc::clone(&notes), Arc::clone(board), orders.number);
-            std::thread::spawn(move || listen(output, number, &notes, &board))
+            let (events, board, number) = (Arc::clone(&events), Arc::clone(board), orders.number);
+            std::thread::spawn(move || listen(output, number, &events, &board))
         };
         Self {
             number: orders.number,
             input: child.stdin.take(),
             child,
-            notes,
+            events,
+            origin: orders.origin,
             reader: Some(reader),
             stops: Vec::new(),
             was_killed: false,
@@ -78,14 +80,15 @@ impl Process {
 
     pub(crate) fn stop(&mut self) {
         self.signal(Signal::STOP);
-        self.stops.push((now(), Moment::MAX));
+        self.stops.push((self.now(), Moment::MAX));
     }
 
     /// Lets it go on.
     pub(crate) fn go_on(&mut self) {
         self.signal(Signal::CONT);
+        let now = self.now();
         if let Some(stop) = self.stops.last_mut() {
-            stop.1 = now();
+            stop.1 = now;
         }
     }
 
@@ -115,11 +118,15 @@ impl Process {
         }
         Record {
             number: self.number,
-            notes: std::mem::take(&mut *self.notes.lock().expect("notes")),
+            events: std::mem::take(&mut *self.events.lock().expect("events")),
             stops: std::mem::take(&mut self.stops),
             was_killed: self.was_killed,
             has_ended_well: status.is_some_and(|status| status.success()),
         }
+    }
+
+    fn now(&self) -> Moment {
+        clock::now() - self.origin
     }
 
     fn signal(&self, signal: Signal) {
@@ -135,12 +142,12 @@ impl Drop for Process {
     }
 }
 
-/// Takes a contender's notes until it has ended. A line that its death has cut is none.
-fn listen(output: ChildStdout, number: u32, notes: &Mutex<Vec<Note>>, board: &Board) {
+/// Takes what a contender tells until it has ended. A line that its death has cut is none.
+fn listen(output: ChildStdout, number: u32, events: &Mutex<Vec<Event>>, board: &Board) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {
-        if let Ok(note) = serde_json::from_str::<Note>(&line) {
-            progress(board).take(number, &note);
-            notes.lock().expect("notes").push(note);
+        if let Ok(event) = serde_json::from_str::<Event>(&line) {
+            progress(board).take(&event);
+            events.lock().expect("events").push(event);
         }
     }
     progress(board).forget(number);
@@ -152,29 +159,35 @@ pub(crate) fn progress(board: &Board) -> MutexGuard<'_, Progress> {
 }
 
 impl Progress {
-    fn take(&mut self, number: u32, note: &Note) {
-        let who = (number, note.task);
-        match note.event {
-            Event::Granted { token, ended, .. } => {
-                self.holds.insert(who, (note.key.clone(), token));
-                let obtained = self.obtained.entry(note.key.clone()).or_default();
-                *obtained = ended.max(*obtained);
-            }
-            Event::Released { .. } => {
-                self.holds.remove(&who);
-            }
-            Event::Wrote {
-                token, taken: true, ..
-            } => {
-                let written = self.written.entry(note.key.clone()).or_default();
-                *written = token.max(*written);
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::Ends { call, .. } => self.take_call(call),
+            Event::Wrote(Write {
+                key,
+                token,
+                written: Written::Taken,
+                ..
+            }) => {
+                let written = self.written.entry(key.clone()).or_default();
+                *written = (*token).max(*written);
             }
             _ => {}
         }
     }
 
+    fn take_call(&mut self, call: &Call) {
+        if let Action::Release { .. } = call.action {
+            self.holds.remove(&call.client);
+        } else if let Outcome::Grant { token, .. } = call.outcome {
+            self.holds.insert(call.client, (call.key.clone(), token));
+            let obtained = self.obtained.entry(call.key.clone()).or_default();
+            *obtained = call.ended.max(*obtained);
+        }
+    }
+
     fn forget(&mut self, number: u32) {
-        self.holds.retain(|(holder, _), _| *holder != number);
+        self.holds
+            .retain(|client, _| contender_of(*client) != number);
     }
 
     /// Whether the register has taken a higher token than each of these.

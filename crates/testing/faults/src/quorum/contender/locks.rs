@@ -1,7 +1,8 @@
 //! The two ways of taking a lock, as one.
 
 use super::without_raise::{self, WithoutRaise};
-use crate::quorum::note::{Orders, Release, Way};
+use crate::quorum::event::{Orders, Way};
+use history::{Outcome, Refusal};
 use redis_lock_client::{Client, Error, Guard};
 use std::time::Duration;
 
@@ -21,12 +22,6 @@ pub(super) enum Hold {
     WithoutRaise(without_raise::Hold),
 }
 
-/// Why there is none.
-pub(super) enum Denied {
-    NotFree,
-    Failed(String),
-}
-
 impl Locks {
     pub(super) fn open(orders: &Orders) -> Result<Self, String> {
         let ports = orders.ports.iter();
@@ -44,28 +39,29 @@ impl Locks {
         }
     }
 
-    /// Takes a lock; `renews` says whether it is renewed until it is given back.
+    /// Takes a lock; `renews` says whether it is renewed until it is given back. None where it is not
+    /// free in time.
     pub(super) async fn acquire(
         &self,
         key: &str,
         lease: Duration,
         wait: Duration,
         renews: bool,
-    ) -> Result<Hold, Denied> {
+    ) -> Result<Option<Hold>, String> {
         match self {
             Self::Quorum(client) => {
                 let lock = client.lock(key).lease(lease).wait(wait);
                 let lock = if renews { lock } else { lock.without_renewal() };
                 match lock.acquire().await {
-                    Ok(guard) => Ok(Hold::Quorum(guard)),
-                    Err(Error::TimedOut) => Err(Denied::NotFree),
-                    Err(Error::Unreachable(_)) => Err(Denied::Failed("no majority".into())),
-                    Err(error) => Err(Denied::Failed(error.to_string())),
+                    Ok(guard) => Ok(Some(Hold::Quorum(guard))),
+                    Err(Error::TimedOut) => Ok(None),
+                    Err(Error::Unreachable(_)) => Err("no majority".to_owned()),
+                    Err(error) => Err(error.to_string()),
                 }
             }
             Self::WithoutRaise(locks) => {
                 let hold = locks.acquire(key, lease, wait).await;
-                hold.map(Hold::WithoutRaise).ok_or(Denied::NotFree)
+                Ok(hold.map(Hold::WithoutRaise))
             }
         }
     }
@@ -101,12 +97,12 @@ impl Hold {
         Some(left).filter(|left| !left.is_zero())
     }
 
-    pub(super) async fn release(self) -> Release {
+    pub(super) async fn release(self) -> Outcome {
         match self {
             Self::Quorum(guard) => match guard.release().await {
-                Ok(()) => Release::Done,
-                Err(Error::Lost(_)) => Release::Late,
-                Err(_) => Release::Unknown,
+                Ok(()) => Outcome::Left(0),
+                Err(Error::Lost(_)) => Outcome::Refused(Refusal::NotHeld),
+                Err(_) => Outcome::Lost,
             },
             Self::WithoutRaise(hold) => hold.release().await,
         }

@@ -4,7 +4,7 @@ mod locks;
 mod task;
 mod without_raise;
 
-use super::note::{Event, Note, Orders};
+use super::event::{Event, Orders};
 use crate::register::SqlRegister;
 use locks::Locks;
 use std::io::{Read, Write};
@@ -60,9 +60,8 @@ async fn work(orders: &Arc<Orders>) -> Result<(), String> {
 }
 
 /// Tells it at once. Whoever listens may be gone; then this process is about to end too.
-fn say(task: u32, key: &str, event: Event) {
-    let key = key.to_owned();
-    let Ok(mut line) = serde_json::to_vec(&Note { task, key, event }) else {
+fn tell(event: &Event) {
+    let Ok(mut line) = serde_json::to_vec(event) else {
         return;
     };
     line.push(b'\n');

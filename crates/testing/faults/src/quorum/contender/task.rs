@@ -1,11 +1,11 @@
 //! One task: takes a lock, writes under it, gives it back, again and again.
 
-use super::locks::{Denied, Hold, Locks};
-use super::say;
-use crate::clock::{micros, millis, now};
-use crate::quorum::note::{Event, Orders};
+use super::locks::{Hold, Locks};
+use super::tell;
+use crate::clock::{self, micros, millis};
+use crate::quorum::event::{Event, Orders, trusted_lease};
 use crate::register::SqlRegister;
-use history::Written;
+use history::{Action, Call, Down, Moment, Outcome, Register, Write};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_millis(20);
 
 /// A task, and what it draws its choices from.
 pub(super) struct Task {
-    number: u32,
+    client: u32,
     orders: Arc<Orders>,
     locks: Locks,
     register: Arc<Mutex<SqlRegister>>,
@@ -45,7 +45,7 @@ impl Task {
     ) -> Self {
         let random = StdRng::seed_from_u64(orders.seed ^ (u64::from(number) << 32));
         Self {
-            number,
+            client: orders.client(number),
             orders,
             locks,
             register,
@@ -80,40 +80,40 @@ impl Task {
         work: Work,
     ) -> Option<Hold> {
         let renews = !matches!(work, Work::Overstay);
-        let sent = now();
-        let patience = micros(wait);
-        self.say(key, Event::Asks { sent, patience });
-        let outcome = self.locks.acquire(key, lease, wait, renews).await;
-        let ended = now();
-        match outcome {
-            Ok(hold) => {
-                let granted = Event::Granted {
-                    owner: hold.owner(),
+        let action = Action::Acquire {
+            lease: Some(millis(lease)),
+            block: true,
+            holds: None,
+            token: None,
+        };
+        let mut call = self.send(key, String::new(), action, wait);
+        let acquired = self.locks.acquire(key, lease, wait, renews).await;
+        call.ended = self.now();
+        match acquired {
+            Ok(Some(hold)) => {
+                // Looked at after the call's end, so it is not told too long.
+                let until = call.ended + hold.valid_for().map_or(0, micros);
+                call.owner = hold.owner();
+                call.outcome = Outcome::Grant {
                     token: hold.token(),
-                    lease: millis(lease),
-                    sent,
-                    ended,
-                    // Looked at after `ended`, so it is not told too long.
-                    until: ended + hold.valid_for().map_or(0, micros),
+                    owner: hold.owner(),
+                    holds: 1,
+                    lease: trusted_lease(millis(lease), call.sent, until),
                 };
-                self.say(key, granted);
+                tell(&Event::Ends { call, reason: None });
+                let client = self.client;
+                tell(&Event::Trusts { client, until });
                 Some(hold)
             }
-            Err(denied) => {
-                let reason = match denied {
-                    Denied::NotFree => None,
-                    Denied::Failed(reason) => Some(reason),
-                };
-                let failed = reason.is_some();
-                let denied = Event::Denied {
-                    sent,
-                    ended,
-                    reason,
-                };
-                self.say(key, denied);
-                if failed {
-                    sleep(REST).await;
-                }
+            Ok(None) => {
+                call.outcome = Outcome::Nil;
+                tell(&Event::Ends { call, reason: None });
+                None
+            }
+            Err(reason) => {
+                let reason = Some(reason);
+                tell(&Event::Ends { call, reason });
+                sleep(REST).await;
                 None
             }
         }
@@ -135,56 +135,70 @@ impl Task {
             self.pause(longest_pause / 2..longest_pause + 1).await;
             is_lost = !self.write_and_look(key, &hold).await;
         }
-        let (owner, sent) = (hold.owner(), now());
-        let begun = Event::GivesBack {
-            owner: owner.clone(),
-            sent,
+        let action = Action::Release {
+            down: Down::All,
+            token: None,
         };
-        self.say(key, begun);
-        let release = hold.release().await;
-        let ended = now();
-        let released = Event::Released {
+        let mut call = self.send(key, hold.owner(), action, Duration::ZERO);
+        call.outcome = hold.release().await;
+        call.ended = self.now();
+        tell(&Event::Ends { call, reason: None });
+    }
+
+    /// Tells of a call that is about to be made.
+    fn send(&self, key: &str, owner: String, action: Action, wait: Duration) -> Call {
+        let call = Call {
+            client: self.client,
+            key: key.to_owned(),
             owner,
-            sent,
-            ended,
-            release,
+            action,
+            sent: self.now(),
+            ended: Moment::MAX,
+            outcome: Outcome::Lost,
         };
-        self.say(key, released);
+        tell(&Event::Sends {
+            call: call.clone(),
+            patience: micros(wait),
+        });
+        call
     }
 
     /// Whether the lock may still be trusted afterwards.
     async fn write_and_look(&self, key: &str, hold: &Hold) -> bool {
-        let token = hold.token();
+        let (client, token) = (self.client, hold.token());
         let (register, name) = (Arc::clone(&self.register), key.to_owned());
+        let origin = self.orders.origin;
         let write = tokio::task::spawn_blocking(move || {
-            let mut register = register.lock().expect("nobody died with the register");
-            let sent = now();
-            let written = register.write(&name, token);
-            (sent, now(), written)
-        });
-        let (sent, ended, written) = write.await.expect("the database works");
-        let event = Event::Wrote {
-            token,
-            sent,
-            ended,
-            taken: written == Written::Taken,
-        };
-        self.say(key, event);
-        let at = now();
-        let left = hold.valid_for();
-        let event = match left {
-            Some(left) => Event::Trusts {
+            let mut sql = register.lock().expect("nobody died with the register");
+            let sent = clock::now() - origin;
+            let written = sql.write(&name, token);
+            Write {
+                register: Register::Sql,
+                key: name,
                 token,
+                sent,
+                ended: clock::now() - origin,
+                written,
+            }
+        });
+        tell(&Event::Wrote(write.await.expect("the database works")));
+        let at = self.now();
+        let left = hold.valid_for();
+        tell(&match left {
+            Some(left) => Event::Trusts {
+                client,
                 until: at + micros(left),
             },
-            None => Event::Lost { token, at: now() },
-        };
-        self.say(key, event);
+            None => Event::Lost {
+                client,
+                at: self.now(),
+            },
+        });
         left.is_some()
     }
 
-    fn say(&self, key: &str, event: Event) {
-        say(self.number, key, event);
+    fn now(&self) -> Moment {
+        clock::now() - self.orders.origin
     }
 
     async fn pause(&mut self, millis: std::ops::Range<u64>) {

@@ -1,8 +1,8 @@
 //! A lock by majority as it is usually made: without the raise that gives all servers one token. Its
 //! tokens need not rise, and the check must notice.
 
-use crate::quorum::note::Release;
 use futures_util::future::join_all;
+use history::Outcome;
 use redis::{Cmd, FromRedisValue, IntoConnectionInfo};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,15 +97,15 @@ impl Hold {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    pub(super) async fn release(self) -> Release {
+    pub(super) async fn release(self) -> Outcome {
         let mut release = redis::cmd("LOCK.RELEASE");
         release.arg(&self.key).arg(&self.owner).arg("ALL");
         let released = self.locks.all::<u32>(&release).await;
         let count = released.into_iter().flatten().count();
         if count > self.locks.servers.len() / 2 {
-            Release::Done
+            Outcome::Left(0)
         } else {
-            Release::Unknown
+            Outcome::Lost
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Due, QuorumNemesis};
 use crate::quorum::configuration::LEASES;
+use crate::quorum::event::contender_of;
 use crate::quorum::process::{Process, progress};
 use rand::{Rng, RngExt};
 use std::time::{Duration, Instant};
@@ -58,7 +59,7 @@ impl QuorumNemesis<'_> {
     fn holder(&mut self) -> Option<usize> {
         let holders: Vec<u32> = {
             let progress = progress(&self.board);
-            progress.holds.keys().map(|(number, _)| *number).collect()
+            progress.holds.keys().copied().map(contender_of).collect()
         };
         let mut holders: Vec<usize> = (0..self.processes.len())
             .filter(|index| holders.contains(&self.processes[*index].number))
@@ -74,7 +75,7 @@ impl QuorumNemesis<'_> {
         let progress = progress(&self.board);
         let holds = progress.holds.iter();
         holds
-            .filter(|((holder, _), _)| *holder == number)
+            .filter(|(client, _)| contender_of(**client) == number)
             .map(|(_, hold)| hold.clone())
             .collect()
     }

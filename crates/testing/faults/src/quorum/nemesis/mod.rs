@@ -4,11 +4,10 @@ mod contenders;
 mod servers;
 
 use super::configuration::Setup;
+use super::event::Orders;
 use super::fault::{ALL, Fault};
-use super::note::Orders;
 use super::process::{Board, Process, Record, progress};
 use super::servers::{Node, State};
-use crate::clock::now;
 use crate::nemesis::{Nemesis, drive};
 use crate::run::Run;
 use rand::RngExt;
@@ -124,7 +123,7 @@ impl<'a> QuorumNemesis<'a> {
     }
 
     fn see_every_lock_obtained(&mut self) {
-        let whole = now();
+        let whole = self.run.now();
         let limit = Instant::now() + RECOVERY;
         let missing = || -> Vec<String> {
             let progress = progress(&self.board);

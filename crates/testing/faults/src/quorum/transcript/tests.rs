@@ -1,13 +1,10 @@
 //! What a few contenders told, and what is made of them. Times are in milliseconds.
 
-use crate::quorum::note::{Event, Note, Release};
+use crate::quorum::event::{Event, trusted_lease};
 use crate::quorum::process::Record;
 use crate::run::Run;
-use history::{History, Kind, Mode, Moment, Outcome};
+use history::{Action, Call, Down, History, Kind, Mode, Moment, Outcome, Register, Write, Written};
 use std::time::Duration;
-
-/// Before this was nothing.
-const ORIGIN: Moment = 5_000_000;
 
 /// What was made of it.
 struct Told {
@@ -16,7 +13,7 @@ struct Told {
 }
 
 fn read(records: &[Record], strict: bool) -> Told {
-    let run = Run::new(1, 1, Duration::ZERO).begun_at(ORIGIN);
+    let run = Run::new(1, 1, Duration::ZERO);
     let history = super::read(records, &run, strict);
     let findings = run.into_findings();
     Told {
@@ -26,73 +23,121 @@ fn read(records: &[Record], strict: bool) -> Told {
 }
 
 fn at(ms: u64) -> Moment {
-    ORIGIN + ms * 1000
+    ms * 1000
 }
 
-fn notes(events: impl IntoIterator<Item = Event>) -> Vec<Note> {
-    let key = || "lock".to_owned();
-    events
-        .into_iter()
-        .map(|event| Note {
-            task: 0,
-            key: key(),
-            event,
-        })
-        .collect()
-}
-
-/// What one contender told that ended as it should.
-fn contender(number: u32, events: impl IntoIterator<Item = Event>) -> Record {
+/// What one contender of one task told that ended as it should.
+fn contender(number: u32, events: impl IntoIterator<Item = Vec<Event>>) -> Record {
+    let mut events: Vec<_> = events.into_iter().flatten().collect();
+    for event in &mut events {
+        match event {
+            Event::Sends { call, .. } | Event::Ends { call, .. } => call.client = number,
+            Event::Trusts { client, .. } | Event::Lost { client, .. } => *client = number,
+            Event::Wrote(_) => {}
+        }
+    }
     Record {
         number,
-        notes: notes(events),
+        events,
         stops: Vec::new(),
         was_killed: false,
         has_ended_well: true,
     }
 }
 
-fn asks(sent: u64, patience: u64) -> Event {
-    Event::Asks {
+fn call(action: Action, owner: &str, sent: u64) -> Call {
+    Call {
+        client: 0,
+        key: "lock".to_owned(),
+        owner: owner.to_owned(),
+        action,
         sent: at(sent),
-        patience: patience * 1000,
+        ended: Moment::MAX,
+        outcome: Outcome::Lost,
     }
 }
 
-fn granted(token: u64, sent: u64, ended: u64, until: u64) -> Event {
-    Event::Granted {
-        owner: format!("owner of {token}"),
-        token,
-        lease: 1000,
-        sent: at(sent),
-        ended: at(ended),
+fn acquire(owner: &str, sent: u64) -> Call {
+    let action = Action::Acquire {
+        lease: Some(1000),
+        block: true,
+        holds: None,
+        token: None,
+    };
+    call(action, owner, sent)
+}
+
+fn release(token: u64, sent: u64) -> Call {
+    let action = Action::Release {
+        down: Down::All,
+        token: None,
+    };
+    call(action, &format!("owner of {token}"), sent)
+}
+
+fn ends(call: Call, ended: u64, outcome: Outcome) -> Event {
+    let ended = at(ended);
+    let call = Call {
+        ended,
+        outcome,
+        ..call
+    };
+    Event::Ends { call, reason: None }
+}
+
+fn asks(sent: u64, patience: u64) -> Vec<Event> {
+    vec![Event::Sends {
+        call: acquire("", sent),
+        patience: at(patience),
+    }]
+}
+
+fn denied(ended: u64) -> Vec<Event> {
+    vec![ends(acquire("", 0), ended, Outcome::Nil)]
+}
+
+fn trusts(until: u64) -> Vec<Event> {
+    vec![Event::Trusts {
+        client: 0,
         until: at(until),
-    }
+    }]
 }
 
-fn released(token: u64, sent: u64) -> Event {
-    Event::Released {
-        owner: format!("owner of {token}"),
-        sent: at(sent),
-        ended: at(sent + 1),
-        release: Release::Done,
-    }
+fn granted(token: u64, sent: u64, ended: u64, until: u64) -> Vec<Event> {
+    let owner = format!("owner of {token}");
+    let outcome = Outcome::Grant {
+        token,
+        owner: owner.clone(),
+        holds: 1,
+        lease: trusted_lease(1000, at(sent), at(until)),
+    };
+    let mut events = vec![ends(acquire(&owner, sent), ended, outcome)];
+    events.extend(trusts(until));
+    events
 }
 
-fn gives_back(token: u64, sent: u64) -> Event {
-    Event::GivesBack {
-        owner: format!("owner of {token}"),
-        sent: at(sent),
-    }
+fn gives_back(token: u64, sent: u64) -> Vec<Event> {
+    vec![Event::Sends {
+        call: release(token, sent),
+        patience: 0,
+    }]
 }
 
-fn wrote(token: u64, sent: u64, is_taken: bool) -> Event {
-    Event::Wrote {
+fn released(token: u64, sent: u64) -> Vec<Event> {
+    let mut events = gives_back(token, sent);
+    events.push(ends(release(token, sent), sent + 1, Outcome::Left(0)));
+    events
+}
+
+fn wrote(token: u64, sent: u64, written: Written) -> Vec<Event> {
+    vec![Event::Wrote(Write {
+        register: Register::Sql,
+        key: "lock".to_owned(),
         token,
         sent: at(sent),
         ended: at(sent + 1),
-        taken: is_taken,
-    }
+        written,
+    })]
 }
 
 fn spans(told: &Told) -> Vec<(u64, Moment, Moment)> {
@@ -109,17 +154,10 @@ fn kinds(told: &Told) -> Vec<Kind> {
 
 #[test]
 fn trust_goes_from_the_answer_to_its_end_or_to_the_release() {
-    let renewed = Event::Trusts {
-        token: 7,
-        until: at(1500),
-    };
     let records = [
         contender(1, [granted(5, 0, 10, 980)]),
-        contender(
-            2,
-            [granted(6, 0, 20, 980), gives_back(6, 400), released(6, 400)],
-        ),
-        contender(3, [granted(7, 0, 30, 980), renewed]),
+        contender(2, [granted(6, 0, 20, 980), released(6, 400)]),
+        contender(3, [granted(7, 0, 30, 980), trusts(1500)]),
     ];
     let told = read(&records, true);
     assert_eq!(spans(&told), [(5, 10, 980), (6, 20, 400), (7, 30, 1500)]);
@@ -131,14 +169,7 @@ fn who_is_killed_holds_until_the_end_of_the_trust() {
     let mut killed = contender(1, [granted(5, 0, 10, 980)]);
     killed.was_killed = true;
     killed.has_ended_well = false;
-    let next = contender(
-        2,
-        [
-            granted(6, 20, 500, 1400),
-            gives_back(6, 600),
-            released(6, 600),
-        ],
-    );
+    let next = contender(2, [granted(6, 20, 500, 1400), released(6, 600)]);
     let told = read(&[killed, next], true);
     assert!(told.troubles.is_empty(), "{:?}", told.troubles);
     assert!(
@@ -160,9 +191,11 @@ fn who_is_killed_while_it_gives_the_lock_back_may_have_given_it_back() {
 
 #[test]
 fn a_lock_that_is_lost_before_its_time_is_told_of_where_that_may_not_be() {
-    let lost = || Event::Lost {
-        token: 5,
-        at: at(300),
+    let lost = || {
+        vec![Event::Lost {
+            client: 0,
+            at: at(300),
+        }]
     };
     let records = [contender(1, [granted(5, 0, 10, 980), lost()])];
     assert_eq!(read(&records, true).troubles.len(), 1);
@@ -173,11 +206,6 @@ fn a_lock_that_is_lost_before_its_time_is_told_of_where_that_may_not_be() {
 
 #[test]
 fn an_answer_that_comes_late_or_never_is_told_of() {
-    let denied = |ended| Event::Denied {
-        sent: at(0),
-        ended: at(ended),
-        reason: None,
-    };
     let in_time = contender(1, [asks(0, 500), denied(700)]);
     let late = contender(2, [asks(0, 500), denied(9000)]);
     let never = contender(3, [asks(0, 500)]);
@@ -192,31 +220,24 @@ fn an_answer_that_comes_late_or_never_is_told_of() {
 
 #[test]
 fn a_late_write_is_counted_where_it_is_refused_and_a_violation_where_it_is_taken() {
-    let told = |taken| {
-        let stale = contender(1, [granted(5, 0, 10, 200), wrote(5, 420, taken)]);
-        let next = contender(2, [granted(6, 20, 400, 900), wrote(6, 410, true)]);
+    let told = |written| {
+        let stale = contender(1, [granted(5, 0, 10, 200), wrote(5, 420, written)]);
+        let next = contender(2, [granted(6, 20, 400, 900), wrote(6, 410, Written::Taken)]);
         read(&[stale, next], true)
     };
-    let refused = told(false);
+    let refused = told(Written::Refused);
     let report = history::check(&refused.history, Mode::Split);
     assert!(report.passed(), "{report}");
     let stale: usize = report.counts.writes.values().map(|w| w.stale_refused).sum();
     assert_eq!(stale, 1);
-    assert_eq!(kinds(&told(true)), [Kind::RegisterWentBack]);
+    assert_eq!(kinds(&told(Written::Taken)), [Kind::RegisterWentBack]);
 }
 
 /// Server 3 of five is ahead of time. The first has servers 1, 2 and 3, and its token is that of 3;
 /// nobody raises those of 1 and 2 to it. Then 3 is down, and the next has 1, 2 and 4.
 #[test]
 fn a_lock_without_the_raise_is_found_out() {
-    let first = contender(
-        1,
-        [
-            granted(600_000, 0, 5, 980),
-            gives_back(600_000, 10),
-            released(600_000, 10),
-        ],
-    );
+    let first = contender(1, [granted(600_000, 0, 5, 980), released(600_000, 10)]);
     let next = contender(2, [granted(20_000, 20, 25, 900)]);
     let told = read(&[first, next], true);
     assert_eq!(kinds(&told), [Kind::TokenOrder]);
