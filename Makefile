@@ -33,9 +33,9 @@ QUORUM_SECONDS ?= 60
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
-.PHONY: help run cluster sentinel top monitoring test matrix fuzz fuzz-targets storm faults quorum mutants \
-	sanitize miri model msrv deny clients bench bench-full bench-check bench-keep lint fmt build install docs clean \
-	setup-build setup-server setup-cli setup-counts
+.PHONY: help run cluster sentinel top monitoring test coverage matrix fuzz fuzz-targets storm faults quorum \
+	mutants mutants-core sanitize miri model msrv deny clients bench bench-full bench-check bench-keep lint fmt \
+	build install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
 help: ## show this list
@@ -57,8 +57,15 @@ top: setup-build ## a live view of the locks of a running server or cluster (URL
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
 	@$(TOOLS)/monitoring.sh
 
+# The programs of examples/ are run with each client by make clients.
+TESTS = --workspace --exclude examples-rust
+
 test: setup-server setup-cli build ## unit and integration tests on the installed server
-	@$(TOOLS)/tests.sh --workspace --exclude examples-rust
+	@$(TOOLS)/tests.sh $(TESTS)
+	@cargo test --quiet --doc --package redis-lock-client
+
+coverage: setup-server setup-cli setup-build ## how much of each folder the tests of make test reach
+	@$(TOOLS)/coverage.sh $(TESTS)
 
 matrix: setup-cli build ## integration tests on each server of scripts/servers.txt
 	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed -p faults --test '*'
@@ -66,7 +73,7 @@ matrix: setup-cli build ## integration tests on each server of scripts/servers.t
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands, payloads and connections on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
 		HOSTILE_CASES=$(HOSTILE_CASES) HOSTILE_SECONDS=$(HOSTILE_SECONDS) \
-		$(TOOLS)/matrix.sh cargo test --test hostile -- --nocapture
+		$(TOOLS)/matrix.sh $(TOOLS)/tests.sh --test hostile --success-output immediate
 
 fuzz-targets:
 	@$(TOOLS)/setup.sh build fuzz
@@ -88,6 +95,10 @@ quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers, these 
 
 mutants: setup-server build ## break the module on purpose: the fault runs must notice each time
 	cargo run --quiet --package faults -- mutants $(MUTANTS)
+
+mutants-core: setup-build ## break the core's code on purpose, an operator or a function at a time: its tests must notice
+	@$(TOOLS)/setup.sh nextest mutants
+	cargo mutants --package redis-lock-core --output target
 
 sanitize: setup-build ## hostile and racing tests on servers that check every access to memory
 	@$(TOOLS)/sanitize.sh $(CHECKERS)

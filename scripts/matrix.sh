@@ -34,16 +34,24 @@ for name in $SERVERS; do
         result="NOT PASSED"
         not_passed="$not_passed $name"
     fi
-    counts=$(awk '/^test result:/ { passed += $4; failed += $6 } 
-        /^shaky:/ { shaky++ }
-        END { printf "%d passed, %d failed", passed, failed; if (shaky) printf " (%d shaky)", shaky }' "$log")
+    # As nextest, `cargo test` and the fault runs sum up.
+    counts=$(awk '/^test result:/ || /^ *Summary \[/ {
+            for (i = 1; i < NF; i++) {
+                gsub(/[(,;)]/, "", $(i + 1))
+                sums[$(i + 1)] += $i
+            }
+        }
+        END {
+            printf "%d passed, %d failed", sums["passed"], sums["failed"] + sums["timed"]
+            if (sums["flaky"]) printf " (%d flaky)", sums["flaky"]
+        }' "$log")
     row "$name" "$(server_version "$server")" "$result" "$counts, $(($(date +%s) - began)) s"
 done
 
 # Why, once more where it is seen: the logs before are long.
 for name in $not_passed; do
     printf '\n%s:\n' "$name"
-    grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^error' "$logs/$name.log" |
+    grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^ *(FAIL|TIMEOUT|SIG[A-Z]+) |^error' "$logs/$name.log" |
         cut -c -1000 | tail -n 20 || :
 done
 printf '\n'

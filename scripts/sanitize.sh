@@ -62,7 +62,8 @@ check_address() {
     REDIS_SERVER=$server REDIS_LOCK_MODULE=$builds/$host/release/libredis_lock.so SERVER_SLOWNESS=3 \
         HOSTILE_COMMANDS=${HOSTILE_COMMANDS:-10000} HOSTILE_PAYLOADS=${HOSTILE_PAYLOADS:-6000} \
         ASAN_OPTIONS="log_path=$reports/address:allocator_may_return_null=1:handle_segv=2:handle_abort=2" \
-        cargo test --no-fail-fast --test hostile --test waiting --test races --test persistence --test neighbours
+        "$tools/tests.sh" --profile checked \
+        --test hostile --test waiting --test races --test persistence --test neighbours
 }
 
 check_valgrind() {
@@ -82,9 +83,9 @@ END
     export REDIS_SERVER="$server" REDIS_LOCK_MODULE="$builds/valgrind/$host/release/libredis_lock.so"
     export SERVER_SLOWNESS=20 HOSTILE_COMMANDS="${HOSTILE_COMMANDS:-2000}" HOSTILE_PAYLOADS="${HOSTILE_PAYLOADS:-1000}"
     export HOSTILE_CASES="${HOSTILE_CASES:-500}"
-    cargo test --test hostile || return 1
+    "$tools/tests.sh" --profile checked --test hostile || return 1
     # Those in which no lease or wait is so short that it could end too early here.
-    cargo test --no-fail-fast --test waiting --test races --test neighbours -- --test-threads 2 \
+    "$tools/tests.sh" --profile checked --test-threads 2 --test waiting --test races --test neighbours -- \
         order:: owners:: siblings:: chains:: closing:: calls:: killed:: refused:: threads::
 }
 

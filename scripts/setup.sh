@@ -2,7 +2,8 @@
 # Sees to what this machine lacks: by apt-get where there is one, else it says what to get and how.
 # It installs nothing when nothing is missing.
 #
-# usage: setup.sh build|server|cli|lint|deny|fuzz|address|valgrind|faketime|pip|make|exporter|promtool|postgres ...
+# usage: setup.sh build|server|cli|nextest|coverage|mutants|lint|deny|fuzz|address|valgrind|faketime|pip|make|
+#                 exporter|promtool|postgres ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -69,11 +70,15 @@ survey() {
                 fi
                 ;;
             cli) has redis-cli || echo redis-cli ;;
+            coverage)
+                cargo llvm-cov --version >/dev/null 2>&1 || echo cargo-llvm-cov
+                any "$(rustc --print target-libdir)"/../bin/llvm-profdata* || echo llvm-tools
+                ;;
             lint)
                 cargo fmt --version >/dev/null 2>&1 || echo rustfmt
                 cargo clippy --version >/dev/null 2>&1 || echo clippy
                 ;;
-            deny) cargo deny --version >/dev/null 2>&1 || echo deny ;;
+            nextest | mutants | deny) cargo "$group" --version >/dev/null 2>&1 || echo "cargo-$group" ;;
             fuzz) has "${CXX:-c++}" || echo cxx ;;
             address)
                 has cc || echo cc
@@ -141,6 +146,13 @@ install_packages() {
     rm -f "$log"
 }
 
+# The program's version is one that the declared Rust builds. Built without optimisation, for it waits for
+# others: half the work.
+install_program() {
+    say "installing with cargo: $1"
+    env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug "$1" >&2 || true
+}
+
 provide() {
     packages=$(packages_for "$@" | tr '\n' ' ')
     if [ -n "$packages" ] && has apt-get && { [ "$(id -u)" = 0 ] || has sudo; }; then
@@ -149,8 +161,11 @@ provide() {
     fi
     for thing; do
         case $thing in
-            rustfmt | clippy) if has rustup; then rustup component add "$thing" >&2 || true; fi ;;
-            deny) cargo install --locked cargo-deny >&2 || true ;;
+            rustfmt | clippy | llvm-tools) if has rustup; then rustup component add "$thing" >&2 || true; fi ;;
+            cargo-nextest) install_program "$thing@0.9.128" ;;
+            cargo-deny) install_program "$thing" ;;
+            cargo-llvm-cov) install_program "$thing@0.9.1" ;;
+            cargo-mutants) install_program "$thing@27.1.0" ;;
         esac
     done
 }
@@ -166,8 +181,8 @@ advice() {
         newer-server) say "missing: a redis-server of 7.0 or later (here: $(server_version redis-server)) - set REDIS_SERVER to the path of one" ;;
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
         redis-cli) say "missing: redis-cli, by which tests type what operators type - install it (Debian: redis-tools; Fedora, Arch, Alpine: redis; macOS: brew install redis)" ;;
-        rustfmt | clippy) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
-        deny) say "missing: cargo-deny - run: cargo install --locked cargo-deny" ;;
+        rustfmt | clippy | llvm-tools) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
+        cargo-*) say "missing: $1 - run: cargo install --locked $1" ;;
         dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built for the checker - only on Debian and its kin (dpkg-dev)" ;;
         valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;
         pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;

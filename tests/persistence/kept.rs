@@ -7,7 +7,7 @@
 //! A new version adds what it stores, and leaves what older ones have stored as it is:
 //!
 //! ```text
-//! scripts/matrix.sh cargo test --test persistence keep_what_this_version_stores -- --ignored
+//! scripts/matrix.sh scripts/tests.sh --test persistence --run-ignored only keep_what_this_version_stores
 //! ```
 
 mod content;
