@@ -14,8 +14,10 @@ mod release;
 mod renew;
 mod syntax;
 mod token;
-
 mod words;
+
+#[cfg(test)]
+mod tests;
 
 pub use acquire::{ACQUIRE, Acquire, acquire};
 pub use count::{COUNT, count};

@@ -1,0 +1,246 @@
+//! What is read of the words of each call, at the limits of what each word may be.
+
+use super::words::Words;
+use super::{Acquire, Malformed, acquire, clock, count, effect, fence, release, renew};
+use crate::{Deadline, Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token};
+
+const MAX_LEASE_MS: u64 = 90_000;
+
+fn words(text: &str) -> Words<impl Iterator<Item = &[u8]>> {
+    let max_lease = Lease::from_millis(MAX_LEASE_MS).unwrap();
+    Words::new(text.split_whitespace().map(str::as_bytes), max_lease)
+}
+
+fn owner(name: &str) -> Owner<'_> {
+    Owner::new(name.as_bytes()).unwrap()
+}
+
+fn lease(ms: u64) -> Option<Lease> {
+    Lease::from_millis(ms)
+}
+
+fn error<T>(outcome: Result<T, Malformed>) -> String {
+    let Malformed(text) = outcome.err().expect("an error");
+    text.into_owned().into_string().unwrap()
+}
+
+#[test]
+fn of_an_acquire() {
+    let plain = Acquire {
+        owner: Some(owner("ann")),
+        lease: None,
+        wait_ms: None,
+        holds: None,
+        token: None,
+    };
+    for (text, wanted) in [
+        ("ann", plain),
+        (
+            "*",
+            Acquire {
+                owner: None,
+                ..plain
+            },
+        ),
+        (
+            "ann px 90000",
+            Acquire {
+                lease: lease(90_000),
+                ..plain
+            },
+        ),
+        (
+            "ann EX 90",
+            Acquire {
+                lease: lease(90_000),
+                ..plain
+            },
+        ),
+        (
+            "ann BLOCK 0",
+            Acquire {
+                wait_ms: Some(0),
+                ..plain
+            },
+        ),
+        (
+            "ann block 315360000000",
+            Acquire {
+                wait_ms: Some(315_360_000_000),
+                ..plain
+            },
+        ),
+        (
+            "ann HOLDS 2147483647",
+            Acquire {
+                holds: Some(Holds::MAX),
+                ..plain
+            },
+        ),
+        (
+            "ann TOKEN 9007199254740991",
+            Acquire {
+                token: Token::new(9_007_199_254_740_991),
+                ..plain
+            },
+        ),
+    ] {
+        assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
+    }
+    for (text, part) in [
+        ("", "the owner must be"),
+        ("ann PX 0", "PX takes"),
+        ("ann PX 90001", "PX takes"),
+        ("ann EX 91", "EX takes"),
+        ("ann EX 18446744073709551", "EX takes"),
+        ("ann PX", "PX takes"),
+        ("ann PX 1 EX 1", "one lease at most"),
+        ("ann BLOCK -1", "BLOCK takes"),
+        ("ann BLOCK 315360000001", "BLOCK takes"),
+        ("ann BLOCK 1 BLOCK 1", "BLOCK is given twice"),
+        ("ann HOLDS 0", "HOLDS takes the hold count to reach"),
+        (
+            "ann HOLDS 2147483648",
+            "HOLDS takes the hold count to reach",
+        ),
+        (
+            "ann HOLDS 4294967297",
+            "HOLDS takes the hold count to reach",
+        ),
+        ("ann HOLDS 1 HOLDS 1", "HOLDS is given twice"),
+        ("ann TOKEN 0", "TOKEN takes"),
+        ("ann TOKEN 9007199254740992", "TOKEN takes"),
+        ("ann TOKEN 1 TOKEN 1", "TOKEN is given twice"),
+        ("* HOLDS 1", "take an owner by name"),
+        ("* TOKEN 1", "take an owner by name"),
+        ("ann WAIT 1", "unknown option 'WAIT'"),
+    ] {
+        let error = error(acquire(&mut words(text)));
+        assert!(
+            error.starts_with("ERR ") && error.contains(part),
+            "{text}: {error}"
+        );
+    }
+}
+
+#[test]
+fn of_a_release() {
+    let of = |amount, token| {
+        Ok(Release {
+            owner: owner("ann"),
+            amount,
+            token,
+        })
+    };
+    for (text, wanted) in [
+        ("ann", of(ReleaseAmount::One, None)),
+        ("ann all", of(ReleaseAmount::All, None)),
+        ("ann HOLDS 0", of(ReleaseAmount::DownTo(0), None)),
+        (
+            "ann HOLDS 2147483647",
+            of(ReleaseAmount::DownTo(2_147_483_647), None),
+        ),
+        ("ann TOKEN 7", of(ReleaseAmount::One, Token::new(7))),
+    ] {
+        assert_eq!(release(&mut words(text)), wanted, "{text}");
+    }
+    for (text, part) in [
+        ("ann HOLDS -1", "HOLDS takes the hold count to go down to"),
+        (
+            "ann HOLDS 2147483648",
+            "HOLDS takes the hold count to go down to",
+        ),
+        ("ann ALL HOLDS 1", "one amount at most"),
+        ("ann EX 1", "unknown option 'EX'"),
+    ] {
+        let error = error(release(&mut words(text)));
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn of_a_renewal() {
+    let (seven, eight) = (Token::new(7).unwrap(), Token::new(8).unwrap());
+    for (text, wanted) in [
+        ("ann", Some(Renew::new(owner("ann"), None, None))),
+        (
+            "ann EX 2 TOKEN 7",
+            Some(Renew::new(owner("ann"), lease(2000), Some(seven))),
+        ),
+        (
+            "ann TOKEN 7 RAISE 8",
+            Renew::raise(owner("ann"), None, seven, eight),
+        ),
+        (
+            "ann RAISE 7 TOKEN 7",
+            Renew::raise(owner("ann"), None, seven, seven),
+        ),
+    ] {
+        assert_eq!(renew(&mut words(text)).ok(), wanted, "{text}");
+    }
+    for (text, part) in [
+        ("ann RAISE 8", "RAISE needs TOKEN"),
+        ("ann TOKEN 8 RAISE 7", "not lower than that of TOKEN"),
+        ("ann TOKEN 7 RAISE 0", "RAISE takes a fencing token"),
+        ("ann TOKEN 7 RAISE 8 RAISE 8", "RAISE is given twice"),
+        ("ann HOLDS 1", "unknown option 'HOLDS'"),
+    ] {
+        let error = error(renew(&mut words(text)));
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn of_an_effect() {
+    let held = effect(&mut words("ann 7 2 30000 -1 later")).unwrap();
+    assert_eq!(held.owner, owner("ann"));
+    assert_eq!(Some(held.grant.token), Token::new(7));
+    assert_eq!(Some(held.grant.holds), Holds::new(2));
+    assert_eq!(Some(held.grant.lease), lease(30_000));
+    assert_eq!(held.deadline, Deadline::Never);
+    // Longer than may be asked for: that setting is not the primary's.
+    let held = effect(&mut words("ann 7 2 90001 0")).unwrap();
+    assert_eq!(Some(held.grant.lease), lease(90_001));
+    assert_eq!(held.deadline, Deadline::At(0));
+    for (text, part) in [
+        ("ann 0 2 30000 -1", "the token must be"),
+        ("ann 7 0 30000 -1", "the hold count must be"),
+        ("ann 7 2 0 -1", "the lease must be"),
+        ("ann 7 2 30000 -2", "the deadline must be"),
+        ("ann 7 2 30000", "the deadline must be"),
+    ] {
+        let error = error(effect(&mut words(text)));
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn of_a_count_a_fence_and_the_clock() {
+    assert_eq!(count(&mut words("")), Ok(None));
+    assert_eq!(count(&mut words("count 12")), Ok(Some(12)));
+    for text in ["COUNT 0", "COUNT -1", "COUNT"] {
+        assert!(
+            error(count(&mut words(text))).contains("COUNT takes"),
+            "{text}"
+        );
+    }
+    assert!(error(count(&mut words("COUNT 1 COUNT 1"))).contains("given twice"));
+    assert!(error(count(&mut words("LIMIT 1"))).contains("unknown option 'LIMIT'"));
+
+    assert_eq!(fence(&mut words("")), Ok(None));
+    assert_eq!(fence(&mut words("7")), Ok(Token::new(7)));
+    assert!(error(fence(&mut words("7 8"))).contains("wrong number of arguments"));
+    assert!(error(fence(&mut words("0"))).contains("the token must be a fencing token"));
+
+    assert_eq!(clock(&mut words("7 later")).ok(), Token::new(7));
+    assert!(error(clock(&mut words("0"))).contains("the token must be"));
+}
+
+#[test]
+fn an_unknown_option_is_shown_short_and_harmless() {
+    let long = "x".repeat(33);
+    let text = format!("ann {long}");
+    let shown = format!("ERR syntax error: unknown option '{}'", &long[..32]);
+    assert_eq!(error(release(&mut words(&text))), shown);
+    assert!(error(release(&mut words("ann \u{7}\0"))).contains("'\\x07\\x00'"));
+}
