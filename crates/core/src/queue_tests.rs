@@ -143,6 +143,11 @@ fn each_key_of_each_database_has_a_queue_of_its_own() {
         assert_eq!(queues.waiting(database, key), 1);
     }
     assert_eq!(queues.first(1, b"b"), None);
+    let lock_id = LockId::new(0, b"a");
+    assert_eq!(
+        spots.map(|(database, key)| lock_id.is(database, key)),
+        [true, false, false]
+    );
 
     let told = |queues: &Queues, database| {
         let mut lock_ids = queues.lock_ids(database);
