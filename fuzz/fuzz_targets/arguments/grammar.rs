@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use redis_lock_core::requests;
 use redis_lock_core::{
     Deadline, Grant, Held, Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token,
 };
-use redis_lock_core::requests;
 
 use super::{Command, Request};
 
@@ -27,7 +27,10 @@ type Option_ = (&'static str, Option<RangeInclusive<i128>>);
 
 /// The options of a command.
 fn options(command: Command, max_lease: i128) -> Vec<Option_> {
-    let lease = [("PX", Some(1..=max_lease)), ("EX", Some(1..=max_lease / 1000))];
+    let lease = [
+        ("PX", Some(1..=max_lease)),
+        ("EX", Some(1..=max_lease / 1000)),
+    ];
     let token = ("TOKEN", Some(TOKENS));
     match command {
         Command::Acquire => vec![

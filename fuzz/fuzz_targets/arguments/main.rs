@@ -7,8 +7,8 @@
 mod grammar;
 
 use libfuzzer_sys::fuzz_target;
-use redis_lock_core::{Held, Lease, Release, Renew, Token};
 use redis_lock_core::requests::{self, Malformed, Words};
+use redis_lock_core::{Held, Lease, Release, Renew, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
@@ -116,7 +116,11 @@ fn check_within(command: Command, words: &[&[u8]], max_ms: u64) {
     assert_eq!(read, Ok(said.request(command)), "by the grammar");
     let again = said.words(command);
     let again: Vec<_> = again.iter().map(Vec::as_slice).collect();
-    assert_eq!(command.read(&again, max_lease), read, "printed as {again:?}");
+    assert_eq!(
+        command.read(&again, max_lease),
+        read,
+        "printed as {again:?}"
+    );
 }
 
 /// An error is one short line with its code first, whatever it repeats.
