@@ -1,6 +1,6 @@
 //! Waiting in line: who waits, and the one way in which a lock goes from one owner to the next.
 //!
-//! Whatever may have freed a lock only notes its key. [`serve()`] looks at what such a key holds now,
+//! Whatever may have freed a lock only notes its key. [`mod@serve`] looks at what such a key holds now,
 //! and grants it to whoever is next: from the event loop ([`mod@tick`]), or inside a command that finds
 //! the lock free or frees it. A grant is pending until its reply is sent ([`wait`]); a caller that
 //! is gone by then gives it back.
