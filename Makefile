@@ -46,10 +46,10 @@ run: setup-server build ## start a server with the module, in the foreground
 	@$(TOOLS)/run.sh
 
 cluster: setup-server build ## start a cluster with the module, 3 primaries and 3 replicas, in the foreground
-	@cargo run --quiet -p testbed --bin playground -- cluster
+	@cargo run --quiet --package testbed -- cluster
 
 sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in the foreground
-	@cargo run --quiet -p testbed --bin playground -- sentinel
+	@cargo run --quiet --package testbed -- sentinel
 
 top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
 	@cargo run --quiet --package redis-lock-top -- $(MONITORED)

@@ -1,5 +1,5 @@
 //! The users of `docs/operations.md`: what each may do, where, and for how long. That the client
-//! libraries can live with the rules is tried in `examples/`, with each of them.
+//! libraries can live with the rules is tried in `clients/`, with each of them.
 
 use crate::support::run;
 use redis::Connection;
@@ -7,16 +7,13 @@ use std::fs;
 use std::time::Duration;
 use testbed::redis::Value;
 use testbed::sentinels::NAME;
+use testbed::users;
 use testbed::{Expect, Sentinels, Server, Talk, cmd, eventually, line, within};
-
-const MANUAL: &str = include_str!("../../docs/operations.md");
 
 /// The first `ACL SETUSER` line of this user in the manual. What a second one adds is told there.
 #[track_caller]
 fn rule(name: &str) -> &'static str {
-    let start = format!("ACL SETUSER {name} ");
-    let rule = MANUAL.lines().find(|line| line.starts_with(&start));
-    rule.unwrap_or_else(|| panic!("no rule for {name}"))
+    users::rules(name)[0]
 }
 
 /// A connection of a user who was made as the manual says.

@@ -1,10 +1,9 @@
 //! An acquire that nobody wants any more leaves neither a hold nor a wait behind; a dropped guard is
 //! released.
 
-use crate::proxy::Proxy;
 use crate::support::{LONG, calls, client, client_at, is_free, ms, settings, waiters};
 use std::time::{Duration, Instant};
-use testbed::{Server, eventually};
+use testbed::{Proxy, Server, eventually};
 
 /// A lease or a wait that ended by itself would take a minute: what is over sooner was ended.
 const AT_ONCE: Duration = Duration::from_secs(10);

@@ -1,12 +1,11 @@
 //! Losing a lock: told at once, and the work under it ends.
 
-use crate::proxy::Proxy;
 use crate::support::{calls, client, client_at, is_free, ms, settings};
 use redis_lock_client::{Error, Guard, Loss};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Proxy, Server, cmd, eventually};
 
 /// A guard that is renewed every 300 ms.
 async fn held(server: &Server) -> Guard {

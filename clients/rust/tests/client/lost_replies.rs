@@ -1,9 +1,8 @@
 //! Calls whose answer is lost: carried out, repeated, and not counted twice.
 
-use crate::proxy::Proxy;
 use crate::support::{calls, client, client_at, info, is_free, ms, settings, waiters};
 use redis_lock_client::{Client, Error, Loss};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Proxy, Server, cmd, eventually};
 
 /// A client whose answers can be lost.
 fn behind_proxy(server: &Server) -> (Proxy, Client) {
@@ -16,13 +15,13 @@ fn behind_proxy(server: &Server) -> (Proxy, Client) {
 async fn an_acquire_is_one_hold() {
     let server = Server::start();
     let (proxy, client) = behind_proxy(&server);
-    proxy.lose_answer_to("LOCK.ACQUIRE");
+    proxy.lose_reply_to("LOCK.ACQUIRE");
     let guard = client.lock("k").acquire().await.expect("a lock");
     assert_eq!((proxy.lost(), calls(&server, "lock.acquire")), (1, 2));
     assert_eq!(info(&server, "k").holds, 1);
     guard.release().await.expect("a release");
 
-    proxy.lose_answer_to("LOCK.ACQUIRE");
+    proxy.lose_reply_to("LOCK.ACQUIRE");
     let guard = client
         .lock("k")
         .try_acquire()
@@ -34,7 +33,7 @@ async fn an_acquire_is_one_hold() {
     assert!(is_free(&server, "k"));
 
     // However little time there is, a call is repeated once.
-    proxy.lose_answer_to("LOCK.ACQUIRE");
+    proxy.lose_reply_to("LOCK.ACQUIRE");
     let lock = client.lock("k").wait(ms(0));
     let guard = lock.acquire().await.expect("a lock");
     assert_eq!((proxy.lost(), info(&server, "k").holds), (3, 1));
@@ -47,7 +46,7 @@ async fn a_grant_after_a_wait_is_one_hold() {
     let (proxy, client) = behind_proxy(&server);
     let holder = client.lock("k").acquire().await.expect("a lock");
     let lock = client.lock("k");
-    proxy.lose_answer_to("BLOCK");
+    proxy.lose_reply_to("BLOCK");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     holder.release().await.expect("a release");
@@ -62,7 +61,7 @@ async fn an_entry_is_one_hold() {
     let server = Server::start();
     let (proxy, client) = behind_proxy(&server);
     let outer = client.lock("k").acquire().await.expect("a lock");
-    proxy.lose_answer_to("LOCK.ACQUIRE");
+    proxy.lose_reply_to("LOCK.ACQUIRE");
     let inner = outer.enter().await.expect("a hold");
     assert_eq!((proxy.lost(), info(&server, "k").holds), (1, 2));
     inner.release().await.expect("a release");
@@ -75,7 +74,7 @@ async fn a_renewal_keeps_the_grant() {
     let server = Server::start();
     let (proxy, client) = behind_proxy(&server);
     let guard = client.lock("k").acquire().await.expect("a lock");
-    proxy.lose_answer_to("LOCK.RENEW");
+    proxy.lose_reply_to("LOCK.RENEW");
     guard.renew_for(ms(40_000)).await.expect("a renewal");
     assert_eq!((proxy.lost(), calls(&server, "lock.renew")), (1, 2));
     assert_eq!(
@@ -96,7 +95,7 @@ async fn a_renewal_in_the_background_keeps_the_grant() {
         .acquire()
         .await
         .expect("a lock");
-    proxy.lose_answer_to("LOCK.RENEW");
+    proxy.lose_reply_to("LOCK.RENEW");
     eventually(|| proxy.lost() == 1, "a renewal");
     eventually(|| calls(&server, "lock.renew") >= 3, "more of them");
     guard.check().expect("it is held");
@@ -111,7 +110,7 @@ async fn a_release_gives_one_hold_back() {
     let outer = client.lock("k").acquire().await.expect("a lock");
     let middle = outer.enter().await.expect("a hold");
     let inner = outer.enter().await.expect("a hold");
-    proxy.lose_answer_to("LOCK.RELEASE");
+    proxy.lose_reply_to("LOCK.RELEASE");
     inner.release().await.expect("a release");
     assert_eq!((proxy.lost(), info(&server, "k").holds), (1, 2));
     middle.release().await.expect("a release");
@@ -127,7 +126,7 @@ async fn the_last_release_is_done_when_it_is_repeated() {
     let server = Server::start();
     let (proxy, client) = behind_proxy(&server);
     let guard = client.lock("k").acquire().await.expect("a lock");
-    proxy.lose_answer_to("LOCK.RELEASE");
+    proxy.lose_reply_to("LOCK.RELEASE");
     guard.release().await.expect("a release");
     assert_eq!(calls(&server, "lock.release"), 2);
     assert!(is_free(&server, "k"));
@@ -136,7 +135,7 @@ async fn the_last_release_is_done_when_it_is_repeated() {
     let lock = client.lock("k").owner("other");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
-    proxy.lose_answer_to("LOCK.RELEASE");
+    proxy.lose_reply_to("LOCK.RELEASE");
     guard.release().await.expect("a release");
     let next = waiting.await.expect("a task").expect("a lock");
     assert_eq!(calls(&server, "lock.release"), 4);

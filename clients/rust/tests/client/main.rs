@@ -9,7 +9,6 @@ mod losing;
 mod lost_replies;
 mod nested;
 mod processes;
-mod proxy;
 mod quorum;
 mod quorum_clocks;
 mod quorum_faults;

@@ -1,10 +1,9 @@
 //! A lock on five servers whose answers are lost: no call counts twice.
 
 use crate::five::{Five, client_at};
-use crate::proxy::Proxy;
 use crate::support::{calls, info, is_free, ms, settings};
 use redis_lock_client::Client;
-use testbed::eventually;
+use testbed::{Proxy, eventually};
 
 struct Behind {
     five: Five,
@@ -27,7 +26,7 @@ impl Behind {
 
     fn lose_answers_to(&self, command: &str) {
         for proxy in &self.proxies {
-            proxy.lose_answer_to(command);
+            proxy.lose_reply_to(command);
         }
     }
 

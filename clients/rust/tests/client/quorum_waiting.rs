@@ -1,13 +1,12 @@
 //! Waiting for a lock on five servers.
 
 use crate::five::{Five, client_at};
-use crate::proxy::Proxy;
 use crate::support::{LONG, is_free, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
-use testbed::{Expect, cmd, eventually};
+use testbed::{Expect, Proxy, cmd, eventually};
 
 /// Each holder sees itself alone, and a higher token than all before it.
 #[tokio::test(flavor = "multi_thread")]

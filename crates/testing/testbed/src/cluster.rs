@@ -101,6 +101,11 @@ impl Cluster {
         &self.nodes
     }
 
+    /// All nodes, to restart or to kill them.
+    pub fn nodes_mut(&mut self) -> &mut [Server] {
+        &mut self.nodes
+    }
+
     /// A node.
     pub fn node(&self, node: usize) -> &Server {
         &self.nodes[node]

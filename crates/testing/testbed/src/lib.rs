@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A [`Server`] ends with its guard. Keep none in a `static`: those are never dropped. A [`Cluster`]
-//! and [`Sentinels`] are several servers under one guard.
+//! and [`Sentinels`] are several servers under one guard. Tests in other languages have all this from the
+//! program `testbed serve`, and people from `testbed cluster` and `testbed sentinel`.
 
 // Everything here asserts: what is not as it should be is a panic, with the reason.
 #![allow(
@@ -25,6 +26,7 @@ pub mod cluster;
 pub mod dump;
 pub mod module;
 mod probe;
+mod proxy;
 mod replication;
 pub mod replies;
 pub mod sentinels;
@@ -32,12 +34,14 @@ pub mod server;
 pub mod state;
 pub mod talk;
 pub mod traffic;
+pub mod users;
 
 /// The client library, for the macros.
 pub use redis;
 
 pub use cluster::{Cluster, Failover};
 pub use probe::{eventually, patience, server_cpu, within, without_watchdog};
+pub use proxy::{Fault, Proxy};
 pub use replies::{Grant, LockInfo};
 pub use sentinels::Sentinels;
 pub use server::{Builder, Kind, Server, Version};

@@ -111,6 +111,11 @@ impl Sentinels {
         &mut self.servers[number]
     }
 
+    /// The servers and the Sentinels, to restart or to kill them.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Server> {
+        self.servers.iter_mut().chain(&mut self.sentinels)
+    }
+
     /// The Sentinels.
     pub fn sentinels(&self) -> &[Server] {
         &self.sentinels

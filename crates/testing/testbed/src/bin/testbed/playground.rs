@@ -1,42 +1,21 @@
-//! Several servers with the module in the foreground, to try things on by hand: `playground cluster`
-//! or `playground sentinel`. They end, and their folders go, with Ctrl-C or SIGTERM.
+//! Several servers with the module in the foreground, to try things on by hand.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::any::Any;
-use std::env;
-use std::process::ExitCode;
-use std::sync::mpsc;
-use std::thread;
+use crate::Event;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 use testbed::{Builder, Cluster, Sentinels, Server, cluster, sentinels};
 
-fn main() -> ExitCode {
-    let start: fn() -> Box<dyn Any> = match env::args().nth(1).as_deref() {
-        Some("cluster") => || Box::new(start_cluster()),
-        Some("sentinel") => || Box::new(start_sentinels()),
-        _ => {
-            eprintln!("usage: playground cluster|sentinel");
-            return ExitCode::FAILURE;
-        }
-    };
-    // Taken from here on: what is started is stopped in order, whenever the signal comes.
-    let mut signals = match Signals::new([SIGHUP, SIGINT, SIGTERM]) {
-        Ok(signals) => signals,
-        Err(error) => {
-            eprintln!("signals cannot be taken: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let (ended, end) = mpsc::channel();
-    thread::spawn(move || {
-        for _ in signals.forever() {
-            if ended.send(()).is_err() {
-                return;
-            }
-        }
-    });
-    testbed::without_watchdog();
+/// A cluster, until a signal comes.
+pub(crate) fn cluster(_: Sender<Event>, events: &Receiver<Event>) {
+    show(start_cluster, events);
+}
+
+/// A primary with its replicas and Sentinels, until a signal comes.
+pub(crate) fn sentinel(_: Sender<Event>, events: &Receiver<Event>) {
+    show(start_sentinels, events);
+}
+
+fn show<T>(start: fn() -> T, events: &Receiver<Event>) {
     let version = Server::version();
     let (major, minor, patch) = version.number;
     println!(
@@ -45,11 +24,9 @@ fn main() -> ExitCode {
     );
     let servers = start();
     println!("\nCtrl-C stops them all; nothing is kept.");
-    // The sender lives as long as the thread, which does not end.
-    let _ = end.recv();
+    let _ = events.recv();
     println!("\nstopping");
     drop(servers);
-    ExitCode::SUCCESS
 }
 
 fn start_cluster() -> Cluster {
