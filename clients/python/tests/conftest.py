@@ -1,33 +1,50 @@
 import pathlib
 import sys
+from collections import namedtuple
 
 import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
 
-from servers import Cluster, Proxy, Sentinels, Server  # noqa: E402
+from servers import Place, Server, order  # noqa: E402
 
-
-def until_the_end(what):
-    yield what
-    what.stop()
+Sentinels = namedtuple("Sentinels", "primary replica sentinel")
 
 
 @pytest.fixture
-def server():
-    yield from until_the_end(Server())
+def start():
+    """Starts what ends with the test."""
+    ports = []
+
+    def start(do, **words):
+        answer = order(do, **words)
+        first = answer.get("nodes", answer.get("servers", [answer]))[0]
+        ports.append(first["port"])
+        return answer
+
+    yield start
+    for port in ports:
+        order("end", port=port)
 
 
 @pytest.fixture
-def proxy(server):
-    yield from until_the_end(Proxy(server))
+def server(start):
+    return Server(start("server"))
 
 
 @pytest.fixture
-def cluster():
-    yield from until_the_end(Cluster())
+def proxy(start, server):
+    return Place(start("proxy", port=server.port))
 
 
 @pytest.fixture
-def sentinels():
-    yield from until_the_end(Sentinels())
+def cluster(start):
+    """Three primaries."""
+    return [Server(node) for node in start("cluster")["nodes"]]
+
+
+@pytest.fixture
+def sentinels(start):
+    """A primary, a replica, and a Sentinel that watches over them."""
+    all_of_them = start("sentinels")
+    return Sentinels(*map(Server, all_of_them["servers"] + all_of_them["sentinels"]))

@@ -1,6 +1,5 @@
 """redis_quorum.py: one lock on five servers."""
 
-import signal
 import threading
 import time
 
@@ -8,18 +7,15 @@ import pytest
 
 import redis_quorum
 from redis_quorum import NotHeld, acquire
-from servers import Proxy, Server, eventually
+from servers import Place, Server, eventually
 
 KEY = "lock:report"
 LEASE = 4.0
 
 
 @pytest.fixture
-def five():
-    servers = [Server() for _ in range(5)]
-    yield servers
-    for server in servers:
-        server.stop()
+def five(start):
+    return [Server(start("server")) for _ in range(5)]
 
 
 def connect(servers):
@@ -50,8 +46,7 @@ def test_all_servers_have_one_token_and_it_rises(five, quorum):
 @pytest.mark.parametrize("down", [1, 2])
 def test_a_majority_is_enough(five, quorum, down):
     for server in five[:down]:
-        server.process.kill()
-        server.process.wait()
+        server.order("kill")
     with acquire(quorum, KEY, LEASE) as lock:
         lock.renew()
         assert grants(five[down:]) == [(lock.owner, lock.token)] * (5 - down)
@@ -60,8 +55,7 @@ def test_a_majority_is_enough(five, quorum, down):
 
 def test_less_is_not(five, quorum):
     for server in five[:3]:
-        server.process.kill()
-        server.process.wait()
+        server.order("kill")
     with pytest.raises(NotHeld, match="refused"):
         acquire(quorum, KEY, LEASE, wait=0.3)
     assert grants(five[3:]) == []
@@ -69,14 +63,10 @@ def test_less_is_not(five, quorum):
 
 def test_servers_that_hang_are_not_needed(five, quorum):
     for server in five[:2]:
-        server.process.send_signal(signal.SIGSTOP)
-    try:
-        with acquire(quorum, KEY, LEASE) as lock:
-            assert len(grants(five[2:])) == 3
-            lock.renew()
-    finally:
-        for server in five[:2]:
-            server.process.send_signal(signal.SIGCONT)
+        server.order("pause")
+    with acquire(quorum, KEY, LEASE) as lock:
+        assert len(grants(five[2:])) == 3
+        lock.renew()
 
 
 def test_what_is_held_is_not_granted_again(five, quorum):
@@ -126,17 +116,15 @@ def test_a_holder_that_is_gone_is_waited_for_until_its_lease_ends(five, quorum):
 
 
 @pytest.mark.parametrize("word", ["LOCK.ACQUIRE", "LOCK.RENEW"])
-def test_lost_replies(five, word):
-    proxies = [Proxy(server) for server in five]
+def test_lost_replies(start, five, word):
+    proxies = [Place(start("proxy", port=server.port)) for server in five]
     for proxy in proxies:
-        proxy.cut_after(word)
+        proxy.order("inject", fault="cut", words=word)
     with acquire(connect(proxies), KEY, LEASE) as lock:
-        assert all(proxy.done(word) for proxy in proxies)
+        assert all(proxy.order("lost")["pending"] == 0 for proxy in proxies)
         assert grants(five) == [(lock.owner, lock.token)] * 5
         assert [server.info(KEY)["holds"] for server in five] == [1] * 5
     assert grants(five) == []
-    for proxy in proxies:
-        proxy.stop()
 
 
 def test_a_server_far_ahead_is_left_out(five, quorum):

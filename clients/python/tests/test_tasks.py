@@ -15,6 +15,7 @@ from redis.asyncio.sentinel import Sentinel
 
 from redis_lock import LockBusy, LockLost
 from redis_lock_asyncio import Locks
+from servers import node_of
 
 KEY = "lock:orders:42"
 # A process that holds the lock and says so, and releases on SIGTERM.
@@ -117,7 +118,7 @@ async def test_a_cancelled_wait_leaves_the_line_at_once(server):
 @run
 async def test_a_grant_that_crosses_the_cancel_is_released(server, proxy):
     async with Locks(Redis(port=server.port)) as locks, Locks(Redis(port=proxy.port)) as waiting:
-        proxy.keep_reply_to("BLOCK")
+        proxy.order("inject", fault="keep", words="BLOCK")
         async with locks.lock(KEY):
             other = Other(waiting)
             await waiters(server, 1)
@@ -132,7 +133,7 @@ async def test_a_grant_that_crosses_the_cancel_is_released(server, proxy):
 async def test_the_lease_is_counted_from_the_sending_and_after_a_wait_from_a_renewal(server, proxy):
     async with Locks(Redis(port=proxy.port)) as slow, Locks(Redis(port=server.port)) as locks:
         await slow._client.ping()
-        proxy.delay_reply_to("LOCK.ACQUIRE", 0.5)
+        proxy.order("inject", fault={"delay": 500}, words="LOCK.ACQUIRE")
         async with slow.lock(KEY, lease=10) as grant:
             assert 9 < grant.valid_for() <= 9.5
             other = Other(locks, lease=3)
@@ -165,31 +166,31 @@ async def test_each_task_is_an_owner_and_nested_use_counts_and_ends_in_any_order
 async def test_calls_whose_replies_are_lost_do_not_add_up(server, proxy):
     async with Locks(Redis(port=proxy.port), "test") as locks:
         def holds_are(number, word):
-            assert proxy.done(word)
+            assert proxy.order("lost")["pending"] == 0, word
             info = server.info(KEY)
             assert (info["holds"] if info else 0) == number
 
         outer, inner = locks.lock(KEY, lease=2), locks.lock(KEY, lease=2)
-        proxy.cut_after("LOCK.ACQUIRE")
+        proxy.order("inject", fault="cut", words="LOCK.ACQUIRE")
         grant = await outer.__aenter__()
         holds_are(1, "LOCK.ACQUIRE")
-        proxy.cut_after("LOCK.ACQUIRE")
+        proxy.order("inject", fault="cut", words="LOCK.ACQUIRE")
         await inner.__aenter__()
         holds_are(2, "LOCK.ACQUIRE")
-        proxy.cut_after("LOCK.RENEW")
+        proxy.order("inject", fault="cut", words="LOCK.RENEW")
         renewals = server.calls("lock.renew")
         await until(lambda: server.calls("lock.renew") > renewals + 1, "another renewal")
         holds_are(2, "LOCK.RENEW")
         grant.check()
-        proxy.cut_after("LOCK.RELEASE")
+        proxy.order("inject", fault="cut", words="LOCK.RELEASE")
         await inner.__aexit__(None, None, None)
         holds_are(1, "LOCK.RELEASE")
-        proxy.cut_after("LOCK.RELEASE")
+        proxy.order("inject", fault="cut", words="LOCK.RELEASE")
         await outer.__aexit__(None, None, None)  # without LockLost
         holds_are(0, "LOCK.RELEASE")
 
         async with Locks(Redis(port=server.port)).lock(KEY):
-            proxy.cut_after("BLOCK")
+            proxy.order("inject", fault="cut", words="BLOCK")
             other = Other(locks)
             await waiters(server, 1)
         assert (await other.holds()).holds == server.info(KEY)["holds"] == 1
@@ -241,7 +242,7 @@ async def test_silence_past_the_lease_stops_the_work_at_its_end(server, proxy):
     began = time.monotonic()
     with pytest.raises(LockLost):
         async with locks.lock(KEY, lease=1) as grant:
-            proxy.silent = True
+            proxy.order("silence")
             await asyncio.sleep(60)
     assert grant.lost.is_set() and 0.9 < time.monotonic() - began < 1.5
 
@@ -316,7 +317,7 @@ async def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sent
         waiter = Other(locks)
         await until(lambda: sentinels.primary.waiters(KEY), "a waiter")
         await until(lambda: sentinels.replica.info(KEY), "the grant to get to the replica")
-        sentinels.primary.process.kill()
+        sentinels.primary.order("kill")
         await until(lambda: sentinels.replica.waiters(KEY), "the waiter", 60)
         holder.grant.renew_at = 0
         locks._changed.set()
@@ -330,20 +331,20 @@ async def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sent
 
 @run
 async def test_in_a_cluster_each_call_goes_to_the_node_of_its_key(cluster):
-    client = RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port)
+    client = RedisCluster(host="127.0.0.1", port=cluster[0].port)
     async with Locks(client) as locks:
         for number in range(12):
             key = f"lock:orders:{number}"
             async with locks.lock(key), locks.lock(key):
-                assert cluster.node_of(key).info(key)["holds"] == 2
-            assert cluster.node_of(key).info(key) is None
+                assert node_of(cluster, key).info(key)["holds"] == 2
+            assert node_of(cluster, key).info(key) is None
         holder = Other(locks)
         await holder.holds()
         waiter = Other(locks)
-        await waiters(cluster.node_of(KEY), 1)
+        await waiters(node_of(cluster, KEY), 1)
         await holder.ends()
         await waiter.holds()
         await waiter.ends()
     await client.aclose()
-    for node in cluster.nodes:
+    for node in cluster:
         assert "errorstat_MOVED" not in node.redis.info("errorstats")

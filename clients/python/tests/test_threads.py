@@ -15,7 +15,7 @@ from redis.cluster import RedisCluster
 from redis.sentinel import Sentinel
 
 from redis_lock import LockBusy, LockLost, Locks
-from servers import eventually
+from servers import eventually, node_of
 
 KEY = "lock:orders:42"
 # A process that holds or waits for a lock and says so, and releases on SIGTERM.
@@ -153,7 +153,7 @@ def test_a_grant_that_crosses_the_interrupt_is_released(server, locks, proxy):
         raise Interrupt
 
     signal.signal(signal.SIGALRM, interrupt)
-    proxy.keep_reply_to("BLOCK")
+    proxy.order("inject", fault="keep", words="BLOCK")
     holder = Other(locks)
     holder.holds()
     threading.Thread(target=lambda: (server.wait_for_waiters(KEY, 1), holder.ends(),
@@ -169,7 +169,7 @@ def test_the_lease_is_counted_from_the_sending_and_not_by_the_wall_clock(
         locks, server, proxy, monkeypatch):
     with Locks(connect(proxy), "slow") as slow:
         slow._client.ping()
-        proxy.delay_reply_to("LOCK.ACQUIRE", 0.5)
+        proxy.order("inject", fault={"delay": 500}, words="LOCK.ACQUIRE")
         with slow.lock(KEY, lease=10) as grant:
             assert 9 < grant.valid_for() <= 9.5
             monkeypatch.setattr(time, "time", lambda: 0)
@@ -231,12 +231,12 @@ def test_nested_use_counts_and_ends_in_any_order(server, locks, order):
 
 def test_calls_whose_replies_are_lost_do_not_add_up(server, proxy):
     def lost(word):
-        proxy.cut_after(word)
+        proxy.order("inject", fault="cut", words=word)
         return word
 
     with Locks(connect(proxy), "test") as locks, ExitStack() as holds:
         def holds_are(number, word):
-            assert proxy.done(word)
+            assert proxy.order("lost")["pending"] == 0, word
             info = server.info(KEY)
             assert (info["holds"] if info else 0) == number
 
@@ -264,7 +264,7 @@ def test_a_wait_whose_grant_was_lost_on_the_way_is_found_again(server, locks, pr
     holder = Other(locks)
     holder.holds()
     with Locks(connect(proxy), "waiter") as waiting:
-        proxy.cut_after("BLOCK")
+        proxy.order("inject", fault="cut", words="BLOCK")
         other = Other(waiting)
         server.wait_for_waiters(KEY, 1)
         holder.ends()
@@ -306,7 +306,7 @@ def test_silence_past_the_lease_is_a_loss_at_its_end(server, proxy):
     with pytest.raises(LockLost):
         with locks.lock(KEY, lease=1) as grant:
             held_from = time.monotonic()
-            proxy.silent = True
+            proxy.order("silence")
             assert grant.lost.wait(5)
             assert 0.9 < time.monotonic() - held_from < 1.3
             with pytest.raises(LockLost):
@@ -359,7 +359,7 @@ def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sentinels)
         waiter = Other(locks)
         sentinels.primary.wait_for_waiters(KEY, 1)
         eventually(lambda: sentinels.replica.info(KEY), "the grant to get to the replica")
-        sentinels.primary.process.kill()
+        sentinels.primary.order("kill")
         sentinels.replica.wait_for_waiters(KEY, 1, seconds=60)
         renewals = sentinels.replica.calls("lock.renew")
         holder.grant.renew_at = 0
@@ -375,19 +375,19 @@ def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sentinels)
 
 
 def test_in_a_cluster_each_call_goes_to_the_node_of_its_key(cluster):
-    client = RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port)
+    client = RedisCluster(host="127.0.0.1", port=cluster[0].port)
     with Locks(client, "test") as locks:
         for number in range(12):
             key = f"lock:orders:{number}"
             with locks.lock(key), locks.lock(key):
-                assert cluster.node_of(key).info(key)["holds"] == 2
-            assert cluster.node_of(key).info(key) is None
+                assert node_of(cluster, key).info(key)["holds"] == 2
+            assert node_of(cluster, key).info(key) is None
         holder = Other(locks)
         holder.holds()
         waiter = Other(locks)
-        cluster.node_of(KEY).wait_for_waiters(KEY, 1)
+        node_of(cluster, KEY).wait_for_waiters(KEY, 1)
         holder.ends()
         waiter.holds()
         waiter.ends()
-    for node in cluster.nodes:
+    for node in cluster:
         assert "errorstat_MOVED" not in node.redis.info("errorstats")

@@ -7,7 +7,7 @@ from redis.cluster import RedisCluster
 from redis.sentinel import Sentinel
 
 from redis_lock import Locks
-from servers import eventually
+from servers import eventually, node_of
 
 KEY = "lock:orders:42"
 USER = {"username": "application", "password": "secret"}
@@ -43,7 +43,7 @@ def hold_wait_renew_release(client, nodes, home):
 
 
 def test_on_one_server_in_another_database(server):
-    server.add_user("application")
+    server.order("user", name="application")
     client = redis.Redis(port=server.port, db=2, **SETTINGS)
     server.redis = redis.Redis(port=server.port, db=2, decode_responses=True, protocol=3)
     hold_wait_renew_release(client, [server], server)
@@ -51,18 +51,18 @@ def test_on_one_server_in_another_database(server):
 
 
 def test_in_a_cluster(cluster):
-    for node in cluster.nodes:
-        node.add_user("application")
-    client = RedisCluster(host="127.0.0.1", port=cluster.nodes[0].port, **SETTINGS)
-    hold_wait_renew_release(client, cluster.nodes, cluster.node_of(KEY))
-    assert [node.refused() for node in cluster.nodes] == [[], [], []]
+    for node in cluster:
+        node.order("user", name="application")
+    client = RedisCluster(host="127.0.0.1", port=cluster[0].port, **SETTINGS)
+    hold_wait_renew_release(client, cluster, node_of(cluster, KEY))
+    assert [node.refused() for node in cluster] == [[], [], []]
 
 
 def test_by_a_sentinel(sentinels):
     servers = [sentinels.primary, sentinels.replica]
     for server in servers:
-        server.add_user("application")
-    sentinels.sentinel.add_user("discovery")
+        server.order("user", name="application")
+    sentinels.sentinel.order("user", name="discovery")
     asking = {"username": "discovery", "password": "secret", "health_check_interval": 1}
     address = ("127.0.0.1", sentinels.sentinel.port)
     client = Sentinel([address], sentinel_kwargs=asking).master_for("lock", **SETTINGS)
@@ -71,7 +71,7 @@ def test_by_a_sentinel(sentinels):
 
 
 def test_a_script_that_fences(server):
-    server.add_user("application")
+    server.order("user", name="application")
     client = redis.Redis(port=server.port, **USER)
     write = client.register_script("""
         redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
