@@ -1,277 +1,113 @@
 package redislock
 
-// What the tests stand on: real servers, and a proxy that loses answers.
+// Real servers with the module, and proxies: by `testbed serve` (crates/testing/testbed/src/bin/testbed/serve.rs).
 
 import (
-	"bytes"
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var background = context.Background()
+// words are an order to the test bed.
+type words map[string]any
 
-// server is a redis-server with the module, which ends with the test.
+// answer is what the test bed says to an order.
+type answer struct {
+	Error                     string
+	Port, Lost                int
+	Nodes, Servers, Sentinels []answer
+}
+
+// testbed runs for as long as the tests do.
+var testbed = sync.OnceValue(func() func(words) (answer, error) {
+	command := exec.Command("cargo", "run", "--quiet", "--package", "testbed", "--", "serve")
+	command.Dir, command.Stderr = "../../..", os.Stderr
+	input, _ := command.StdinPipe()
+	output, _ := command.StdoutPipe()
+	if err := command.Start(); err != nil {
+		panic(err)
+	}
+	orders, answers := json.NewEncoder(input), json.NewDecoder(output)
+	return func(order words) (said answer, err error) {
+		err = errors.Join(orders.Encode(order), answers.Decode(&said))
+		return said, err
+	}
+})
+
+func order(t *testing.T, do string, order words) answer {
+	t.Helper()
+	order["do"] = do
+	said := must[answer](t)(testbed()(order))
+	if said.Error != "" {
+		t.Fatal(order, said.Error)
+	}
+	return said
+}
+
+// launch starts what ends with the test.
+func launch(t *testing.T, what string, how words) []*server {
+	t.Helper()
+	said := order(t, what, how)
+	all := append(append(said.Nodes, said.Servers...), said.Sentinels...)
+	if said.Port != 0 {
+		all = []answer{said}
+	}
+	servers := make([]*server, len(all))
+	for i, one := range all {
+		address := fmt.Sprint("127.0.0.1:", one.Port)
+		client := redis.NewClient(&redis.Options{Addr: address, Protocol: 2, DialerRetries: 1})
+		servers[i] = &server{client, t, address, one.Port}
+	}
+	t.Cleanup(func() {
+		servers[0].order("end", words{})
+		for _, server := range servers {
+			_ = server.Close()
+		}
+	})
+	return servers
+}
+
+// server has the module, or is a proxy before one that has.
 type server struct {
 	*redis.Client
 	t       *testing.T
 	address string
-	process *os.Process
+	port    int
 }
 
-func start(t *testing.T, settings ...string) *server {
-	t.Helper()
-	module := os.Getenv("REDIS_LOCK_MODULE")
-	if module == "" {
-		module = "../../../target/release/libredis_lock.so"
-	}
-	module, err := filepath.Abs(module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return launch(t, append([]string{"--loadmodule", module, "--save", "", "--appendonly", "no"}, settings...)...)
-}
-
-func launch(t *testing.T, arguments ...string) *server {
-	t.Helper()
-	program := os.Getenv("REDIS_SERVER")
-	if program == "" {
-		program = "redis-server"
-	}
-	for range 5 { // another program may take the port first
-		port := freePort(t)
-		var output bytes.Buffer
-		command := exec.Command(program, append(arguments, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir())...)
-		command.Stdout, command.Stderr = &output, &output
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		s := &server{t: t, address: "127.0.0.1:" + port, process: command.Process}
-		s.Client = redis.NewClient(&redis.Options{Addr: s.address, Protocol: 2, DialerRetries: 1})
-		ended := make(chan struct{})
-		go func() { _ = command.Wait(); close(ended) }()
-		t.Cleanup(func() { _ = command.Process.Kill(); <-ended; _ = s.Close() })
-		for {
-			if s.Ping(background).Err() == nil {
-				return s
-			}
-			select {
-			case <-ended:
-				t.Log(output.String())
-			case <-time.After(20 * time.Millisecond):
-				continue
-			}
-			break
-		}
-	}
-	t.Fatal("the server does not start")
-	return nil
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	for {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		port := listener.Addr().(*net.TCPAddr).Port
-		if port < 50000 { // the cluster bus takes port + 10000
-			return fmt.Sprint(port)
-		}
-	}
-}
-
-// locks connects to the server, or to a proxy before it.
-func (s *server) locks(change ...func(*redis.UniversalOptions)) *Locks {
-	options := redis.UniversalOptions{Addrs: []string{s.address}}
-	for _, change := range change {
-		change(&options)
-	}
-	return newLocks(s.t, options)
-}
-
-func newLocks(t *testing.T, options redis.UniversalOptions) *Locks {
-	locks := New(options, "tests")
-	t.Cleanup(func() { _ = locks.Close() })
-	return locks
-}
-
-// do runs a command that has to succeed.
-func (s *server) do(command string) any {
+// order gives an order that concerns this server.
+func (s *server) order(do string, how words) answer {
 	s.t.Helper()
-	var arguments []any
-	for _, word := range strings.Fields(command) {
-		arguments = append(arguments, word)
-	}
-	answer, err := s.Do(background, arguments...).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		s.t.Fatalf("%s: %v", command, err)
-	}
-	return answer
+	how["port"] = s.port
+	return order(s.t, do, how)
 }
 
-// info is a field of LOCK.INFO; nil where the lock is free.
-func (s *server) info(key, field string) any {
-	s.t.Helper()
-	answer, _ := s.do("LOCK.INFO " + key).([]any)
-	for i := 0; i < len(answer); i += 2 {
-		if answer[i] == field {
-			return answer[i+1]
-		}
-	}
-	return nil
-}
+func start(t *testing.T) *server { t.Helper(); return launch(t, "server", words{})[0] }
 
-// waiters are the fields of LOCK.WAITERS, a map for each.
-func (s *server) waiters(key string) (waiters []map[string]any) {
-	s.t.Helper()
-	for _, waiter := range s.do("LOCK.WAITERS " + key).([]any) {
-		fields, named := waiter.([]any), map[string]any{}
-		for i := 0; i < len(fields); i += 2 {
-			named[fields[i].(string)] = fields[i+1]
-		}
-		waiters = append(waiters, named)
-	}
-	return waiters
-}
+// cluster has three nodes, with a third of the slots each.
+func cluster(t *testing.T) []*server { t.Helper(); return launch(t, "cluster", words{}) }
 
-// calls is how often a command has run.
-func (s *server) calls(command string) (calls int) {
-	s.t.Helper()
-	for line := range strings.Lines(s.do("INFO commandstats").(string)) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
-			_, _ = fmt.Sscanf(rest, "%d", &calls)
-		}
-	}
-	return calls
-}
-
-func (s *server) signal(signal syscall.Signal) {
-	s.t.Helper()
-	if err := s.process.Signal(signal); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
+// sentinel is a primary, its replica, and a Sentinel that watches over them.
+func sentinel(t *testing.T) (primary, replica, watching *server) {
 	t.Helper()
-	within(t, 10*time.Second, what, holds)
+	all := launch(t, "sentinels", words{})
+	return all[0], all[1], all[2]
 }
 
-func within(t *testing.T, limit time.Duration, what string, holds func() bool) {
+// before is a proxy before a server.
+func before(t *testing.T, s *server) *server {
 	t.Helper()
-	for end := time.Now().Add(limit); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-	}
+	return launch(t, "proxy", words{"port": s.port})[0]
 }
 
-func must[T any](t *testing.T) func(T, error) T {
-	return func(value T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
-func mustSay(t *testing.T, err, what error) {
-	t.Helper()
-	if !errors.Is(err, what) {
-		t.Fatalf("%v, and not: %v", err, what)
-	}
-}
-
-// proxy stands before a server. It can keep answers for a while, or lose one: it cuts the
-// connection when the server has answered a command, before the client hears of it.
-type proxy struct {
-	address string
-	delay   atomic.Int64
-	cuts    atomic.Int64
-	mu      sync.Mutex
-	lose    string
-}
-
-func before(t *testing.T, s *server) *proxy {
-	t.Helper()
-	listener := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
-	t.Cleanup(func() { _ = listener.Close() })
-	p := &proxy{address: listener.Addr().String()}
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(client, s.address)
-		}
-	}()
-	return p
-}
-
-// loseAnswerOf loses the next answer of a command that has these words in it.
-func (p *proxy) loseAnswerOf(words string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lose = words
-}
-
-func (p *proxy) serve(client net.Conn, address string) {
-	defer client.Close()
-	server, err := net.Dial("tcp", address)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	var losing atomic.Bool
-	go func() {
-		request := make([]byte, 1<<16)
-		for {
-			n, err := client.Read(request)
-			if err != nil {
-				_ = server.Close()
-				return
-			}
-			words := strings.Join(strings.Fields(string(request[:n])), " ")
-			p.mu.Lock()
-			if p.lose != "" && strings.Contains(words, p.lose) {
-				p.lose = ""
-				losing.Store(true)
-			}
-			p.mu.Unlock()
-			_, _ = server.Write(request[:n])
-		}
-	}()
-	answer := make([]byte, 1<<16)
-	for {
-		n, err := server.Read(answer)
-		if err != nil {
-			return
-		}
-		if losing.Load() {
-			p.cuts.Add(1)
-			return
-		}
-		time.Sleep(time.Duration(p.delay.Load()))
-		if _, err := io.Copy(client, bytes.NewReader(answer[:n])); err != nil {
-			return
-		}
-	}
+// inject does this with the answer to the next command that has this word in it.
+func (s *server) inject(fault any, word string) {
+	s.t.Helper()
+	s.order("inject", words{"fault": fault, "words": word})
 }

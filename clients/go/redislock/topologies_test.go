@@ -3,44 +3,20 @@ package redislock
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-func (s *server) port() string { return strings.TrimPrefix(s.address, "127.0.0.1:") }
-
-// sentinel watches a primary, and has seen its replica.
-func sentinel(t *testing.T, primary *server) *server {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	settings := fmt.Sprintf("sentinel monitor primary 127.0.0.1 %s 1\n"+
-		"sentinel down-after-milliseconds primary 1000\n"+
-		"sentinel failover-timeout primary 10000\n", primary.port())
-	mustSay(t, os.WriteFile(file, []byte(settings), 0o600), nil)
-	s := launch(t, file, "--sentinel")
-	eventually(t, "the replica is known", func() bool {
-		replicas, _ := s.Do(background, "SENTINEL", "REPLICAS", "primary").Slice()
-		return len(replicas) == 1 && strings.Contains(fmt.Sprint(replicas), "flags slave ")
-	})
-	return s
-}
-
 func TestHoldsAndWaitsThroughASentinelFailover(t *testing.T) {
-	primary := start(t)
-	replica := start(t, "--replicaof", "127.0.0.1 "+primary.port())
-	watching := sentinel(t, primary)
-	locks := newLocks(t, redis.UniversalOptions{Addrs: []string{watching.address}, MasterName: "primary"})
+	primary, replica, watching := sentinel(t)
+	locks := newLocks(t, redis.UniversalOptions{Addrs: []string{watching.address}, MasterName: "lock"})
 	lock := must[*Lock](t)(locks.Lock(background, "k", Options{Lease: 30 * time.Second}))
 	waiting := inBackground(locks, background, "k", Options{Lease: 30 * time.Second, Wait: time.Minute})
 	eventually(t, "a waiter", func() bool { return len(primary.waiters("k")) == 1 })
 	eventually(t, "the replica has it", func() bool { return replica.info("k", "token") == lock.Token() })
-	primary.signal(syscall.SIGKILL)
+	primary.order("kill", words{})
 
 	within(t, 40*time.Second, "the wait goes on at the new primary", func() bool {
 		return len(replica.waiters("k")) == 1
@@ -58,31 +34,6 @@ func TestHoldsAndWaitsThroughASentinelFailover(t *testing.T) {
 		t.Fatal("token", got.lock.Token(), "after", lock.Token())
 	}
 	mustSay(t, got.lock.Unlock(), nil)
-}
-
-// cluster has three nodes, with a third of the slots each.
-func cluster(t *testing.T) (nodes []*server) {
-	t.Helper()
-	slots := []int{0, 5461, 10923, 16384}
-	for i := range 3 {
-		node := start(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
-		node.do(fmt.Sprint("CLUSTER ADDSLOTSRANGE ", slots[i], " ", slots[i+1]-1))
-		node.do(fmt.Sprint("CLUSTER SET-CONFIG-EPOCH ", i+1))
-		for _, other := range nodes {
-			node.do("CLUSTER MEET 127.0.0.1 " + other.port())
-		}
-		nodes = append(nodes, node)
-	}
-	within(t, 30*time.Second, "the cluster is whole", func() bool {
-		for _, node := range nodes {
-			if info := node.do("CLUSTER INFO").(string); !strings.Contains(info, "cluster_state:ok") ||
-				!strings.Contains(info, "cluster_known_nodes:3") {
-				return false
-			}
-		}
-		return true
-	})
-	return nodes
 }
 
 func TestInAClusterEachLockIsAtTheNodeOfItsKey(t *testing.T) {

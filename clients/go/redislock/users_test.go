@@ -4,28 +4,16 @@ package redislock
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// addUser runs the lines `ACL SETUSER name ...` of the manual.
+// addUser makes a user as the manual says.
 func (s *server) addUser(name string) {
 	s.t.Helper()
-	manual := string(must[[]byte](s.t)(os.ReadFile("../../../docs/operations.md")))
-	rules := 0
-	for line := range strings.Lines(manual) {
-		if strings.HasPrefix(line, "ACL SETUSER "+name+" ") {
-			s.do(line)
-			rules++
-		}
-	}
-	if rules == 0 {
-		s.t.Fatal("the manual has no user", name)
-	}
+	s.order("user", words{"name": name})
 }
 
 // refusedNothing fails when the server has refused something to a user.
@@ -74,7 +62,7 @@ func TestAUserOnOneServerInAnotherDatabase(t *testing.T) {
 	s := start(t)
 	s.addUser("application")
 	options := redis.UniversalOptions{Addrs: []string{s.address}, DB: 2}
-	home := &server{Client: redis.NewClient(&redis.Options{Addr: s.address, DB: 2, Protocol: 2}), t: t}
+	home := &server{redis.NewClient(&redis.Options{Addr: s.address, DB: 2, Protocol: 2}), t, s.address, s.port}
 	t.Cleanup(func() { _ = home.Close() })
 	holdWaitRenewRelease(t, options, "lock:orders:42", home, s)
 }
@@ -96,13 +84,11 @@ func TestAUserInACluster(t *testing.T) {
 }
 
 func TestAUserBySentinel(t *testing.T) {
-	primary := start(t)
-	replica := start(t, "--replicaof", "127.0.0.1 "+primary.port())
-	watching := sentinel(t, primary)
+	primary, replica, watching := sentinel(t)
 	primary.addUser("application")
 	replica.addUser("application")
 	watching.addUser("discovery")
-	options := redis.UniversalOptions{Addrs: []string{watching.address}, MasterName: "primary",
+	options := redis.UniversalOptions{Addrs: []string{watching.address}, MasterName: "lock",
 		SentinelUsername: "discovery", SentinelPassword: "secret"}
 	holdWaitRenewRelease(t, options, "lock:orders:42", primary, primary, replica)
 	watching.refusedNothing()
