@@ -6,8 +6,7 @@ import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { Cluster as ClusterClient, Redis, type RedisOptions } from "ioredis";
 import { type Lock, LockBusy, LockLost, Locks, type LockOptions } from "../src/redis-lock.js";
-import { ends, forThisTest } from "./ends.js";
-import { Cluster, eventually, Proxy, Sentinels, Server } from "./servers.js";
+import { ends, eventually, nodeOf, Server, startCluster, startProxy, startSentinels, startServer } from "./servers.js";
 
 const KEY = "lock:orders:42";
 
@@ -52,7 +51,7 @@ function holder(server: Server, lease: number): { child: ChildProcess; held: Pro
 }
 
 test("the wait is one call on its own connection and outlasts the read time-out", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server), waiting = newLocks(server, { commandTimeout: 300 });
   const first = new Other(locks);
   await first.holds();
@@ -70,7 +69,7 @@ test("the wait is one call on its own connection and outlasts the read time-out"
 });
 
 test("a wait that is over or aborted leaves the line at once", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server);
   const first = new Other(locks);
   await first.holds();
@@ -90,10 +89,10 @@ test("a wait that is over or aborted leaves the line at once", async () => {
 });
 
 test("a grant that crosses the abort is released", async () => {
-  const server = await forThisTest(Server.start());
-  const proxy = await forThisTest(Proxy.start(server));
+  const server = await startServer();
+  const proxy = await startProxy(server);
   const locks = newLocks(server), waiting = newLocks(proxy);
-  proxy.keepReplyTo("BLOCK");
+  await proxy.inject("keep", "BLOCK");
   const first = new Other(locks);
   await first.holds();
   const abort = new AbortController();
@@ -107,7 +106,7 @@ test("a grant that crosses the abort is released", async () => {
 });
 
 test("close calls off all waits, releases and aborts", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server), waiting = newLocks(server);
   const first = new Other(locks);
   const lock = await first.holds();
@@ -124,11 +123,11 @@ test("close calls off all waits, releases and aborts", async () => {
 });
 
 test("the lease is counted from the sending and not by the wall clock", async (t) => {
-  const server = await forThisTest(Server.start());
-  const proxy = await forThisTest(Proxy.start(server));
+  const server = await startServer();
+  const proxy = await startProxy(server);
   const locks = newLocks(proxy);
   await locks.withLock("other", {}, async () => {});
-  proxy.delayReplyTo("LOCK.ACQUIRE", 500);
+  await proxy.inject({ delay: 500 }, "LOCK.ACQUIRE");
   await locks.withLock(KEY, { lease: 10_000 }, async (lock) => {
     assert(lock.validFor > 8500 && lock.validFor <= 9500, String(lock.validFor));
     t.mock.method(Date, "now", () => 0);
@@ -137,7 +136,7 @@ test("the lease is counted from the sending and not by the wall clock", async (t
 });
 
 test("after a wait the lease is counted from one renewal", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server);
   const first = new Other(locks);
   await first.holds();
@@ -152,7 +151,7 @@ test("after a wait the lease is counted from one renewal", async () => {
 });
 
 test("each withLock is an owner of its own", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server);
   await locks.withLock(KEY, {}, async (lock) => {
     assert.match(lock.owner, new RegExp(`^test:[^:]+:${process.pid}:[0-9a-f-]{36}$`));
@@ -163,7 +162,7 @@ test("each withLock is an owner of its own", async () => {
 
 for (const innerFirst of [true, false]) {
   test(`nested use counts, and ends in any order (inner ${innerFirst ? "first" : "last"})`, async () => {
-    const server = await forThisTest(Server.start());
+    const server = await startServer();
     const locks = newLocks(server);
     const state = async () => { const info = await server.info(KEY); return [info?.holds, info?.["lease-ms"]]; };
     let endOuter!: () => void, endInner!: () => void, inner!: Promise<void>, lock!: Lock;
@@ -189,11 +188,11 @@ for (const innerFirst of [true, false]) {
 }
 
 test("many that enter and leave at the same time are counted right", async () => {
-  const server = await forThisTest(Server.start());
-  const proxy = await forThisTest(Proxy.start(server));
+  const server = await startServer();
+  const proxy = await startProxy(server);
   const locks = newLocks(proxy);
   await locks.withLock(KEY, {}, async (lock) => {
-    proxy.cutAfter("HOLDS");
+    await proxy.inject("cut", "HOLDS");
     let inside = 0, most = 0;
     await Promise.all(Array.from({ length: 20 }, () => lock.again(async () => {
       inside += 1;
@@ -207,34 +206,34 @@ test("many that enter and leave at the same time are counted right", async () =>
 });
 
 test("calls whose replies are lost do not add up", async () => {
-  const server = await forThisTest(Server.start());
-  const proxy = await forThisTest(Proxy.start(server));
+  const server = await startServer();
+  const proxy = await startProxy(server);
   const locks = newLocks(proxy);
   const holdsAre = async (number: number, word: string) => {
-    assert(proxy.done(word));
+    assert.equal((await proxy.order("lost")).pending, 0);
     assert.equal((await server.info(KEY))?.holds ?? 0, number);
   };
-  proxy.cutAfter("LOCK.ACQUIRE");
+  await proxy.inject("cut", "LOCK.ACQUIRE");
   await locks.withLock(KEY, { lease: 2000 }, async (lock) => {
     await holdsAre(1, "LOCK.ACQUIRE");
-    proxy.cutAfter("LOCK.ACQUIRE");
+    await proxy.inject("cut", "LOCK.ACQUIRE");
     await lock.again(async () => {
       await holdsAre(2, "LOCK.ACQUIRE");
-      proxy.cutAfter("LOCK.RENEW");
+      await proxy.inject("cut", "LOCK.RENEW");
       const renewals = await server.calls("lock.renew");
       await eventually(async () => (await server.calls("lock.renew")) > renewals + 1, "another renewal");
       await holdsAre(2, "LOCK.RENEW");
-      proxy.cutAfter("LOCK.RELEASE");
+      await proxy.inject("cut", "LOCK.RELEASE");
     });
     await holdsAre(1, "LOCK.RELEASE");
     lock.check();
-    proxy.cutAfter("LOCK.RELEASE");
+    await proxy.inject("cut", "LOCK.RELEASE");
   }); // without LockLost
   await holdsAre(0, "LOCK.RELEASE");
 
   const first = new Other(newLocks(server));
   await first.holds();
-  proxy.cutAfter("BLOCK");
+  await proxy.inject("cut", "BLOCK");
   const other = new Other(locks);
   await server.waitForWaiters(KEY, 1);
   await first.ends();
@@ -245,7 +244,7 @@ test("calls whose replies are lost do not add up", async () => {
 });
 
 test("one timer renews all locks every third of their lease", async (t) => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server);
   let endAll!: () => void;
   const end = new Promise<void>((resolve) => { endAll = resolve; });
@@ -266,7 +265,7 @@ test("one timer renews all locks every third of their lease", async (t) => {
 
 for (const answer of ["NOTHELD", "NOTOWNER", "FENCED"]) {
   test(`a renewal that is answered ${answer} stops the work at once`, async () => {
-    const server = await forThisTest(Server.start());
+    const server = await startServer();
     const locks = newLocks(server);
     let stopped!: Promise<unknown>, lock!: Lock;
     const began = performance.now();
@@ -287,21 +286,21 @@ for (const answer of ["NOTHELD", "NOTOWNER", "FENCED"]) {
 }
 
 test("silence past the lease is a loss at its end, told also to work that does not listen", async () => {
-  const server = await forThisTest(Server.start());
-  const proxy = await forThisTest(Proxy.start(server));
+  const server = await startServer();
+  const proxy = await startProxy(server);
   const locks = newLocks(proxy);
   let began = 0;
-  await assert.rejects(locks.withLock(KEY, { lease: 1000 }, () => {
+  await assert.rejects(locks.withLock(KEY, { lease: 1000 }, async () => {
     began = performance.now();
-    proxy.silent = true;
-    return new Promise(() => {});
+    await proxy.order("silence");
+    await new Promise(() => {});
   }), LockLost);
   const took = performance.now() - began;
   assert(took > 900 && took < 1500, String(took));
 });
 
 test("work that blocks the loop past its lease is refused the token", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server);
   let refused = false;
   await assert.rejects(locks.withLock(KEY, { lease: 200 }, async (lock) => {
@@ -313,13 +312,13 @@ test("work that blocks the loop past its lease is refused the token", async () =
 });
 
 test("a lock that was lost before its release is told", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const locks = newLocks(server);
   await assert.rejects(locks.withLock(KEY, {}, () => server.redis.del(KEY)), /NOTHELD/);
 });
 
 test("SIGTERM stops renewing, releases and calls off", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const first = holder(server, 30_000);
   await first.held;
   const second = holder(server, 30_000);
@@ -332,7 +331,7 @@ test("SIGTERM stops renewing, releases and calls off", async () => {
 });
 
 test("after a kill the lease ends and the next waiter goes on", async () => {
-  const server = await forThisTest(Server.start());
+  const server = await startServer();
   const first = holder(server, 1500);
   await first.held;
   const other = new Other(newLocks(server));
@@ -347,7 +346,7 @@ test("after a kill the lease ends and the next waiter goes on", async () => {
 });
 
 test("through a failover the grant is renewed and the wait goes on", async () => {
-  const sentinels = await forThisTest(Sentinels.start());
+  const sentinels = await startSentinels();
   const client = new Redis({ sentinels: [{ host: "127.0.0.1", port: sentinels.sentinel.port }], name: "lock" });
   const locks = newLocks(client);
   const first = new Other(locks);
@@ -356,7 +355,7 @@ test("through a failover the grant is renewed and the wait goes on", async () =>
   const other = new Other(locks);
   await sentinels.primary.waitForWaiters(KEY, 1);
   await eventually(async () => (await sentinels.replica.info(KEY))?.token === token, "the grant to get to the replica");
-  sentinels.primary.process.kill("SIGKILL");
+  await sentinels.primary.order("kill");
   await sentinels.replica.waitForWaiters(KEY, 1, 60_000);
   await lock.again(async () => assert.equal((await sentinels.replica.info(KEY))!.holds, 2));
   assert.equal(lock.token, token);
@@ -368,20 +367,20 @@ test("through a failover the grant is renewed and the wait goes on", async () =>
 });
 
 test("in a cluster each call goes to the node of its key", async () => {
-  const cluster = await forThisTest(Cluster.start());
-  const locks = newLocks(new ClusterClient([{ host: "127.0.0.1", port: cluster.nodes[0].port }]));
+  const cluster = await startCluster();
+  const locks = newLocks(new ClusterClient([{ host: "127.0.0.1", port: cluster[0].port }]));
   for (let number = 0; number < 12; number += 1) {
     const key = `lock:orders:${number}`;
-    const node = await cluster.nodeOf(key);
+    const node = await nodeOf(cluster, key);
     await locks.withLock(key, {}, (lock) => lock.again(async () => assert.equal((await node.info(key))!.holds, 2)));
     assert.equal(await node.info(key), undefined);
   }
   const first = new Other(locks);
   await first.holds();
   const other = new Other(locks);
-  await (await cluster.nodeOf(KEY)).waitForWaiters(KEY, 1);
+  await (await nodeOf(cluster, KEY)).waitForWaiters(KEY, 1);
   await first.ends();
   await other.holds();
   await other.ends();
-  for (const { redis } of cluster.nodes) assert(!(await redis.info("errorstats")).includes("MOVED"));
+  for (const { redis } of cluster) assert(!(await redis.info("errorstats")).includes("MOVED"));
 });

@@ -1,18 +1,18 @@
-/** Real servers with the module on free loopback ports, and a proxy that loses replies. */
+/** Real servers with the module, and proxies: by `testbed serve` (crates/testing/testbed/src/bin/testbed/serve.rs). */
 
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createConnection, createServer, type AddressInfo, type Server as Listener, type Socket } from "node:net";
-import { tmpdir } from "node:os";
+import { spawn } from "node:child_process";
 import path from "node:path";
+import { createInterface } from "node:readline";
+import { after, afterEach } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { Redis } from "ioredis";
 
-const ROOT = path.resolve(import.meta.dirname, "../../../..");
-const MODULE = process.env.REDIS_LOCK_MODULE || path.join(ROOT, "target/release/libredis_lock.so");
-const MANUAL = path.join(ROOT, "docs/operations.md");
-const SERVER = process.env.REDIS_SERVER || "redis-server";
+/** What ends with a test, the last one first. */
+export const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
 
 export async function eventually<T>(holds: () => T | Promise<T>, what: string, ms = 20_000): Promise<NonNullable<T>> {
   const end = performance.now() + ms;
@@ -24,33 +24,41 @@ export async function eventually<T>(holds: () => T | Promise<T>, what: string, m
   }
 }
 
-async function freePort(): Promise<number> {
-  // Below 55536, because a cluster node also listens on its port + 10000.
-  for (;;) {
-    const probe = createServer().listen(0, "127.0.0.1");
-    await new Promise((resolve) => probe.once("listening", resolve));
-    const { port } = probe.address() as AddressInfo;
-    await new Promise((resolve) => probe.close(resolve));
-    if (port < 55536) return port;
-  }
+const testbed = spawn("cargo", ["run", "--quiet", "--package", "testbed", "--", "serve"],
+  { cwd: path.resolve(import.meta.dirname, "../../../.."), stdio: ["pipe", "pipe", "inherit"] });
+const answers = createInterface(testbed.stdout)[Symbol.asyncIterator]();
+let last: Promise<unknown> = Promise.resolve();
+after(() => { testbed.stdin.end(); });
+
+/** One order at a time. */
+function order(words: object): Promise<any> {
+  const answer = last.then(async () => {
+    testbed.stdin.write(JSON.stringify(words) + "\n");
+    const said = JSON.parse((await answers.next()).value);
+    assert(!said.error, said.error);
+    return said;
+  });
+  last = answer.catch(() => {});
+  return answer;
 }
 
-export class Server {
-  private constructor(readonly port: number, private readonly folder: string, readonly process: ChildProcess,
-    readonly redis: Redis) {}
+/** A server or a proxy. */
+export class Place {
+  constructor(readonly port: number) {}
 
-  static async start(settings: string[] = [], sentinel = false): Promise<Server> {
-    const port = await freePort();
-    const folder = mkdtempSync(path.join(tmpdir(), "redis-lock-"));
-    const lines = [`port ${port}`, "bind 127.0.0.1", `dir ${folder}`, ...settings];
-    if (!sentinel) lines.push('save ""', `loadmodule ${MODULE}`, "repl-diskless-sync-delay 0");
-    const conf = path.join(folder, "redis.conf");
-    writeFileSync(conf, lines.join("\n") + "\n");
-    const child = spawn(SERVER, [conf, ...(sentinel ? ["--sentinel"] : [])], { stdio: "ignore" });
-    const redis = new Redis({ port, retryStrategy: () => 50, maxRetriesPerRequest: null });
-    redis.on("error", () => {});
-    await redis.ping();
-    return new Server(port, folder, child, redis);
+  order(what: string, how: object = {}): Promise<any> { return order({ do: what, port: this.port, ...how }); }
+
+  /** Does this with the reply to the next request that has this word in it. */
+  inject(fault: unknown, words: string): Promise<unknown> { return this.order("inject", { fault, words }); }
+}
+
+export class Server extends Place {
+  readonly redis = new Redis({ port: this.port, retryStrategy: () => 50, maxRetriesPerRequest: null });
+
+  constructor({ port }: { port: number }) {
+    super(port);
+    this.redis.on("error", () => {});
+    ends.push(() => this.redis.disconnect());
   }
 
   /** LOCK.INFO as an object; none where the lock is free. */
@@ -73,26 +81,8 @@ export class Server {
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
 
-  /** Runs the lines `ACL SETUSER name ...` of the manual. */
-  async addUser(name: string): Promise<void> {
-    const lines = readFileSync(MANUAL, "utf8").split("\n");
-    const rules = lines.filter((line) => line.startsWith(`ACL SETUSER ${name} `));
-    assert(rules.length, name);
-    for (const rule of rules) await this.redis.call(...(rule.split(" ") as [string, ...string[]]));
-  }
-
   /** What the server has refused to users. */
   async refused(): Promise<unknown> { return this.redis.call("ACL", "LOG"); }
-
-  async stop(): Promise<void> {
-    this.redis.disconnect();
-    const ended = new Promise((resolve) => this.process.once("exit", resolve));
-    if (this.process.exitCode === null && this.process.signalCode === null) {
-      this.process.kill("SIGKILL");
-      await ended;
-    }
-    rmSync(this.folder, { recursive: true, force: true });
-  }
 }
 
 function fields(flat: any[]): Record<string, any> {
@@ -100,106 +90,30 @@ function fields(flat: any[]): Record<string, any> {
   return Object.fromEntries(pairs);
 }
 
+/** Starts what ends with the test. */
+async function start(what: string, how: object = {}): Promise<any> {
+  const said = await order({ do: what, ...how });
+  const { port } = (said.nodes ?? said.servers ?? [said])[0];
+  ends.push(() => order({ do: "end", port }));
+  return said;
+}
+
+export const startServer = async () => new Server(await start("server"));
+export const startProxy = async ({ port }: Server) => new Place((await start("proxy", { port })).port);
+
 /** Three primaries. */
-export class Cluster {
-  private constructor(readonly nodes: Server[]) {}
+export async function startCluster(): Promise<Server[]> {
+  return (await start("cluster")).nodes.map((node: Place) => new Server(node));
+}
 
-  static async start(): Promise<Cluster> {
-    const settings = ["cluster-enabled yes", "cluster-node-timeout 3000"];
-    const nodes = await Promise.all([0, 1, 2].map(() => Server.start(settings)));
-    for (const [number, { redis }] of nodes.entries()) {
-      const start = (node: number) => Math.floor((16384 * node) / 3);
-      await redis.call("CLUSTER", "ADDSLOTSRANGE", start(number), start(number + 1) - 1);
-      await redis.call("CLUSTER", "SET-CONFIG-EPOCH", number + 1);
-      await redis.call("CLUSTER", "MEET", "127.0.0.1", nodes[0].port);
-    }
-    const isWhole = async ({ redis }: Server) => {
-      const info = (await redis.call("CLUSTER", "INFO")) as string;
-      return info.includes("cluster_state:ok") && info.includes("cluster_known_nodes:3");
-    };
-    for (const node of nodes) await eventually(() => isWhole(node), "the cluster to form");
-    return new Cluster(nodes);
-  }
-
-  async nodeOf(key: string): Promise<Server> {
-    const slot = (await this.nodes[0].redis.call("CLUSTER", "KEYSLOT", key)) as number;
-    return this.nodes.find((_, number) => slot < Math.floor((16384 * (number + 1)) / 3))!;
-  }
-
-  async stop(): Promise<void> { await Promise.all(this.nodes.map((node) => node.stop())); }
+export async function nodeOf(cluster: Server[], key: string): Promise<Server> {
+  const slot = (await cluster[0].redis.call("CLUSTER", "KEYSLOT", key)) as number;
+  return cluster.find((_, number) => slot < Math.floor((16384 * (number + 1)) / cluster.length))!;
 }
 
 /** A primary, a replica, and a Sentinel that watches over them. */
-export class Sentinels {
-  private constructor(readonly primary: Server, readonly replica: Server, readonly sentinel: Server) {}
-
-  static async start(): Promise<Sentinels> {
-    const primary = await Server.start();
-    const replica = await Server.start([`replicaof 127.0.0.1 ${primary.port}`]);
-    const linked = async () => (await replica.redis.info("replication")).includes("master_link_status:up");
-    await eventually(linked, "a replica");
-    const sentinel = await Server.start([`sentinel monitor lock 127.0.0.1 ${primary.port} 1`,
-      "sentinel down-after-milliseconds lock 1000", "sentinel failover-timeout lock 5000"], true);
-    const known = async () => ((await sentinel.redis.call("SENTINEL", "REPLICAS", "lock")) as any[]).length;
-    await eventually(known, "the Sentinel to know a replica");
-    return new Sentinels(primary, replica, sentinel);
-  }
-
-  async stop(): Promise<void> {
-    for (const server of [this.sentinel, this.replica, this.primary]) await server.stop();
-  }
-}
-
-/** Passes everything on, but does as told with the next request that has a word in it. */
-export class Proxy {
-  silent = false;
-  private readonly orders = new Map<string, "cut" | "keep" | number>();
-  private readonly sockets = new Set<Socket>();
-
-  private constructor(private readonly listener: Listener) {}
-
-  static async start(server: Server): Promise<Proxy> {
-    const listener = createServer((client) => proxy.passOn(client, createConnection(server.port, "127.0.0.1")));
-    const proxy: Proxy = new Proxy(listener);
-    await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
-    return proxy;
-  }
-
-  get port(): number { return (this.listener.address() as AddressInfo).port; }
-
-  /** The next such request reaches the server, but its connection ends before the reply. */
-  cutAfter(word: string): void { this.orders.set(word, "cut"); }
-  /** The next such request reaches the server, but its reply never comes. */
-  keepReplyTo(word: string): void { this.orders.set(word, "keep"); }
-  delayReplyTo(word: string, ms: number): void { this.orders.set(word, ms); }
-  done(word: string): boolean { return !this.orders.has(word); }
-
-  private passOn(client: Socket, server: Socket): void {
-    let order: "cut" | "keep" | number | undefined;
-    client.on("data", (request) => {
-      for (const [word, what] of this.orders) {
-        if (!request.includes(word)) continue;
-        order = what;
-        this.orders.delete(word);
-      }
-      if (!this.silent) server.write(request);
-    });
-    server.on("data", async (reply) => {
-      const what = order;
-      order = undefined;
-      if (what === "cut") { client.destroy(); return; }
-      if (what === "keep" || this.silent) return;
-      if (what) await pause(what);
-      client.write(reply);
-    });
-    for (const [one, other] of [[client, server], [server, client]]) {
-      this.sockets.add(one);
-      one.on("error", () => {}).on("close", () => { other.destroy(); this.sockets.delete(one); });
-    }
-  }
-
-  async stop(): Promise<void> {
-    this.listener.close();
-    for (const socket of this.sockets) socket.destroy();
-  }
+export async function startSentinels(): Promise<{ primary: Server; replica: Server; sentinel: Server }> {
+  const all = await start("sentinels");
+  const [primary, replica, sentinel] = [...all.servers, ...all.sentinels].map((it) => new Server(it));
+  return { primary, replica, sentinel };
 }

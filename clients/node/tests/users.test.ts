@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Cluster as ClusterClient, Redis } from "ioredis";
 import { Locks } from "../src/redis-lock.js";
-import { ends, forThisTest } from "./ends.js";
-import { Cluster, eventually, Sentinels, Server } from "./servers.js";
+import { ends, eventually, nodeOf, Server, startCluster, startSentinels, startServer } from "./servers.js";
 
 const KEY = "lock:orders:42";
 const USER = { username: "application", password: "secret", connectionName: "orders" };
@@ -32,26 +31,25 @@ async function holdWaitRenewRelease(client: Redis | ClusterClient, nodes: Server
 }
 
 test("a user on one server, in another database", async () => {
-  const server = await forThisTest(Server.start());
-  await server.addUser("application");
+  const server = await startServer();
+  await server.order("user", { name: "application" });
   await server.redis.select(2);
   await holdWaitRenewRelease(new Redis({ port: server.port, db: 2, ...USER }), [server], server);
   assert.deepEqual(await server.refused(), []);
 });
 
 test("a user in a cluster", async () => {
-  const cluster = await forThisTest(Cluster.start());
-  const { nodes } = cluster;
-  for (const node of nodes) await node.addUser("application");
+  const nodes = await startCluster();
+  for (const node of nodes) await node.order("user", { name: "application" });
   const client = new ClusterClient([{ host: "127.0.0.1", port: nodes[0].port }], { redisOptions: USER });
-  await holdWaitRenewRelease(client, nodes, await cluster.nodeOf(KEY));
+  await holdWaitRenewRelease(client, nodes, await nodeOf(nodes, KEY));
   for (const node of nodes) assert.deepEqual(await node.refused(), []);
 });
 
 test("a user by a Sentinel", async () => {
-  const { primary, replica, sentinel } = await forThisTest(Sentinels.start());
-  for (const server of [primary, replica]) await server.addUser("application");
-  await sentinel.addUser("discovery");
+  const { primary, replica, sentinel } = await startSentinels();
+  for (const server of [primary, replica]) await server.order("user", { name: "application" });
+  await sentinel.order("user", { name: "discovery" });
   const client = new Redis({ name: "lock", sentinels: [{ host: "127.0.0.1", port: sentinel.port }],
     sentinelUsername: "discovery", sentinelPassword: "secret", failoverDetector: true, ...USER });
   await holdWaitRenewRelease(client, [primary, replica], primary);
@@ -59,8 +57,8 @@ test("a user by a Sentinel", async () => {
 });
 
 test("a user runs a script that fences", async () => {
-  const server = await forThisTest(Server.start());
-  await server.addUser("application");
+  const server = await startServer();
+  await server.order("user", { name: "application" });
   const client = new Redis({ port: server.port, ...USER,
     scripts: { write: { numberOfKeys: 2, lua: `redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
       return redis.call('SET', KEYS[2], ARGV[2])` } } }) as Redis & { write(...words: any[]): Promise<unknown> };
