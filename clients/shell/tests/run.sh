@@ -82,7 +82,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$lock" -w 60000 $KEY true &
 
 test_a_grant_that_crosses_the_signal_is_released() {
     hold
-    start_proxy keep BLOCK 1
+    start_proxy keep BLOCK
     LOCK_CLI="redis-cli -p $proxy" "$lock" -w 60000 $KEY true &
     local waiter=$! first
     eventually 5 is 1 waiters
@@ -188,7 +188,6 @@ test_calls_whose_replies_are_lost_do_not_add_up() {
             equal $? 0
             equal "$(echo $(<"$folder/seen"))" 'holds 2 holds 1'
             check "free after lost replies to $word" is_free
-            rm "$folder/proxy"
         done
     done
 }
@@ -214,7 +213,7 @@ test_a_refused_renewal_ends_the_work_at_once() {
 }
 
 test_silence_past_the_lease_ends_the_work_and_refuses_the_token() {
-    start_proxy silent LOCK.RENEW 1
+    start_proxy silence LOCK.RENEW
     local began
     began=$(ms)
     LOCK_CLI="redis-cli -p $proxy" "$lock" -l 1500 $KEY bash -c ". '$lock'; trap : TERM; sleep 10; lock_token" \
@@ -277,7 +276,7 @@ test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on() {
     waiter=$!
     eventually 10 is 1 waiters
     eventually 20 is "$token" field token "$replica" # it has got there
-    kill -9 "${started[0]}"
+    order "\"do\": \"kill\", \"port\": $port"
     eventually 60 is 1 waiters "$replica"
     eventually 20 info_has "$replica" 'INFO commandstats' cmdstat_lock.renew
     equal "$(field token "$replica")" "$token"
@@ -315,10 +314,9 @@ passed=0 failed=0
 for test in $(compgen -A function test_ | grep -- "${1:-}"); do
     folder=$(mktemp -d)
     (
-        end() { kill -9 "${started[@]}" $(jobs -p); wait; } 2>/dev/null
         trap end EXIT
-        port=$(free_port)
-        start_server "$port"
+        start_testbed
+        start_server
         export LOCK_CLI="redis-cli -p $port" TMPDIR=$folder
         "$test" || { echo "its last check failed"; exit 1; }
     ) >"$folder/output" 2>&1
