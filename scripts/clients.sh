@@ -1,15 +1,15 @@
 #!/bin/sh
-# Runs the tests of the client of every language that is installed, and names what was left out.
-# A folder of a language has run.sh, and in `needs` the programs that it takes, one a line. Writes in SQL
-# are tested on SQLite, and on PostgreSQL where that is there or can be installed.
+# Runs the tests of the client of every language that is installed, and of the programs that use it, and names
+# what was left out. clients/LANGUAGE/needs says which programs that takes, one a line. Writes in SQL are tested
+# on SQLite, and on PostgreSQL where that is there or can be installed.
 #
 # usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] clients.sh
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
-cd "$root/clients"
+cd "$root"
 table=$(mktemp)
-trap 'rm -f "$table"' EXIT
+trap 'rm -f "$table" "$table".*' EXIT
 passed_all=true
 
 if ! "$tools/setup.sh" postgres; then
@@ -20,25 +20,52 @@ fi
 missing_of() {
     while read -r program; do
         has "$program" || printf ' %s' "$program"
-    done <"$1/needs"
+    done <"$1"
 }
 
-for script in */run.sh; do
-    language=${script%/run.sh}
+# How many tests passed and failed, by what cargo, pytest, Node, Go, Maven and the shell tests print.
+count() {
+    awk '
+        /^test result: / || /^shell: / { for (i = 2; i <= NF; i++) add($i, $(i - 1)) }
+        / in [0-9.]+s/ && !/^test result: / { for (i = 2; i <= NF; i++) add($i, $(i - 1)) } # pytest
+        $2 == "pass" && NF == 3 { passed += $3 }
+        $2 == "fail" && NF == 3 { failed += $3 }
+        /^--- PASS/ { passed++ }
+        /^--- FAIL/ { failed++ }
+        /Tests run:/ && !/ -- in / {
+            gsub(",", "")
+            passed += $(NF - 6) - $(NF - 4) - $(NF - 2) - $NF
+            failed += $(NF - 4) + $(NF - 2) + $NF
+        }
+        function add(what, number) {
+            if (what ~ /^passed/) passed += number
+            if (what ~ /^(failed|error)/) failed += number
+        }
+        END { printf "%d passed, %d failed\n", passed, failed }' "$1"
+}
+
+for needs in clients/*/needs; do
+    language=${needs#clients/}
+    language=${language%/needs}
     case " ${LANGUAGES:-$language} " in *" $language "*) ;; *) continue ;; esac
-    missing=$(missing_of "$language")
+    missing=$(missing_of "$needs")
     if [ -n "$missing" ]; then
         printf '%-8s left out, for want of%s\n' "$language" "$missing" >>"$table"
         [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
         continue
     fi
-    printf '\n==> clients/%s\n' "$language"
-    log=$table.log
-    # The pipe to tee would hide the script's status.
-    { "$script" 2>&1 && echo passed >"$log.result" || echo "NOT PASSED" >"$log.result"; } | tee "$log"
-    printf '%-8s %-11s %s\n' "$language" "$(cat "$log.result")" "$(tail -n 1 "$log")" >>"$table"
-    grep -qx passed "$log.result" || passed_all=false
-    rm -f "$log" "$log.result"
+    result=passed
+    for folder in "clients/$language" "examples/$language"; do
+        printf '\n==> %s\n' "$folder"
+        # The pipe to tee would hide the script's status.
+        { "$folder/run.sh" 2>&1 || touch "$table.failed"; } | tee -a "$table.log"
+    done
+    if [ -e "$table.failed" ]; then
+        result='NOT PASSED'
+        passed_all=false
+    fi
+    printf '%-8s %-11s %s\n' "$language" "$result" "$(count "$table.log")" >>"$table"
+    rm -f "$table.log" "$table.failed"
 done
 
 printf '\n'

@@ -37,7 +37,7 @@ enum Client {
             HostAndPort address = new HostAndPort("127.0.0.1", port);
             ConnectionProvider connections = switch (topology) {
                 case SINGLE -> new PooledConnectionProvider(address, config, pool);
-                case SENTINEL -> new SentineledConnectionProvider("primary", config, pool, Set.of(address), asking);
+                case SENTINEL -> new SentineledConnectionProvider("lock", config, pool, Set.of(address), asking);
                 case CLUSTER -> new ClusterConnectionProvider(Set.of(address), config, pool);
             };
             RedisLocks locks = new RedisLocks(new JedisLockServer(connections, config), "tests", lease);
@@ -54,7 +54,7 @@ enum Client {
                     .commandTimeout(Duration.ofMillis(TIMEOUT_MS)).shutdownTimeout(Duration.ZERO);
             var single = new RedisStandaloneConfiguration("127.0.0.1", port);
             Set<String> address = Set.of("127.0.0.1:" + port);
-            var sentinel = new RedisSentinelConfiguration("primary", address);
+            var sentinel = new RedisSentinelConfiguration("lock", address);
             var cluster = new RedisClusterConfiguration(address);
             if (asUser) {
                 client.clientName("orders");

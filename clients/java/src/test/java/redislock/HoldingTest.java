@@ -89,32 +89,32 @@ class HoldingTest extends LocksTest {
     @Test
     void lostAnswersDoNotCountTwice() throws Exception {
         TestServer server = server();
-        Proxy cutting = closing(new Proxy(server.port));
-        RedisLocks locks = locks(cutting.port(), SHORT);
-        cutting.loseAnswerOf("LOCK.ACQUIRE");
+        TestServer cutting = proxy(server);
+        RedisLocks locks = locks(cutting.port, SHORT);
+        cutting.inject("cut", "LOCK.ACQUIRE");
         RedisLock lock = locks.lock("k");
-        assertEquals(1, cutting.cuts);
+        assertEquals(1, cutting.lost());
         assertEquals(1L, server.info("k", "holds"));
-        cutting.loseAnswerOf("LOCK.ACQUIRE");
+        cutting.inject("cut", "LOCK.ACQUIRE");
         lock.lock();
-        assertEquals(2, cutting.cuts);
+        assertEquals(2, cutting.lost());
         assertEquals(2L, server.info("k", "holds"));
 
-        cutting.loseAnswerOf("LOCK.RENEW");
-        eventually("a renewal is cut", () -> cutting.cuts == 3);
+        cutting.inject("cut", "LOCK.RENEW");
+        eventually("a renewal is cut", () -> cutting.lost() == 3);
         int renewals = server.calls("lock.renew");
         Thread.sleep(SHORT.toMillis());
         assertTrue(server.calls("lock.renew") > renewals);
         lock.check();
         assertEquals(2L, server.info("k", "holds"));
 
-        cutting.loseAnswerOf("LOCK.RELEASE");
+        cutting.inject("cut", "LOCK.RELEASE");
         lock.unlock();
-        assertEquals(4, cutting.cuts);
+        assertEquals(4, cutting.lost());
         assertEquals(1L, server.info("k", "holds"));
-        cutting.loseAnswerOf("LOCK.RELEASE");
+        cutting.inject("cut", "LOCK.RELEASE");
         lock.unlock();
-        assertEquals(5, cutting.cuts);
+        assertEquals(5, cutting.lost());
         assertNull(server.info("k", "holds"));
     }
 
@@ -213,7 +213,7 @@ class HoldingTest extends LocksTest {
         RedisLocks locks = locks(server.port, SHORT);
         assertThrows(LockLostException.class, () -> locks.executeWithLock("k", LONG, lock -> {
             eventually("a renewal", () -> server.calls("lock.renew") > 0);
-            server.signal("STOP");
+            server.order("pause");
             try {
                 long remaining = lock.remaining().toNanos();
                 long begun = System.nanoTime();
@@ -223,7 +223,7 @@ class HoldingTest extends LocksTest {
                 assertTrue(late > -SHORT.toNanos() / 3 && late < TimeUnit.MILLISECONDS.toNanos(400), late + " ns late");
                 assertThrows(LockLostException.class, lock::check);
             } finally {
-                server.signal("CONT");
+                server.order("resume");
             }
             return true;
         }));

@@ -1,12 +1,10 @@
 package redislock;
 
-import static redislock.TestServer.within;
-
 import java.time.Duration;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.AfterEach;
@@ -38,32 +36,34 @@ abstract class LocksTest {
         }
     }
 
-    TestServer server() throws Exception {
-        return closing(TestServer.start());
+    /** Starts what ends with the test. */
+    private List<TestServer> start(String what, Map<String, ?> how) {
+        List<TestServer> servers = Testbed.servers(Testbed.order(what, how));
+        closing(() -> servers.get(0).order("end"));
+        return servers;
     }
 
-    List<TestServer> cluster() throws Exception {
-        int[] slots = {0, 5461, 10923, 16384};
-        List<TestServer> nodes = new ArrayList<>();
-        for (int i = 0; i < 3; i++) {
-            TestServer node = closing(TestServer.start("--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"));
-            node.run("CLUSTER ADDSLOTSRANGE " + slots[i] + " " + (slots[i + 1] - 1));
-            node.run("CLUSTER SET-CONFIG-EPOCH " + (i + 1));
-            for (TestServer other : nodes) {
-                node.run("CLUSTER MEET 127.0.0.1 " + other.port);
-            }
-            nodes.add(node);
-        }
-        within(Duration.ofSeconds(30), "the cluster is whole", () -> nodes.stream().allMatch(node -> {
-            String info = (String) node.run("CLUSTER INFO");
-            return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3");
-        }));
-        return nodes;
+    TestServer server() {
+        return start("server", Map.of()).get(0);
+    }
+
+    TestServer proxy(TestServer server) {
+        return start("proxy", Map.of("port", server.port)).get(0);
+    }
+
+    /** Three nodes, with a third of the slots each. */
+    List<TestServer> cluster() {
+        return start("cluster", Map.of());
+    }
+
+    /** A primary, its replica, and a Sentinel that watches over them. */
+    List<TestServer> sentinels() {
+        return start("sentinels", Map.of());
     }
 
     static int home(List<TestServer> nodes, String key) {
         long slot = (Long) nodes.get(0).run("CLUSTER KEYSLOT " + key);
-        return slot < 5461 ? 0 : slot < 10923 ? 1 : 2;
+        return slot < 5461 ? 0 : slot < 10922 ? 1 : 2;
     }
 
     RedisLocks locks(int port, Duration lease) {

@@ -19,6 +19,10 @@ class ProcessesTest extends LocksTest {
         return process;
     }
 
+    private static void signal(Process process, String name) throws Exception {
+        new ProcessBuilder("kill", "-" + name, "" + process.pid()).start().waitFor();
+    }
+
     private record Granted(long token, long at) {}
 
     private Other<Granted> waiter(TestServer server) throws Exception {
@@ -38,7 +42,7 @@ class ProcessesTest extends LocksTest {
         eventually("renewals", () -> server.calls("lock.renew") > 3);
         var waiter = waiter(server);
         long begun = System.nanoTime();
-        TestServer.signal(holder, "TERM");
+        signal(holder, "TERM");
         long took = TimeUnit.NANOSECONDS.toMillis(waiter.get().at - begun);
         assertEquals(1, server.calls("lock.release"), "not released but expired after " + took + " ms");
         assertEquals(143, holder.waitFor());
@@ -52,7 +56,7 @@ class ProcessesTest extends LocksTest {
         long token = (Long) server.info("k", "token");
         var waiter = waiter(server);
         long begun = System.nanoTime();
-        TestServer.signal(holder, "KILL");
+        signal(holder, "KILL");
         Granted granted = waiter.get();
         long took = TimeUnit.NANOSECONDS.toMillis(granted.at - begun);
         assertTrue(took > 900 && took < 3000, "after " + took + " ms");

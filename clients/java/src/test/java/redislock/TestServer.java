@@ -1,16 +1,9 @@
 package redislock;
 
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assertions.fail;
 
-import java.io.File;
-import java.io.IOException;
-import java.net.ServerSocket;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import com.google.gson.JsonObject;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,69 +15,34 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.util.SafeEncoder;
 
-/** A redis-server of its own for a test, with the module. */
-final class TestServer implements AutoCloseable {
+/** A server with the module, or a proxy before one: what the tests ask of it. */
+final class TestServer {
     final int port;
-    final Process process;
-    private final Path folder;
     private Connection connection;
 
-    static TestServer start(String... settings) throws Exception {
-        String module = System.getenv().getOrDefault("REDIS_LOCK_MODULE", "../../target/release/libredis_lock.so");
-        List<String> arguments = new ArrayList<>(List.of("--loadmodule", new File(module).getCanonicalPath(),
-                "--save", "", "--appendonly", "no"));
-        arguments.addAll(List.of(settings));
-        return launch(arguments);
+    TestServer(int port) {
+        this.port = port;
     }
 
-    /** A Sentinel that watches a primary, and has seen its replica. */
-    static TestServer sentinelOf(TestServer primary) throws Exception {
-        Path file = Files.createTempFile("sentinel", ".conf");
-        Files.writeString(file, "sentinel monitor primary 127.0.0.1 " + primary.port + " 1\n"
-                + "sentinel down-after-milliseconds primary 1000\n"
-                + "sentinel failover-timeout primary 10000\n");
-        TestServer sentinel = launch(List.of(file.toString(), "--sentinel"));
-        eventually("the replica is known", () -> {
-            List<?> replicas = (List<?>) sentinel.run("SENTINEL REPLICAS primary");
-            return replicas.size() == 1 && replicas.toString().contains("flags, slave,");
-        });
-        return sentinel;
+    /** An order to the test bed that concerns this server. */
+    JsonObject order(String what) {
+        return order(what, Map.of());
     }
 
-    private static TestServer launch(List<String> arguments) throws Exception {
-        for (int attempt = 0; attempt < 5; attempt++) { // another program may take the port first
-            TestServer server = new TestServer(arguments);
-            while (server.process.isAlive()) {
-                try {
-                    server.run("PING");
-                    return server;
-                } catch (JedisConnectionException e) {
-                    Thread.sleep(20);
-                }
-            }
-            server.close();
-        }
-        return fail("the server does not start");
+    private JsonObject order(String what, Map<String, ?> how) {
+        Map<String, Object> here = new HashMap<>(how);
+        here.put("port", port);
+        return Testbed.order(what, here);
     }
 
-    private TestServer(List<String> arguments) throws IOException {
-        port = freePort();
-        folder = Files.createTempDirectory("redis-lock");
-        List<String> command = new ArrayList<>(List.of(System.getenv().getOrDefault("REDIS_SERVER", "redis-server")));
-        command.addAll(arguments);
-        command.addAll(List.of("--port", "" + port, "--bind", "127.0.0.1", "--dir", folder.toString()));
-        process = new ProcessBuilder(command).redirectErrorStream(true)
-                .redirectOutput(folder.resolve("log").toFile()).start();
+    /** Does this with the answer to the next command that has this word in it. */
+    void inject(Object fault, String word) {
+        order("inject", Map.of("fault", fault, "words", word));
     }
 
-    private static int freePort() throws IOException {
-        for (;;) {
-            try (ServerSocket socket = new ServerSocket(0)) {
-                if (socket.getLocalPort() < 50000) { // the cluster bus takes port + 10000
-                    return socket.getLocalPort();
-                }
-            }
-        }
+    /** How many answers were lost. */
+    int lost() {
+        return order("lost").get("lost").getAsInt();
     }
 
     /** Runs a command of words. */
@@ -131,12 +89,9 @@ final class TestServer implements AutoCloseable {
         return fields;
     }
 
-    /** Runs the lines {@code ACL SETUSER name ...} of the manual. */
-    void addUser(String name) throws IOException {
-        List<String> rules = Files.readAllLines(Path.of("../../docs/operations.md")).stream()
-                .filter(line -> line.startsWith("ACL SETUSER " + name + " ")).toList();
-        assertFalse(rules.isEmpty(), name);
-        rules.forEach(this::run);
+    /** Makes a user as the manual says. */
+    void addUser(String name) {
+        order("user", Map.of("name", name));
     }
 
     /** How often a command has run. */
@@ -148,22 +103,6 @@ final class TestServer implements AutoCloseable {
             }
         }
         return 0;
-    }
-
-    void signal(String name) throws Exception {
-        signal(process, name);
-    }
-
-    static void signal(Process process, String name) throws Exception {
-        new ProcessBuilder("kill", "-" + name, "" + process.pid()).start().waitFor();
-    }
-
-    @Override
-    public void close() throws Exception {
-        process.destroyForcibly().waitFor();
-        try (var files = Files.walk(folder)) {
-            files.sorted(java.util.Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
-        }
     }
 
     static void eventually(String what, BooleanSupplier holds) throws InterruptedException {

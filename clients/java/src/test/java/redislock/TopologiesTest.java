@@ -20,16 +20,17 @@ import redislock.RedisLocks.RedisLock;
 class TopologiesTest extends LocksTest {
     @Test
     void holdsAndWaitsThroughASentinelFailover() throws Exception {
-        TestServer primary = server();
-        TestServer replica = closing(TestServer.start("--replicaof", "127.0.0.1 " + primary.port));
-        TestServer sentinel = closing(TestServer.sentinelOf(primary));
+        List<TestServer> all = sentinels();
+        TestServer primary = all.get(0);
+        TestServer replica = all.get(1);
+        TestServer sentinel = all.get(2);
         RedisLocks locks = locks(Client.Topology.SENTINEL, sentinel.port, Duration.ofSeconds(30));
         RedisLock lock = locks.lock("k");
         long token = lock.token();
         var waiting = new Other<>(() -> locks.lock("k").token());
         eventually("a waiter", () -> primary.waiters("k").size() == 1);
         eventually("the replica has it", () -> Long.valueOf(token).equals(replica.info("k", "token")));
-        primary.signal("KILL");
+        primary.order("kill");
 
         within(Duration.ofSeconds(40), "the wait goes on at the new primary", () -> replica.waiters("k").size() == 1);
         lock.lock();

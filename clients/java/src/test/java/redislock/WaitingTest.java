@@ -11,6 +11,7 @@ import static redislock.TestServer.eventually;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -147,26 +148,24 @@ class WaitingTest extends LocksTest {
     @Test
     void theLeaseCountsFromTheSendingOfTheCall() throws Exception {
         TestServer server = server();
-        Proxy slow = closing(new Proxy(server.port));
-        RedisLocks locks = locks(slow.port(), LONG);
+        TestServer slow = proxy(server);
+        RedisLocks locks = locks(slow.port, LONG);
         locks.lock("connected").unlock();
-        slow.delayMs = 400;
+        slow.inject(Map.of("delay", 400), "LOCK.ACQUIRE");
         RedisLock lock = locks.lock("k");
         long remaining = lock.remaining().toMillis();
-        slow.delayMs = 0;
         assertTrue(remaining <= LONG.toMillis() - 390 && remaining > LONG.toMillis() - 5000, remaining + " ms");
     }
 
     @Test
     void afterASlowAnswerTheLeaseBeginsAnew() throws Exception {
         TestServer server = server();
-        Proxy slow = closing(new Proxy(server.port));
-        RedisLocks locks = locks(slow.port(), SHORT);
+        TestServer slow = proxy(server);
+        RedisLocks locks = locks(slow.port, SHORT);
         locks.lock("connected").unlock();
-        slow.delayMs = 700;
+        slow.inject(Map.of("delay", 700), "LOCK.ACQUIRE");
         var locking = new Other<>(() -> locks.lock("k").remaining().toMillis());
         eventually("the answer is on its way", () -> server.calls("lock.acquire") == 2);
-        slow.delayMs = 0;
         assertTrue(locking.get() > SHORT.toMillis() / 2, locking.get() + " ms");
     }
 
@@ -190,10 +189,10 @@ class WaitingTest extends LocksTest {
     @Test
     void aWaitWhoseAnswerIsLostHasTheLock() throws Exception {
         TestServer server = server();
-        Proxy cutting = closing(new Proxy(server.port));
-        RedisLocks locks = locks(cutting.port(), LONG);
+        TestServer cutting = proxy(server);
+        RedisLocks locks = locks(cutting.port, LONG);
         server.run("LOCK.ACQUIRE k other EX 60");
-        cutting.loseAnswerOf("BLOCK");
+        cutting.inject("cut", "BLOCK");
         var waiting = new Other<>(() -> {
             RedisLock lock = locks.lock("k");
             Object holds = server.info("k", "holds");
@@ -203,7 +202,7 @@ class WaitingTest extends LocksTest {
         eventually("a waiter", () -> server.waiters("k").size() == 1);
         server.run("LOCK.RELEASE k other");
         assertEquals(1L, waiting.get());
-        assertEquals(1, cutting.cuts);
+        assertEquals(1, cutting.lost());
         assertNull(server.info("k", "holds"));
     }
 }

@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Redis } from "ioredis";
-import { Locks, LockLost } from "./redis-lock.js";
+import { Locks, LockLost } from "redis-lock";
 
 const BUY = `
   redis.call('LOCK.FENCE', KEYS[1], ARGV[1])

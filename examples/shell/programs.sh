@@ -2,7 +2,7 @@
 # The example programs with redis-cli: see examples/README.md for what each does.
 
 cd "$(dirname -- "${BASH_SOURCE[0]}")" || exit
-. ./redis-lock.sh
+. ../../clients/shell/redis-lock.sh
 LOCK_SERVICE=examples
 
 BUY="

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Tests the Node programs in the ignored folder node_modules, with what package-lock.json pins.
+set -eu
+cd "$(dirname -- "$0")"
+
+# The client is a dependency by its folder, which has to be built.
+for folder in ../../clients/node .; do
+    (cd "$folder" && npm ci --silent --no-audit --no-fund && rm -rf dist && npm run --silent build)
+done
+export EXAMPLE_PROGRAM="node examples/node/dist/programs.js"
+exec cargo test --package examples-rust --test programs

@@ -1,0 +1,5 @@
+#!/bin/sh
+# Tests the programs in shell.
+cd "$(dirname -- "$0")" || exit
+export EXAMPLE_PROGRAM="bash examples/shell/programs.sh"
+exec cargo test --package examples-rust --test programs
