@@ -14,13 +14,13 @@ The client may be a redis.Redis (from a Sentinel too) or a redis.cluster.RedisCl
 - A lock belongs to a thread: a `with` inside another one of the same thread and key is one more hold
   of the same grant, and the holds may end in any order. Each thread is an owner of its own.
 - A wait is one call on a connection of its own, first come, first served. Whatever ends it early
-  (Ctrl-C, a signal handler that raises, `close`) calls it off: neither a wait nor a hold stays.
+  (Ctrl-C, a signal handler that raises, `close`) cancels it: neither a wait nor a hold stays.
 - A grant is renewed every third of its lease, by one scheduler for all locks.
 - `grant.token` and `grant.check()` raise LockLost, and `grant.lost` is set, as soon as the lock is
   known to be lost or can no longer be trusted: when the lease, counted from the sending of the call
   that set it, has passed without an answer. The end of the `with` raises LockLost then, too.
 - Calls whose replies were lost are repeated, and do not add up.
-- `close` stops renewing, releases everything and calls off all waits. To release on SIGTERM, turn it
+- `close` stops renewing, releases everything and cancels all waits. To release on SIGTERM, turn it
   into an exception (`signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))`) inside a
   `with Locks(...) as locks:`. After a kill -9 the leases end by themselves.
 
@@ -57,7 +57,7 @@ log = logging.getLogger("redis_lock")
 
 
 class LockBusy(Exception):
-    """Another owner has the lock, and the time to wait for it was up or the wait called off."""
+    """Another owner has the lock, and the time to wait for it was up or the wait cancelled."""
 
 
 class LockLost(Exception):
@@ -170,7 +170,7 @@ class Locks:
             raise LockLost(f"{key}: {grant.why_lost}")
 
     def close(self):
-        """Stops renewing, releases all locks and calls off all waits."""
+        """Stops renewing, releases all locks and cancels all waits."""
         with self._changed:
             self._closed = True
             held, self._grants = self._grants, {}
@@ -179,7 +179,7 @@ class Locks:
             ends = set(held) | self._waits
             self._changed.notify_all()
         for key, owner in ends:
-            self._call_off(key, owner)
+            self._cancel(key, owner)
 
     def _acquire(self, key, lease, wait):
         if not hasattr(self._mine, "owner"):
@@ -203,7 +203,7 @@ class Locks:
             return grant
         except BaseException as error:
             if not isinstance(error, LockBusy) or self._closed:
-                self._call_off(key, owner)
+                self._cancel(key, owner)
             raise
         finally:
             self._waits.discard((key, owner))
@@ -298,14 +298,14 @@ class Locks:
                 grant.renew_at = time.monotonic() + min(PAUSE, grant.lease / 30)
             self._changed.notify_all()
 
-    def _call_off(self, key, owner):
+    def _cancel(self, key, owner):
         """Sees to it that the owner neither holds nor waits."""
         try:
             self._repeat(time.monotonic() + CALL_TIMEOUT, "LOCK.RELEASE", key, owner, "ALL")
         except Refused:
             pass
         except exceptions.RedisError as error:
-            log.warning("%s: not called off, a lease may have to end: %s", key, error)
+            log.warning("%s: not cancelled, a lease may have to end: %s", key, error)
 
     def _wait(self, left, *words):
         """One waiting call on a connection of its own, which reads for longer than the wait."""
@@ -321,7 +321,7 @@ class Locks:
         except exceptions.RedisError:
             raise  # answered, or the connection is gone: nobody waits on it
         except BaseException:
-            self._call_off(words[1], words[2])
+            self._cancel(words[1], words[2])
             if connection.can_read(CALL_TIMEOUT):
                 connection.read_response()  # the end of the wait; a grant is released by the caller
             raise

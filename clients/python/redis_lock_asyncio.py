@@ -98,13 +98,13 @@ class Locks:
             raise LockLost(f"{key}: {grant.why_lost}")
 
     async def close(self):
-        """Stops renewing, releases all locks, stops their tasks and calls off all waits."""
+        """Stops renewing, releases all locks, stops their tasks and cancels all waits."""
         self._closed = True
         self._changed.set()
         held, self._grants = self._grants, {}
         for grant in held.values():
             grant.lose("the locks were closed")
-        await asyncio.gather(*(self._call_off(*it) for it in set(held) | self._waits))
+        await asyncio.gather(*(self._cancel(*it) for it in set(held) | self._waits))
         if not isinstance(self._client, RedisCluster):
             await self._client.aclose()
 
@@ -121,7 +121,7 @@ class Locks:
                 raise LockBusy(f"{key}: the locks are closed")
         except BaseException as error:
             if not isinstance(error, LockBusy) or self._closed:
-                await self._to_the_end(self._call_off(key, owner))
+                await self._to_the_end(self._cancel(key, owner))
             raise
         finally:
             self._waits.discard((key, owner))
@@ -221,14 +221,14 @@ class Locks:
             grant.renew_at = time.monotonic() + min(PAUSE, grant.lease / 30)
         self._changed.set()
 
-    async def _call_off(self, key, owner):
+    async def _cancel(self, key, owner):
         """Sees to it that the owner neither holds nor waits."""
         try:
             await self._repeat(time.monotonic() + CALL_TIMEOUT, "LOCK.RELEASE", key, owner, "ALL")
         except Refused:
             pass
         except exceptions.RedisError as error:
-            log.warning("%s: not called off, a lease may have to end: %s", key, error)
+            log.warning("%s: not cancelled, a lease may have to end: %s", key, error)
 
     async def _wait(self, left, *words):
         """One waiting call on a connection of its own, which reads for longer than the wait."""
@@ -245,7 +245,7 @@ class Locks:
             await connection.disconnect(nowait=True)
 
     async def _leave_the_line(self, connection, key, owner):
-        await self._call_off(key, owner)
+        await self._cancel(key, owner)
         try:
             async with asyncio.timeout(CALL_TIMEOUT):
                 await connection.read_response()  # a grant is released by the caller

@@ -14,7 +14,7 @@
 # - The command is a process of its own, and the owner of the lock. What it starts may use the same
 #   lock again: one more hold of the same grant; the holds may end in any order.
 # - A wait is one call on a connection of its own, first come, first served. SIGINT, SIGTERM and SIGHUP
-#   call it off at once: neither a wait nor a hold stays.
+#   cancel it at once: neither a wait nor a hold stays.
 # - The grant is renewed every third of its lease, by the process that called with_lock, and by one
 #   process however many holds there are; not while the command is stopped (SIGSTOP).
 # - When the lock is lost, or its lease, counted from the sending of the call that set it, has passed
@@ -143,14 +143,14 @@ _lock_keep() {
     done
     exec {never}>&-
     if [[ $caught ]]; then
-        [[ -e $holds ]] || _lock_call_off
+        [[ -e $holds ]] || _lock_cancel
         kill -s "$caught" -- "-$work" 2>/dev/null
     fi
     until wait "$work"; status=$?; ! kill -0 "$work" 2>/dev/null; do :; done # a signal ends `wait`, too
     if [[ -e $holds ]]; then
         _lock_in_turn _lock_release || status=$LOCK_LOST
     elif [[ ! $again ]]; then
-        ((status == LOCK_BUSY)) && [[ ! $caught ]] || _lock_call_off # a grant that crossed the signal
+        ((status == LOCK_BUSY)) && [[ ! $caught ]] || _lock_cancel # a grant that crossed the signal
         rm -rf "$folder"
     fi
     return "$status"
@@ -201,7 +201,7 @@ _lock_release() {
 }
 
 # Sees to it that the owner neither holds nor waits.
-_lock_call_off() { _lock_send $_lock_call_limit LOCK.RELEASE "$key" "$(_lock_owner "$work")" ALL; }
+_lock_cancel() { _lock_send $_lock_call_limit LOCK.RELEASE "$key" "$(_lock_owner "$work")" ALL; }
 
 _lock_owner() { printf '%s:%s:%s:%s' "${LOCK_SERVICE:-shell}" "$HOSTNAME" "$1" "$uuid"; }
 

@@ -65,7 +65,7 @@ func (g *grant) acquire(ctx context.Context, options Options) (answer []any, sen
 		case (refused(err) || waits && !final(err)) && ctx.Err() == nil && left() > 0:
 			// The lease had passed before the answer was here, or the connection of the wait broke.
 		case !final(err):
-			g.callOff() // the server may have done what it was asked
+			g.cancel() // the server may have done what it was asked
 			return nil, sent, errors.Join(err, context.Cause(ctx))
 		case err == nil && answer == nil:
 			return nil, sent, ErrTaken
@@ -99,18 +99,18 @@ func (g *grant) wait(ctx context.Context, command []any, wait time.Duration) ([]
 	case err := <-failure:
 		return answer, err
 	case <-ctx.Done():
-		g.callOff()
+		g.cancel()
 		select {
-		case <-failure: // nil, or a grant that was called off too, or that came after all
+		case <-failure: // nil, or a grant that was cancelled too, or that came after all
 		case <-time.After(time.Second):
 			own.Close()
 		}
-		return nil, context.Cause(ctx) // and acquire calls it off again
+		return nil, context.Cause(ctx) // and acquire cancels it again
 	}
 }
 
-// callOff leaves neither a hold nor a wait of this owner.
-func (g *grant) callOff() {
+// cancel leaves neither a hold nor a wait of this owner.
+func (g *grant) cancel() {
 	until := time.Now().Add(time.Second)
 	_, _, _ = g.locks.call(context.Background(), until, g.key, "LOCK.RELEASE", g.key, g.owner, "ALL")
 }

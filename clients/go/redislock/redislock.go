@@ -11,7 +11,7 @@
 //
 // What it sees to:
 //   - Waiting is one call for the full time, on a connection of its own. When its context ends, the
-//     wait is called off, and neither a hold nor a place in the queue stays behind.
+//     wait is cancelled, and neither a hold nor a place in the queue stays behind.
 //   - A lock is renewed every third of its lease. It is lost when the server says so, or when a
 //     lease has passed, by the monotonic clock, since the last call that was answered was sent. Then
 //     Context ends at once with the cause ErrLost, and so say Err and Unlock.

@@ -91,14 +91,14 @@ func TestAGrantThatMeetsACancelIsGivenBack(t *testing.T) {
 	server := start(t)
 	locks := server.locks()
 	var granted, cancelled int
-	for round := range 60 {
-		key := fmt.Sprint("k", round)
+	for run := range 60 {
+		key := fmt.Sprint("k", run)
 		server.do("LOCK.ACQUIRE " + key + " other EX 60")
 		ctx, cancel := context.WithCancel(background)
 		waiting := inBackground(locks, ctx, key, patient)
 		eventually(t, "a waiter", func() bool { return len(server.waiters(key)) == 1 })
 		go func() {
-			time.Sleep(time.Duration(round%6) * 100 * time.Microsecond)
+			time.Sleep(time.Duration(run%6) * 100 * time.Microsecond)
 			cancel()
 		}()
 		server.do("LOCK.RELEASE " + key + " other")
@@ -109,7 +109,7 @@ func TestAGrantThatMeetsACancelIsGivenBack(t *testing.T) {
 			cancelled++
 		}
 		if server.do("EXISTS "+key) != int64(0) || len(server.waiters(key)) != 0 {
-			t.Fatal("something stayed behind in round", round)
+			t.Fatal("something stayed behind in run", run)
 		}
 		cancel()
 	}

@@ -23,7 +23,7 @@
  *   set it, has passed without an answer: `lock.signal` is aborted, `lock.token` and `lock.check()`
  *   throw LockLost, and `withLock` rejects with it. Pass the signal on to what the work calls.
  * - Calls whose replies were lost are repeated, and do not add up.
- * - `close` stops renewing, releases everything and calls off all waits; each `withLock` rejects when
+ * - `close` stops renewing, releases everything and cancels all waits; each `withLock` rejects when
  *   its lock is released. To release on SIGTERM:
  *   `process.once("SIGTERM", () => locks.close().then(() => process.exit(143)))`.
  *   After a kill -9 the leases end by themselves.
@@ -144,12 +144,12 @@ export class Locks {
     const signal = AbortSignal.any([this.closing.signal, ...(options.signal ? [options.signal] : [])]);
     const first = this.firstHold(key, owner, options.lease ?? 30_000, performance.now() + (options.wait ?? 0), signal)
       .catch(async (error) => {
-        if (!(error instanceof LockBusy) || signal.aborted) await this.callOff(key, owner);
+        if (!(error instanceof LockBusy) || signal.aborted) await this.cancel(key, owner);
         throw error;
       });
     const { reply, sent } = await this.untilClosed(first);
     if (this.closing.signal.aborted) {
-      await this.callOff(key, owner);
+      await this.cancel(key, owner);
       throw this.closing.signal.reason;
     }
     const lock = new Lock(this, key, owner, Number(reply[0]));
@@ -159,13 +159,13 @@ export class Locks {
     return this.during(lock, work);
   }
 
-  /** Stops renewing, releases all locks, aborts their signals and calls off all waits. */
+  /** Stops renewing, releases all locks, aborts their signals and cancels all waits. */
   async close(): Promise<void> {
     this.closing.abort(new LockBusy("the locks are closed"));
     clearTimeout(this.timer);
     for (const lock of this.held) {
       lock.lose("the locks were closed");
-      void this.untilClosed(this.inTurn(lock, () => this.callOff(lock.key, lock.owner)));
+      void this.untilClosed(this.inTurn(lock, () => this.cancel(lock.key, lock.owner)));
     }
     await Promise.allSettled(this.ends);
     this.calls.disconnect();
@@ -276,7 +276,7 @@ export class Locks {
   }
 
   /** Sees to it that the owner neither holds nor waits; failing that, a lease has to end. */
-  private async callOff(key: string, owner: string): Promise<void> {
+  private async cancel(key: string, owner: string): Promise<void> {
     await this.repeat(performance.now() + CALL_TIMEOUT, "LOCK.RELEASE", key, owner, "ALL").catch(() => {});
   }
 
@@ -290,7 +290,7 @@ export class Locks {
       const aborted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
       await Promise.race([reply, aborted]);
       if (!signal.aborted) return await reply;
-      await this.callOff(words[1], words[2] as string);
+      await this.cancel(words[1], words[2] as string);
       // The end of the wait is read; a grant that crossed the abort is released by the caller.
       await Promise.race([reply.catch(() => {}), pause(CALL_TIMEOUT, undefined, { ref: false })]);
       throw signal.reason;

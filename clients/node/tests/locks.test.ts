@@ -78,7 +78,7 @@ test("a wait that is over or aborted leaves the line at once", async () => {
   await server.waitForWaiters(KEY, 3);
   await assert.rejects(others[1].over, LockBusy);
   assert.equal((await server.waiters(KEY)).length, 2);
-  const reason = new Error("called off");
+  const reason = new Error("cancelled");
   abort.abort(reason);
   await server.waitForWaiters(KEY, 1, 1000);
   await assert.rejects(others[0].over, reason);
@@ -105,7 +105,7 @@ test("a grant that crosses the abort is released", async () => {
   assert.equal(await server.info(KEY), undefined);
 });
 
-test("close calls off all waits, releases and aborts", async () => {
+test("close cancels all waits, releases and aborts", async () => {
   const server = await startServer();
   const locks = newLocks(server), waiting = newLocks(server);
   const first = new Other(locks);
@@ -317,7 +317,7 @@ test("a lock that was lost before its release is told", async () => {
   await assert.rejects(locks.withLock(KEY, {}, () => server.redis.del(KEY)), /NOTHELD/);
 });
 
-test("SIGTERM stops renewing, releases and calls off", async () => {
+test("SIGTERM stops renewing, releases and cancels", async () => {
   const server = await startServer();
   const first = holder(server, 30_000);
   await first.held;

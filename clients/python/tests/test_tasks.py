@@ -283,7 +283,7 @@ def process(server):
         it.communicate()
 
 
-def test_sigterm_releases_and_calls_off(server, process):
+def test_sigterm_releases_and_cancels(server, process):
     holder = process(30)
     assert holder.stdout.readline() == "held\n"
     waiter = process(30)

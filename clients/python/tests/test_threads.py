@@ -121,7 +121,7 @@ def test_an_interrupted_wait_leaves_the_line_at_once(server, locks, process, by)
     assert server.info(KEY) is None
 
 
-def test_an_operator_calls_a_wait_off_by_its_owner_and_not_by_its_connection(server, locks):
+def test_an_operator_cancels_a_wait_by_its_owner_and_not_by_its_connection(server, locks):
     with locks.lock(KEY):
         other = Other(locks)
         server.wait_for_waiters(KEY, 1)
@@ -135,7 +135,7 @@ def test_an_operator_calls_a_wait_off_by_its_owner_and_not_by_its_connection(ser
         assert server.waiters(KEY) == []
 
 
-def test_close_calls_off_the_waits_of_all_threads(server, locks):
+def test_close_cancels_the_waits_of_all_threads(server, locks):
     waiting = Locks(connect(server), "waiter")
     with locks.lock(KEY):
         others = [Other(waiting), Other(waiting)]

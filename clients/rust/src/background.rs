@@ -1,5 +1,5 @@
 //! Work in tasks of its own, which a shutdown waits for: acquires, and what goes on when nobody waits for
-//! it, as releases of dropped guards and waits that were called off.
+//! it, as releases of dropped guards and waits that were cancelled.
 
 use crate::Error;
 use std::panic::resume_unwind;

@@ -77,7 +77,7 @@ impl Client {
         Lock::new(self.clone(), key.as_ref())
     }
 
-    /// Stops renewing, calls off what waits, and releases all locks, also those whose guards are
+    /// Stops renewing, cancels what waits, and releases all locks, also those whose guards are
     /// still there: those are told [`Loss::ShutDown`]. To be awaited before the process ends, as at
     /// `SIGTERM`, when the work under the locks is done or stopped. It takes at most four response
     /// time-outs; what has got no answer by then ends with its lease.

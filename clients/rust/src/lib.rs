@@ -95,7 +95,7 @@
 //! # Events
 //!
 //! By `tracing`: `warn` when a lock is lost, a renewal fails or the clocks of a quorum differ, `debug`
-//! for what is acquired, renewed, released, repeated and called off.
+//! for what is acquired, renewed, released, repeated and cancelled.
 //!
 //! # TLS
 //!

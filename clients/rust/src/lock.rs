@@ -97,7 +97,7 @@ impl Lock {
     /// time-out more. Connections that fail and failovers are survived within that time, but the
     /// place in the line is lost with the server that kept it.
     ///
-    /// Dropping the future calls the wait off: it leaves the line at once, and a grant that was made
+    /// Dropping the future cancels the wait: it leaves the line at once, and a grant that was made
     /// in the last moment is given back. A future that is kept but not polled any more goes on waiting,
     /// and its lock is renewed until its guard is taken out and dropped.
     ///

@@ -24,7 +24,7 @@ pub(super) enum Failure {
     Refused(Error),
 }
 
-/// An attempt that has begun. Dropped before it is done, it takes back whatever it has got or gets yet.
+/// An attempt that has begun. Dropped before it is done, it gives back whatever it has got or gets yet.
 pub(super) struct Attempt<'a> {
     quorum: &'a Quorum,
     request: Arc<Request>,

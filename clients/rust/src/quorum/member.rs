@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::background::Background;
 use crate::server::commands::release_all;
-use crate::server::{Answered, Direct, Fault, Link, Node, Route};
+use crate::server::{Answered, CallError, Direct, Link, Node, Route};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use std::collections::VecDeque;
@@ -71,13 +71,13 @@ impl Member {
         let sent = Instant::now();
         let mut repeated = false;
         let outcome = match self.down() {
-            Some(_) => Err(Fault::silence()),
+            Some(_) => Err(CallError::silence()),
             None => timeout(limit, self.send_twice(command, link, &mut repeated))
                 .await
-                .unwrap_or_else(|_| Err(Fault::silence())),
+                .unwrap_or_else(|_| Err(CallError::silence())),
         };
-        if let Err(fault) = &outcome {
-            self.learn(fault, link.as_ref()).await;
+        if let Err(error) = &outcome {
+            self.learn(error, link.as_ref()).await;
         }
         Answered {
             outcome: outcome.map_err(Error::from),
@@ -105,9 +105,9 @@ impl Member {
         };
         let sent = Instant::now();
         let answer = timeout(limit, link.send(&command)).await;
-        let outcome = answer.unwrap_or_else(|_| Err(Fault::silence()));
-        if let Err(fault) = &outcome
-            && !matches!(fault, Fault::Refused(_))
+        let outcome = answer.unwrap_or_else(|_| Err(CallError::silence()));
+        if let Err(error) = &outcome
+            && !matches!(error, CallError::Refused(_))
         {
             self.node.discard(&link).await;
             self.owe(command);
@@ -120,13 +120,13 @@ impl Member {
     }
 
     /// Takes note of a failure.
-    pub(crate) async fn learn(self: &Arc<Self>, fault: &Fault, link: Option<&Link>) {
-        let reason = match fault {
-            Fault::Broken(error)
-            | Fault::NotHere(error)
-            | Fault::Moved(_, error)
-            | Fault::Ask(_, error) => error.to_string(),
-            Fault::Refused(_) => return,
+    pub(crate) async fn learn(self: &Arc<Self>, error: &CallError, link: Option<&Link>) {
+        let reason = match error {
+            CallError::Broken(error)
+            | CallError::NotHere(error)
+            | CallError::Moved(_, error)
+            | CallError::Ask(_, error) => error.to_string(),
+            CallError::Refused(_) => return,
         };
         if let Some(link) = link {
             self.node.discard(link).await;
@@ -139,10 +139,10 @@ impl Member {
         command: &Cmd,
         link: &mut Option<Link>,
         repeated: &mut bool,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, CallError> {
         match self.send(command, link).await {
-            Err(fault @ Fault::Broken(_)) => {
-                *repeated = fault.may_have_been_done();
+            Err(error @ CallError::Broken(_)) => {
+                *repeated = error.may_have_been_done();
                 if let Some(broken) = link.take() {
                     self.node.discard(&broken).await;
                 }
@@ -152,7 +152,7 @@ impl Member {
         }
     }
 
-    async fn send(&self, command: &Cmd, link: &mut Option<Link>) -> Result<Value, Fault> {
+    async fn send(&self, command: &Cmd, link: &mut Option<Link>) -> Result<Value, CallError> {
         let link = link.insert(self.node.shared().await?);
         link.send(command).await
     }
@@ -193,7 +193,7 @@ impl Member {
             let told = owed.iter().map(|release| self.node.call(release));
             let missed = join_all(told).await.into_iter().zip(owed);
             let missed = missed.filter(|(answer, _)| match answer {
-                Ok(_) | Err(Fault::Refused(_)) => false,
+                Ok(_) | Err(CallError::Refused(_)) => false,
                 Err(_) => true,
             });
             let missed: Vec<_> = missed.map(|(_, release)| release).collect();

@@ -5,7 +5,7 @@ use super::Quorum;
 use super::attempt::{Attempt, Failure};
 use crate::Error;
 use crate::backend::{Granted, Request, Wait};
-use crate::server::{Fault, Pending};
+use crate::server::{CallError, Pending};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
@@ -81,16 +81,16 @@ impl Quorum {
         let mut pending = Pending::new(&direct, &waiting);
         let turn = direct.wait_once(&waiting, Some(left), &mut pending);
         let answer = timeout(left + self.response_timeout / 2, turn).await;
-        match answer.unwrap_or_else(|_| Err(Fault::silence())) {
+        match answer.unwrap_or_else(|_| Err(CallError::silence())) {
             // The attempt finds it, or asks once more.
             Ok(_) => {
                 let attempt = Attempt::begin(self, waiting)?;
                 pending.settled = true;
                 Ok(attempt)
             }
-            Err(fault) => {
+            Err(error) => {
                 drop(pending);
-                member.learn(&fault, None).await;
+                member.learn(&error, None).await;
                 Attempt::begin(self, self.under_a_new_owner(request))
             }
         }

@@ -1,6 +1,6 @@
 //! Calls that do not wait, repeated until they are answered.
 
-use super::{Fault, Path, Route};
+use super::{CallError, Path, Route};
 use crate::Error;
 use redis::{Cmd, Value};
 use std::time::Duration;
@@ -31,11 +31,11 @@ pub(crate) async fn call(
         let sent = Instant::now();
         let outcome = match once(route, key, command, path).await {
             Ok(value) => Ok(value),
-            Err(Fault::Refused(error)) => Err(error),
-            Err(fault) if pauses.were_taken() && Instant::now() >= until => Err(fault.into()),
-            Err(fault) => {
-                tracing::debug!(?fault, "a call is repeated");
-                repeated |= fault.may_have_been_done();
+            Err(CallError::Refused(error)) => Err(error),
+            Err(error) if pauses.were_taken() && Instant::now() >= until => Err(error.into()),
+            Err(error) => {
+                tracing::debug!(?error, "a call is repeated");
+                repeated |= error.may_have_been_done();
                 pauses.take().await;
                 continue;
             }
@@ -53,15 +53,15 @@ async fn once(
     key: &[u8],
     command: &Cmd,
     path: &mut Option<Path>,
-) -> Result<Value, Fault> {
+) -> Result<Value, CallError> {
     let used = path.insert(route.shared(key).await?);
     let answer = used.call(command).await;
-    let fault = match answer {
+    let error = match answer {
         Ok(value) => return Ok(value),
-        Err(fault) => route.learn(key, &used.node, fault),
+        Err(error) => route.learn(key, &used.node, error),
     };
-    let Fault::Ask(address, _) = &fault else {
-        return Err(fault);
+    let CallError::Ask(address, _) = &error else {
+        return Err(error);
     };
     let asking = route.asking(&used.node, address).await?;
     path.insert(asking).call(command).await

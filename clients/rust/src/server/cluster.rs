@@ -1,7 +1,7 @@
 //! The node of a cluster that serves a key. The commands of the module are unknown to client
 //! libraries; here they are sent by the key that they are about.
 
-use super::Fault;
+use super::CallError;
 use super::node::{Node, at};
 use super::slots::slot;
 use redis::{ConnectionInfo, ErrorKind, RedisError, Value};
@@ -45,14 +45,14 @@ impl Cluster {
     }
 
     /// The node that serves the key, as far as is known.
-    pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, Fault> {
+    pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
         let slot = slot(key);
         if self.address_of(slot).is_none() {
             self.look_around().await?;
         }
         match self.address_of(slot) {
             Some(address) => self.at(&address),
-            None => Err(Fault::NotHere(RedisError::from((
+            None => Err(CallError::NotHere(RedisError::from((
                 ErrorKind::ClusterConnectionNotFound,
                 "no node serves the slot",
             )))),
@@ -60,14 +60,14 @@ impl Cluster {
     }
 
     /// The node at `host:port`.
-    pub(crate) fn at(&self, address: &str) -> Result<Arc<Node>, Fault> {
+    pub(crate) fn at(&self, address: &str) -> Result<Arc<Node>, CallError> {
         let mut map = self.map();
         if let Some(node) = map.nodes.get(address) {
             return Ok(Arc::clone(node));
         }
         let parts = address.rsplit_once(':');
         let place = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = place.ok_or_else(Fault::silence)?;
+        let (host, port) = place.ok_or_else(CallError::silence)?;
         let node = Arc::new(Node::new(
             at(&self.seeds[0], host, port),
             self.response_timeout,
@@ -99,7 +99,7 @@ impl Cluster {
     }
 
     /// Asks one node after another, known ones and seeds, until one tells who serves what.
-    async fn look_around(&self) -> Result<(), Fault> {
+    async fn look_around(&self) -> Result<(), CallError> {
         let mut nodes: Vec<_> = self.map().nodes.values().cloned().collect();
         for seed in &self.seeds {
             let address = seed.addr().to_string();
@@ -109,17 +109,17 @@ impl Cluster {
         }
         let mut question = redis::cmd("CLUSTER");
         question.arg("SLOTS");
-        let mut fault = None;
+        let mut error = None;
         for node in nodes {
             match node.call(&question).await {
                 Ok(answer) => {
                     self.learn(&ranges(answer, &node));
                     return Ok(());
                 }
-                Err(other) => fault = Some(other),
+                Err(other) => error = Some(other),
             }
         }
-        Err(fault.unwrap_or_else(Fault::silence))
+        Err(error.unwrap_or_else(CallError::silence))
     }
 
     fn learn(&self, ranges: &[Range]) {

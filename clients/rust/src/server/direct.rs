@@ -1,9 +1,9 @@
 //! Locks kept by one server at a time: a single one, a primary, a node of a cluster.
 
-use super::call_off::Pending;
 use super::calls::{Answered, Pauses, call};
+use super::cancel::Pending;
 use super::commands::{acquire, enter, granted, release, renew};
-use super::{Fault, Node, Path, Route};
+use super::{CallError, Node, Path, Route};
 use crate::Error;
 use crate::backend::{Answer, Backend, Grant, Granted, Request, Wait};
 use crate::background::Background;
@@ -97,11 +97,11 @@ impl Direct {
         pending: &mut Pending,
     ) -> Result<Option<Granted>, Error> {
         let mut pauses = Pauses::default();
-        let mut fault = None;
+        let mut error = None;
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return fault.map_or(Ok(None), |fault: Fault| Err(fault.into()));
+                return error.map_or(Ok(None), |error: CallError| Err(error.into()));
             }
             match self.wait_once(request, left, pending).await {
                 Ok(None) => return Ok(None),
@@ -115,10 +115,10 @@ impl Direct {
                         Err(error) => return Err(error),
                     }
                 }
-                Err(Fault::Refused(error)) => return Err(error),
+                Err(CallError::Refused(error)) => return Err(error),
                 Err(other) => {
-                    tracing::debug!(fault = ?other, "a wait begins again");
-                    fault = Some(other);
+                    tracing::debug!(error = ?other, "a wait begins again");
+                    error = Some(other);
                     pauses.take().await;
                 }
             }
@@ -131,20 +131,20 @@ impl Direct {
         request: &Request,
         left: Option<Duration>,
         pending: &mut Pending,
-    ) -> Result<Option<Granted>, Fault> {
+    ) -> Result<Option<Granted>, CallError> {
         let command = acquire(request, Some(left.unwrap_or(Duration::ZERO)));
         let path = self.route.own(&request.key).await?;
         pending.path = Some(path.clone());
         let answer = match self.answer(&path, &command, left).await {
-            Err(Fault::Ask(address, _)) => {
+            Err(CallError::Ask(address, _)) => {
                 let path = self.route.asking(&path.node, &address).await?;
                 pending.path = Some(path.clone());
                 self.answer(&path, &command, left).await
             }
             answer => answer,
         };
-        let value = answer.map_err(|fault| self.route.learn(&request.key, &path.node, fault))?;
-        granted(&request.key, Instant::now(), &value).map_err(Fault::Refused)
+        let value = answer.map_err(|error| self.route.learn(&request.key, &path.node, error))?;
+        granted(&request.key, Instant::now(), &value).map_err(CallError::Refused)
     }
 
     /// The answer to a call that waits. The server says when the time is up; silence is a failure
@@ -154,7 +154,7 @@ impl Direct {
         path: &Path,
         command: &Cmd,
         left: Option<Duration>,
-    ) -> Result<redis::Value, Fault> {
+    ) -> Result<redis::Value, CallError> {
         let limit = async {
             match left {
                 Some(left) => sleep(left + self.response_timeout).await,
@@ -163,8 +163,8 @@ impl Direct {
         };
         tokio::select! {
             answer = path.wait(command) => answer,
-            () = self.watch(&path.node) => Err(Fault::silence()),
-            () = limit => Err(Fault::silence()),
+            () = self.watch(&path.node) => Err(CallError::silence()),
+            () = limit => Err(CallError::silence()),
         }
     }
 

@@ -1,20 +1,20 @@
 //! Which server a call about a key goes to, and by which connection.
 
-mod call_off;
+mod call_error;
 mod calls;
+mod cancel;
 mod cluster;
 pub(crate) mod commands;
 mod direct;
-mod fault;
 mod node;
 mod sentinel;
 mod slots;
 
-pub(crate) use call_off::Pending;
+pub(crate) use call_error::CallError;
 pub(crate) use calls::Answered;
+pub(crate) use cancel::Pending;
 pub(crate) use cluster::Cluster;
 pub(crate) use direct::Direct;
-pub(crate) use fault::Fault;
 pub(crate) use node::{Link, Node};
 pub(crate) use sentinel::Sentinel;
 
@@ -42,27 +42,27 @@ pub(crate) struct Path {
 
 impl Route {
     /// The connection for calls that do not wait.
-    pub(crate) async fn shared(&self, key: &[u8]) -> Result<Path, Fault> {
+    pub(crate) async fn shared(&self, key: &[u8]) -> Result<Path, CallError> {
         let node = self.node(key).await?;
         match node.shared().await {
             Ok(link) => Ok(Path::new(node, link)),
-            Err(fault) => Err(self.learn(key, &node, fault)),
+            Err(error) => Err(self.learn(key, &node, error)),
         }
     }
 
     /// A connection of the caller's own, for a call that waits.
-    pub(crate) async fn own(&self, key: &[u8]) -> Result<Path, Fault> {
+    pub(crate) async fn own(&self, key: &[u8]) -> Result<Path, CallError> {
         let node = self.node(key).await?;
         match node.own().await {
             Ok(link) => Ok(Path::new(node, link)),
-            Err(fault) => Err(self.learn(key, &node, fault)),
+            Err(error) => Err(self.learn(key, &node, error)),
         }
     }
 
-    /// Where the answer [`Fault::Ask`] leads, for one call.
-    pub(crate) async fn asking(&self, said_by: &Node, address: &str) -> Result<Path, Fault> {
+    /// Where the answer [`CallError::Ask`] leads, for one call.
+    pub(crate) async fn asking(&self, said_by: &Node, address: &str) -> Result<Path, CallError> {
         let Self::Cluster(cluster) = self else {
-            return Err(Fault::silence());
+            return Err(CallError::silence());
         };
         let node = cluster.at(&cluster::full_address(said_by, address))?;
         // Of its own, so that no other call comes between `ASKING` and the one that it is for.
@@ -75,16 +75,20 @@ impl Route {
     }
 
     /// Takes note of what a failure says about where the key is.
-    pub(crate) fn learn(&self, key: &[u8], node: &Node, fault: Fault) -> Fault {
-        match (self, &fault) {
-            (Self::Sentinel(sentinel), Fault::Broken(_) | Fault::NotHere(_)) => sentinel.forget(),
-            (Self::Cluster(cluster), Fault::Moved(address, _)) => {
+    pub(crate) fn learn(&self, key: &[u8], node: &Node, error: CallError) -> CallError {
+        match (self, &error) {
+            (Self::Sentinel(sentinel), CallError::Broken(_) | CallError::NotHere(_)) => {
+                sentinel.forget();
+            }
+            (Self::Cluster(cluster), CallError::Moved(address, _)) => {
                 cluster.has_moved(key, node, address);
             }
-            (Self::Cluster(cluster), Fault::Broken(_) | Fault::NotHere(_)) => cluster.forget(),
+            (Self::Cluster(cluster), CallError::Broken(_) | CallError::NotHere(_)) => {
+                cluster.forget();
+            }
             _ => {}
         }
-        fault
+        error
     }
 
     /// Whether a call about the key is still at the right server, and that server answers.
@@ -100,7 +104,7 @@ impl Route {
         !moved && node.is_alive().await
     }
 
-    async fn node(&self, key: &[u8]) -> Result<Arc<Node>, Fault> {
+    async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
         match self {
             Self::Single(node) => Ok(Arc::clone(node)),
             Self::Sentinel(sentinel) => sentinel.primary().await,
@@ -119,7 +123,7 @@ impl Path {
     }
 
     /// Sends a call that does not wait.
-    pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, Fault> {
+    pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, CallError> {
         if self.asking {
             self.node.call_on(&self.link, &redis::cmd("ASKING")).await?;
         }
@@ -127,7 +131,7 @@ impl Path {
     }
 
     /// Sends a call and waits for the answer, however long it takes.
-    pub(crate) async fn wait(&self, command: &Cmd) -> Result<Value, Fault> {
+    pub(crate) async fn wait(&self, command: &Cmd) -> Result<Value, CallError> {
         if self.asking {
             self.node.call_on(&self.link, &redis::cmd("ASKING")).await?;
         }

@@ -1,6 +1,6 @@
 //! One server and the connections to it.
 
-use super::Fault;
+use super::CallError;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, RedisError, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ impl Node {
     }
 
     /// The connection that calls share; a new one where there is none.
-    pub(crate) async fn shared(&self) -> Result<Link, Fault> {
+    pub(crate) async fn shared(&self) -> Result<Link, CallError> {
         let mut shared = self.shared.lock().await;
         if let Some(link) = &*shared {
             return Ok(link.clone());
@@ -57,7 +57,7 @@ impl Node {
     }
 
     /// A connection of the caller's own.
-    pub(crate) async fn own(&self) -> Result<Link, Fault> {
+    pub(crate) async fn own(&self) -> Result<Link, CallError> {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
         // Each call has a limit of its own; a connection's would end the calls that wait.
         let config = AsyncConnectionConfig::new()
@@ -69,7 +69,7 @@ impl Node {
         // The handshake is no part of the library's own limit.
         let connection = timeout(self.response_timeout, connect)
             .await
-            .map_err(|_| Fault::silence())??;
+            .map_err(|_| CallError::silence())??;
         Ok(Link {
             connection,
             number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
@@ -88,16 +88,16 @@ impl Node {
     }
 
     /// Sends a call that does not wait on the shared connection.
-    pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, Fault> {
+    pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, CallError> {
         let link = self.shared().await?;
         self.call_on(&link, command).await
     }
 
     /// Sends a call that does not wait on this connection, and gives it up when it fails.
-    pub(crate) async fn call_on(&self, link: &Link, command: &Cmd) -> Result<Value, Fault> {
+    pub(crate) async fn call_on(&self, link: &Link, command: &Cmd) -> Result<Value, CallError> {
         let answer = timeout(self.response_timeout, link.send(command)).await;
-        let answer = answer.unwrap_or_else(|_| Err(Fault::silence()));
-        if let Err(Fault::Broken(_)) = answer {
+        let answer = answer.unwrap_or_else(|_| Err(CallError::silence()));
+        if let Err(CallError::Broken(_)) = answer {
             self.discard(link).await;
         }
         answer
@@ -106,7 +106,7 @@ impl Node {
     /// Whether the server answers.
     pub(crate) async fn is_alive(&self) -> bool {
         match self.call(&redis::cmd("PING")).await {
-            Ok(_) | Err(Fault::Refused(_) | Fault::NotHere(_)) => true,
+            Ok(_) | Err(CallError::Refused(_) | CallError::NotHere(_)) => true,
             Err(_) => false,
         }
     }
@@ -115,7 +115,7 @@ impl Node {
 impl Link {
     /// Sends a call and waits for the answer, however long it takes. Calls are sent in the order in
     /// which they are made.
-    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, Fault> {
+    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, CallError> {
         let mut connection = self.connection.clone();
         Ok(command.query_async(&mut connection).await?)
     }

@@ -1,6 +1,6 @@
 //! The server that the Sentinels call the primary.
 
-use super::Fault;
+use super::CallError;
 use super::node::{Node, at};
 use redis::{ConnectionInfo, ErrorKind, RedisError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +40,7 @@ impl Sentinel {
     }
 
     /// The primary as it was when the Sentinels were last asked.
-    pub(crate) async fn primary(&self) -> Result<Arc<Node>, Fault> {
+    pub(crate) async fn primary(&self) -> Result<Arc<Node>, CallError> {
         let known = self.known().clone();
         match known {
             Some(primary) => Ok(primary),
@@ -54,8 +54,8 @@ impl Sentinel {
     }
 
     /// Asks the Sentinels in turn, until one answers.
-    pub(crate) async fn ask(&self) -> Result<Arc<Node>, Fault> {
-        let mut fault = None;
+    pub(crate) async fn ask(&self) -> Result<Arc<Node>, CallError> {
+        let mut error = None;
         for sentinel in &self.sentinels {
             match self.ask_one(sentinel).await {
                 Ok((host, port)) => {
@@ -72,13 +72,13 @@ impl Sentinel {
                         }
                     };
                 }
-                Err(other) => fault = Some(other),
+                Err(other) => error = Some(other),
             }
         }
-        Err(fault.unwrap_or_else(Fault::silence))
+        Err(error.unwrap_or_else(CallError::silence))
     }
 
-    async fn ask_one(&self, sentinel: &Node) -> Result<(String, u16), Fault> {
+    async fn ask_one(&self, sentinel: &Node) -> Result<(String, u16), CallError> {
         let mut question = redis::cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
         let answer = sentinel.call(&question).await?;
@@ -89,7 +89,7 @@ impl Sentinel {
                 ErrorKind::MasterNameNotFoundBySentinel,
                 "the Sentinels know no primary of this name",
             );
-            Fault::NotHere(unknown.into())
+            CallError::NotHere(unknown.into())
         })
     }
 

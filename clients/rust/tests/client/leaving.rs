@@ -42,14 +42,14 @@ async fn a_wait_that_is_dropped_while_it_is_granted_leaves_nothing() {
     let server = Server::start();
     let client = client(&server);
     let mut granted = 0;
-    for round in 0..60 {
+    for run in 0..60 {
         let holder = client.lock("k").acquire().await.expect("a lock");
         let lock = client.lock("k");
         let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
         eventually(|| waiters(&server, "k").len() == 1, "a waiter");
         let release = tokio::spawn(holder.release());
         // Some before the grant, some after it.
-        tokio::time::sleep(Duration::from_micros(50 * (round % 20))).await;
+        tokio::time::sleep(Duration::from_micros(50 * (run % 20))).await;
         waiting.abort();
         granted += usize::from(waiting.await.is_ok());
         release.await.expect("a task").expect("a release");

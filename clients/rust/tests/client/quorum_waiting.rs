@@ -145,7 +145,7 @@ async fn a_wait_that_is_dropped_leaves_nothing() {
     let first = &five.servers[0];
     eventually(|| waiters(first, "k").len() == 1, "a waiter");
     waiting.abort();
-    eventually(|| waiters(first, "k").is_empty(), "it to be called off");
+    eventually(|| waiters(first, "k").is_empty(), "it to be cancelled");
     guard.release().await.expect("a release");
     eventually(|| five.are_free("k"), "the lock to be free");
 }

@@ -64,7 +64,7 @@ impl Builder {
         self
     }
 
-    /// Loads the module after all: undoes [`Self::without_module`].
+    /// Loads the module after all: the opposite of [`Self::without_module`].
     #[must_use]
     pub fn with_module(mut self) -> Self {
         self.without_module = false;

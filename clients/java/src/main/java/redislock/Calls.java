@@ -25,7 +25,7 @@ final class Calls {
     }
 
     /** Leaves neither a hold nor a wait of this owner. */
-    void callOff(Place place) {
+    void cancel(Place place) {
         try {
             long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(1);
             call(until, () -> false, "LOCK.RELEASE", place.key, place.owner, "ALL");

@@ -32,7 +32,7 @@ import java.util.function.BooleanSupplier;
  *
  * <ul>
  *   <li>Waiting is one call for the full time, on a connection of its own. An interrupted wait is
- *       called off, and leaves neither a hold nor a place in the queue.
+ *       cancelled, and leaves neither a hold nor a place in the queue.
  *   <li>Locks are renewed every third of their lease, all by one scheduler. A lock is lost when the
  *       server says so, or when a lease has passed, by the monotonic clock, since the last call that
  *       was answered was sent. That is told at once: executeWithLock interrupts its work; check and
@@ -126,7 +126,7 @@ public final class RedisLocks implements AutoCloseable {
     @Override
     public synchronized void close() {
         closed = true;
-        waiting.forEach(calls::callOff);
+        waiting.forEach(calls::cancel);
         List<Future<?>> releases = new ArrayList<>();
         grants.values().forEach(grant -> releases.add(Grant.CALLS.submit(() -> grant.giveBack(0, "closed"))));
         for (Future<?> release : releases) {
@@ -258,7 +258,7 @@ public final class RedisLocks implements AutoCloseable {
                 }
                 if (closed) { // and close may have looked before
                     grants.remove(place);
-                    calls.callOff(place);
+                    calls.cancel(place);
                     throw new IllegalStateException("closed");
                 }
                 return answer.fields() != null;
@@ -267,7 +267,7 @@ public final class RedisLocks implements AutoCloseable {
                     continue; // the connection broke
                 }
                 if (Calls.passes(e)) {
-                    calls.callOff(place); // the server may have done what it was asked
+                    calls.cancel(place); // the server may have done what it was asked
                 }
                 if (interruptible && Thread.interrupted()) {
                     throw (InterruptedException) new InterruptedException().initCause(e);
@@ -293,10 +293,10 @@ public final class RedisLocks implements AutoCloseable {
                 } catch (InterruptedException e) {
                     interrupted = true;
                     if (interruptible) {
-                        calls.callOff(place);
+                        calls.cancel(place);
                         if (!isNilSoon(wait.answer())) {
                             wait.close();
-                            calls.callOff(place); // the grant came after all, or may have
+                            calls.cancel(place); // the grant came after all, or may have
                         }
                         throw e;
                     }

@@ -141,8 +141,8 @@ class HoldingTest extends LocksTest {
         held.forEach(RedisLock::unlock);
         // Some may have been on their way when the locks were unlocked.
         int after = -1;
-        for (int rounds = 0; after != server.calls("lock.renew"); rounds++) {
-            assertTrue(rounds < 5, "renewals go on");
+        for (int times = 0; after != server.calls("lock.renew"); times++) {
+            assertTrue(times < 5, "renewals go on");
             after = server.calls("lock.renew");
             Thread.sleep(SHORT.toMillis());
         }

@@ -121,8 +121,8 @@ class WaitingTest extends LocksTest {
     void aGrantThatMeetsAnInterruptIsGivenBack() throws Exception {
         TestServer server = server();
         RedisLocks locks = locks(server.port, LONG);
-        for (int round = 0; round < 60; round++) {
-            String key = "k" + round;
+        for (int run = 0; run < 60; run++) {
+            String key = "k" + run;
             server.run("LOCK.ACQUIRE " + key + " other EX 60");
             var waiting = new Other<>(() -> {
                 if (locks.get(key).tryLock(20, TimeUnit.SECONDS)) {
@@ -131,7 +131,7 @@ class WaitingTest extends LocksTest {
                 return true;
             });
             eventually("a waiter", () -> server.waiters(key).size() == 1);
-            long pause = round % 6 * 100_000L;
+            long pause = run % 6 * 100_000L;
             var interrupting = new Other<>(() -> {
                 LockSupport.parkNanos(pause);
                 waiting.thread.interrupt();
@@ -140,8 +140,8 @@ class WaitingTest extends LocksTest {
             server.run("LOCK.RELEASE " + key + " other");
             interrupting.get();
             waiting.thread.join();
-            assertEquals(0L, server.run("EXISTS " + key), "a hold stayed behind in round " + round);
-            assertEquals(0, server.waiters(key).size(), "a wait stayed behind in round " + round);
+            assertEquals(0L, server.run("EXISTS " + key), "a hold stayed behind in run " + run);
+            assertEquals(0, server.waiters(key).size(), "a wait stayed behind in run " + run);
         }
     }
 

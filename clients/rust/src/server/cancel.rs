@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 /// How often the server is told again, while the call that waits has not been answered.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Calls an acquire off when it is dropped unsettled, in the background.
+/// Cancels an acquire when it is dropped unsettled, in the background.
 pub(crate) struct Pending {
     route: Arc<Route>,
     background: Background,
@@ -46,7 +46,7 @@ impl Drop for Pending {
             std::mem::take(&mut self.key),
             std::mem::take(&mut self.owner),
         );
-        let work = call_off(Arc::clone(&self.route), key, owner, path);
+        let work = cancel(Arc::clone(&self.route), key, owner, path);
         self.background.start(work);
     }
 }
@@ -56,8 +56,8 @@ impl Drop for Pending {
 /// A release on another connection makes the server answer the call that waits. The same release
 /// on the connection that waited is read after that call, so it gives back what the call may have
 /// been granted in the last moment, and its answer tells that all is over.
-async fn call_off(route: Arc<Route>, key: Vec<u8>, owner: String, path: Path) {
-    tracing::debug!(owner, "an acquire is called off");
+async fn cancel(route: Arc<Route>, key: Vec<u8>, owner: String, path: Path) {
+    tracing::debug!(owner, "an acquire is cancelled");
     let until = Instant::now() + PATIENCE;
     let command = release_all(&key, &owner);
     let release = async || {

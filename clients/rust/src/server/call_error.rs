@@ -5,7 +5,7 @@ use redis::{ErrorKind, RedisError};
 
 /// What a failed call means for the next one.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum CallError {
     /// The connection failed or stayed silent. The call may have been carried out.
     Broken(RedisError),
     /// Not this server, or not now: it is a replica, loads its data, or the cluster is in a change.
@@ -19,7 +19,7 @@ pub(crate) enum Fault {
     Refused(Error),
 }
 
-impl Fault {
+impl CallError {
     /// A call that was not answered in time.
     pub(crate) fn silence() -> Self {
         let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
@@ -32,7 +32,7 @@ impl Fault {
     }
 }
 
-impl From<RedisError> for Fault {
+impl From<RedisError> for CallError {
     fn from(error: RedisError) -> Self {
         const NO_USE: [ErrorKind; 3] = [
             ErrorKind::AuthenticationFailed,
@@ -64,14 +64,14 @@ impl From<RedisError> for Fault {
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Refused(error) => error,
-            Fault::Broken(error)
-            | Fault::NotHere(error)
-            | Fault::Moved(_, error)
-            | Fault::Ask(_, error) => Error::Unreachable(error),
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(error) => error,
+            CallError::Broken(error)
+            | CallError::NotHere(error)
+            | CallError::Moved(_, error)
+            | CallError::Ask(_, error) => Error::Unreachable(error),
         }
     }
 }
