@@ -24,7 +24,11 @@ fn children(pid: u32) -> Vec<(PathBuf, PathBuf)> {
 #[track_caller]
 fn are_gone(children: Vec<(PathBuf, PathBuf)>) {
     for (process, folder) in children {
-        assert!(!process.exists() && !folder.exists(), "{}", folder.display());
+        assert!(
+            !process.exists() && !folder.exists(),
+            "{}",
+            folder.display()
+        );
     }
 }
 
