@@ -1,6 +1,7 @@
 //! A proxy in front of a server: it passes requests on and loses or delays their replies, or holds requests
 //! back.
 
+use serde::Deserialize;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -9,14 +10,15 @@ use std::thread;
 use std::time::Duration;
 
 /// What becomes of the reply to a request, which always reaches the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// The connection ends in its place.
     Cut,
     /// It never comes; the connection stays open.
     Keep,
-    /// It comes so much later.
-    Delay(Duration),
+    /// It comes so many milliseconds later.
+    Delay(u64),
     /// It never comes, nor does any other reply on any connection, until [`Proxy::speak`].
     Silence,
 }
@@ -167,7 +169,7 @@ impl Shared {
             Some(Fault::Cut | Fault::Keep) => {
                 self.lost.fetch_add(1, SeqCst);
             }
-            Some(Fault::Delay(delay)) => thread::sleep(delay),
+            Some(Fault::Delay(ms)) => thread::sleep(Duration::from_millis(ms)),
             Some(Fault::Silence) => self.is_silent.store(true, SeqCst),
             None => {}
         }

@@ -34,10 +34,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
 use std::{io, thread};
 use testbed::sentinels::NAME;
-use testbed::{Builder, Cluster, Expect, Failover, Proxy, Sentinels, Server, run, users};
+use testbed::{Builder, Cluster, Expect, Failover, Fault, Proxy, Sentinels, Server, run, users};
 
 /// Carries out what standard input says, until that ends or a signal comes.
 pub(crate) fn serve(send: Sender<Event>, events: &Receiver<Event>) {
@@ -76,27 +75,17 @@ enum Order {
         #[serde(default = "one")]
         sentinels: usize,
     },
-    Proxy {
-        port: u16,
-    },
-    Kill {
-        port: u16,
-    },
-    Stop {
-        port: u16,
-    },
-    Restart {
-        port: u16,
-    },
-    Pause {
-        port: u16,
-    },
-    Resume {
-        port: u16,
-    },
-    FailOver {
-        port: u16,
-    },
+    Proxy(At),
+    Kill(At),
+    Stop(At),
+    Restart(At),
+    Pause(At),
+    Resume(At),
+    FailOver(At),
+    Silence(At),
+    Speak(At),
+    Lost(At),
+    End(At),
     User {
         port: u16,
         name: String,
@@ -108,39 +97,12 @@ enum Order {
         #[serde(default = "one")]
         times: usize,
     },
-    Silence {
-        port: u16,
-    },
-    Speak {
-        port: u16,
-    },
-    Lost {
-        port: u16,
-    },
-    End {
-        port: u16,
-    },
 }
 
-/// [`testbed::Fault`], as it is written here.
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Fault {
-    Cut,
-    Keep,
-    Silence,
-    Delay(u64),
-}
-
-impl From<Fault> for testbed::Fault {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Cut => Self::Cut,
-            Fault::Keep => Self::Keep,
-            Fault::Silence => Self::Silence,
-            Fault::Delay(ms) => Self::Delay(Duration::from_millis(ms)),
-        }
-    }
+#[serde(deny_unknown_fields)]
+struct At {
+    port: u16,
 }
 
 fn one() -> usize {
@@ -214,34 +176,34 @@ impl Bed {
                 let setup = Sentinels::builder(replicas, sentinels);
                 return self.keep(Thing::Sentinels(setup.start_with(own_group)));
             }
-            Order::Proxy { port } => {
+            Order::Proxy(At { port }) => {
                 let proxy = Proxy::start(self.server(port).port());
                 return self.keep(Thing::Proxy(proxy));
             }
-            Order::Kill { port } => self.server(port).kill9(),
-            Order::Stop { port } => self.server(port).stop(),
-            Order::Restart { port } => {
+            Order::Kill(At { port }) => self.server(port).kill9(),
+            Order::Stop(At { port }) => self.server(port).stop(),
+            Order::Restart(At { port }) => {
                 let server = self.server(port);
                 server.restart();
                 return described(server);
             }
-            Order::Pause { port } => self.server(port).signal("STOP"),
-            Order::Resume { port } => self.server(port).signal("CONT"),
-            Order::FailOver { port } => return json!({ "port": self.fail_over(port) }),
+            Order::Pause(At { port }) => self.server(port).signal("STOP"),
+            Order::Resume(At { port }) => self.server(port).signal("CONT"),
+            Order::FailOver(At { port }) => return json!({ "port": self.fail_over(port) }),
             Order::User { port, name } => add_user(self.server(port), &name),
             Order::Inject {
                 port,
                 fault,
                 words,
                 times,
-            } => self.proxy(port).inject(fault.into(), &words, times),
-            Order::Silence { port } => self.proxy(port).fall_silent(),
-            Order::Speak { port } => self.proxy(port).speak(),
-            Order::Lost { port } => {
+            } => self.proxy(port).inject(fault, &words, times),
+            Order::Silence(At { port }) => self.proxy(port).fall_silent(),
+            Order::Speak(At { port }) => self.proxy(port).speak(),
+            Order::Lost(At { port }) => {
                 let proxy = self.proxy(port);
                 return json!({ "lost": proxy.lost(), "pending": proxy.pending() });
             }
-            Order::End { port } => {
+            Order::End(At { port }) => {
                 let thing = self.0.iter_mut().position(|thing| thing.has(port));
                 self.0.remove(thing.unwrap_or_else(|| nothing_at(port)));
             }
