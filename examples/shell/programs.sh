@@ -192,9 +192,9 @@ fence_writes() {
         [[ ${free[$way]} == 0 ]] && free[$way]=stale && continue
         free[$way]=$(in_sql "${free_seats[$way]}") || exit
     done
-    echo "{\"event\": \"held\", \"token\": $token}"
     # Goes on when the lock is lost: the writes are to be late, and to be refused.
     trap '! lock_check 2>/dev/null || exit 143' TERM
+    echo "{\"event\": \"held\", \"token\": $token}"
     pause "$work_ms"
     ! written "$WRITE" 2 'lock:{order}' '{order}:state' "$token" "$name" || outcome[redis]=written
     told="{\"redis\": \"${outcome[redis]}\""

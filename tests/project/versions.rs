@@ -48,7 +48,9 @@ fn the_clients_packages_repeat_the_version() {
         ("pyproject.toml", "\nversion = \"", "\""),
     ];
     for (name, before, after) in forms {
-        for path in named(name, &root().join("clients")) {
+        let [clients, examples] =
+            ["clients", "examples"].map(|folder| named(name, &root().join(folder)));
+        for path in clients.into_iter().chain(examples) {
             let file = text(&path);
             if let Some((_, rest)) = file.split_once(before) {
                 let version = rest.split(after).next();
