@@ -1,39 +1,39 @@
-//! What callers that are gone have yet to give back, by lock.
+//! Give-backs that are still to be done, by lock.
 
 use super::map::shrink_if_sparse;
 use super::{GiveBack, LockId, Map};
 
-/// Asked by every command whether anything is owed of its lock, and so quick to say no.
+/// The give-backs of each lock. Every command looks here for its lock, which is quick when there are none.
 #[derive(Debug, Default)]
 pub struct GiveBacks(Map<LockId, Vec<GiveBack>>);
 
 impl GiveBacks {
-    /// Nothing is owed.
+    /// No give-backs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// True when nothing is owed.
+    /// True when there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A lock of which something is owed.
+    /// A lock with give-backs.
     #[must_use]
     pub fn next(&self) -> Option<LockId> {
         self.0.keys().next().cloned()
     }
 
-    /// Takes what is owed of a lock, the oldest first.
+    /// Takes the give-backs of a lock, oldest first.
     pub fn take(&mut self, lock_id: &LockId) -> Vec<GiveBack> {
-        let owed = self.0.remove(lock_id).unwrap_or_default();
+        let give_backs = self.0.remove(lock_id).unwrap_or_default();
         shrink_if_sparse(&mut self.0);
-        owed
+        give_backs
     }
 
-    /// Forgets all of it.
+    /// Removes all.
     pub fn clear(&mut self) {
         self.0 = Map::default();
     }
@@ -41,9 +41,9 @@ impl GiveBacks {
 
 impl Extend<GiveBack> for GiveBacks {
     fn extend<T: IntoIterator<Item = GiveBack>>(&mut self, more: T) {
-        for owed in more {
-            let lock_id = owed.lock_id().clone();
-            self.0.entry(lock_id).or_default().push(owed);
+        for give_back in more {
+            let lock_id = give_back.lock_id().clone();
+            self.0.entry(lock_id).or_default().push(give_back);
         }
     }
 }
@@ -54,8 +54,8 @@ mod tests {
     use super::*;
     use crate::{Monotonic, Owner, OwnerBuf, Waiter};
 
-    /// What a call that was granted this lock by this token owes.
-    fn owed(lock_id: &LockId, token: u64) -> GiveBack {
+    /// The give-back of a grant of this lock with this token.
+    fn give_back(lock_id: &LockId, token: u64) -> GiveBack {
         let waiter = Waiter {
             owner: OwnerBuf::from(Owner::new(b"a").expect("an owner")),
             lease: None,
@@ -79,35 +79,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_taken_once_by_lock_in_order() {
+    fn give_backs_are_taken_once_by_lock_and_in_order() {
         let (here, other_key, other_database) = (
             LockId::new(0, b"k"),
             LockId::new(0, b"j"),
             LockId::new(1, b"k"),
         );
-        let mut owed_now = GiveBacks::new();
-        assert!(owed_now.is_empty());
-        let [first, second] = [1, 2].map(|token| owed(&here, token));
-        owed_now.extend([first.clone(), owed(&other_key, 3), second.clone()]);
-        assert_eq!(owed_now.take(&other_database), []);
-        assert_eq!(owed_now.take(&here), [first, second]);
-        assert_eq!(owed_now.take(&here), []);
-        assert_eq!(owed_now.next(), Some(other_key.clone()));
-        owed_now.take(&other_key);
-        assert_eq!(owed_now.next(), None);
-        assert!(owed_now.is_empty());
+        let mut give_backs = GiveBacks::new();
+        assert!(give_backs.is_empty());
+        let [first, second] = [1, 2].map(|token| give_back(&here, token));
+        give_backs.extend([first.clone(), give_back(&other_key, 3), second.clone()]);
+        assert_eq!(give_backs.take(&other_database), []);
+        assert_eq!(give_backs.take(&here), [first, second]);
+        assert_eq!(give_backs.take(&here), []);
+        assert_eq!(give_backs.next(), Some(other_key.clone()));
+        give_backs.take(&other_key);
+        assert_eq!(give_backs.next(), None);
+        assert!(give_backs.is_empty());
     }
 
     #[test]
-    fn what_held_many_shrinks() {
-        let mut owed_now = GiveBacks::new();
+    fn the_map_shrinks_when_it_empties() {
+        let mut give_backs = GiveBacks::new();
         let lock_ids: Vec<_> = (0..1000_u32)
             .map(|n| LockId::new(0, &n.to_be_bytes()))
             .collect();
-        owed_now.extend(lock_ids.iter().map(|lock_id| owed(lock_id, 1)));
+        give_backs.extend(lock_ids.iter().map(|lock_id| give_back(lock_id, 1)));
         for lock_id in &lock_ids {
-            assert_eq!(owed_now.take(lock_id).len(), 1);
+            assert_eq!(give_backs.take(lock_id).len(), 1);
         }
-        assert!(owed_now.0.capacity() < 100, "{}", owed_now.0.capacity());
+        assert!(give_backs.0.capacity() < 100, "{}", give_backs.0.capacity());
     }
 }

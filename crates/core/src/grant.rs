@@ -1,11 +1,11 @@
-//! What a held lock is: who holds it, how many times, by which grant, until when.
+//! A held lock: owner, hold count, grant and deadline.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::{Deadline, Lease, Token};
 
-/// Who holds a lock: 1 to 256 bytes of any kind.
+/// The name of a holder: any 1 to 256 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner<'a>(&'a [u8]);
 
@@ -13,7 +13,7 @@ impl<'a> Owner<'a> {
     /// The longest owner, in bytes.
     pub const MAX: usize = 256;
 
-    /// The owner of these bytes; none when there are no bytes, or too many.
+    /// The owner with this name; `None` when the name is empty or too long.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Option<Self> {
         if bytes.is_empty() || bytes.len() > Self::MAX {
@@ -23,19 +23,19 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// The bytes themselves.
+    /// The name.
     #[must_use]
     pub const fn bytes(self) -> &'a [u8] {
         self.0
     }
 }
 
-/// An [`Owner`] that owns its bytes; a copy shares them.
+/// An [`Owner`] that owns its bytes; clones share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnerBuf(Arc<[u8]>);
 
 impl OwnerBuf {
-    /// The owner itself.
+    /// The owner, borrowed.
     #[must_use]
     pub fn as_owner(&self) -> Owner<'_> {
         Owner(&self.0)
@@ -64,7 +64,7 @@ impl Holds {
     /// The highest count, 2^31 - 1.
     pub const MAX: Self = Self((1 << 31) - 1);
 
-    /// A count of `number`; none when that is zero or above [`Holds::MAX`].
+    /// A count of `number`; `None` for zero and above [`Holds::MAX`].
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         if number == 0 || number > Self::MAX.0 {
@@ -81,23 +81,23 @@ impl Holds {
     }
 }
 
-/// What is remembered of a grant beside its owner and its deadline.
+/// A grant, without its owner and deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The fencing token.
     pub token: Token,
     /// The hold count.
     pub holds: Holds,
-    /// The lease that a renewal without one repeats.
+    /// The remembered lease: a renewal that names no lease uses it.
     pub lease: Lease,
 }
 
-/// A held lock, as the key shows it.
+/// A held lock, as its key has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held<'a> {
-    /// Who holds it.
+    /// The holder.
     pub owner: Owner<'a>,
-    /// The grant it is held by.
+    /// The holder's grant.
     pub grant: Grant,
     /// When the lease ends.
     pub deadline: Deadline,

@@ -1,14 +1,14 @@
-//! When the leases end of the locks that somebody waits for.
+//! The ends of leases of the locks that somebody waits for.
 //!
-//! A lease's end is remembered as it was last seen; a renewal leaves it as it is, and whoever comes
-//! when it is due looks again. What others do to a key's expiry is not told to a module, so a
-//! few keys are polled in every tick of the caller, each in its turn.
+//! An end is remembered as it was last seen. A renewal does not update it: the caller looks at the
+//! lock again when the remembered end is due. A module gets no event for a changed expiry, so in every
+//! tick the caller also polls a few locks, in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Deadline, LockId, Map};
 
-/// The leases that are watched.
+/// The watched locks, by the end of their leases and in the order of polling.
 #[derive(Debug, Default)]
 pub struct LeaseWatch {
     watched: Map<LockId, Watched>,
@@ -24,13 +24,13 @@ struct Watched {
 }
 
 impl LeaseWatch {
-    /// Nothing is watched yet.
+    /// A watch without locks.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Remembers when the lease of a lock ends, and watches it from now on.
+    /// Starts to watch a lock whose lease ends then, or updates the end.
     pub fn watch(&mut self, lock_id: &LockId, end: Deadline) {
         let position = match self.watched.get(lock_id) {
             Some(before) if before.end == end => return,
@@ -48,20 +48,19 @@ impl LeaseWatch {
         }
     }
 
-    /// True while the lock is watched.
+    /// True when the lock is watched.
     #[must_use]
     pub fn contains(&self, lock_id: &LockId) -> bool {
         self.watched.contains_key(lock_id)
     }
 
-    /// The first lease that ends, by the wall clock in milliseconds.
+    /// The earliest end of a lease, by the wall clock in milliseconds.
     #[must_use]
     pub fn next_end(&self) -> Option<u64> {
         self.ends.first().map(|(end, _)| *end)
     }
 
-    /// Takes the locks whose lease has ended, as far as is known. Each comes once; it is to be watched
-    /// anew or unwatched.
+    /// Takes the locks whose remembered end has passed. The caller watches each anew or unwatches it.
     pub fn take_ended(&mut self, now_ms: u64) -> Vec<LockId> {
         let first_later = (now_ms, LockId::before_all());
         let later = self.ends.split_off(&first_later);
@@ -87,7 +86,8 @@ impl LeaseWatch {
         self.watched.is_empty()
     }
 
-    /// The next lock to poll. It is to be watched anew or unwatched, and goes to the end of the order.
+    /// The next lock to poll, which moves to the end of the order. The caller watches it anew or
+    /// unwatches it.
     pub fn next_to_poll(&mut self) -> Option<LockId> {
         let (_, lock_id) = self.poll_order.pop_first()?;
         let position = self.put_last(&lock_id);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ended_is_told_once() {
+    fn an_ended_lease_is_taken_once() {
         let mut watch = LeaseWatch::new();
         watch.watch(&lock_id(1), Deadline::At(10));
         watch.watch(&lock_id(2), Deadline::At(20));
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(
             watch.take_ended(10),
             [],
-            "a key expires behind its moment, not at it"
+            "a key expires after its deadline, not at it"
         );
         assert_eq!(watch.take_ended(11), [lock_id(1)]);
         assert_eq!(watch.take_ended(11), []);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_moved_has_one_end() {
+    fn a_lease_whose_end_moved_has_one_end() {
         let mut watch = LeaseWatch::new();
         for end in [10, 30, 20] {
             watch.watch(&lock_id(1), Deadline::At(end));

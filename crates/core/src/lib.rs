@@ -1,13 +1,12 @@
-//! The rules of a lock, as plain values and functions.
+//! The rules of a lock as plain values and functions, without a server or a clock.
 //!
-//! Nothing in here knows Redis, reads a clock or keeps a connection: the time comes in as an
-//! argument, what a key holds comes in as [`Held`], and what must happen to it goes out as a
-//! [`Change`]. So every rule can be tried by the thousand without a server.
+//! The time, the lock ([`Held`]) and the settings are arguments; the result says how the lock changes
+//! ([`Change`]). `docs/design.md` has the layers, of which this crate is the lowest.
 //!
-//! * one owner at a time, and a hold count for it;
-//! * a lease is never shortened by re-entry, only by a renewal;
-//! * each grant's token is higher than every token seen before it;
-//! * a refusal changes nothing.
+//! * A lock has one owner at a time, with a hold count.
+//! * A re-entry never shortens a lease; a renewal may.
+//! * The token of a new grant is higher than every token seen before.
+//! * A refusal changes nothing.
 #![forbid(unsafe_code)]
 
 mod give_backs;

@@ -1,22 +1,21 @@
-//! What each command does to a lock: one function per command, from what the key holds now to
-//! the change it asks for.
+//! The rule of each command: a function from the lock and the request to a result with a [`Change`].
 
 use std::ffi::CStr;
 
 use super::{Deadline, Grant, Held, Holds, Lease, Owner, Record, Token, TokenClock, UnixTime};
 
-/// What a command asks to happen to the key.
+/// What a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing: the key stays untouched.
+    /// Nothing: the key is not written.
     Keep,
-    /// The lock is held by the caller, like this.
+    /// The caller holds the lock with this grant, until this deadline.
     Hold(Grant, Deadline),
     /// The lock becomes free.
     Free,
 }
 
-/// Why a command did nothing.
+/// Why a command changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The lock is free.
@@ -62,7 +61,7 @@ impl Refusal {
 /// The settings that the rules depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// The lease of a new grant that names none.
+    /// The lease of a new grant if the request names none.
     pub default_lease: Lease,
     /// How far ahead of time a token may be raised, in milliseconds.
     pub max_token_lead_ms: u64,
@@ -81,12 +80,12 @@ pub struct Acquire<'a> {
     pub token: Option<Token>,
 }
 
-/// What an acquire came to.
+/// The outcome of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The lock was free: a new grant.
     New(Grant, Change),
-    /// The caller held it already.
+    /// The caller holds it already: a re-entry.
     Again(Grant, Change),
     /// Another owner holds it; the caller may wait.
     Busy,
@@ -96,7 +95,7 @@ pub enum Acquired {
 ///
 /// # Errors
 ///
-/// The [`Refusal`] that the contract gives; then the clock is as it was.
+/// The first [`Refusal`] of the contract that applies; the clock is then unchanged.
 pub fn acquire(
     lock: Option<&Held<'_>>,
     request: &Acquire<'_>,
@@ -153,29 +152,29 @@ pub fn acquire(
     Ok(Acquired::Again(grant, change(held, grant, deadline)))
 }
 
-/// How much a release gives back.
+/// How many holds a release gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseAmount {
     /// One hold.
     One,
     /// Every hold.
     All,
-    /// What is above this count.
+    /// All but this many.
     DownTo(u32),
 }
 
 /// A release: `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
-    /// Who gives back.
+    /// Who asks.
     pub owner: Owner<'a>,
-    /// How much.
+    /// How many holds it gives back.
     pub amount: ReleaseAmount,
     /// The grant that the call is bound to.
     pub token: Option<Token>,
 }
 
-/// What a release came to.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The holds that are left; 0 when the lock is free.
@@ -184,17 +183,17 @@ pub struct Released {
     pub change: Change,
 }
 
-/// What a release looks at where holds are left, to refresh the lease.
+/// What a release that leaves holds needs to refresh the lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The time now.
+    /// The current time.
     pub now: UnixTime,
     /// When the lease ends.
     pub deadline: Deadline,
 }
 
 impl Times {
-    /// The times of a lock that is known whole.
+    /// The times for a release of this lock.
     #[cfg(any(test, fuzzing))]
     pub(super) fn of(lock: Option<&Held<'_>>, now: UnixTime) -> Self {
         Self {
@@ -204,12 +203,12 @@ impl Times {
     }
 }
 
-/// Judges a release. `times` is asked only where holds are left: the last release of a lock, the
-/// usual one, need not know them, and a server has to look them up.
+/// Judges a release. `times` is called only when holds are left: the usual release is the last one, and
+/// need not pay for the look-up.
 ///
 /// # Errors
 ///
-/// The [`Refusal`] that the contract gives.
+/// The first [`Refusal`] of the contract that applies.
 pub fn release(
     lock: Option<Record<'_>>,
     request: &Release<'_>,
@@ -243,7 +242,7 @@ pub fn release(
 
 /// A renewal: `LOCK.RENEW key owner [PX | EX] [TOKEN token [RAISE token]]`.
 ///
-/// A raise without a token to raise from has no meaning; [`Renew::raise`] keeps both together.
+/// A raise needs a token to raise from, so [`Renew::raise`] takes both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
     owner: Owner<'a>,
@@ -259,7 +258,7 @@ impl<'a> Renew<'a> {
         self.owner
     }
 
-    /// A renewal, bound to the grant of `token` where one is given.
+    /// A renewal, of the grant with `token` if one is given.
     #[must_use]
     pub const fn new(owner: Owner<'a>, lease: Option<Lease>, token: Option<Token>) -> Self {
         Self {
@@ -270,7 +269,7 @@ impl<'a> Renew<'a> {
         }
     }
 
-    /// A renewal that lifts the grant of `token` to `raise`; none when that would lower it.
+    /// A renewal that raises the token of a grant from `token` to `raise`; `None` when `raise` is lower.
     #[must_use]
     pub fn raise(
         owner: Owner<'a>,
@@ -287,10 +286,10 @@ impl<'a> Renew<'a> {
     }
 }
 
-/// What a renewal came to.
+/// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewed {
-    /// The grant as it stands now.
+    /// The grant after the renewal.
     pub grant: Grant,
     /// What happens to the key.
     pub change: Change,
@@ -300,7 +299,7 @@ pub struct Renewed {
 ///
 /// # Errors
 ///
-/// The [`Refusal`] that the contract gives; then the clock is as it was.
+/// The first [`Refusal`] of the contract that applies; the clock is then unchanged.
 pub fn renew(
     lock: Option<&Held<'_>>,
     request: &Renew<'_>,
@@ -312,7 +311,7 @@ pub fn renew(
     if held.owner != request.owner {
         return Err(Refusal::NotOwner);
     }
-    // A grant that stands at the raised token already is this call's own, repeated.
+    // A grant that has the raised token already: the call is a repetition.
     if request.raise != Some(held.grant.token) {
         check_token(held.grant, request.token)?;
     }
@@ -335,11 +334,11 @@ pub fn renew(
     })
 }
 
-/// Judges a fence: is `token` that of the current grant?
+/// Checks that `token` is that of the current grant.
 ///
 /// # Errors
 ///
-/// [`Refusal::Fenced`] when it is not, or the lock is free.
+/// [`Refusal::Fenced`] when it is not, or when the lock is free.
 pub fn fence(lock: Option<&Held<'_>>, token: Token) -> Result<(), Refusal> {
     match lock {
         Some(held) => check_token(held.grant, Some(token)),

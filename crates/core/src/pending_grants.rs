@@ -1,34 +1,34 @@
-//! Pending grants: made to a waiting call, and not known to have reached it.
+//! Grants to waiting calls that are not answered yet.
 //!
-//! The caller's connection may close between the grant and the reply. Then the call gives its hold
-//! back, or the whole grant where no other call of the owner was answered or is about to be.
+//! The caller's connection may close before the reply is written. Then the call gives back its hold,
+//! or the whole grant when no other call of the grant was answered or is pending.
 
 use super::map::shrink_if_sparse;
 use super::queue::{LockId, WaiterId};
 use super::{Change, Deadline, Held, Holds, Map, Token, UnixTime};
 
-/// What one waiting call was granted.
+/// The grant to one waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingGrant {
     /// The lock.
     pub lock_id: LockId,
-    /// The connection that waited.
+    /// The connection that waits.
     pub client_id: u64,
-    /// The grant.
+    /// The token of the grant.
     pub token: Token,
-    /// The call added a hold; one with `HOLDS` may find as many as it wants.
+    /// True when the call added a hold. A call with `HOLDS` adds none when there are enough.
     pub took_hold: bool,
-    /// The hold count that it was granted.
+    /// The hold count after the call.
     pub holds: Holds,
-    /// When the lease ends that it was granted.
+    /// The deadline after the call.
     pub deadline: Deadline,
 }
 
-/// A grant that one call alone knows of, by a reply that may not be sent yet.
+/// A grant that was answered to one call only, by a reply that may not be sent yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnconfirmedGrant(PendingGrant);
 
-/// Every pending grant, and who else knows of it.
+/// Every pending grant, and whether another call of the grant was answered.
 #[derive(Debug, Default)]
 pub struct PendingGrants {
     calls: Map<WaiterId, PendingGrant>,
@@ -42,15 +42,14 @@ struct GrantState {
     answered: bool,
 }
 
-/// What a call whose client is gone gives back.
+/// What a call gives back whose client has disconnected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBack {
     pending: PendingGrant,
-    /// Another call of the grant was answered, or is about to be.
+    /// Another call of the grant was answered or is pending.
     shared: bool,
-    /// Only a grant that is still as it was made is given back: a change says that its owner
-    /// knows of it.
-    untouched: bool,
+    /// Give back only if the grant is unchanged: whoever changed it has it.
+    only_unchanged: bool,
 }
 
 impl PendingGrants {
@@ -66,41 +65,40 @@ impl PendingGrants {
         self.calls.is_empty()
     }
 
-    /// The connection of a call whose grant is pending.
+    /// The connection of a call with a pending grant.
     #[must_use]
     pub fn client(&self, id: WaiterId) -> Option<u64> {
         self.calls.get(&id).map(|pending| pending.client_id)
     }
 
-    /// A waiting call was granted the lock; `begins` where the grant itself began with it.
-    pub fn add(&mut self, id: WaiterId, pending: PendingGrant, begins: bool) {
+    /// Adds the grant to a waiting call; `is_new` when it is no re-entry.
+    pub fn add(&mut self, id: WaiterId, pending: PendingGrant, is_new: bool) {
         let state = self
             .grants
             .entry(pending.lock_id.clone())
-            .or_insert_with(|| GrantState::new(pending.token, begins));
+            .or_insert_with(|| GrantState::new(pending.token, is_new));
         if state.token != pending.token {
-            *state = GrantState::new(pending.token, begins);
+            *state = GrantState::new(pending.token, is_new);
         }
         state.calls += 1;
         self.calls.insert(id, pending);
     }
 
-    /// The call was answered. Returns its grant where nobody else knows of it.
+    /// The reply was written. Returns the grant if no other call of it was answered or is pending.
     pub fn deliver(&mut self, id: WaiterId) -> Option<UnconfirmedGrant> {
         let pending = self.calls.remove(&id)?;
         let shared = self.finish(&pending, true);
         (!shared).then_some(UnconfirmedGrant(pending))
     }
 
-    /// A call of the owner was answered directly: it knows of the grant whatever happens to
-    /// its waiting calls.
+    /// A call of the owner that did not wait was answered: the grant now outlives the pending calls.
     pub fn owner_answered(&mut self, lock_id: &LockId) {
         if let Some(state) = self.grants.get_mut(lock_id) {
             state.answered = true;
         }
     }
 
-    /// The token of a grant was lifted: it is the same grant, and its calls are still calls of it.
+    /// The token of a grant was raised: its pending calls stay calls of that grant.
     pub fn raise(&mut self, lock_id: &LockId, from: Token, to: Token) {
         let Some(state) = self.grants.get_mut(lock_id) else {
             return;
@@ -116,18 +114,18 @@ impl PendingGrants {
         }
     }
 
-    /// The call's client is gone: what it gives back.
+    /// The client has disconnected. Returns what the call gives back.
     pub fn abandon(&mut self, id: WaiterId) -> Option<GiveBack> {
         let pending = self.calls.remove(&id)?;
         let shared = self.finish(&pending, false);
         Some(GiveBack {
             pending,
             shared,
-            untouched: false,
+            only_unchanged: false,
         })
     }
 
-    /// One pending call less; true where another call knows of its grant, or is about to.
+    /// Removes a pending call; true when another call of its grant was answered or is pending.
     fn finish(&mut self, pending: &PendingGrant, answered: bool) -> bool {
         shrink_if_sparse(&mut self.calls);
         let Some(state) = self.grants.get_mut(&pending.lock_id) else {
@@ -148,48 +146,48 @@ impl PendingGrants {
 }
 
 impl GrantState {
-    fn new(token: Token, begins: bool) -> Self {
+    fn new(token: Token, is_new: bool) -> Self {
         Self {
             token,
             calls: 0,
-            answered: !begins,
+            answered: !is_new,
         }
     }
 }
 
 impl UnconfirmedGrant {
-    /// True once the lease has ended that was granted.
+    /// True when the granted lease has ended.
     #[must_use]
     pub fn has_expired(&self, now: UnixTime) -> bool {
         self.0.deadline < Deadline::At(now.millis())
     }
 
-    /// The reply was never sent: what is given back, the whole grant.
+    /// The reply was never sent: gives back the whole grant.
     #[must_use]
     pub fn into_give_back(self) -> GiveBack {
         GiveBack {
             pending: self.0,
             shared: false,
-            untouched: true,
+            only_unchanged: true,
         }
     }
 }
 
 impl GiveBack {
-    /// The lock that it is about.
+    /// The lock.
     #[must_use]
     pub const fn lock_id(&self) -> &LockId {
         &self.pending.lock_id
     }
 
-    /// What happens to the lock: nothing, where its grant is another by now.
+    /// The change to the lock: none if it has another grant by now.
     #[must_use]
     pub fn change(&self, lock: Option<&Held<'_>>, now: UnixTime) -> Change {
         let Some(held) = lock.filter(|held| held.grant.token == self.pending.token) else {
             return Change::Keep;
         };
-        let as_handed = (self.pending.holds, self.pending.deadline);
-        if self.untouched && (held.grant.holds, held.deadline) != as_handed {
+        let as_granted = (self.pending.holds, self.pending.deadline);
+        if self.only_unchanged && (held.grant.holds, held.deadline) != as_granted {
             return Change::Keep;
         }
         if !self.shared {
@@ -202,7 +200,7 @@ impl GiveBack {
                     holds,
                     ..held.grant
                 };
-                let deadline: Deadline = held.deadline.max(grant.lease.deadline_from(now));
+                let deadline = held.deadline.max(grant.lease.deadline_from(now));
                 Change::Hold(grant, deadline)
             }
             _ => Change::Keep,

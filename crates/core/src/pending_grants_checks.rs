@@ -1,4 +1,4 @@
-//! What holds of the pending grants at every moment: for the tests, and for a fuzzer.
+//! Invariants of the pending grants, for tests and fuzzing.
 
 use super::PendingGrants;
 

@@ -1,34 +1,37 @@
-//! Scenarios of one owner's waiting calls, from the grant to the answer or the loss.
+//! Scenarios of one owner's waiting calls, from the grant to the answer or the disconnect.
 
 use super::super::queue::{Monotonic, Queues, Waiter};
 use super::super::{Grant, Lease, Owner, OwnerBuf};
 use super::*;
 
-/// What happens, to the waiting calls 0 to 9 of the owner of a lock.
+/// A step of a scenario. The owner of the lock has the waiting calls 0 to 9.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The call finds the lock free: a new grant.
-    Begins(usize),
-    /// The call re-enters: one hold more.
-    Adds(usize),
-    /// The call re-enters with `HOLDS`, and there are as many as it wants.
-    Finds(usize),
-    /// The call's answer is written.
+    Acquires(usize),
+    /// The call re-enters and adds a hold.
+    Reenters(usize),
+    /// The call re-enters with `HOLDS` and adds none: there are enough.
+    FindsHolds(usize),
+    /// The call's reply is written.
     Answered(usize),
-    /// The owner is answered directly.
+    /// A call of the owner that did not wait is answered.
     Direct,
-    /// The owner re-enters directly: one hold more.
-    DirectAdds,
-    /// The owner gives a hold back, and keeps the rest.
-    DirectGives,
+    /// The same, and it adds a hold.
+    DirectReenters,
+    /// The same, and it releases a hold of several.
+    DirectReleases,
     /// The token of the grant is raised.
     Raised,
-    /// The lock was deleted, and is another grant of the same owner.
-    Anew,
-    /// The call's client is gone, and so many holds are left: 0 when the lock is free.
+    /// The lock was deleted, and the same owner has a new grant.
+    Regranted,
+    /// The call's client disconnects, which leaves so many holds; 0: the lock is free.
     Lost(usize, u32),
 }
-use Step::{Adds, Anew, Answered, Begins, Direct, DirectAdds, DirectGives, Finds, Lost, Raised};
+use Step::{
+    Acquires, Answered, Direct, DirectReenters, DirectReleases, FindsHolds, Lost, Raised, Reenters,
+    Regranted,
+};
 
 const LEASE: Lease = Lease::from_millis(30_000).unwrap();
 const NOW: UnixTime = UnixTime::from_micros(100_000_000);
@@ -41,12 +44,12 @@ struct Scenario {
     lock_id: LockId,
     lock: Option<Held<'static>>,
     last_token: u64,
-    /// What the last answer left unconfirmed.
+    /// The result of the last `deliver`.
     unconfirmed: Option<UnconfirmedGrant>,
 }
 
 impl Scenario {
-    /// The owner holds the lock already when `held`.
+    /// A scenario in which the owner holds the lock already, or not.
     fn new(held: bool) -> Self {
         let waiter = Waiter {
             owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
@@ -68,12 +71,12 @@ impl Scenario {
             unconfirmed: None,
         };
         if held {
-            scenario.begin();
+            scenario.regrant();
         }
         scenario
     }
 
-    fn begin(&mut self) {
+    fn regrant(&mut self) {
         self.last_token += 1;
         self.lock = Some(Held {
             owner: Owner::new(b"ann").unwrap(),
@@ -90,7 +93,7 @@ impl Scenario {
         &mut self.lock.as_mut().unwrap().grant.holds
     }
 
-    fn more(&mut self, by: i32) {
+    fn add_holds(&mut self, by: i32) {
         let holds = self
             .holds()
             .number()
@@ -99,7 +102,7 @@ impl Scenario {
         *self.holds() = Holds::new(holds).unwrap();
     }
 
-    fn add(&mut self, call: usize, took_hold: bool, begins: bool) {
+    fn add(&mut self, call: usize, took_hold: bool, is_new: bool) {
         let held = self.lock.unwrap();
         let pending = PendingGrant {
             lock_id: self.lock_id.clone(),
@@ -109,25 +112,29 @@ impl Scenario {
             holds: held.grant.holds,
             deadline: held.deadline,
         };
-        self.pending_grants.add(self.ids[call], pending, begins);
+        self.pending_grants.add(self.ids[call], pending, is_new);
     }
 
-    /// Does a step; for a loss, the holds that are left, and whether the lock was touched.
+    /// Does a step; for [`Lost`], returns the holds that are left and the change.
     fn apply(&mut self, step: Step) -> Option<(u32, Change)> {
         match step {
-            Begins(call) => {
-                self.begin();
+            Acquires(call) => {
+                self.regrant();
                 self.add(call, true, true);
             }
-            Adds(call) => {
-                self.more(1);
+            Reenters(call) => {
+                self.add_holds(1);
                 self.add(call, true, false);
             }
-            Finds(call) => self.add(call, false, false),
+            FindsHolds(call) => self.add(call, false, false),
             Answered(call) => self.unconfirmed = self.pending_grants.deliver(self.ids[call]),
             Direct => self.pending_grants.owner_answered(&self.lock_id),
-            DirectAdds | DirectGives => {
-                self.more(if matches!(step, DirectAdds) { 1 } else { -1 });
+            DirectReenters | DirectReleases => {
+                self.add_holds(if matches!(step, DirectReenters) {
+                    1
+                } else {
+                    -1
+                });
                 self.pending_grants.owner_answered(&self.lock_id);
             }
             Raised => {
@@ -138,7 +145,7 @@ impl Scenario {
                 self.pending_grants.raise(&self.lock_id, from, to);
                 self.pending_grants.owner_answered(&self.lock_id);
             }
-            Anew => self.begin(),
+            Regranted => self.regrant(),
             Lost(call, _) => {
                 let given = self
                     .pending_grants
@@ -166,63 +173,63 @@ fn check_scenarios(held: bool, scenarios: &[(&str, &[Step])]) {
     for (rule, steps) in scenarios {
         let mut scenario = Scenario::new(held);
         for (number, step) in steps.iter().enumerate() {
-            let came = scenario.apply(*step);
+            let result = scenario.apply(*step);
             scenario.pending_grants.check();
-            if let (Lost(_, left), Some((holds, _))) = (step, came) {
+            if let (Lost(_, left), Some((holds, _))) = (step, result) {
                 assert_eq!(holds, *left, "{rule}: step {number} of {steps:?}");
             }
         }
         assert_eq!(
             scenario.pending_grants.entries(),
             0,
-            "{rule}: {steps:?} is whole"
+            "{rule}: something is left after {steps:?}"
         );
     }
 }
 
 #[rustfmt::skip]
 #[test]
-fn a_grant_that_nobody_else_knows_of_is_given_back_whole() {
+fn a_grant_without_another_call_is_given_back_whole() {
     check_scenarios(false, &[
-        ("alone", &[Begins(0), Lost(0, 0)]),
-        ("both die, the first first", &[Begins(0), Adds(1), Lost(0, 1), Lost(1, 0)]),
-        ("both die, the second first", &[Begins(0), Adds(1), Lost(1, 1), Lost(0, 0)]),
-        ("both want one hold and die", &[Begins(0), Finds(1), Lost(0, 1), Lost(1, 0)]),
-        ("the other way round", &[Begins(0), Finds(1), Lost(1, 1), Lost(0, 0)]),
-        ("three die", &[Begins(0), Adds(1), Finds(2), Lost(1, 1), Lost(0, 1), Lost(2, 0)]),
+        ("alone", &[Acquires(0), Lost(0, 0)]),
+        ("both disconnect, the first before the second", &[Acquires(0), Reenters(1), Lost(0, 1), Lost(1, 0)]),
+        ("both disconnect, the second before the first", &[Acquires(0), Reenters(1), Lost(1, 1), Lost(0, 0)]),
+        ("both want one hold and disconnect", &[Acquires(0), FindsHolds(1), Lost(0, 1), Lost(1, 0)]),
+        ("the same in the other order", &[Acquires(0), FindsHolds(1), Lost(1, 1), Lost(0, 0)]),
+        ("three disconnect", &[Acquires(0), Reenters(1), FindsHolds(2), Lost(1, 1), Lost(0, 1), Lost(2, 0)]),
         ("the calls of another grant do not count",
-            &[Begins(0), Answered(0), Anew, Begins(1), Lost(1, 0)]),
-        ("nor those that are still on their way",
-            &[Begins(0), Begins(1), Lost(1, 0), Lost(0, 0)]),
+            &[Acquires(0), Answered(0), Regranted, Acquires(1), Lost(1, 0)]),
+        ("nor do those that are pending",
+            &[Acquires(0), Acquires(1), Lost(1, 0), Lost(0, 0)]),
     ]);
 }
 
 #[rustfmt::skip]
 #[test]
-fn a_grant_that_another_call_has_or_will_have_loses_a_hold_and_keeps_one() {
+fn a_grant_with_another_call_loses_a_hold_and_keeps_one() {
     check_scenarios(false, &[
-        ("the second is about to be told", &[Begins(0), Adds(1), Lost(0, 1), Answered(1)]),
-        ("the first is about to be told", &[Begins(0), Adds(1), Lost(1, 1), Answered(0)]),
-        ("the first was told", &[Begins(0), Adds(1), Answered(0), Lost(1, 1)]),
-        ("the second was told", &[Begins(0), Adds(1), Answered(1), Lost(0, 1)]),
-        ("the last hold stays for who is about to be told",
-            &[Begins(0), Finds(1), Lost(0, 1), Answered(1)]),
-        ("the last hold stays for who was told", &[Begins(0), Finds(1), Answered(1), Lost(0, 1)]),
+        ("the second is pending", &[Acquires(0), Reenters(1), Lost(0, 1), Answered(1)]),
+        ("the first is pending", &[Acquires(0), Reenters(1), Lost(1, 1), Answered(0)]),
+        ("the first was answered", &[Acquires(0), Reenters(1), Answered(0), Lost(1, 1)]),
+        ("the second was answered", &[Acquires(0), Reenters(1), Answered(1), Lost(0, 1)]),
+        ("the last hold stays for a pending call",
+            &[Acquires(0), FindsHolds(1), Lost(0, 1), Answered(1)]),
+        ("the last hold stays for an answered call", &[Acquires(0), FindsHolds(1), Answered(1), Lost(0, 1)]),
         ("no hold taken, none given back",
-            &[Begins(0), Adds(1), Finds(2), Answered(0), Lost(2, 2), Answered(1)]),
-        ("two of three die", &[Begins(0), Adds(1), Adds(2), Lost(0, 2), Lost(2, 1), Answered(1)]),
-        ("the told one counts for every later loss",
-            &[Begins(0), Adds(1), Adds(2), Answered(1), Lost(0, 2), Lost(2, 1)]),
-        ("a direct answer is an answer", &[Begins(0), Direct, Lost(0, 1)]),
-        ("a direct re-entry is an answer", &[Begins(0), DirectAdds, Lost(0, 1)]),
-        ("also where its hold is gone", &[Begins(0), DirectAdds, DirectGives, Lost(0, 1)]),
-        ("the answer outlives the calls on their way", &[Begins(0), Answered(0), Adds(1), Lost(1, 1)]),
+            &[Acquires(0), Reenters(1), FindsHolds(2), Answered(0), Lost(2, 2), Answered(1)]),
+        ("two of three disconnect", &[Acquires(0), Reenters(1), Reenters(2), Lost(0, 2), Lost(2, 1), Answered(1)]),
+        ("an answer counts for every later disconnect",
+            &[Acquires(0), Reenters(1), Reenters(2), Answered(1), Lost(0, 2), Lost(2, 1)]),
+        ("a direct answer is an answer", &[Acquires(0), Direct, Lost(0, 1)]),
+        ("a direct re-entry is an answer", &[Acquires(0), DirectReenters, Lost(0, 1)]),
+        ("also after its hold was released", &[Acquires(0), DirectReenters, DirectReleases, Lost(0, 1)]),
+        ("an answer outlives the call", &[Acquires(0), Answered(0), Reenters(1), Lost(1, 1)]),
     ]);
     check_scenarios(true, &[
-        ("the owner knew of its grant before", &[Adds(0), Lost(0, 1)]),
-        ("and found the holds it wanted", &[Finds(0), Lost(0, 1)]),
-        ("both die", &[Adds(0), Adds(1), Lost(1, 2), Lost(0, 1)]),
-        ("in between a hold was given back", &[Adds(0), DirectGives, Lost(0, 1)]),
+        ("the owner had the grant before", &[Reenters(0), Lost(0, 1)]),
+        ("and had the holds it wanted", &[FindsHolds(0), Lost(0, 1)]),
+        ("both disconnect", &[Reenters(0), Reenters(1), Lost(1, 2), Lost(0, 1)]),
+        ("a hold was released in between", &[Reenters(0), DirectReleases, Lost(0, 1)]),
     ]);
 }
 
@@ -230,14 +237,14 @@ fn a_grant_that_another_call_has_or_will_have_loses_a_hold_and_keeps_one() {
 #[test]
 fn another_grant_is_not_touched() {
     check_scenarios(false, &[
-        ("the grant is over", &[Begins(0), Anew, Lost(0, 1)]),
-        ("also where the new grant has more holds", &[Begins(0), Anew, DirectAdds, Lost(0, 2)]),
-        ("the new grant's calls are on their way",
-            &[Begins(0), Begins(1), Adds(2), Lost(0, 2), Lost(1, 1), Lost(2, 0)]),
-        ("an answer to the old grant's call tells nobody of the new one",
-            &[Begins(0), Begins(1), Answered(0), Lost(1, 0)]),
-        ("an answer about the new grant is not one about the old",
-            &[Begins(0), Anew, Direct, Finds(1), Lost(0, 1), Lost(1, 1)]),
+        ("the grant has ended", &[Acquires(0), Regranted, Lost(0, 1)]),
+        ("also where the new grant has more holds", &[Acquires(0), Regranted, DirectReenters, Lost(0, 2)]),
+        ("the new grant has pending calls",
+            &[Acquires(0), Acquires(1), Reenters(2), Lost(0, 2), Lost(1, 1), Lost(2, 0)]),
+        ("an answer to a call of the old grant does not count for the new one",
+            &[Acquires(0), Acquires(1), Answered(0), Lost(1, 0)]),
+        ("an answer about the new grant does not count for the old one",
+            &[Acquires(0), Regranted, Direct, FindsHolds(1), Lost(0, 1), Lost(1, 1)]),
     ]);
 }
 
@@ -245,23 +252,23 @@ fn another_grant_is_not_touched() {
 #[test]
 fn a_raised_grant_is_the_same_grant() {
     check_scenarios(false, &[
-        ("the hold is given back", &[Begins(0), Adds(1), Raised, Lost(0, 1), Answered(1)]),
-        ("who raised it was answered", &[Begins(0), Raised, Lost(0, 1)]),
-        ("calls from before and after", &[Begins(0), Raised, Adds(1), Lost(0, 1), Lost(1, 1)]),
-        ("a grant that is over stays over",
-            &[Begins(0), Anew, Raised, DirectAdds, Lost(0, 2)]),
-        ("and raising it does not end the new one",
-            &[Begins(0), Begins(1), Raised, Adds(2), Lost(0, 2), Lost(2, 1), Lost(1, 1)]),
+        ("the hold is given back", &[Acquires(0), Reenters(1), Raised, Lost(0, 1), Answered(1)]),
+        ("the raise was answered", &[Acquires(0), Raised, Lost(0, 1)]),
+        ("calls from before and after", &[Acquires(0), Raised, Reenters(1), Lost(0, 1), Lost(1, 1)]),
+        ("a grant that has ended is not raised",
+            &[Acquires(0), Regranted, Raised, DirectReenters, Lost(0, 2)]),
+        ("and raising the new one keeps its calls",
+            &[Acquires(0), Acquires(1), Raised, Reenters(2), Lost(0, 2), Lost(2, 1), Lost(1, 1)]),
     ]);
 }
 
 #[test]
 fn a_call_is_answered_or_abandoned_once() {
     let mut scenario = Scenario::new(false);
-    scenario.apply(Begins(0));
+    scenario.apply(Acquires(0));
     scenario.apply(Answered(0));
     assert_eq!(scenario.pending_grants.abandon(scenario.ids[0]), None);
-    scenario.apply(Begins(1));
+    scenario.apply(Acquires(1));
     assert!(!scenario.pending_grants.is_empty());
     assert!(scenario.pending_grants.abandon(scenario.ids[1]).is_some());
     assert_eq!(scenario.pending_grants.abandon(scenario.ids[1]), None);
@@ -271,28 +278,28 @@ fn a_call_is_answered_or_abandoned_once() {
 
 #[test]
 fn what_is_given_back_is_a_release() {
-    // A hold less starts the lease again, but never shortens it.
+    // It refreshes the lease, but never shortens it.
     for (before, after) in [(OLD, FRESH), (Deadline::Never, Deadline::Never)] {
         let mut scenario = Scenario::new(false);
-        scenario.apply(Begins(0));
-        scenario.apply(Adds(1));
+        scenario.apply(Acquires(0));
+        scenario.apply(Reenters(1));
         scenario.lock.as_mut().unwrap().deadline = before;
         scenario.apply(Lost(0, 1));
         assert_eq!(scenario.lock.unwrap().deadline, after);
     }
-    // What stays as it is is not written.
+    // Where nothing changes, nothing is written.
     let mut scenario = Scenario::new(true);
-    scenario.apply(Finds(0));
+    scenario.apply(FindsHolds(0));
     assert_eq!(scenario.apply(Lost(0, 1)), Some((1, Change::Keep)));
-    // A lock that is gone stays so.
+    // A free lock stays free.
     let mut scenario = Scenario::new(false);
-    scenario.apply(Begins(0));
+    scenario.apply(Acquires(0));
     scenario.lock = None;
     assert_eq!(scenario.apply(Lost(0, 0)), Some((0, Change::Keep)));
 }
 
 #[test]
-fn a_grant_that_one_call_alone_was_told_of_can_be_given_back_later() {
+fn a_grant_that_was_answered_to_one_call_only_can_be_given_back_later() {
     let after = |held: bool, steps: &[Step]| {
         let mut scenario = Scenario::new(held);
         for step in steps {
@@ -300,42 +307,42 @@ fn a_grant_that_one_call_alone_was_told_of_can_be_given_back_later() {
         }
         scenario
     };
-    let mut alone = after(false, &[Begins(0), Answered(0)]);
-    let grant = alone.unconfirmed.take().expect("nobody else knows");
+    let mut alone = after(false, &[Acquires(0), Answered(0)]);
+    let grant = alone.unconfirmed.take().expect("the only call");
     assert!(!grant.has_expired(NOW));
     let given = grant.into_give_back();
     assert_eq!(given.change(alone.lock.as_ref(), NOW), Change::Free);
     assert_eq!(given.change(None, NOW), Change::Keep);
-    // Whoever has changed the grant knows of it.
-    for step in [DirectAdds, Raised, Anew] {
-        let mut touched = after(false, &[Begins(0), Answered(0), step]);
-        let given = touched
+    // A changed grant stays: whoever changed it has it.
+    for step in [DirectReenters, Raised, Regranted] {
+        let mut changed = after(false, &[Acquires(0), Answered(0), step]);
+        let given = changed
             .unconfirmed
             .take()
-            .expect("nobody else knew")
+            .expect("the only call")
             .into_give_back();
-        assert_eq!(given.change(touched.lock.as_ref(), NOW), Change::Keep);
+        assert_eq!(given.change(changed.lock.as_ref(), NOW), Change::Keep);
     }
-    let mut renewed = after(false, &[Begins(0), Answered(0)]);
+    let mut renewed = after(false, &[Acquires(0), Answered(0)]);
     renewed.lock.as_mut().unwrap().deadline = FRESH;
     let given = renewed
         .unconfirmed
         .take()
-        .expect("nobody else knew")
+        .expect("the only call")
         .into_give_back();
     assert_eq!(given.change(renewed.lock.as_ref(), NOW), Change::Keep);
-    // Others know, or will.
-    assert_eq!(after(true, &[Adds(0), Answered(0)]).unconfirmed, None);
+    // Another call was answered, or is pending.
+    assert_eq!(after(true, &[Reenters(0), Answered(0)]).unconfirmed, None);
     assert_eq!(
-        after(false, &[Begins(0), Direct, Answered(0)]).unconfirmed,
+        after(false, &[Acquires(0), Direct, Answered(0)]).unconfirmed,
         None
     );
     assert_eq!(
-        after(false, &[Begins(0), Adds(1), Answered(0)]).unconfirmed,
+        after(false, &[Acquires(0), Reenters(1), Answered(0)]).unconfirmed,
         None
     );
     assert_eq!(
-        after(false, &[Begins(0), Anew, Answered(0)])
+        after(false, &[Acquires(0), Regranted, Answered(0)])
             .unconfirmed
             .map(|grant| { grant.into_give_back().change(None, NOW) }),
         Some(Change::Keep)

@@ -1,9 +1,8 @@
-//! Who waits for which lock, first come first served.
+//! The queues of waiting calls, first in first out.
 //!
-//! Every waiting call stands in two lists: the queue of its key, and within it the calls of its
-//! owner, which are granted together. Both are linked through one table, so that joining, leaving
-//! from any place and going first cost the same however long the queue is. The ends of the waits
-//! are in one set, ordered by time.
+//! Every waiting call is in two lists: the queue of its key, and the calls of its owner in that queue,
+//! which are granted together. Both are linked lists over one table, so joining, leaving and finding
+//! the first take constant time. The ends of the waits are in one set, ordered by time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,33 +11,33 @@ use std::time::Duration;
 use super::map::shrink_if_sparse;
 use super::{Holds, Lease, Map, OwnerBuf};
 
-/// A moment of a clock that is never set back, in microseconds since some start.
+/// A time of a monotonic clock, in microseconds since some start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Monotonic(pub u64);
 
 impl Monotonic {
-    /// The moment `length` later.
+    /// The time `length` later.
     #[must_use]
     pub fn plus(self, length: Duration) -> Self {
         let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(micros))
     }
 
-    /// How long ago `earlier` was; nothing when it is to come.
+    /// The time passed since `earlier`; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// A waiting call, for as long as it waits. Never given twice.
+/// Identifies a waiting call. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(u64);
 
-/// What a waiting call asked for.
+/// A waiting call: who waits, for what, and how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Who waits.
+    /// The owner that asks.
     pub owner: OwnerBuf,
     /// The lease asked for.
     pub lease: Option<Lease>,
@@ -48,7 +47,7 @@ pub struct Waiter {
     pub client_id: u64,
     /// When the wait began.
     pub since: Monotonic,
-    /// When it ends; none for never.
+    /// When it ends; `None` for never.
     pub until: Option<Monotonic>,
 }
 
@@ -77,7 +76,7 @@ impl LockId {
         self.database == database && *self.key == *key
     }
 
-    /// The one that comes before all others.
+    /// The lowest of all in their order.
     pub(super) fn before_all() -> Self {
         Self {
             database: i32::MIN,
@@ -86,18 +85,18 @@ impl LockId {
     }
 }
 
-/// The calls that wait for one lock now, and since when.
+/// The waits for one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueWaits {
     /// How many.
     pub count: usize,
-    /// The sum of the moments when they began to wait, in microseconds.
+    /// The sum of the times when they began, in microseconds.
     pub since_sum: u128,
-    /// When the first in the queue began to wait.
+    /// When the first in the queue began.
     pub first_since: Monotonic,
 }
 
-/// Every queue of a server.
+/// All queues of a server.
 #[derive(Debug, Default)]
 pub struct Queues {
     databases: Map<i32, Map<Arc<[u8]>, Queue>>,
@@ -110,7 +109,7 @@ pub struct Queues {
 struct Queue {
     all: List,
     owners: Map<OwnerBuf, List>,
-    /// The sum of the moments when the calls began to wait.
+    /// See [`QueueWaits::since_sum`].
     since_sum: u128,
 }
 
@@ -122,7 +121,7 @@ struct Node {
     of_owner: Links,
 }
 
-/// The ends of a list.
+/// The first and last call of a list, and its length.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     first: Option<WaiterId>,
@@ -133,12 +132,12 @@ struct List {
 /// A node's neighbours in a list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Links {
-    before: Option<WaiterId>,
-    behind: Option<WaiterId>,
+    previous: Option<WaiterId>,
+    next: Option<WaiterId>,
 }
 
 impl Queues {
-    /// No queue yet.
+    /// No queues.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -163,7 +162,7 @@ impl Queues {
             .map_or(0, |queue| queue.all.length)
     }
 
-    /// Puts a call at the end of the queue of a key.
+    /// Appends a call to the queue of a key.
     pub fn join(&mut self, database: i32, key: &[u8], waiter: Waiter) -> WaiterId {
         self.last_id += 1;
         let id = WaiterId(self.last_id);
@@ -181,11 +180,19 @@ impl Queues {
             lock_id: LockId { database, key },
             waiter,
         };
-        if let Some(before) = node.in_queue.before.and_then(|id| self.nodes.get_mut(&id)) {
-            before.in_queue.behind = Some(id);
+        if let Some(previous) = node
+            .in_queue
+            .previous
+            .and_then(|id| self.nodes.get_mut(&id))
+        {
+            previous.in_queue.next = Some(id);
         }
-        if let Some(before) = node.of_owner.before.and_then(|id| self.nodes.get_mut(&id)) {
-            before.of_owner.behind = Some(id);
+        if let Some(previous) = node
+            .of_owner
+            .previous
+            .and_then(|id| self.nodes.get_mut(&id))
+        {
+            previous.of_owner.next = Some(id);
         }
         if let Some(until) = node.waiter.until {
             self.ends.insert((until, id));
@@ -194,15 +201,15 @@ impl Queues {
         id
     }
 
-    /// Takes a call out of its queue, wherever in it it stands.
+    /// Removes a call from any place of its queue.
     pub fn remove(&mut self, id: WaiterId) -> Option<(LockId, Waiter)> {
         let node = self.nodes.remove(&id)?;
         shrink_if_sparse(&mut self.nodes);
         if let Some(until) = node.waiter.until {
             self.ends.remove(&(until, id));
         }
-        self.join_neighbours(node.in_queue, |node| &mut node.in_queue);
-        self.join_neighbours(node.of_owner, |node| &mut node.of_owner);
+        self.link_neighbours(node.in_queue, |node| &mut node.in_queue);
+        self.link_neighbours(node.of_owner, |node| &mut node.of_owner);
         if let Some(queues) = self.databases.get_mut(&node.lock_id.database) {
             if let Some(queue) = queues.get_mut(&node.lock_id.key) {
                 queue.all.remove(node.in_queue);
@@ -226,19 +233,19 @@ impl Queues {
         Some((node.lock_id, node.waiter))
     }
 
-    /// What a waiting call asked for.
+    /// The waiting call with this id.
     #[must_use]
     pub fn get(&self, id: WaiterId) -> Option<&Waiter> {
         self.nodes.get(&id).map(|node| &node.waiter)
     }
 
-    /// The call whose turn is next.
+    /// The first call in the queue of a key.
     #[must_use]
     pub fn first(&self, database: i32, key: &[u8]) -> Option<WaiterId> {
         self.queue(database, key)?.all.first
     }
 
-    /// The first waiting call of this owner.
+    /// The first call of this owner in the queue of a key.
     #[must_use]
     pub fn first_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<WaiterId> {
         self.queue(database, key)?.owners.get(owner)?.first
@@ -250,18 +257,18 @@ impl Queues {
         std::iter::from_fn(move || {
             let id = next?;
             let node = self.nodes.get(&id)?;
-            next = node.in_queue.behind;
+            next = node.in_queue.next;
             Some((id, &node.waiter))
         })
     }
 
-    /// The first wait that ends, and when.
+    /// The wait that ends first, and when.
     #[must_use]
     pub fn next_end(&self) -> Option<(Monotonic, WaiterId)> {
         self.ends.first().copied()
     }
 
-    /// The keys that somebody waits for; of one database, or of all.
+    /// The locks that somebody waits for, of one database or of all.
     #[must_use]
     pub fn lock_ids(&self, database: Option<i32>) -> Vec<LockId> {
         self.databases
@@ -283,7 +290,7 @@ impl Queues {
         queues.map(|queue| queue.all.length).max().unwrap_or(0)
     }
 
-    /// The waits for each key of a database, as they stand now.
+    /// The current waits for each key of a database.
     pub fn waits(&self, database: i32) -> impl Iterator<Item = (&Arc<[u8]>, QueueWaits)> {
         let queues = self.databases.get(&database).into_iter().flatten();
         queues.filter_map(|(key, queue)| {
@@ -301,37 +308,38 @@ impl Queues {
         self.databases.get(&database)?.get(key)
     }
 
-    fn join_neighbours(&mut self, gone: Links, links: impl Fn(&mut Node) -> &mut Links) {
-        if let Some(before) = gone.before.and_then(|id| self.nodes.get_mut(&id)) {
-            links(before).behind = gone.behind;
+    /// Links the neighbours of a removed node with each other.
+    fn link_neighbours(&mut self, removed: Links, links: impl Fn(&mut Node) -> &mut Links) {
+        if let Some(previous) = removed.previous.and_then(|id| self.nodes.get_mut(&id)) {
+            links(previous).next = removed.next;
         }
-        if let Some(behind) = gone.behind.and_then(|id| self.nodes.get_mut(&id)) {
-            links(behind).before = gone.before;
+        if let Some(next) = removed.next.and_then(|id| self.nodes.get_mut(&id)) {
+            links(next).previous = removed.previous;
         }
     }
 }
 
 impl List {
-    /// Makes `id` the last of the list; the links that its node gets.
+    /// Appends `id`; returns the links of its node.
     fn append(&mut self, id: WaiterId) -> Links {
-        let before = self.last.replace(id);
-        if before.is_none() {
+        let previous = self.last.replace(id);
+        if previous.is_none() {
             self.first = Some(id);
         }
         self.length += 1;
         Links {
-            before,
-            behind: None,
+            previous,
+            next: None,
         }
     }
 
-    /// Forgets the node that had these links.
-    fn remove(&mut self, gone: Links) {
-        if gone.before.is_none() {
-            self.first = gone.behind;
+    /// Removes the node that had these links.
+    fn remove(&mut self, removed: Links) {
+        if removed.previous.is_none() {
+            self.first = removed.next;
         }
-        if gone.behind.is_none() {
-            self.last = gone.before;
+        if removed.next.is_none() {
+            self.last = removed.previous;
         }
         self.length -= 1;
     }

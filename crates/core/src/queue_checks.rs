@@ -1,9 +1,9 @@
-//! What holds of the queues at every moment: for the tests, and for a fuzzer.
+//! Invariants of the queues, for tests and fuzzing.
 
 use super::{BTreeSet, Links, List, Node, Queues, WaiterId};
 
 impl Queues {
-    /// Panics unless every list, its ends and its lengths tell the same story.
+    /// Panics unless the lists, their ends, their lengths and the sums agree.
     pub(crate) fn check(&self) {
         let mut calls = 0;
         for (database, queues) in &self.databases {
@@ -30,7 +30,7 @@ impl Queues {
                 let since_sum: u128 = since.map(u128::from).sum();
                 assert_eq!(
                     queue.since_sum, since_sum,
-                    "the sum of the waits' beginnings"
+                    "the sum of the starts of the waits"
                 );
                 calls += all.len();
             }
@@ -44,19 +44,19 @@ impl Queues {
         assert_eq!(self.ends, ends, "the ends of the waits");
     }
 
-    /// The ids of a list from its first to its last, which are the same the other way round.
+    /// The ids of a list, checked to be the same in both directions.
     fn walk(&self, list: List, links: impl Fn(&Node) -> Links) -> Vec<WaiterId> {
-        let line = |start: Option<WaiterId>, next: fn(Links) -> Option<WaiterId>| {
+        let follow = |start: Option<WaiterId>, next: fn(Links) -> Option<WaiterId>| {
             std::iter::successors(start, |id| next(links(&self.nodes[id])))
                 .take(list.length + 1)
                 .collect::<Vec<_>>()
         };
-        let forth = line(list.first, |links| links.behind);
-        let mut back = line(list.last, |links| links.before);
-        back.reverse();
-        assert_eq!(forth, back, "forth and back");
-        assert_eq!(forth.len(), list.length, "the length of a list");
-        forth
+        let forward = follow(list.first, |links| links.next);
+        let mut backward = follow(list.last, |links| links.previous);
+        backward.reverse();
+        assert_eq!(forward, backward, "the directions of a list");
+        assert_eq!(forward.len(), list.length, "the length of a list");
+        forward
     }
 
     /// How many entries there are, of any kind.

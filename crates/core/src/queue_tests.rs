@@ -1,6 +1,6 @@
-//! Scenes in which calls join a queue, leave it from anywhere, and go in their turn.
+//! Scenarios in which calls join a queue and leave it from any place.
 //!
-//! A call is named by its owner and a number, in the order of joining: `ann1 bob2 ann3`.
+//! A call is named by its owner and its number in the order of joining: `ann1 bob2 ann3`.
 
 use super::super::Owner;
 use super::*;
@@ -19,22 +19,22 @@ fn call(owner: &str, until: Option<u64>) -> Waiter {
 }
 
 /// One queue, and the names of its calls.
-struct Scene {
+struct Scenario {
     queues: Queues,
     names: Vec<(WaiterId, String)>,
 }
 
-impl Scene {
-    /// The owners join in this order.
+impl Scenario {
+    /// A queue that these owners join in this order.
     fn of(owners: &str) -> Self {
-        let mut scene = Self {
+        let mut scenario = Self {
             queues: Queues::new(),
             names: Vec::new(),
         };
         for owner in owners.split_whitespace() {
-            scene.join(owner, None);
+            scenario.join(owner, None);
         }
-        scene
+        scenario
     }
 
     fn join(&mut self, owner: &str, until: Option<u64>) {
@@ -59,8 +59,8 @@ impl Scene {
         })
     }
 
-    /// The queue from its first to its last call.
-    fn line(&self) -> String {
+    /// The calls in the order of the queue.
+    fn queue(&self) -> String {
         let names: Vec<_> = self
             .queues
             .iter(0, KEY)
@@ -81,7 +81,7 @@ impl Scene {
 #[rustfmt::skip]
 #[test]
 fn leaving_from_any_place_keeps_the_order() {
-    // (who joins, who leaves, the line, the first, the first of ann, the first of bob)
+    // (who joins, who leaves, the queue, the first, the first of ann, the first of bob)
     let table = [
         ("ann",             "",               "ann1",           "ann1", "ann1", "-"),
         ("ann",             "ann1",           "",               "-",    "-",    "-"),
@@ -101,24 +101,27 @@ fn leaving_from_any_place_keeps_the_order() {
         ("ann ann ann",     "ann2 ann1",      "ann3",           "ann3", "ann3", "-"),
         ("ann ann ann",     "ann3 ann2",      "ann1",           "ann1", "ann1", "-"),
     ];
-    for (joins, leaves, line, first, anns, bobs) in table {
-        let mut scene = Scene::of(joins);
-        scene.leave(leaves);
-        let told = (scene.line(), scene.first(), scene.first_of("ann"), scene.first_of("bob"));
-        assert_eq!(told, (line.to_owned(), first, anns, bobs), "{joins}, without {leaves}");
-        assert_eq!(scene.queues.waiting(0, KEY), line.split_whitespace().count());
+    for (joins, leaves, queue, first, anns, bobs) in table {
+        let mut scenario = Scenario::of(joins);
+        scenario.leave(leaves);
+        let actual = (scenario.queue(), scenario.first(), scenario.first_of("ann"), scenario.first_of("bob"));
+        assert_eq!(actual, (queue.to_owned(), first, anns, bobs), "{joins}, without {leaves}");
+        assert_eq!(scenario.queues.waiting(0, KEY), queue.split_whitespace().count());
     }
 }
 
 #[test]
-fn who_comes_back_stands_at_the_end() {
-    let mut scene = Scene::of("ann bob cid");
-    scene.leave("ann1 cid3");
-    scene.join("ann", None);
-    assert_eq!(scene.line(), "bob2 ann4");
-    scene.leave("bob2 ann4");
-    scene.join("bob", None);
-    assert_eq!((scene.line().as_str(), scene.first()), ("bob5", "bob5"));
+fn an_owner_that_joins_again_is_last() {
+    let mut scenario = Scenario::of("ann bob cid");
+    scenario.leave("ann1 cid3");
+    scenario.join("ann", None);
+    assert_eq!(scenario.queue(), "bob2 ann4");
+    scenario.leave("bob2 ann4");
+    scenario.join("bob", None);
+    assert_eq!(
+        (scenario.queue().as_str(), scenario.first()),
+        ("bob5", "bob5")
+    );
 }
 
 #[test]
@@ -135,9 +138,9 @@ fn a_call_leaves_once_with_what_it_asked_for() {
 #[test]
 fn each_key_of_each_database_has_a_queue_of_its_own() {
     let mut queues = Queues::new();
-    let spots = [(0, b"a"), (0, b"b"), (1, b"a")];
-    let ids = spots.map(|(database, key)| queues.join(database, key, call("ann", None)));
-    for ((database, key), id) in spots.into_iter().zip(ids) {
+    let keys = [(0, b"a"), (0, b"b"), (1, b"a")];
+    let ids = keys.map(|(database, key)| queues.join(database, key, call("ann", None)));
+    for ((database, key), id) in keys.into_iter().zip(ids) {
         assert_eq!(queues.first(database, key), Some(id));
         assert_eq!(queues.first_of(database, key, b"ann"), Some(id));
         assert_eq!(queues.waiting(database, key), 1);
@@ -145,11 +148,11 @@ fn each_key_of_each_database_has_a_queue_of_its_own() {
     assert_eq!(queues.first(1, b"b"), None);
     let lock_id = LockId::new(0, b"a");
     assert_eq!(
-        spots.map(|(database, key)| lock_id.is(database, key)),
+        keys.map(|(database, key)| lock_id.is(database, key)),
         [true, false, false]
     );
 
-    let told = |queues: &Queues, database| {
+    let lock_ids = |queues: &Queues, database| {
         let mut lock_ids = queues.lock_ids(database);
         lock_ids.sort();
         let lock_ids = lock_ids
@@ -157,36 +160,36 @@ fn each_key_of_each_database_has_a_queue_of_its_own() {
             .map(|lock_id| (lock_id.database, lock_id.key[0]));
         lock_ids.collect::<Vec<_>>()
     };
-    assert_eq!(told(&queues, None), [(0, b'a'), (0, b'b'), (1, b'a')]);
-    assert_eq!(told(&queues, Some(0)), [(0, b'a'), (0, b'b')]);
+    assert_eq!(lock_ids(&queues, None), [(0, b'a'), (0, b'b'), (1, b'a')]);
+    assert_eq!(lock_ids(&queues, Some(0)), [(0, b'a'), (0, b'b')]);
     queues.remove(ids[0]);
     queues.check();
-    assert_eq!(told(&queues, Some(0)), [(0, b'b')]);
+    assert_eq!(lock_ids(&queues, Some(0)), [(0, b'b')]);
     queues.remove(ids[2]);
-    assert_eq!(told(&queues, Some(1)), []);
-    assert_eq!(told(&queues, None), [(0, b'b')]);
+    assert_eq!(lock_ids(&queues, Some(1)), []);
+    assert_eq!(lock_ids(&queues, None), [(0, b'b')]);
 }
 
 #[test]
-fn the_waits_end_by_time_and_then_in_the_order_of_joining() {
-    let mut scene = Scene::of("");
+fn waits_end_by_time_and_then_in_the_order_of_joining() {
+    let mut scenario = Scenario::of("");
     for (owner, until) in [("ann", 30), ("bob", 10), ("cid", 10), ("dan", 20)] {
-        scene.join(owner, Some(until));
+        scenario.join(owner, Some(until));
     }
-    scene.join("eve", None);
-    scene.leave("dan4");
+    scenario.join("eve", None);
+    scenario.leave("dan4");
     let mut ends = Vec::new();
-    while let Some((end, id)) = scene.queues.next_end() {
-        ends.push((end.0, scene.name(Some(id)).to_owned()));
-        scene.queues.remove(id);
+    while let Some((end, id)) = scenario.queues.next_end() {
+        ends.push((end.0, scenario.name(Some(id)).to_owned()));
+        scenario.queues.remove(id);
     }
     let expected = [(10, "bob2"), (10, "cid3"), (30, "ann1")];
     assert_eq!(ends, expected.map(|(end, name)| (end, name.to_owned())));
-    assert_eq!(scene.line(), "eve5", "waits for ever");
+    assert_eq!(scenario.queue(), "eve5", "waits for ever");
 }
 
 #[test]
-fn nothing_is_left_of_those_who_left() {
+fn nothing_is_left_of_calls_that_left() {
     let mut queues = Queues::new();
     let ids: Vec<_> = (0..1000)
         .map(|number: u64| {
@@ -213,9 +216,9 @@ fn the_tables_shrink_when_most_have_left() {
     let stays = queues.join(0, KEY, call("stays", None));
     let ids: Vec<_> = (0..10_000_u32)
         .flat_map(|number| {
-            let in_line = queues.join(0, KEY, call(&number.to_string(), None));
-            let elsewhere = queues.join(0, &number.to_be_bytes(), call("ann", None));
-            [in_line, elsewhere]
+            let same_key = queues.join(0, KEY, call(&number.to_string(), None));
+            let own_key = queues.join(0, &number.to_be_bytes(), call("ann", None));
+            [same_key, own_key]
         })
         .collect();
     for id in ids {
@@ -236,7 +239,7 @@ fn the_tables_shrink_when_most_have_left() {
 }
 
 #[test]
-fn the_waits_of_a_database_are_told_by_key() {
+fn the_waits_of_a_database_are_listed_by_key() {
     let mut queues = Queues::new();
     let mut join = |database, key, since| {
         let waiter = Waiter {

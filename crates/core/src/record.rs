@@ -1,8 +1,7 @@
-//! A held lock as a few bytes: how it lies in the server's memory.
+//! A held lock as bytes: its form in the server's memory.
 //!
-//! Ten bytes before the owner for nearly every lock, so that a lock costs little more than a plain
-//! string of the same owner; sixteen for one that is held more than once or by a lease of more
-//! than four hours.
+//! Nearly every lock takes ten bytes and the owner, little more than a plain string of that owner. A
+//! lock that is held more than once, or with a lease of more than four hours, takes sixteen.
 //!
 //! ```text
 //! token 7 bytes, its top bit: wide?
@@ -10,7 +9,7 @@
 //!   yes: lease-ms 5 bytes, holds 4 bytes
 //! owner, the rest
 //! ```
-//! Numbers are little-endian. This is not the stored form: RDB and AOF carry each field on its own
+//! Numbers are little-endian. RDB and AOF do not use this form: they store each field by itself
 //! ([`Fields`]).
 
 use std::fmt;
@@ -24,7 +23,7 @@ const WIDE_LEASE_BYTES: usize = 5;
 const HOLDS_BYTES: usize = 4;
 const MAX_HEAD: usize = TOKEN_BYTES + WIDE_LEASE_BYTES + HOLDS_BYTES;
 
-/// Room for any record.
+/// A buffer that any record fits in.
 #[derive(Debug)]
 pub struct RecordBuffer([u8; MAX_HEAD + Owner::MAX]);
 
@@ -40,7 +39,7 @@ impl<'a> Held<'a> {
 }
 
 impl RecordBuffer {
-    /// Empty room.
+    /// An empty buffer.
     #[must_use]
     pub const fn new() -> Self {
         Self([0; MAX_HEAD + Owner::MAX])
@@ -60,14 +59,14 @@ pub struct RecordError;
 /// A field is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldError {
-    /// A number that is none of 1 to `most`.
+    /// A number that is not in 1 to `max`.
     Number {
-        /// Of what.
+        /// The name of the field.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         number: u64,
-        /// The highest that it may be.
-        most: u64,
+        /// The highest value allowed.
+        max: u64,
     },
     /// The owner's length in bytes.
     Owner(usize),
@@ -76,7 +75,7 @@ pub enum FieldError {
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Number { name, number, most } => write!(f, "{name} {number} (1 to {most})"),
+            Self::Number { name, number, max } => write!(f, "{name} {number} (1 to {max})"),
             Self::Owner(length) => write!(f, "owner of {length} bytes (1 to {})", Owner::MAX),
         }
     }
@@ -85,13 +84,13 @@ impl fmt::Display for FieldError {
 /// An owner and its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Who holds the lock.
+    /// The holder.
     pub owner: Owner<'a>,
-    /// By which grant.
+    /// Its grant.
     pub grant: Grant,
 }
 
-/// What a record is made of, one by one, as it is stored: anything, until it was checked.
+/// The fields of a record as they are stored; not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields<'a> {
     /// The fencing token.
@@ -100,7 +99,7 @@ pub struct Fields<'a> {
     pub holds: u64,
     /// The remembered lease, in milliseconds.
     pub lease_ms: u64,
-    /// Who holds the lock.
+    /// The holder.
     pub owner: &'a [u8],
 }
 
@@ -108,7 +107,7 @@ impl<'a> TryFrom<Fields<'a>> for Record<'a> {
     type Error = FieldError;
 
     fn try_from(fields: Fields<'a>) -> Result<Self, FieldError> {
-        let out_of_range = |name, number, most| FieldError::Number { name, number, most };
+        let out_of_range = |name, number, max| FieldError::Number { name, number, max };
         let Fields {
             token,
             holds,
@@ -146,7 +145,7 @@ impl<'a> From<Record<'a>> for Fields<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Writes the record into `buffer` and gives back the bytes it takes.
+    /// Writes the record into `buffer`; returns its bytes.
     #[must_use]
     pub fn encode<'buffer>(&self, buffer: &'buffer mut RecordBuffer) -> &'buffer [u8] {
         let Grant {
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_lock_takes_ten_bytes_beside_its_owner() {
+    fn a_usual_lock_takes_ten_bytes_and_its_owner() {
         let mut buffer = RecordBuffer::new();
         let usual = record(b"web:7", 1_795_000_000_000_000, 1, 30_000);
         assert_eq!(usual.encode(&mut buffer).len(), 10 + 5);
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_every_field_survive() {
+    fn the_limits_of_every_field_are_encoded_and_decoded() {
         let longest = [0xff; Owner::MAX];
         for owner in [&b"\0"[..], &longest] {
             for token in [1, Token::MAX.number()] {
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_out_of_range_is_refused() {
+    fn truncated_and_out_of_range_records_are_refused() {
         let mut buffer = RecordBuffer::new();
         let whole = record(b"o", 77, 3, 30_000).encode(&mut buffer).to_vec();
         for length in 0..whole.len() {
@@ -281,7 +280,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 16 } else { 256 }))]
 
         #[test]
-        fn any_bytes_are_refused_or_mean_what_they_say(
+        fn any_bytes_are_refused_or_decode_to_what_encodes_again(
             bytes in prop::collection::vec(any::<u8>(), 0..300)
         ) {
             if let Ok(record) = Record::decode(&bytes) {

@@ -1,13 +1,13 @@
-//! Moments and lengths of time: the wall clock's now, a lease, and the deadline it sets.
+//! Times of the wall clock, leases and deadlines.
 
-/// A moment of the wall clock, in microseconds since 1970.
+/// A time of the wall clock, in microseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixTime {
     micros: u64,
 }
 
 impl UnixTime {
-    /// The moment `micros` microseconds after the start of 1970.
+    /// `micros` microseconds after the start of 1970.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self { micros }
@@ -19,26 +19,26 @@ impl UnixTime {
         self.micros
     }
 
-    /// Whole milliseconds since 1970, as Redis keeps expiry times.
+    /// Whole milliseconds since 1970: the unit of Redis's expiry times.
     #[must_use]
     pub const fn millis(self) -> u64 {
         self.micros / 1000
     }
 }
 
-/// How long a grant lasts unless it is renewed: 1 ms to ten years.
+/// How long a grant lasts if it is not renewed: 1 ms to ten years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lease {
     millis: u64,
 }
 
 impl Lease {
-    /// Ten years of 365 days: the longest lease that any setting can allow.
+    /// Ten years of 365 days: the longest lease that can be configured.
     pub const MAX: Self = Self {
         millis: 10 * 365 * 24 * 60 * 60 * 1000,
     };
 
-    /// A lease of `millis` milliseconds; none when that is zero or above [`Lease::MAX`].
+    /// A lease of `millis` milliseconds; `None` for zero and above [`Lease::MAX`].
     #[must_use]
     pub const fn from_millis(millis: u64) -> Option<Self> {
         if millis == 0 || millis > Self::MAX.millis {
@@ -61,14 +61,12 @@ impl Lease {
     }
 }
 
-/// When a lock's lease ends.
-///
-/// The order is that of time: [`Deadline::Never`] is later than every moment.
+/// When a lock's lease ends. [`Deadline::Never`] is greater than every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deadline {
-    /// At this moment, in milliseconds since 1970.
+    /// At this time, in milliseconds since 1970.
     At(u64),
-    /// Not by itself: an administrator's `PERSIST` took the deadline away.
+    /// Never: an administrator's `PERSIST` removed the expiry.
     Never,
 }
 
@@ -88,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_later_than_the_moment_it_starts_from_and_never_overflows() {
+    fn a_deadline_is_later_than_its_start_and_never_overflows() {
         let lease = Lease::from_millis(30_000).unwrap();
         let now = UnixTime::from_micros(5_000_999);
         assert_eq!(lease.deadline_from(now), Deadline::At(35_000));
@@ -97,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn never_is_later_than_any_moment() {
+    fn never_is_later_than_any_time() {
         assert!(Deadline::Never > Deadline::At(u64::MAX));
         assert_eq!(Deadline::Never.max(Deadline::At(1)), Deadline::Never);
         assert_eq!(Deadline::At(2).max(Deadline::At(1)), Deadline::At(2));

@@ -1,4 +1,4 @@
-//! Fencing tokens and the clock that gives them out.
+//! Fencing tokens and the clock that issues them.
 
 use super::UnixTime;
 
@@ -7,10 +7,10 @@ use super::UnixTime;
 pub struct Token(u64);
 
 impl Token {
-    /// The highest token there is, 2^53 - 1.
+    /// The highest token, 2^53 - 1.
     pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// The token of this number; none when it is zero or above [`Token::MAX`].
+    /// The token with this number; `None` for zero and above [`Token::MAX`].
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {
         if number == 0 || number > Self::MAX.0 {
@@ -29,9 +29,8 @@ impl Token {
 
 /// Gives each grant a token above every token that it has seen.
 ///
-/// The wall clock lifts the tokens, so that a server that starts with nothing still goes on above
-/// its predecessor; but the last token seen is the floor, so that a wall clock that jumps back
-/// changes nothing.
+/// A token is the highest one seen plus one, or the wall clock in microseconds if that is more. So
+/// tokens rise after a restart without data, and also when the wall clock is set back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenClock {
     last: u64,
@@ -44,7 +43,7 @@ impl TokenClock {
         Self { last: 0 }
     }
 
-    /// A clock that goes on after `last`.
+    /// A clock that has seen `last`.
     #[must_use]
     pub const fn after(last: Option<Token>) -> Self {
         match last {
@@ -53,20 +52,20 @@ impl TokenClock {
         }
     }
 
-    /// The highest token seen so far, if any.
+    /// The highest token seen.
     #[must_use]
     pub const fn last(self) -> Option<Token> {
         Token::new(self.last)
     }
 
-    /// Takes note of a token that was granted elsewhere, loaded or raised.
+    /// Records a token that was granted elsewhere, loaded or raised.
     pub const fn observe(&mut self, token: Token) {
         if token.0 > self.last {
             self.last = token.0;
         }
     }
 
-    /// The token of a new grant; none when the token space is used up.
+    /// The token of a new grant; `None` when the token space is used up.
     pub fn next(&mut self, now: UnixTime) -> Option<Token> {
         let token = Token::new((self.last + 1).max(now.micros()))?;
         self.last = token.0;
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_elsewhere_lifts_the_clock_but_never_lowers_it() {
+    fn observing_a_token_raises_the_clock_and_never_lowers_it() {
         let mut clock = TokenClock::new();
         clock.observe(Token::new(500).unwrap());
         clock.observe(Token::new(3).unwrap());

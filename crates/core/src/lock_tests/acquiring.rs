@@ -1,4 +1,4 @@
-//! What an acquire comes to.
+//! Acquires.
 
 use super::*;
 
@@ -48,11 +48,11 @@ fn again(holds: u32, lease: u64, deadline: Deadline) -> Outcome {
     Ok(Acquired::Again(grant, Change::Hold(grant, deadline)))
 }
 
-fn hold(table: &[Row<'_>]) {
+fn check(table: &[Row<'_>]) {
     for (rule, lock, request, outcome) in table {
         let mut clock = seen(TOKEN);
-        let came = acquire(lock.as_ref(), request, &RULES, NOW, &mut clock);
-        assert_eq!(came, *outcome, "{rule}");
+        let result = acquire(lock.as_ref(), request, &RULES, NOW, &mut clock);
+        assert_eq!(result, *outcome, "{rule}");
         let last = match outcome {
             Ok(Acquired::New(grant, _)) => grant.token.number(),
             _ => TOKEN,
@@ -65,12 +65,12 @@ fn hold(table: &[Row<'_>]) {
 #[test]
 fn a_free_lock() {
     use Refusal::NotHeld;
-    hold(&[
-        ("a new grant: one hold, the default lease", FREE, ANN, new(20_000, 120_000)),
+    check(&[
+        ("a new grant: one check, the default lease", FREE, ANN, new(20_000, 120_000)),
         ("a shorter lease given is the grant's", FREE, ANN.px(1), new(1, 100_001)),
         ("a longer lease given is the grant's", FREE, ANN.px(60_000), new(60_000, 160_000)),
-        ("HOLDS 1 counts on no earlier hold", FREE, ANN.holds(1), new(20_000, 120_000)),
-        ("HOLDS 2 counts on a hold that is lost", FREE, ANN.holds(2), Err(NotHeld)),
+        ("HOLDS 1 counts on no earlier check", FREE, ANN.holds(1), new(20_000, 120_000)),
+        ("HOLDS 2 counts on a check that is lost", FREE, ANN.holds(2), Err(NotHeld)),
         ("the most HOLDS count on lost holds too", FREE, ANN.holds(MAX), Err(NotHeld)),
         ("TOKEN only re-enters", FREE, ANN.token(TOKEN), Err(NotHeld)),
         ("TOKEN only re-enters, with HOLDS 1 too", FREE, ANN.token(TOKEN).holds(1), Err(NotHeld)),
@@ -82,16 +82,16 @@ fn a_free_lock() {
 fn anothers_lock() {
     use Refusal::NotOwner;
     let lock = anns(1, DEADLINE);
-    hold(&[
+    check(&[
         ("another's lock is not taken", lock, BOB, BUSY),
         ("whatever lease is asked for", lock, BOB.px(60_000), BUSY),
         ("nor when it has no deadline", anns(1, Deadline::Never), BOB, BUSY),
         ("nor when it has the most holds", anns(MAX, DEADLINE), BOB, BUSY),
-        ("owners are told apart by every byte: shorter", lock, by(b"an"), BUSY),
-        ("owners are told apart by every byte: longer", lock, by(b"ann\0"), BUSY),
-        ("owners are told apart by every byte: case", lock, by(b"Ann"), BUSY),
-        ("HOLDS 1 counts on no earlier hold", lock, BOB.holds(1), BUSY),
-        ("HOLDS 2 counts on a lost hold", lock, BOB.holds(2), Err(NotOwner)),
+        ("owners differ in every byte: shorter", lock, by(b"an"), BUSY),
+        ("owners differ in every byte: longer", lock, by(b"ann\0"), BUSY),
+        ("owners differ in every byte: case", lock, by(b"Ann"), BUSY),
+        ("HOLDS 1 counts on no earlier check", lock, BOB.holds(1), BUSY),
+        ("HOLDS 2 counts on a lost check", lock, BOB.holds(2), Err(NotOwner)),
         ("however many Ann has", anns(5, DEADLINE), BOB.holds(2), Err(NotOwner)),
         ("TOKEN only re-enters", lock, BOB.token(TOKEN), Err(NotOwner)),
         ("NOTOWNER before FENCED", lock, BOB.token(TOKEN - 1), Err(NotOwner)),
@@ -105,8 +105,8 @@ fn re_entry() {
     let lock = anns(1, DEADLINE);
     let later = anns(1, LATER);
     let persisted = anns(1, Deadline::Never);
-    hold(&[
-        ("one hold more, same token, the remembered lease", lock, ANN, again(2, LEASE, RENEWED)),
+    check(&[
+        ("one check more, same token, the remembered lease", lock, ANN, again(2, LEASE, RENEWED)),
         ("a longer lease is remembered", lock, ANN.px(60_000), again(2, 60_000, Deadline::At(160_000))),
         ("a shorter lease is not", lock, ANN.px(5), again(2, LEASE, RENEWED)),
         ("a later deadline stays", later, ANN, again(2, LEASE, LATER)),
@@ -124,8 +124,8 @@ fn re_entry() {
 fn holds_wanted() {
     use Refusal::HoldsLost;
     let lock = anns(3, DEADLINE);
-    hold(&[
-        ("one hold short: it is added", lock, ANN.holds(4), again(4, LEASE, RENEWED)),
+    check(&[
+        ("one check short: it is added", lock, ANN.holds(4), again(4, LEASE, RENEWED)),
         ("it has them: only the lease is refreshed", lock, ANN.holds(3), again(3, LEASE, RENEWED)),
         ("it has more: only the lease is refreshed", lock, ANN.holds(2), again(3, LEASE, RENEWED)),
         ("HOLDS 1 never adds to a lock held", lock, ANN.holds(1), again(3, LEASE, RENEWED)),
@@ -134,7 +134,7 @@ fn holds_wanted() {
         ("nothing to refresh: a later deadline", anns(3, LATER), ANN.holds(3), kept(3)),
         ("nothing to refresh: no deadline", anns(3, Deadline::Never), ANN.holds(3), kept(3)),
         ("nothing to refresh: repeated in the same moment", anns(3, RENEWED), ANN.holds(3), kept(3)),
-        ("two short: a hold is lost", lock, ANN.holds(5), Err(HoldsLost)),
+        ("two short: a check is lost", lock, ANN.holds(5), Err(HoldsLost)),
         ("many short: holds are lost", lock, ANN.holds(MAX), Err(HoldsLost)),
         ("one short of the most", anns(MAX - 1, DEADLINE), ANN.holds(MAX), again(MAX, LEASE, RENEWED)),
         ("at the most, and wanting that", anns(MAX, DEADLINE), ANN.holds(MAX), again(MAX, LEASE, RENEWED)),
@@ -147,7 +147,7 @@ fn holds_wanted() {
 fn token_given() {
     use Refusal::{Fenced, HoldsLost};
     let lock = anns(1, DEADLINE);
-    hold(&[
+    check(&[
         ("the grant's own: re-entry", lock, ANN.token(TOKEN), again(2, LEASE, RENEWED)),
         ("the grant's own, with HOLDS", lock, ANN.token(TOKEN).holds(1), again(1, LEASE, RENEWED)),
         ("an earlier grant of the same owner", lock, ANN.token(TOKEN - 1), Err(Fenced)),
@@ -179,14 +179,14 @@ fn the_token_of_a_grant() {
     for (rule, lock, request, last, micros, outcome) in table {
         let mut clock = seen(last);
         let now = UnixTime::from_micros(micros);
-        let came = acquire(lock.as_ref(), &request, &RULES, now, &mut clock).map(|acquired| {
+        let result = acquire(lock.as_ref(), &request, &RULES, now, &mut clock).map(|acquired| {
             match acquired {
                 Acquired::New(grant, _) => (grant.token.number(), grant.token.number()),
                 Acquired::Again(grant, _) => (grant.token.number(), last),
                 Acquired::Busy => unreachable!("{rule}"),
             }
         });
-        assert_eq!(came.map(|(token, _)| token), outcome, "{rule}");
-        assert_eq!(clock, seen(came.map_or(last, |(_, last)| last)), "{rule}: the token clock");
+        assert_eq!(result.map(|(token, _)| token), outcome, "{rule}");
+        assert_eq!(clock, seen(result.map_or(last, |(_, last)| last)), "{rule}: the token clock");
     }
 }

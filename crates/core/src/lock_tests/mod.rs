@@ -1,10 +1,10 @@
-//! Every rule and every refusal as tables: what the key holds, the call, what comes of it.
+//! Every rule and every refusal as tables: the lock, the request, the outcome.
 //!
-//! The scene: the wall clock stands at 100 s. Ann took the lock at 90 s by the token of that moment
-//! and with a lease of 30 s; no later token has been seen. Bob holds nothing.
+//! The wall clock is at 100 s. Ann acquired the lock at 90 s, with that time as its token and a lease of
+//! 30 s; no later token was seen. Bob holds nothing.
 #![expect(
     clippy::unnecessary_wraps,
-    reason = "the cells of a table are whole values"
+    reason = "the cells of a table have the type of the outcome"
 )]
 
 mod acquiring;
@@ -24,7 +24,7 @@ const RULES: Rules = Rules {
     default_lease: Lease::from_millis(20_000).unwrap(),
     max_token_lead_ms: 5_000,
 };
-/// The highest token that a raise may reach: 100 s and the lead.
+/// The highest token that a raise may reach: 100 s plus the lead.
 const FURTHEST: u64 = 105_000_000;
 
 const fn token(number: u64) -> Token {
@@ -43,7 +43,7 @@ const fn named(owner: &'static [u8]) -> Owner<'static> {
     Owner::new(owner).unwrap()
 }
 
-/// Ann's lock, held so many times, until then.
+/// Ann's lock with this hold count and deadline.
 const fn anns(holds: u32, deadline: Deadline) -> Option<Held<'static>> {
     Some(Held {
         owner: named(b"ann"),
@@ -85,7 +85,7 @@ fn releasing() {
         ("another's lock: HOLDS it has", once, bob(DownTo(1)), Err(NotOwner)),
         ("another's lock, with its token", once, by(b"bob", All, TOKEN), Err(NotOwner)),
         ("another's lock: NOTOWNER before FENCED", once, by(b"bob", All, 1), Err(NotOwner)),
-        ("owners are told apart by every byte", once, by(b"ann\0", All, 0), Err(NotOwner)),
+        ("owners differ in every byte", once, by(b"ann\0", All, 0), Err(NotOwner)),
 
         ("one hold of three, the lease refreshed", thrice, ann(One), left(2, RENEWED)),
         ("one hold of the most", anns(MAX, DEADLINE), ann(One), left(MAX - 1, RENEWED)),
@@ -184,12 +184,12 @@ fn renewing() {
 }
 
 #[test]
-fn the_lead_of_a_raise_is_told_from_the_wall_clock_and_never_overflows() {
+fn the_lead_of_a_raise_is_measured_from_the_wall_clock_and_never_overflows() {
     let lock = anns(1, DEADLINE);
     let highest = Renew::raise(named(b"ann"), None, token(TOKEN), Token::MAX).unwrap();
     let again = Renew::raise(named(b"ann"), None, token(TOKEN), token(TOKEN)).unwrap();
     for (rule, request, lead, micros, outcome) in [
-        ("no lead: this moment", again, 0, TOKEN, None),
+        ("no lead: the current time", again, 0, TOKEN, None),
         ("back in time: the token it has", again, 0, 0, None),
         ("no bound", highest, u64::MAX, 0, None),
         ("the end of time", highest, 5_000, u64::MAX, None),
@@ -200,8 +200,8 @@ fn the_lead_of_a_raise_is_told_from_the_wall_clock_and_never_overflows() {
             ..RULES
         };
         let now = UnixTime::from_micros(micros);
-        let came = renew(lock.as_ref(), &request, &rules, now, &mut seen(TOKEN));
-        assert_eq!(came.err(), outcome, "{rule}");
+        let result = renew(lock.as_ref(), &request, &rules, now, &mut seen(TOKEN));
+        assert_eq!(result.err(), outcome, "{rule}");
     }
 }
 

@@ -1,18 +1,18 @@
-//! Histories: where a server starts, and what is asked of it.
+//! Histories: the state that a server starts with, and the steps that follow.
 //!
-//! A step names what it asks for by where it lies (this grant's token, one hold more than there
-//! are), not by number, so that it often comes close to the edge of a rule.
+//! A step has its numbers relative to the state (the current grant's token, one hold more than there
+//! are), so that it is often close to the limit of a rule.
 
 use super::model::{Amount, Call, Event, MAX_HOLDS, MICROS, Server, TOKENS_END, Verb};
 use super::system::System;
 
 pub(super) const KEYS: usize = 3;
 pub(super) const MAX_TOKEN: u64 = TOKENS_END - 1;
-/// An afternoon in 2026.
+/// A time in 2026.
 pub(super) const TODAY: u64 = 1_795_000_000_000_000;
 pub(super) const HOUR: i64 = 3_600_000_000;
 
-/// A server and what is asked of it.
+/// The start and the steps.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) start: Server,
@@ -20,8 +20,8 @@ pub(super) struct History {
 }
 
 impl History {
-    /// A history that starts with these locks. A lock's token is told as how far it lies below the
-    /// last seen, its deadline as how long it has left.
+    /// A history that starts with these locks. A lock's token is given as the distance below the last
+    /// one seen, its deadline as the time left.
     pub(super) fn new(mut start: Server, steps: Vec<Step>) -> Self {
         start.seen = start.seen.min(MAX_TOKEN);
         for lock in start.locks.iter_mut().flatten() {
@@ -37,14 +37,14 @@ impl History {
 pub(super) enum Step {
     Call {
         key: usize,
-        /// None: whoever holds the lock.
+        /// `None`: the holder of the lock.
         owner: Option<usize>,
         token: Option<NearToken>,
         verb: NearVerb,
     },
-    /// The wall clock goes on, or is set back.
+    /// The wall clock moves by so many microseconds, forward or back.
     Clock(i64),
-    /// The wall clock comes to so many milliseconds from the deadline of a key.
+    /// The wall clock moves to the deadline of a key plus so many milliseconds.
     Deadline(usize, i64),
     Seen(NearToken),
     Event(Event),
@@ -52,11 +52,11 @@ pub(super) enum Step {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NearToken {
-    /// The current grant's, and so many above it.
+    /// The current grant's plus so many.
     Grant(i64),
-    /// The last seen, and so many above it.
+    /// The last seen plus so many.
     Seen(i64),
-    /// As far as a raise may go ahead of time, and so many above it.
+    /// The highest that a raise may reach plus so many.
     Lead(i64),
     Exactly(u64),
 }
@@ -77,7 +77,7 @@ pub(super) enum Operation {
 }
 
 impl Step {
-    /// What the step comes to in this system.
+    /// The operation that this step is in this state.
     pub(super) fn at(&self, system: &System) -> Operation {
         match *self {
             Self::Call {
@@ -91,10 +91,10 @@ impl Step {
             }
             Self::Deadline(key, by) => {
                 let deadline = system.lock(key).and_then(|lock| lock.deadline);
-                let moment = deadline.map_or(system.now(), |deadline| {
+                let now = deadline.map_or(system.now(), |deadline| {
                     deadline.saturating_add_signed(by) * MICROS
                 });
-                Operation::Event(Event::Clock(moment))
+                Operation::Event(Event::Clock(now))
             }
             Self::Seen(token) => Operation::Event(Event::Seen(token.at(system, 0))),
             Self::Event(event) => Operation::Event(event),
@@ -111,7 +111,7 @@ fn call(
 ) -> Call {
     let lock = system.lock(key);
     let holds = lock.map_or(0, |lock| lock.holds);
-    let near_holds = |by, least: u64| holds.saturating_add_signed(by).clamp(least, MAX_HOLDS);
+    let near_holds = |by, min: u64| holds.saturating_add_signed(by).clamp(min, MAX_HOLDS);
     let owner = owner.unwrap_or_else(|| lock.map_or(0, |lock| lock.owner));
     let mut token = token.map(|token| token.at(system, key));
     let this_grant = NearToken::Grant(0).at(system, key);

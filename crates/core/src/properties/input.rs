@@ -1,11 +1,11 @@
-//! Histories from the bytes of a fuzzer. A byte or two say what a step does, so that a change of
+//! Histories from the bytes of a fuzzer. The kind of a step takes a byte or two, so that a change of
 //! one byte changes little.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::history::{HOUR, History, KEYS, MAX_TOKEN, NearToken, NearVerb, Step, TODAY};
 use super::invariants::{
-    agree_with_the_model, bear_repetition, keep_the_invariants, leave_later_grants_alone,
+    agree_with_the_model, are_repeatable, keep_the_invariants, leave_later_grants_alone,
 };
 use super::model::{Event, Lock, MAX_HOLDS, Server, Settings, TOKENS_END};
 use super::system::OWNERS;
@@ -14,7 +14,7 @@ use crate::Lease;
 const MAX_STEPS: usize = 100;
 const TEN_YEARS: i64 = Lease::MAX.millis().cast_signed() * 1_000;
 
-/// Goes through the history that these bytes tell; panics where a property is broken.
+/// Checks the history that these bytes stand for; panics when a property does not hold.
 pub fn check(bytes: &[u8]) {
     let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) else {
         return;
@@ -22,10 +22,10 @@ pub fn check(bytes: &[u8]) {
     for property in [
         agree_with_the_model,
         keep_the_invariants,
-        bear_repetition,
+        are_repeatable,
         leave_later_grants_alone,
     ] {
-        property(&history).unwrap_or_else(|broken| panic!("{broken}\n{history:#?}"));
+        property(&history).unwrap_or_else(|failure| panic!("{failure}\n{history:#?}"));
     }
 }
 
@@ -48,7 +48,7 @@ fn start(bytes: &mut Unstructured<'_>) -> Result<Server> {
         _ => TODAY,
     };
     let seen = match bytes.int_in_range(0..=7)? {
-        0 => near_the_end(bytes)?,
+        0 => near_max_token(bytes)?,
         1..=3 => now.saturating_add_signed(bytes.int_in_range(-HOUR..=HOUR)?),
         _ => 0,
     };
@@ -59,7 +59,7 @@ fn start(bytes: &mut Unstructured<'_>) -> Result<Server> {
     let mut locks = Vec::new();
     for _ in 0..KEYS {
         locks.push(if bytes.arbitrary()? {
-            Some(first_lock(bytes)?)
+            Some(start_lock(bytes)?)
         } else {
             None
         });
@@ -72,7 +72,7 @@ fn start(bytes: &mut Unstructured<'_>) -> Result<Server> {
     })
 }
 
-fn first_lock(bytes: &mut Unstructured<'_>) -> Result<Lock> {
+fn start_lock(bytes: &mut Unstructured<'_>) -> Result<Lock> {
     Ok(Lock {
         owner: bytes.choose_index(OWNERS.len())?,
         token: bytes.int_in_range(0..=5_000_000)?,
@@ -81,7 +81,7 @@ fn first_lock(bytes: &mut Unstructured<'_>) -> Result<Lock> {
             _ => bytes.int_in_range(1..=4)?,
         },
         lease: lease(bytes)?,
-        deadline: maybe(bytes, |bytes| bytes.int_in_range(0..=40_000))?,
+        deadline: optional(bytes, |bytes| bytes.int_in_range(0..=40_000))?,
     })
 }
 
@@ -101,8 +101,8 @@ fn step(bytes: &mut Unstructured<'_>) -> Result<Step> {
         6 => Step::Seen(token(bytes)?),
         _ => Step::Call {
             key,
-            owner: maybe(bytes, |bytes| bytes.choose_index(OWNERS.len()))?,
-            token: maybe(bytes, token)?,
+            owner: optional(bytes, |bytes| bytes.choose_index(OWNERS.len()))?,
+            token: optional(bytes, token)?,
             verb: verb(bytes)?,
         },
     })
@@ -111,20 +111,20 @@ fn step(bytes: &mut Unstructured<'_>) -> Result<Step> {
 fn verb(bytes: &mut Unstructured<'_>) -> Result<NearVerb> {
     Ok(match bytes.int_in_range(0..=11)? {
         0..=4 => NearVerb::Acquire(
-            maybe(bytes, lease)?,
-            maybe(bytes, |bytes| bytes.int_in_range(-2..=2))?,
+            optional(bytes, lease)?,
+            optional(bytes, |bytes| bytes.int_in_range(-2..=2))?,
         ),
-        5..=6 => NearVerb::Release(maybe(bytes, |bytes| bytes.int_in_range(-3..=1))?),
+        5..=6 => NearVerb::Release(optional(bytes, |bytes| bytes.int_in_range(-3..=1))?),
         7 => NearVerb::ReleaseAll,
         8 => NearVerb::Fence,
-        _ => NearVerb::Renew(maybe(bytes, lease)?, maybe(bytes, token)?),
+        _ => NearVerb::Renew(optional(bytes, lease)?, optional(bytes, token)?),
     })
 }
 
 fn token(bytes: &mut Unstructured<'_>) -> Result<NearToken> {
     Ok(match bytes.int_in_range(0..=7)? {
         0 => NearToken::Exactly(bytes.int_in_range(1..=MAX_TOKEN)?),
-        1 => NearToken::Exactly(near_the_end(bytes)?),
+        1 => NearToken::Exactly(near_max_token(bytes)?),
         2 => NearToken::Lead(bytes.int_in_range(-HOUR..=HOUR)?),
         3 => NearToken::Lead(bytes.int_in_range(-1..=1)?),
         4 => NearToken::Seen(bytes.int_in_range(-2..=3)?),
@@ -143,11 +143,11 @@ fn lease(bytes: &mut Unstructured<'_>) -> Result<u64> {
     }
 }
 
-fn near_the_end(bytes: &mut Unstructured<'_>) -> Result<u64> {
+fn near_max_token(bytes: &mut Unstructured<'_>) -> Result<u64> {
     bytes.int_in_range(MAX_TOKEN - 4..=MAX_TOKEN)
 }
 
-fn maybe<'a, T>(
+fn optional<'a, T>(
     bytes: &mut Unstructured<'a>,
     value: impl FnOnce(&mut Unstructured<'a>) -> Result<T>,
 ) -> Result<Option<T>> {

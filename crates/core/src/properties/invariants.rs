@@ -1,4 +1,4 @@
-//! What holds in every history.
+//! Properties of every history.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -7,11 +7,10 @@ use super::history::{History, Operation};
 use super::model::{Amount, Call, Lock, MAX_HOLDS, MICROS, Reply, TOKENS_END, Verb};
 use super::system::System;
 
-/// Goes through a history; each operation is shown with the system before and after it, and with the
-/// reply when it was a call.
-pub(super) fn walk(
+/// Runs a history. `check` gets each operation, the system before and after it, and the reply of a call.
+pub(super) fn run(
     history: &History,
-    mut show: impl FnMut(&System, Operation, Option<Reply>, &System) -> TestCaseResult,
+    mut check: impl FnMut(&System, Operation, Option<Reply>, &System) -> TestCaseResult,
 ) -> TestCaseResult {
     let mut system = System::like(&history.start);
     for step in &history.steps {
@@ -20,28 +19,28 @@ pub(super) fn walk(
         let reply = match operation {
             Operation::Call(call) => Some(system.call(call)),
             Operation::Event(event) => {
-                system.happens(event);
+                system.apply(event);
                 None
             }
         };
-        show(&before, operation, reply, &system)?;
+        check(&before, operation, reply, &system)?;
     }
     Ok(())
 }
 
-/// Says what failed of which call, and where.
-fn explained(result: TestCaseResult, call: Call, system: &System) -> TestCaseResult {
+/// Adds the call and the system to a failure.
+fn with_context(result: TestCaseResult, call: Call, system: &System) -> TestCaseResult {
     result.map_err(|error| TestCaseError::fail(format!("{error}: {call:?} in {system:?}")))
 }
 
-/// The rules answer and change what the model does.
+/// The rules give the replies and the states of the model.
 pub(super) fn agree_with_the_model(history: &History) -> TestCaseResult {
     let mut model = history.start.clone();
-    walk(history, |before, operation, reply, after| {
+    run(history, |before, operation, reply, after| {
         let expected = match operation {
             Operation::Call(call) => Some(model.call(call)),
             Operation::Event(event) => {
-                model.happens(event);
+                model.apply(event);
                 None
             }
         };
@@ -58,47 +57,47 @@ pub(super) fn agree_with_the_model(history: &History) -> TestCaseResult {
     })
 }
 
-/// Every call keeps the invariants of the contract, whatever came before it.
+/// Every call keeps the invariants of the contract.
 pub(super) fn keep_the_invariants(history: &History) -> TestCaseResult {
     let mut highest = history.start.seen;
-    walk(history, |before, operation, reply, after| {
+    run(history, |before, operation, reply, after| {
         prop_assert!(after.seen() >= before.seen(), "the token clock fell");
         if let (Operation::Call(call), Some(reply)) = (operation, reply) {
             let kept = keeps_the_invariants(before, call, reply, after, highest);
-            explained(kept, call, before)?;
+            with_context(kept, call, before)?;
         }
-        // All that has been granted or seen by now.
+        // The highest token granted or seen so far.
         let tokens = after.locks().into_iter().flatten().map(|lock| lock.token);
         highest = tokens.fold(highest.max(after.seen()), u64::max);
         Ok(())
     })
 }
 
-/// A call repeated changes nothing more.
-pub(super) fn bear_repetition(history: &History) -> TestCaseResult {
-    walk(history, |_, operation, reply, after| {
+/// A repeated call changes nothing more.
+pub(super) fn are_repeatable(history: &History) -> TestCaseResult {
+    run(history, |_, operation, reply, after| {
         let (Operation::Call(call), Some(reply)) = (operation, reply) else {
             return Ok(());
         };
-        // At once, later, at the last moment, and with the wall clock set back.
+        // At once, later, just before a lease ends, and with the wall clock set back.
         for later in [0, 1, 1_234_567, i64::MAX, -1, -3_600_000_000] {
-            let moment = after.now().saturating_add_signed(later);
-            let then = after.moved_to(moment.min(after.last_moment()));
-            explained(can_be_repeated(&then, call, reply), call, &then)?;
+            let time = after.now().saturating_add_signed(later);
+            let then = after.moved_to(time.min(after.first_expiry()));
+            with_context(can_be_repeated(&then, call, reply), call, &then)?;
         }
         Ok(())
     })
 }
 
-/// A call bound to a grant that is over does nothing.
+/// A call with the token of an ended grant does nothing.
 pub(super) fn leave_later_grants_alone(history: &History) -> TestCaseResult {
-    // Calls with TOKEN that went through, and whether their grant is over.
+    // Successful calls with TOKEN, and whether their grant has ended.
     let mut bound: Vec<(Call, bool)> = Vec::new();
-    walk(history, |before, operation, reply, after| {
-        for (call, over) in &mut bound {
-            *over |= before.lock(call.key).is_none();
-            if *over {
-                explained(is_refused(before, *call), *call, before)?;
+    run(history, |before, operation, reply, after| {
+        for (call, ended) in &mut bound {
+            *ended |= before.lock(call.key).is_none();
+            if *ended {
+                with_context(is_refused(before, *call), *call, before)?;
             }
         }
         if let (Operation::Call(call), Some(reply)) = (operation, reply)
@@ -123,7 +122,7 @@ fn is_refused(system: &System, call: Call) -> TestCaseResult {
     Ok(())
 }
 
-/// What no call may break, whatever it asks for; `highest` is the highest token so far.
+/// The invariants of one call; `highest` is the highest token before it.
 fn keeps_the_invariants(
     before: &System,
     call: Call,
@@ -143,11 +142,11 @@ fn keeps_the_invariants(
             holds,
             lease,
         } => {
-            let told = is.map(|lock| (lock.token, lock.owner, lock.holds, lock.lease));
+            let grant = is.map(|lock| (lock.token, lock.owner, lock.holds, lock.lease));
             prop_assert_eq!(
-                told,
+                grant,
                 Some((token, owner, holds, lease)),
-                "the reply is not so"
+                "the reply differs from the lock"
             );
             prop_assert_eq!(owner, call.owner, "another's grant");
         }
@@ -157,7 +156,7 @@ fn keeps_the_invariants(
     }
     let now = after.now() / MICROS;
     match (was, is) {
-        (None, None) => prop_assert_eq!(before, after, "a free lock, and something changed"),
+        (None, None) => prop_assert_eq!(before, after, "a free lock changed"),
         (None, Some(is)) => {
             let Verb::Acquire { px, holds } = call.verb else {
                 return Err(TestCaseError::fail("only an acquire makes a lock"));
@@ -165,8 +164,8 @@ fn keeps_the_invariants(
             let re_enters = call.token.is_some() || holds.is_some_and(|wanted| wanted > 1);
             prop_assert!(!re_enters, "a re-entry made a lock");
             prop_assert!(is.token > highest, "a grant's token is not the highest");
-            prop_assert!(is.token >= after.now(), "a token behind the time");
-            prop_assert!(is.token < TOKENS_END, "a token beyond the end");
+            prop_assert!(is.token >= after.now(), "a token below the wall clock");
+            prop_assert!(is.token < TOKENS_END, "a token above the highest");
             prop_assert_eq!(is.holds, 1);
             prop_assert_eq!(is.lease, px.unwrap_or(after.default_lease()));
             prop_assert_eq!(is.deadline, Some(now + is.lease));
@@ -202,7 +201,7 @@ fn keeps_the_invariants(
     Ok(())
 }
 
-/// What may become of a lock that was held before the call and is held after it.
+/// The invariants of a call before and after which the lock is held.
 fn stays_a_grant(was: Lock, call: Call, is: Lock, now: u64) -> TestCaseResult {
     prop_assert_eq!(was.owner, is.owner, "a second owner");
     prop_assert!(
@@ -218,7 +217,7 @@ fn stays_a_grant(was: Lock, call: Call, is: Lock, now: u64) -> TestCaseResult {
         _ => None,
     };
     let this_grant = call.token.is_none_or(|token| token == was.token) || raise == Some(was.token);
-    prop_assert!(this_grant, "a call bound to another grant went through");
+    prop_assert!(this_grant, "a call for another grant succeeded");
     prop_assert_eq!(
         is.token,
         raise.unwrap_or(was.token),
@@ -248,7 +247,7 @@ fn stays_a_grant(was: Lock, call: Call, is: Lock, now: u64) -> TestCaseResult {
                 Amount::Holds(down_to) => prop_assert_eq!(is.holds, was.holds.min(down_to)),
             }
             if is.holds == was.holds {
-                prop_assert_eq!(was, is, "nothing was given back, and something changed");
+                prop_assert_eq!(was, is, "a release of no holds changed something");
             } else {
                 prop_assert!(is.deadline.is_none_or(|end| end >= now + is.lease));
             }
@@ -263,8 +262,8 @@ fn stays_a_grant(was: Lock, call: Call, is: Lock, now: u64) -> TestCaseResult {
     Ok(())
 }
 
-/// The system stands as the call and its reply left it, but for the wall clock: where the form of
-/// the call is safe to repeat, it changes no more than the lease now.
+/// Repeats a call that got `reply`, after which only the wall clock has moved. If the call is of a
+/// repeatable form, it changes at most the lease.
 fn can_be_repeated(system: &System, call: Call, reply: Reply) -> TestCaseResult {
     let mut again = system.clone();
     let repeated = again.call(call);
@@ -275,8 +274,8 @@ fn can_be_repeated(system: &System, call: Call, reply: Reply) -> TestCaseResult 
         {
             prop_assert_eq!(repeated, reply);
             let deadline = is.and_then(|lock| lock.deadline);
-            let but_for_the_deadline = was.map(|was| Lock { deadline, ..was });
-            prop_assert_eq!(is, but_for_the_deadline, "more than the lease changed");
+            let expected = was.map(|was| Lock { deadline, ..was });
+            prop_assert_eq!(is, expected, "more than the lease changed");
         }
         (Verb::Release(_), Reply::Left(0)) => {
             prop_assert_eq!(repeated, Reply::Error("NOTHELD"));
@@ -286,7 +285,7 @@ fn can_be_repeated(system: &System, call: Call, reply: Reply) -> TestCaseResult 
             prop_assert_eq!(repeated, reply);
             prop_assert_eq!(&again, system, "a repeated release changed something");
         }
-        // Refused, or a form that counts each time.
+        // Refused, or each call counts.
         _ => return Ok(()),
     }
     prop_assert_eq!(again.seen(), system.seen(), "the token clock moved");

@@ -1,6 +1,6 @@
-//! Histories of several owners and locks, under one token clock: compared with a naive model, and
-//! checked against the invariants of the contract without it. Random ones in the tests, and what a fuzzer
-//! makes of bytes.
+//! Properties of the rules, over histories of several owners and locks under one token clock. A history
+//! is compared with a naive model and checked against the invariants of the contract. Tests make
+//! histories at random, a fuzz target makes them from bytes.
 
 mod history;
 #[cfg(fuzzing)]

@@ -1,7 +1,7 @@
-//! The contract once more, coded from its text in plain numbers and without a look at the rules
-//! under test: first every error that applies, then the first of them in the contract's order.
+//! A naive model, written from the contract alone: it collects every error that applies and replies
+//! the first in the contract's order.
 
-/// The wall clock's unit is a microsecond here, that of leases and deadlines a millisecond.
+/// The wall clock counts microseconds, leases and deadlines count milliseconds.
 pub(super) const MICROS: u64 = 1_000;
 pub(super) const MAX_HOLDS: u64 = 2_147_483_647;
 pub(super) const TOKENS_END: u64 = 9_007_199_254_740_992;
@@ -10,16 +10,16 @@ pub(super) const LOWER: &str = "ERR raise lower than token";
 pub(super) const LIMIT: &str = "ERR hold count at its limit";
 pub(super) const USED_UP: &str = "ERR tokens used up";
 
-/// The errors in the order in which they win.
+/// The errors in the contract's order.
 const ERRORS: [&str; 7] = [
     LOWER, "NOTHELD", "NOTOWNER", "FENCED", "AHEAD", LIMIT, USED_UP,
 ];
 
-/// A lock command, told in numbers; owners and keys are counted from 0.
+/// A lock command in numbers; owners and keys count from 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) key: usize,
-    /// Of no meaning for a fence.
+    /// Ignored by a fence.
     pub(super) owner: usize,
     pub(super) token: Option<u64>,
     pub(super) verb: Verb,
@@ -40,10 +40,10 @@ pub(super) enum Amount {
     Holds(u64),
 }
 
-/// What happens to locks without a lock command.
+/// What changes locks without a lock command.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// The wall clock stands here now, in microseconds: time has passed, or it was set.
+    /// The wall clock moves to this time, in microseconds.
     Clock(u64),
     /// An administrator's `PEXPIRE key ms`.
     Pexpire(usize, u64),
@@ -69,7 +69,7 @@ pub(super) enum Reply {
     Error(&'static str),
 }
 
-/// A held lock; no deadline once it was persisted.
+/// A held lock; it has no deadline after a `PERSIST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lock {
     pub(super) owner: usize,
@@ -89,7 +89,7 @@ impl Lock {
         }
     }
 
-    /// The lease starts again, but the lock is not held for less than it was.
+    /// Restarts the lease, but never shortens it.
     fn refresh(&mut self, now: u64) {
         self.deadline = self
             .deadline
@@ -97,7 +97,7 @@ impl Lock {
     }
 }
 
-/// The settings.
+/// The settings that the rules use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) default_lease: u64,
@@ -114,7 +114,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn happens(&mut self, event: Event) {
+    pub(super) fn apply(&mut self, event: Event) {
         match event {
             Event::Clock(now) => self.now = now,
             Event::Pexpire(key, ms) => {
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// Every error that applies, in any order.
+    /// Every error that applies, unordered.
     fn errors(&self, call: Call) -> Vec<&'static str> {
         let mut errors = Vec::new();
         let lock = self.locks[call.key];

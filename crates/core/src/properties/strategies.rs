@@ -29,7 +29,7 @@ fn starts() -> impl Strategy<Value = Server> {
             default_lease,
             max_lead,
         });
-    let locks = vec(option::of(first_locks()), KEYS);
+    let locks = vec(option::of(start_locks()), KEYS);
     (clocks, settings, locks).prop_map(|((now, seen), settings, locks)| Server {
         locks,
         seen,
@@ -39,7 +39,7 @@ fn starts() -> impl Strategy<Value = Server> {
 }
 
 /// A lock to start with.
-fn first_locks() -> impl Strategy<Value = Lock> {
+fn start_locks() -> impl Strategy<Value = Lock> {
     let holds = prop_oneof![
         2 => 1..4_u64,
         1 => MAX_HOLDS - 2..=MAX_HOLDS,

@@ -1,4 +1,4 @@
-//! A server that goes by the rules under test, driven in the model's words.
+//! The system under test: a server with the core's rules and the model's interface.
 
 use super::model::{Amount, Call, Event, LIMIT, LOWER, Lock, MICROS, Reply, Server, USED_UP, Verb};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     renew,
 };
 
-/// Owners that are easily taken for one another.
+/// Owners that are easily confused.
 pub(super) const OWNERS: [&[u8]; 3] = [b"o", b"o\0", b"O"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +20,14 @@ pub(super) struct System {
 }
 
 impl System {
-    /// A system that stands as the model does.
+    /// A system in the state of the model.
     pub(super) fn like(server: &Server) -> Self {
         Self {
-            locks: server.locks.iter().map(|lock| lock.map(held)).collect(),
+            locks: server
+                .locks
+                .iter()
+                .map(|lock| lock.map(from_model))
+                .collect(),
             clock: TokenClock::after(Token::new(server.seen)),
             now: UnixTime::from_micros(server.now),
             default_lease: lease(server.settings.default_lease),
@@ -32,7 +36,7 @@ impl System {
     }
 
     pub(super) fn lock(&self, key: usize) -> Option<Lock> {
-        self.locks[key].as_ref().map(told)
+        self.locks[key].as_ref().map(to_model)
     }
 
     pub(super) fn locks(&self) -> Vec<Option<Lock>> {
@@ -56,8 +60,8 @@ impl System {
         self.default_lease.millis()
     }
 
-    /// What Redis does to a key, and to the wall clock; a key goes when its time is over.
-    pub(super) fn happens(&mut self, event: Event) {
+    /// What Redis does to keys, expiry included.
+    pub(super) fn apply(&mut self, event: Event) {
         let mut set = |key: usize, deadline| {
             if let Some(held) = &mut self.locks[key] {
                 held.deadline = deadline;
@@ -159,16 +163,16 @@ impl System {
         Ok(reply)
     }
 
-    /// Another moment, without the expiry that comes with it: no lock's deadline may be past.
+    /// The same state at another time, at which no lock may have expired.
     pub(super) fn moved_to(&self, micros: u64) -> Self {
         let mut moved = self.clone();
-        moved.happens(Event::Clock(micros));
+        moved.apply(Event::Clock(micros));
         assert_eq!(moved.locks, self.locks, "moved past a deadline");
         moved
     }
 
-    /// The last moment at which every lock is still held.
-    pub(super) fn last_moment(&self) -> u64 {
+    /// The earliest deadline: the last time at which every lock is still held.
+    pub(super) fn first_expiry(&self) -> u64 {
         self.locks()
             .into_iter()
             .filter_map(|lock| lock?.deadline)
@@ -178,7 +182,7 @@ impl System {
     }
 }
 
-fn told(held: &Held<'_>) -> Lock {
+fn to_model(held: &Held<'_>) -> Lock {
     Lock {
         owner: OWNERS
             .iter()
@@ -194,7 +198,7 @@ fn told(held: &Held<'_>) -> Lock {
     }
 }
 
-fn held(lock: Lock) -> Held<'static> {
+fn from_model(lock: Lock) -> Held<'static> {
     Held {
         owner: owner(lock.owner),
         grant: Grant {

@@ -6,7 +6,7 @@ use proptest::test_runner::TestRunner;
 
 use super::history::Operation;
 use super::invariants::{
-    agree_with_the_model, bear_repetition, keep_the_invariants, leave_later_grants_alone, walk,
+    agree_with_the_model, are_repeatable, keep_the_invariants, leave_later_grants_alone, run,
 };
 use super::model::{Call, LIMIT, LOWER, Reply, USED_UP, Verb};
 use super::strategies::histories;
@@ -26,25 +26,25 @@ proptest! {
     }
 
     #[test]
-    fn a_call_repeated_changes_nothing_more(history in histories()) {
-        bear_repetition(&history)?;
+    fn a_repeated_call_changes_nothing_more(history in histories()) {
+        are_repeatable(&history)?;
     }
 
     #[test]
-    fn a_call_bound_to_a_grant_that_is_over_does_nothing(history in histories()) {
+    fn a_call_with_the_token_of_an_ended_grant_does_nothing(history in histories()) {
         leave_later_grants_alone(&history)?;
     }
 }
 
-/// The properties say little of a rule that the histories pass by.
+/// The properties test a rule only if the histories reach it.
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn the_histories_come_to_every_outcome() {
+fn the_histories_reach_every_outcome() {
     let mut outcomes: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut runner = TestRunner::deterministic();
     for _ in 0..400 {
         let history = histories().new_tree(&mut runner).unwrap().current();
-        walk(&history, |before, operation, reply, after| {
+        run(&history, |before, operation, reply, after| {
             if let (Operation::Call(call), Some(reply)) = (operation, reply) {
                 let outcome = outcome(before, call, reply, after);
                 *outcomes.entry(outcome).or_default() += 1;
@@ -58,25 +58,28 @@ fn the_histories_come_to_every_outcome() {
         (
             "acquire",
             &refused[..],
-            &["new", "changed", "as it was", "nil", LIMIT, USED_UP][..],
+            &["new", "changed", "unchanged", "nil", LIMIT, USED_UP][..],
         ),
-        ("release", &refused, &["changed", "as it was", "free"]),
-        ("renew", &refused, &["changed", "as it was"]),
+        ("release", &refused, &["changed", "unchanged", "free"]),
+        ("renew", &refused, &["changed", "unchanged"]),
         (
             "raise",
             &refused,
-            &["changed", "as it was", "clock lifted", "AHEAD", LOWER],
+            &["changed", "unchanged", "clock lifted", "AHEAD", LOWER],
         ),
-        ("fence", &["FENCED"], &["as it was"]),
+        ("fence", &["FENCED"], &["unchanged"]),
     ] {
-        for came in refused.iter().chain(others) {
-            let times = outcomes.get(&(verb, came)).copied().unwrap_or(0);
-            assert!(times >= 10, "{verb}: {came}: {times} times; {outcomes:#?}");
+        for outcome in refused.iter().chain(others) {
+            let times = outcomes.get(&(verb, outcome)).copied().unwrap_or(0);
+            assert!(
+                times >= 10,
+                "{verb}: {outcome}: {times} times; {outcomes:#?}"
+            );
         }
     }
 }
 
-/// A call and what it came to, in a word or two.
+/// The names of a call and of its outcome.
 fn outcome(
     before: &System,
     call: Call,
@@ -90,14 +93,14 @@ fn outcome(
         Verb::Renew { .. } => "raise",
         Verb::Fence => "fence",
     };
-    let came = match reply {
+    let outcome = match reply {
         Reply::Error(error) => error,
         Reply::Nil => "nil",
         Reply::Left(0) => "free",
         _ if before.lock(call.key).is_none() => "new",
-        _ if before == after => "as it was",
+        _ if before == after => "unchanged",
         _ if after.seen() > before.seen() => "clock lifted",
         _ => "changed",
     };
-    (verb, came)
+    (verb, outcome)
 }

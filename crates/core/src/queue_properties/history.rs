@@ -1,12 +1,12 @@
-//! Histories: what happens to calls that wait.
+//! Histories of waiting calls.
 
 use super::model::{Model, Operation};
 
-/// What happens to a server, from its start on.
+/// The steps from the start of a server on.
 #[derive(Clone, Debug)]
 pub(super) struct History(pub(super) Vec<Step>);
 
-/// An operation, before it is known which call it hits: an index, modulo the calls there are.
+/// An operation. A call is given as an index, modulo the number of such calls in the current state.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Operation(Operation),
@@ -16,6 +16,7 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// The operation that this step is in this state; `None` when there is no such call.
     pub(super) fn at(&self, model: &Model) -> Option<Operation> {
         let waiting: Vec<_> = model.waiting().map(|call| call.number).collect();
         let pending: Vec<_> = model.pending().map(|call| call.number).collect();

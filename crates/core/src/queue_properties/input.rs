@@ -4,14 +4,14 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::history::{History, Step};
 use super::invariants::agree_with_a_list;
-use super::model::{OWNERS, Operation, SPOTS};
+use super::model::{NAMES, OWNERS, Operation};
 
 const MAX_STEPS: usize = 150;
 
-/// Goes through the history that these bytes tell; panics where a property is broken.
+/// Checks the history that these bytes stand for; panics when a property does not hold.
 pub fn check(bytes: &[u8]) {
     if let Ok(history) = History::arbitrary(&mut Unstructured::new(bytes)) {
-        agree_with_a_list(&history).unwrap_or_else(|broken| panic!("{broken}\n{history:#?}"));
+        agree_with_a_list(&history).unwrap_or_else(|failure| panic!("{failure}\n{history:#?}"));
     }
 }
 
@@ -40,17 +40,17 @@ fn operation(kind: u8, bytes: &mut Unstructured<'_>) -> Result<Operation> {
     Ok(match kind {
         8 => Operation::Swap,
         9 => Operation::Flush(bytes.int_in_range(0..=1)?),
-        10 => Operation::Raise(*bytes.choose(&SPOTS)?),
-        11..=12 => Operation::Del(*bytes.choose(&SPOTS)?),
+        10 => Operation::Raise(*bytes.choose(&NAMES)?),
+        11..=12 => Operation::Del(*bytes.choose(&NAMES)?),
         13..=15 => Operation::Pass(bytes.int_in_range(1..=15)?),
         16..=18 => Operation::Tick,
         19..=22 => Operation::Release {
-            spot: *bytes.choose(&SPOTS)?,
+            name: *bytes.choose(&NAMES)?,
             owner: bytes.choose_index(OWNERS.len())?,
             all: bytes.arbitrary()?,
         },
         _ => Operation::Acquire {
-            spot: *bytes.choose(&SPOTS)?,
+            name: *bytes.choose(&NAMES)?,
             owner: bytes.choose_index(OWNERS.len())?,
             holds: *bytes.choose(&[None, None, Some(1), Some(1), Some(2), Some(3)])?,
             block: match bytes.int_in_range(0..=2)? {

@@ -1,4 +1,4 @@
-//! What holds in every history.
+//! Properties of every history.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use super::history::History;
-use super::model::{Model, OWNERS, Operation, SPOTS, Spot};
-use super::system::{System, lock_id, spot};
+use super::model::{Model, NAMES, Name, OWNERS, Operation};
+use super::system::{System, lock_id, name};
 use crate::{Deadline, LeaseWatch, LockId, WaiterId};
 
-/// Goes through a history in the model, and shows each operation with the model behind it.
-pub(super) fn walk(
+/// Runs a history in the model. `check` gets each operation and the model after it.
+pub(super) fn run(
     history: &History,
-    mut show: impl FnMut(Operation, &Model) -> TestCaseResult,
+    mut check: impl FnMut(Operation, &Model) -> TestCaseResult,
 ) -> Result<Model, TestCaseError> {
     let mut model = Model::default();
     for step in &history.0 {
@@ -21,38 +21,37 @@ pub(super) fn walk(
             continue;
         };
         if matches!(operation, Operation::Swap) {
-            // A pending grant that moves away is not found again: see to it that none is.
+            // A pending grant whose lock moves to another database is not found again. So deliver all.
             let pending: Vec<_> = model.pending().map(|call| call.number).collect();
             for number in pending {
-                model.happens(Operation::Deliver(number));
-                show(Operation::Deliver(number), &model)?;
+                model.apply(Operation::Deliver(number));
+                check(Operation::Deliver(number), &model)?;
             }
         }
-        model.happens(operation);
-        show(operation, &model)?;
+        model.apply(operation);
+        check(operation, &model)?;
     }
     Ok(model)
 }
 
-/// Everybody leaves, in their own ways.
-fn leave_all(model: &Model, mut show: impl FnMut(Operation) -> TestCaseResult) -> TestCaseResult {
+/// The operations that end every call of the model, in several ways and orders.
+fn ends_of_all(model: &Model) -> Vec<Operation> {
     let waiting: Vec<_> = model.waiting().map(|call| call.number).collect();
     let pending: Vec<_> = model.pending().map(|call| call.number).collect();
     let (even, odd): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|n| n.is_multiple_of(2));
-    for number in odd.into_iter().chain(even.into_iter().rev()) {
-        show(Operation::Disconnect(number))?;
-    }
-    for number in pending {
-        let arrives = number.is_multiple_of(3);
-        show(if arrives {
-            Operation::Deliver
-        } else {
-            Operation::Abandon
-        }(number))?;
-    }
-    show(Operation::Tick)
+    let waiting = odd.into_iter().chain(even.into_iter().rev());
+    let pending = pending.into_iter().map(|number| match number % 3 {
+        0 => Operation::Deliver(number),
+        _ => Operation::Abandon(number),
+    });
+    waiting
+        .map(Operation::Disconnect)
+        .chain(pending)
+        .chain([Operation::Tick])
+        .collect()
 }
 
+/// The system and the model are in the same state.
 fn same(system: &System, model: &Model) -> TestCaseResult {
     system.queues.check();
     system.pending_grants.check();
@@ -62,14 +61,14 @@ fn same(system: &System, model: &Model) -> TestCaseResult {
         system.pending_grants.is_empty(),
         model.pending().count() == 0
     );
-    let locks = system.locks.iter().map(|(spot, held)| {
+    let locks = system.locks.iter().map(|(name, held)| {
         let grant = (held.grant.token.number(), held.grant.holds.number());
-        (*spot, held.owner.bytes(), grant, held.deadline)
+        (*name, held.owner.bytes(), grant, held.deadline)
     });
-    let expected = model.locks.iter().map(|(spot, lock)| {
+    let expected = model.locks.iter().map(|(name, lock)| {
         let grant = (lock.token, lock.holds);
         (
-            *spot,
+            *name,
             OWNERS[lock.owner],
             grant,
             Deadline::At(lock.deadline),
@@ -86,15 +85,14 @@ fn same(system: &System, model: &Model) -> TestCaseResult {
         next_end.map(|(end, id)| (end.0, system.numbers[&id])),
         model.next_end()
     );
-    for spot in SPOTS {
-        let (database, key) = (spot.0, [spot.1]);
-        let line: Vec<_> = queues.iter(database, &key).collect();
-        let line: Vec<_> = line
-            .into_iter()
+    for name in NAMES {
+        let (database, key) = (name.0, [name.1]);
+        let queue: Vec<_> = queues
+            .iter(database, &key)
             .map(|(id, waiter)| (system.numbers[&id], waiter.owner.as_owner().bytes()))
             .collect();
         let expected: Vec<_> = model
-            .waiting_at(spot)
+            .waiting_at(name)
             .map(|call| (call.number, OWNERS[call.owner]))
             .collect();
         prop_assert_eq!(queues.waiting(database, &key), expected.len());
@@ -107,65 +105,60 @@ fn same(system: &System, model: &Model) -> TestCaseResult {
             let first_of = queues.first_of(database, &key, owner);
             prop_assert_eq!(number(first_of), own.map(|call| call.0));
         }
-        prop_assert_eq!(line, expected);
-        let watched = system.watch.contains(&lock_id(spot));
+        prop_assert_eq!(queue, expected);
+        let watched = system.watch.contains(&lock_id(name));
         prop_assert!(
             !watched || queues.waiting(database, &key) > 0,
-            "nobody waits here"
+            "watched, and nobody waits"
         );
     }
     for database in [None, Some(0), Some(1)] {
-        let mut lock_ids: Vec<_> = queues.lock_ids(database).iter().map(spot).collect();
+        let mut lock_ids: Vec<_> = queues.lock_ids(database).iter().map(name).collect();
         lock_ids.sort_unstable();
-        let here = |spot: &Spot| database.is_none_or(|database| database == spot.0);
-        let waited: BTreeSet<_> = model.waiting().map(|call| call.spot).filter(here).collect();
+        let here = |name: &Name| database.is_none_or(|database| database == name.0);
+        let waited: BTreeSet<_> = model.waiting().map(|call| call.name).filter(here).collect();
         prop_assert_eq!(lock_ids, waited.into_iter().collect::<Vec<_>>());
     }
     Ok(())
 }
 
-/// What holds after every tick, whatever happened.
+/// After every tick: no call waits for a free lock or for its owner's, and each lock waited for is polled.
 fn nobody_is_overlooked(system: &mut System) -> TestCaseResult {
     let mut waited_for = Vec::new();
-    for spot in SPOTS {
-        let (database, key) = (spot.0, [spot.1]);
+    for name in NAMES {
+        let (database, key) = (name.0, [name.1]);
         if system.queues.waiting(database, &key) == 0 {
             continue;
         }
-        let held = system.locks.get(&spot);
+        let held = system.locks.get(&name);
         prop_assert!(held.is_some(), "waiting for a free lock");
         let held = held.unwrap();
         let own = system.queues.first_of(database, &key, held.owner.bytes());
         prop_assert_eq!(own, None, "waiting for its own lock");
-        waited_for.push(spot);
+        waited_for.push(name);
     }
-    let mut polled: Vec<_> = all_polled(&mut system.watch).iter().map(spot).collect();
+    let mut polled: Vec<_> = all_polled(&mut system.watch).iter().map(name).collect();
     polled.sort_unstable();
-    prop_assert_eq!(polled, waited_for, "who is polled in turn");
+    prop_assert_eq!(polled, waited_for, "the polled locks");
     Ok(())
 }
 
-/// The queues tell the same as a list; nobody is overlooked, and everybody's call ends once.
+/// The queues agree with a list; nobody is overlooked, and each call ends once.
 pub(super) fn agree_with_a_list(history: &History) -> TestCaseResult {
     let mut system = System::default();
-    let mut does = |operation, model: &Model| {
-        system.happens(operation);
+    let mut check = |operation, model: &Model| {
+        system.apply(operation);
         same(&system, model)
-            .map_err(|error| TestCaseError::fail(format!("{error}: behind {operation:?}")))?;
+            .map_err(|error| TestCaseError::fail(format!("{error}: after {operation:?}")))?;
         if matches!(operation, Operation::Tick) {
             nobody_is_overlooked(&mut system)?;
         }
         Ok(())
     };
-    let mut model = walk(history, &mut does)?;
-    let mut operations = Vec::new();
-    leave_all(&model, |operation| {
-        operations.push(operation);
-        Ok(())
-    })?;
-    for operation in operations {
-        model.happens(operation);
-        does(operation, &model)?;
+    let mut model = run(history, &mut check)?;
+    for operation in ends_of_all(&model) {
+        model.apply(operation);
+        check(operation, &model)?;
     }
     let mut ended: Vec<_> = system.ended.iter().map(|(number, _)| *number).collect();
     ended.sort_unstable();

@@ -1,5 +1,6 @@
-//! Histories of calls that wait: compared with a naive list, and checked against the invariants of
-//! the contract without it. Random ones in the tests, and what a fuzzer makes of bytes.
+//! Properties of waiting, over histories of waiting calls. A history is compared with a naive list and
+//! checked against the invariants of the contract. Tests make histories at random, a fuzz target makes
+//! them from bytes.
 
 mod history;
 #[cfg(fuzzing)]

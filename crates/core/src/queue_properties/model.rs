@@ -1,49 +1,47 @@
-//! The same, done naively: one list of calls in the order of joining, searched from its start each
-//! time, and who was answered written on the lock itself.
+//! A naive model: one list of calls in the order of joining, searched from the start each time. A lock
+//! itself notes whether a call of its grant was answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Refusal;
 
-/// A key of a database.
-pub(super) type Spot = (i32, u8);
+/// The name of a lock: a database and a key.
+pub(super) type Name = (i32, u8);
 
-pub(super) const SPOTS: [Spot; 4] = [(0, b'a'), (0, b'b'), (1, b'a'), (1, b'b')];
-/// Owners that are easily taken for one another.
+pub(super) const NAMES: [Name; 4] = [(0, b'a'), (0, b'b'), (1, b'a'), (1, b'b')];
+/// Owners that are easily confused.
 pub(super) const OWNERS: [&[u8]; 3] = [b"o", b"o\0", b"O"];
 /// Every lease, in milliseconds.
 pub(super) const LEASE: u64 = 20;
-/// By how much a raise lifts a token.
+/// How much a raise adds to a token.
 pub(super) const LIFT: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operation {
-    /// `LOCK.ACQUIRE`; it waits for so long, 0 for ever, or not at all.
+    /// `LOCK.ACQUIRE`, with `BLOCK` or without.
     Acquire {
-        spot: Spot,
+        name: Name,
         owner: usize,
         holds: Option<u32>,
         block: Option<u64>,
     },
     /// `LOCK.RELEASE`, with `ALL` or without.
-    Release {
-        spot: Spot,
-        owner: usize,
-        all: bool,
-    },
+    Release { name: Name, owner: usize, all: bool },
     /// The holder's `LOCK.RENEW … RAISE`.
-    Raise(Spot),
-    /// One of the waiting calls is gone.
+    Raise(Name),
+    /// The client of a waiting call disconnects.
     Disconnect(usize),
-    /// One of the granted calls is answered.
+    /// A pending grant is answered.
     Deliver(usize),
-    /// One of the granted calls is gone.
+    /// The client of a pending grant disconnects.
     Abandon(usize),
-    /// So many milliseconds go by.
+    /// So many milliseconds pass.
     Pass(u64),
-    /// An administrator's `DEL`, `FLUSHDB`, and `SWAPDB 0 1` once no grant is pending.
-    Del(Spot),
+    /// `DEL`.
+    Del(Name),
+    /// `FLUSHDB`.
     Flush(i32),
+    /// `SWAPDB 0 1`, while no grant is pending.
     Swap,
     /// The event loop's tick.
     Tick,
@@ -64,13 +62,13 @@ pub(super) enum End {
 enum Stage {
     Waits,
     Pending { grant: u64, took: bool },
-    Owes { grant: u64, took: bool },
+    GivesBack { grant: u64, took: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) number: usize,
-    pub(super) spot: Spot,
+    pub(super) name: Name,
     pub(super) owner: usize,
     holds: Option<u32>,
     until: Option<u64>,
@@ -83,7 +81,7 @@ pub(super) struct Lock {
     pub(super) token: u64,
     pub(super) holds: u32,
     pub(super) deadline: u64,
-    /// Which grant it is, whatever its token.
+    /// The number of the grant, which a raise does not change.
     grant: u64,
     answered: bool,
 }
@@ -94,18 +92,18 @@ enum Verdict {
     Refused(Refusal),
 }
 
-/// A server in memory; nothing is held or waited for, and the clocks stand at 0, at first.
+/// A server; at the start all locks are free and the clocks are at 0.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     calls: Vec<Call>,
-    pub(super) locks: BTreeMap<Spot, Lock>,
+    pub(super) locks: BTreeMap<Name, Lock>,
     pub(super) now: u64,
     last_token: u64,
     grants: u64,
     pub(super) joined: usize,
-    /// Each call's end, in the order in which they came.
+    /// The ends of the calls, in order.
     pub(super) ended: Vec<(usize, End)>,
-    /// The rare cases that came up.
+    /// The rare cases that were reached.
     pub(super) cases: BTreeSet<&'static str>,
 }
 
@@ -114,8 +112,8 @@ impl Model {
         self.calls.iter().filter(|call| call.stage == Stage::Waits)
     }
 
-    pub(super) fn waiting_at(&self, spot: Spot) -> impl Iterator<Item = &Call> {
-        self.waiting().filter(move |call| call.spot == spot)
+    pub(super) fn waiting_at(&self, name: Name) -> impl Iterator<Item = &Call> {
+        self.waiting().filter(move |call| call.name == name)
     }
 
     pub(super) fn pending(&self) -> impl Iterator<Item = &Call> {
@@ -130,19 +128,19 @@ impl Model {
             .min()
     }
 
-    pub(super) fn happens(&mut self, operation: Operation) {
+    pub(super) fn apply(&mut self, operation: Operation) {
         match operation {
             Operation::Acquire {
-                spot,
+                name,
                 owner,
                 holds,
                 block,
-            } => self.acquire(spot, owner, holds, block),
-            Operation::Release { spot, owner, all } => self.release(spot, owner, all),
-            Operation::Raise(spot) => {
-                self.settle(spot);
-                let is_pending = self.pending().any(|call| call.spot == spot);
-                if let Some(lock) = self.locks.get_mut(&spot) {
+            } => self.acquire(name, owner, holds, block),
+            Operation::Release { name, owner, all } => self.release(name, owner, all),
+            Operation::Raise(name) => {
+                self.settle(name);
+                let is_pending = self.pending().any(|call| call.name == name);
+                if let Some(lock) = self.locks.get_mut(&name) {
                     if is_pending && !lock.answered {
                         self.cases.insert("raised while pending");
                     }
@@ -157,7 +155,7 @@ impl Model {
             Operation::Abandon(number) => {
                 let call = self.call(number);
                 if let Stage::Pending { grant, took } = call.stage {
-                    call.stage = Stage::Owes { grant, took };
+                    call.stage = Stage::GivesBack { grant, took };
                 }
                 self.ended.push((number, End::Abandoned));
             }
@@ -169,22 +167,22 @@ impl Model {
                     self.cases.insert("expired");
                 }
             }
-            Operation::Del(spot) => drop(self.locks.remove(&spot)),
-            Operation::Flush(database) => self.locks.retain(|spot, _| spot.0 != database),
+            Operation::Del(name) => drop(self.locks.remove(&name)),
+            Operation::Flush(database) => self.locks.retain(|name, _| name.0 != database),
             Operation::Swap => self.swap(),
             Operation::Tick => self.tick(),
         }
     }
 
-    fn acquire(&mut self, spot: Spot, owner: usize, holds: Option<u32>, block: Option<u64>) {
-        self.settle(spot);
-        if !self.locks.contains_key(&spot) {
-            self.serve(spot);
+    fn acquire(&mut self, name: Name, owner: usize, holds: Option<u32>, block: Option<u64>) {
+        self.settle(name);
+        if !self.locks.contains_key(&name) {
+            self.serve(name);
         }
-        match self.judge(spot, owner, holds) {
+        match self.judge(name, owner, holds) {
             Verdict::Granted { .. } => {
-                let is_pending = self.pending().any(|call| call.spot == spot);
-                let lock = self.locks.get_mut(&spot).unwrap();
+                let is_pending = self.pending().any(|call| call.name == name);
+                let lock = self.locks.get_mut(&name).unwrap();
                 if is_pending && !lock.answered {
                     self.cases.insert("answered directly while pending");
                 }
@@ -194,7 +192,7 @@ impl Model {
                 if let Some(wait) = block {
                     self.calls.push(Call {
                         number: self.joined,
-                        spot,
+                        name,
                         owner,
                         holds,
                         until: (wait > 0).then_some(self.now + wait),
@@ -207,21 +205,21 @@ impl Model {
         }
     }
 
-    fn release(&mut self, spot: Spot, owner: usize, all: bool) {
-        self.settle(spot);
-        match self.locks.get_mut(&spot) {
+    fn release(&mut self, name: Name, owner: usize, all: bool) {
+        self.settle(name);
+        match self.locks.get_mut(&name) {
             Some(lock) if lock.owner == owner => {
                 lock.holds -= if all { lock.holds } else { 1 };
                 if lock.holds > 0 {
                     lock.deadline = lock.deadline.max(self.now + LEASE);
                     lock.answered = true;
                 } else {
-                    self.locks.remove(&spot);
-                    self.serve(spot);
+                    self.locks.remove(&name);
+                    self.serve(name);
                 }
             }
             _ if all => {
-                let own = self.waiting_at(spot).filter(|call| call.owner == owner);
+                let own = self.waiting_at(name).filter(|call| call.owner == owner);
                 let numbers: Vec<_> = own.map(|call| call.number).collect();
                 for number in numbers {
                     self.end(number, End::Cancelled);
@@ -234,7 +232,7 @@ impl Model {
     fn deliver(&mut self, number: usize) {
         let call = *self.call(number);
         if let (Stage::Pending { grant, .. }, Some(lock)) =
-            (call.stage, self.locks.get_mut(&call.spot))
+            (call.stage, self.locks.get_mut(&call.name))
         {
             lock.answered |= lock.grant == grant;
         }
@@ -242,8 +240,8 @@ impl Model {
     }
 
     fn swap(&mut self) {
-        for spot in SPOTS {
-            self.give_back(spot);
+        for name in NAMES {
+            self.give_back(name);
         }
         let swapped = |((database, key), lock)| ((1 - database, key), lock);
         self.locks = std::mem::take(&mut self.locks)
@@ -258,44 +256,46 @@ impl Model {
         {
             self.end(number, End::TimedOut);
         }
-        for spot in SPOTS {
-            self.settle(spot);
+        for name in NAMES {
+            self.settle(name);
         }
-        for spot in SPOTS {
-            self.serve(spot);
-        }
-    }
-
-    /// What is owed here is given back, and then it is somebody's turn.
-    fn settle(&mut self, spot: Spot) {
-        if self.give_back(spot) {
-            self.serve(spot);
+        for name in NAMES {
+            self.serve(name);
         }
     }
 
-    fn give_back(&mut self, spot: Spot) -> bool {
+    /// Gives back what abandoned calls took, and then serves the queue.
+    fn settle(&mut self, name: Name) {
+        if self.give_back(name) {
+            self.serve(name);
+        }
+    }
+
+    fn give_back(&mut self, name: Name) -> bool {
         let mut any = false;
-        let owes = |call: &Call| call.spot == spot && matches!(call.stage, Stage::Owes { .. });
-        while let Some(index) = self.calls.iter().position(owes) {
-            let Stage::Owes { grant, took } = self.calls.remove(index).stage else {
-                unreachable!("it owes");
+        let gives_back =
+            |call: &Call| call.name == name && matches!(call.stage, Stage::GivesBack { .. });
+        while let Some(index) = self.calls.iter().position(gives_back) {
+            let Stage::GivesBack { grant, took } = self.calls.remove(index).stage else {
+                unreachable!("it gives back");
             };
             any = true;
-            let will_know = self.calls.iter().any(
+            let is_pending = self.calls.iter().any(
                 |call| matches!(call.stage, Stage::Pending { grant: theirs, .. } if theirs == grant),
             );
-            let Some(lock) = self.locks.get_mut(&spot).filter(|l| l.grant == grant) else {
+            let Some(lock) = self.locks.get_mut(&name).filter(|l| l.grant == grant) else {
                 self.cases.insert("given back too late");
                 continue;
             };
-            self.cases.insert(match (lock.answered || will_know, took) {
-                (false, _) => "given back whole",
-                (true, true) if lock.holds > 1 => "a hold given back",
-                (true, true) => "the last hold stays",
-                (true, false) => "no hold to give back",
-            });
-            if !lock.answered && !will_know {
-                self.locks.remove(&spot);
+            self.cases
+                .insert(match (lock.answered || is_pending, took) {
+                    (false, _) => "given back whole",
+                    (true, true) if lock.holds > 1 => "a hold given back",
+                    (true, true) => "the last hold stays",
+                    (true, false) => "no hold to give back",
+                });
+            if !lock.answered && !is_pending {
+                self.locks.remove(&name);
             } else if took && lock.holds > 1 {
                 lock.holds -= 1;
                 lock.deadline = lock.deadline.max(self.now + LEASE);
@@ -304,11 +304,11 @@ impl Model {
         any
     }
 
-    fn serve(&mut self, spot: Spot) {
+    fn serve(&mut self, name: Name) {
         loop {
-            let holder = self.locks.get(&spot).map(|lock| lock.owner);
+            let holder = self.locks.get(&name).map(|lock| lock.owner);
             let next = |call: &Call| {
-                call.spot == spot
+                call.name == name
                     && call.stage == Stage::Waits
                     && holder.is_none_or(|holder| holder == call.owner)
             };
@@ -316,9 +316,9 @@ impl Model {
                 return;
             };
             let call = self.calls[index];
-            match self.judge(spot, call.owner, call.holds) {
+            match self.judge(name, call.owner, call.holds) {
                 Verdict::Granted { took } => {
-                    let grant = self.locks[&spot].grant;
+                    let grant = self.locks[&name].grant;
                     self.calls[index].stage = Stage::Pending { grant, took };
                 }
                 Verdict::Busy => unreachable!("free, or its own"),
@@ -327,9 +327,9 @@ impl Model {
         }
     }
 
-    fn judge(&mut self, spot: Spot, owner: usize, wanted: Option<u32>) -> Verdict {
+    fn judge(&mut self, name: Name, owner: usize, wanted: Option<u32>) -> Verdict {
         let counts_on = wanted.map_or(0, |wanted| wanted - 1);
-        let Some(lock) = self.locks.get_mut(&spot) else {
+        let Some(lock) = self.locks.get_mut(&name) else {
             if counts_on > 0 {
                 return Verdict::Refused(Refusal::NotHeld);
             }
@@ -343,7 +343,7 @@ impl Model {
                 grant: self.grants,
                 answered: false,
             };
-            self.locks.insert(spot, lock);
+            self.locks.insert(name, lock);
             return Verdict::Granted { took: true };
         };
         if lock.owner != owner {

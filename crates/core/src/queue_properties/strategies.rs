@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::history::{History, Step};
-use super::model::{OWNERS, Operation, SPOTS, Spot};
+use super::model::{NAMES, Name, OWNERS, Operation};
 
-fn spots() -> impl Strategy<Value = Spot> {
+fn names() -> impl Strategy<Value = Name> {
     prop_oneof![
-        3 => Just(SPOTS[0]),
-        1 => prop::sample::select(&SPOTS[..]),
+        3 => Just(NAMES[0]),
+        1 => prop::sample::select(&NAMES[..]),
     ]
 }
 
@@ -25,17 +25,17 @@ fn steps() -> impl Strategy<Value = Step> {
     ];
     let owners = || 0..OWNERS.len();
     prop_oneof![
-        14 => (spots(), owners(), holds, block).prop_map(|(spot, owner, holds, block)| {
-            Step::Operation(Operation::Acquire { spot, owner, holds, block })
+        14 => (names(), owners(), holds, block).prop_map(|(name, owner, holds, block)| {
+            Step::Operation(Operation::Acquire { name, owner, holds, block })
         }),
-        5 => (spots(), owners(), any::<bool>())
-            .prop_map(|(spot, owner, all)| Step::Operation(Operation::Release { spot, owner, all })),
-        1 => spots().prop_map(|spot| Step::Operation(Operation::Raise(spot))),
+        5 => (names(), owners(), any::<bool>())
+            .prop_map(|(name, owner, all)| Step::Operation(Operation::Release { name, owner, all })),
+        1 => names().prop_map(|name| Step::Operation(Operation::Raise(name))),
         2 => any::<usize>().prop_map(Step::Disconnect),
         2 => any::<usize>().prop_map(Step::Deliver),
         3 => any::<usize>().prop_map(Step::Abandon),
         3 => (1..15_u64).prop_map(|millis| Step::Operation(Operation::Pass(millis))),
-        2 => spots().prop_map(|spot| Step::Operation(Operation::Del(spot))),
+        2 => names().prop_map(|name| Step::Operation(Operation::Del(name))),
         1 => (0..2).prop_map(|database| Step::Operation(Operation::Flush(database))),
         1 => Just(Step::Operation(Operation::Swap)),
         5 => Just(Step::Operation(Operation::Tick)),

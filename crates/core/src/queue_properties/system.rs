@@ -1,9 +1,9 @@
-//! Queues, pending grants and the lease watch under test, driven as the server drives them: what frees
-//! a lock only notes it or is seen by its lease's end, and a tick looks at those alone.
+//! The system under test: queues, pending grants and the lease watch, driven as the server drives them.
+//! A tick looks only at locks that were noted as free or whose watched lease has ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::model::{End, LEASE, LIFT, OWNERS, Operation, SPOTS, Spot};
+use super::model::{End, LEASE, LIFT, NAMES, Name, OWNERS, Operation};
 use crate::{
     Acquire, Acquired, Change, GiveBack, Held, Holds, Lease, LeaseWatch, LockId, Monotonic, Owner,
     OwnerBuf, PendingGrant, PendingGrants, Queues, Release, ReleaseAmount, Renew, Rules, Times,
@@ -20,8 +20,8 @@ pub(super) struct System {
     pub(super) queues: Queues,
     pub(super) pending_grants: PendingGrants,
     pub(super) watch: LeaseWatch,
-    pub(super) locks: BTreeMap<Spot, Held<'static>>,
-    /// The calls by the order of joining.
+    pub(super) locks: BTreeMap<Name, Held<'static>>,
+    /// The calls in the order of joining.
     pub(super) ids: Vec<WaiterId>,
     pub(super) numbers: HashMap<WaiterId, usize>,
     pub(super) ended: Vec<(usize, End)>,
@@ -31,11 +31,11 @@ pub(super) struct System {
     now: u64,
 }
 
-pub(super) fn lock_id((database, key): Spot) -> LockId {
+pub(super) fn lock_id((database, key): Name) -> LockId {
     LockId::new(database, &[key])
 }
 
-pub(super) fn spot(lock_id: &LockId) -> Spot {
+pub(super) fn name(lock_id: &LockId) -> Name {
     (lock_id.database, lock_id.key[0])
 }
 
@@ -44,16 +44,16 @@ fn owner(index: usize) -> Owner<'static> {
 }
 
 impl System {
-    pub(super) fn happens(&mut self, operation: Operation) {
+    pub(super) fn apply(&mut self, operation: Operation) {
         match operation {
             Operation::Acquire {
-                spot,
+                name,
                 owner: index,
                 holds,
                 block,
-            } => self.acquire(spot, index, holds.and_then(Holds::new), block),
-            Operation::Release { spot, owner, all } => self.release(spot, owner, all),
-            Operation::Raise(spot) => self.raise(spot),
+            } => self.acquire(name, index, holds.and_then(Holds::new), block),
+            Operation::Release { name, owner, all } => self.release(name, owner, all),
+            Operation::Raise(name) => self.raise(name),
             Operation::Disconnect(number) => self.leave(self.ids[number], End::Disconnected),
             Operation::Deliver(number) => {
                 self.pending_grants.deliver(self.ids[number]);
@@ -69,19 +69,19 @@ impl System {
                 let expired = |held: &Held<'_>| held.deadline < crate::Deadline::At(self.now);
                 self.locks.retain(|_, held| !expired(held));
             }
-            Operation::Del(spot) => {
-                self.locks.remove(&spot);
-                if self.queues.waiting(spot.0, &[spot.1]) > 0 {
-                    self.maybe_free.insert(lock_id(spot));
+            Operation::Del(name) => {
+                self.locks.remove(&name);
+                if self.queues.waiting(name.0, &[name.1]) > 0 {
+                    self.maybe_free.insert(lock_id(name));
                 }
             }
             Operation::Flush(database) => {
-                self.locks.retain(|spot, _| spot.0 != database);
+                self.locks.retain(|name, _| name.0 != database);
                 self.maybe_free.extend(self.queues.lock_ids(Some(database)));
             }
             Operation::Swap => {
-                for spot in SPOTS {
-                    self.give_back(spot);
+                for name in NAMES {
+                    self.give_back(name);
                 }
                 let swapped = |((database, key), held)| ((1 - database, key), held);
                 let locks = std::mem::take(&mut self.locks);
@@ -92,12 +92,12 @@ impl System {
         }
     }
 
-    fn acquire(&mut self, spot: Spot, index: usize, holds: Option<Holds>, block: Option<u64>) {
-        self.settle(spot);
-        if !self.locks.contains_key(&spot) {
-            self.serve(spot);
+    fn acquire(&mut self, name: Name, index: usize, holds: Option<Holds>, block: Option<u64>) {
+        self.settle(name);
+        if !self.locks.contains_key(&name) {
+            self.serve(name);
         }
-        match self.judge(spot, owner(index), holds) {
+        match self.judge(name, owner(index), holds) {
             Ok(Acquired::Busy) => {
                 let Some(wait) = block else { return };
                 let waiter = Waiter {
@@ -108,19 +108,19 @@ impl System {
                     since: Monotonic(self.now),
                     until: (wait > 0).then_some(Monotonic(self.now + wait)),
                 };
-                let id = self.queues.join(spot.0, &[spot.1], waiter);
+                let id = self.queues.join(name.0, &[name.1], waiter);
                 let before = self.numbers.insert(id, self.ids.len());
-                assert_eq!(before, None, "{id:?} is given twice");
+                assert_eq!(before, None, "{id:?} is used twice");
                 self.ids.push(id);
-                self.maybe_free.insert(lock_id(spot));
+                self.maybe_free.insert(lock_id(name));
             }
-            Ok(_) => self.pending_grants.owner_answered(&lock_id(spot)),
+            Ok(_) => self.pending_grants.owner_answered(&lock_id(name)),
             Err(_) => {}
         }
     }
 
-    fn release(&mut self, spot: Spot, index: usize, all: bool) {
-        self.settle(spot);
+    fn release(&mut self, name: Name, index: usize, all: bool) {
+        self.settle(name);
         let request = Release {
             owner: owner(index),
             amount: if all {
@@ -130,19 +130,19 @@ impl System {
             },
             token: None,
         };
-        let lock = self.locks.get(&spot);
+        let lock = self.locks.get(&name);
         let times = || Times::of(lock, self.wall());
         match release(lock.map(Held::record), &request, times) {
             Ok(released) => {
-                self.change(spot, request.owner, released.change);
+                self.change(name, request.owner, released.change);
                 if released.holds_left > 0 {
-                    self.pending_grants.owner_answered(&lock_id(spot));
+                    self.pending_grants.owner_answered(&lock_id(name));
                 } else {
-                    self.serve(spot);
+                    self.serve(name);
                 }
             }
             Err(_) if all => {
-                while let Some(id) = self.queues.first_of(spot.0, &[spot.1], OWNERS[index]) {
+                while let Some(id) = self.queues.first_of(name.0, &[name.1], OWNERS[index]) {
                     self.leave(id, End::Cancelled);
                 }
             }
@@ -150,18 +150,18 @@ impl System {
         }
     }
 
-    fn raise(&mut self, spot: Spot) {
-        self.settle(spot);
-        let Some(held) = self.locks.get(&spot).copied() else {
+    fn raise(&mut self, name: Name) {
+        self.settle(name);
+        let Some(held) = self.locks.get(&name).copied() else {
             return;
         };
         let from = held.grant.token;
         let to = Token::new(from.number() + LIFT).unwrap();
         let request = Renew::raise(held.owner, None, from, to).unwrap();
         let renewed = renew(Some(&held), &request, &RULES, self.wall(), &mut self.tokens).unwrap();
-        self.change(spot, held.owner, renewed.change);
-        self.pending_grants.raise(&lock_id(spot), from, to);
-        self.pending_grants.owner_answered(&lock_id(spot));
+        self.change(name, held.owner, renewed.change);
+        self.pending_grants.raise(&lock_id(name), from, to);
+        self.pending_grants.owner_answered(&lock_id(name));
     }
 
     fn tick(&mut self) {
@@ -170,45 +170,46 @@ impl System {
         {
             self.leave(id, End::TimedOut);
         }
-        let owed: BTreeSet<_> = self.give_backs.iter().map(|g| spot(g.lock_id())).collect();
+        let give_backs = self.give_backs.iter();
+        let names: BTreeSet<_> = give_backs.map(|given| name(given.lock_id())).collect();
         let mut lock_ids = std::mem::take(&mut self.maybe_free);
         lock_ids.extend(self.watch.take_ended(self.now));
-        for spot in owed {
-            self.settle(spot);
+        for name in names {
+            self.settle(name);
         }
         for lock_id in lock_ids {
-            self.serve(spot(&lock_id));
+            self.serve(name(&lock_id));
         }
     }
 
-    fn settle(&mut self, spot: Spot) {
-        if self.give_back(spot) {
-            self.serve(spot);
+    fn settle(&mut self, name: Name) {
+        if self.give_back(name) {
+            self.serve(name);
         }
     }
 
-    fn give_back(&mut self, here: Spot) -> bool {
-        let here_too = |given: &mut GiveBack| spot(given.lock_id()) == here;
-        let owed: Vec<_> = self.give_backs.extract_if(.., here_too).collect();
-        for given in &owed {
-            let held = self.locks.get(&here).copied();
-            let change = given.change(held.as_ref(), self.wall());
+    fn give_back(&mut self, lock: Name) -> bool {
+        let of_lock = |give_back: &mut GiveBack| name(give_back.lock_id()) == lock;
+        let give_backs: Vec<_> = self.give_backs.extract_if(.., of_lock).collect();
+        for give_back in &give_backs {
+            let held = self.locks.get(&lock).copied();
+            let change = give_back.change(held.as_ref(), self.wall());
             if let Some(held) = held {
-                self.change(here, held.owner, change);
+                self.change(lock, held.owner, change);
             }
         }
-        !owed.is_empty()
+        !give_backs.is_empty()
     }
 
-    /// Grants the lock to those whose turn it is, for as long as it is somebody's turn.
-    fn serve(&mut self, spot: Spot) {
-        let (database, key) = (spot.0, [spot.1]);
+    /// Grants the lock to the calls that are next, until it is held by an owner that does not wait.
+    fn serve(&mut self, name: Name) {
+        let (database, key) = (name.0, [name.1]);
         loop {
-            let before = self.locks.get(&spot).copied();
+            let before = self.locks.get(&name).copied();
             let next = match &before {
                 Some(held) => {
                     if self.queues.waiting(database, &key) > 0 {
-                        self.watch.watch(&lock_id(spot), held.deadline);
+                        self.watch.watch(&lock_id(name), held.deadline);
                     }
                     let own = held.owner.bytes();
                     self.queues.first_of(database, &key, own)
@@ -219,16 +220,16 @@ impl System {
             let waiter = self.queues.get(id).expect("it waits").clone();
             let waits = waiter.owner.as_owner().bytes();
             let own = OWNERS.into_iter().find(|own| *own == waits);
-            match self.judge(spot, own.and_then(Owner::new).unwrap(), waiter.holds) {
+            match self.judge(name, own.and_then(Owner::new).unwrap(), waiter.holds) {
                 Ok(Acquired::Busy) => panic!("free, or its own"),
                 Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)) => {
                     let pending = PendingGrant {
-                        lock_id: lock_id(spot),
+                        lock_id: lock_id(name),
                         client_id: waiter.client_id,
                         token: grant.token,
                         took_hold: before.is_none_or(|held| grant.holds > held.grant.holds),
                         holds: grant.holds,
-                        deadline: self.locks[&spot].deadline,
+                        deadline: self.locks[&name].deadline,
                     };
                     self.take_out(id);
                     self.pending_grants.add(id, pending, before.is_none());
@@ -240,7 +241,7 @@ impl System {
 
     fn judge(
         &mut self,
-        spot: Spot,
+        name: Name,
         owner: Owner<'static>,
         holds: Option<Holds>,
     ) -> Result<Acquired, crate::Refusal> {
@@ -250,25 +251,25 @@ impl System {
             holds,
             token: None,
         };
-        let held = self.locks.get(&spot);
+        let held = self.locks.get(&name);
         let acquired = acquire(held, &request, &RULES, self.wall(), &mut self.tokens)?;
         if let Acquired::New(_, change) | Acquired::Again(_, change) = acquired {
-            self.change(spot, owner, change);
+            self.change(name, owner, change);
         }
         Ok(acquired)
     }
 
-    fn change(&mut self, spot: Spot, owner: Owner<'static>, change: Change) {
+    fn change(&mut self, name: Name, owner: Owner<'static>, change: Change) {
         match change {
             Change::Keep => {}
-            Change::Free => drop(self.locks.remove(&spot)),
+            Change::Free => drop(self.locks.remove(&name)),
             Change::Hold(grant, deadline) => {
                 let held = Held {
                     owner,
                     grant,
                     deadline,
                 };
-                self.locks.insert(spot, held);
+                self.locks.insert(name, held);
             }
         }
     }

@@ -5,7 +5,7 @@ use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::invariants::{agree_with_a_list, walk};
+use super::invariants::{agree_with_a_list, run};
 use super::model;
 use super::strategies::histories;
 use crate::{Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
@@ -21,12 +21,12 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
-fn the_histories_come_to_every_case() {
+fn the_histories_reach_every_case() {
     let mut runner = TestRunner::deterministic();
     let mut cases = BTreeSet::new();
     for _ in 0..96 {
         let history = histories().new_tree(&mut runner).unwrap().current();
-        let model = walk(&history, |_, _| Ok(())).unwrap();
+        let model = run(&history, |_, _| Ok(())).unwrap();
         cases.extend(&model.cases);
         cases.extend(model.ended.iter().map(|(_, end)| match end {
             model::End::Granted => "granted",
@@ -99,9 +99,9 @@ proptest! {
         queues.check();
         for key in 0..3 {
             let key = [key];
-            let line = queues.iter(0, &key).map(|(id, _)| id);
+            let queue = queues.iter(0, &key).map(|(id, _)| id);
             let expected = list.iter().filter(|call| call.1 == key[0]).map(|call| call.0);
-            prop_assert!(line.eq(expected));
+            prop_assert!(queue.eq(expected));
         }
         for call in list {
             queues.remove(call.0);

@@ -19,14 +19,14 @@ pub const ACQUIRE: &[Argument] = &[
     TOKEN,
 ];
 
-/// What an acquire asks for.
+/// A parsed acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
-    /// Who asks; none for `*`, where the server is to make up a name.
+    /// Who asks; `None` for `*`, which asks the server for a name.
     pub owner: Option<Owner<'a>>,
     /// The lease asked for.
     pub lease: Option<Lease>,
-    /// How long the caller waits, 0 for ever; none when it does not wait.
+    /// How long the caller waits, 0 for ever; `None` when it does not wait.
     pub wait_ms: Option<u64>,
     /// How many holds the caller wants to have afterwards.
     pub holds: Option<Holds>,
@@ -34,11 +34,11 @@ pub struct Acquire<'a> {
     pub token: Option<Token>,
 }
 
-/// Reads an acquire.
+/// Parses an acquire.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for the first word that is not what it must be.
+/// [`Malformed`] for the first wrong word.
 pub fn acquire<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Acquire<'a>, Malformed> {

@@ -6,11 +6,11 @@ use super::words::{Malformed, Words, once};
 /// The words of a command that returns a list.
 pub const COUNT: &[Argument] = &[Argument::after(c"COUNT", c"count", Kind::Integer).optional()];
 
-/// Reads how many are asked for at most; none where that is not said.
+/// Parses the maximum number of results; `None` when it is not given.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for the first word that is not what it must be.
+/// [`Malformed`] for the first wrong word.
 pub fn count<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Option<usize>, Malformed> {

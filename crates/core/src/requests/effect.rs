@@ -13,14 +13,14 @@ pub const EFFECT: &[Argument] = &[
     Argument::new(c"deadline-unix-time-milliseconds", Kind::Integer),
 ];
 
-/// How a lock without a deadline is written.
+/// Stands for no deadline.
 pub const NO_DEADLINE: i64 = -1;
 
-/// Reads the state of a lock; what follows it is from a later version.
+/// Parses the state of a lock. Further words come from a later version and are ignored.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for the first word that is not what it must be.
+/// [`Malformed`] for the first wrong word.
 pub fn effect<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Held<'a>, Malformed> {
@@ -30,7 +30,7 @@ pub fn effect<'a>(
             token: words
                 .fencing_token(c"ERR the token must be an integer from 1 to 9007199254740991")?,
             holds: words.holds(c"ERR the hold count must be an integer from 1 to 2147483647")?,
-            // The setting for the longest lease is about those who ask for one.
+            // `lock.max-lease-ms` does not apply: it limits requests, not leases that were granted.
             lease: words
                 .unsigned()
                 .and_then(Lease::from_millis)

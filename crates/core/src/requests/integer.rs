@@ -1,6 +1,6 @@
-//! Whole numbers as Redis takes them.
+//! Integers as Redis parses them.
 
-/// Reads a decimal integer as the server's own commands do: no blanks, no `+`, no leading zeros.
+/// Parses a decimal integer as the server's own commands do: no blanks, no `+`, no leading zeros.
 pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes {
         [b'-', digits @ ..] => (true, digits),
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_redis_takes_for_an_integer() {
+    fn integers_are_those_that_redis_accepts() {
         for (text, number) in [
             ("0", Some(0)),
             ("7", Some(7)),

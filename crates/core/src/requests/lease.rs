@@ -20,11 +20,11 @@ const PX: &CStr = c"ERR PX takes the lease in milliseconds, an integer from 1 to
 const EX: &CStr =
     c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000";
 
-/// Reads what follows `option` if that introduces a lease; false when it is another option.
+/// Parses a lease into `lease` if `option` introduces one; false for another option.
 pub(super) fn lease<'a>(
     option: &[u8],
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
-    place: &mut Option<Lease>,
+    lease: &mut Option<Lease>,
 ) -> Result<bool, Malformed> {
     let (unit_ms, error) = if option.eq_ignore_ascii_case(b"PX") {
         (1, PX)
@@ -33,7 +33,7 @@ pub(super) fn lease<'a>(
     } else {
         return Ok(false);
     };
-    let lease = words.lease(unit_ms).ok_or(Malformed::new(error))?;
-    once(place, lease, ONE_LEASE)?;
+    let value = words.lease(unit_ms).ok_or(Malformed::new(error))?;
+    once(lease, value, ONE_LEASE)?;
     Ok(true)
 }

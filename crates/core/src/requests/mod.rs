@@ -1,9 +1,7 @@
-//! What a call asks for: the words of a command in, a request or an error out.
+//! Parsing: the words of a command in, a request or an error out.
 //!
-//! Plain functions, like the rules: no server, no settings but those handed in. The
-//! words are those behind the command's name and its key; each is looked at once, from left to
-//! right, and kept where it lies.
-#![forbid(unsafe_code)]
+//! The words are those after the command's name and its key. They are read once, from left to right,
+//! and not copied.
 
 mod acquire;
 mod count;
@@ -26,5 +24,4 @@ pub use release::{RELEASE, release};
 pub use renew::{RENEW, renew};
 pub use syntax::{Argument, Kind};
 pub use token::{CLOCK, FENCE, clock, fence};
-
 pub use words::{Malformed, Words};

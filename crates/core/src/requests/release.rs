@@ -22,11 +22,11 @@ pub const RELEASE: &[Argument] = &[
     TOKEN,
 ];
 
-/// Reads a release.
+/// Parses a release.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for the first word that is not what it must be.
+/// [`Malformed`] for the first wrong word.
 pub fn release<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Release<'a>, Malformed> {

@@ -13,11 +13,11 @@ pub const RENEW: &[Argument] = &[
     Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
 ];
 
-/// Reads a renewal.
+/// Parses a renewal.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for the first word that is not what it must be.
+/// [`Malformed`] for the first wrong word.
 pub fn renew<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Renew<'a>, Malformed> {

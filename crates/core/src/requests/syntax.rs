@@ -1,27 +1,26 @@
-//! How the words of a call are told to people, in `COMMAND DOCS`; each table stands beside what reads
-//! the words.
+//! How `COMMAND DOCS` describes the words of a call. Each description is beside the parser of the words.
 
 use std::ffi::CStr;
 
 /// One argument, or a group of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument {
-    /// What it is called.
+    /// Its name.
     pub name: &'static CStr,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The keyword that introduces it.
     pub keyword: Option<&'static CStr>,
-    /// Whether it may be left out.
+    /// True when it may be left out.
     pub optional: bool,
 }
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Any bytes.
     String,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// A keyword alone.
     Flag,
@@ -65,7 +64,7 @@ mod tests {
     use crate::requests::{ACQUIRE, COUNT, Malformed, RELEASE, RENEW, Words};
     use crate::requests::{acquire, count, release, renew};
 
-    /// What is told of a call's words, those before its options, and what the words are answered.
+    /// The description of a call's words, the words before its options, and its parser.
     type Call = (
         &'static [Argument],
         &'static [&'static [u8]],
@@ -88,18 +87,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_an_option_is_read() {
+    fn the_options_described_are_those_parsed() {
         let calls: [Call; 4] = [
             (ACQUIRE, &[b"a"], |list| acquire(&mut words(list)).map(drop)),
             (RELEASE, &[b"a"], |list| release(&mut words(list)).map(drop)),
             (RENEW, &[b"a"], |list| renew(&mut words(list)).map(drop)),
             (COUNT, &[], |list| count(&mut words(list)).map(drop)),
         ];
-        for (arguments, before, read) in calls {
+        for (arguments, before, parse) in calls {
             for keyword in keywords(arguments).into_iter().chain([&b"NONE"[..]]) {
                 let unknown = Malformed::unknown_option(keyword);
-                let is_unknown = read(&[before, &[keyword]].concat()) == Err(unknown);
-                // `*` stands in the place of the owner.
+                let is_unknown = parse(&[before, &[keyword]].concat()) == Err(unknown);
+                // `*` is an owner, not an option.
                 let is_option = keyword != b"NONE" && keyword != b"*";
                 assert_eq!(is_unknown, !is_option, "{}", keyword.escape_ascii());
             }

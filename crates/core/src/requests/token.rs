@@ -1,4 +1,4 @@
-//! `[token]` of a fence, and `token` of `LOCK._CLOCK`
+//! `[token]` of `LOCK.FENCE` and `token` of `LOCK._CLOCK`
 
 use super::syntax::{Argument, Kind};
 use super::words::{Malformed, Words, token};
@@ -9,11 +9,11 @@ pub const FENCE: &[Argument] = &[Argument::new(c"token", Kind::Integer).optional
 /// The words for the clock.
 pub const CLOCK: &[Argument] = &[Argument::new(c"token", Kind::Integer)];
 
-/// Reads a fence: the token to check, or none to ask for the current grant's.
+/// Parses a fence: the token to check, or `None` to ask for the current grant's.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for more than one word, or one that is no token.
+/// [`Malformed`] for more than one word, or a word that is no token.
 pub fn fence<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Option<Token>, Malformed> {
@@ -30,11 +30,11 @@ pub fn fence<'a>(
     ))
 }
 
-/// Reads a token for the clock; what follows it is from a later version.
+/// Parses a token for the clock. Further words come from a later version and are ignored.
 ///
 /// # Errors
 ///
-/// [`Malformed`] when it is none.
+/// [`Malformed`] when it is no token.
 pub fn clock<'a>(words: &mut Words<impl Iterator<Item = &'a [u8]>>) -> Result<Token, Malformed> {
     words.fencing_token(c"ERR the token must be an integer from 1 to 9007199254740991")
 }

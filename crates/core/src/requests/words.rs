@@ -1,4 +1,4 @@
-//! Words of a command, read from left to right; each error says which one and what it takes.
+//! The words of a command; each error says which one is wrong and what it takes.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -6,12 +6,12 @@ use std::ffi::{CStr, CString};
 use super::integer;
 use crate::{Holds, Lease, Owner, Token};
 
-/// Ten years, the longest wait.
+/// The longest wait: ten years.
 const MAX_WAIT_MS: u64 = Lease::MAX.millis();
 
 pub(super) const ONE_TOKEN: &CStr = c"ERR syntax error: TOKEN is given twice";
 
-/// A word is not what it must be; the error that the caller gets.
+/// The error reply for a wrong word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(pub Cow<'static, CStr>);
 
@@ -20,7 +20,7 @@ impl Malformed {
         Self(Cow::Borrowed(error))
     }
 
-    /// An error that repeats a part of what the caller sent, made harmless and short.
+    /// An error that quotes what the caller sent, escaped and cut.
     pub(super) fn unknown_option(option: &[u8]) -> Self {
         const MAX: usize = 32;
         let shown = option[..option.len().min(MAX)].escape_ascii();
@@ -29,7 +29,7 @@ impl Malformed {
     }
 }
 
-/// The words that are still to be read.
+/// The words that are not read yet.
 #[derive(Debug)]
 pub struct Words<I> {
     rest: I,
@@ -37,8 +37,7 @@ pub struct Words<I> {
 }
 
 impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
-    /// The words behind the command's name and its key. No lease that they ask for may be longer
-    /// than `max_lease`.
+    /// The words after the command's name and its key. A lease may not be longer than `max_lease`.
     pub const fn new(words: I, max_lease: Lease) -> Self {
         Self {
             rest: words,
@@ -46,12 +45,12 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         }
     }
 
-    /// The next word, if there is one.
+    /// The next word.
     pub(super) fn next(&mut self) -> Option<&'a [u8]> {
         self.rest.next()
     }
 
-    /// The owner, which comes first.
+    /// The owner.
     ///
     /// # Errors
     ///
@@ -111,7 +110,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
             ))
     }
 
-    /// A hold count; anything else is answered with `error`.
+    /// A hold count, or `error`.
     pub(super) fn holds(&mut self, error: &'static CStr) -> Result<Holds, Malformed> {
         self.unsigned()
             .and_then(|holds| u32::try_from(holds).ok())
@@ -119,7 +118,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
             .ok_or(Malformed::new(error))
     }
 
-    /// A fencing token; anything else is answered with `error`.
+    /// A fencing token, or `error`.
     pub(super) fn fencing_token(&mut self, error: &'static CStr) -> Result<Token, Malformed> {
         self.next().and_then(token).ok_or(Malformed::new(error))
     }
@@ -132,14 +131,14 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         self.next().and_then(integer::parse)
     }
 
-    /// A lease in this unit, no longer than may be asked for.
+    /// A lease in this unit, up to the longest allowed.
     pub(super) fn lease(&mut self, unit_ms: u64) -> Option<Lease> {
         let millis = self.unsigned()?.checked_mul(unit_ms)?;
         Lease::from_millis(millis).filter(|lease| *lease <= self.max_lease)
     }
 }
 
-/// The fencing token that a word says.
+/// Parses a fencing token.
 pub(super) fn token(word: &[u8]) -> Option<Token> {
     unsigned(word).and_then(Token::new)
 }
@@ -148,14 +147,13 @@ fn unsigned(word: &[u8]) -> Option<u64> {
     integer::parse(word).and_then(|number| u64::try_from(number).ok())
 }
 
-/// Keeps the value of an option; an error when the option was given already, or one that it
-/// excludes.
+/// Sets an option; `repeated` is the error when it, or one that it excludes, was given before.
 pub(super) fn once<T>(
-    lock_id: &mut Option<T>,
+    option: &mut Option<T>,
     value: T,
     repeated: &'static CStr,
 ) -> Result<(), Malformed> {
-    match lock_id.replace(value) {
+    match option.replace(value) {
         None => Ok(()),
         Some(_) => Err(Malformed::new(repeated)),
     }
