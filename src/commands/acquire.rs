@@ -11,8 +11,8 @@ use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting::{self, Lock};
 
-/// The longest name, in bytes, of a lock that may be waited for. Such a lock is looked at every few
-/// milliseconds, and the server alone reads its name twice for each look.
+/// The longest name, in bytes, of a lock that can be waited for. Ticks open such a lock every few
+/// milliseconds, and each time the server reads the whole name twice.
 const MAX_AWAITED_NAME: usize = 8192;
 
 pub(super) struct Acquire;

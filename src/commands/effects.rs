@@ -1,6 +1,6 @@
-//! `LOCK._APPLY` and `LOCK._CLOCK`: what the replication stream and the append-only file carry. They
-//! are taken from there, and else only from a user who could do the same with `RESTORE`. And
-//! `LOCK._PROBE`, by which the module asks the server whether it takes writes.
+//! The internal commands. `LOCK._APPLY` and `LOCK._CLOCK` are those of the replication stream and the
+//! append-only file; a user may run them who may run `RESTORE`, which can do as much. With `LOCK._PROBE`
+//! the module asks the server whether it would allow a write.
 
 use redis_lock_core::requests;
 
@@ -96,7 +96,7 @@ fn clock<'call>(
     let [_name, words @ ..] = arguments else {
         return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
-    // It has no key: the empty one stands for any.
+    // It has no key; the permission is checked for the empty one.
     check_source(context, OwnedText::new(b"").text())?;
     let token = requests::clock(&mut in_order(words))?;
     observe_token(token);
@@ -105,7 +105,7 @@ fn clock<'call>(
     Ok(())
 }
 
-/// A user is asked for the right to `RESTORE` the key.
+/// Allows the primary and a file; a user needs the permission to `RESTORE` the key.
 fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), CommandError> {
     let flags = context.flags();
     if flags.replicated() || flags.loading() {

@@ -14,7 +14,7 @@ pub(super) struct Fence;
 impl Command for Fence {
     const SPEC: Spec = Spec {
         name: c"lock.fence",
-        // It changes nothing, but is answered where the truth is: on the primary.
+        // It changes nothing, but only a primary knows the current grant; a write is not sent to replicas.
         flags: c"write fast",
         categories: c"write fast",
         arity: -2,
@@ -37,7 +37,7 @@ fn fence<'call>(
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let token = requests::fence(&mut words)?;
-    let lock = waiting::look(primary, name);
+    let lock = waiting::view(primary, name);
     match (token, lock.held()?) {
         (Some(token), held) => {
             count(Counter::FenceChecks);

@@ -15,7 +15,7 @@ pub(super) struct HotKeys;
 impl Command for HotKeys {
     const SPEC: Spec = Spec {
         name: c"lock.hotkeys",
-        // It asks for the rights of the client that sends it, and a script is none.
+        // It checks the rights of the calling client, and a script is no client.
         flags: c"readonly deny-script",
         categories: c"read slow",
         arity: -1,

@@ -1,4 +1,4 @@
-//! The `LOCK.*` commands, one file each: what it takes, what it does, what it replies.
+//! The `LOCK.*` commands, one file each, and the section `lock` of `INFO`.
 
 mod acquire;
 mod effects;
@@ -15,10 +15,10 @@ use redis_lock_core::requests::{self, Kind, Words};
 use crate::locks::{CommandError, max_lease};
 use crate::server::{self, ArgKind, Argument, Context, Text};
 
-/// The version of the module that the commands came with; a later command names its own.
+/// The version that added the commands; a later command names its own.
 const SINCE: &std::ffi::CStr = c"0.1.0";
 
-/// What reads the words of a command says of them, in the terms of the server.
+/// The core's description of a command's words, as the server takes it.
 fn documented(words: &[requests::Argument]) -> Vec<Argument> {
     let argument = |word: &requests::Argument| Argument {
         name: word.name,
@@ -56,7 +56,7 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// The key that a call is about, and the words behind it.
+/// The key of a call, and the words after it.
 fn key_and_words<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(Text<'call>, Words<impl Iterator<Item = &'call [u8]>>), CommandError> {

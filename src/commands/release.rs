@@ -45,7 +45,7 @@ fn release<'call>(
     Ok(())
 }
 
-/// Whether the owner, which does not hold the lock, waited for it and does so no more.
+/// Cancels the waiting calls of an owner that does not hold the lock; false when there were none.
 fn cancels(context: Context<'_>, name: Text<'_>, request: &core::Release<'_>) -> bool {
     request.amount == ReleaseAmount::All
         && request.token.is_none()

@@ -7,18 +7,18 @@ use crate::server::{Context, InfoWriter, values_alive, values_flushed};
 use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
 use crate::waiting;
 
-/// Writes the fields. In a crash report there is no context, and only what needs none is told.
+/// Writes the fields. A crash report has no context, and gets only the fields that need none.
 pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     section.field(c"held", values_alive());
     let last_token = last_token().map_or(0, |token| token.number().cast_signed());
     section.field(c"last_token", last_token);
     for (counter, name) in COUNTERS {
-        // The server counts the values that a flush takes.
-        let besides = match counter {
+        // A flush deletes values without naming keys; these are counted apart.
+        let flushed = match counter {
             Counter::Removals => values_flushed(),
             _ => 0,
         };
-        section.field(name, counted(*counter) + besides);
+        section.field(name, counted(*counter) + flushed);
     }
     let Some(context) = context else {
         return;

@@ -38,7 +38,7 @@ fn waiters<'call>(
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     let count = requests::count(&mut words)?;
-    // For its type alone: whoever waits is known without the key.
+    // Opened only to check its type.
     LockView::open(context, name).held()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());

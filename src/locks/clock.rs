@@ -1,9 +1,8 @@
-//! The server's token clock, and how it survives.
+//! The server's token clock, and how it is persisted.
 //!
-//! It is lifted by every token that this server grants, is sent by its primary, or loads. It is
-//! stored beside the keys of an RDB file. An append-only file that is rewritten without preamble
-//! holds keys alone, and so would forget the tokens of locks that are free: a record of the clock
-//! goes to the file behind it.
+//! Every token that this server grants, gets from its primary or loads raises it. An RDB file stores it
+//! beside the keys. An append-only file that is rewritten without preamble holds only keys, and would lose
+//! the tokens of free locks. So after such a rewrite `LOCK._CLOCK` is appended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,21 +14,21 @@ use crate::server::{self, Context, ServerEvent};
 
 const PAUSE_POLL: Duration = Duration::from_millis(50);
 
-/// The last token seen, 0 for none. Written by one thread at a time, whoever holds the server.
+/// The last token seen, 0 for none. Written only under the server's lock.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn load(context: Context<'_>) {
-    server::subscribe(context, ServerEvent::ForkBorn, |context| {
+    server::subscribe(context, ServerEvent::Forked, |context| {
         if context.flags().append_only() && rewrites_keys_alone(context) {
-            // Nothing may be written during the fork itself.
+            // Nothing may be written in the event of the fork.
             server::call_later(context, Duration::ZERO, record);
         }
     });
 }
 
-/// Whether the child that has just been forked rewrites the append-only file without preamble. Else
-/// nothing is recorded: on Valkey 9.0 and 9.1 a command without keys, replicated while a slot leaves
-/// as a whole, ends that migration now and then.
+/// True when the child that was just forked rewrites the append-only file without preamble. For other
+/// children nothing is recorded: on Valkey 9.0 and 9.1 a replicated command without keys can break a slot
+/// migration.
 fn rewrites_keys_alone(context: Context<'_>) -> bool {
     let rewrites = context.info_number(c"persistence", c"aof_rewrite_in_progress");
     let preamble = context.setting(c"aof-use-rdb-preamble");
@@ -41,7 +40,7 @@ pub(crate) fn last_token() -> Option<Token> {
     Token::new(LAST.load(Ordering::Relaxed))
 }
 
-/// Takes note of a token from elsewhere.
+/// Records a token from elsewhere.
 pub(crate) fn observe_token(token: Token) {
     with_token_clock(|clock| clock.observe(token));
 }
@@ -59,7 +58,7 @@ pub(crate) fn now(context: Context<'_>) -> UnixTime {
     UnixTime::from_micros(context.unix_micros())
 }
 
-/// Now, by a clock that nobody sets.
+/// The monotonic clock.
 pub(crate) fn monotonic() -> Monotonic {
     Monotonic(server::monotonic_micros())
 }

@@ -1,10 +1,5 @@
-//! What replicas and the append-only file get: the state that a command led to, never the command.
-//!
-//! `LOCK._APPLY key owner token holds lease-ms deadline-ms` makes the key hold exactly this lock
-//! (a deadline of -1: none), and `LOCK._CLOCK token` lifts the token clock. Both may be applied any
-//! number of times. A later version may send more arguments; those that are not known are passed
-//! over, so that an older replica can follow a newer primary.
-//! A lock that becomes free is a plain `DEL`.
+//! Replication by effects: replicas and the append-only file get the state that a command led to, not the
+//! command. `docs/design.md` describes the commands that carry it.
 
 use std::ffi::CStr;
 
@@ -18,13 +13,12 @@ pub(crate) const APPLY: &CStr = c"lock._apply";
 /// The command that carries the token clock.
 pub(crate) const CLOCK: &CStr = c"lock._clock";
 
-/// A command that writes by its flags and does nothing: whether the server would let it through is
-/// whether it would let through a grant.
+/// A command that is flagged as a write and does nothing. The server allows it when it would allow a grant.
 pub(crate) const PROBE: &CStr = c"lock._probe";
 
 const FREE: &CStr = c"DEL";
 
-/// What of the server's own commands the locks lean on, by name.
+/// Checks that the server's own commands that the locks need are there.
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     if !context.has_command(FREE) {
         return Err(
@@ -60,7 +54,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether the server would take a grant of this lock now.
+/// Asks the server whether it would allow a grant of this lock now.
 pub(crate) fn check_write(context: Context<'_>, key: Text<'_>) -> WriteCheck {
     context.check_write(PROBE, key)
 }

@@ -1,4 +1,4 @@
-//! Every error that is replied, its code first, which programs read; and the reply of a grant.
+//! The error replies, each with a code for programs first; and the reply of a grant.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -10,28 +10,28 @@ use super::WrongType;
 use crate::server::Context;
 use crate::statistics::{self, Counter};
 
-/// Why a call was not done.
+/// Why a call failed.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// An argument is not what it must be.
+    /// An argument is wrong.
     Argument(Cow<'static, CStr>),
     /// The key holds another type.
     WrongType,
     /// This server follows a primary.
     ReadOnly,
-    /// The caller's user has lost its rights while it waited.
+    /// The user lost the right to acquire the lock while the call waited.
     NoPermission,
-    /// The caller may not use a command of the replication stream.
+    /// The user may not run a command of the replication stream.
     NotPermitted,
-    /// The caller is no client, and so has no user whose rights could be asked for.
+    /// The caller is no client, so it has no user whose rights could be checked.
     NoClient,
-    /// As many calls wait for the lock as may.
+    /// As many calls wait for the lock as allowed.
     TooManyWaiters,
-    /// The server does not let this client wait.
+    /// The server cannot block this client.
     CannotWait,
-    /// As many calls wait on this server, for all locks, as may.
+    /// As many calls wait on this server as allowed.
     TooManyWaitersInAll,
-    /// The rules of a lock say no.
+    /// The rules of the lock refuse the call.
     Refused(Refusal),
 }
 
@@ -44,7 +44,7 @@ impl CommandError {
         context.reply_error(self.text());
     }
 
-    /// Counts it where the state of the lock was the reason.
+    /// Counts the error if its reason was the state of the lock.
     pub(crate) fn count_refusal(&self) {
         if let Self::Refused(refusal) = self
             && !refusal.text().to_bytes().starts_with(b"ERR ")
@@ -102,7 +102,7 @@ impl From<Malformed> for CommandError {
     }
 }
 
-/// As [`answer`], for the commands that an owner sends; counts what the state of the lock refused.
+/// As [`answer`], for the commands of an owner, whose refusals are counted.
 pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), CommandError>) {
     if let Err(error) = &result {
         error.count_refusal();
@@ -110,7 +110,7 @@ pub(crate) fn answer_owner(context: Context<'_>, result: Result<(), CommandError
     answer(context, result);
 }
 
-/// Answers the caller with the error of a call that was not done.
+/// Replies the error of a call that failed.
 pub(crate) fn answer(context: Context<'_>, result: Result<(), CommandError>) {
     if let Err(error) = result {
         error.reply(context);
@@ -126,12 +126,12 @@ pub(crate) fn reply_grant(context: Context<'_>, owner: Owner<'_>, grant: Grant) 
     context.reply_integer(grant.lease.millis().cast_signed());
 }
 
-/// A server that may change its locks.
+/// Proof that this server is no replica, and so may change its locks.
 #[derive(Clone, Copy)]
 pub(crate) struct Primary<'call>(Context<'call>);
 
 impl<'call> Primary<'call> {
-    /// A lock is judged where it can be changed: a replica, even a writable one, answers this.
+    /// The error on a replica, also on a writable one.
     pub(crate) fn check(context: Context<'call>) -> Result<Self, CommandError> {
         if context.flags().replica() {
             Err(CommandError::ReadOnly)

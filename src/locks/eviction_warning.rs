@@ -1,17 +1,17 @@
-//! A warning for the operator: a held lock is a key with a TTL, and keys can be evicted.
+//! A warning in the log when the server may evict held locks.
 
 use crate::server::{self, Context, GilCell, MemoryLimit, ServerEvent};
 
-/// The policy that was looked at last.
+/// The policy at the last check.
 static POLICY: GilCell<Option<String>> = GilCell::new(None);
 
-/// Warns now, and whenever another policy is set that evicts.
+/// Warns now if the policy evicts, and whenever such a policy is set.
 pub(super) fn load(context: Context<'_>) {
-    look(context);
-    server::subscribe(context, ServerEvent::Configured, look);
+    check(context);
+    server::subscribe(context, ServerEvent::Configured, check);
 }
 
-fn look(context: Context<'_>) {
+fn check(context: Context<'_>) {
     let Some(limit) = MemoryLimit::now(context) else {
         return;
     };
@@ -22,7 +22,7 @@ fn look(context: Context<'_>) {
     }
 }
 
-/// Also where no limit is set yet: it may be set at any time.
+/// The warning, also without a memory limit: one can be set at any time.
 fn warning(MemoryLimit { bytes, policy }: &MemoryLimit) -> String {
     format!(
         "held locks may be evicted, and then granted to others: maxmemory-policy is {policy} \

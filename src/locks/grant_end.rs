@@ -1,4 +1,4 @@
-//! How grants end: released by their owner, their lease over, or taken away.
+//! The ends of grants, for the statistics: a release, the end of the lease, or a removal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use super::monotonic;
 use crate::server::{self, Context, GilCell, Lost};
 use crate::statistics::{self, Counter};
 
-/// The module itself deletes a key, for a lock that was released.
+/// True while the module deletes the key of a released lock.
 static RELEASING: AtomicBool = AtomicBool::new(false);
 
-/// The lock that was lost last, in this iteration of the event loop, where the server tells only
-/// afterwards whether its lease was over: at once, so that what expires later is something else.
+/// The last lock that was lost in this iteration of the event loop, on a server that reports an expiry only
+/// after the removal of the key. The report follows at once, so a later one is about another key.
 static LAST_LOST: GilCell<Option<LockId>> = GilCell::new(None);
 
 pub(super) fn load(context: Context<'_>) {
@@ -32,19 +32,19 @@ pub(super) fn while_releasing(delete: impl FnOnce()) {
     RELEASING.store(false, Ordering::Relaxed);
 }
 
-/// Whether the key that is losing its lock was released.
+/// True when the key that is losing its lock was released.
 pub(super) fn is_releasing() -> bool {
     RELEASING.load(Ordering::Relaxed)
 }
 
-/// A key is losing its lock, and was not released. Called in the middle of that.
+/// A key is losing its lock without a release. Called while the server removes it.
 #[cold]
 pub(super) fn lost(lost: &Lost<'_>, token: Token) {
-    if lost.as_told() {
+    if lost.on_replica_or_loading() {
         return;
     }
     let context = lost.context();
-    // The server deletes what has expired by this moment, not by that of the last command.
+    // The server deletes what has expired by now, not by the start of the command.
     let now = UnixTime::from_micros(context.unix_micros_now());
     statistics::hold_ended(context, now.millis(), token);
     let lock_id = LockId::new(lost.database(), lost.key());
@@ -59,7 +59,7 @@ pub(super) fn lost(lost: &Lost<'_>, token: Token) {
             {
                 server::call_later(context, Duration::ZERO, forget_last_lost);
             }
-            lost.tell_if_expired(confirm_expired);
+            lost.confirm_expiry(confirm_expired);
         }
     }
 }
@@ -73,7 +73,7 @@ fn forget_last_lost(context: Context<'_>) {
     LAST_LOST.with(context, |last| *last = None);
 }
 
-/// The key that was deleted just now had expired.
+/// The key that was just removed had expired.
 fn confirm_expired(context: Context<'_>, key: &[u8]) {
     let database = context.database();
     let last = LAST_LOST.with(context, Option::take);

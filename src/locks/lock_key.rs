@@ -1,4 +1,4 @@
-//! One lock of the keyspace: looked at, changed, and each change made known.
+//! A lock in the keyspace: reading it, changing it and announcing the change.
 
 use std::ffi::CStr;
 
@@ -28,7 +28,7 @@ impl KeyspaceEvent {
         }
     }
 
-    /// What must have happened to the lock on the primary, told from what it is afterwards.
+    /// The event on the primary, concluded from the lock before and after it.
     fn between(before: Option<&Held<'_>>, after: &Held<'_>) -> Self {
         match before {
             Some(held) if held.owner == after.owner && held.grant.holds > after.grant.holds => {
@@ -42,26 +42,26 @@ impl KeyspaceEvent {
     }
 }
 
-/// The key of a lock, open for the length of a command to be looked at alone.
+/// The key of a lock, open for reading during a command.
 pub(crate) struct LockView<'call>(LockKey<'call>);
 
 impl<'call> LockView<'call> {
-    /// Opens the key of a lock to look at it.
+    /// Opens the key of a lock for reading.
     pub(crate) fn open(context: Context<'call>, name: Text<'call>) -> Self {
         Self(LockKey(Key::read(context, name)))
     }
 
-    /// The lock as it is held now; none when it is free.
+    /// The lock; `None` when it is free.
     pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
         self.0.held()
     }
 }
 
-/// The key of a lock, open for the length of a command to be changed.
+/// The key of a lock, open for writing during a command.
 pub(crate) struct LockKey<'call>(Key<'call, RedisLock>);
 
 impl<'call> LockKey<'call> {
-    /// Opens the key of a lock to change it.
+    /// Opens the key of a lock for writing.
     pub(crate) fn open(context: Context<'call>, name: Text<'call>) -> Self {
         Self(Key::write(context, name))
     }
@@ -70,7 +70,7 @@ impl<'call> LockKey<'call> {
         self.0.name()
     }
 
-    /// The lock as it is held now; none when it is free.
+    /// The lock; `None` when it is free.
     pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
         Ok(self.record()?.map(|Record { owner, grant }| Held {
             owner,
@@ -79,7 +79,7 @@ impl<'call> LockKey<'call> {
         }))
     }
 
-    /// As [`LockKey::held`], without looking up when the lease ends.
+    /// As [`LockKey::held`], without looking up the deadline.
     pub(crate) fn record(&self) -> Result<Option<Record<'_>>, WrongType> {
         match self.0.content() {
             Content::Empty => Ok(None),
@@ -88,13 +88,13 @@ impl<'call> LockKey<'call> {
         }
     }
 
-    /// When the lease of a held lock ends.
+    /// The deadline of a held lock.
     pub(crate) fn deadline(&self) -> Deadline {
         self.0.expiry().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Makes the change that the rules asked for, as `owner`, and lets everybody know of it:
-    /// `WATCH` and caches, replicas and the append-only file, subscribers.
+    /// Makes a change for `owner` and announces it: to `WATCH` and caches, to replicas and the append-only
+    /// file, and as keyspace events.
     pub(crate) fn change(mut self, owner: Owner<'_>, change: Change, event: KeyspaceEvent) {
         let (context, name) = (self.0.context(), self.0.name());
         match change {
@@ -118,7 +118,7 @@ impl<'call> LockKey<'call> {
         }
     }
 
-    /// Puts the next owner's grant in the place of the one that was just given back.
+    /// Replaces the released grant by the next owner's.
     pub(crate) fn hand_over(self, owner: Owner<'_>, grant: Grant, deadline: Deadline) {
         let held = Held {
             owner,
@@ -131,7 +131,7 @@ impl<'call> LockKey<'call> {
     fn hold(mut self, held: &Held<'_>, events: &[KeyspaceEvent]) {
         let (context, name) = (self.0.context(), self.0.name());
         self.write(held);
-        // Closed before anybody is told: what they do may touch the key.
+        // Closed before the change is announced: a listener may change the key.
         drop(self);
         context.signal_modified(name);
         effect::replicate(context, name, held);
@@ -155,8 +155,8 @@ impl<'call> LockKey<'call> {
     }
 }
 
-/// Makes the key hold exactly the lock, in the place of whatever it holds, as the primary or the file
-/// that is loaded says. The caller replicates it.
+/// Replaces what the key holds by this lock, which comes from the primary or a file. The caller replicates
+/// it.
 pub(crate) fn apply(context: Context<'_>, name: Text<'_>, held: &Held<'_>) {
     let mut key = LockKey::open(context, name);
     let event = KeyspaceEvent::between(key.held().unwrap_or(None).as_ref(), held);

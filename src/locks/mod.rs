@@ -21,9 +21,8 @@ pub(crate) use random_owner::random_owner;
 pub(crate) use redis_lock::{OnLoss, RedisLock};
 pub(crate) use settings::{max_lease, max_waiters, max_waiters_total, rules};
 
-/// Registers the data type, the settings and what keeps the token clock; starts to follow
-/// who reads the replication stream, and warns where locks may be evicted.
-/// `lost` is told of each key that has lost its lock.
+/// Registers the data type and the settings, and subscribes to what the layer needs to know. `lost` is
+/// called for each key that loses its lock without a release.
 pub(crate) fn load(context: Context<'_>, lost: OnLoss) -> Result<(), &'static str> {
     effect::load(context)?;
     redis_lock::on_loss(lost);

@@ -8,7 +8,7 @@ use uuid::fmt::Hyphenated;
 
 use crate::server::{Context, GilCell};
 
-/// Seeded once from the system, so that an owner costs no system call.
+/// Seeded once, so that an owner costs no system call.
 static GENERATOR: GilCell<Option<StdRng>> = GilCell::new(None);
 
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
@@ -27,7 +27,7 @@ impl RandomOwner {
     }
 }
 
-/// A fresh owner that nobody else has.
+/// A new random owner.
 pub(crate) fn random_owner(context: Context<'_>) -> RandomOwner {
     let mut bytes = [0; 16];
     GENERATOR.with(context, |generator| {

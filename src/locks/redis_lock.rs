@@ -17,20 +17,20 @@ const ENCODING: c_int = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
-/// Is called when a key of a database has lost its lock.
+/// Called with the database and the key that has lost its lock.
 pub(crate) type OnLoss = fn(Context<'_>, i32, &[u8]);
 
 static ON_LOSS: OnceLock<OnLoss> = OnceLock::new();
 
-pub(super) fn on_loss(tell: OnLoss) {
-    ON_LOSS.get_or_init(|| tell);
+pub(super) fn on_loss(handler: OnLoss) {
+    ON_LOSS.get_or_init(|| handler);
 }
 
 /// The type of a held lock's value.
 pub(crate) struct RedisLock;
 
 impl RedisLock {
-    /// Reads a value of this type.
+    /// Decodes a value of this type.
     pub(super) fn record(value: &[u8]) -> Record<'_> {
         Record::decode(value).expect("a value that this module encoded")
     }
@@ -61,19 +61,19 @@ impl DataType for RedisLock {
         let held = Held {
             owner,
             grant,
-            deadline: Deadline::Never, // the server writes the expiry behind it
+            deadline: Deadline::Never, // the server writes the expiry after it
         };
         effect::rewrite(key, &held, out);
     }
 
     fn lost(lost: &Lost<'_>) {
         if grant_end::is_releasing() {
-            // Whoever gave it back serves those who wait for it.
+            // The release serves the queue itself.
             return;
         }
         grant_end::lost(lost, Self::record(lost.value()).grant.token);
-        if let Some(tell) = ON_LOSS.get() {
-            tell(lost.context(), lost.database(), lost.key());
+        if let Some(handler) = ON_LOSS.get() {
+            handler(lost.context(), lost.database(), lost.key());
         }
     }
 
@@ -112,7 +112,7 @@ fn read_lock(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String> {
             owner,
         };
         let record = Record::try_from(fields).map_err(|refusal| refusal.to_string())?;
-        // Even a lock that has expired by now, and never becomes a key, has used its token.
+        // An expired lock never becomes a key, but its token counts as seen.
         observe_token(record.grant.token);
         Ok(Value::new(record.encode(&mut RecordBuffer::new())))
     });

@@ -35,7 +35,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// What the rules take from the settings.
+/// The settings that the rules use.
 pub(crate) fn rules() -> Rules {
     Rules {
         default_lease: lease(&DEFAULT_LEASE_MS).min(max_lease()),
@@ -59,6 +59,6 @@ pub(crate) fn max_waiters_total() -> usize {
 }
 
 fn lease(setting: &NumericSetting) -> Lease {
-    // The bounds of the setting are those of a lease.
+    // The setting has the bounds of a lease.
     Lease::from_millis(setting.get().unsigned_abs()).unwrap_or(Lease::MAX)
 }

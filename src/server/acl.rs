@@ -1,4 +1,4 @@
-//! ACL: the module's own category, and what a user may do later than in its own call.
+//! ACL: the module's category, and checks of a user's rights.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -13,20 +13,18 @@ use super::{Context, OwnedText, Text};
 /// An ACL category that the module has added.
 pub(crate) struct AclCategory(pub(super) &'static CStr);
 
-/// Adds an ACL category, before any command is registered in it; none where the server does not
-/// let a module have its own (Redis before 7.4).
+/// Adds an ACL category, before any command is registered in it; `None` on Redis before 7.4.
 pub(crate) fn add_category(context: Context<'_>, name: &'static CStr) -> Option<AclCategory> {
     // SAFETY: the context is live, and the server copies the name.
     let added = unsafe { raw::RedisModule_AddACLCategory?(context.raw, name.as_ptr()) };
     (added == OK).then_some(AclCategory(name))
 }
 
-/// Who asks, to be asked which keys it may read.
+/// The user of a client that wants to read keys.
 pub(crate) struct Reader(*mut raw::RedisModuleUser);
 
 impl Reader {
-    /// The user of the client that is calling; none where there is no client, as for another
-    /// module's call.
+    /// The user of the calling client; `None` when no client calls, as in another module's call.
     pub(crate) fn of(context: Context<'_>) -> Option<Self> {
         let name = name_of_client(context)?;
         // SAFETY: the name is live, and the user is freed with this.
@@ -34,7 +32,7 @@ impl Reader {
         (!user.is_null()).then_some(Self(user))
     }
 
-    /// Whether the user may read what the key holds.
+    /// True when the user may read the value of the key.
     pub(crate) fn may_read(&self, key: &[u8]) -> bool {
         const ACCESS: u32 = raw::REDISMODULE_CMD_KEY_ACCESS;
         let key = OwnedText::new(key);
@@ -61,14 +59,14 @@ type CheckInDatabase = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The check of a command with its database, where users may be limited to some databases (Valkey
-/// from 9.1): the check without one refuses those users any command.
+/// The check of a command in a database (Valkey from 9.1, where a user may be limited to some databases):
+/// the other check refuses such users every command.
 // SAFETY: the type is that of the function: user, words and their number, database, and where to put
 // the reason of a refusal, if anywhere.
 static CHECK_IN_DATABASE: Optional<CheckInDatabase> =
     unsafe { Optional::new(c"ValkeyModule_ACLCheckPermissions") };
 
-/// The user of the client that is calling; none for another module's call.
+/// The user of the calling client; `None` for another module's call.
 fn name_of_client(context: Context<'_>) -> Option<OwnedText> {
     // SAFETY: the context is live; the name is ours to free, or null.
     unsafe {
@@ -77,28 +75,27 @@ fn name_of_client(context: Context<'_>) -> Option<OwnedText> {
     }
 }
 
-/// The user for whom another module makes its call, if for any.
+/// The user for whom another module calls, if for any.
 fn name_of_caller(context: Context<'_>) -> Option<OwnedText> {
     if !context.has_user() {
-        // The function below would crash.
+        // Without a user the function below crashes.
         return None;
     }
     // SAFETY: the context is live and has a user; the name is ours to free.
     unsafe { OwnedText::from_raw(api!(RedisModule_GetCurrentUserName)(context.raw)) }
 }
 
-/// The first version of the server's API whose own blocked commands are checked again when their
-/// turn comes.
+/// The first server version that checks the rights of its own blocked commands again before it runs them.
 const CHECKS_AGAIN: i32 = 0x0007_0200;
 
-/// The user of a client, to be asked for its rights later.
+/// The user of a waiting call, whose rights are checked again later.
 #[derive(Clone)]
 pub(crate) struct User(Arc<OwnedText>);
 
 impl User {
-    /// The user for whom the command is run; none where another module runs it for nobody, and on a
-    /// server that would not ask again either.
-    pub(crate) fn to_ask_again(context: Context<'_>) -> Option<Self> {
+    /// The user that the command runs for; `None` when another module runs it for no user, and on a server
+    /// that does not check again either.
+    pub(crate) fn to_check_again(context: Context<'_>) -> Option<Self> {
         // SAFETY: takes no argument.
         let version = unsafe { api!(RedisModule_GetServerVersion)() };
         if version < CHECKS_AGAIN {
@@ -108,9 +105,9 @@ impl User {
         Some(Self(Arc::new(name)))
     }
 
-    /// Whether the user may run this command now, in the database that `context` works on.
+    /// True when the user may run this command now, in the database of `context`.
     pub(crate) fn may_run(&self, context: Context<'_>, command: &[Text<'_>]) -> bool {
-        // SAFETY: the user is asked for by its name, is none when it is gone, and is freed; `Text`
+        // SAFETY: the user is looked up by its name, is null when it was deleted, and is freed; `Text`
         // is a transparent wrapper of a pointer to a server string.
         unsafe {
             let user = api!(RedisModule_GetModuleUserFromUserName)(self.0.text().raw);

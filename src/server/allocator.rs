@@ -1,21 +1,21 @@
-//! Memory comes from the server, so that it counts towards `maxmemory` and `INFO memory`. Not in a
-//! build with the feature `system-allocator`, which is for memory checkers.
+//! The global allocator is the server's, so that memory counts towards `maxmemory` and `INFO memory`. A
+//! build with the feature `system-allocator`, for memory checkers, leaves it out.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use redis_module::raw;
 
-/// The strictest alignment that the server's allocators promise (C's `max_align_t`).
+/// The largest alignment that the server's allocators guarantee (C's `max_align_t`).
 const PROMISED_ALIGNMENT: usize = 16;
 
-/// The server's allocator inside a server, the system's in tests and benchmarks of the pure core.
+/// The server's allocator in a server, the system's in unit tests.
 ///
-/// A process is one or the other from its first allocation on: in a server nothing is allocated
-/// before the API's pointers are set, so no block is ever given to the allocator it is not from.
+/// A process uses the same one from its first allocation on: in a server nothing is allocated before the
+/// API's pointers are set. So a block is always freed by the allocator that it is from.
 pub(crate) struct ServerAllocator;
 
 // SAFETY: each method hands its arguments on to one allocator, always the same one in a process;
-// a layout that the server's allocator does not promise to honour gets none.
+// a layout that the server's allocator does not guarantee gets a null.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the pointer is the server's own; `layout` is the caller's promise.

@@ -12,13 +12,13 @@ macro_rules! api {
 }
 pub(super) use api;
 
-/// The server's codes for a call that was done, and one that was not.
+/// The server's codes for success and failure.
 #[allow(clippy::cast_possible_truncation)] // 0 and 1
 pub(super) const OK: std::ffi::c_int = redis_module::raw::REDISMODULE_OK as std::ffi::c_int;
 #[allow(clippy::cast_possible_truncation)]
 pub(super) const REFUSED: std::ffi::c_int = redis_module::raw::REDISMODULE_ERR as std::ffi::c_int;
 
-/// Ends the command with an error: the guard of each entry catches the panic.
+/// Ends the command with an error: the guard of each entry point catches the panic.
 #[cold]
 pub(super) fn missing(name: &str) -> ! {
     panic!("this server does not offer {name}")

@@ -1,16 +1,15 @@
-//! Clients that wait for an answer.
+//! Blocked clients.
 //!
-//! A blocked client gets exactly one end:
+//! A blocked client is unblocked exactly once:
 //!
-//! * we answer: [`Blocked::answer`] hands the answer over, and from the event loop the server calls
-//!   [`Waits::reply`];
-//! * the client goes first, or is unblocked with an error: the server calls [`Waits::gone`], also
-//!   when an answer is on its way already;
-//! * `CLIENT UNBLOCK … TIMEOUT`, where the server does that safely: [`Waits::unblocked`].
+//! * by the module: [`Blocked::answer`] passes the answer to the server, which calls [`Waits::reply`] from
+//!   the event loop;
+//! * by a disconnect, or by an error from the server: the server calls [`Waits::disconnected`], also when an
+//!   answer was passed already;
+//! * by `CLIENT UNBLOCK … TIMEOUT`, on servers that do that safely: [`Waits::unblocked`].
 //!
-//! The server tells a client that waits from one whose answer is on its way only by what we did,
-//! and unblocking it twice frees it twice. [`Blocked`] is taken by value where it is answered, and
-//! the two callbacks say whether the handle was still there to be given up.
+//! To unblock a client twice would free it twice. So [`Blocked::answer`] takes the handle by value, and the
+//! two callbacks return it only if no answer was passed.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -22,7 +21,7 @@ use super::Context;
 use super::api::{OK, api};
 use super::guard::guard_logged;
 
-/// The first version of the server's API that unblocks a module's client without losing a reply.
+/// The first server version that unblocks a module's client without losing a reply.
 const UNBLOCKS_SAFELY: c_int = 0x0007_0400;
 
 /// A client that is blocked for `W`, until it is answered.
@@ -31,32 +30,30 @@ pub(crate) struct Blocked<W> {
     waits: PhantomData<fn(W)>,
 }
 
-// SAFETY: the handle is only handed back to the server, by whoever holds the server's global lock.
+// SAFETY: the handle is only passed back to the server, under the server's global lock.
 unsafe impl<W> Send for Blocked<W> {}
 
-/// Names a blocked client from the block to its end.
+/// Identifies a blocked client until it is unblocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle(usize);
 
-/// What a module's client waits for.
+/// The callbacks for one kind of blocked clients.
 pub(crate) trait Waits: Sized + 'static {
-    /// What it is told.
+    /// The answer to the client.
     type Answer: Send;
 
     /// Writes the answer.
     fn reply(context: Context<'_>, answer: &Self::Answer);
 
-    /// The client is gone, or was answered otherwise. Gives the handle back where no answer is on
-    /// its way.
-    fn gone(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>>;
+    /// The client has disconnected, or the server answered it. Returns the handle if no answer was passed.
+    fn disconnected(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>>;
 
-    /// Writes the reply of `CLIENT UNBLOCK … TIMEOUT`, and gives the handle back.
+    /// Writes the reply of `CLIENT UNBLOCK … TIMEOUT`; returns the handle if no answer was passed.
     fn unblocked(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>>;
 }
 
 impl<W: Waits> Blocked<W> {
-    /// Blocks the client that is calling; only where its flags say that it may block. None where the
-    /// server does not let this client wait all the same, of which the flags do not tell.
+    /// Blocks the calling client, whose flags must allow it. `None` when the server refuses all the same.
     pub(crate) fn block(context: Context<'_>) -> Option<Self> {
         // SAFETY: the context is that of a command whose client may be blocked. Waits are timed by
         // the caller, so there is no time-out here.
@@ -75,7 +72,7 @@ impl<W: Waits> Blocked<W> {
             if raw.is_null() {
                 return None;
             }
-            api!(RedisModule_SetDisconnectCallback)(raw, Some(gone::<W>));
+            api!(RedisModule_SetDisconnectCallback)(raw, Some(disconnected::<W>));
             raw
         };
         Some(Self {
@@ -88,7 +85,7 @@ impl<W: Waits> Blocked<W> {
         Handle(self.raw.addr())
     }
 
-    /// Sends the client its answer, from the event loop.
+    /// Passes the answer to the server, which replies it from the event loop.
     pub(crate) fn answer(self, answer: W::Answer) {
         self.end(Box::into_raw(Box::new(answer)).cast());
     }
@@ -105,8 +102,8 @@ unsafe extern "C" fn reply<W: Waits>(
     _count: c_int,
 ) -> c_int {
     guard_logged(OK, || {
-        // SAFETY: the context lives for this call, and what was handed to `answer` is what the
-        // server gives back until `free_answer`.
+        // SAFETY: the context lives for this call, and the server returns what was passed to `answer`
+        // until `free_answer`.
         unsafe {
             let answer = api!(RedisModule_GetBlockedClientPrivateData)(raw);
             if let Some(answer) = answer.cast::<W::Answer>().as_ref() {
@@ -135,14 +132,14 @@ unsafe extern "C" fn unblocked<W: Waits>(
     })
 }
 
-unsafe extern "C" fn gone<W: Waits>(
+unsafe extern "C" fn disconnected<W: Waits>(
     raw: *mut raw::RedisModuleCtx,
     blocked: *mut raw::RedisModuleBlockedClient,
 ) {
     guard_logged((), || {
         // SAFETY: the context lives for this call.
         let context = unsafe { Context::new(raw) };
-        if let Some(blocked) = W::gone(context, Handle(blocked.addr())) {
+        if let Some(blocked) = W::disconnected(context, Handle(blocked.addr())) {
             blocked.end(ptr::null_mut());
         }
     });
@@ -151,7 +148,7 @@ unsafe extern "C" fn gone<W: Waits>(
 unsafe extern "C" fn free_answer<W: Waits>(_raw: *mut raw::RedisModuleCtx, answer: *mut c_void) {
     guard_logged((), || {
         if !answer.is_null() {
-            // SAFETY: what `answer` boxed, given back once.
+            // SAFETY: boxed by `answer`, and freed once.
             drop(unsafe { Box::from_raw(answer.cast::<W::Answer>()) });
         }
     });

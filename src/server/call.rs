@@ -1,5 +1,5 @@
-//! Questions that the server answers only to a command: what the caller may do, whether a write
-//! would be let through.
+//! Calls of the server's commands, for what its API does not tell: rights, whether a write would be
+//! allowed, clients, modules, settings.
 
 use std::ffi::{CStr, c_int};
 use std::io;
@@ -11,7 +11,7 @@ use super::api::api;
 use super::server_info::ServerInfo;
 use super::{Context, Text};
 
-/// The answer to a question about the caller's rights.
+/// The result of a check of the caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
     /// The caller may.
@@ -20,26 +20,25 @@ pub(crate) enum Permission {
     Denied,
 }
 
-/// Whether a write on a key would be let through.
+/// Whether the server would allow a write on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteCheck {
-    /// It would be run.
+    /// It would run it.
     Allowed,
-    /// It would be refused for now: too few replicas, a disk that cannot be written, …
+    /// It would refuse it for now: too few replicas, an unwritable disk, …
     NotNow,
-    /// It would be sent to another node of the cluster.
+    /// It would redirect it to another node of the cluster.
     OtherNode,
     /// The cluster is down.
     ClusterDown,
 }
 
 impl Context<'_> {
-    /// Whether the caller may run `RESTORE key …`.
+    /// Checks that the caller may run `RESTORE key …`.
     ///
-    /// Asked by running it as the caller with a payload that no server takes: past the check of
-    /// the caller's rights it says so and changes nothing, or finds that the key is there, or
-    /// belongs to another node. No other way to ask works on Redis 7.0 and for a caller without a
-    /// user (another module's own call, which is denied).
+    /// Runs it as the caller with a payload that every server refuses. An error about the payload, the
+    /// existing key or another node comes only after the check of the rights. No other check works on Redis
+    /// 7.0, and for a caller without a user (another module's own call, which is denied).
     pub(crate) fn may_restore(self, key: Text<'_>) -> Permission {
         let (ttl, no_payload) = (OwnedText::new(b"0"), OwnedText::new(b""));
         let arguments = [key, ttl.text(), no_payload.text()];
@@ -60,24 +59,21 @@ impl Context<'_> {
         })
     }
 
-    /// Whether the command that is running is run for a user: always for a client's own, while another
-    /// module may run it for nobody.
+    /// True when the running command runs for a user: a client's always does, another module's may not.
     ///
-    /// Asked by running, as the caller, a command that is not there: without a user it does not come to
-    /// that.
+    /// Runs a command that does not exist as the caller: without a user that gets another error.
     pub(super) fn has_user(self) -> bool {
         self.call(c"", c"CEv", &[], |reply| {
             reply.refusal == Refusal::NoSuchCommand
         })
     }
 
-    /// Whether a write on a key would be let through, whatever it holds.
+    /// Checks whether the server would allow a write on a key, whatever it holds.
     ///
-    /// `probe` is a command of the module that writes by its flags, takes the key alone and does
-    /// nothing. The server checks it as it would a script's, and where it can (see
-    /// [`checks_unseen`]) leaves it at that.
+    /// `probe` is a command of the module that is flagged as a write, takes the key and does nothing. The
+    /// server checks it as a script's call; if it can, it does not run it (see [`can_dry_run`]).
     pub(crate) fn check_write(self, probe: &CStr, key: Text<'_>) -> WriteCheck {
-        let format = if checks_unseen() { c"SDv" } else { c"SEv" };
+        let format = if can_dry_run() { c"SDv" } else { c"SEv" };
         self.call(probe, format, &[key], |reply| {
             match (reply.error(), reply.refusal) {
                 (None, _) => WriteCheck::Allowed,
@@ -88,9 +84,9 @@ impl Context<'_> {
         })
     }
 
-    /// Whether the server has this command of its own by this name: an operator may have renamed it.
+    /// True when the server has a command of this name: an operator may have renamed it.
     ///
-    /// Asked by calling it without the arguments that it needs, which does nothing.
+    /// Calls it without the arguments that it needs, which does nothing.
     pub(crate) fn has_command(self, name: &CStr) -> bool {
         self.call(name, c"Ev", &[], |reply| {
             let error = reply.error().unwrap_or_default();
@@ -114,14 +110,14 @@ impl Context<'_> {
         })
     }
 
-    /// The names of the modules that are loaded; none where the server does not tell.
+    /// The names of the loaded modules; `None` when the server refuses to list them.
     pub(super) fn modules(self) -> Option<Vec<String>> {
         let list = OwnedText::new(b"LIST");
         self.call(c"MODULE", c"Ev", &[list.text()], |reply| {
             if reply.error().is_some() {
                 return None;
             }
-            // Each is a list of fields and their values, the name first.
+            // Each is a list of names and values, of which the module's name is the first.
             let modules = (0..).map_while(|index| reply.item(index));
             modules.map(|module| module.item(1)?.text()).collect()
         })
@@ -139,8 +135,8 @@ impl Context<'_> {
         ServerInfo::of(self, section)?.number(field)
     }
 
-    /// Runs a command. `format` asks with `E` for refusals as replies (a refusal without one
-    /// crashes Valkey 9.1), and ends with `v`, for the arguments.
+    /// Runs a command. In `format` an `E` asks for errors as replies (without it an error crashes Valkey
+    /// 9.1), and a final `v` stands for the arguments.
     pub(super) fn call<R>(
         self,
         command: &CStr,
@@ -161,7 +157,7 @@ impl Context<'_> {
             let reply = Reply {
                 raw,
                 refusal: Refusal::last(),
-                is_only_checked: format.to_bytes().contains(&b'D'),
+                is_dry_run: format.to_bytes().contains(&b'D'),
             };
             let result = read(&reply);
             if !raw.is_null() {
@@ -172,23 +168,23 @@ impl Context<'_> {
     }
 }
 
-/// The first version of the server's API that can check a call without making it.
-const CHECKS_UNSEEN: c_int = 0x0007_0200;
+/// The first server version that can check a call without running it.
+const DRY_RUN: c_int = 0x0007_0200;
 
-/// Whether [`Context::check_write`] runs no command, of which `MONITOR` and the statistics would tell
-/// (from Redis 7.2, and Valkey).
-pub(crate) fn checks_unseen() -> bool {
+/// True when [`Context::check_write`] runs no command, which `MONITOR` and the statistics would show (from
+/// Redis 7.2, and Valkey).
+pub(crate) fn can_dry_run() -> bool {
     // SAFETY: takes no argument.
-    unsafe { api!(RedisModule_GetServerVersion)() >= CHECKS_UNSEEN }
+    unsafe { api!(RedisModule_GetServerVersion)() >= DRY_RUN }
 }
 
-/// What a command replied.
+/// The reply of a command.
 pub(super) struct Reply {
     raw: *mut raw::RedisModuleCallReply,
-    /// Why it was not run; means something where the reply is an error.
+    /// Why the command was not run, if the reply is an error.
     refusal: Refusal,
-    /// The command was not to be run.
-    is_only_checked: bool,
+    /// The command was only checked.
+    is_dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +196,7 @@ enum Refusal {
 }
 
 impl Refusal {
-    /// The server tells it by the system's error number.
+    /// The reason for the last call, which the server puts into `errno`.
     fn last() -> Self {
         const NOT_PERMITTED: i32 = 1; // EPERM; EACCES, for rights, is of the same kind
         let error = io::Error::last_os_error();
@@ -219,11 +215,10 @@ impl Reply {
         unsafe { api!(RedisModule_CallReplyType)(self.raw) }
     }
 
-    /// The text of an error; of none, where there is no reply at all (but for a call that was only
-    /// checked, and found good).
+    /// The text of an error; empty when there is no reply at all. A dry run that passes has no reply.
     fn error(&self) -> Option<String> {
         match self.kind() {
-            UNKNOWN if self.is_only_checked => None,
+            UNKNOWN if self.is_dry_run => None,
             UNKNOWN => Some(String::new()),
             ERROR => self.text(),
             _ => None,
@@ -235,12 +230,12 @@ impl Reply {
         if self.raw.is_null() {
             return None;
         }
-        // SAFETY: the reply lives, and the element as long as it; what is no array has none.
+        // SAFETY: the reply lives, and the element as long as it; other replies have no elements.
         let raw = unsafe { api!(RedisModule_CallReplyArrayElement)(self.raw, index) };
         (!raw.is_null()).then_some(Self {
             raw,
             refusal: self.refusal,
-            is_only_checked: false,
+            is_dry_run: false,
         })
     }
 
@@ -249,7 +244,7 @@ impl Reply {
         (0..).map_while(|index| self.item(index))
     }
 
-    /// The value behind this name, where names and values take turns.
+    /// The value of this name, in an array of alternating names and values.
     pub(super) fn field(&self, name: &str) -> Option<Self> {
         let mut items = self.items();
         while let (Some(this), Some(value)) = (items.next(), items.next()) {
@@ -289,10 +284,10 @@ const ERROR: i32 = raw::REDISMODULE_REPLY_ERROR as i32;
 #[allow(clippy::cast_possible_truncation)]
 const INTEGER: i32 = raw::REDISMODULE_REPLY_INTEGER as i32;
 
-/// A server string of our own.
+/// A server string that the module owns.
 pub(crate) struct OwnedText(*mut raw::RedisModuleString);
 
-// SAFETY: the string is reached, and freed, only by whoever holds the server's global lock.
+// SAFETY: the string is read and freed only under the server's global lock.
 unsafe impl Send for OwnedText {}
 // SAFETY: as above.
 unsafe impl Sync for OwnedText {}
@@ -307,7 +302,7 @@ impl OwnedText {
 
     /// # Safety
     ///
-    /// `raw` is a server string that is ours to free, or null, which gives none.
+    /// `raw` is a server string that is ours to free, or null.
     pub(super) const unsafe fn from_raw(raw: *mut raw::RedisModuleString) -> Option<Self> {
         if raw.is_null() { None } else { Some(Self(raw)) }
     }

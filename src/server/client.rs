@@ -1,5 +1,4 @@
-//! What can be found out of a client's connection: the server tells it in `CLIENT LIST`, and the
-//! system by the socket that is named there.
+//! The state of a client's connection: by `CLIENT LIST`, and by the socket that it names.
 
 use std::ffi::{c_int, c_short};
 use std::io;
@@ -11,10 +10,10 @@ use super::Context;
 pub(crate) struct Socket(c_int);
 
 impl Socket {
-    /// Whether the other end has closed, or the connection is broken, also where the server has not
-    /// read that yet. In doubt it has not.
-    pub(crate) fn peer_is_gone(self) -> bool {
-        // What has no such flag tells a peer that has closed by the end of the data.
+    /// True when the other end has closed or the connection is broken, also when the server has not read
+    /// that yet. In doubt false.
+    pub(crate) fn peer_has_closed(self) -> bool {
+        // Other systems have no such flag, and report only a connection that is closed both ways.
         #[cfg(target_os = "linux")]
         const CLOSED: c_short = libc::POLLRDHUP;
         #[cfg(not(target_os = "linux"))]
@@ -25,7 +24,7 @@ impl Socket {
             revents: 0,
         };
         loop {
-            // SAFETY: one entry, ours for the length of the call, which does not wait.
+            // SAFETY: one entry, ours during the call, which does not wait.
             let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
             if ready >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
                 return ready > 0 && polled.revents & (CLOSED | libc::POLLHUP | libc::POLLERR) != 0;
@@ -34,32 +33,34 @@ impl Socket {
     }
 }
 
-/// The flags of a client that gets messages: it is subscribed, tracks keys or monitors. And of one whose
-/// last command has not run: it is in a transaction, or blocked.
+/// The flags of a client that gets more than replies (subscribed, tracking, monitor), or whose last command
+/// has not run (in a transaction, blocked).
 const MORE_THAN_REPLIES: [char; 5] = ['P', 't', 'O', 'x', 'b'];
 
 impl Context<'_> {
-    /// The sockets of these clients, as far as the server tells.
+    /// The sockets of those of these clients that are connected.
     pub(crate) fn sockets(self, clients: &[u64]) -> Vec<(u64, Socket)> {
         let lines = self.client_lines(clients).unwrap_or_default();
         lines.lines().filter_map(socket).collect()
     }
 
-    /// Whether the reply to the last command of a client lies unsent, at least in part: the command
-    /// was this one, and the server still has output for the client. Not told of one that gets
-    /// messages beside its replies, or whose last command was put off.
+    /// True when the reply to a client's last command is unsent, at least in part: the command was
+    /// `command`, and the server has output left for the client. False for a client that gets more than
+    /// replies, or whose last command has not run.
     pub(crate) fn reply_is_unsent(self, client: u64, command: &str) -> bool {
         let Some(line) = self.client_lines(&[client]) else {
             return false;
         };
-        let holds = |name| field(&line, name).is_some_and(|size| size != "0");
-        let asks_or_gets_more =
+        let has_output = |name| field(&line, name).is_some_and(|size| size != "0");
+        let more_than_replies =
             field(&line, "flags").is_none_or(|flags| flags.contains(MORE_THAN_REPLIES));
-        !asks_or_gets_more && field(&line, "cmd") == Some(command) && (holds("obl") || holds("oll"))
+        !more_than_replies
+            && field(&line, "cmd") == Some(command)
+            && (has_output("obl") || has_output("oll"))
     }
 }
 
-/// A client and its socket, as a line of `CLIENT LIST` tells them.
+/// The client and the socket in a line of `CLIENT LIST`.
 fn socket(line: &str) -> Option<(u64, Socket)> {
     let client = field(line, "id")?.parse().ok()?;
     let socket = field(line, "fd")?.parse().ok()?;
@@ -80,7 +81,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn a_field_is_told_from_others_whose_names_end_alike() {
+    fn a_field_is_found_among_others_whose_names_end_alike() {
         let line = "id=3 addr=127.0.0.1:1 fd=8 qbuf-fd=9 cmd=lock.acquire\n";
         assert_eq!(field(line, "fd"), Some("8"));
         assert_eq!(field(line, "cmd"), Some("lock.acquire"));
@@ -89,21 +90,21 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "needs sockets")]
-    fn a_peer_that_has_closed_is_gone_also_with_data_unread() {
+    fn a_peer_that_closed_is_noticed_behind_unread_data() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (ours, _) = listener.accept().unwrap();
         let socket = Socket(ours.as_raw_fd());
-        assert!(!socket.peer_is_gone());
+        assert!(!socket.peer_has_closed());
         peer.write_all(b"PING").unwrap();
-        assert!(!socket.peer_is_gone());
+        assert!(!socket.peer_has_closed());
         peer.shutdown(Shutdown::Write).unwrap();
-        assert!(socket.peer_is_gone());
+        assert!(socket.peer_has_closed());
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "needs sockets")]
-    fn a_socket_that_is_none_says_nothing() {
-        assert!(!Socket(-1).peer_is_gone());
+    fn an_invalid_socket_is_not_closed() {
+        assert!(!Socket(-1).peer_has_closed());
     }
 }

@@ -1,4 +1,4 @@
-//! What a node of a cluster knows of the others, and what its clients are told of them.
+//! The nodes of a cluster: slots, ports and addresses.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -10,7 +10,7 @@ use super::call::{OwnedText, Reply};
 use super::optional::Optional;
 use super::{Context, Text};
 
-/// The ports of a node for clients; none where it has no such port, as far as is known.
+/// The ports of a node for clients, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ports {
     pub(crate) plain: Option<u16>,
@@ -27,14 +27,14 @@ impl Context<'_> {
         })
     }
 
-    /// This node's view of its cluster; only on a node of one.
+    /// The output of `CLUSTER NODES`; only on a node of a cluster.
     pub(crate) fn cluster_nodes(self) -> Option<String> {
         let nodes = OwnedText::new(b"NODES");
         self.call(c"CLUSTER", c"Ev", &[nodes.text()], Reply::text)
     }
 
-    /// The ports of the node of this id: `CLUSTER NODES` tells one of them, and not by the client
-    /// that is to be told.
+    /// The ports of the node of this id. `CLUSTER NODES` has only one of them, whether a client uses TLS or
+    /// not.
     pub(crate) fn cluster_ports(self, id: &str) -> Ports {
         let shards = OwnedText::new(b"SHARDS");
         self.call(c"CLUSTER", c"Ev", &[shards.text()], |shards| {
@@ -42,8 +42,8 @@ impl Context<'_> {
                 .items()
                 .filter_map(|shard| shard.field("nodes"))
                 .flat_map(|nodes| nodes.items().collect::<Vec<_>>());
-            let is_it = |node: &Reply| node.field("id").and_then(|id| id.text());
-            let node = nodes.find(|node| is_it(node).as_deref() == Some(id));
+            let id_of = |node: &Reply| node.field("id").and_then(|id| id.text());
+            let node = nodes.find(|node| id_of(node).as_deref() == Some(id));
             let port = |name| {
                 let number = node.as_ref()?.field(name)?.integer()?;
                 u16::try_from(number).ok()
@@ -55,14 +55,13 @@ impl Context<'_> {
         })
     }
 
-    /// The address by which a client is told of the node of this id, where that depends on the client
-    /// (Valkey).
+    /// The address of the node of this id for a client, on servers where it depends on the client (Valkey).
     pub(crate) fn cluster_ip_for(self, client: u64, id: &str) -> Option<String> {
-        const ROOM: usize = 64; // an address is told in 46 bytes at most
+        const BYTES: usize = 64; // an address takes 46 bytes at most
         let id = CString::new(id).ok()?;
-        let mut ip = [0; ROOM];
-        // SAFETY: the context and the id are live, and `ip` has room for an address and the zero that
-        // ends it; nothing is written where a null is given.
+        let mut ip = [0; BYTES];
+        // SAFETY: the context and the id are live, an address and its final zero fit into `ip`, and nothing
+        // is written to a null.
         let code = unsafe {
             NODE_INFO_FOR_CLIENT.get()?(
                 self.raw,
@@ -79,7 +78,7 @@ impl Context<'_> {
         (code == OK && !ip.is_empty()).then(|| ip.to_string_lossy().into_owned())
     }
 
-    /// Whether the client of this id came by TLS.
+    /// True when the client of this id uses TLS.
     #[allow(clippy::unused_self)] // the proof that the server may be asked
     pub(crate) fn came_by_tls(self, client: u64) -> bool {
         const TLS: u64 = 1 << 0; // REDISMODULE_CLIENTINFO_FLAG_SSL

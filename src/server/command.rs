@@ -1,4 +1,4 @@
-//! Commands: how one is described, registered, and called.
+//! Commands: description, registration and calls.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -12,7 +12,7 @@ use super::{AclCategory, Context, Text};
 
 /// A command of the module.
 pub(crate) trait Command {
-    /// What the server and `COMMAND DOCS` know of it.
+    /// Its description for the server and `COMMAND DOCS`.
     const SPEC: Spec;
 
     /// Answers one call; `arguments` starts with the command's name and has the arity of the spec.
@@ -25,7 +25,7 @@ pub(crate) struct Spec {
     pub(crate) flags: &'static CStr,
     /// The server's own ACL categories, where a module can name them.
     pub(crate) categories: &'static CStr,
-    /// The number of arguments with the name; the least number, negated, where it varies.
+    /// The number of arguments with the name; if it varies, the minimum, negated.
     pub(crate) arity: c_int,
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
@@ -39,13 +39,13 @@ pub(crate) struct Spec {
 /// What a command does with its key.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyUse {
-    /// Reads the value, and replies something of it.
+    /// Reads the value and replies something of it.
     Read,
-    /// Reads and writes the value, and replies something of it.
+    /// Reads and writes the value and replies something of it.
     Update,
     /// Overwrites the key.
     Overwrite,
-    /// Reads the value, replies something of it, and may delete the key.
+    /// Reads the value, replies something of it and may delete the key.
     Delete,
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct Argument {
     pub(crate) optional: bool,
 }
 
-/// What an argument is.
+/// The kind of an argument.
 pub(crate) enum ArgKind {
     /// The key.
     Key,
     /// Any bytes.
     String,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// A keyword alone.
     Flag,
@@ -79,8 +79,8 @@ const KEY: Argument = Argument {
     optional: false,
 };
 
-/// Registers a command, in the module's own ACL category too where it could be added; only while
-/// the module is being loaded. False when the server refuses.
+/// Registers a command while the module is being loaded, also in the module's ACL category if there is
+/// one. False when the server refuses.
 pub(crate) fn register<C: Command>(context: Context<'_>, category: Option<&AclCategory>) -> bool {
     let spec = C::SPEC;
     let key_position = c_int::from(spec.key.is_some());
@@ -196,7 +196,7 @@ fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {
     }
 }
 
-/// The raw list of `arguments`; `groups` keeps every list alive.
+/// The server's list of `arguments`; `groups` keeps every list alive.
 fn argument_list(
     arguments: &[Argument],
     groups: &mut Vec<Vec<raw::RedisModuleCommandArg>>,

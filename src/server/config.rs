@@ -1,4 +1,4 @@
-//! Settings: `CONFIG GET`, `SET`, `REWRITE` and lines in redis.conf, with the module's name before
+//! Settings for `CONFIG GET`, `SET`, `REWRITE` and redis.conf. The server puts the module's name before
 //! each.
 
 use std::ffi::{CStr, c_int, c_longlong, c_void};
@@ -10,33 +10,33 @@ use super::Context;
 use super::api::{OK, REFUSED, api};
 use super::guard::guard_logged;
 
-/// A whole number that an operator sets; the server keeps it within its bounds.
+/// An integer setting; the server keeps it within its bounds.
 pub(crate) struct NumericSetting {
     name: &'static CStr,
     default: i64,
-    least: i64,
-    most: i64,
-    now: AtomicI64,
+    min: i64,
+    max: i64,
+    current: AtomicI64,
 }
 
 impl NumericSetting {
-    pub(crate) const fn new(name: &'static CStr, default: i64, least: i64, most: i64) -> Self {
+    pub(crate) const fn new(name: &'static CStr, default: i64, min: i64, max: i64) -> Self {
         Self {
             name,
             default,
-            least,
-            most,
-            now: AtomicI64::new(default),
+            min,
+            max,
+            current: AtomicI64::new(default),
         }
     }
 
-    /// The value in force.
+    /// The current value.
     pub(crate) fn get(&self) -> i64 {
-        self.now.load(Ordering::Relaxed)
+        self.current.load(Ordering::Relaxed)
     }
 }
 
-/// Registers a setting; only while the module is being loaded. False when the server refuses.
+/// Registers a setting while the module is being loaded. False when the server refuses.
 pub(crate) fn register(context: Context<'_>, setting: &'static NumericSetting) -> bool {
     // SAFETY: the context is live, and the setting that the callbacks get is static.
     let code = unsafe {
@@ -45,8 +45,8 @@ pub(crate) fn register(context: Context<'_>, setting: &'static NumericSetting) -
             setting.name.as_ptr(),
             setting.default,
             raw::REDISMODULE_CONFIG_DEFAULT,
-            setting.least,
-            setting.most,
+            setting.min,
+            setting.max,
             Some(get),
             Some(set),
             None,
@@ -56,7 +56,7 @@ pub(crate) fn register(context: Context<'_>, setting: &'static NumericSetting) -
     code == OK
 }
 
-/// Reads the registered settings from redis.conf, after all are registered.
+/// Loads the settings from redis.conf, after all are registered.
 pub(crate) fn load_settings(context: Context<'_>) -> bool {
     // SAFETY: the context is live.
     let code = unsafe { api!(RedisModule_LoadConfigs)(context.raw) };
@@ -77,7 +77,7 @@ unsafe extern "C" fn set(
     guard_logged(REFUSED, || {
         // SAFETY: `register` passed a static setting.
         let setting = unsafe { &*setting.cast::<NumericSetting>() };
-        setting.now.store(value, Ordering::Relaxed);
+        setting.current.store(value, Ordering::Relaxed);
         OK
     })
 }

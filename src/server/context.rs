@@ -10,7 +10,7 @@ use redis_module::raw;
 use super::api::{OK, api};
 use super::decimal::Decimal;
 
-/// The call that the server is making now.
+/// The current call from the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'call> {
     pub(super) raw: *mut raw::RedisModuleCtx,
@@ -18,7 +18,7 @@ pub(crate) struct Context<'call> {
     call: PhantomData<&'call ()>,
 }
 
-/// What the server says of itself and of the caller.
+/// The state of the server and of the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flags(c_int);
 
@@ -31,7 +31,7 @@ impl Flags {
         Self(unsafe { api!(RedisModule_GetContextFlags)(raw) })
     }
 
-    /// What the server says now, also where the context was made without asking.
+    /// The current flags, also for a context without flags.
     pub(super) fn now(context: Context<'_>) -> Self {
         // SAFETY: the context is live.
         unsafe { Self::of(context.raw) }
@@ -46,7 +46,7 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
     }
 
-    /// The command came down the link from the primary, or from a slot that is moved here.
+    /// The command came from the primary, or by a slot migration.
     pub(crate) fn replicated(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
     }
@@ -56,8 +56,8 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
 
-    /// This server does what its primary, or a file that it loads, says.
-    pub(super) fn as_told(self) -> bool {
+    /// This server repeats what its primary did, or what a file says.
+    pub(super) fn replica_or_loading(self) -> bool {
         self.replica() || self.loading()
     }
 
@@ -66,8 +66,7 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
     }
 
-    /// The caller can wait for its answer: it is not in a transaction, a script or another
-    /// module's call.
+    /// The caller can be blocked: it is not in a transaction, a script or another module's call.
     pub(crate) fn may_block(self) -> bool {
         const NEVER: u32 = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
             | raw::REDISMODULE_CTX_FLAGS_MULTI
@@ -95,7 +94,7 @@ impl Context<'_> {
         }
     }
 
-    /// As [`Context::new`], without asking for the flags: they say nothing.
+    /// As [`Context::new`], without the flags, which costs less.
     ///
     /// # Safety
     ///
@@ -108,38 +107,37 @@ impl Context<'_> {
         }
     }
 
-    /// What the server said when this call began.
+    /// The flags at the start of this call.
     pub(crate) const fn flags(self) -> Flags {
         self.flags
     }
 
-    /// The database that commands of this call work on.
+    /// The selected database.
     pub(crate) fn database(self) -> i32 {
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_GetSelectedDb)(self.raw) }
     }
 
-    /// Selects the database that this call works on; for calls that are not a client's.
+    /// Selects a database, in a call that is not a client's.
     pub(crate) fn select_database(self, number: i32) -> bool {
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_SelectDb)(self.raw, number) == OK }
     }
 
-    /// The id of the connection that is calling.
+    /// The id of the calling client.
     pub(crate) fn client_id(self) -> u64 {
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_GetClientId)(self.raw) }
     }
 
-    /// Writes are to be held back now: `CLIENT PAUSE` or a failover under way.
+    /// True while writes are paused by `CLIENT PAUSE` or a failover.
     #[allow(clippy::unused_self)] // the proof that the server may be asked
     pub(crate) fn writes_paused(self) -> bool {
         // SAFETY: takes no argument.
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
     }
 
-    /// The wall clock in microseconds since 1970, as of the start of this command where the server
-    /// tells that (from Redis 7.2, and Valkey).
+    /// The wall clock in microseconds since 1970; from Redis 7.2 and on Valkey, at the start of the command.
     #[allow(clippy::unused_self)] // the proof that the server may be asked
     pub(crate) fn unix_micros(self) -> u64 {
         // SAFETY: takes no argument; Redis 7.0 lacks the function.
@@ -149,9 +147,8 @@ impl Context<'_> {
             .unwrap_or_else(|| self.unix_micros_now())
     }
 
-    /// As [`Context::unix_micros`], in milliseconds, which costs a server that does not tell the time
-    /// of a command less.
-    #[allow(clippy::unused_self)] // of the kind of the above
+    /// As [`Context::unix_micros`], in milliseconds, which costs less on Redis 7.0.
+    #[allow(clippy::unused_self)] // as above
     pub(crate) fn unix_millis(self) -> u64 {
         // SAFETY: neither takes an argument; Redis 7.0 lacks the first.
         let millis = unsafe {
@@ -163,9 +160,8 @@ impl Context<'_> {
         u64::try_from(millis).unwrap_or(0)
     }
 
-    /// The wall clock in microseconds since 1970, later than [`Context::unix_micros`] by what this
-    /// command, or the server's own work, has taken so far.
-    #[allow(clippy::unused_self)] // of the kind of the above
+    /// The wall clock in microseconds since 1970, not that at the start of the command.
+    #[allow(clippy::unused_self)] // as above
     pub(crate) fn unix_micros_now(self) -> u64 {
         let since_1970 = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -229,19 +225,19 @@ impl Context<'_> {
         unsafe { api!(RedisModule_NotifyKeyspaceEvent)(self.raw, class, event.as_ptr(), key.raw) };
     }
 
-    /// Tells `WATCH` and client-side caches that the key has changed.
+    /// Signals to `WATCH` and client-side caches that the key has changed.
     pub(crate) fn signal_modified(self, key: Text<'_>) {
         // SAFETY: context and key are live, and the server keeps neither.
         unsafe { api!(RedisModule_SignalModifiedKey)(self.raw, key.raw) };
     }
 
-    /// Sends the command to replicas and the append-only file as it was given.
+    /// Replicates the command as it was given.
     pub(crate) fn replicate_verbatim(self) {
         // SAFETY: the context is that of a command.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.raw) };
     }
 
-    /// Sends `command key` to replicas and the append-only file.
+    /// Replicates `command key`.
     pub(crate) fn replicate_key(self, command: &CStr, key: Text<'_>) {
         if self.count_unread_change() {
             return;
@@ -253,7 +249,7 @@ impl Context<'_> {
         }
     }
 
-    /// Sends `command key text numbers…` to replicas and the append-only file.
+    /// Replicates `command key text numbers…`.
     pub(crate) fn replicate_key_text(
         self,
         command: &CStr,
@@ -264,8 +260,7 @@ impl Context<'_> {
         if self.count_unread_change() {
             return;
         }
-        // As text: the server takes two allocations for a number that it writes itself, and one for
-        // bytes.
+        // The numbers as text: the server makes two allocations for a number, and one for bytes.
         let [first, second, third, fourth] = &numbers.map(Decimal::new);
         let [first, second, third, fourth] =
             [first.bytes(), second.bytes(), third.bytes(), fourth.bytes()];
@@ -291,8 +286,8 @@ impl Context<'_> {
         }
     }
 
-    /// Where nobody reads the stream, only counts the change for the server's save points: the
-    /// server takes the running command as it was given, and drops it.
+    /// When nobody reads the stream, only counts the change for the server's save points: the server counts
+    /// the command that is replicated as it was given, and drops it. False when somebody reads the stream.
     fn count_unread_change(self) -> bool {
         let unread = !self.stream_is_read();
         if unread {
@@ -301,7 +296,7 @@ impl Context<'_> {
         unread
     }
 
-    /// Sends `command number` to replicas and the append-only file.
+    /// Replicates `command number`.
     pub(crate) fn replicate_number(self, command: &CStr, number: i64) {
         // SAFETY: the format `l` asks for the one long long that follows.
         unsafe {
@@ -312,7 +307,7 @@ impl Context<'_> {
 
 /// Writes a line to the server's log.
 pub(crate) fn warn(message: &str) {
-    // The message is data, never the format: it may hold a `%`.
+    // The message may contain a `%`, so it is an argument of the format.
     let message = CString::new(message.replace('\0', "?")).unwrap_or_default();
     // SAFETY: the server takes a null context to log; three C strings, and the format asks for the
     // one that is given.
@@ -326,7 +321,7 @@ pub(crate) fn warn(message: &str) {
     }
 }
 
-/// An argument of a command, as the server holds it: any bytes.
+/// An argument of a command, in the server's memory: any bytes.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Text<'call> {

@@ -1,4 +1,4 @@
-//! The module's data type: how its values are stored, rewritten, measured and freed.
+//! The module's data type: its values are stored, rewritten, measured and freed here.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
@@ -11,34 +11,32 @@ use super::detached::detached;
 use super::guard::guard_logged;
 use super::{Context, Lost, Text, Value, value};
 
-/// A data type whose values are bytes.
-///
-/// `free` is not among these: it frees bytes and nothing else, since it may run on any thread.
+/// A data type whose values are bytes. It has no `free`: that may run on any thread, and only frees bytes.
 pub(crate) trait DataType {
     /// Nine characters.
     const NAME: &'static CStr;
     /// The version of the stored form that is written.
     const ENCODING: c_int;
 
-    /// Where the registered type is kept.
+    /// The handle of the registered type.
     fn handle() -> &'static TypeHandle;
 
     /// Stores a value.
     fn save(value: &[u8], out: &mut RdbWriter);
-    /// Reads a stored value; the error says why it is refused.
+    /// Loads a stored value; the error says why it is refused.
     fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String>;
-    /// Writes the commands that make the key again, but for its expiry.
+    /// Writes the commands that restore the key, without its expiry.
     fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter);
     /// A key has lost its value: deleted, expired, evicted, overwritten, renamed or moved, but not
-    /// flushed. Called in the middle of that: nothing may be written, nor any key opened.
+    /// flushed. Called while the server removes it: nothing may be written, nor any key opened.
     fn lost(lost: &Lost<'_>);
-    /// Feeds what makes two values equal.
+    /// Adds the value to a digest.
     fn digest(value: &[u8], out: &mut Digest);
-    /// Stores what belongs to no key; nothing written, where nothing is worth it.
+    /// Stores the data that belongs to no key.
     fn save_extra(out: &mut RdbWriter);
-    /// Whether there is anything for [`DataType::save_extra`] to store.
+    /// True when [`DataType::save_extra`] has something to store.
     fn has_extra() -> bool;
-    /// Reads what `save_extra` stored; the error says why the file is refused.
+    /// Loads what `save_extra` stored; the error says why the file is refused.
     fn load_extra(stored: &mut RdbReader, encoding: c_int) -> Result<(), String>;
 }
 
@@ -55,11 +53,11 @@ impl TypeHandle {
     }
 }
 
-/// What belongs to no key is stored, and read, before the first key.
+/// The data that belongs to no key is stored, and loaded, before the first key.
 #[allow(clippy::cast_possible_truncation)] // 1
 const BEFORE_KEYS: c_int = raw::REDISMODULE_AUX_BEFORE_RDB as c_int;
 
-/// Registers the type; only while the module is being loaded. False when the server refuses.
+/// Registers the type while the module is being loaded. False when the server refuses.
 pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
     let mut methods = raw::RedisModuleTypeMethods {
         version: u64::from(raw::REDISMODULE_TYPE_METHOD_VERSION),
@@ -70,8 +68,8 @@ pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
         digest: Some(digest::<T>),
         free: Some(free),
         aux_load: Some(load_extra::<T>),
-        // Redis 7.0 knows only `aux_save`; a server that knows `aux_save2` too prefers that one,
-        // and then writes no record where there is nothing to store.
+        // Redis 7.0 knows only `aux_save`. Other servers prefer `aux_save2`, which writes no record when
+        // there is nothing to store.
         aux_save: Some(save_extra::<T>),
         aux_save2: Some(save_extra_if_any::<T>),
         aux_save_triggers: BEFORE_KEYS,
@@ -112,13 +110,13 @@ impl RdbWriter {
     }
 }
 
-/// Reads an RDB record; each field is none when the record does not hold it.
+/// Reads an RDB record; a field is `None` when the record does not have it.
 pub(crate) struct RdbReader(*mut raw::RedisModuleIO);
 
 impl RdbReader {
     pub(crate) fn number(&mut self) -> Option<u64> {
-        // SAFETY: the server's stream of the call that this reader was made for; after a fault
-        // the number means nothing and is dropped.
+        // SAFETY: the server's stream of the call that this reader was made for; after an error
+        // the number is meaningless and dropped.
         unsafe {
             let number = api!(RedisModule_LoadUnsigned)(self.0);
             (api!(RedisModule_IsIOError)(self.0) == 0).then_some(number)
@@ -141,11 +139,10 @@ impl RdbReader {
         }
     }
 
-    /// Says in the log why what was read is refused.
+    /// Logs why a record is refused.
     ///
-    /// A file or a primary's data that cannot be read is a matter for the operator. A payload that
-    /// cannot be restored is its sender's, who is told and may send any number of them: those lines
-    /// show only where the operator asks for verbose ones.
+    /// A file, or the data of a primary, concerns the operator: a warning. A payload of `RESTORE` concerns
+    /// its sender, who gets an error and may send many: verbose.
     fn log_refusal(&self, reason: &str) {
         // SAFETY: the server makes the context once for this stream, and frees it with that.
         let context = unsafe {
@@ -201,7 +198,7 @@ impl AofWriter {
     }
 }
 
-/// Takes what makes two values equal, for `DEBUG DIGEST`.
+/// A digest of values, for `DEBUG DIGEST`.
 pub(crate) struct Digest(*mut raw::RedisModuleDigest);
 
 impl Digest {
@@ -263,7 +260,7 @@ unsafe extern "C" fn digest<T: DataType>(digest: *mut raw::RedisModuleDigest, va
     });
 }
 
-/// What the value takes, with the server's two headers of a module's value.
+/// The memory of a value, with the server's two headers.
 unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
     const SERVER_HEADERS: usize = 16 + 16;
     guard_logged(0, || {

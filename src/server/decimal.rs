@@ -1,6 +1,6 @@
-//! Numbers as text, without an allocation.
+//! Decimal numbers without an allocation.
 
-/// The longest: the sign and nineteen digits of the least `i64`.
+/// The longest: a sign and nineteen digits.
 const MAX: usize = 20;
 
 /// A number in decimal digits.
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_everybody_writes_them() {
+    fn numbers_are_written_as_the_standard_library_does() {
         for number in [
             0,
             7,

@@ -1,4 +1,4 @@
-//! A context of the module's own, for the callbacks that the server gives none.
+//! A context for the callbacks that get none from the server.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -10,14 +10,14 @@ use super::api::api;
 
 static DETACHED: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
 
-/// Makes the context, once, while the module is being loaded.
+/// Makes the context while the module is being loaded.
 pub(super) fn make(context: Context<'_>) {
     // SAFETY: the context is live; the new one lasts as long as the module.
     let made = unsafe { api!(RedisModule_GetDetachedThreadSafeContext)(context.raw) };
     DETACHED.store(made, Ordering::Relaxed);
 }
 
-/// The context, to arm a timer with.
+/// The context.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Server events: what happens to the server as a whole.
+//! Server events.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,11 @@ use super::Context;
 use super::api::{OK, api};
 use super::guard::guard_logged;
 
-/// An event in the life of the server.
+/// An event of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
-    /// A child was forked, to save, to rewrite or to feed a replica; told to the parent.
-    ForkBorn,
+    /// The server forked a child, to save, to rewrite or to feed a replica.
+    Forked,
     /// This server became a primary or a replica.
     RoleChanged,
     /// A database, or all of them, is about to be flushed.
@@ -23,25 +23,25 @@ pub(crate) enum ServerEvent {
     Flushed,
     /// Two databases were swapped.
     Swapped,
-    /// A file was loaded, whole or not.
+    /// A file was loaded, or loading it failed.
     Loaded,
     /// Settings of the server were changed by command.
     Configured,
     /// The server's cron, ten times a second or more.
     Cron,
-    /// The event loop has waited for something to do, and begins another iteration: what it had to
-    /// write and to close before is written and closed.
+    /// An iteration of the event loop begins, after the loop has slept: what the one before had to write
+    /// and to close is written and closed.
     LoopIteration,
-    /// A module was loaded, or is about to be gone.
+    /// A module was loaded, or is about to be unloaded.
     ModulesChanged,
-    /// A client's connection is closed; the call is as if that client made it.
-    ClientGone,
+    /// A client has disconnected; the context is that of this client.
+    ClientDisconnected,
 }
 
 impl ServerEvent {
     const fn id(self) -> u64 {
         match self {
-            Self::ForkBorn => raw::REDISMODULE_EVENT_FORK_CHILD,
+            Self::Forked => raw::REDISMODULE_EVENT_FORK_CHILD,
             Self::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
             Self::Flushing | Self::Flushed => raw::REDISMODULE_EVENT_FLUSHDB,
             Self::Swapped => raw::REDISMODULE_EVENT_SWAPDB,
@@ -50,7 +50,7 @@ impl ServerEvent {
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
             Self::LoopIteration => raw::REDISMODULE_EVENT_EVENTLOOP,
             Self::ModulesChanged => raw::REDISMODULE_EVENT_MODULE_CHANGE,
-            Self::ClientGone => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
+            Self::ClientDisconnected => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
         }
     }
 
@@ -61,39 +61,41 @@ impl ServerEvent {
         }
     }
 
-    fn of(event: u64, what: u64) -> Option<Self> {
+    fn of(event: u64, subevent: u64) -> Option<Self> {
         match event {
             raw::REDISMODULE_EVENT_FORK_CHILD
-                if what == raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN =>
+                if subevent == raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN =>
             {
-                Some(Self::ForkBorn)
+                Some(Self::Forked)
             }
             raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => Some(Self::RoleChanged),
-            raw::REDISMODULE_EVENT_FLUSHDB if what == raw::REDISMODULE_SUBEVENT_FLUSHDB_START => {
+            raw::REDISMODULE_EVENT_FLUSHDB
+                if subevent == raw::REDISMODULE_SUBEVENT_FLUSHDB_START =>
+            {
                 Some(Self::Flushing)
             }
-            raw::REDISMODULE_EVENT_FLUSHDB if what == raw::REDISMODULE_SUBEVENT_FLUSHDB_END => {
+            raw::REDISMODULE_EVENT_FLUSHDB if subevent == raw::REDISMODULE_SUBEVENT_FLUSHDB_END => {
                 Some(Self::Flushed)
             }
             raw::REDISMODULE_EVENT_SWAPDB => Some(Self::Swapped),
             raw::REDISMODULE_EVENT_MODULE_CHANGE => Some(Self::ModulesChanged),
             raw::REDISMODULE_EVENT_LOADING
-                if what == raw::REDISMODULE_SUBEVENT_LOADING_ENDED
-                    || what == raw::REDISMODULE_SUBEVENT_LOADING_FAILED =>
+                if subevent == raw::REDISMODULE_SUBEVENT_LOADING_ENDED
+                    || subevent == raw::REDISMODULE_SUBEVENT_LOADING_FAILED =>
             {
                 Some(Self::Loaded)
             }
             raw::REDISMODULE_EVENT_CONFIG => Some(Self::Configured),
             raw::REDISMODULE_EVENT_CRON_LOOP => Some(Self::Cron),
             raw::REDISMODULE_EVENT_EVENTLOOP
-                if what == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP =>
+                if subevent == raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP =>
             {
                 Some(Self::LoopIteration)
             }
             raw::REDISMODULE_EVENT_CLIENT_CHANGE
-                if what == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
+                if subevent == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
             {
-                Some(Self::ClientGone)
+                Some(Self::ClientDisconnected)
             }
             _ => None,
         }
@@ -102,38 +104,37 @@ impl ServerEvent {
 
 type Handler = fn(Context<'_>);
 
-/// The server keeps one callback for each event of a module; these are behind it.
+/// The server keeps one callback for each event of a module; it calls these.
 static HANDLERS: Mutex<Vec<(ServerEvent, Handler)>> = Mutex::new(Vec::new());
 
-/// The module is loaded, and the server tells it of events.
-static BEGUN: AtomicBool = AtomicBool::new(false);
+/// True once the module is loaded and subscribed.
+static LISTENING: AtomicBool = AtomicBool::new(false);
 
 fn handlers() -> MutexGuard<'static, Vec<(ServerEvent, Handler)>> {
     HANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `handler` at each such event, as soon as the module is loaded.
-///
-/// Nothing may be written from there: the handler makes a note, or arms a timer.
+/// Calls `handler` at each such event once the module is loaded. The handler must not write keys; it notes
+/// the event or arms a timer.
 pub(crate) fn subscribe(context: Context<'_>, event: ServerEvent, handler: Handler) {
     handlers().push((event, handler));
-    if BEGUN.load(Ordering::Relaxed) {
+    if LISTENING.load(Ordering::Relaxed) {
         listen(context, event, true);
     }
 }
 
-/// Calls no handler at such events any more. Not from within a handler: the server goes on with what it
-/// has freed here.
+/// Stops calling handlers at such events. Not for use in a handler of the event: the server would go on with
+/// memory that is freed here.
 pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent) {
     handlers().retain(|(of, _)| *of != event);
     listen(context, event, false);
 }
 
-/// Starts to listen to all that was subscribed to while the module was being loaded.
+/// Subscribes at the server to all events that have handlers.
 pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
     let events: Vec<_> = handlers().iter().map(|(event, _)| *event).collect();
     if events.iter().all(|event| listen(context, *event, true)) {
-        BEGUN.store(true, Ordering::Relaxed);
+        LISTENING.store(true, Ordering::Relaxed);
         return Ok(());
     }
     for event in events {
@@ -142,14 +143,14 @@ pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
     Err("the server does not tell of an event that the module has to know of")
 }
 
-/// Forgets all handlers: the module is not loaded, and the server may drop it as it stands.
+/// Removes all handlers, when the module is not loaded.
 pub(super) fn forget() {
     *handlers() = Vec::new();
 }
 
-/// Whether the server calls [`happened`] at such events from now on; false when it refuses.
+/// Lets the server call [`on_event`] at such events, or no longer. False when it refuses.
 fn listen(context: Context<'_>, event: ServerEvent, on: bool) -> bool {
-    let callback: raw::RedisModuleEventCallback = if on { Some(happened) } else { None };
+    let callback: raw::RedisModuleEventCallback = if on { Some(on_event) } else { None };
     // SAFETY: the context is live, and the callback stays for as long as the library is loaded;
     // without one the server forgets the one that it has.
     let code =
@@ -157,17 +158,17 @@ fn listen(context: Context<'_>, event: ServerEvent, on: bool) -> bool {
     code == OK
 }
 
-unsafe extern "C" fn happened(
+unsafe extern "C" fn on_event(
     raw: *mut raw::RedisModuleCtx,
     event: raw::RedisModuleEvent,
-    what: u64,
+    subevent: u64,
     _data: *mut c_void,
 ) {
     guard_logged((), || {
-        let Some(event) = ServerEvent::of(event.id, what) else {
+        let Some(event) = ServerEvent::of(event.id, subevent) else {
             return;
         };
-        // A handler may call the server, and the server may come back here: no lock is held then.
+        // No lock is held during a handler: it may call the server, which may call this function.
         let mut index = 0;
         while let Some(handler) = nth_handler(event, index) {
             index += 1;

@@ -1,4 +1,4 @@
-//! State that belongs to whoever holds the server's global lock.
+//! State that is protected by the server's global lock.
 
 use std::cell::RefCell;
 
@@ -6,13 +6,12 @@ use super::Context;
 
 /// A cell that is opened with a [`Context`], the proof that the server's lock is held.
 ///
-/// The borrow ends before [`GilCell::with`] returns; a call into the server from inside the
-/// closure could come back here, and would then find the cell in use.
+/// The closure must not call the server, which may call back and find the cell borrowed.
 pub(crate) struct GilCell<T>(RefCell<T>);
 
-// SAFETY: the content is reached only through `with`, which asks for a `Context`. One exists only
-// while the server runs one of our entry points on its main thread, or on another thread that
-// holds the server's global lock: one thread at a time, and each hand-over synchronises.
+// SAFETY: the content is reached only through `with`, which takes a `Context`. One exists only
+// while the server runs one of our entry points, on its main thread or on another thread that
+// holds the server's global lock: one thread at a time, and the lock synchronises them.
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
 impl<T> GilCell<T> {

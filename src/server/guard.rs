@@ -1,24 +1,24 @@
-//! No panic crosses into the server.
+//! Catches panics at the entry points, so that none crosses into the server.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::context::warn;
 
-/// Runs `body`. A panic in it is caught, and told to `tell` as a text; one in there is the last word.
-/// Either way `fallback` comes back.
-pub(super) fn guard<T>(fallback: T, body: impl FnOnce() -> T, tell: impl FnOnce(&str)) -> T {
-    // What a panic may leave half done is the module's own state, such as that of who waits. No
-    // `unsafe` depends on what is in there: a blocked client is answered by giving its one handle
-    // away, and a key is opened anew by each command. So at worst a later call finds the state odd.
+/// Runs `body`. A panic in it is caught and its text passed to `report`, and `fallback` is returned. A panic
+/// in `report` is caught and dropped.
+pub(super) fn guard<T>(fallback: T, body: impl FnOnce() -> T, report: impl FnOnce(&str)) -> T {
+    // A panic may leave the module's own state half changed. No `unsafe` depends on that state: the
+    // handle of a blocked client is given away when it is answered, and each command opens its key.
+    // So the worst is a wrong answer later.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let told = catch_unwind(AssertUnwindSafe(|| tell(text(&*payload))));
-        drop(told);
+        let reported = catch_unwind(AssertUnwindSafe(|| report(text(&*payload))));
+        drop(reported);
         fallback
     })
 }
 
-/// As [`guard`], for callbacks that have no one to answer: the panic is logged.
+/// As [`guard`], for callbacks without a caller to answer: the panic is logged.
 pub(super) fn guard_logged<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     guard(fallback, body, |text| {
         warn(&format!("a fault inside the module was caught: {text}"));
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_while_another_is_told_goes_no_further() {
+    fn a_panic_in_the_report_of_another_is_caught() {
         assert_eq!(guard(2, || panic!("first"), |_| panic!("second")), 2);
     }
 }

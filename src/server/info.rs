@@ -10,7 +10,7 @@ use super::api::{OK, api};
 use super::detached::detached;
 use super::guard::guard_logged;
 
-/// Takes the fields of the section; the server puts the module's name before each.
+/// Writes fields of the section; the server puts the module's name before each.
 pub(crate) struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 
 impl InfoWriter {
@@ -22,8 +22,8 @@ impl InfoWriter {
 
 static FIELDS: OnceLock<Fields> = OnceLock::new();
 
-/// Writes the fields of the section: first those that may be asked for at any moment, then, where
-/// a context is given, the others. While a crash report is written there is none.
+/// Writes the fields of the section. Without a context, as in a crash report, it writes only the fields that
+/// need none.
 type Fields = fn(&mut InfoWriter, Option<Context<'_>>);
 
 /// Registers the section.
@@ -40,8 +40,8 @@ unsafe extern "C" fn section(raw: *mut raw::RedisModuleInfoCtx, for_crash_report
         if added == OK
             && let Some(fields) = FIELDS.get()
         {
-            // SAFETY: the server's main thread calls, for the length of this call. In a crash it
-            // may have been stopped anywhere, and so the module's state is left alone.
+            // SAFETY: the server's main thread calls, and the context is used during this call. A crash
+            // may have stopped it anywhere, so then the module's state is left alone.
             let context = (for_crash_report == 0).then(|| unsafe { detached() });
             fields(&mut InfoWriter(raw), context);
         }

@@ -1,4 +1,4 @@
-//! One key of the keyspace, opened for the length of a command.
+//! A key of the keyspace, open during a command.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -13,9 +13,7 @@ use super::{Context, DataType, Text, Value, other_modules};
 #[allow(clippy::cast_possible_truncation)] // 0
 const EMPTY: i32 = raw::REDISMODULE_KEYTYPE_EMPTY as i32;
 
-/// An open key that holds, or may come to hold, a value of the module's type `T`.
-///
-/// Opening it deletes it when its time has passed (on a primary), as any access does.
+/// An open key, for values of the module's type `T`. On a primary, opening it deletes it if it has expired.
 pub(crate) struct Key<'call, T> {
     raw: *mut raw::RedisModuleKey,
     name: Text<'call>,
@@ -24,7 +22,7 @@ pub(crate) struct Key<'call, T> {
     content: PhantomData<T>,
 }
 
-/// What a key holds, asked of the server once and then kept up to date.
+/// What a key holds: asked of the server once, and then kept up to date.
 #[derive(Clone, Copy)]
 enum Found {
     Empty,
@@ -43,29 +41,27 @@ pub(crate) enum Content<'key> {
 }
 
 impl<'call, T: DataType> Key<'call, T> {
-    /// Opens the key to look at it.
+    /// Opens the key for reading.
     pub(crate) fn read(context: Context<'call>, name: Text<'call>) -> Self {
         Self::open(context, name, raw::REDISMODULE_READ)
     }
 
-    /// Opens the key to look at it and to change it.
-    ///
-    /// Nobody is told of a change unless [`Context::signal_modified`] is called.
+    /// Opens the key for reading and writing. A change is announced only by [`Context::signal_modified`].
     pub(crate) fn write(context: Context<'call>, name: Text<'call>) -> Self {
         const MODE: u32 = raw::REDISMODULE_READ | raw::REDISMODULE_WRITE;
         let key = Self::open(context, name, MODE);
         if other_modules::none() || !matches!(key.found, Found::Empty) {
             return key;
         }
-        // It may have expired just now, and the server has told other modules so, of which one may
-        // have put something there: what the first handle does not show, a second one does.
+        // If it expired just now, another module may have created the key again in that event. The first
+        // handle does not show that; a second one does.
         drop(key);
         Self::open(context, name, MODE)
     }
 
     fn open(context: Context<'call>, name: Text<'call>, mode: u32) -> Self {
-        // SAFETY: context and name are live; a null result is an absent key opened to read, and the
-        // server takes that for an empty one.
+        // SAFETY: context and name are live; an absent key opened for reading is a null, which the
+        // server takes as an empty key.
         let (raw, found) = unsafe {
             let raw = api!(RedisModule_OpenKey)(context.raw, name.raw, mode.cast_signed());
             let found = if api!(RedisModule_KeyType)(raw) == EMPTY {
@@ -105,9 +101,9 @@ impl<'call, T: DataType> Key<'call, T> {
         }
     }
 
-    /// When the key expires, in milliseconds since 1970; none when it never does.
+    /// When the key expires, in milliseconds since 1970; `None` for never.
     ///
-    /// Only for a key that is not empty: Redis 8.2 crashes on an empty one.
+    /// An empty key is not looked up: Redis 8.2 crashes on one.
     pub(crate) fn expiry(&self) -> Option<u64> {
         if matches!(self.found, Found::Empty) {
             return None;
@@ -117,7 +113,7 @@ impl<'call, T: DataType> Key<'call, T> {
         u64::try_from(at).ok()
     }
 
-    /// Sets or takes away the expiry of a key that holds a value.
+    /// Sets or removes the expiry of a key that holds a value.
     pub(crate) fn set_expiry(&mut self, at: Option<u64>) {
         let at = at.map_or(i64::from(raw::REDISMODULE_NO_EXPIRE), |at| {
             i64::try_from(at).unwrap_or(i64::MAX)
@@ -126,7 +122,7 @@ impl<'call, T: DataType> Key<'call, T> {
         unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at) };
     }
 
-    /// Puts a value into the key in the place of whatever it holds, without an expiry.
+    /// Replaces what the key holds by a value without an expiry.
     pub(crate) fn create(&mut self, bytes: &[u8]) {
         let value = Value::new(bytes).into_raw();
         // SAFETY: the key is open to write and no reference into its old value is left, since
@@ -141,7 +137,7 @@ impl<'call, T: DataType> Key<'call, T> {
         }
     }
 
-    /// Changes the value of a key that holds one of ours; its expiry stays.
+    /// Changes the value of a key that holds one of this type; the expiry stays.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         let Found::Ours(before) = self.found else {
             return;

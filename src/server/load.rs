@@ -11,7 +11,7 @@ use super::guard::{guard, guard_logged};
 use super::optional::Optional;
 use super::{detached, events, other_modules};
 
-/// Introduces the module to the server and runs `body`; the code for the server.
+/// Registers the module and runs `body`; returns the code for the server.
 ///
 /// # Safety
 ///
@@ -32,11 +32,10 @@ pub(crate) unsafe fn load(
         }
     }
     let body = || {
-        // SAFETY: the server's context, for the length of this call.
+        // SAFETY: the server's context, used during this call.
         let context = unsafe { Context::new(raw) };
         other_modules::watch(context);
-        // Last what the server keeps of a module that it does not load: Redis 7.0 would go on telling
-        // it of events.
+        // The subscriptions last: Redis 7.0 would keep those of a module that it does not load.
         match body(context, argc > 0).and_then(|()| events::begin(context)) {
             Ok(()) => {
                 detached::make(context);
@@ -59,8 +58,8 @@ pub(crate) unsafe fn load(
     code
 }
 
-/// A bad stored value is refused rather than fatal, a key is signalled as modified only by
-/// [`Context::signal_modified`], and on Valkey slots may move as a whole.
+/// Options: a bad stored value is refused instead of ending the server, only [`Context::signal_modified`]
+/// signals a key as modified, and Valkey may migrate slots atomically.
 pub(crate) fn set_module_options(context: Context<'_>) {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
@@ -69,8 +68,8 @@ pub(crate) fn set_module_options(context: Context<'_>) {
     unsafe { api!(RedisModule_SetModuleOptions)(context.raw, options) };
 }
 
-/// The option that says that `CLUSTER MIGRATESLOTS` is borne (Valkey from 9.0). Another server may
-/// come to mean something else by this bit, so only one that calls itself Valkey is asked for it.
+/// The option to allow `CLUSTER MIGRATESLOTS` (Valkey from 9.0). On another server this bit may get another
+/// meaning, so it is set only on a server that has Valkey's function.
 fn atomic_slot_migration() -> c_int {
     const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
     // SAFETY: the type is that of the function, which takes no argument.
@@ -82,14 +81,14 @@ fn atomic_slot_migration() -> c_int {
         .map_or(0, |all| unsafe { all() } & HANDLE_ATOMIC_SLOT_MIGRATION)
 }
 
-/// Defines the library's entry point, which the server looks up by its name.
+/// Defines the entry point of the library.
 macro_rules! export_load {
     ($name:expr, $version:expr, $body:path) => {
         /// Called by the server when it loads the library.
         ///
         /// # Safety
         ///
-        /// For the server alone.
+        /// For the server only.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn RedisModule_OnLoad(

@@ -1,4 +1,4 @@
-//! A key that is losing its value, and whether its time is over.
+//! A key that is losing its value, and whether it has expired.
 
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use super::api::{OK, api};
 use super::guard::guard_logged;
 use super::{Context, Flags, Text};
 
-/// The first version of the server's API where a key that is being deleted can be opened.
-const SHOWS_WHAT_IT_DELETES: c_int = 0x0007_0200;
+/// The first server version where a key can be opened while it is deleted.
+const OPENS_DELETED_KEYS: c_int = 0x0007_0200;
 
-/// A key that is losing its value, for the length of the call that tells of it.
+/// A key that is losing its value, during the server's call about it.
 pub(crate) struct Lost<'call> {
     context: Context<'call>,
     database: c_int,
@@ -48,29 +48,29 @@ impl<'call> Lost<'call> {
         self.key.bytes()
     }
 
-    /// The value that the key had.
+    /// The value that the key loses.
     pub(crate) const fn value(&self) -> &'call [u8] {
         self.value
     }
 
-    /// This server does what its primary, or a file that it loads, says.
-    pub(crate) fn as_told(&self) -> bool {
-        Flags::now(self.context).as_told()
+    /// See [`Flags::replica_or_loading`].
+    pub(crate) fn on_replica_or_loading(&self) -> bool {
+        Flags::now(self.context).replica_or_loading()
     }
 
-    /// Whether the key's time is over, now being so many milliseconds since 1970; none where the
-    /// server tells only afterwards that a key has expired ([`Lost::tell_if_expired`]).
+    /// True when the key has expired at `now_ms`; `None` on a server that reports an expiry only after the
+    /// removal ([`Lost::confirm_expiry`]).
     pub(crate) fn has_expired(&self, now_ms: u64) -> Option<bool> {
-        const LOOK: u32 = raw::REDISMODULE_READ
+        const MODE: u32 = raw::REDISMODULE_READ
             | raw::REDISMODULE_OPEN_KEY_NOEFFECTS
             | raw::REDISMODULE_OPEN_KEY_ACCESS_EXPIRED;
-        if !self.context.select_database(self.database) || tells_afterwards() {
+        if !self.context.select_database(self.database) || reports_expiry_after_removal() {
             return None;
         }
-        // SAFETY: the server lets a key be opened to read while it deletes it, from that version
-        // on; it is asked for its expiry only where it is not empty, and closed.
+        // SAFETY: from that version on a key can be opened for reading while the server deletes it; its
+        // expiry is asked for only if it is not empty, and it is closed.
         unsafe {
-            let key = api!(RedisModule_OpenKey)(self.context.raw, self.key.raw, LOOK.cast_signed());
+            let key = api!(RedisModule_OpenKey)(self.context.raw, self.key.raw, MODE.cast_signed());
             if key.is_null() {
                 return None;
             }
@@ -81,34 +81,33 @@ impl<'call> Lost<'call> {
         }
     }
 
-    /// Calls `tell`, just afterwards, with this key and with every key from now on that has expired.
+    /// Calls `handler` for every key that has expired, from this one on, just after its removal.
     ///
-    /// Only where [`Lost::has_expired`] does not tell, and no earlier than it is needed: to follow these
-    /// events costs something at every event of any kind, and on Valkey 8.1 a client whose command
-    /// meets one that a module follows may be left in another database.
-    pub(crate) fn tell_if_expired(&self, tell: Tell) {
+    /// Used only when [`Lost::has_expired`] gives none, and not before it is needed: a subscription costs
+    /// something at every keyspace event, and on Valkey 8.1 it may move a client to another database.
+    pub(crate) fn confirm_expiry(&self, handler: ExpiryHandler) {
         let class = raw::REDISMODULE_NOTIFY_EXPIRED;
-        TELL.get_or_init(|| {
+        HANDLER.get_or_init(|| {
             // SAFETY: the context is live, and the callback stays for as long as the library is
             // loaded.
             unsafe {
                 let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
                 subscribe(self.context.raw, class, Some(expired));
             }
-            tell
+            handler
         });
     }
 }
 
-/// Redis 7.0, which forgets the expiry before it tells of the key.
-fn tells_afterwards() -> bool {
+/// True on Redis 7.0, which removes the expiry before it calls about the key.
+fn reports_expiry_after_removal() -> bool {
     // SAFETY: takes no argument.
-    unsafe { api!(RedisModule_GetServerVersion)() < SHOWS_WHAT_IT_DELETES }
+    unsafe { api!(RedisModule_GetServerVersion)() < OPENS_DELETED_KEYS }
 }
 
-type Tell = fn(Context<'_>, &[u8]);
+type ExpiryHandler = fn(Context<'_>, &[u8]);
 
-static TELL: OnceLock<Tell> = OnceLock::new();
+static HANDLER: OnceLock<ExpiryHandler> = OnceLock::new();
 
 unsafe extern "C" fn expired(
     raw: *mut raw::RedisModuleCtx,
@@ -117,9 +116,9 @@ unsafe extern "C" fn expired(
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     guard_logged(OK, || {
-        if let Some(tell) = TELL.get() {
-            // SAFETY: context and key are the server's for the length of this call.
-            unsafe { tell(Context::without_flags(raw), Text::new(key).bytes()) };
+        if let Some(handler) = HANDLER.get() {
+            // SAFETY: context and key are the server's during this call.
+            unsafe { handler(Context::without_flags(raw), Text::new(key).bytes()) };
         }
         OK
     })

@@ -1,4 +1,4 @@
-//! What the server does when its memory is full.
+//! The server's memory limit and eviction policy.
 
 use super::Context;
 use super::server_info::ServerInfo;
@@ -12,7 +12,7 @@ pub(crate) struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// The limit that is set now; none when the server does not tell.
+    /// The current limit; `None` when `INFO` does not have it.
     pub(crate) fn now(context: Context<'_>) -> Option<Self> {
         let memory = ServerInfo::of(context, c"memory")?;
         Some(Self {
@@ -21,7 +21,7 @@ impl MemoryLimit {
         })
     }
 
-    /// Whether keys are thrown out to stay below the limit.
+    /// True when the server evicts keys at the limit.
     pub(crate) fn evicts(&self) -> bool {
         self.policy != "noeviction"
     }

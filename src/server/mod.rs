@@ -1,10 +1,8 @@
-//! The server's module API behind safe Rust: every `unsafe` of this crate is in here.
+//! The server's module API as safe Rust. All `unsafe` of this crate is here, and nothing about locks.
 //!
-//! This layer knows Redis and nothing of locks. What a caller can rely on:
-//!
-//! * a [`Context`], a [`Key`] and an argument live no longer than the command they belong to;
-//! * no panic leaves an entry point: it is logged, and answered as an error ([`guard`]);
-//! * a function that an older server lacks is used only behind a test for it.
+//! * A [`Context`], a [`Key`] and an argument live no longer than the call they belong to.
+//! * A panic never leaves an entry point: it is logged, and a command replies an error ([`guard`]).
+//! * A function that an older server lacks is looked up before it is used.
 
 mod acl;
 #[cfg(not(feature = "system-allocator"))]
@@ -40,7 +38,7 @@ pub(crate) use acl::{AclCategory, Reader, User, add_category as add_acl_category
 #[cfg(not(feature = "system-allocator"))]
 pub(crate) use allocator::ServerAllocator;
 pub(crate) use blocked::{Blocked, Handle, Waits};
-pub(crate) use call::{OwnedText, Permission, WriteCheck, checks_unseen};
+pub(crate) use call::{OwnedText, Permission, WriteCheck, can_dry_run};
 pub(crate) use client::Socket;
 pub(crate) use cluster::Ports;
 pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};

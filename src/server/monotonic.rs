@@ -1,8 +1,8 @@
-//! The system's clock that is never set.
+//! The system's monotonic clock.
 
-/// Microseconds since some moment before the server was started.
+/// Microseconds since some time before the server was started.
 ///
-/// A wait takes several looks at it: this is half the instructions of one by the standard library.
+/// A wait reads it several times: this takes half the instructions of the standard library's clock.
 pub(crate) fn monotonic_micros() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -20,7 +20,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn it_goes_as_fast_as_the_clock_of_the_standard_library() {
+    fn it_runs_as_fast_as_the_clock_of_the_standard_library() {
         let (began, since) = (monotonic_micros(), Instant::now());
         std::thread::sleep(Duration::from_millis(2));
         let passed = monotonic_micros() - began;

@@ -1,4 +1,4 @@
-//! Work that has to wait until the server is back in its event loop.
+//! Timers of the server's event loop.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -10,13 +10,13 @@ use super::Context;
 use super::api::api;
 use super::guard::guard_logged;
 
-/// A call to come.
+/// A timer that is armed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
 /// Calls `job` from the event loop, `delay` from now by the wall clock, with database 0 selected.
 pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<'_>)) -> Timer {
-    // Whole milliseconds, and none too few.
+    // Whole milliseconds, rounded up.
     let delay = i64::try_from(delay.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
     // SAFETY: the context is live, and the data is the plain function that `fire` reads back.
     Timer(unsafe {
@@ -25,9 +25,9 @@ pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<
 }
 
 impl Timer {
-    /// Calls it off. Not from within the call itself: it is gone by then, and is freed once.
+    /// Stops the timer. Not for a timer that has fired: it is freed already.
     pub(crate) fn stop(self, context: Context<'_>) {
-        // SAFETY: the context is live; the server refuses a timer that is no longer there.
+        // SAFETY: the context is live; the server refuses a timer that it does not have.
         unsafe { api!(RedisModule_StopTimer)(context.raw, self.0, ptr::null_mut()) };
     }
 }
@@ -35,7 +35,7 @@ impl Timer {
 unsafe extern "C" fn fire(raw: *mut raw::RedisModuleCtx, job: *mut c_void) {
     guard_logged((), || {
         // SAFETY: `job` is the function that `call_later` was given, and `raw` is the server's
-        // for the length of this call.
+        // during this call.
         unsafe {
             let job = std::mem::transmute::<*mut c_void, fn(Context<'_>)>(job);
             job(Context::new(raw));

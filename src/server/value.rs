@@ -1,7 +1,6 @@
-//! A key's value: one allocation of bytes behind one thin pointer.
+//! A key's value: bytes in one allocation.
 //!
-//! The server keeps a single pointer for a value. The length lies in the first two bytes of the
-//! allocation itself, so that a value costs no second allocation and no fat pointer.
+//! The server keeps one thin pointer for a value. So the first two bytes of the allocation are the length.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -17,34 +16,33 @@ const LENGTH_BYTES: usize = 2;
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 
-/// How many values exist now, in keys and on their way to or from one.
+/// How many values exist.
 pub(crate) fn values_alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)
 }
 
-/// Values that went with a flush of this server as a primary.
+/// Values that were flushed while this server was a primary.
 static FLUSHED: AtomicI64 = AtomicI64::new(0);
-/// The last flush was of this server as a primary.
+/// This server was a primary at the last flush.
 static COUNTS: AtomicBool = AtomicBool::new(false);
-/// A flush is under way on the main thread.
+/// A flush is running on the main thread.
 static FLUSHING: AtomicBool = AtomicBool::new(false);
 static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
-/// The value whose key was deleted last, until it is freed: at once, and on the same thread.
+/// The value whose key was deleted last. It is freed next, on the same thread.
 static DELETED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// How many values were flushed since the server was started, as a primary.
+/// How many values were flushed while this server was a primary.
 pub(crate) fn values_flushed() -> i64 {
     FLUSHED.load(Ordering::Relaxed)
 }
 
-/// Starts to count the values that flushes take away: the server tells of a flush, and frees each
-/// value, but names no key.
+/// Starts to count flushed values. The server reports a flush and frees each value, but names no keys.
 pub(crate) fn count_flushes(context: Context<'_>) {
     MAIN_THREAD.store(thread(), Ordering::Relaxed);
     subscribe(context, ServerEvent::Flushing, |context| {
-        // A key that was renamed counts as deleted, and its value lives on.
+        // The last deleted value may still exist: a rename deletes the key and keeps the value.
         is_deleted(ptr::null());
-        COUNTS.store(!context.flags().as_told(), Ordering::Relaxed);
+        COUNTS.store(!context.flags().replica_or_loading(), Ordering::Relaxed);
         FLUSHING.store(true, Ordering::Relaxed);
     });
     subscribe(context, ServerEvent::Flushed, |_| {
@@ -52,14 +50,13 @@ pub(crate) fn count_flushes(context: Context<'_>) {
     });
 }
 
-/// The key of a value is being deleted by itself: it is no part of a flush, whoever frees it.
+/// The key of this value is being deleted, so freeing the value is no part of a flush.
 pub(super) fn is_deleted(value: *const c_void) {
     DELETED.store(value.cast_mut(), Ordering::Relaxed);
 }
 
-/// Counts a value that the server frees, where that is part of a flush. The server's other threads free
-/// values for nothing else, since those that are deleted one by one are too small for them; a thread
-/// of another module may delete one while it holds the server.
+/// Counts a value that the server frees, if that is part of a flush. The server's other threads free only
+/// flushed values: single ones are too small for them. But a thread of another module may delete a key.
 pub(super) fn count_if_flushed(value: *const c_void) {
     if !COUNTS.load(Ordering::Relaxed) {
         return;
@@ -78,7 +75,7 @@ fn thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// An owned value. Its bytes are up to 65535.
+/// An owned value of up to 65535 bytes.
 pub(crate) struct Value(NonNull<u8>);
 
 impl Value {
@@ -92,7 +89,7 @@ impl Value {
         let mut block = Vec::with_capacity(LENGTH_BYTES + bytes.len());
         block.extend_from_slice(&length.to_ne_bytes());
         block.extend_from_slice(bytes);
-        // The way in which `drop` makes it a box again: with the right to write and to free.
+        // `drop` makes it a box again, so the pointer must have the right to write and to free.
         let block = Box::into_raw(block.into_boxed_slice());
         ALIVE.fetch_add(1, Ordering::Relaxed);
         // SAFETY: a box's pointer is never null.
@@ -125,7 +122,7 @@ impl Value {
         unsafe { std::slice::from_raw_parts(start.add(LENGTH_BYTES), Self::length(start)) }
     }
 
-    /// As [`Value::bytes`], to change them in place.
+    /// As [`Value::bytes`], mutable.
     ///
     /// # Safety
     ///
@@ -136,14 +133,14 @@ impl Value {
         unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_BYTES), Self::length(start)) }
     }
 
-    /// What a value that the server holds takes in memory.
+    /// The memory of a value that the server holds.
     ///
     /// # Safety
     ///
     /// As for [`Value::bytes`].
     pub(super) unsafe fn size(raw: *const c_void) -> usize {
         // SAFETY: by the caller's promise the block starts with its length, and is one allocation
-        // of the server's allocator, but in a build that does not use that.
+        // of the server's allocator, except in a build that does not use that.
         unsafe {
             if cfg!(feature = "system-allocator") {
                 LENGTH_BYTES + Self::length(raw.cast())
@@ -183,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_keeps_its_bytes_through_the_server_and_back() {
+    fn a_value_keeps_its_bytes_as_a_raw_pointer() {
         for bytes in [vec![], b"one".to_vec(), vec![0xff; 65535]] {
             let raw = Value::new(&bytes).into_raw();
             // SAFETY: `raw` is from `into_raw` just above, and used here alone.

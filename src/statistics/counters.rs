@@ -17,7 +17,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// New grants, to whoever asked or waited.
+    /// New grants, with or without waiting.
     Grants = c"grants",
     /// Acquires by the owner that holds the lock.
     Reentries = c"reentries",
@@ -25,48 +25,47 @@ counters! {
     Renewals = c"renewals",
     /// Releases that gave holds back.
     Releases = c"releases",
-    /// Acquires, releases and renewals that were refused for the state of the lock.
+    /// Acquires, releases and renewals that the state of the lock refused.
     Refusals = c"refusals",
     /// New grants to calls that had waited.
     HandOffs = c"hand_offs",
-    /// Waits that ended because their time was over.
+    /// Waits that ended by time.
     WaitTimeOuts = c"wait_timeouts",
     /// Waits that the caller or an administrator ended.
     WaitsGivenUp = c"waits_given_up",
     /// Held locks whose lease ended.
     Expirations = c"expirations",
-    /// Calls that could not wait because too many did.
+    /// Calls that could not wait because too many waited.
     MaxWaitersRejections = c"max_waiters_rejections",
     /// Checks of a token by `LOCK.FENCE`.
     FenceChecks = c"fence_checks",
-    /// Those of them that failed.
+    /// Failed checks of a token.
     FencedRefusals = c"fenced_refusals",
-    /// Held locks that were taken away otherwise, but for flushes.
+    /// Held locks that ended otherwise, except by flushes.
     Removals = c"forced_removals",
 }
 
-/// Written by one thread at a time, whoever holds the server.
+/// Written only under the server's lock.
 static NUMBERS: [AtomicU64; COUNTERS.len()] = [const { AtomicU64::new(0) }; COUNTERS.len()];
 
-/// One more of these.
+/// Adds one.
 pub(crate) fn count(counter: Counter) {
     add(counter, 1);
 }
 
-/// The last one counted was not one of these after all.
+/// Takes back one that turned out to be something else.
 pub(crate) fn uncount(counter: Counter) {
     add(counter, u64::MAX);
 }
 
-/// A plain load and store: there is one writer at a time, and an atomic addition costs a command
-/// several times as much.
+/// A load and a store: there is one writer at a time, and an atomic addition costs several times as much.
 fn add(counter: Counter, more: u64) {
     let number = &NUMBERS[counter as usize];
     let now = number.load(Ordering::Relaxed).wrapping_add(more);
     number.store(now, Ordering::Relaxed);
 }
 
-/// How many there were since the server was started.
+/// The count since the server was started.
 pub(crate) fn counted(counter: Counter) -> i64 {
     NUMBERS[counter as usize]
         .load(Ordering::Relaxed)

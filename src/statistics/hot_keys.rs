@@ -1,9 +1,8 @@
-//! The keys with the most waiting over the last few minutes, in memory that does not grow.
+//! The keys with the most waiting over the last few minutes, in bounded memory.
 //!
-//! Each minute has a table of its own. When one is full, the key with the least in it makes room,
-//! and the newcomer takes over its rank, though not its numbers (the scheme known as space-saving):
-//! a key with more than one part in [`KEYS`] of a minute's waiting is always kept, however many
-//! other keys come and go.
+//! Each minute has a table. In a full table a new key replaces the one with the lowest rank and inherits
+//! that rank, but not its numbers (the space-saving algorithm). So a key with more than 1/[`KEYS`] of a
+//! minute's waiting is always kept.
 
 use std::sync::Arc;
 
@@ -14,33 +13,33 @@ const SPAN_MS: u64 = 60_000;
 const SPANS: usize = 5;
 /// How many keys one table holds.
 const KEYS: usize = 128;
-/// A key with a longer name is not followed: the names are the most of what is kept.
+/// Keys with longer names are left out: names take most of the memory.
 const MAX_NAME: usize = 1024;
 
-/// What has happened to a key.
+/// The numbers of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyStats {
     /// The waits for it.
     pub(crate) waits: u64,
-    /// Those that ended because their time was over.
+    /// The waits that ended by time.
     pub(crate) timeouts: u64,
-    /// The grants that ended because their lease was over.
+    /// The grants whose lease ended.
     pub(crate) expirations: u64,
-    /// How long the waits took in all.
+    /// The sum of the waits.
     pub(crate) total_wait_ms: u64,
-    /// How long the longest took.
+    /// The longest wait.
     pub(crate) max_wait_ms: u64,
 }
 
 impl KeyStats {
-    /// What the keys are ranked by: each millisecond of waiting, each wait and each expiration.
+    /// Keys are ranked by milliseconds of waiting plus waits plus expirations.
     fn rank(&self) -> u64 {
         self.total_wait_ms
             .saturating_add(self.waits)
             .saturating_add(self.expirations)
     }
 
-    /// Of the waits for a key that go on now.
+    /// The numbers of ongoing waits.
     pub(super) fn of_ongoing(waits: &QueueWaits, now: Monotonic) -> Self {
         let count = waits.count as u64;
         let micros = (u128::from(now.0) * u128::from(count)).saturating_sub(waits.since_sum);
@@ -75,7 +74,7 @@ struct Span(Map<LockId, Entry>);
 #[derive(Debug, Default)]
 struct Entry {
     stats: KeyStats,
-    /// What was taken over from the key that made room.
+    /// The rank of the key that this one replaced.
     inherited: u64,
 }
 
@@ -94,7 +93,7 @@ impl Span {
         let inherited = if self.0.len() < KEYS {
             0
         } else {
-            self.make_room()
+            self.remove_lowest()
         };
         let kept = Entry {
             stats: *stats,
@@ -103,8 +102,8 @@ impl Span {
         self.0.insert(lock_id.clone(), kept);
     }
 
-    /// Lets the key with the lowest rank go; its rank.
-    fn make_room(&mut self) -> u64 {
+    /// Removes the key with the lowest rank; returns that rank.
+    fn remove_lowest(&mut self) -> u64 {
         let lowest = self.0.iter().min_by_key(|(_, kept)| kept.rank());
         let Some((lock_id, rank)) = lowest.map(|(lock_id, kept)| (lock_id.clone(), kept.rank()))
         else {
@@ -116,12 +115,12 @@ impl Span {
 }
 
 impl HotKeys {
-    /// No key yet.
+    /// No keys.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Something happened to a key now, by a clock that nobody sets.
+    /// Adds to the numbers of a key; `now_ms` is of a monotonic clock.
     pub(crate) fn record(&mut self, now_ms: u64, lock_id: &LockId, stats: &KeyStats) {
         if lock_id.key.len() > MAX_NAME {
             return;
@@ -130,7 +129,7 @@ impl HotKeys {
         self.span(self.current).add(lock_id, stats);
     }
 
-    /// The keys of a database, the hottest first, with what goes on for them now.
+    /// The keys of a database, hottest first, with the ongoing waits added.
     pub(crate) fn hottest(
         &mut self,
         now_ms: u64,

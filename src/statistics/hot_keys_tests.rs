@@ -22,7 +22,7 @@ fn names(keys: &[(Arc<[u8]>, KeyStats)]) -> Vec<&str> {
 }
 
 #[test]
-fn what_happens_to_a_key_adds_up_and_the_hottest_comes_first() {
+fn the_numbers_of_a_key_add_up_and_the_hottest_is_first() {
     let mut hot = HotKeys::new();
     hot.record(0, &lock_id(0, "a"), &wait(30));
     hot.record(0, &lock_id(0, "b"), &wait(20));
@@ -37,8 +37,8 @@ fn what_happens_to_a_key_adds_up_and_the_hottest_comes_first() {
     };
     hot.record(MINUTE, &lock_id(0, "b"), &expired);
     hot.record(MINUTE, &lock_id(0, "b"), &timed_out);
-    let told = hot.hottest(MINUTE, 0, []);
-    assert_eq!(names(&told), ["b", "a"]);
+    let hottest = hot.hottest(MINUTE, 0, []);
+    assert_eq!(names(&hottest), ["b", "a"]);
     let expected = KeyStats {
         waits: 3,
         timeouts: 1,
@@ -46,7 +46,7 @@ fn what_happens_to_a_key_adds_up_and_the_hottest_comes_first() {
         total_wait_ms: 75,
         max_wait_ms: 50,
     };
-    assert_eq!(told[0].1, expected);
+    assert_eq!(hottest[0].1, expected);
 }
 
 #[test]
@@ -59,18 +59,18 @@ fn each_database_has_its_own() {
 }
 
 #[test]
-fn what_goes_on_counts_too() {
+fn ongoing_waits_count() {
     let mut hot = HotKeys::new();
     hot.record(0, &lock_id(0, "a"), &wait(30));
     let ongoing = [("a", 5), ("b", 1000)];
     let ongoing = ongoing.map(|(key, ms)| (Arc::from(key.as_bytes()), wait(ms)));
-    let told = hot.hottest(0, 0, ongoing);
-    assert_eq!(names(&told), ["b", "a"]);
-    assert_eq!((told[1].1.waits, told[1].1.total_wait_ms), (2, 35));
+    let hottest = hot.hottest(0, 0, ongoing);
+    assert_eq!(names(&hottest), ["b", "a"]);
+    assert_eq!((hottest[1].1.waits, hottest[1].1.total_wait_ms), (2, 35));
 }
 
 #[test]
-fn the_past_is_forgotten_after_five_minutes() {
+fn keys_are_forgotten_after_five_minutes() {
     let mut hot = HotKeys::new();
     hot.record(0, &lock_id(0, "a"), &wait(30));
     hot.record(3 * MINUTE, &lock_id(0, "b"), &wait(1));
@@ -93,27 +93,30 @@ fn a_hot_key_is_found_among_any_number_of_cold_ones_in_bounded_memory() {
             hot.record(number / 10, &lock_id(0, "hot"), &wait(3));
         }
     }
-    let told = hot.hottest(10_000, 0, []);
-    assert_eq!(told.len(), KEYS);
-    assert_eq!(told[0].0.as_ref(), b"hot");
-    assert!(told[0].1.waits > 1900, "{:?}", told[0].1);
+    let hottest = hot.hottest(10_000, 0, []);
+    assert_eq!(hottest.len(), KEYS);
+    assert_eq!(hottest[0].0.as_ref(), b"hot");
+    assert!(hottest[0].1.waits > 1900, "{:?}", hottest[0].1);
     assert!(hot.spans.iter().all(|span| span.0.len() <= KEYS));
 }
 
 #[test]
-fn a_newcomer_takes_over_a_rank_and_no_numbers() {
+fn a_new_key_inherits_a_rank_and_no_numbers() {
     let mut hot = HotKeys::new();
     for number in 0..KEYS {
         hot.record(0, &lock_id(0, &format!("{number}")), &wait(10));
     }
     hot.record(0, &lock_id(0, "new"), &wait(1));
-    let told = hot.hottest(0, 0, []);
-    let (_, stats) = told.iter().find(|(key, _)| key.as_ref() == b"new").unwrap();
+    let hottest = hot.hottest(0, 0, []);
+    let (_, stats) = hottest
+        .iter()
+        .find(|(key, _)| key.as_ref() == b"new")
+        .unwrap();
     assert_eq!(*stats, wait(1));
 }
 
 #[test]
-fn a_key_with_a_very_long_name_is_not_followed() {
+fn a_key_with_a_very_long_name_is_left_out() {
     let mut hot = HotKeys::new();
     hot.record(0, &lock_id(0, &"x".repeat(MAX_NAME)), &wait(1));
     hot.record(0, &lock_id(0, &"x".repeat(MAX_NAME + 1)), &wait(1));
@@ -134,5 +137,5 @@ fn ongoing_waits_last_until_now() {
     };
     assert_eq!(stats(4_000_000), (3, 4500, 3000));
     assert_eq!(stats(4_000_999), (3, 4502, 3000));
-    assert_eq!(stats(0), (3, 0, 0), "by a clock behind theirs");
+    assert_eq!(stats(0), (3, 0, 0), "before they began");
 }

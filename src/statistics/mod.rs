@@ -1,7 +1,7 @@
-//! What an operator is told of the locks of this server: counters, times and the hottest keys.
+//! Statistics for the operator: counters, times and the hottest keys.
 //!
-//! Counters count what this process has done as a primary since it was started. Nothing of this is
-//! stored or replicated, and nothing in here decides anything.
+//! They count what this process has done as a primary since it was started. They are neither stored nor
+//! replicated, and no decision depends on them.
 
 mod counters;
 mod hot_keys;

@@ -1,4 +1,4 @@
-//! The last few minutes: how long locks were held and waited for, and which keys are hot.
+//! The last few minutes: the times of holds and waits, and the hot keys.
 
 use std::sync::Arc;
 
@@ -11,35 +11,35 @@ use crate::server::{Context, GilCell};
 
 /// By the wall clock.
 static HOLDS: GilCell<RecentTimes> = GilCell::new(RecentTimes::new());
-/// By a clock that nobody sets.
+/// By the monotonic clock.
 static WAITS: GilCell<RecentTimes> = GilCell::new(RecentTimes::new());
 static HOT: GilCell<Option<HotKeys>> = GilCell::new(None);
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
-    /// The call has the lock.
+    /// The call was granted the lock.
     Granted,
-    /// Its time was over.
+    /// Its time was up.
     TimeOut,
-    /// The caller is gone, or an administrator or the owner ended it.
+    /// The client disconnected, or an administrator or the owner ended it.
     GivenUp,
     /// It got an error.
     Refused,
 }
 
-/// A grant has ended: how long it stood is told from its token, as in `LOCK.INFO`.
+/// Records the end of a grant. Its token tells when it began, as in `LOCK.INFO`.
 pub(crate) fn hold_ended(context: Context<'_>, now_ms: u64, token: Token) {
     let held_ms = now_ms.saturating_sub(token.number() / 1000);
     HOLDS.with(context, |times| times.record(now_ms, held_ms));
 }
 
-/// How long grants stood.
+/// The times of grants.
 pub(crate) fn hold_times(context: Context<'_>, now_ms: u64) -> TimesSummary {
     HOLDS.with(context, |times| times.summary(now_ms))
 }
 
-/// A wait has ended.
+/// Records the end of a wait.
 pub(crate) fn wait_ended(
     context: Context<'_>,
     now: Monotonic,
@@ -64,12 +64,12 @@ pub(crate) fn wait_ended(
     record(context, now, lock_id, &stats);
 }
 
-/// How long calls waited, however their wait ended.
+/// The times of waits, however they ended.
 pub(crate) fn wait_times(context: Context<'_>, now: Monotonic) -> TimesSummary {
     WAITS.with(context, |times| times.summary(millis(now)))
 }
 
-/// The lease of a held lock has ended.
+/// Records the end of a lease.
 pub(crate) fn expired(context: Context<'_>, now: Monotonic, lock_id: &LockId) {
     let stats = KeyStats {
         expirations: 1,
@@ -78,7 +78,7 @@ pub(crate) fn expired(context: Context<'_>, now: Monotonic, lock_id: &LockId) {
     record(context, now, lock_id, &stats);
 }
 
-/// The hottest keys of the caller's database, with the waits that go on now.
+/// The hottest keys of the caller's database, with the ongoing waits.
 pub(crate) fn hottest(
     context: Context<'_>,
     now: Monotonic,

@@ -1,36 +1,36 @@
-//! How long something took, over the last few minutes, in memory that does not grow.
+//! Percentiles of the times of the last few minutes, in bounded memory.
 //!
-//! Each half minute has a histogram of its own, exact to a hundredth; the oldest one makes room for
-//! the next. What is told is their sum.
+//! Each half minute has a histogram, exact to 1 %; the next half minute takes over the oldest one. A summary
+//! is made of the sum of all.
 
 use hdrhistogram::Histogram;
 
-/// How much of the past one histogram covers.
+/// The time that one histogram covers.
 const SPAN_MS: u64 = 30_000;
-/// How many there are: five minutes.
+/// Five minutes.
 const SPANS: usize = 10;
-/// Two digits of each time are kept.
+/// Two digits of each time are exact.
 const DIGITS: u8 = 2;
-/// Longer times count as a day among the percentiles; the longest of all is kept as it is.
+/// In the percentiles longer times count as a day; the maximum is exact.
 const ONE_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The times of the last few minutes.
 #[derive(Debug, Default)]
 pub(crate) struct RecentTimes {
-    /// Made with the first time that is recorded.
+    /// Created when the first time is recorded.
     spans: Vec<Span>,
-    /// Which of them is filled now.
-    filled: usize,
-    /// When that one began.
+    /// The index of the current span.
+    current: usize,
+    /// When the current span began.
     began_ms: u64,
 }
 
-/// In milliseconds; 0 where there is none.
+/// Percentiles in milliseconds; 0 without any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TimesSummary {
-    /// Half of the times were no longer.
+    /// The median.
     pub(crate) p50: u64,
-    /// 99 of 100 were no longer.
+    /// The 99th percentile.
     pub(crate) p99: u64,
     /// The longest.
     pub(crate) max: u64,
@@ -58,32 +58,32 @@ impl Span {
 }
 
 impl RecentTimes {
-    /// No time yet.
+    /// No times.
     pub(crate) const fn new() -> Self {
         Self {
             spans: Vec::new(),
-            filled: 0,
+            current: 0,
             began_ms: 0,
         }
     }
 
-    /// Records a time that ended now. The clock may be set back: what is then recorded counts to
-    /// the span that is filled, and after a step of more than all spans everything begins anew.
+    /// Records a time. When the clock was set back, it counts to the current span; after a step of more
+    /// than all spans, all are cleared.
     pub(crate) fn record(&mut self, now_ms: u64, time_ms: u64) {
-        // The usual case first: this is done for every lock that is released.
+        // The usual case is quick: this runs for every release.
         if now_ms.wrapping_sub(self.began_ms) >= SPAN_MS {
             self.advance(now_ms);
         }
         if self.spans.is_empty() {
             self.spans = vec![Span::new(); SPANS];
         }
-        if let Some(span) = self.spans.get_mut(self.filled) {
+        if let Some(span) = self.spans.get_mut(self.current) {
             span.times.saturating_record(time_ms);
             span.max_ms = span.max_ms.max(time_ms);
         }
     }
 
-    /// What the last few minutes come to.
+    /// The percentiles of the last few minutes.
     pub(crate) fn summary(&mut self, now_ms: u64) -> TimesSummary {
         if self.spans.is_empty() {
             return TimesSummary::default();
@@ -91,7 +91,7 @@ impl RecentTimes {
         self.advance(now_ms);
         let mut all = Span::new();
         for span in &self.spans {
-            // All have the same bounds.
+            // It cannot fail: all have the same bounds.
             let _ = all.times.add(&span.times);
             all.max_ms = all.max_ms.max(span.max_ms);
         }
@@ -110,8 +110,8 @@ impl RecentTimes {
         }
         while self.began_ms + SPAN_MS <= now_ms {
             self.began_ms += SPAN_MS;
-            self.filled = (self.filled + 1) % SPANS;
-            if let Some(span) = self.spans.get_mut(self.filled) {
+            self.current = (self.current + 1) % SPANS;
+            if let Some(span) = self.spans.get_mut(self.current) {
                 span.clear();
             }
         }
@@ -125,24 +125,24 @@ mod tests {
     const MINUTE: u64 = 60_000;
 
     #[test]
-    fn nothing_recorded_is_nothing_told() {
+    fn without_times_the_summary_is_zero() {
         assert_eq!(RecentTimes::new().summary(5), TimesSummary::default());
     }
 
     #[test]
-    fn percentiles_are_exact_to_a_hundredth_and_the_longest_wholly() {
+    fn percentiles_are_exact_to_one_percent_and_the_maximum_is_exact() {
         let mut times = RecentTimes::new();
         for time in 1..=1000 {
             times.record(0, time * 10);
         }
-        let told = times.summary(0);
-        assert!((4950..=5050).contains(&told.p50), "{told:?}");
-        assert!((9801..=9999).contains(&told.p99), "{told:?}");
-        assert_eq!(told.max, 10_000);
+        let summary = times.summary(0);
+        assert!((4950..=5050).contains(&summary.p50), "{summary:?}");
+        assert!((9801..=9999).contains(&summary.p99), "{summary:?}");
+        assert_eq!(summary.max, 10_000);
     }
 
     #[test]
-    fn one_time_is_told_as_it_is() {
+    fn a_single_time_is_exact() {
         let mut times = RecentTimes::new();
         times.record(0, 12_345);
         assert_eq!(
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_loses_little_and_stops_nothing() {
+    fn a_clock_that_is_set_back_loses_few_times_and_recording_goes_on() {
         let mut times = RecentTimes::new();
         let start = 1_000 * MINUTE;
         times.record(start, 700);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_beyond_a_day_is_kept_as_the_longest() {
+    fn a_time_above_a_day_is_the_maximum() {
         let mut times = RecentTimes::new();
         times.record(0, u64::MAX);
         assert_eq!(times.summary(0).max, u64::MAX);

@@ -1,4 +1,4 @@
-//! How a waiting call is answered.
+//! The answers to a waiting call.
 
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -8,12 +8,12 @@ use redis_lock_core::{Grant, OwnerBuf, WaiterId};
 use crate::locks::CommandError;
 use crate::server::Handle;
 
-/// Waiting for a lock.
+/// Marks the clients that are blocked because they wait for a lock.
 pub(super) struct Wait;
 
 /// The answer to a waiting call.
 pub(super) enum Answer {
-    /// It has the lock.
+    /// It was granted the lock.
     Granted {
         id: WaiterId,
         handle: Handle,
@@ -22,7 +22,7 @@ pub(super) enum Answer {
     },
     /// Its time is up, or it was cancelled.
     Nothing,
-    /// It gets an error.
+    /// An error.
     Error(CommandError),
 }
 

@@ -1,4 +1,4 @@
-//! What `CLUSTER NODES` tells of a slot: where its keys are served, and what a client is told of it.
+//! Slots in the output of `CLUSTER NODES`: which node serves a slot, and the redirection to it.
 
 use std::ffi::CString;
 
@@ -9,7 +9,7 @@ pub(super) enum Endpoint {
     Ip,
     /// By its host name.
     Hostname,
-    /// Not at all: callers know where it is, and need only the port.
+    /// Not at all: the client takes the host that it knows, and the port.
     Unknown,
 }
 
@@ -23,10 +23,10 @@ impl Endpoint {
     }
 }
 
-/// A node that a command on an absent key is sent to, as this node sees it.
+/// The node that a command on an absent key is redirected to, as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// `MOVED`, or `ASK` while the slot is on its way.
+    /// `MOVED`, or `ASK` while the slot migrates.
     kind: &'static str,
     slot: u16,
     pub(super) id: String,
@@ -35,7 +35,7 @@ pub(super) struct Target {
     hostname: String,
 }
 
-/// What one client is told of a node, where it differs from the node's own view.
+/// The address of a node for one client, where it differs from what this node sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ForClient {
     pub(super) ip: Option<String>,
@@ -69,8 +69,7 @@ impl Target {
     }
 }
 
-/// Where a command on an absent key of `slot` is sent from this node, told from its own view of the
-/// cluster (`CLUSTER NODES`).
+/// The redirection of a command on an absent key of `slot`, by this node's `CLUSTER NODES`.
 pub(super) fn target(nodes: &str, slot: u16) -> Option<Target> {
     let nodes: Vec<_> = nodes.lines().filter_map(Node::parse).collect();
     let owner = nodes.iter().find(|node| node.serves(slot))?;
@@ -88,14 +87,14 @@ pub(super) fn unserved() -> CString {
     c"CLUSTERDOWN Hash slot not served".to_owned()
 }
 
-/// Whether this node is taking over `slot` key by key: it serves what has come already to those who
-/// are sent here for it.
+/// True when this node imports `slot` key by key: it serves the keys that it has to clients that were
+/// redirected here.
 pub(super) fn imports(nodes: &str, slot: u16) -> bool {
     let mut nodes = nodes.lines().filter_map(Node::parse);
     nodes.any(|node| node.myself && node.imports(slot))
 }
 
-/// The redirection of a cluster that is down as a whole.
+/// The error while the whole cluster is down.
 pub(super) fn down() -> CString {
     c"CLUSTERDOWN The cluster is down".to_owned()
 }
@@ -133,22 +132,22 @@ impl<'a> Node<'a> {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             match (first.parse::<u16>(), last.parse::<u16>()) {
                 (Ok(first), Ok(last)) => (first..=last).contains(&slot),
-                _ => false, // a slot on its way: [slot->-node] or [slot-<-node]
+                _ => false, // a migrating slot: [slot->-node] or [slot-<-node]
             }
         })
     }
 
     fn migrates_to(&self, slot: u16) -> Option<&'a str> {
-        self.slots.iter().find_map(|on_its_way| {
-            let on_its_way = on_its_way.strip_prefix('[')?.strip_suffix(']')?;
-            let (number, target) = on_its_way.split_once("->-")?;
+        self.slots.iter().find_map(|migrating| {
+            let migrating = migrating.strip_prefix('[')?.strip_suffix(']')?;
+            let (number, target) = migrating.split_once("->-")?;
             (number.parse() == Ok(slot)).then_some(target)
         })
     }
 
     fn imports(&self, slot: u16) -> bool {
         let start = format!("[{slot}-<-");
-        self.slots.iter().any(|coming| coming.starts_with(&start))
+        self.slots.iter().any(|slot| slot.starts_with(&start))
     }
 }
 
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_of_a_node_by_its_own_address_and_port() {
+    fn a_redirection_has_the_address_and_port_for_its_client() {
         let target = target(NODES, 100).expect("a node");
         let client = ForClient {
             ip: Some("10.0.0.7".to_owned()),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_gets_what_a_command_would_get() {
+    fn a_waiter_gets_the_redirection_of_a_command() {
         for (slot, error) in [
             (50, "ASK 50 127.0.0.1:7002"),
             (100, "MOVED 100 127.0.0.1:7002"),
@@ -214,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_comes_here_is_told_from_others() {
-        for (slot, comes) in [(150, true), (15, false), (50, false), (0, false)] {
-            assert_eq!(imports(NODES, slot), comes, "{slot}");
+    fn an_imported_slot_is_recognised() {
+        for (slot, imported) in [(150, true), (15, false), (50, false), (0, false)] {
+            assert_eq!(imports(NODES, slot), imported, "{slot}");
         }
     }
 
     #[test]
-    fn text_that_is_not_of_a_cluster_is_no_view_of_one() {
+    fn text_that_is_no_list_of_nodes_has_no_slots() {
         for text in [
             "",
             "\n",

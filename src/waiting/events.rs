@@ -1,7 +1,7 @@
-//! Events of the server that concern waiting calls: a lock may have become free, a client is gone.
+//! Events of the server for waiting calls: a lock may have become free, a client has disconnected.
 //!
-//! They come in the middle of other things: nothing is done here but to note what they are about, and
-//! to ask for a tick.
+//! They come while the server is in the middle of something else. So a handler only notes the event and
+//! arms a tick.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::timer;
 use crate::locks::monotonic;
 use crate::server::{self, Context, ServerEvent};
 
-/// Learns of everything that may free a lock without touching its key.
+/// Subscribes to the events that may free a lock without touching its key.
 pub(super) fn load(context: Context<'_>) {
     for event in [
         ServerEvent::Flushed,
@@ -23,7 +23,7 @@ pub(super) fn load(context: Context<'_>) {
     }
 }
 
-/// A key has lost its lock. Called in the middle of that.
+/// A key has lost its lock. Called while the server removes it.
 pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
     let waited_for = STATE.if_busy(context, |state| {
         let waited_for = state.queues.waiting(database, key) > 0;
@@ -49,8 +49,8 @@ fn all_maybe_free(context: Context<'_>) {
     }
 }
 
-/// Learns of what becomes of those who wait and of the replies to them. The iterations of the event loop
-/// are followed while somebody waits: that costs a little at each.
+/// Subscribes to the events about waiting clients and their replies. Iterations of the event loop are
+/// followed only while somebody waits, since each then costs a little.
 pub(super) fn follow_clients(context: Context<'_>) {
     let (iterations, clients) = STATE.with(context, |state| {
         let iterations = std::mem::replace(&mut state.follows_iterations, true);
@@ -62,7 +62,11 @@ pub(super) fn follow_clients(context: Context<'_>) {
         server::subscribe(context, ServerEvent::LoopIteration, next_iteration);
     }
     if !clients {
-        server::subscribe(context, ServerEvent::ClientGone, client_gone);
+        server::subscribe(
+            context,
+            ServerEvent::ClientDisconnected,
+            client_disconnected,
+        );
     }
 }
 
@@ -71,22 +75,22 @@ fn next_iteration(context: Context<'_>) {
     STATE.replies_sent(context);
 }
 
-/// How many clients that are gone the server is asked about in a [`QUERY_PERIOD`]: where it has many
-/// clients, each query takes it long.
+/// How many queries about disconnected clients are made in a [`QUERY_PERIOD`]: on a server with many
+/// clients a query is slow.
 const MAX_QUERIES: u32 = 16;
 const QUERY_PERIOD: Duration = Duration::from_millis(10);
 
-/// A client is gone, perhaps before its reply was sent.
-fn client_gone(context: Context<'_>) {
+/// A client has disconnected, perhaps before its reply was sent.
+fn client_disconnected(context: Context<'_>) {
     let client = context.client_id();
-    let (owes, unconfirmed) = STATE.with(context, |state| {
+    let (was_pending, unconfirmed) = STATE.with(context, |state| {
         let written = state.written.remove(&client);
-        let owes = written.is_some_and(|id| state.abandon(id));
+        let was_pending = written.is_some_and(|id| state.abandon(id));
         let unconfirmed = state.unconfirmed.remove(&client);
-        (owes, unconfirmed.filter(|_| may_query(state)))
+        (was_pending, unconfirmed.filter(|_| may_query(state)))
     });
     let unsent = unconfirmed.filter(|_| context.reply_is_unsent(client, "lock.acquire"));
-    if owes || unsent.is_some() {
+    if was_pending || unsent.is_some() {
         let unsent = unsent.map(UnconfirmedGrant::into_give_back);
         STATE.with(context, |state| state.give_backs.extend(unsent));
         timer::soon(context);
@@ -95,15 +99,15 @@ fn client_gone(context: Context<'_>) {
 
 fn may_query(state: &mut State) -> bool {
     let now = monotonic();
-    let (asked, since) = &mut state.queries;
-    if now.since(*since) >= QUERY_PERIOD {
-        (*asked, *since) = (0, now);
+    let (made, began) = &mut state.queries;
+    if now.since(*began) >= QUERY_PERIOD {
+        (*made, *began) = (0, now);
     }
-    *asked += 1;
-    *asked <= MAX_QUERIES
+    *made += 1;
+    *made <= MAX_QUERIES
 }
 
-/// Nobody waits, and no grant is pending.
+/// Unsubscribes when nobody waits and no grant is pending.
 pub(super) fn unfollow_iterations(context: Context<'_>) {
     let followed = STATE.with(context, |state| {
         state.written.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! Who stands in line: calls that begin to wait, that are cancelled, and that are told of.
+//! The queue as commands use it: a call begins to wait, is cancelled, is listed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,7 @@ use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
 use crate::server::{Blocked, Context, Text, User};
 use crate::statistics::{self, Counter, WaitEnd};
 
-/// Makes the calling client wait for a lock.
-///
-/// # Errors
-///
-/// [`CommandError::TooManyWaiters`], [`CommandError::TooManyWaitersInAll`] or [`CommandError::CannotWait`]; then the call
-/// does not wait.
+/// Makes the calling client wait for a lock. The error says why it cannot.
 pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
@@ -35,7 +30,7 @@ pub(crate) fn join(
         since,
         until: wait.map(|wait| since.plus(wait)),
     };
-    let user = User::to_ask_again(context);
+    let user = User::to_check_again(context);
     let blocked = Blocked::<Wait>::block(context).ok_or(CommandError::CannotWait)?;
     let database = context.database();
     let known = STATE.with(context, |state| {
@@ -46,7 +41,7 @@ pub(crate) fn join(
         let lock_id = LockId::new(database, name.bytes());
         let known = state.lease_watch.contains(&lock_id);
         if !known {
-            // It is served in the next tick, which finds out when the lease ends.
+            // The next tick serves it and finds out when the lease ends.
             state.maybe_free.insert(lock_id);
         }
         known
@@ -60,7 +55,7 @@ pub(crate) fn join(
     Ok(())
 }
 
-/// Whether one more call may wait for a lock.
+/// Checks that one more call may wait for a lock.
 fn check_limits(context: Context<'_>, name: Text<'_>) -> Result<(), CommandError> {
     if waiting(context, name) >= max_waiters() {
         Err(CommandError::TooManyWaiters)
@@ -78,14 +73,14 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     })
 }
 
-/// How many calls wait for all locks, and for the one with the most.
+/// How many calls wait for all locks, and the longest queue.
 pub(crate) fn queue_sizes(context: Context<'_>) -> (usize, usize) {
     STATE.with(context, |state| {
         (state.queues.len(), state.queues.max_waiting())
     })
 }
 
-/// The waits for the keys of the caller's database, as they stand now.
+/// The current waits for each key of the caller's database.
 pub(crate) fn ongoing_waits(context: Context<'_>) -> Vec<(Arc<[u8]>, QueueWaits)> {
     STATE.with(context, |state| {
         let waits = state.queues.waits(context.database());
@@ -93,19 +88,19 @@ pub(crate) fn ongoing_waits(context: Context<'_>) -> Vec<(Arc<[u8]>, QueueWaits)
     })
 }
 
-/// The first calls that wait for a lock, in the order of the queue.
-pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, most: usize) -> Vec<Waiter> {
+/// At most `max` of the calls that wait for a lock, in the order of the queue.
+pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, max: usize) -> Vec<Waiter> {
     STATE.with(context, |state| {
         state
             .queues
             .iter(context.database(), name.bytes())
-            .take(most)
+            .take(max)
             .map(|(_, waiter)| waiter.clone())
             .collect()
     })
 }
 
-/// Ends the waits of an owner for a lock, with nil; false when there was none.
+/// Ends an owner's waits for a lock with nil; false when there were none.
 pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let mut any = false;
     while let Some(blocked) = STATE.with(context, |state| {

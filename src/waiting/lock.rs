@@ -1,7 +1,7 @@
-//! A lock as a command has it: opened, judged, committed.
+//! How a command changes a lock: it opens it, judges the call and commits the outcome.
 //!
-//! Each step takes what the one before gave, and only the last one gives what is replied. A command
-//! that leaves one out does not compile.
+//! Each step takes the result of the one before, and only the last one returns what to reply. A command
+//! that leaves out a step does not compile.
 
 use redis_lock_core::{
     self as core, Acquire, Acquired, Change, Grant, LockId, Owner, Release, Renew, Times, Token,
@@ -16,7 +16,7 @@ use crate::locks::{
 use crate::server::{Context, Text};
 use crate::statistics::{Counter, count};
 
-/// A lock on which nothing is due any more: callers that are gone have given back what they took.
+/// An open lock, with all its give-backs done.
 pub(crate) struct Lock<'call> {
     context: Context<'call>,
     key: LockKey<'call>,
@@ -33,14 +33,14 @@ impl<'call> Lock<'call> {
         }
     }
 
-    /// Judges an acquire; none when another owner holds the lock, or others are in line for it.
+    /// Judges an acquire; `None` when another owner holds the lock or others wait for it.
     pub(crate) fn acquire<'a>(
         mut self,
         request: &Acquire<'a>,
     ) -> Result<Option<Judged<'call, 'a, Grant>>, CommandError> {
         let (context, name) = (self.context, self.key.name());
         if self.key.record()?.is_none() && waiting(context, name) > 0 {
-            // Nobody slips past the queue.
+            // The lock is due to the first in the queue.
             drop(self.key);
             serve(context, name, Caller::Command);
             self.key = LockKey::open(context, name);
@@ -50,7 +50,7 @@ impl<'call> Lock<'call> {
         let acquired = with_token_clock(|clock| {
             let (rules, now) = (rules(), now(context));
             if held.is_none() && waiting(context, name) > 0 {
-                // Nothing may be granted to those in the queue now, and so not to this call either.
+                // The queue cannot be served now. This call is not granted before it either.
                 core::acquire(None, request, &rules, now, &mut clock.clone())
                     .map(|_| Acquired::Busy)
             } else {
@@ -73,7 +73,7 @@ impl<'call> Lock<'call> {
         }))
     }
 
-    /// Judges a release, which comes to the holds that are left.
+    /// Judges a release; its outcome is the number of holds left.
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
@@ -118,18 +118,18 @@ impl<'call> Lock<'call> {
     }
 }
 
-/// Opens a lock for a command that changes nothing, after what was due on it.
-pub(crate) fn look<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
+/// Opens a lock for a command that changes nothing, after its give-backs.
+pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
     settle(primary.context(), name);
     LockView::open(primary.context(), name)
 }
 
-/// What a call comes to, of which nothing is done yet.
-#[must_use = "only what is committed is so"]
+/// The outcome of a call, not applied yet.
+#[must_use = "the outcome takes effect when it is committed"]
 pub(crate) struct Judged<'call, 'a, T> {
     lock: Lock<'call>,
     owner: Owner<'a>,
-    /// The token of the grant that was found.
+    /// The token of the grant before the call.
     before: Option<Token>,
     change: Change,
     event: KeyspaceEvent,
@@ -138,8 +138,8 @@ pub(crate) struct Judged<'call, 'a, T> {
 }
 
 impl<T> Judged<'_, '_, T> {
-    /// Makes the change and lets everybody know of it; a lock that becomes free goes to the next in
-    /// line. What is to be replied.
+    /// Applies the change and announces it; a lock that becomes free goes to the next call. Returns what
+    /// to reply.
     pub(crate) fn commit(self) -> T {
         let Lock { context, key } = self.lock;
         if let Some(counter) = self.counter {
@@ -148,8 +148,8 @@ impl<T> Judged<'_, '_, T> {
         match (self.change, self.before) {
             (Change::Free, Some(token)) => hand_over(context, key, self.owner, token),
             (change, before) => {
-                // First: whoever hears of the change may free the lock, and the next grant is not
-                // answered.
+                // Before the change is announced: a listener may free the lock, and this answer is not
+                // about the grant that follows.
                 note_answer(context, key.name(), before, change);
                 key.change(self.owner, change, self.event);
             }
@@ -158,8 +158,7 @@ impl<T> Judged<'_, '_, T> {
     }
 }
 
-/// The owner is answered directly: it knows of its grant, whatever becomes of its waiting calls. Where
-/// the token is raised, calls whose grant is pending belong to it all the same.
+/// Notes for the owner's pending grants that this call is answered, and the raised token.
 fn note_answer(context: Context<'_>, name: Text<'_>, before: Option<Token>, change: Change) {
     STATE.if_busy(context, |state| {
         if state.pending_grants.is_empty() {

@@ -1,9 +1,9 @@
-//! Waiting in line: who waits, and the one way in which a lock goes from one owner to the next.
+//! Waiting calls, and the one way in which a command changes a lock ([`Lock`]).
 //!
-//! Whatever may have freed a lock only notes its key. [`mod@serve`] looks at what such a key holds now,
-//! and grants it to whoever is next: from the event loop ([`mod@tick`]), or inside a command that finds
-//! the lock free or frees it. A grant is pending until its reply is sent ([`wait`]); a caller that
-//! is gone by then gives it back.
+//! An event that may have freed a lock only notes its key ([`events`]). [`mod@serve`] looks at the key and
+//! grants the lock to the next call: in a tick of the event loop ([`mod@tick`]), or in a command that
+//! frees the lock or finds it free. A grant is pending until its reply is sent ([`wait`]); when the client
+//! disconnects before that, the grant is given back.
 
 mod answer;
 mod cluster_nodes;
@@ -25,16 +25,16 @@ use state::STATE;
 
 pub(crate) use events::lock_lost;
 pub(crate) use join::{cancel, join, ongoing_waits, queue_sizes, waiters, waiting};
-pub(crate) use lock::{Lock, look};
+pub(crate) use lock::{Lock, view};
 
-/// Starts to listen to what happens to locks and clients.
+/// Subscribes to the events of locks, and to the timer.
 pub(crate) fn load(context: Context<'_>) {
     events::load(context);
     timer::load(context, tick::tick);
 }
 
-/// The caller asks for a lock: whether the reply before was sent cannot be found out any more. Called
-/// first, whatever comes of it.
+/// Forgets the unconfirmed grant of a client that asks for a lock. The server tells whether a reply is
+/// unsent only for a client's last command, so each acquire calls this first.
 pub(crate) fn forget_unconfirmed(context: Context<'_>) {
     STATE.forget_unconfirmed(context);
 }

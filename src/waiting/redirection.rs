@@ -1,4 +1,4 @@
-//! What calls that wait are told when a node of a cluster serves their lock no more.
+//! Redirections of waiting calls whose lock this node of a cluster no longer serves.
 
 use std::cell::OnceCell;
 use std::ffi::CString;
@@ -8,9 +8,9 @@ use redis_lock_core::Monotonic;
 
 use super::cluster_nodes::{self, Endpoint, ForClient, Target};
 use crate::locks::{LockView, check_write, monotonic};
-use crate::server::{Context, Ports, Text, WriteCheck, checks_unseen};
+use crate::server::{Context, Ports, Text, WriteCheck, can_dry_run};
 
-/// What a node knows of its cluster, asked once where it is needed: the answer may be long.
+/// The output of `CLUSTER NODES`, asked for at most once: it may be long.
 #[derive(Default)]
 pub(super) struct NodesCache(OnceCell<Option<String>>);
 
@@ -20,21 +20,21 @@ impl NodesCache {
     }
 }
 
-/// How often at most each lock is checked where the check is a command that is run, and counted.
+/// How often each lock is checked at most on a server that runs and counts the check as a command.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Limits how often a lock is checked for having left: each in its turn, once in a period.
+/// Limits the checks whether locks are still served: each lock once in a [`PERIOD`], in turn.
 #[derive(Default)]
 pub(super) struct CheckLimit {
     began: Option<Monotonic>,
-    /// How many are still to be checked in this period.
+    /// How many locks are still to be checked in this period.
     left: usize,
 }
 
 impl CheckLimit {
-    /// Whether the next lock, one of so many, is to be checked.
+    /// True when the next of so many locks is to be checked.
     pub(super) fn allows(&mut self, locks: usize) -> bool {
-        if checks_unseen() {
+        if can_dry_run() {
             return true;
         }
         let now = monotonic();
@@ -50,20 +50,20 @@ impl CheckLimit {
     }
 }
 
-/// Why nobody can wait here any more for a lock.
+/// Why a lock cannot be waited for here any more.
 pub(super) enum Redirection {
-    /// Another node is to be asked.
+    /// Another node serves it.
     To {
         target: Target,
         endpoint: Endpoint,
         ports: Ports,
     },
-    /// Nobody serves the lock now.
+    /// No node serves it now.
     Down(CString),
 }
 
 impl Redirection {
-    /// The error for a client: what a command of its own would get at this moment.
+    /// The error that a command of this client would get now.
     pub(super) fn error(&self, context: Context<'_>, client: u64) -> CString {
         let (target, endpoint, ports) = match self {
             Self::Down(error) => return error.clone(),
@@ -83,11 +83,9 @@ impl Redirection {
     }
 }
 
-/// What those who wait for a lock, held or free, are told that is not served here any more; nothing
-/// while they may wait on.
+/// The redirection of calls that wait for a lock, held or free; `None` while this node serves it.
 ///
-/// Asked from the event loop: nothing tells a module that a slot has left, or that the cluster is
-/// down.
+/// Polled from the event loop: a module gets no event when a slot has left or the cluster is down.
 pub(super) fn check_served(
     context: Context<'_>,
     name: Text<'_>,
@@ -106,7 +104,7 @@ pub(super) fn check_served(
     }
 }
 
-/// What a command on a free lock is told where the check says that it is not run.
+/// The redirection of a command on a free lock that the check refused.
 pub(super) fn redirection(
     context: Context<'_>,
     name: Text<'_>,
@@ -129,8 +127,8 @@ pub(super) fn redirection(
     }
 }
 
-/// Whether the slot is on its way here and the lock has come already: it is served to those who are
-/// sent here for it, and they may wait for it.
+/// True when the slot is being imported and the lock is here already: calls of clients that were
+/// redirected here go on waiting.
 fn is_imported(context: Context<'_>, name: Text<'_>, nodes: &NodesCache) -> bool {
     let (Some(nodes), Some(slot)) = (nodes.get(context), context.cluster_slot(name)) else {
         return false;

@@ -1,4 +1,4 @@
-//! Handing a lock to whoever is next.
+//! Granting a lock to the waiting calls that are next.
 
 use redis_lock_core::{
     self as core, Acquire, Acquired, Change, Deadline, GiveBack, Grant, LockId, Monotonic, Owner,
@@ -6,7 +6,7 @@ use redis_lock_core::{
 };
 
 use super::answer::{Answer, Wait};
-use super::peer::peer_is_gone;
+use super::peer::peer_has_closed;
 use super::redirection::{NodesCache, redirection};
 use super::state::{STATE, State};
 use super::timer;
@@ -17,33 +17,33 @@ use crate::locks::{
 use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
 use crate::statistics::{self, Counter, WaitEnd};
 
-/// From where a lock is served.
+/// Where [`serve`] is called from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// Inside a command on that key, which the server has let through.
+    /// A command on that key, which the server allowed.
     Command,
-    /// From the event loop.
+    /// The event loop.
     EventLoop,
 }
 
-/// The call that a lock is handed to.
+/// The call that a lock is granted to next.
 struct Next {
     id: WaiterId,
     waiter: Waiter,
-    /// When it was chosen.
+    /// The time when it was chosen.
     now: Monotonic,
 }
 
 enum Step {
-    /// Something was granted or refused: look again.
+    /// A call was granted or refused; there may be a next one.
     Again,
-    /// Nobody is next.
+    /// No call is next.
     Done,
-    /// Nothing may be granted now.
+    /// Nothing can be granted now.
     Later,
 }
 
-/// Grants the lock to those whose turn it is, for as long as it is somebody's turn.
+/// Grants the lock to the calls that are next: the first in the queue, then all of the same owner.
 pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
     let lock_id = LockId::new(context.database(), name.bytes());
     loop {
@@ -66,9 +66,9 @@ fn step(context: Context<'_>, name: Text<'_>, lock_id: &LockId, caller: Caller) 
         refuse_all(context, lock_id, |_| Answer::Error(CommandError::WrongType));
         return Step::Done;
     };
-    let next = next_in_line(context, |state| {
+    let next = next_call(context, |state| {
         let (database, key) = (lock_id.database, &lock_id.key);
-        // Whatever may have freed it, the opening of the key perhaps, is seen to now.
+        // After the key was opened: opening an expired key notes it again.
         state.maybe_free.remove(lock_id);
         match &held {
             Some(held) => {
@@ -90,9 +90,9 @@ fn step(context: Context<'_>, name: Text<'_>, lock_id: &LockId, caller: Caller) 
         match check_write(context, name) {
             WriteCheck::Allowed => {}
             WriteCheck::NotNow => return Step::Later,
-            elsewhere => {
+            not_here => {
                 drop(key);
-                let redirection = redirection(context, name, elsewhere, &NodesCache::default());
+                let redirection = redirection(context, name, not_here, &NodesCache::default());
                 refuse_all(context, lock_id, |client| {
                     Answer::error(redirection.error(context, client))
                 });
@@ -135,12 +135,9 @@ fn step(context: Context<'_>, name: Text<'_>, lock_id: &LockId, caller: Caller) 
     }
 }
 
-/// The call whose turn it is, as `first` tells. Those that may not be granted any more are taken out:
-/// their time is up, or their client is gone and the server has not noticed.
-fn next_in_line(
-    context: Context<'_>,
-    first: impl Fn(&mut State) -> Option<WaiterId>,
-) -> Option<Next> {
+/// The call that `first` finds. Ends the waits of calls that may not be granted any more: their time is
+/// up, or their client has disconnected and the server has not noticed.
+fn next_call(context: Context<'_>, first: impl Fn(&mut State) -> Option<WaiterId>) -> Option<Next> {
     loop {
         let (next, stalled) = STATE.if_busy(context, |state| {
             let id = first(state)?;
@@ -154,7 +151,7 @@ fn next_in_line(
         })?;
         let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
             WaitEnd::TimeOut
-        } else if stalled && peer_is_gone(context, next.id, next.waiter.client_id) {
+        } else if stalled && peer_has_closed(context, next.id, next.waiter.client_id) {
             WaitEnd::GivenUp
         } else {
             return Some(next);
@@ -171,7 +168,7 @@ fn next_in_line(
 /// The last hold was released: frees the lock, or puts the next grant in its place.
 pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
     let name = key.name();
-    let next = next_in_line(context, |state| {
+    let next = next_call(context, |state| {
         state.queues.first(context.database(), name.bytes())
     });
     released(context, token);
@@ -180,7 +177,7 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
         return;
     };
     let lock_id = LockId::new(context.database(), name.bytes());
-    // A node of a cluster asks first whether it still serves the key once it is free.
+    // A node of a cluster may no longer serve a free key: `serve` checks that.
     let direct = !context.flags().cluster()
         && !context.writes_paused()
         && may_acquire(context, name, next.id);
@@ -203,8 +200,8 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
             key.hand_over(owner, grant, deadline);
             count_grant(true);
             send_grant(blocked, &next, grant);
-            // The key is as it was just written, or whoever changed it since has looked for the next one:
-            // what is left to find is other calls of its owner.
+            // The key is as just written, or a listener has changed it and has served the queue. So only
+            // further calls of the new owner can be next.
             let more = STATE.with(context, |state| {
                 if state.queues.waiting(lock_id.database, &lock_id.key) > 0 {
                     state.lease_watch.watch(&lock_id, deadline);
@@ -224,22 +221,22 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
     serve(context, name, Caller::Command);
 }
 
-/// Does what callers of this lock that are gone have left to do, before the next command on it.
+/// Does the give-backs of this lock, before a command on it.
 pub(super) fn settle(context: Context<'_>, name: Text<'_>) {
-    let owed = STATE.if_busy(context, |state| {
+    let give_backs = STATE.if_busy(context, |state| {
         if state.give_backs.is_empty() {
             return Vec::new();
         }
         let lock_id = LockId::new(context.database(), name.bytes());
         state.give_backs.take(&lock_id)
     });
-    if !owed.is_empty() {
-        apply_give_backs(context, name, owed);
+    if !give_backs.is_empty() {
+        apply_give_backs(context, name, give_backs);
         serve(context, name, Caller::Command);
     }
 }
 
-/// Gives back what callers of this lock that are gone took of it, from the event loop.
+/// Does the give-backs of this lock, from the event loop.
 pub(super) fn give_back(context: Context<'_>, name: Text<'_>, lock_id: &LockId) {
     apply_give_backs(
         context,
@@ -249,8 +246,8 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, lock_id: &LockId) 
     serve(context, name, Caller::EventLoop);
 }
 
-fn apply_give_backs(context: Context<'_>, name: Text<'_>, owed: Vec<GiveBack>) {
-    for give_back in owed {
+fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBack>) {
+    for give_back in give_backs {
         let key = LockKey::open(context, name);
         let Ok(held) = key.held() else { break };
         let change = give_back.change(held.as_ref(), now(context));
@@ -268,9 +265,9 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, owed: Vec<GiveBack>) {
     }
 }
 
-/// Counts what a waiting call was granted.
-fn count_grant(begins: bool) {
-    if begins {
+/// Counts the grant to a waiting call.
+fn count_grant(is_new: bool) {
+    if is_new {
         statistics::count(Counter::Grants);
         statistics::count(Counter::HandOffs);
     } else {
@@ -278,9 +275,9 @@ fn count_grant(begins: bool) {
     }
 }
 
-/// Takes the call out of its queue; its grant is pending from now on, and sent once it is written to the
-/// key. Others hear of that first, and may do anything: kill the client, who is found to owe the grant
-/// then, or free the lock, which goes to the next one.
+/// Moves the call from its queue to the pending grants. Called before the key is written and the change
+/// announced: a listener may then kill the client, whose grant is given back, or free the lock, which goes
+/// to the next call.
 fn make_pending(
     context: Context<'_>,
     lock_id: &LockId,
@@ -305,7 +302,7 @@ fn make_pending(
     })
 }
 
-/// Answers the call with its grant.
+/// Replies the grant to the call.
 fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
@@ -318,8 +315,8 @@ fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
     }
 }
 
-/// Whether the user of a waiting call may still acquire the lock, where the server's own blocked
-/// commands are checked again too.
+/// True when the user of a waiting call may still acquire the lock. Checked only on servers that check
+/// their own blocked commands again.
 fn may_acquire(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
     let Some(user) = STATE.with(context, |state| state.users.get(&id).cloned()) else {
         return true;
@@ -336,7 +333,7 @@ fn refuse(context: Context<'_>, id: WaiterId, error: CommandError) {
     }
 }
 
-/// Ends all waits for the lock with the answer for each client.
+/// Ends all waits for the lock with these answers.
 pub(super) fn refuse_all(context: Context<'_>, lock_id: &LockId, answer: impl Fn(u64) -> Answer) {
     let next = || -> Option<(u64, Blocked<_>)> {
         STATE.with(context, |state| {

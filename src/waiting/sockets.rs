@@ -1,28 +1,28 @@
-//! The sockets of those who wait, as far as the server was asked for them.
+//! The sockets of waiting clients, as far as they were queried.
 
 use redis_lock_core::{Map, Monotonic, WaiterId};
 
 use crate::server::Socket;
 
-/// The sockets of calls that wait, or whose grant is pending.
+/// The sockets of the calls that wait or have a pending grant.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    /// Those that were asked for. A socket is its client's for as long as that is connected: it is
-    /// forgotten when the call has its answer or its client is gone.
+    /// The sockets that were queried. A socket belongs to its client only while that is connected, so it is
+    /// removed when the call is answered or the client disconnects.
     pub(super) known: Map<WaiterId, Socket>,
-    /// How many clients the last question was about, and when the iteration began in which it was asked.
-    pub(super) asked: (usize, Monotonic),
+    /// The number of clients in the last query, and when its iteration of the event loop began.
+    pub(super) last_query: (usize, Monotonic),
 }
 
 impl Sockets {
-    /// A call has its answer, or its client is gone.
+    /// A call was answered, or its client has disconnected.
     pub(super) fn end(&mut self, id: WaiterId) {
         if !self.known.is_empty() {
             self.known.remove(&id);
         }
     }
 
-    /// Nobody waits.
+    /// Removes all: nobody waits.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,26 +1,24 @@
-//! Whether the event loop has stalled of late: then the server has not read yet what its clients have
-//! done meanwhile, and one that counts as connected may be gone.
+//! Recent stalls of the event loop. After a stall the server has not read yet what clients did meanwhile,
+//! so a client may have disconnected without the server knowing.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis_lock_core::Monotonic;
 
-/// While somebody waits a tick comes at least this often: nothing tells a module that a lease was
-/// shortened from outside, or that writes are possible again.
+/// The longest time between two ticks while somebody waits. A module gets no event when a lease is
+/// shortened by hand or writes are possible again, so ticks poll.
 pub(super) const MAX_PAUSE: Duration = Duration::from_millis(8);
 
-/// An iteration of the loop that has lasted longer than this is a stall.
+/// An iteration that lasts longer than this is a stall.
 const STALL: Duration = Duration::from_millis(5);
-/// From one iteration to the next it is no more than this while somebody waits and nothing stalls the
-/// loop.
+/// The longest time between two iterations while somebody waits and nothing stalls the loop.
 const MAX_GAP: Duration = MAX_PAUSE.saturating_add(Duration::from_millis(7));
-/// How many iterations it may take until threads that read for the server have told all that they
-/// found.
+/// How many iterations the server's I/O threads may need to report what they read.
 const ITERATIONS_TO_CATCH_UP: u8 = 8;
 
-/// The iterations of the event loop. Written by one thread at a time, whoever holds the server; asked at each
-/// hand-off, and so not behind the rest of the state.
+/// Follows the iterations of the event loop. Written only under the server's lock. It is apart from the
+/// rest of the state because each hand-off reads it.
 #[derive(Debug)]
 pub(super) struct StallDetector {
     began: AtomicU64,
@@ -35,12 +33,12 @@ impl StallDetector {
         }
     }
 
-    /// When this iteration began, as far as is known.
+    /// When this iteration began, as far as known.
     pub(super) fn iteration_began(&self) -> Monotonic {
         Monotonic(self.began.load(Ordering::Relaxed))
     }
 
-    /// Nothing is known of this iteration before now, nor of those before.
+    /// Starts to follow in the middle of an iteration, which counts as stalled.
     pub(super) fn restart(&self, now: Monotonic) {
         self.set(now, 1);
     }
@@ -55,7 +53,7 @@ impl StallDetector {
         self.set(now, left);
     }
 
-    /// What clients have done may be unread.
+    /// True when the server may not have read all that clients did.
     pub(super) fn is_stalled(&self, now: Monotonic) -> bool {
         self.to_catch_up.load(Ordering::Relaxed) > 0 || now.since(self.iteration_began()) > STALL
     }
@@ -95,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iteration_whose_beginning_was_not_seen_is_a_stall() {
+    fn an_iteration_whose_start_was_not_seen_is_a_stall() {
         let detector = started();
         assert!(detector.is_stalled(at(0)));
         detector.next_iteration(at(1));

@@ -1,4 +1,4 @@
-//! What is remembered of those who wait.
+//! The state of the waiting layer.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,17 +24,17 @@ pub(super) static STATE: Waiting = Waiting {
     stalls: StallDetector::new(),
 };
 
-/// The state, made when it is first used.
+/// The state, created at the first use, and what is asked too often to look into it.
 pub(super) struct Waiting {
     state: GilCell<Option<State>>,
-    /// Whether the state was other than idle when it was last used: the one thing that every command
-    /// asks, most of them to find that there is nothing to do.
+    /// True when the state was not idle after the last use. Every command asks this, and most find that
+    /// there is nothing to do.
     busy: AtomicBool,
-    /// Whether there are unconfirmed grants.
+    /// True when there are unconfirmed grants.
     any_unconfirmed: AtomicBool,
-    /// Whether replies were written of which it is not known that they are sent.
+    /// True when there are written replies that may not be sent.
     any_written: AtomicBool,
-    /// Stalls of the event loop, while its iterations are followed.
+    /// Stalls of the event loop, while the server reports its iterations.
     pub(super) stalls: StallDetector,
 }
 
@@ -54,14 +54,14 @@ impl Waiting {
         })
     }
 
-    /// Every reply that was written is sent, or as much of it as its client takes.
+    /// The server has sent every written reply, as far as the clients read.
     pub(super) fn replies_sent(&self, context: Context<'_>) {
         if self.any_written.load(Ordering::Relaxed) {
             self.with(context, |state| state.replies_sent(|| now(context)));
         }
     }
 
-    /// The caller asks for a lock: whether the reply before was sent cannot be found out any more.
+    /// Forgets the unconfirmed grant of the calling client.
     pub(super) fn forget_unconfirmed(&self, context: Context<'_>) {
         if self.any_unconfirmed.load(Ordering::Relaxed) {
             self.with(context, |state| {
@@ -70,8 +70,7 @@ impl Waiting {
         }
     }
 
-    /// As [`Waiting::with`]; not run, and the default of its result, while nobody waits and nothing is
-    /// owed.
+    /// As [`Waiting::with`], but returns the default without running `body` when the state is idle.
     pub(super) fn if_busy<R: Default>(
         &self,
         proof: Context<'_>,
@@ -85,53 +84,53 @@ impl Waiting {
     }
 }
 
-/// So few unconfirmed grants are not worth looking through.
-const FEW: usize = 64;
+/// Up to this many unconfirmed grants are not searched for expired ones.
+const MIN_UNCONFIRMED_LIMIT: usize = 64;
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) queues: Queues,
-    /// Grants whose reply is not known to be sent.
+    /// Grants whose reply may not be sent.
     pub(super) pending_grants: PendingGrants,
-    /// When the leases end that somebody waits for.
+    /// The ends of the leases that somebody waits for.
     pub(super) lease_watch: LeaseWatch,
-    /// The clients that wait.
+    /// The clients of the waiting calls.
     pub(super) blocked: Map<WaiterId, Blocked<Wait>>,
-    /// Their users, where they are to be asked for their rights again.
+    /// Their users, on servers where their rights are checked again.
     pub(super) users: Map<WaiterId, User>,
-    /// Those, and the ones whose grant is pending.
+    /// The calls that wait or have a pending grant, by the handle of their client.
     pub(super) handles: Map<Handle, WaiterId>,
-    /// Grants whose reply is written, but may not be sent: the calls by their client.
+    /// Calls whose grant is written to the client, but may not be sent: by client.
     pub(super) written: Map<u64, WaiterId>,
-    /// Grants whose reply is sent, or lies behind other output of its client: by client, until it says
-    /// more, the lease ends or it is gone.
+    /// Grants whose reply is sent, or is behind other unsent output: by client, until it asks for a lock
+    /// again, the lease ends or it disconnects.
     pub(super) unconfirmed: Map<u64, UnconfirmedGrant>,
-    /// How many of those there may be before the ones whose lease is over are looked for.
+    /// With more unconfirmed grants than this, the expired ones are removed.
     pub(super) unconfirmed_limit: usize,
-    /// How many clients that are gone the server was asked about of late, and since when.
+    /// How many queries about disconnected clients were made in this period, and when it began.
     pub(super) queries: (u32, Monotonic),
-    /// The sockets of the calls that wait or whose grant is pending.
+    /// The sockets of the calls that wait or have a pending grant.
     pub(super) sockets: Sockets,
-    /// The server tells when an iteration of its event loop begins.
+    /// True when subscribed to the iterations of the event loop.
     pub(super) follows_iterations: bool,
-    /// The server tells when a client is gone.
+    /// True when subscribed to disconnects of clients.
     pub(super) follows_clients: bool,
     /// Locks that may have become free.
     pub(super) maybe_free: Set<LockId>,
-    /// Locks that ticks have yet to serve, in the order of their events.
+    /// Locks that ticks are still to serve, in the order of their events.
     pub(super) to_serve: VecDeque<LockId>,
-    /// How often locks are checked for having left this node.
+    /// Limits how often a cluster node checks that it still serves a lock.
     pub(super) check_limit: CheckLimit,
-    /// A tick is under way, which arms the timer for the next one itself.
+    /// A tick is running; it arms the timer for the next one at its end.
     pub(super) in_tick: bool,
-    /// What callers that are gone have yet to give back.
+    /// Give-backs that are still to be done.
     pub(super) give_backs: GiveBacks,
     /// The next tick, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
 }
 
 impl State {
-    /// Takes a call that waits out of its queue.
+    /// Removes a waiting call from its queue.
     pub(super) fn end_wait(
         &mut self,
         context: Context<'_>,
@@ -141,7 +140,7 @@ impl State {
         self.end_wait_at(context, monotonic(), id, end)
     }
 
-    /// As [`State::end_wait`], where it is known what time it is.
+    /// As [`State::end_wait`], when the time is known.
     pub(super) fn end_wait_at(
         &mut self,
         context: Context<'_>,
@@ -161,7 +160,7 @@ impl State {
         }
         let blocked = self.blocked.remove(&id)?;
         shrink_if_sparse(&mut self.blocked);
-        // What is granted goes by its handle until it is told.
+        // A pending grant keeps its handle until it is answered.
         if end != WaitEnd::Granted {
             self.sockets.end(id);
             self.forget_handle(blocked.handle());
@@ -169,24 +168,24 @@ impl State {
         Some(blocked)
     }
 
-    /// A client is not blocked any more, or is about to be answered; its call.
+    /// Forgets the handle of a client that is answered or no longer blocked; returns its call.
     pub(super) fn forget_handle(&mut self, handle: Handle) -> Option<WaiterId> {
         let id = self.handles.remove(&handle);
         shrink_if_sparse(&mut self.handles);
         id
     }
 
-    /// The client of a call is gone: whether a grant was pending for it, to be given back now.
+    /// The client of a call has disconnected. True when the call had a pending grant, now to be given back.
     pub(super) fn abandon(&mut self, id: WaiterId) -> bool {
         self.sockets.end(id);
-        let given_back = self.pending_grants.abandon(id);
-        let owes = given_back.is_some();
-        self.give_backs.extend(given_back);
-        owes
+        let give_back = self.pending_grants.abandon(id);
+        let was_pending = give_back.is_some();
+        self.give_backs.extend(give_back);
+        was_pending
     }
 
-    /// The reply of a grant is written for its client. One that is to be closed is still called back,
-    /// and its reply dropped.
+    /// The reply of a grant was written to its client. The server may drop it: it also lets replies be
+    /// written to a client that it is about to close.
     pub(super) fn reply_written(&mut self, client: u64, id: WaiterId) {
         self.sockets.end(id);
         if let Some(before) = self.written.insert(client, id) {
@@ -194,7 +193,7 @@ impl State {
         }
     }
 
-    /// What was written is sent, or as much of it as the clients take.
+    /// See [`Waiting::replies_sent`].
     fn replies_sent(&mut self, now: impl FnOnce() -> UnixTime) {
         for (client, id) in self.written.drain() {
             match self.pending_grants.deliver(id) {
@@ -206,16 +205,16 @@ impl State {
             let now = now();
             self.unconfirmed.retain(|_, grant| !grant.has_expired(now));
             self.unconfirmed.shrink_to(self.unconfirmed.len());
-            self.unconfirmed_limit = 2 * self.unconfirmed.len() + FEW;
+            self.unconfirmed_limit = 2 * self.unconfirmed.len() + MIN_UNCONFIRMED_LIMIT;
         }
     }
 
-    /// A tick has left something for the next one.
+    /// True when ticks have something left to do.
     pub(super) fn has_work(&self) -> bool {
         !self.to_serve.is_empty() || !self.give_backs.is_empty()
     }
 
-    /// Nothing to do, now or later.
+    /// True when there is nothing to do, now or later.
     pub(super) fn is_idle(&self) -> bool {
         self.queues.is_empty()
             && self.pending_grants.is_empty()

@@ -1,6 +1,6 @@
-//! The tick: what is done for those who wait from the event loop, when its time has come.
+//! The tick: the work of the waiting layer in the event loop.
 //!
-//! One comes for the first of: a wait that ends, a lease that ends, a lock that may be free.
+//! A tick is due when a wait ends, when a lease ends that somebody waits for, and when a lock may be free.
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
@@ -18,14 +18,14 @@ use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
 
-/// How many of the other locks that somebody waits for are polled in a tick.
+/// How many of the locks that are not due a tick polls.
 const POLLS_PER_TICK: usize = 256;
 
-/// How long a tick works before it leaves the rest to the next one, so that the server comes to its
-/// other clients however much is due at once.
+/// How long each part of a tick works before it leaves the rest to the next tick, so that the server
+/// serves its other clients in between.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// One tick; when the next one is to come.
+/// Runs a tick; returns the delay to the next one.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     time_out_waits(context);
     STATE.with(context, |state| {
@@ -60,7 +60,7 @@ fn give_all_back(context: Context<'_>) {
     }
 }
 
-/// Serves the locks that are due, and then, while there is time, polls a few of the others in turn.
+/// Serves the locks that are due. Then polls a few of the others, in turn, while there is time.
 fn serve_due(context: Context<'_>) {
     let slice = Slice::begin();
     let nodes = NodesCache::default();
@@ -88,14 +88,14 @@ fn serve_due(context: Context<'_>) {
             return;
         }
     }
-    // The capacity that many at once have taken.
+    // Give back the memory of a burst.
     STATE.with(context, |state| {
         state.to_serve.shrink_to(POLLS_PER_TICK);
         state.maybe_free.shrink_to(POLLS_PER_TICK);
     });
 }
 
-/// A part of a tick. What is done in it is begun at least once, however late it is.
+/// The time of a part of a tick. Each part does at least one step, so that it always makes progress.
 struct Slice(Monotonic);
 
 impl Slice {
@@ -108,8 +108,8 @@ impl Slice {
     }
 }
 
-/// Ends all waits on a replica. Most servers have done so, but Valkey from 9.0 passes over the clients
-/// of a module where it sends others to the new primary: in a cluster, or when they can be sent.
+/// Ends all waits on a replica. Most servers do that themselves. Valkey from 9.0 leaves out a module's
+/// clients where it redirects clients to the new primary.
 fn end_all_waits(context: Context<'_>) {
     const UNBLOCKED: &CStr = c"UNBLOCKED this server has become a replica";
     let nodes = NodesCache::default();
@@ -162,7 +162,7 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
         return None;
     }
     let until_wait = wait_ends.map(|end| end.since(monotonic()));
-    // A key expires when its moment is over.
+    // A key expires a millisecond after its deadline.
     let until_lease = lease_ends
         .map(|end| Duration::from_millis((end + 1).saturating_sub(now(context).millis())));
     let next = until_wait

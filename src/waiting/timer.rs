@@ -1,7 +1,7 @@
 //! The timer of the ticks.
 //!
-//! The server's timers follow the wall clock, which may be set back; its cron does not, and starts
-//! a tick that is overdue by a clock that nobody sets.
+//! The server's timers follow the wall clock, which may be set back. So the server's cron starts a tick
+//! that is overdue by the monotonic clock.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,42 +11,42 @@ use super::state::STATE;
 use crate::locks::monotonic;
 use crate::server::{self, Context, ServerEvent};
 
-/// How late a tick may be before the cron takes it that the wall clock was set back. Little: this and
-/// the time between two crons are what a wait may be late by.
+/// A tick that is later than this is overdue: the wall clock was set back. A wait may end late by this
+/// plus the period of the cron.
 const OVERDUE: Duration = Duration::from_millis(2);
 
-/// What lies between two ticks at the least. A timer that is due at once would fire before the server
-/// has looked at its clients.
+/// The shortest time between two ticks. A timer of 0 ms armed in a timer fires before the server serves
+/// its clients.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
 
-/// Does what is due, and tells when the next tick is, if one is.
+/// Runs a tick; returns the delay to the next one, if one is needed.
 pub(super) type Tick = fn(Context<'_>) -> Option<Duration>;
 
 static TICK: OnceLock<Tick> = OnceLock::new();
 
-/// Sets what a tick is, and starts to watch over the timer.
+/// Sets the tick, and lets the cron watch over the timer.
 pub(super) fn load(context: Context<'_>, tick: Tick) {
     TICK.get_or_init(|| tick);
     server::subscribe(context, ServerEvent::Cron, check_overdue);
 }
 
-/// A tick as soon as the server is back in its event loop.
+/// Arms a tick for the next iteration of the event loop.
 pub(super) fn soon(context: Context<'_>) {
     arm(context, Duration::ZERO);
 }
 
-/// A tick when this wait is over.
+/// Arms a tick for the end of this wait.
 pub(super) fn within(context: Context<'_>, wait: Option<Duration>) {
     arm(context, wait.map_or(MAX_PAUSE, |wait| wait.min(MAX_PAUSE)));
 }
 
-/// A tick when what could not be done now may be possible.
+/// Arms a tick for a retry.
 pub(super) fn later(context: Context<'_>) {
     arm(context, MAX_PAUSE);
 }
 
-/// A tick after `delay`, or earlier where one is due. Not from within a tick: what it leaves to do
-/// is done in the next one anyway.
+/// Arms a tick after `delay`, unless an earlier one is armed or a tick is running: that arms the next one
+/// itself.
 pub(super) fn arm(context: Context<'_>, delay: Duration) {
     let due = monotonic().plus(delay);
     let before = STATE.with(context, |state| match state.timer {
@@ -63,7 +63,7 @@ pub(super) fn arm(context: Context<'_>, delay: Duration) {
 }
 
 fn fire(context: Context<'_>) {
-    // Gone by now, and not to be stopped any more.
+    // A timer that has fired must not be stopped.
     STATE.with(context, |state| {
         state.timer = None;
         state.in_tick = true;
@@ -77,7 +77,7 @@ fn fire(context: Context<'_>) {
 
 fn check_overdue(context: Context<'_>) {
     let (overdue, missing) = STATE.with(context, |state| {
-        // No tick is under way here; one may have ended by a panic.
+        // No tick is running here, but one may have ended by a panic.
         state.in_tick = false;
         match state.timer {
             Some((_, due)) if monotonic().since(due) > OVERDUE => (state.timer.take(), false),

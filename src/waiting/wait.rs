@@ -1,9 +1,9 @@
-//! How a waiting call ends: it is answered, or its client is gone.
+//! How a waiting call ends: it is answered, or its client disconnects.
 
 use redis_lock_core::WaiterId;
 
 use super::answer::{Answer, Wait};
-use super::peer::peer_is_gone;
+use super::peer::peer_has_closed;
 use super::state::STATE;
 use super::timer;
 use crate::locks::{monotonic, reply_grant};
@@ -30,9 +30,9 @@ impl Waits for Wait {
                     }
                     stalled
                 });
-                if stalled && peer_is_gone(context, *id, client) {
+                if stalled && peer_has_closed(context, *id, client) {
                     abandon(context, *id);
-                    // It may still read: it has closed its sending side alone.
+                    // It may have closed only its sending side, and still read.
                     context.reply_null();
                     return;
                 }
@@ -46,7 +46,7 @@ impl Waits for Wait {
         }
     }
 
-    fn gone(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
+    fn disconnected(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
         let id = STATE.with(context, |state| state.forget_handle(handle))?;
         abandon(context, id);
         STATE.with(context, |state| {
@@ -56,11 +56,11 @@ impl Waits for Wait {
 
     fn unblocked(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
         context.reply_null();
-        Self::gone(context, handle)
+        Self::disconnected(context, handle)
     }
 }
 
-/// The call's client is gone: what it was granted, if it was, is given back.
+/// The call's client has disconnected: its grant, if it has one, is given back.
 fn abandon(context: Context<'_>, id: WaiterId) {
     if STATE.with(context, |state| state.abandon(id)) {
         timer::soon(context);
