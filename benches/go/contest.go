@@ -16,7 +16,7 @@ import (
 // A contest: contenders take a lock and give it back, over and over, until time is up.
 type contest struct {
 	contenders []*contender
-	// When the last release of each lock was sent. Who holds it is the only one who looks.
+	// When the last release of each lock was sent. Only the holder reads or sets it.
 	releases []atomic.Int64
 	began    time.Time
 	over     atomic.Bool
@@ -26,7 +26,7 @@ type contender struct {
 	handle handle
 	key    int
 	grants int
-	// Grants that came after time was up: each contender that still waits then gets one.
+	// Grants after the time was up: each contender that still waits gets one.
 	late      int
 	errors    int
 	err       error

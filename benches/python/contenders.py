@@ -38,7 +38,7 @@ class Module:
 
 
 class Lock:
-    """redis-py's Lock as it ships: who finds the lock taken asks again every 0.1 s."""
+    """redis-py's Lock with its defaults: while the lock is taken it asks again every 0.1 s."""
 
     def __init__(self, client, key):
         self.lock = client.lock(key, timeout=LEASE_MS / 1000)
@@ -60,12 +60,12 @@ class Contest:
     def __init__(self, client, way, contenders, locks):
         self.keys = [f"contest:{way.__name__}:{number}" for number in range(locks)]
         client.delete(*self.keys)
-        # When the last release of each lock was sent. Who holds it is the only one who looks.
+        # When the last release of each lock was sent. Only the holder reads or sets it.
         self.releases = [None] * locks
         self.over = False
         self.ready = threading.Barrier(contenders + 1)
         self.grants = [0] * contenders
-        # Grants that came after time was up: each contender that still waits then gets one.
+        # Grants after the time was up: each contender that still waits gets one.
         self.late = [0] * contenders
         self.latencies = [[] for _ in range(contenders)]
         self.errors = []

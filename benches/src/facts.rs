@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! The machine and the tools that the figures were measured with.
 
 use std::fs;
 use std::process::Command;
@@ -48,7 +48,7 @@ fn first_words(path: &str, count: usize) -> String {
     words.join(" ")
 }
 
-/// What a program prints, or that it is unknown.
+/// The output of a program, or `unknown`.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map_or_else(

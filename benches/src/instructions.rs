@@ -1,8 +1,8 @@
-//! How many instructions a pair and a hand-off take: figures that hardly move from run to run, and so
-//! show what a change to the code costs on a machine that is too busy to time anything.
+//! The instructions of a pair and of a hand-off. These counts hardly differ between runs, so they show the
+//! cost of a change to the code on a machine that is too busy to measure times.
 //!
-//! The figures of the last change are kept in `benches/instructions.toml`. When one has grown
-//! beyond [`TOLERANCE`] over them the check fails, until they are kept anew on purpose.
+//! `benches/instructions.toml` has the counts of the last change. The check fails when one has grown by more
+//! than its tolerance, until the new counts are kept on purpose.
 
 use std::env;
 use std::fs;
@@ -19,9 +19,9 @@ use crate::facts::output;
 use crate::servers::{Program, send_packed, settle};
 use crate::ways::Way;
 
-/// More than this is growth; less is the server's cron, which goes by the clock.
+/// The server's cron runs by the clock, so counts differ by up to this.
 const TOLERANCE: f64 = 0.03;
-/// A hand-off has more beside it that goes by the clock: the rounds of the module, the turns of the loop.
+/// During hand-offs the module's ticks run by the clock too.
 const TOLERANCE_OF_HAND_OFF: f64 = 0.08;
 const CORE_PAIRS: u32 = 20_000;
 const SERVER_BATCHES: u32 = 40;
@@ -29,7 +29,7 @@ const BATCH: u32 = 500;
 const RING: usize = 65;
 const HAND_OFFS: u32 = 5_000;
 
-/// The figures, and what they hold for.
+/// The counts, and the tools that they hold for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     rustc: String,
@@ -39,20 +39,20 @@ pub(crate) struct Counts {
     core_pair: u64,
     /// `LOCK.ACQUIRE PX` and `LOCK.RELEASE` in a server, pipelined: reading, running, replying.
     server_pair: u64,
-    /// A `LOCK.RELEASE` that hands the lock on, the grant's reply, and the `LOCK.ACQUIRE` with `BLOCK` of
-    /// the client that goes to the end of the line.
+    /// A `LOCK.RELEASE` that hands the lock over, the reply of the grant, and the `LOCK.ACQUIRE` with `BLOCK`
+    /// by which the client joins the queue again.
     server_hand_off: u64,
 }
 
-/// What came of the check.
+/// The result of the check.
 pub(crate) enum Verdict {
     Passed(String),
-    /// Not to be compared here, and why.
+    /// Not comparable here, and why.
     Skipped(String),
     Failed(String),
 }
 
-/// Counts again and compares with what is kept.
+/// Counts, and compares with the kept counts.
 pub(crate) fn check(program: &Program, built: &Path) -> Verdict {
     if !valgrind_is_here() {
         let why = "instruction counts: left out, because valgrind is not installed";
@@ -64,7 +64,7 @@ pub(crate) fn check(program: &Program, built: &Path) -> Verdict {
     }
 }
 
-/// Counts and keeps the figures.
+/// Counts, and keeps the counts.
 pub(crate) fn keep(program: &Program, built: &Path) -> Result<String, String> {
     if !valgrind_is_here() {
         return Err("valgrind is not installed".to_owned());
@@ -141,7 +141,7 @@ impl Counts {
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// The error says what is missing.
+    /// Counts; the error says what is missing.
     fn take(program: &Program, built: &Path) -> Result<Self, String> {
         let version = output("rustc", &["--version"]);
         let rustc = version.split(' ').nth(1).unwrap_or("unknown").to_owned();
@@ -151,12 +151,12 @@ impl Counts {
             architecture: env::consts::ARCH.to_owned(),
             core_pair: core_pair(built)?,
             server_pair: server_pair(program, built)?,
-            server_hand_off: least_hand_off(program, built)?,
+            server_hand_off: min_hand_off(program, built)?,
         })
     }
 }
 
-/// The difference between many pairs and none, so that starting and ending fall out.
+/// The difference between many pairs and none, without start and end.
 fn core_pair(built: &Path) -> Result<u64, String> {
     let target = built.parent().ok_or("no target folder")?;
     let built_now = Command::new(env!("CARGO"))
@@ -185,7 +185,7 @@ fn core_pair(built: &Path) -> Result<u64, String> {
     Ok((count(CORE_PAIRS)? - count(0)?) / u64::from(CORE_PAIRS))
 }
 
-/// As above: two servers do the same, but one of them runs pairs in between.
+/// As above, with servers.
 fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
     let count = |batches: u32| {
         let (mut server, file) = server_under_callgrind(program, built)?;
@@ -197,7 +197,7 @@ fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
             }
         }
         let packed = batch.get_packed_pipeline();
-        // The first batch makes room that all others use.
+        // The first batch allocates what the others use again.
         for _ in 0..=batches {
             send_packed(&mut connection, &packed, batch.len());
         }
@@ -208,13 +208,13 @@ fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
     Ok((count(SERVER_BATCHES)? - count(0)?) / u64::from(SERVER_BATCHES * BATCH))
 }
 
-/// The least of several: what goes by the clock comes on top of it.
-fn least_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
+/// The minimum of several runs: what runs by the clock only adds to it.
+fn min_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
     let counts: Result<Vec<_>, _> = (0..3).map(|_| server_hand_off(program, built)).collect();
     Ok(counts?.into_iter().min().unwrap_or_default())
 }
 
-/// As above: a ring of clients hands one lock on, one hand-off at a time.
+/// As above: a ring of clients hands over one lock, one hand-off at a time.
 fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
     let count = |hand_offs: u32| {
         let (mut server, file) = server_under_callgrind(program, built)?;
@@ -226,7 +226,7 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
         for (number, client) in ring.iter_mut().enumerate() {
             post(client, &call(waits, number));
             if number > 0 {
-                // Each is in line before the next one comes.
+                // Each waits before the next one joins.
                 eventually(|| waiting(&server) == number, "a client to wait");
             }
         }
@@ -234,7 +234,7 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
             let number = hand_off % RING;
             let holder = &mut ring[number];
             holder.receive().grant();
-            // In one write, and so always in one turn of the server's loop.
+            // In one write, and so always in one iteration of the server's event loop.
             post(
                 holder,
                 &[call("LOCK.RELEASE ring ME", number), call(waits, number)].concat(),
@@ -248,7 +248,7 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
     Ok((count(HAND_OFFS)? - count(0)?) / u64::from(HAND_OFFS))
 }
 
-/// A server whose instructions are counted until it ends, and the file that they are then in.
+/// A server whose instructions are counted, and the file that has them after it ends.
 fn server_under_callgrind(program: &Program, built: &Path) -> Result<(Server, PathBuf), String> {
     let file = built.join("callgrind.server");
     let script = built.join("server-under-callgrind.sh");
@@ -267,7 +267,7 @@ fn server_under_callgrind(program: &Program, built: &Path) -> Result<(Server, Pa
         .config("jemalloc-bg-thread", "no")
         .try_start()?;
     settle(&server);
-    // The cron goes by the clock: as little of it as can be.
+    // The cron runs by the clock: as rarely as possible.
     cmd!(server.connection(), "CONFIG", "SET", "hz", 1).okay();
     Ok((server, file))
 }

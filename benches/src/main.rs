@@ -1,12 +1,11 @@
-//! The benchmark: what each way of locking costs, measured side by side on this machine.
+//! The benchmark: what each way of locking costs on this machine.
 //!
-//! `make bench` runs the quick form, `make bench-full` the full one, which writes
-//! `docs/benchmark.md` and its plot. In every table the contestants take turns, round by round;
-//! what is told is the median of the rounds and, in brackets, the least and the most. Where the
-//! server is compared, what counts is the CPU time of its main thread, so that neither the clients
-//! nor a busy machine are in the figure.
+//! `make bench` runs the quick form, `make bench-full` the full one, which writes `docs/benchmark.md` and
+//! its plot. In every table the contestants run in turn, round by round; a figure is the median of the
+//! rounds with the minimum and the maximum. Servers are compared by the CPU time of their main thread, so
+//! that clients and a busy machine do not count.
 
-// Figures to look at: a lost bit does not matter.
+// The figures are for people: rounding does not matter.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -153,7 +152,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
     } else {
         (target_folder(), "make bench")
     };
-    // A part of the figures does not replace all of them.
+    // The published page is replaced only as a whole.
     if only.is_empty() || !scale.is_full {
         report::write(&folder, &all, &facts, form).map_err(|error| error.to_string())?;
         println!(
@@ -167,7 +166,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first one is there; another that cannot be had is named and left out.
+/// The servers by name. The first one must be there; others may be missing and are left out with a note.
 fn programs(names: &[String]) -> Result<Vec<Program>, String> {
     let names: Vec<&String> = names.iter().filter(|name| !name.is_empty()).collect();
     if names.is_empty() {

@@ -1,4 +1,4 @@
-//! What a held lock, a name that was used and a waiter take of the server's memory.
+//! The server's memory for a held lock, a used name and a waiter.
 
 use redis::Connection;
 use testbed::{Expect, Server, cmd, eventually, post};
@@ -13,7 +13,7 @@ use crate::ways::{OWNER, Way};
 const WAYS: [Way; 3] = [Way::SetDel, Way::Module, Way::HashScripts];
 const WAITERS: usize = 200;
 
-/// Each table on a server of its own.
+/// All tables, each on its own server.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut part = held(program, scale);
     part.add(used(program, scale));
@@ -110,7 +110,7 @@ fn used(program: &Program, scale: &Scale) -> Part {
 fn waiting(program: &Program, scale: &Scale) -> Table {
     let mut ways = [true, false];
     let figures = interleave(scale.rounds, &mut ways, |in_lock_queue| {
-        // What a server has taken for those who wait it keeps for the next ones.
+        // A new server: one that had waiters keeps memory for the next ones.
         let server = program.start();
         let mut clients: Vec<Connection> = (0..WAITERS).map(|_| server.connection()).collect();
         let mut holder = server.connection();

@@ -1,4 +1,4 @@
-//! Lock and unlock without contention: what each way of locking costs the server.
+//! Lock and unlock without contention: the cost for the server of each way of locking.
 
 use redis::{Connection, ConnectionLike, Value};
 use testbed::Server;
@@ -10,7 +10,7 @@ use crate::stats::{Rounds, interleave_slices};
 use crate::table::Table;
 use crate::ways::Way;
 
-/// Pairs of one turn: a millisecond or so, after which it is the next way's.
+/// Pairs of a way before the next way runs: about a millisecond.
 const BATCH: usize = 500;
 const LONE_BATCH: usize = 50;
 
@@ -155,7 +155,7 @@ impl Bench {
     }
 }
 
-/// Pairs on as many keys, written out.
+/// The packed commands of pairs, each on its own key.
 struct Batch {
     way: Way,
     pairs: usize,
@@ -195,7 +195,7 @@ fn cost(costs: &[(Way, Rounds)], way: Way) -> Option<&Rounds> {
     found.map(|(_, cost)| cost)
 }
 
-/// Empty where one of the two is left out.
+/// The ratio of two ways; empty when one of them is left out.
 fn ratio(costs: &[(Way, Rounds)], way: Way, base: Way) -> Rounds {
     match (cost(costs, way), cost(costs, base)) {
         (Some(cost), Some(base)) => cost.over(base),

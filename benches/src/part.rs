@@ -1,4 +1,4 @@
-//! What a part of the benchmark brings: tables, goals and bars for the plot.
+//! The outcome of a part of the benchmark: tables, goals and bars for the plot.
 
 use crate::stats::Spread;
 use crate::table::Table;
@@ -7,7 +7,7 @@ use crate::table::Table;
 #[derive(Default)]
 pub(crate) struct Part {
     pub(crate) tables: Vec<Table>,
-    /// What it was measured with, beside the servers.
+    /// The tools it was measured with, besides the servers.
     pub(crate) facts: Vec<String>,
     pub(crate) goals: Vec<Goal>,
     pub(crate) panels: Vec<Panel>,
@@ -22,18 +22,18 @@ impl Part {
     }
 }
 
-/// A bound that a figure is held against.
+/// The bound of a goal.
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// What the module is meant to reach.
+/// A ratio that the module is meant to reach.
 pub(crate) struct Goal {
     pub(crate) what: &'static str,
     pub(crate) limit: Limit,
-    /// None where this run has not measured it.
+    /// `None` when this run has not measured it.
     pub(crate) found: Option<Spread>,
 }
 
@@ -48,7 +48,7 @@ impl Goal {
         Self { what, limit, found }
     }
 
-    /// Whether the median is within the bound.
+    /// True when the median is within the bound.
     pub(crate) fn is_met(&self) -> Option<bool> {
         let median = self.found?.median;
         Some(match self.limit {
@@ -68,6 +68,6 @@ pub(crate) struct Panel {
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) ratio: Spread,
-    /// The module's own, drawn in another colour.
+    /// True for this module's bars, which have their own colour.
     pub(crate) ours: bool,
 }

@@ -1,4 +1,4 @@
-//! The ratios as bars, in an SVG that needs nothing from elsewhere.
+//! The ratios as bars, in a self-contained SVG.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::table::number;
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
-/// Where the bars begin and end; the names are to the left of them, the figures to the right.
+/// The bars are between these; the names are left of them, the figures right.
 const LEFT: f64 = 380.0;
 const RIGHT: f64 = 760.0;
 const HEADER: f64 = 78.0;
@@ -42,7 +42,7 @@ pub(crate) fn plot(panels: &[Panel], subtitle: &str) -> String {
         INK,
         "What each way of locking costs, side by side",
     );
-    let note = format!("{subtitle}. Dashed: 1. Thin line: least and most of the rounds.");
+    let note = format!("{subtitle}. Dashed: 1. Thin line: minimum and maximum of the rounds.");
     text(&mut svg, MARGIN, 56.0, "font-size=\"12\"", PALE, &note);
     let mut top = HEADER;
     for panel in panels {
@@ -52,7 +52,7 @@ pub(crate) fn plot(panels: &[Panel], subtitle: &str) -> String {
     svg
 }
 
-/// Gives where the next panel begins.
+/// Draws a panel; returns where the next one begins.
 fn draw(svg: &mut String, panel: &Panel, top: f64) -> f64 {
     text(
         svg,
@@ -62,14 +62,14 @@ fn draw(svg: &mut String, panel: &Panel, top: f64) -> f64 {
         INK,
         &panel.title,
     );
-    let longest = panel.bars.iter().map(|bar| bar.ratio.median);
-    // Room for what is a little above the longest median; a wilder worst round is cut off.
-    let full = 1.15 * longest.fold(1.0, f64::max);
-    let place = |ratio: f64| LEFT + (RIGHT - LEFT) * (ratio / full).min(1.0);
+    let medians = panel.bars.iter().map(|bar| bar.ratio.median);
+    // The scale ends a little above the largest median; a larger maximum is cut off.
+    let full = 1.15 * medians.fold(1.0, f64::max);
+    let position = |ratio: f64| LEFT + (RIGHT - LEFT) * (ratio / full).min(1.0);
     let bottom = top + TITLE + LINE * panel.bars.len() as f64;
-    let one = place(1.0);
+    let one = position(1.0);
     for (number, bar) in panel.bars.iter().enumerate() {
-        row(svg, bar, top + TITLE + LINE * number as f64, &place);
+        row(svg, bar, top + TITLE + LINE * number as f64, &position);
     }
     let _ = writeln!(
         svg,
@@ -80,28 +80,28 @@ fn draw(svg: &mut String, panel: &Panel, top: f64) -> f64 {
     bottom + GAP
 }
 
-fn row(svg: &mut String, bar: &Bar, top: f64, place: &impl Fn(f64) -> f64) {
+fn row(svg: &mut String, bar: &Bar, top: f64, position: &impl Fn(f64) -> f64) {
     let colour = if bar.ours { OURS } else { THEIRS };
     let base = top + BAR - 3.0;
     let right = format!("text-anchor=\"end\" {}", weight(bar));
     text(svg, LEFT - 10.0, base, &right, INK, &bar.name);
-    let end = place(bar.ratio.median);
+    let end = position(bar.ratio.median);
     let _ = writeln!(
         svg,
         "<rect x=\"{LEFT}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" fill=\"{colour}\"/>",
         end - LEFT
     );
     let middle = top + BAR / 2.0;
-    let (least, most) = (place(bar.ratio.least), place(bar.ratio.most));
+    let (min, max) = (position(bar.ratio.min), position(bar.ratio.max));
     let _ = writeln!(
         svg,
-        "<line x1=\"{least:.1}\" y1=\"{middle:.1}\" x2=\"{most:.1}\" y2=\"{middle:.1}\" \
+        "<line x1=\"{min:.1}\" y1=\"{middle:.1}\" x2=\"{max:.1}\" y2=\"{middle:.1}\" \
          stroke=\"{INK}\"/>"
     );
     let figure = format!("{} ×", number(bar.ratio.median));
     text(svg, RIGHT + 12.0, base, weight(bar), INK, &figure);
-    if bar.ratio.least < bar.ratio.most {
-        let range = format!("{}..{}", number(bar.ratio.least), number(bar.ratio.most));
+    if bar.ratio.min < bar.ratio.max {
+        let range = format!("{}..{}", number(bar.ratio.min), number(bar.ratio.max));
         text(svg, RIGHT + 82.0, base, "font-size=\"11\"", PALE, &range);
     }
 }

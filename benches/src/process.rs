@@ -1,5 +1,4 @@
-//! A program beside this one that is told what to do line by line, such as the ways of another
-//! language.
+//! A child process that gets its tasks line by line, such as the contenders in another language.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -11,24 +10,24 @@ use std::time::Duration;
 
 use crate::target::target_folder;
 
-/// One that runs. It ends with its guard.
+/// A running process, which is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    /// What it complains of.
+    /// Its standard error.
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts it; what it complains of goes to a log of this name.
+    /// Starts it; its standard error goes to a log of this name.
     pub(crate) fn start(command: &mut Command, name: &str) -> Result<Self, String> {
         let log = target_folder().join(format!("{name}.log"));
-        let complaints = File::create(&log).map_err(|error| format!("a log: {error}"))?;
+        let errors = File::create(&log).map_err(|error| format!("a log: {error}"))?;
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(complaints)
+            .stderr(errors)
             .spawn()
             .map_err(|error| format!("it does not start: {error}"))?;
         let (input, output) = child
@@ -52,18 +51,18 @@ impl Process {
         })
     }
 
-    /// Its process.
+    /// The child process.
     pub(crate) fn child(&self) -> &Child {
         &self.child
     }
 
-    pub(crate) fn say(&mut self, line: &str) -> Result<(), String> {
-        let said = writeln!(self.input, "{line}");
-        said.map_err(|_| format!("it has ended; {} may say why", self.log.display()))
+    pub(crate) fn send(&mut self, line: &str) -> Result<(), String> {
+        let sent = writeln!(self.input, "{line}");
+        sent.map_err(|_| format!("it has ended; {} may say why", self.log.display()))
     }
 
-    pub(crate) fn hear(&self, patience: Duration) -> Result<String, String> {
-        let line = self.lines.recv_timeout(patience);
+    pub(crate) fn receive(&self, timeout: Duration) -> Result<String, String> {
+        let line = self.lines.recv_timeout(timeout);
         line.map_err(|_| format!("no answer; {} may say why", self.log.display()))
     }
 }

@@ -1,4 +1,4 @@
-//! What re-entry and renewal cost beside an acquire.
+//! The cost of re-entry and renewal, compared with an acquire.
 
 use redis::{Cmd, Connection, Pipeline};
 use testbed::Server;
@@ -12,8 +12,8 @@ use crate::ways::{LEASE_MS, OWNER, command};
 
 const BATCH: usize = 500;
 
-/// An acquire of a free lock, then a re-entry, then a renewal that moves the lease, of the same
-/// locks, each with a lease given.
+/// An acquire of free locks, then a re-entry, then a renewal of the same locks. Each names another lease, so
+/// that each changes the lock.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let server = program.start();
     let mut connection = server.connection();

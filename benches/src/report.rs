@@ -40,8 +40,8 @@ fn page(part: &Part, facts: &[String], form: &str) -> String {
     let mut text = format!(
         "# Benchmark\n\n\
          `{form}` wrote this page. The contestants of a table take turns, round by round, after a \
-         round that does not count. A figure is the median of the rounds, with the least and the \
-         most in brackets. Server CPU is that of the server's main thread, as the kernel accounts \
+         round that does not count. A figure is the median of the rounds, with the minimum and the \
+         maximum in brackets. Server CPU is that of the server's main thread, as the kernel accounts \
          for it. A ratio is taken within each round.\n\n\
          ![The ratios as bars]({PLOT})\n\n## The machine\n\n"
     );

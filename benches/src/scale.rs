@@ -1,6 +1,6 @@
-//! How much is measured: the quick form and the full one.
+//! The amounts of the quick form and of the full one.
 
-/// How many contend for how many locks, and for how long.
+/// A number of contenders for a number of locks, and the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Workload {
     pub(crate) contenders: usize,
@@ -18,15 +18,15 @@ impl Workload {
     }
 }
 
-/// Counts and lengths of everything.
+/// All counts and times.
 pub(crate) struct Scale {
     pub(crate) is_full: bool,
     pub(crate) rounds: usize,
     /// Pairs a round, sent in batches.
     pub(crate) pipelined_pairs: usize,
-    /// Pairs a round, each command awaited.
+    /// Pairs a round, sent one command at a time.
     pub(crate) lone_pairs: usize,
-    /// Locks held at once to see what one takes.
+    /// Locks held at once, for the memory of one.
     pub(crate) memory_locks: usize,
     /// Names used and released.
     pub(crate) used_names: usize,
@@ -34,20 +34,21 @@ pub(crate) struct Scale {
     pub(crate) hand_offs: usize,
     /// Locks in the file that a server starts from.
     pub(crate) stored_locks: usize,
-    /// Leases that end at once, and of these the number that somebody waits for.
+    /// Leases that end at once: without waiters, and with one waiter each.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
-    /// Who contends for what in a round.
+    /// The contests.
     pub(crate) workloads: &'static [Workload],
     pub(crate) contention_rounds: usize,
     pub(crate) warm_up_seconds: f64,
-    /// Of pairs on five servers, in each round; and of holders that are stopped beyond their lease.
+    /// The time of pairs on five servers in each round, and the number of holders that are stopped for longer
+    /// than their lease.
     pub(crate) quorum_seconds: f64,
     pub(crate) stalls: usize,
 }
 
 impl Scale {
-    /// All of it, with fewer and shorter rounds.
+    /// Everything, with fewer and shorter rounds.
     pub(crate) const fn quick() -> Self {
         Self {
             is_full: false,
@@ -68,7 +69,7 @@ impl Scale {
         }
     }
 
-    /// What the published figures are taken with.
+    /// The form of the published figures.
     pub(crate) const fn full() -> Self {
         Self {
             is_full: true,
@@ -81,7 +82,7 @@ impl Scale {
             stored_locks: 1_000_000,
             leases: 10_000,
             awaited_leases: 10_000,
-            // Where many share one lock, each is to get enough grants to tell what its share is.
+            // With many contenders each needs enough grants for its share to show.
             workloads: const {
                 &[
                     Workload::new(1, 1, 1.0),

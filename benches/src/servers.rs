@@ -1,4 +1,4 @@
-//! The servers that are measured on, and what they are asked between measurements.
+//! The servers of the benchmark, and what is done on them around the measurements.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,7 +22,7 @@ impl Program {
         Self::at(module::server_program())
     }
 
-    /// One of those that the module is tested on, fetched on first use.
+    /// One of the servers that the module is tested on, downloaded at the first use.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         let output = Command::new("scripts/servers.sh")
             .arg(name)
@@ -58,7 +58,7 @@ impl Program {
         self.version.starts_with(&format!("{line}."))
     }
 
-    /// To set things first.
+    /// A builder, for further settings.
     pub(crate) fn builder(&self) -> Builder {
         Server::builder()
             .program(&self.path)
@@ -66,7 +66,7 @@ impl Program {
             .config("dynamic-hz", "no")
     }
 
-    /// A server with nothing set.
+    /// A server with default settings.
     pub(crate) fn start(&self) -> Server {
         let server = self.builder().start();
         settle(&server);
@@ -74,8 +74,8 @@ impl Program {
     }
 }
 
-/// Lets the module find out that nobody reads its stream. It looks in every tenth round of the
-/// server's cron, and cannot be asked whether it has.
+/// Lets the module find out that nobody reads its stream. It checks in every tenth run of the server's
+/// cron, and cannot be asked for the result.
 pub(crate) fn settle(server: &Server) {
     let mut connection = server.connection();
     cmd!(connection, "CONFIG", "SET", "hz", 200).okay();
@@ -83,7 +83,7 @@ pub(crate) fn settle(server: &Server) {
     cmd!(connection, "CONFIG", "SET", "hz", 10).okay();
 }
 
-/// What the server's main thread spends while something is done, in nanoseconds.
+/// The CPU time of the server's main thread during `work`, in nanoseconds.
 pub(crate) fn cpu_of(server: &Server, work: impl FnOnce()) -> f64 {
     let before = server_cpu(server.pid());
     work();
@@ -91,13 +91,13 @@ pub(crate) fn cpu_of(server: &Server, work: impl FnOnce()) -> f64 {
     spent.as_nanos() as f64
 }
 
-/// Sends commands in one go and takes all replies; none may be an error or nil.
+/// Sends commands at once and receives all replies, none of which may be an error or nil.
 pub(crate) fn send_all(connection: &mut Connection, batch: &Pipeline) {
     let packed = batch.get_packed_pipeline();
     send_packed(connection, &packed, batch.len());
 }
 
-/// As [`send_all`], of commands that are written out already.
+/// As [`send_all`], for packed commands.
 pub(crate) fn send_packed(connection: &mut Connection, packed: &[u8], count: usize) {
     let replies = connection
         .req_packed_commands(packed, 0, count)
@@ -125,9 +125,9 @@ pub(crate) fn for_each(
     }
 }
 
-/// The bytes that the server has given out. Asked when no other connection is open.
+/// The server's `used_memory`, without other connections.
 pub(crate) fn used_memory(server: &Server) -> f64 {
-    // What a closed connection had is freed in the event loop.
+    // The memory of a closed connection is freed in the event loop.
     eventually(
         || server.info_field("clients", "connected_clients") == "1",
         "the other connections to be closed",

@@ -1,33 +1,33 @@
-//! Figures over several rounds, and what is told of them.
+//! Figures over several rounds, and their summary.
 
-/// One figure in each round; not a number where a round has none.
+/// One figure for each round; NaN for a round without one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds(Vec<f64>);
 
-/// What is told of a figure: its median, and between what it lay.
+/// The median of a figure over the rounds, and its minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    pub(crate) least: f64,
+    pub(crate) min: f64,
     pub(crate) median: f64,
-    pub(crate) most: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
-    /// The same for one of so many.
+    /// Divided by a count.
     pub(crate) fn scaled(self, count: f64) -> Self {
         Self {
-            least: self.least / count,
+            min: self.min / count,
             median: self.median / count,
-            most: self.most / count,
+            max: self.max / count,
         }
     }
 
-    /// Of the ratio the other way round.
+    /// The spread of the inverse.
     pub(crate) fn inverted(self) -> Self {
         Self {
-            least: 1.0 / self.most,
+            min: 1.0 / self.max,
             median: 1.0 / self.median,
-            most: 1.0 / self.least,
+            max: 1.0 / self.min,
         }
     }
 }
@@ -37,37 +37,36 @@ impl Rounds {
         self.0.push(value);
     }
 
-    /// None where nothing was measured.
+    /// `None` when nothing was measured.
     pub(crate) fn spread(&self) -> Option<Spread> {
         let mut values: Vec<f64> = self.0.iter().copied().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         Some(Spread {
-            least: *values.first()?,
+            min: *values.first()?,
             median: values[values.len() / 2],
-            most: *values.last()?,
+            max: *values.last()?,
         })
     }
 
-    /// The ratio to another figure, round by round: what disturbed a whole round falls out.
+    /// The ratio to another figure, round by round, so that what disturbs a whole round cancels out.
     pub(crate) fn over(&self, base: &Self) -> Self {
         Self(self.0.iter().zip(&base.0).map(|(a, b)| a / b).collect())
     }
 }
 
-/// What no more than this part of the values, in order, lies above; 0 where there is none.
+/// The percentile of sorted values; 0 when there are none.
 pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
-    let place = (part * sorted.len() as f64).ceil() as usize;
-    let value = sorted.get(place.saturating_sub(1));
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    let value = sorted.get(rank.saturating_sub(1));
     value.copied().unwrap_or(0.0)
 }
 
-/// The order of the `count` contestants in a round: each round begins with the next one, so that no
-/// place in the order is always the same one's.
+/// The order of the `count` contestants in a round, which starts with another one in each round.
 pub(crate) fn order(round: usize, count: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |place| (place + round) % count)
+    (0..count).map(move |position| (position + round) % count)
 }
 
-/// Runs every contestant once a round, after a round that does not count, and gives their figures.
+/// Runs every contestant once a round, after a round that does not count. Returns their figures.
 pub(crate) fn interleave<C, const FIGURES: usize>(
     rounds: usize,
     contestants: &mut [C],
@@ -76,9 +75,8 @@ pub(crate) fn interleave<C, const FIGURES: usize>(
     interleave_slices(rounds, 1, contestants, run)
 }
 
-/// As [`interleave`], with rounds of so many slices, in each of which all have a short turn; the
-/// figure of a round is the mean of its slices. What disturbs the machine for longer than a turn
-/// is then in everybody's figure.
+/// As [`interleave`], but every contestant runs once in each slice of a round; the figure of a round is the
+/// mean of its slices. So what disturbs the machine for longer than a slice affects all contestants.
 pub(crate) fn interleave_slices<C, const FIGURES: usize>(
     rounds: usize,
     slices: usize,
@@ -109,7 +107,7 @@ pub(crate) fn interleave_slices<C, const FIGURES: usize>(
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp)] // what comes out is what was put in
+#[allow(clippy::float_cmp)] // nothing is rounded
 mod tests {
     use super::*;
 
@@ -118,12 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_is_least_median_and_most() {
+    fn a_spread_is_min_median_and_max() {
         let spread = rounds(&[5.0, 1.0, 3.0]).spread();
         let expected = Spread {
-            least: 1.0,
+            min: 1.0,
             median: 3.0,
-            most: 5.0,
+            max: 5.0,
         };
         assert_eq!(spread, Some(expected));
         assert_eq!(Rounds::default().spread(), None);

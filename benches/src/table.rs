@@ -1,13 +1,13 @@
-//! A table of figures, for the terminal and for a page.
+//! Tables of figures, for the terminal and for a page.
 
 use std::fmt::Write;
 
 use crate::stats::Spread;
 
-/// What was compared, and what came of it.
+/// A comparison and its figures.
 pub(crate) struct Table {
     pub(crate) title: String,
-    /// What a reader has to know to read it.
+    /// The explanation below the title.
     pub(crate) about: String,
     pub(crate) columns: Vec<&'static str>,
     rows: Vec<(String, Cells)>,
@@ -47,7 +47,7 @@ impl Table {
         self.rows.push((name.into(), Cells::LeftOut(why)));
     }
 
-    /// For a terminal.
+    /// The table for a terminal.
     pub(crate) fn text(&self) -> String {
         let rows: Vec<(&str, Vec<String>)> = self.lines().collect();
         let name_width = rows.iter().map(|(name, _)| name.chars().count()).max();
@@ -81,7 +81,7 @@ impl Table {
         text
     }
 
-    /// For a page.
+    /// The table for a page.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("### {}\n\n{}\n\n| |", self.title, self.about);
         for title in &self.columns {
@@ -114,25 +114,20 @@ impl Table {
     }
 }
 
-/// `1.25 (1.20..1.31)`; the median alone where every round said the same.
+/// `1.25 (1.20..1.31)`; the median alone when all rounds have the same figure.
 pub(crate) fn cell(spread: Option<Spread>) -> String {
-    let Some(Spread {
-        least,
-        median,
-        most,
-    }) = spread
-    else {
+    let Some(Spread { min, median, max }) = spread else {
         return "-".to_owned();
     };
-    let [least, median, most] = [least, median, most].map(number);
-    if least == most {
+    let [min, median, max] = [min, median, max].map(number);
+    if min == max {
         median
     } else {
-        format!("{median} ({least}..{most})")
+        format!("{median} ({min}..{max})")
     }
 }
 
-/// Three digits that count, and no more than two behind the point.
+/// Three significant digits, and at most two decimals.
 pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 || size == 0.0 => 0,
@@ -147,13 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_reads_the_same_on_a_terminal_and_on_a_page() {
+    fn a_table_has_the_same_cells_on_a_terminal_and_on_a_page() {
         let mut table = Table::new("Pairs", "Less is better.", &["ns", "ratio"]);
         let spread = |median| {
             Some(Spread {
-                least: median,
+                min: median,
                 median,
-                most: median * 1.5,
+                max: median * 1.5,
             })
         };
         table.row("plain", vec![spread(1000.0), None]);
@@ -170,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_that_count() {
+    fn numbers_have_three_significant_digits() {
         let texts = [1234.6, 123.4, 12.34, 1.234, 0.0].map(number);
         assert_eq!(texts, ["1235", "123", "12.3", "1.23", "0"]);
     }

@@ -1,4 +1,4 @@
-//! Where the benchmark builds and leaves what is not part of the project.
+//! The folder for build results and logs of the benchmark.
 
 use std::env;
 use std::fs;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use testbed::module::root;
 
-/// `target/benchmark`, which is there afterwards.
+/// `target/benchmark`, created if missing.
 pub(crate) fn target_folder() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let folder = root().join(target).join("benchmark");
-    // One that cannot be made is told of by whoever writes to it.
+    // If that fails, the first write to it reports the error.
     let _ = fs::create_dir_all(&folder);
     folder
 }

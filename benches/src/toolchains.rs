@@ -1,4 +1,4 @@
-//! Building the programs in other languages, where these are installed.
+//! Builds the programs in other languages, if these are installed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use testbed::module::root;
 use crate::facts::output;
 use crate::target::target_folder;
 
-/// How to run the program of a language.
+/// The program of a language.
 pub(crate) struct Language {
     pub(crate) name: &'static str,
-    /// What it is, and the libraries it uses.
+    /// The versions of the language and of the libraries.
     pub(crate) versions: String,
     program: PathBuf,
     arguments: Vec<String>,
@@ -85,7 +85,7 @@ fn python() -> Result<Language, String> {
     let used = fs::read_to_string(&wanted).map_err(|error| error.to_string())?;
     let used: Vec<String> = used.lines().map(str::to_owned).collect();
     let versions = versions(&output(python, &["--version"]), &used);
-    // What one Python needs may not do for another.
+    // Packages installed for one version of Python may not fit another.
     let installed = built.join("installed");
     if fs::read_to_string(&installed).ok().as_ref() != Some(&versions) {
         let _ = fs::remove_dir_all(&built);
@@ -134,7 +134,7 @@ fn go() -> Result<Language, String> {
     })
 }
 
-/// The language by its own word, cut to a line, and the libraries.
+/// The first line of the language's version output, and the libraries.
 fn versions(language: &str, libraries: &[String]) -> String {
     let language = language.lines().next().unwrap_or_default();
     format!("{language}: {}", libraries.join(", "))
@@ -152,7 +152,7 @@ fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// A build; the error is the first line of what it complained about.
+/// Runs a build; the error is the first line of its output.
 fn run(mut command: Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -161,9 +161,9 @@ fn run(mut command: Command) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let complaint = [output.stderr, output.stdout].concat();
-    let complaint = String::from_utf8_lossy(&complaint).into_owned();
-    eprintln!("{complaint}");
-    let first = complaint.lines().find(|line| !line.trim().is_empty());
+    let text = [output.stderr, output.stdout].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    eprintln!("{text}");
+    let first = text.lines().find(|line| !line.trim().is_empty());
     Err(format!("{name}: {}", first.unwrap_or("it failed")))
 }

@@ -1,9 +1,9 @@
-//! The ways of locking that are compared: the two commands of a pair.
+//! The ways of locking that are compared, each as a pair of commands.
 
 use redis::{Cmd, Connection, Script, Value};
 use testbed::{Expect, cmd};
 
-/// An owner as clients make it up: a UUID.
+/// An owner as clients generate it: a UUID.
 pub(crate) const OWNER: &str = "2a9f7c1e-5b60-4d38-9e1f-7c06d3a5b8e4";
 pub(crate) const LEASE_MS: u32 = 30_000;
 
@@ -15,8 +15,8 @@ if holder == ARGV[1] then
 end
 return 0";
 
-/// A re-entrant lock as client libraries keep it: a hash with one field, named after the owner,
-/// which counts its holds. 0 when it is taken, else how long it is another's.
+/// A re-entrant lock of client libraries: a hash with one field, named after the owner, with the hold count.
+/// Returns 0 when it is acquired, else its TTL.
 const HASH_ACQUIRE: &str = "\
 local lock, owner, lease = KEYS[1], ARGV[1], ARGV[2]
 local is_free = redis.call('EXISTS', lock) == 0
@@ -27,7 +27,7 @@ if is_free or redis.call('HEXISTS', lock, owner) == 1 then
 end
 return redis.call('PTTL', lock)";
 
-/// Its release: the last one deletes the hash and wakes those who wait, by a message.
+/// Its release. The last one deletes the hash and publishes a message for those who wait.
 const HASH_RELEASE: &str = "\
 local lock, channel, owner, lease = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 if redis.call('HEXISTS', lock, owner) == 0 then
@@ -87,7 +87,7 @@ impl Way {
         )
     }
 
-    /// Loads what it needs; the error says why it cannot be had on this server.
+    /// Loads its scripts; the error says why it does not work on this server.
     pub(crate) fn prepare(self, connection: &mut Connection) -> Result<(), String> {
         let scripts: &[&str] = match self {
             Self::SetScript => &[COMPARE_AND_DELETE],
@@ -104,7 +104,7 @@ impl Way {
         Ok(())
     }
 
-    /// Taking the lock and giving it back.
+    /// The commands to acquire and to release the lock.
     pub(crate) fn pair(self, key: &str) -> [Cmd; 2] {
         let set = || command(&["SET", key, OWNER, "NX", "PX"], &[LEASE_MS]);
         let release = || command(&["LOCK.RELEASE", key, OWNER], &[]);

@@ -1,5 +1,5 @@
-//! The core's part of an uncontended lock and unlock, as often as the argument says. It does nothing
-//! else, so that the instructions of two runs of different length differ by those of the pairs.
+//! Runs the core's part of an uncontended lock and unlock, as often as the argument says. It does nothing
+//! else, so two runs of different length differ by the instructions of the pairs.
 
 use std::env;
 use std::hint::black_box;
@@ -32,7 +32,7 @@ fn main() {
     }
 }
 
-/// What the server does between: the grant is written as the key's value, and read again.
+/// The record is encoded and decoded in between, as in the server.
 fn lock_and_unlock(
     owner: Owner<'_>,
     lease: Lease,

@@ -6,10 +6,10 @@ use super::{Outcome, Workload};
 use crate::process::Process;
 use crate::toolchains::Language;
 
-/// How long it may take to start, to connect, and to serve who still waits when time is up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may take to start, to connect, and to finish after the time is up.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One that runs.
+/// A running program.
 pub(super) struct Contender(Process);
 
 impl Contender {
@@ -19,7 +19,7 @@ impl Contender {
         Process::start(&mut command, &format!("{}-{way}", language.name)).map(Self)
     }
 
-    /// Has it connect, calls `start`, and has it contend.
+    /// Lets it connect, calls `start`, and lets it contend.
     pub(super) fn contest(
         &mut self,
         workload: Workload,
@@ -30,14 +30,14 @@ impl Contender {
             locks,
             seconds,
         } = workload;
-        self.0.say(&format!("{contenders} {locks} {seconds}"))?;
-        let ready = self.0.hear(PATIENCE)?;
+        self.0.send(&format!("{contenders} {locks} {seconds}"))?;
+        let ready = self.0.receive(TIMEOUT)?;
         if ready != "ready" {
             return Err(format!("it says {ready:?}"));
         }
         start();
-        self.0.say("go")?;
-        let outcome = self.0.hear(PATIENCE + Duration::from_secs_f64(seconds))?;
+        self.0.send("go")?;
+        let outcome = self.0.receive(TIMEOUT + Duration::from_secs_f64(seconds))?;
         serde_json::from_str(&outcome).map_err(|error| format!("{error} in {outcome:?}"))
     }
 }

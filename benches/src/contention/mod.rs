@@ -1,5 +1,5 @@
-//! Many for one lock: the clients people use, beside this module through the same language's usual
-//! client.
+//! Many contenders for one lock: the locks of popular client libraries, compared with this module through a
+//! usual client of the same language.
 
 mod contender;
 mod native;
@@ -18,18 +18,18 @@ use crate::toolchains::{self, Language};
 use contender::Contender;
 use native::{Native, Passed};
 
-/// What a contest came to, as every program tells it.
+/// The outcome of a contest, as every program prints it.
 #[derive(Deserialize)]
 struct Outcome {
-    /// Grants within the time.
+    /// Grants before the time was up.
     grants: u64,
-    /// Grants after it: each contender that waits when time is up still gets one.
+    /// Grants after that: each contender that still waits gets one.
     late: u64,
     seconds: f64,
     /// The fewest and the most grants that one contender got.
     least: u64,
     most: u64,
-    /// From the release being sent to the next grant being seen.
+    /// From the sending of a release to the receipt of the next grant.
     median_us: f64,
     p99_us: f64,
     worst_us: f64,
@@ -52,7 +52,7 @@ const P99: usize = 3;
 const SHARE: usize = 5;
 
 impl Outcome {
-    /// In the order of the columns. A contest without a hand-off tells nothing of how long one takes.
+    /// In the order of the columns; NaN for the times of a contest without a hand-off.
     fn figures(&self, spent: Duration) -> [f64; FIGURES] {
         let time = |micros: f64| if micros > 0.0 { micros } else { f64::NAN };
         [
@@ -67,14 +67,14 @@ impl Outcome {
     }
 }
 
-/// Somebody who runs contests.
+/// A program that runs contests.
 struct Contestant {
     id: Id,
     runner: Result<Runner, String>,
     figures: [Rounds; FIGURES],
 }
 
-/// The language and the way, by which the goals find a row.
+/// The language and the way, which identify a row.
 type Id = (&'static str, &'static str);
 
 enum Runner {
@@ -98,7 +98,7 @@ const ROWS: [(Id, &str); 10] = [
     (("go", "redsync"), "Go, redsync: Mutex"),
 ];
 
-/// Every client on one server, in turns.
+/// Runs every client on one server, in turn.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let server = program.start();
     let languages = ["java", "python", "go"].map(|name| (name, toolchains::build(name)));
@@ -133,7 +133,7 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
 fn contest(contestants: &mut [Contestant], server: &Server, workload: Workload, scale: &Scale) {
     for contestant in contestants.iter_mut() {
         contestant.figures = Default::default();
-        // A Java machine compiles what it has seen often enough; the others are as they are.
+        // The JVM needs time to compile; the others need no warm-up.
         let seconds = if contestant.id.0 == "java" {
             scale.warm_up_seconds
         } else {
@@ -182,7 +182,7 @@ impl Contestant {
         }
     }
 
-    /// One contest; nothing from one that fails, which is left out from then on.
+    /// One contest. A contestant that fails is left out from then on.
     fn run(&mut self, server: &Server, workload: Workload) -> Option<[f64; FIGURES]> {
         let mut before = server_cpu(server.pid());
         let start = || before = server_cpu(server.pid());
@@ -229,7 +229,7 @@ fn table(program: &Program, contestants: &[Contestant], workload: Workload) -> T
     table
 }
 
-/// Of this module's figure to another's, both from Java.
+/// The ratio of this module's figure to another's, both in Java.
 fn ratio(contestants: &[Contestant], figure: usize, way: &str) -> Rounds {
     ratio_in(contestants, figure, "java", way)
 }

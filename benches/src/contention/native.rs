@@ -11,7 +11,7 @@ use testbed::{Expect, Server, cmd};
 use super::{Outcome, Workload};
 use crate::stats::percentile;
 
-/// What they pass on.
+/// What the contenders pass on.
 #[derive(Clone, Copy)]
 pub(super) enum Passed {
     Lock,
@@ -22,12 +22,12 @@ pub(super) struct Native {
     passed: Passed,
 }
 
-/// What all contenders see.
+/// What all contenders share.
 struct Contest {
     passed: Passed,
     began: Instant,
     over: AtomicBool,
-    /// When the last release of each lock was sent, in nanoseconds since the beginning.
+    /// When the last release of each lock was sent, in nanoseconds since the start.
     releases: Vec<AtomicU64>,
 }
 
@@ -43,7 +43,7 @@ impl Native {
         Self { passed }
     }
 
-    /// Connects, calls `start`, and has them contend.
+    /// Connects the contenders, calls `start`, and lets them contend.
     pub(super) fn contest(
         &self,
         server: &Server,
@@ -117,7 +117,7 @@ impl Contest {
                 tally.late += 1;
             } else {
                 tally.grants += 1;
-                // Who holds the lock is the only one who looks at this, or sets it.
+                // Only the holder of the lock reads or sets this.
                 let released = release.load(Ordering::SeqCst);
                 if released > 0 {
                     tally.latencies_us.push((now - released) as f64 / 1000.0);

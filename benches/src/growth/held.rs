@@ -1,4 +1,4 @@
-//! A pair beside few and many held locks.
+//! A pair while few or many locks are held.
 
 use redis::Connection;
 use testbed::Server;
@@ -23,8 +23,8 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             servers.map(move |(_, server)| Contestant::new(way, server))
         })
         .collect();
-    let turns = scale.pipelined_pairs / BATCH;
-    let figures = interleave_slices(scale.rounds, turns, &mut contestants, |contestant| {
+    let slices = scale.pipelined_pairs / BATCH;
+    let figures = interleave_slices(scale.rounds, slices, &mut contestants, |contestant| {
         [contestant.pair()]
     });
     let mut table = Table::new(
@@ -32,9 +32,9 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         "Server CPU of a pair on other keys while so many locks are held, and its ratio to one.",
         &["ns a pair", "of one held"],
     );
-    for (place, (contestant, [cost])) in contestants.iter().zip(&figures).enumerate() {
-        let few = &figures[place - place % HELD.len()][0];
-        let held = HELD[place % HELD.len()];
+    for (index, (contestant, [cost])) in contestants.iter().zip(&figures).enumerate() {
+        let few = &figures[index - index % HELD.len()][0];
+        let held = HELD[index % HELD.len()];
         table.row(
             format!("{}, {held} held", contestant.way.name()),
             vec![cost.spread(), cost.over(few).spread()],

@@ -1,4 +1,4 @@
-//! Ten thousand leases that end at once: what it costs, and whom it holds up.
+//! Ten thousand leases that end at once: their cost, and the delay for other clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +14,7 @@ use crate::stats::{Rounds, Spread, interleave, percentile};
 use crate::table::Table;
 use crate::ways::{OWNER, command};
 
-/// The first lease ends so long after it was taken; by then all are taken.
+/// Long enough that all locks are acquired before the first lease ends.
 const LEASE_MS: u32 = 400;
 const AWAITED_LEASE_MS: u32 = 500;
 const TIMES_ALONE: usize = 100;
@@ -80,7 +80,7 @@ fn at_once(program: &Program, scale: &Scale) -> Table {
         let worst = worst_ping_while(&server, || {
             eventually(
                 || {
-                    // Looking often would cost more than what is looked for.
+                    // More queries would cost more than what is measured.
                     thread::sleep(Duration::from_millis(20));
                     keys(&server) == 0
                 },
@@ -110,11 +110,11 @@ fn at_once(program: &Program, scale: &Scale) -> Table {
 /// Leases that somebody waits for, each a lock of its own.
 fn awaited(program: &Program, scale: &Scale) -> Table {
     let count = scale.awaited_leases;
-    let most = (count + 100).to_string();
-    let server = program.builder().config("maxclients", &most).start();
+    let max = (count + 100).to_string();
+    let server = program.builder().config("maxclients", &max).start();
     settle(&server);
     let mut clients: Vec<Connection> = (0..count).map(|_| server.connection()).collect();
-    // Longer where a lease ends before all wait.
+    // Doubled while a lease ends before all clients wait.
     let mut lease_ms = AWAITED_LEASE_MS;
     let figures = interleave(scale.rounds, &mut [()], |()| {
         loop {
@@ -145,7 +145,7 @@ fn awaited(program: &Program, scale: &Scale) -> Table {
     table
 }
 
-/// None where the first lease ended before the last client waited.
+/// `None` when the first lease ended before the last client waited.
 fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> Option<[f64; 5]> {
     let count = clients.len();
     let mut holder = server.connection();
@@ -185,7 +185,7 @@ fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> 
     })
 }
 
-/// Milliseconds from the end of a lease to the grant of a token, which tells its microsecond.
+/// Milliseconds from the end of a lease to a grant, whose token is its time in microseconds.
 fn lateness(token: i64, end_ms: i64) -> f64 {
     (token - end_ms * 1000) as f64 / 1000.0
 }
@@ -194,7 +194,7 @@ fn keys(server: &Server) -> i64 {
     cmd!(server.connection(), "DBSIZE").int()
 }
 
-/// The longest that a PING took while something was done, in milliseconds.
+/// The longest time of a PING during `work`, in milliseconds.
 fn worst_ping_while(server: &Server, work: impl FnOnce()) -> f64 {
     const PAUSE: Duration = Duration::from_millis(5);
     let done = AtomicBool::new(false);

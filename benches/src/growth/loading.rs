@@ -62,7 +62,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     }
 }
 
-/// A server that is down, with a file of so many keys.
+/// A stopped server with a file of so many keys.
 fn stored(program: &Program, [name, px]: [&str; 2], count: usize) -> Server {
     let mut server = program.builder().start();
     for_each(&mut server.connection(), 0..count, |number| {

@@ -1,4 +1,4 @@
-//! How costs grow with the number of locks, of waiters, of leases that end at once.
+//! How costs grow with the number of locks, of waiters, and of leases that end at once.
 
 mod held;
 mod leases;
@@ -9,7 +9,7 @@ use crate::part::Part;
 use crate::scale::Scale;
 use crate::servers::Program;
 
-/// All of it.
+/// All parts.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut part = held::measure(program, scale);
     part.add(queue::measure(program, scale));

@@ -1,4 +1,4 @@
-//! A hand-off with few and with many in the queue, beside a token passed by BLPOP and RPUSH.
+//! A hand-off with few and with many waiters, compared with an item passed on by RPUSH and BLPOP.
 
 use std::fs;
 use std::time::Instant;
@@ -13,12 +13,12 @@ use crate::stats::{Rounds, order, percentile};
 use crate::table::Table;
 
 const WAITERS: [usize; 4] = [10, 100, 1_000, 10_000];
-/// Hand-offs of one queue before it is the next one's turn.
-const TURN: usize = 500;
+/// Hand-offs of a queue before the next queue runs.
+const SLICE: usize = 500;
 const KEY: &str = "queue";
 const HOUR_MS: u32 = 3_600_000;
 
-/// What goes from client to client.
+/// What the clients pass on.
 #[derive(Clone, Copy, PartialEq)]
 enum Passed {
     Lock,
@@ -35,12 +35,12 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
          that with 100 waiters; and how long the next one's grant takes to come, client included.",
         &["us a hand-off", "of 100 waiters", "us to the grant"],
     );
-    let room = open_files_allowed();
+    let limit = open_files_allowed();
     let (mut queues, mut too_long) = (Vec::new(), Vec::new());
     let mut needed = 100;
     for waiters in WAITERS {
         needed += waiters;
-        if needed < room {
+        if needed < limit {
             let queue = Queue::new(program, waiters);
             queues.push(queue);
         } else {
@@ -82,7 +82,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             }
         }
         for waiters in &too_long {
-            let why = format!("{room} open files are allowed here (ulimit -n)");
+            let why = format!("{limit} open files are allowed here (ulimit -n)");
             table.left_out(format!("{name}, {waiters}"), why);
         }
     }
@@ -97,8 +97,8 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     part
 }
 
-/// Microseconds of server CPU of a hand-off in each queue, and until the grant. The queues take
-/// turns that are so short that what disturbs the machine is in the figures of all.
+/// For each queue the server CPU of a hand-off and the time until the grant, in microseconds. The slices
+/// are so short that what disturbs the machine affects all queues.
 fn compare(queues: &mut [Queue], passed: Passed, hand_offs: usize) -> Vec<(f64, f64)> {
     for queue in &mut *queues {
         queue.enter(passed);
@@ -106,11 +106,11 @@ fn compare(queues: &mut [Queue], passed: Passed, hand_offs: usize) -> Vec<(f64, 
     }
     let mut spent = vec![0.0; queues.len()];
     let mut waited = vec![Vec::new(); queues.len()];
-    for turn in 0..hand_offs / TURN {
-        for index in order(turn, queues.len()) {
+    for slice in 0..hand_offs / SLICE {
+        for index in order(slice, queues.len()) {
             let queue = &mut queues[index];
             let before = server_cpu(queue.server.pid());
-            waited[index].extend(queue.rotate(passed, TURN));
+            waited[index].extend(queue.rotate(passed, SLICE));
             let after = server_cpu(queue.server.pid());
             spent[index] += after.saturating_sub(before).as_nanos() as f64;
         }
@@ -118,15 +118,15 @@ fn compare(queues: &mut [Queue], passed: Passed, hand_offs: usize) -> Vec<(f64, 
     for queue in &mut *queues {
         queue.leave(passed);
     }
-    let turns = hand_offs / TURN * TURN;
+    let count = hand_offs / SLICE * SLICE;
     let cost = |(spent, mut waited): (f64, Vec<f64>)| {
         waited.sort_by(f64::total_cmp);
-        (spent / turns as f64 / 1000.0, percentile(&waited, 0.5))
+        (spent / count as f64 / 1000.0, percentile(&waited, 0.5))
     };
     spent.into_iter().zip(waited).map(cost).collect()
 }
 
-/// Each connection takes one here and one in the server.
+/// The limit of open files, of which each connection takes one here and one in the server.
 fn open_files_allowed() -> usize {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits
@@ -145,8 +145,8 @@ struct Queue {
 
 impl Queue {
     fn new(program: &Program, waiters: usize) -> Self {
-        let most = (waiters + 50).max(1000).to_string();
-        let server = program.builder().config("maxclients", &most).start();
+        let max = (waiters + 50).max(1000).to_string();
+        let server = program.builder().config("maxclients", &max).start();
         settle(&server);
         let clients = (0..=waiters).map(|_| server.connection()).collect();
         Self {
@@ -156,7 +156,7 @@ impl Queue {
         }
     }
 
-    /// All ask, one after the other: what is sent over many connections at once comes in any order.
+    /// All clients join the queue, one after the other, since the server reads many connections in any order.
     fn enter(&mut self, passed: Passed) {
         if passed == Passed::Lock {
             let client = &mut self.clients[0];
@@ -164,8 +164,8 @@ impl Queue {
         }
         self.holder = 0;
         for (number, client) in self.clients.iter_mut().enumerate().skip(1) {
-            // By the time that the first is answered, the second has been read with it.
-            let calls = [redis::cmd("PING"), question(passed, number)];
+            // The server reads both at once: when it answers the first, it has the second.
+            let calls = [redis::cmd("PING"), request(passed, number)];
             let packed = calls.map(|call| call.get_packed_command()).concat();
             let sent = client.send_packed_command(&packed);
             sent.expect("a connection to write to");
@@ -178,7 +178,7 @@ impl Queue {
         );
     }
 
-    /// So many pass it on and ask again; how long each took.
+    /// So many clients pass it on and join again. Returns the time of each hand-off.
     fn rotate(&mut self, passed: Passed, times: usize) -> Vec<f64> {
         let mut latencies = Vec::with_capacity(times);
         for _ in 0..times {
@@ -189,7 +189,7 @@ impl Queue {
         latencies
     }
 
-    /// It is passed on until nobody waits.
+    /// Passes it on until nobody waits.
     fn leave(&mut self, passed: Passed) {
         for _ in 1..self.clients.len() {
             self.pass_on(passed);
@@ -201,10 +201,10 @@ impl Queue {
     }
 
     fn ask(&mut self, passed: Passed, number: usize) {
-        self.clients[number].post(&question(passed, number));
+        self.clients[number].post(&request(passed, number));
     }
 
-    /// To the next in line; the time until it has it, in microseconds.
+    /// Passes it on to the next client. Returns the time until that has it, in microseconds.
     fn pass_on(&mut self, passed: Passed) -> f64 {
         let next = (self.holder + 1) % self.clients.len();
         let start = Instant::now();
@@ -229,7 +229,7 @@ impl Queue {
     }
 }
 
-fn question(passed: Passed, number: usize) -> Cmd {
+fn request(passed: Passed, number: usize) -> Cmd {
     let mut call;
     match passed {
         Passed::Lock => {

@@ -1,5 +1,4 @@
-//! A process that takes locks on several servers with this project's client, told what to do line by
-//! line:
+//! A process that takes locks on several servers with this project's client. It gets its tasks line by line:
 //!
 //! | line | answer |
 //! | --- | --- |
@@ -19,10 +18,10 @@ use tokio::runtime::Runtime;
 use super::time::Times;
 use crate::stats::percentile;
 
-/// The argument that makes this program one.
+/// The argument that starts this program as a holder.
 pub(crate) const ROLE: &str = "hold";
 
-/// A register that takes no lower token than it has taken.
+/// A register that refuses lower tokens than the last.
 const WRITE: &str = "local last = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
     if tonumber(ARGV[1]) < last then return 0 end
     redis.call('HSET', KEYS[1], 'token', ARGV[1], 'text', ARGV[2])
@@ -99,7 +98,7 @@ impl Holder {
             }
             ["unlock"] => {
                 if let Some(guard) = self.guard.take() {
-                    // One that was lost is no more to be released.
+                    // A lost lock cannot be released.
                     let _ = self.runtime.block_on(guard.release());
                 }
                 Ok("unlocked".into())

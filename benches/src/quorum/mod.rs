@@ -1,5 +1,4 @@
-//! One lock on five servers: this project's client beside redsync, with servers down, and when a
-//! holder stalls.
+//! One lock on five servers: this project's client and redsync, with servers down and with a stalled holder.
 
 mod holder;
 mod stall;
@@ -19,14 +18,13 @@ pub(crate) use holder::{ROLE, hold};
 
 const SERVERS: usize = 5;
 
-/// Somebody who takes locks on five servers, in a process of its own.
+/// A client library that takes locks on five servers, in its own process.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Ours,
-    /// As it ships: it waits for every server's answer, and go-redis tries a server that is down several
-    /// times, with pauses.
+    /// With its defaults: it waits for every server's answer, and go-redis retries a server that is down.
     Redsync,
-    /// Set to be quick where a server is down: neither of that.
+    /// Set to be quick when a server is down, without either.
     RedsyncQuick,
 }
 
@@ -52,8 +50,7 @@ fn servers(program: &Program) -> Vec<Server> {
 }
 
 impl Way {
-    /// A process that takes locks in this way on these servers, and writes to the register on another
-    /// one.
+    /// Starts a process for locks on these servers, which writes to the register on another one.
     fn start(
         self,
         servers: &[Server],

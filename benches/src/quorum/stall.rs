@@ -1,4 +1,4 @@
-//! What a holder writes that was stopped for longer than its lease.
+//! Writes of a holder that was stopped for longer than its lease.
 
 use std::thread;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::table::Table;
 use crate::toolchains::Language;
 
 const LEASE: Duration = Duration::from_millis(400);
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 const COLUMNS: [&str; 4] = ["stalls", "late writes taken", "refused", "work lost"];
 
-/// How often each came out.
+/// The counts of the outcomes.
 #[derive(Default)]
 struct Sums {
     stalls: usize,
     taken: usize,
     refused: usize,
-    /// What the next holder wrote is gone.
+    /// The next holder's write was overwritten.
     lost: usize,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, Stri
          redsync has none to show, so what it writes is taken as it comes.",
         &COLUMNS,
     );
-    // How quick it is makes no difference here.
+    // The quick one would make no difference here.
     let ways = WAYS.iter().filter(|(way, _)| *way != Way::RedsyncQuick);
     for (way, name) in ways {
         let sums = [0, 1]
@@ -79,13 +79,13 @@ fn stalls(pair: &mut [Process], register: &Server, times: usize) -> Result<Sums,
     Ok(sums)
 }
 
-/// What the register says to the write of the one that was stopped.
+/// Returns the register's answer to the write of the stopped holder.
 fn stall(first: &mut Process, next: &mut Process) -> Result<String, String> {
     let lock = format!("lock stall {}", LEASE.as_millis());
     ask(first, &lock)?;
     signal(first, Signal::STOP)?;
-    // It finds this when it goes on: it is in the middle of its work.
-    first.say("write stall first")?;
+    // It reads this when it is continued.
+    first.send("write stall first")?;
     thread::sleep(LEASE);
     ask(next, &lock)?;
     let written = ask(next, "write stall next")?;
@@ -93,15 +93,15 @@ fn stall(first: &mut Process, next: &mut Process) -> Result<String, String> {
     if written != "taken" {
         return Err(format!("the next one's write is {written}"));
     }
-    let late = first.hear(PATIENCE)?;
+    let late = first.receive(TIMEOUT)?;
     ask(next, "unlock")?;
     ask(first, "unlock")?;
     Ok(late)
 }
 
 fn ask(process: &mut Process, line: &str) -> Result<String, String> {
-    process.say(line)?;
-    process.hear(PATIENCE)
+    process.send(line)?;
+    process.receive(TIMEOUT)
 }
 
 fn signal(process: &Process, signal: Signal) -> Result<(), String> {

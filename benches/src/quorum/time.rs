@@ -1,4 +1,4 @@
-//! How long lock and unlock take, with no server down, one and two.
+//! The time of lock and unlock, with no, one and two servers down.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::stats::{Rounds, order};
 use crate::table::Table;
 use crate::toolchains::Language;
 
-/// How long a process may take to answer, beyond the time it is given.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a process may take to answer, in addition to the time of the measurement.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a process tells of the pairs it made.
+/// The times of the pairs of a process.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Times {
     pub(super) pairs: usize,
@@ -81,8 +81,8 @@ fn measure(contestants: &mut [Contestant], down: usize, scale: &Scale) {
 }
 
 fn pairs(process: &mut Process, number: usize, seconds: f64) -> Result<Times, String> {
-    process.say(&format!("pairs pair-{number} {seconds}"))?;
-    let answer = process.hear(PATIENCE + Duration::from_secs_f64(seconds))?;
+    process.send(&format!("pairs pair-{number} {seconds}"))?;
+    let answer = process.receive(TIMEOUT + Duration::from_secs_f64(seconds))?;
     let times: Times =
         serde_json::from_str(&answer).map_err(|error| format!("{error} in {answer:?}"))?;
     if times.pairs == 0 {

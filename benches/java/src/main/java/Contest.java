@@ -81,7 +81,7 @@ final class Contest {
         private final Way.Handle handle;
         private final CountDownLatch start;
         private long grants;
-        /** Grants that came after time was up: each contender that still waits then gets one. */
+        /** Grants after the time was up: each contender that still waits gets one. */
         private long late;
         private long errors;
         private String error;
@@ -114,7 +114,7 @@ final class Contest {
             }
         }
 
-        /** Who holds the lock is the only one who looks at its last release, or sets it. */
+        /** Only the holder of a lock reads or sets its last release. */
         private void granted(long now) {
             if (over) {
                 late++;

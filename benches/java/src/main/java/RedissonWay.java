@@ -15,8 +15,8 @@ final class RedissonWay implements Way {
 
     RedissonWay(int port, boolean fair) {
         Config config = new Config();
-        // A fair lock subscribes for each thread that waits: 256 of them find no room in the pool as it
-        // ships, 50 connections of five subscriptions, and none of them ever goes on.
+        // A fair lock subscribes for each thread that waits. The default pool, 50 connections of five
+        // subscriptions, is too small for 256 threads: they would wait for ever.
         config.useSingleServer()
                 .setAddress("redis://127.0.0.1:" + port)
                 .setSubscriptionConnectionPoolSize(100);
