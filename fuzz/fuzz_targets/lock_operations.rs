@@ -1,5 +1,4 @@
-//! Histories of several owners and locks: the rules beside the naive model of the unit tests, and
-//! checked against the invariants of the contract.
+//! Histories of several owners and locks, checked as in the property tests of the core.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

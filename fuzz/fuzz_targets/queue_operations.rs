@@ -1,5 +1,4 @@
-//! Histories of calls that wait: queues, pending grants and the lease watch beside the naive list of the unit
-//! tests.
+//! Histories of waiting calls, checked as in the property tests of the core.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

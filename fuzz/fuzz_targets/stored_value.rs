@@ -1,4 +1,4 @@
-//! A lock as it is stored: any fields, and any bytes, are refused or make a sound lock.
+//! Stored locks: any fields and any bytes are refused or make a valid lock.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -14,7 +14,7 @@ struct Stored<'a> {
     owner: &'a [u8],
 }
 
-/// Any number, or one that lies so far from the end of a range.
+/// Any number, or one at this distance from the end of a range.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Number {
     Any(u64),
@@ -29,7 +29,7 @@ const TOKENS_END: u64 = 1 << 53;
 const HOLDS_END: u64 = 1 << 31;
 const MAX_LEASE_MS: u64 = 315_360_000_000;
 const MAX_OWNER: usize = 256;
-/// What a record takes beside its owner, at most.
+/// The most bytes of a record without its owner.
 const MAX_HEAD: usize = 16;
 
 impl Number {
@@ -56,30 +56,29 @@ fuzz_target!(|input: (Stored, &[u8])| {
     };
     match Record::try_from(fields) {
         Ok(record) => {
-            assert!(is_sound(&fields), "accepted: {fields:?}");
+            assert!(is_valid(&fields), "accepted: {fields:?}");
             assert_eq!(Fields::from(record), fields);
-            keeps(record);
+            check_record(record);
         }
-        Err(_) => assert!(!is_sound(&fields), "refused: {fields:?}"),
+        Err(_) => assert!(!is_valid(&fields), "refused: {fields:?}"),
     }
     if let Ok(record) = Record::decode(bytes) {
         let fields = Fields::from(record);
-        assert!(is_sound(&fields), "decoded: {fields:?}");
+        assert!(is_valid(&fields), "decoded: {fields:?}");
         assert_eq!(Record::try_from(fields), Ok(record));
-        keeps(record);
+        check_record(record);
     }
 });
 
-fn is_sound(fields: &Fields) -> bool {
+fn is_valid(fields: &Fields) -> bool {
     (1..TOKENS_END).contains(&fields.token)
         && (1..HOLDS_END).contains(&fields.holds)
         && (1..=MAX_LEASE_MS).contains(&fields.lease_ms)
         && (1..=MAX_OWNER).contains(&fields.owner.len())
 }
 
-/// What is written into memory is short, and read back as it was; a part of it is never another
-/// owner's lock with another grant.
-fn keeps(record: Record) {
+/// A record is short and decodes to what was encoded; without its owner it is refused.
+fn check_record(record: Record) {
     let mut buffer = RecordBuffer::new();
     let bytes = record.encode(&mut buffer);
     assert!(bytes.len() <= MAX_HEAD + record.owner.bytes().len());

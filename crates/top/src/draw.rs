@@ -1,4 +1,4 @@
-//! The view as it is drawn: figures above, tables below, and in front of them what is looked at.
+//! Draws the view: figures at the top, tables below, and a popup in front.
 
 use crate::popup;
 use crate::snapshot::Server;
@@ -11,9 +11,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell as TableCell, Paragraph, Row as TableRow, Table, TableState};
 
-/// From this height on, all three tables are shown; below it, one.
+/// From this height on all three tables are shown, else one.
 const TALL: u16 = 30;
-const MARKS: usize = 3;
+/// The most warnings that are shown.
+const MAX_WARNINGS: usize = 3;
 
 pub(crate) const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 pub(crate) const FAINT: Style = Style::new().fg(Color::DarkGray);
@@ -46,14 +47,14 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
     popup::draw(view, frame);
 }
 
-/// What stands above the tables.
+/// The figures above the tables.
 fn figures(view: &View) -> Vec<Line<'static>> {
     let now = &view.now;
     let count = |field| {
         now.sum(field)
             .map_or("-".to_owned(), |number| number.to_string())
     };
-    let most = |field| {
+    let max = |field| {
         now.largest(field)
             .map_or("-".to_owned(), |number| number.to_string())
     };
@@ -67,7 +68,7 @@ fn figures(view: &View) -> Vec<Line<'static>> {
         pairs(&[
             ("held", count("lock_held")),
             ("waiting", count("lock_waiting")),
-            ("longest queue", most("lock_longest_queue")),
+            ("longest queue", max("lock_longest_queue")),
             ("refused/s", rate("lock_refusals")),
             ("given up/s", rate("lock_waits_given_up")),
         ]),
@@ -116,7 +117,7 @@ fn title(view: &View) -> Line<'static> {
     ])
 }
 
-/// Which server and what it is, as far as it has told.
+/// The kind and version of a server, as far as known.
 fn kind(server: &Server) -> String {
     let info = &server.info;
     let valkey = info
@@ -133,14 +134,14 @@ fn kind(server: &Server) -> String {
     }
 }
 
-/// What one should know before one believes the tables.
+/// Warnings, and whether the tables are complete.
 fn notes(view: &View) -> Vec<Line<'static>> {
     let mut notes = Vec::new();
     let mut searching = 0;
     for server in &view.now.servers {
         let address = words::name(server.address.as_bytes());
-        if let Some(trouble) = &server.trouble {
-            let text = format!("{address}: {}", words::name(trouble.as_bytes()));
+        if let Some(error) = &server.error {
+            let text = format!("{address}: {}", words::name(error.as_bytes()));
             notes.push(Line::styled(text, WARNING));
         }
         let policy = server.info.text("maxmemory_policy").unwrap_or("noeviction");
@@ -152,10 +153,10 @@ fn notes(view: &View) -> Vec<Line<'static>> {
             searching += server.keys;
         }
     }
-    // Room for the tables must be left.
-    if notes.len() > MARKS {
-        let more = notes.len() - MARKS + 1;
-        notes.truncate(MARKS - 1);
+    // The tables need the space.
+    if notes.len() > MAX_WARNINGS {
+        let more = notes.len() - MAX_WARNINGS + 1;
+        notes.truncate(MAX_WARNINGS - 1);
         notes.push(Line::styled(
             format!("and {more} more of the kind"),
             WARNING,
@@ -202,7 +203,7 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     };
     let widths = shown.iter().map(|(_, column)| match column.width {
         0 => Constraint::Fill(1),
-        // One more for the mark.
+        // One more for the mark of the sorted column.
         width => Constraint::Length(width + 1),
     });
     let is_current = view.panel == panel;
@@ -221,7 +222,7 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// How wide a column of names is: what the others, the spaces between them and the border leave.
+/// The width of a column of names: what the other columns, the spaces and the border leave.
 fn width_of_names(area: Rect, shown: &[(usize, &Column)]) -> usize {
     let taken = |(_, column): &(usize, &Column)| match column.width {
         0 => 1,

@@ -1,4 +1,4 @@
-//! The view over real servers.
+//! Tests of the view with real servers.
 
 use crate::draw::draw;
 use crate::snapshot::LockId;
@@ -20,7 +20,7 @@ fn settings(server: &Server) -> ConnectionInfo {
     info.expect("an address")
 }
 
-/// A key, and whatever orders come of it, as the program itself goes about it.
+/// Presses a key and carries out its orders, as the program does.
 fn press(view: &mut View, source: &mut Source, code: KeyCode) {
     let mut order = view.press(KeyEvent::new(code, KeyModifiers::NONE));
     while let Some(next) = order {
@@ -49,7 +49,7 @@ fn keys(view: &View, panel: Panel) -> Vec<Vec<u8>> {
 
 fn waiting(c: &mut impl Talk, key: &str, count: i64) {
     let mut waiters = || cmd!(*c, "LOCK.INFO", key).lock_info().waiters;
-    eventually(|| waiters() == count, "the waiters to stand in line");
+    eventually(|| waiters() == count, "the calls to wait");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
     let picture = screen(&view);
     assert!(picture.contains("is killed"), "{picture}");
 
-    // The lock is freed, and goes to the first in line.
+    // The lock is freed and granted to the first waiter.
     type_in(&mut view, &mut source, "un");
     assert_eq!(
         cmd!(c, "LOCK.INFO", "busy").lock_info().owner,
@@ -117,7 +117,7 @@ fn one_server_from_the_tables_to_a_freed_lock() {
 }
 
 #[test]
-fn a_grant_that_is_over_is_not_freed_in_the_name_of_another() {
+fn unlocking_an_ended_grant_does_not_free_the_next_one() {
     let server = Server::start();
     let mut c = server.connection();
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
@@ -133,7 +133,7 @@ fn a_grant_that_is_over_is_not_freed_in_the_name_of_another() {
 }
 
 #[test]
-fn a_client_that_waits_no_more_is_not_killed() {
+fn a_client_that_does_not_wait_any_more_is_not_killed() {
     let server = Server::start();
     let mut c = server.connection();
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
@@ -152,7 +152,7 @@ fn a_client_that_waits_no_more_is_not_killed() {
     assert_eq!(cmd!(waiter, "PING").text(), "PONG");
 }
 
-/// What a user of this rule of the manual sees.
+/// A source with the user of this name in the manual.
 fn source_as(server: &Server, name: &str) -> Source {
     let manual = include_str!("../../../docs/operations.md");
     let start = format!("ACL SETUSER {name} ");
@@ -165,7 +165,7 @@ fn source_as(server: &Server, name: &str) -> Source {
 }
 
 #[test]
-fn a_watcher_looks_and_an_administrator_may_do_more() {
+fn a_watcher_can_read_and_an_administrator_can_unlock() {
     let server = Server::start();
     let mut c = server.connection();
     cmd!(c, "LOCK.ACQUIRE", "lock:k", "a", "EX", 60).grant();
@@ -184,28 +184,28 @@ fn a_watcher_looks_and_an_administrator_may_do_more() {
 }
 
 #[test]
-fn a_server_that_goes_and_comes_back_is_seen_again() {
+fn a_server_that_stops_and_restarts_is_shown_again() {
     let mut server = Server::start();
     let mut source = source(&server);
-    assert_eq!(source.read().servers[0].trouble, None);
+    assert_eq!(source.read().servers[0].error, None);
     server.stop();
-    let gone = source.read();
-    assert!(gone.servers[0].trouble.is_some() && gone.locks.is_empty());
+    let down = source.read();
+    assert!(down.servers[0].error.is_some() && down.locks.is_empty());
     server.restart();
     cmd!(server.connection(), "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     eventually(|| source.read().locks.len() == 1, "the lock to be seen");
 }
 
 #[test]
-fn a_server_without_the_module_is_no_empty_one() {
+fn a_server_without_the_module_is_an_error() {
     let server = Server::builder().without_module().start();
     let snapshot = source(&server).read();
-    let trouble = snapshot.servers[0].trouble.clone().unwrap_or_default();
-    assert!(!trouble.is_empty());
+    let error = snapshot.servers[0].error.clone().unwrap_or_default();
+    assert!(!error.is_empty());
 }
 
 #[test]
-fn more_keys_than_a_round_goes_through_are_found_in_the_next_ones() {
+fn more_keys_than_a_snapshot_scans_are_found_by_the_next_ones() {
     let server = Server::start();
     let mut c = server.connection();
     let fill = "for i = 1, 30000 do redis.call('SET', 'k' .. i, i) end";
@@ -242,7 +242,7 @@ fn all_primaries_of_a_cluster_are_shown() {
     assert_eq!(keys(&view, Panel::Held).len(), held);
     let picture = screen(&view);
     assert!(picture.contains("3 primaries"), "{picture}");
-    // It is freed where it is.
+    // A lock is freed on its own node.
     let lock_ids = view.now.locks.iter().map(|lock| lock.id.clone());
     let lock_ids: Vec<LockId> = lock_ids.collect();
     type_in(&mut view, &mut source, "/f");

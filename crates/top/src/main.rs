@@ -1,5 +1,5 @@
-//! A live view of the locks of a server, or of all primaries of a cluster, in a terminal: who holds
-//! them longest, where the queues are longest, and what is hot.
+//! A live view of the locks of a server, or of all primaries of a cluster, in a terminal: the locks held
+//! longest, the longest queues and the hottest keys.
 
 mod draw;
 mod node;
@@ -28,8 +28,8 @@ use std::thread;
 use std::time::Duration;
 use view::View;
 
-/// How soon an update is on the screen.
-const GLANCE: Duration = Duration::from_millis(50);
+/// The longest wait for a key press before updates are shown.
+const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Shows the locks of a server, or of all primaries of a cluster.
 #[derive(Parser)]
@@ -53,11 +53,11 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let done = server(&arguments).and_then(|server| {
+    let result = server(&arguments).and_then(|server| {
         let every = Duration::from_millis(arguments.every);
         run(server, every).map_err(|error| error.to_string())
     });
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("redis-lock-top: {error}");
@@ -75,10 +75,10 @@ fn server(arguments: &Arguments) -> Result<ConnectionInfo, String> {
 }
 
 fn run(server: ConnectionInfo, every: Duration) -> io::Result<()> {
-    let (orders, to_follow) = mpsc::channel();
-    let (to_tell, updates) = mpsc::channel();
-    // It ends with the process, or as soon as nobody listens.
-    thread::spawn(move || Source::new(server).serve(every, &to_follow, &to_tell));
+    let (orders, received_orders) = mpsc::channel();
+    let (sent_updates, updates) = mpsc::channel();
+    // It ends with the process, or when the channels are closed.
+    thread::spawn(move || Source::new(server).serve(every, &received_orders, &sent_updates));
     ratatui::run(|terminal| show(terminal, &orders, &updates))
 }
 
@@ -90,19 +90,19 @@ fn show(
     let mut view = View::new();
     while !view.is_over {
         terminal.draw(|frame| draw::draw(&view, frame))?;
-        let mut wanted = Vec::new();
-        if event::poll(GLANCE)? {
+        let mut new_orders = Vec::new();
+        if event::poll(KEY_TIMEOUT)? {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
-                    wanted.extend(view.press(key));
+                    new_orders.extend(view.press(key));
                 }
-                _ => {} // a new size is seen when it is drawn
+                _ => {} // a new size takes effect at the next draw
             }
         }
         while let Ok(update) = updates.try_recv() {
-            wanted.extend(view.apply(update));
+            new_orders.extend(view.apply(update));
         }
-        for order in wanted {
+        for order in new_orders {
             orders.send(order).map_err(io::Error::other)?;
         }
     }

@@ -1,4 +1,4 @@
-//! One server: what it tells in a snapshot, and what can be done there.
+//! One server: reading a snapshot, and carrying out orders.
 
 use crate::reply::{Held, Hot, Info, Waiter, bytes, items};
 use crate::snapshot::{Lock, LockId, Server};
@@ -7,17 +7,17 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// How long a server may take to answer.
-const LIMIT: Duration = Duration::from_secs(2);
-/// A snapshot goes through no more of the keyspace than this, so that it costs the server little,
-/// however many keys there are. The next one goes on from there.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// A snapshot scans no more of the keyspace than this, so that it costs the server little. The next one goes
+/// on from there.
 const SCANS: usize = 10;
 const KEYS_A_SCAN: usize = 500;
 const SCANNING: Duration = Duration::from_millis(50);
-/// How many locks are followed from snapshot to snapshot, in each of the two orders.
+/// How many of the locks held longest, and of the longest queues, are followed between snapshots.
 const FOLLOWED: usize = 400;
-/// For how many of the longest queues the first in line is asked.
+/// How many of the longest queues are asked for their first waiter.
 const QUEUES: usize = 50;
-/// How many of the hottest keys, and of those who wait for one lock, are asked for.
+/// How many hot keys are asked for, and how many waiters of a lock.
 const HOT_KEYS: usize = 50;
 const WAITERS: usize = 200;
 
@@ -27,12 +27,12 @@ pub(crate) struct Node {
     settings: ConnectionInfo,
     connection: Option<Connection>,
     cursor: u64,
-    came_round: bool,
-    /// Locks that were held when last looked at.
+    searched: bool,
+    /// The locks that were held in the last snapshot, and those found since.
     known: HashSet<Vec<u8>>,
 }
 
-/// What a server told, its locks, and its hottest keys.
+/// A server, its locks and its hottest keys.
 pub(crate) type Findings = (Server, Vec<Lock>, Vec<(LockId, Hot)>);
 
 impl Node {
@@ -42,12 +42,12 @@ impl Node {
             settings,
             connection: None,
             cursor: 0,
-            came_round: false,
+            searched: false,
             known: HashSet::new(),
         }
     }
 
-    /// Does something with a connection, a new one where there is none. One that failed is dropped.
+    /// Uses the connection, or a new one if there is none. A connection that fails is dropped.
     pub(crate) fn with<T>(
         &mut self,
         act: impl FnOnce(&mut Connection) -> RedisResult<T>,
@@ -56,53 +56,53 @@ impl Node {
             Some(connection) => connection,
             None => connect(&self.settings)?,
         };
-        let done = act(&mut connection)?;
+        let result = act(&mut connection)?;
         self.connection = Some(connection);
-        Ok(done)
+        Ok(result)
     }
 
-    /// Everything that the view shows of this server.
-    pub(crate) fn look(&mut self) -> Findings {
-        self.try_look().unwrap_or_else(|error| {
-            let trouble = Some(error.to_string());
+    /// Reads everything that the view shows of this server.
+    pub(crate) fn read(&mut self) -> Findings {
+        self.try_read().unwrap_or_else(|error| {
+            let error = Some(error.to_string());
             let address = self.address.clone();
             let server = Server {
                 address,
-                trouble,
+                error,
                 ..Server::default()
             };
             (server, Vec::new(), Vec::new())
         })
     }
 
-    fn try_look(&mut self) -> RedisResult<Findings> {
+    fn try_read(&mut self) -> RedisResult<Findings> {
         let hot_keys = cmd("LOCK.HOTKEYS").arg("COUNT").arg(HOT_KEYS).to_owned();
         let sections = ["server", "replication", "memory", "stats", "lock"];
         let info = cmd("INFO").arg(&sections).to_owned();
         let answers = self.ask([info, cmd("DBSIZE"), hot_keys])?;
         let [info, keys, hot] = answers.try_into().unwrap_or([const { Value::Nil }; 3]);
-        let mut trouble = [&info, &hot].into_iter().find_map(refusal);
+        let mut error = [&info, &hot].into_iter().find_map(refusal);
         let info = Info::read(info);
         if info.number("lock_last_token").is_none() {
-            trouble = Some("no section lock in INFO: is the module loaded?".to_owned());
+            error = Some("no section lock in INFO: is the module loaded?".to_owned());
         }
         let hot: Vec<_> = items(hot).into_iter().filter_map(Hot::read).collect();
 
-        trouble = self.search()?.or(trouble);
+        error = self.search()?.or(error);
         self.known.extend(hot.iter().map(|hot| hot.key.clone()));
         let locks = self.locks()?;
         let server = Server {
             address: self.address.clone(),
             info,
             keys: if let Value::Int(keys) = keys { keys } else { 0 },
-            searched: self.came_round,
-            trouble,
+            searched: self.searched,
+            error,
         };
-        let placed = |hot: Hot| (self.lock_id(&hot.key), hot);
-        Ok((server, locks, hot.into_iter().map(placed).collect()))
+        let with_id = |hot: Hot| (self.lock_id(&hot.key), hot);
+        Ok((server, locks, hot.into_iter().map(with_id).collect()))
     }
 
-    /// Goes on through the keyspace for a while. Gives the reason when it may not.
+    /// Goes on with the scan of the keyspace. Returns the error reply if the server refuses it.
     fn search(&mut self) -> RedisResult<Option<String>> {
         let start = Instant::now();
         for _ in 0..SCANS {
@@ -119,7 +119,7 @@ impl Node {
             self.known.extend(keys.into_iter().filter_map(bytes));
             self.cursor = String::from_utf8_lossy(&cursor).parse().unwrap_or(0);
             if self.cursor == 0 {
-                self.came_round = true;
+                self.searched = true;
                 break;
             }
             if start.elapsed() > SCANNING {
@@ -129,8 +129,7 @@ impl Node {
         Ok(None)
     }
 
-    /// Looks at the known locks, and forgets those that are free now, or neither held long nor
-    /// waited for by many.
+    /// Reads the known locks. Forgets those that are free, and those beyond [`FOLLOWED`].
     fn locks(&mut self) -> RedisResult<Vec<Lock>> {
         let keys: Vec<_> = self.known.drain().collect();
         let answers = self.ask(keys.iter().map(|key| cmd("LOCK.INFO").arg(key).to_owned()))?;
@@ -165,7 +164,7 @@ impl Node {
         Ok(locks)
     }
 
-    /// Those who wait for a lock, and who holds it.
+    /// The holder of a lock, and the waiters.
     pub(crate) fn queue(&mut self, key: &[u8]) -> RedisResult<(Option<Held>, Vec<Waiter>)> {
         let info = cmd("LOCK.INFO").arg(key).to_owned();
         let mut answers = self.ask([info, waiters(key, WAITERS)])?;
@@ -174,8 +173,8 @@ impl Node {
         Ok((held, queue.into_iter().filter_map(Waiter::read).collect()))
     }
 
-    /// Closes the connection of one who waits; says what came of it. The client may have got the
-    /// lock, or gone on to other work, since the question was asked: then it is left alone.
+    /// Closes the connection of a waiter; returns a message. A client that does not wait any more is left
+    /// alone.
     pub(crate) fn kill(&mut self, key: &[u8], client_id: i64) -> RedisResult<String> {
         let all = waiters(key, usize::from(u16::MAX));
         let queue = self.with(|connection| connection.req_command(&all))?;
@@ -199,8 +198,8 @@ impl Node {
         )
     }
 
-    /// Deletes the lock, when it is still the grant with this token; says what came of it. `WATCH`
-    /// sees to it that nobody is granted the lock between the look and the deletion.
+    /// Deletes the lock if its grant still has this token; returns a message. `WATCH` makes the check and the
+    /// deletion atomic.
     pub(crate) fn unlock(&mut self, key: &[u8], token: i64) -> RedisResult<String> {
         self.with(|connection| {
             let watched = connection.req_command(cmd("WATCH").arg(key))?;
@@ -225,7 +224,7 @@ impl Node {
         })
     }
 
-    /// The answers to many commands, sent at once. An error is an answer.
+    /// Sends commands at once and returns the replies; an error is a reply.
     fn ask(&mut self, commands: impl IntoIterator<Item = Cmd>) -> RedisResult<Vec<Value>> {
         let mut pipeline = Pipeline::new();
         for command in commands {
@@ -249,9 +248,9 @@ impl Node {
 
 fn connect(settings: &ConnectionInfo) -> RedisResult<Connection> {
     let client = redis::Client::open(settings.clone())?;
-    let connection = client.get_connection_with_timeout(LIMIT)?;
-    connection.set_read_timeout(Some(LIMIT))?;
-    connection.set_write_timeout(Some(LIMIT))?;
+    let connection = client.get_connection_with_timeout(TIMEOUT)?;
+    connection.set_read_timeout(Some(TIMEOUT))?;
+    connection.set_write_timeout(Some(TIMEOUT))?;
     Ok(connection)
 }
 

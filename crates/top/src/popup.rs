@@ -1,4 +1,4 @@
-//! What stands in front of the tables: one lock with its queue, a question, the help.
+//! The popups in front of the tables: a lock with its queue, a question, the help.
 
 use crate::draw::{CHOSEN, FAINT, WARNING};
 use crate::view::{Mode, Question, Queue, View};
@@ -8,8 +8,8 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 
-/// Keys may be of any length.
-const ROOM_FOR_A_NAME: usize = 60;
+/// The width of a name in a question: keys may be of any length.
+const MAX_NAME: usize = 60;
 
 const HELP: &str = "\
 Tab, 1 2 3     another table
@@ -140,12 +140,12 @@ fn draw_question(question: &Question, frame: &mut Frame) {
     frame.render_widget(question, area);
 }
 
-/// A name that leaves space for the answer.
+/// A name that is cut to leave space for the rest of the question.
 fn short(name: &[u8]) -> String {
-    words::cut(&words::name(name), ROOM_FOR_A_NAME)
+    words::cut(&words::name(name), MAX_NAME)
 }
 
-/// A cleared place in the middle of the screen, no larger than that.
+/// Clears an area in the middle of the screen, no larger than the screen.
 fn middle(frame: &mut Frame, width: u16, height: u16) -> Rect {
     let whole = frame.area();
     let (width, height) = (width.min(whole.width), height.min(whole.height));

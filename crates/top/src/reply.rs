@@ -1,9 +1,9 @@
-//! What the server's replies tell, in RESP2 and RESP3.
+//! Parsing of the server's replies, in RESP2 and RESP3.
 
 use redis::Value;
 use std::collections::HashMap;
 
-/// Who holds a lock: `LOCK.INFO`.
+/// A held lock: the reply of `LOCK.INFO`.
 #[allow(clippy::struct_field_names)] // as the server calls them
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
@@ -16,7 +16,7 @@ pub(crate) struct Held {
     pub(crate) waiters: i64,
 }
 
-/// One who waits: an element of `LOCK.WAITERS`.
+/// A waiter: an element of `LOCK.WAITERS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) owner: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Waiter {
     pub(crate) left_ms: i64,
 }
 
-/// A key with much waiting: an element of `LOCK.HOTKEYS`.
+/// A hot key: an element of `LOCK.HOTKEYS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hot {
     pub(crate) key: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct Hot {
 pub(crate) struct Info(HashMap<String, String>);
 
 impl Held {
-    /// None when the lock is free.
+    /// `None` when the lock is free.
     pub(crate) fn read(value: Value) -> Option<Self> {
         let fields = Fields::read(value)?;
         Some(Self {
@@ -103,7 +103,7 @@ impl Info {
     }
 }
 
-/// A map in RESP3, names and values in turn in RESP2.
+/// A map in RESP3, an array of alternating names and values in RESP2.
 struct Fields(HashMap<Vec<u8>, Value>);
 
 impl Fields {
@@ -145,7 +145,7 @@ pub(crate) fn bytes(value: Value) -> Option<Vec<u8>> {
     }
 }
 
-/// The elements of an array; nothing for all else, an error too.
+/// The elements of an array; empty for anything else.
 pub(crate) fn items(value: Value) -> Vec<Value> {
     match value {
         Value::Array(items) | Value::Set(items) => items,
@@ -159,7 +159,7 @@ mod tests {
     use redis::Value;
 
     #[test]
-    fn a_map_reads_the_same_in_both_protocols() {
+    fn a_map_is_parsed_alike_in_both_protocols() {
         let name = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let pairs = vec![
             (name("key"), name("k")),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn info_is_read_field_by_field() {
+    fn the_fields_of_info_are_parsed() {
         let info =
             Info::parse("# lock\r\nlock_held:12\r\nlock_last_token:7\r\n\r\nrole:master\r\n");
         assert_eq!(info.number("lock_held"), Some(12));

@@ -1,4 +1,4 @@
-//! What was read at one time, of all servers.
+//! A snapshot of all servers.
 
 use crate::reply::{Held, Hot, Info, Waiter};
 use std::time::Instant;
@@ -15,24 +15,24 @@ pub(crate) struct LockId {
 pub(crate) struct Lock {
     pub(crate) id: LockId,
     pub(crate) held: Held,
-    /// Who comes next. Asked for where the queues are longest.
+    /// The first waiter; read only for the longest queues.
     pub(crate) first: Option<Waiter>,
 }
 
-/// What one server told.
+/// One server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) info: Info,
     /// How many keys of all kinds it has.
     pub(crate) keys: i64,
-    /// Whether the search through its keys has come to its end.
+    /// True when all its keys were scanned once.
     pub(crate) searched: bool,
-    /// Why it told nothing, or not all.
-    pub(crate) trouble: Option<String>,
+    /// Why it could not be read, or not completely.
+    pub(crate) error: Option<String>,
 }
 
-/// All of it.
+/// All servers, locks and hot keys at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) at: Instant,
@@ -51,7 +51,7 @@ impl Snapshot {
         }
     }
 
-    /// The sum of a field over the servers; none where no server has it.
+    /// The sum of a field over the servers; `None` when no server has it.
     pub(crate) fn sum(&self, field: &str) -> Option<i64> {
         let numbers = self
             .servers
@@ -69,8 +69,8 @@ impl Snapshot {
         numbers.max()
     }
 
-    /// How often a second something has happened since an earlier snapshot, all servers together.
-    /// A counter that has fallen is that of a server that was started anew, and counts from 0.
+    /// The increase of a counter per second since an earlier snapshot, over all servers. A counter that is
+    /// lower than before is that of a restarted server, and counts from 0.
     pub(crate) fn rate(&self, field: &str, before: &Self) -> Option<f64> {
         let seconds = self.at.saturating_duration_since(before.at).as_secs_f64();
         let mut total = None;
@@ -83,7 +83,7 @@ impl Snapshot {
             let steps = if now < earlier { now } else { now - earlier };
             total = Some(total.unwrap_or(0) + steps);
         }
-        #[allow(clippy::cast_precision_loss)] // to be read by people
+        #[allow(clippy::cast_precision_loss)] // shown with one decimal
         total
             .filter(|_| seconds > 0.0)
             .map(|steps| steps as f64 / seconds)
@@ -114,7 +114,7 @@ mod tests {
         let before = snapshot(&[("a", 100), ("b", 50)]);
         let mut now = snapshot(&[("a", 110), ("b", 5), ("c", 1000)]);
         now.at = before.at + Duration::from_secs(2);
-        // 10 on a; 5 on b, which was started anew; c is new, and nobody knows since when.
+        // 10 on a; 5 on b, which was restarted; c is new, so its increase is unknown.
         assert_eq!(now.rate("lock_grants", &before), Some(7.5));
         assert_eq!(now.rate("lock_refusals", &before), None);
         assert_eq!(now.sum("lock_grants"), Some(1115));

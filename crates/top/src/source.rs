@@ -8,28 +8,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a cluster is asked who its primaries are.
-const TOPOLOGY: Duration = Duration::from_secs(5);
+/// How often a cluster is asked for its primaries.
+const TOPOLOGY_PERIOD: Duration = Duration::from_secs(5);
 
-/// What the view wants.
+/// An order from the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Tell who waits for this lock.
+    /// Read the holder and the waiters of this lock.
     Look(LockId),
-    /// Close the connection of one who waits.
+    /// Close the connection of a waiter.
     Kill { lock_id: LockId, client_id: i64 },
-    /// Delete the lock, if it is still this grant.
+    /// Delete the lock if its grant still has this token.
     Unlock { lock_id: LockId, token: i64 },
 }
 
-/// What it is told.
+/// An update for the view.
 #[derive(Clone, Debug)]
 pub(crate) enum Update {
-    /// A new snapshot was read.
+    /// A new snapshot.
     Snapshot(Snapshot),
-    /// Who holds and who waits, as asked.
+    /// The holder and the waiters of a lock.
     Queue(LockId, Option<Held>, Vec<Waiter>),
-    /// What came of an order.
+    /// The result of an order, as a message.
     Done(String),
 }
 
@@ -50,7 +50,7 @@ impl Source {
         }
     }
 
-    /// Reads a snapshot every so often and follows orders in between, until nobody listens.
+    /// Reads a snapshot periodically and carries out orders in between, until a channel is closed.
     pub(crate) fn serve(
         mut self,
         every: Duration,
@@ -76,15 +76,18 @@ impl Source {
         }
     }
 
-    /// Reads all servers, at the same time.
+    /// Reads all servers in parallel.
     pub(crate) fn read(&mut self) -> Snapshot {
-        if self.asked.is_none_or(|asked| asked.elapsed() > TOPOLOGY) {
+        if self
+            .asked
+            .is_none_or(|asked| asked.elapsed() > TOPOLOGY_PERIOD)
+        {
             self.asked = Some(Instant::now());
             self.find_primaries();
         }
         let mut snapshot = Snapshot::empty();
         thread::scope(|scope| {
-            let start = |node| scope.spawn(|| Node::look(node));
+            let start = |node| scope.spawn(|| Node::read(node));
             let started: Vec<_> = self.nodes.iter_mut().map(start).collect();
             for thread in started {
                 let Ok((server, locks, hot)) = thread.join() else {
@@ -109,18 +112,18 @@ impl Source {
         else {
             return Update::Done(format!("{} is no primary any more", lock_id.server));
         };
-        let done = match order {
+        let result = match order {
             Order::Look(_) => node
                 .queue(&lock_id.key)
                 .map(|(held, waiters)| Update::Queue(lock_id.clone(), held, waiters)),
             Order::Kill { client_id, .. } => node.kill(&lock_id.key, *client_id).map(Update::Done),
             Order::Unlock { token, .. } => node.unlock(&lock_id.key, *token).map(Update::Done),
         };
-        done.unwrap_or_else(|error| Update::Done(error.to_string()))
+        result.unwrap_or_else(|error| Update::Done(error.to_string()))
     }
 
-    /// Of a cluster, all primaries with slots, by any node that knows them: the given one may be
-    /// down by now. A server by itself stays as it is.
+    /// Finds the primaries with slots of a cluster, by any node that answers: the given one may be down. A
+    /// server that is in no cluster stays as it is.
     fn find_primaries(&mut self) {
         let known = self.nodes.iter_mut().find_map(|node| primaries(node).ok());
         let found = known
@@ -130,7 +133,7 @@ impl Source {
         }
         let mut before = std::mem::take(&mut self.nodes);
         for (host, port) in found {
-            // A node that does not know its own name is the one that was asked.
+            // A node that does not know its own address is the one that was asked.
             let host = match (host.as_str(), self.given.addr()) {
                 ("", ConnectionAddr::Tcp(given, _)) => given.clone(),
                 _ => host,
@@ -143,7 +146,7 @@ impl Source {
     }
 }
 
-/// The addresses of the primaries in the eyes of this node; none when it is in no cluster.
+/// The addresses of the primaries by this node's view; empty when it is in no cluster.
 fn primaries(node: &mut Node) -> RedisResult<Vec<(String, u16)>> {
     node.with(|connection| {
         let info = Info::read(connection.req_command(cmd("INFO").arg("cluster"))?);
@@ -157,7 +160,7 @@ fn primaries(node: &mut Node) -> RedisResult<Vec<(String, u16)>> {
     })
 }
 
-/// The address in a line of `CLUSTER NODES`, when it is that of a primary with slots.
+/// The address in a line of `CLUSTER NODES`, if it is a primary with slots.
 fn primary(line: &str) -> Option<(String, u16)> {
     let mut fields = line.split_whitespace();
     let address = fields.nth(1)?.split('@').next()?;

@@ -1,11 +1,11 @@
-//! The three tables: their columns, their rows, and how these are sorted.
+//! The three tables: columns, rows and sorting.
 
 use crate::reply::Hot;
 use crate::snapshot::{Lock, LockId, Snapshot};
 use crate::words;
 use std::cmp::Ordering;
 
-/// Which table.
+/// One of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Panel {
     /// Locks, held longest first.
@@ -31,20 +31,20 @@ impl Panel {
 /// One column of a table.
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    /// 0: a name, which takes the width that is left.
+    /// 0 for a name, which takes the remaining width.
     pub(crate) width: u16,
-    /// Left out on a screen that is not so wide.
+    /// The column is left out on narrower screens.
     pub(crate) from: u16,
 }
 
-/// The name of the column that only a cluster needs.
+/// The name of the column that is shown only for a cluster.
 pub(crate) const SERVER: &str = "server";
 
 const fn column(name: &'static str, width: u16, from: u16) -> Column {
     Column { name, width, from }
 }
 
-/// A cell, which is sorted by its value and not by its text.
+/// A cell; rows are sorted by its value, not by its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cell {
     /// Bytes of any kind.
@@ -52,7 +52,7 @@ pub(crate) enum Cell {
     Number(i64),
     /// Milliseconds.
     Length(i64),
-    /// What is left of a lease. -1: for ever, so more than any other.
+    /// The rest of a lease; -1 for ever, which is more than any other.
     Left(i64),
 }
 
@@ -67,7 +67,7 @@ impl Cell {
 
     fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
-            // -1 becomes the largest of all.
+            // -1 becomes the largest.
             (Self::Left(one), Self::Left(two)) => one.cast_unsigned().cmp(&two.cast_unsigned()),
             _ => self.cmp(other),
         }
@@ -81,7 +81,7 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<Cell>,
 }
 
-/// By which column, and which way.
+/// The sorting of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sort {
     pub(crate) column: usize,
@@ -126,7 +126,7 @@ impl Panel {
         }
     }
 
-    /// What the title promises.
+    /// The sorting that the title names.
     pub(crate) fn first_sort(self) -> Sort {
         let column = match self {
             Self::Held => 2,
@@ -139,7 +139,7 @@ impl Panel {
         }
     }
 
-    /// The rows whose key or owner has this text in it, in order.
+    /// The rows whose key or owner contains the filter, sorted.
     pub(crate) fn rows(self, snapshot: &Snapshot, sort: Sort, filter: &str) -> Vec<Row> {
         let mut rows: Vec<_> = match self {
             Self::Held => snapshot.locks.iter().map(held).collect(),
@@ -166,7 +166,7 @@ impl Panel {
             } else {
                 a.order(b)
             };
-            // Equal rows keep their places from snapshot to snapshot.
+            // Equal rows keep their order from snapshot to snapshot.
             order.then_with(|| one.lock_id.cmp(&two.lock_id))
         });
         rows

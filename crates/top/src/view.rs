@@ -1,5 +1,5 @@
-//! What is on the screen, and what a key or an update makes of it. It draws nothing and asks no
-//! server: it gives orders for that.
+//! The state of the screen, and how keys and updates change it. It neither draws nor talks to a server: it
+//! returns orders.
 
 use crate::reply::{Held, Waiter};
 use crate::snapshot::{LockId, Snapshot};
@@ -9,35 +9,35 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 const PAGE: isize = 10;
 
-/// What the keys do at the moment.
+/// What the keys do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Look around in the tables.
+    /// Move in the tables.
     Tables,
-    /// Type what names must have in them.
+    /// Type the filter.
     Filter,
-    /// Look at one lock and those who wait for it.
+    /// Show a lock and its waiters.
     Queue(Queue),
-    /// Answer whether this is to be done. Whatever the answer, back to what was before.
+    /// Answer a question, and return to the mode before it.
     Confirm(Question, Box<Mode>),
-    /// Read what the keys do.
+    /// Show the help.
     Help,
 }
 
-/// One lock, looked at closely.
+/// A lock with its waiters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queue {
     pub(crate) lock_id: LockId,
-    /// None: free, or not known yet.
+    /// `None`: free, or not known yet.
     pub(crate) held: Option<Held>,
     pub(crate) waiters: Vec<Waiter>,
-    /// Whether the server has told of it.
+    /// True when the server has answered.
     pub(crate) is_known: bool,
-    /// The client that is chosen: it stays so when those before it have gone.
+    /// The chosen client, which stays chosen when it moves in the queue.
     pub(crate) chosen: Option<i64>,
 }
 
-/// Something that somebody may regret. It names what was on the screen when it was asked for.
+/// An action that needs a confirmation, with what was on the screen when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Kill(LockId, Waiter),
@@ -59,7 +59,7 @@ impl Question {
     }
 }
 
-/// All that is shown.
+/// The state of the screen.
 pub(crate) struct View {
     pub(crate) now: Snapshot,
     pub(crate) before: Option<Snapshot>,
@@ -67,7 +67,7 @@ pub(crate) struct View {
     pub(crate) filter: String,
     pub(crate) mode: Mode,
     pub(crate) is_paused: bool,
-    /// What came of the last order.
+    /// The result of the last order.
     pub(crate) message: Option<String>,
     pub(crate) is_over: bool,
     sorts: [Sort; 3],
@@ -98,19 +98,19 @@ impl View {
         panel.rows(&self.now, self.sort(panel), &self.filter)
     }
 
-    /// Which of the rows is chosen: the lock that was, wherever it stands now, else the first.
+    /// The index of the chosen lock, else the first row.
     pub(crate) fn chosen(&self, panel: Panel, rows: &[Row]) -> Option<usize> {
         let chosen = self.chosen[panel as usize].as_ref();
         let same = rows.iter().position(|row| Some(&row.lock_id) == chosen);
         same.or((!rows.is_empty()).then_some(0))
     }
 
-    /// How often a second this happens, over the last two snapshots.
+    /// The increase of a counter per second between the last two snapshots.
     pub(crate) fn rate(&self, field: &str) -> Option<f64> {
         self.now.rate(field, self.before.as_ref()?)
     }
 
-    /// Takes in what was read.
+    /// Applies an update.
     pub(crate) fn apply(&mut self, update: Update) -> Option<Order> {
         match update {
             Update::Snapshot(_) if self.is_paused => return None,
@@ -119,7 +119,7 @@ impl View {
                 self.before = (!before.servers.is_empty()).then_some(before);
             }
             Update::Queue(lock_id, held, waiters) => {
-                // What a question is about stays as it was.
+                // What a question is about does not change while it is shown.
                 let Mode::Queue(queue) = &mut self.mode else {
                     return None;
                 };
@@ -130,16 +130,16 @@ impl View {
                 }
                 return None;
             }
-            Update::Done(what) => self.message = Some(what),
+            Update::Done(message) => self.message = Some(message),
         }
-        // The lock that is looked at is to be as new as the tables.
+        // Refresh the queue that is shown.
         match &self.mode {
             Mode::Queue(queue) => Some(Order::Look(queue.lock_id.clone())),
             _ => None,
         }
     }
 
-    /// Does what a key asks for.
+    /// Handles a key press.
     pub(crate) fn press(&mut self, key: KeyEvent) -> Option<Order> {
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             self.is_over = true;
@@ -227,7 +227,7 @@ impl View {
         None
     }
 
-    /// The next column, from its larger end: what stands out is looked for.
+    /// Sorts by the next column, largest first.
     fn sort_by_next(&mut self) {
         let sort = &mut self.sorts[self.panel as usize];
         sort.column = (sort.column + 1) % self.panel.columns().len();
@@ -274,7 +274,7 @@ impl View {
 }
 
 impl Queue {
-    /// Where the chosen client stands: the one that was chosen, else the first.
+    /// The position of the chosen client, else the first.
     pub(crate) fn position(&self) -> Option<usize> {
         let mut waiters = self.waiters.iter();
         let same = waiters.position(|waiter| Some(waiter.client_id) == self.chosen);

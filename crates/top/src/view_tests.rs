@@ -1,4 +1,4 @@
-//! What keys and updates make of the view, and how it looks.
+//! Tests of keys, updates and drawing.
 
 use crate::draw::draw;
 use crate::reply::{Held, Hot, Info, Waiter};
@@ -66,7 +66,7 @@ fn snapshot(locks: &[Lock]) -> Snapshot {
     }
 }
 
-/// Orders by `orders` for long, by `mail` with more waiters.
+/// A view in which `orders` is held longest and `mail` has most waiters.
 fn view() -> View {
     let mut view = View::new();
     let locks = [
@@ -108,7 +108,7 @@ fn each_table_is_sorted_as_its_title_says() {
 }
 
 #[test]
-fn s_goes_through_the_columns_and_r_turns_round() {
+fn s_sorts_by_the_next_column_and_r_reverses() {
     let mut view = view();
     type_in(&mut view, "r");
     assert_eq!(keys(&view, Panel::Held), ["stock", "mail", "orders"]);
@@ -125,7 +125,7 @@ fn s_goes_through_the_columns_and_r_turns_round() {
 }
 
 #[test]
-fn a_lock_without_an_end_has_more_left_than_any_other() {
+fn a_lock_without_a_deadline_has_the_most_time_left() {
     let mut view = view();
     let mut for_ever = lock("for-ever", "a", 1, 0);
     for_ever.held.ttl_ms = -1;
@@ -138,14 +138,14 @@ fn a_lock_without_an_end_has_more_left_than_any_other() {
 }
 
 #[test]
-fn the_filter_looks_at_keys_and_owners() {
+fn the_filter_matches_keys_and_owners() {
     let mut view = view();
     type_in(&mut view, "/WEB-2");
     assert_eq!(keys(&view, Panel::Held), ["orders"]);
     press(&mut view, KeyCode::Enter);
     assert_eq!(view.mode, Mode::Tables);
     assert!(screen(&view, 80, 24).contains("1 Locks held longest: 1, with \"WEB-2\" in a name"));
-    // A q that is typed quits only now.
+    // A q that is typed into the filter does not quit.
     type_in(&mut view, "/");
     type_in(&mut view, "q");
     assert!(!view.is_over);
@@ -156,7 +156,7 @@ fn the_filter_looks_at_keys_and_owners() {
 }
 
 #[test]
-fn control_c_ends_it_everywhere() {
+fn control_c_quits_in_every_mode() {
     let mut view = view();
     type_in(&mut view, "/");
     view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
@@ -201,7 +201,7 @@ fn a_lock_is_freed_only_after_a_yes() {
         assert_eq!(view.mode, Mode::Tables);
     }
     type_in(&mut view, "u");
-    // What the question names is freed, and not what stands there by now.
+    // The order is about the grant in the question, not about the current one.
     view.apply(Update::Snapshot(snapshot(&[lock("orders", "other", 1, 0)])));
     let order = Order::Unlock {
         lock_id: lock_id("orders"),
@@ -211,7 +211,7 @@ fn a_lock_is_freed_only_after_a_yes() {
 }
 
 #[test]
-fn a_question_about_long_names_still_tells_how_to_answer() {
+fn a_question_about_long_names_still_shows_the_answers() {
     let mut view = view();
     let (key, owner) = ("k".repeat(5000), "o".repeat(256));
     view.apply(Update::Snapshot(snapshot(&[lock(&key, &owner, 1, 0)])));
@@ -228,7 +228,7 @@ fn a_waiter_is_killed_only_after_a_yes() {
     let queue = vec![waiter("first", 11), waiter("second", 12)];
     view.apply(Update::Queue(lock_id("orders"), Some(held.clone()), queue));
     press(&mut view, KeyCode::Down);
-    // The first one has gone: the choice stays with the other.
+    // The first one has left: the other stays chosen.
     let queue = vec![waiter("second", 12), waiter("third", 13)];
     view.apply(Update::Queue(lock_id("orders"), Some(held), queue));
     let picture = screen(&view, 80, 24);
@@ -243,21 +243,21 @@ fn a_waiter_is_killed_only_after_a_yes() {
         client_id: 12,
     };
     assert_eq!(type_in(&mut view, "y"), Some(order));
-    // What came of it is shown, and the queue looked at anew.
+    // The result is shown and the queue refreshed.
     let order = view.apply(Update::Done("client 12 is killed".to_owned()));
     assert_eq!(order, Some(Order::Look(lock_id("orders"))));
     assert!(screen(&view, 80, 24).contains("client 12 is killed"));
 }
 
 #[test]
-fn a_queue_is_looked_at_anew_with_each_round() {
+fn a_queue_is_refreshed_with_each_snapshot() {
     let mut view = view();
     press(&mut view, KeyCode::Enter);
     let order = view.apply(Update::Snapshot(snapshot(&[])));
     assert_eq!(order, Some(Order::Look(lock_id("orders"))));
     view.apply(Update::Queue(lock_id("orders"), None, Vec::new()));
     assert!(screen(&view, 80, 24).contains("free"));
-    // An answer that comes late is of another lock.
+    // A late answer is about another lock.
     view.apply(Update::Queue(
         lock_id("mail"),
         None,
@@ -267,7 +267,7 @@ fn a_queue_is_looked_at_anew_with_each_round() {
 }
 
 #[test]
-fn a_held_picture_stays_until_it_is_let_go() {
+fn a_paused_view_does_not_change() {
     let mut view = view();
     type_in(&mut view, " ");
     view.apply(Update::Snapshot(snapshot(&[])));
@@ -278,7 +278,7 @@ fn a_held_picture_stays_until_it_is_let_go() {
 }
 
 #[test]
-fn rates_and_gauges_stand_above() {
+fn rates_and_gauges_are_shown_at_the_top() {
     let mut view = view();
     let mut later = snapshot(&[]);
     later.at = view.now.at + Duration::from_secs(2);
@@ -288,12 +288,12 @@ fn rates_and_gauges_stand_above() {
     assert!(picture.contains("here:1 Redis 7.0.15"), "{picture}");
     assert!(picture.contains("held 5 "), "{picture}");
     assert!(picture.contains("grants/s 12.5"), "{picture}");
-    // What a server does not tell is no zero.
+    // An unknown value is not zero.
     assert!(picture.contains("hand-offs/s -"), "{picture}");
 }
 
 #[test]
-fn a_tall_screen_shows_three_tables_and_a_short_one_the_current() {
+fn a_tall_screen_shows_three_tables_and_a_short_one_the_current_one() {
     let mut view = view();
     let tall = screen(&view, 140, 40);
     let titles = Panel::ALL.map(Panel::title);
@@ -310,7 +310,7 @@ fn a_tall_screen_shows_three_tables_and_a_short_one_the_current() {
     assert!(!screen(&view, 80, 24).contains("token"));
     type_in(&mut view, "3");
     assert!(screen(&view, 80, 24).contains("1m30s"));
-    // No size is too small to be drawn.
+    // Any size can be drawn.
     for (width, height) in [(1, 1), (10, 4), (30, 8)] {
         for key in ["?", "x", "u", "n"] {
             type_in(&mut view, key);
@@ -320,7 +320,7 @@ fn a_tall_screen_shows_three_tables_and_a_short_one_the_current() {
 }
 
 #[test]
-fn what_one_should_know_is_said() {
+fn warnings_are_shown() {
     let mut view = view();
     let mut later = snapshot(&[]);
     later.servers[0].info = Info::parse("maxmemory_policy:allkeys-lru");
@@ -328,7 +328,7 @@ fn what_one_should_know_is_said() {
     later.servers[0].keys = 1234;
     later.servers.push(Server {
         address: "there:2".to_owned(),
-        trouble: Some("connection refused".to_owned()),
+        error: Some("connection refused".to_owned()),
         ..Server::default()
     });
     view.apply(Update::Snapshot(later));

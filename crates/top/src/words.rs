@@ -1,4 +1,4 @@
-//! How names and lengths of time are written on the screen.
+//! Names and durations as text for the screen.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A key or an owner. These are bytes of any kind, chosen by somebody else: what is not plain text is
-/// written as `\x..`, so that no name can steer the terminal.
+/// A key or an owner. Anyone may choose these bytes, so what is not plain text is written as `\x..`: no name
+/// can control the terminal.
 pub(crate) fn name(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -25,7 +25,7 @@ pub(crate) fn name(bytes: &[u8]) -> String {
     text
 }
 
-/// A name in at most so many columns. What is left out is in the middle: names tell the most at their ends.
+/// A name in at most so many columns. The middle is left out, since names differ most at their ends.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     let letters: Vec<_> = text.chars().collect();
     if letters.len() <= width {
@@ -38,7 +38,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     front.chain(&['…']).chain(back).collect()
 }
 
-/// Marks that turn the direction of writing or take no space: two names that differ would look alike.
+/// Characters that change the direction of writing or take no space: different names would look alike.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -50,7 +50,7 @@ fn hex(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// A length of time in no more than seven letters; a negative one is `never`, as the server's -1 means.
+/// A duration in at most seven letters; a negative one, the server's -1, is `never`.
 pub(crate) fn length(ms: i64) -> String {
     match ms {
         ..0 => "never".to_owned(),
@@ -67,7 +67,7 @@ mod tests {
     use super::{cut, length, name};
 
     #[test]
-    fn a_name_cannot_steer_the_terminal() {
+    fn a_name_cannot_control_the_terminal() {
         assert_eq!(name(b"orders:42"), "orders:42");
         assert_eq!(name("größe".as_bytes()), "größe");
         assert_eq!(name(b"\x1b[2J\xff\n"), "\\x1b[2J\\xff\\x0a");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_are_short() {
+    fn durations_are_short() {
         let written = [
             -1, 0, 999, 1_000, 59_950, 60_000, 3_599_000, 3_600_000, 90_000_000,
         ];

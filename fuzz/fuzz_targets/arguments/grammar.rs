@@ -1,5 +1,5 @@
-//! The commands' grammar once more, coded from its text and without a look at the module's reader:
-//! tables of what may be said, and numbers that are compared as text.
+//! The grammar of the commands, written from its text alone: tables of options and ranges, and a parser that
+//! compares numbers as text.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -15,9 +15,9 @@ const TEN_YEARS_MS: i128 = 315_360_000_000;
 const TOKENS: RangeInclusive<i128> = 1..=9_007_199_254_740_991;
 const MAX_HOLDS: i128 = 2_147_483_647;
 
-/// What a line says: an owner, and a number for each name.
+/// A parsed call: an owner, and a number for each name.
 #[derive(Debug, Default)]
-pub(crate) struct Said<'a> {
+pub(crate) struct Call<'a> {
     owner: &'a [u8],
     numbers: BTreeMap<&'static str, i128>,
 }
@@ -52,8 +52,8 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
     }
 }
 
-/// The numbers that come in their places.
-fn places(command: Command) -> Vec<(&'static str, RangeInclusive<i128>)> {
+/// The positional numbers of a command.
+fn positional(command: Command) -> Vec<(&'static str, RangeInclusive<i128>)> {
     match command {
         Command::Fence | Command::Clock => vec![("token", TOKENS)],
         Command::Apply => vec![
@@ -66,23 +66,23 @@ fn places(command: Command) -> Vec<(&'static str, RangeInclusive<i128>)> {
     }
 }
 
-/// What the words say, where the grammar allows them.
-pub(crate) fn said<'a>(command: Command, words: &[&'a [u8]], max_lease: i128) -> Option<Said<'a>> {
-    let mut said = Said::default();
+/// Parses the words; `None` when the grammar does not allow them.
+pub(crate) fn parse<'a>(command: Command, words: &[&'a [u8]], max_lease: i128) -> Option<Call<'a>> {
+    let mut call = Call::default();
     let mut words = words.iter().copied().peekable();
     if command.has_owner() {
-        said.owner = words.next()?;
-        (1..=256).contains(&said.owner.len()).then_some(())?;
+        call.owner = words.next()?;
+        (1..=256).contains(&call.owner.len()).then_some(())?;
     }
     if command == Command::Fence && words.peek().is_none() {
-        return Some(said);
+        return Some(call);
     }
-    for (name, range) in places(command) {
+    for (name, range) in positional(command) {
         let value = number(words.next()?).filter(|value| range.contains(value))?;
-        said.numbers.insert(name, value);
+        call.numbers.insert(name, value);
     }
     if matches!(command, Command::Apply | Command::Clock) {
-        return Some(said); // what follows is of a later version
+        return Some(call); // further words come from a later version
     }
     while let Some(word) = words.next() {
         let word = text(word).to_ascii_uppercase();
@@ -92,10 +92,10 @@ pub(crate) fn said<'a>(command: Command, words: &[&'a [u8]], max_lease: i128) ->
             Some(range) => number(words.next()?).filter(|value| range.contains(value))?,
             None => 0,
         };
-        let before = said.numbers.insert(name, value);
+        let before = call.numbers.insert(name, value);
         before.is_none().then_some(())?;
     }
-    said.fits_together(command).then_some(said)
+    call.is_consistent(command).then_some(call)
 }
 
 /// The decimal number that is written exactly like this.
@@ -115,8 +115,8 @@ impl Command {
     }
 }
 
-impl<'a> Said<'a> {
-    fn fits_together(&self, command: Command) -> bool {
+impl<'a> Call<'a> {
+    fn is_consistent(&self, command: Command) -> bool {
         let has = |name| self.numbers.contains_key(name);
         let nameless = command == Command::Acquire && self.owner == b"*";
         let raises_from_nothing = has("RAISE") && !has("TOKEN");
@@ -128,14 +128,14 @@ impl<'a> Said<'a> {
             || lowers)
     }
 
-    /// The same in other words: other cases, and the options in the order of their names.
+    /// The same call, with other cases and the options sorted by name.
     pub(crate) fn words(&self, command: Command) -> Vec<Vec<u8>> {
         let mut words = Vec::new();
         if command.has_owner() {
             words.push(self.owner.to_vec());
         }
-        if let [_, ..] = &places(command)[..] {
-            let given = places(command).into_iter();
+        if let [_, ..] = &positional(command)[..] {
+            let given = positional(command).into_iter();
             let given = given.filter_map(|(name, _)| self.numbers.get(name));
             words.extend(given.map(|number| number.to_string().into_bytes()));
             return words;
@@ -195,7 +195,7 @@ impl<'a> Said<'a> {
                         .and_then(Lease::from_millis)
                         .expect("a lease"),
                 },
-                // A number that is not negative; -1 is none.
+                // -1, as any negative number, is none.
                 deadline: self
                     .number("deadline")
                     .map_or(Deadline::Never, Deadline::At),

@@ -1,7 +1,7 @@
-//! The words of calls, told as lines: `ACQUIRE owner PX 500`. They are read as the written grammar
-//! says, are in its ranges, and mean the same in another case and order.
+//! Parsing of calls, given as lines such as `ACQUIRE owner PX 500`: the parser agrees with the grammar, and
+//! the case and the order of options do not matter.
 //!
-//! The ends of ranges, which a fuzzer seldom comes upon, are tried in the place of each number.
+//! Each number is also replaced by the ends of the ranges, which a fuzzer seldom finds.
 #![no_main]
 
 mod grammar;
@@ -65,8 +65,8 @@ impl Command {
         })
     }
 
-    /// As the module reads the words.
-    fn read<'a>(self, words: &[&'a [u8]], max_lease: Lease) -> Result<Request<'a>, Malformed> {
+    /// Parses the words with the core's parser.
+    fn parse<'a>(self, words: &[&'a [u8]], max_lease: Lease) -> Result<Request<'a>, Malformed> {
         let words = &mut Words::new(words.iter().copied(), max_lease);
         Ok(match self {
             Self::Acquire => Request::Acquire(requests::acquire(words)?),
@@ -108,22 +108,22 @@ fn check(command: Command, words: &[&[u8]]) {
 
 fn check_within(command: Command, words: &[&[u8]], max_ms: u64) {
     let max_lease = Lease::from_millis(max_ms).expect("a lease");
-    let read = command.read(words, max_lease);
-    let Some(said) = grammar::said(command, words, max_ms.into()) else {
-        check_error(&read.expect_err("the grammar does not allow it"));
+    let parsed = command.parse(words, max_lease);
+    let Some(call) = grammar::parse(command, words, max_ms.into()) else {
+        check_error(&parsed.expect_err("the grammar does not allow it"));
         return;
     };
-    assert_eq!(read, Ok(said.request(command)), "by the grammar");
-    let again = said.words(command);
+    assert_eq!(parsed, Ok(call.request(command)), "by the grammar");
+    let again = call.words(command);
     let again: Vec<_> = again.iter().map(Vec::as_slice).collect();
     assert_eq!(
-        command.read(&again, max_lease),
-        read,
+        command.parse(&again, max_lease),
+        parsed,
         "printed as {again:?}"
     );
 }
 
-/// An error is one short line with its code first, whatever it repeats.
+/// An error is one short line with its code first, whatever it quotes.
 fn check_error(Malformed(error): &Malformed) {
     let text = error.to_str().expect("text");
     assert!(text.starts_with("ERR "), "{text:?}");
