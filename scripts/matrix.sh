@@ -51,7 +51,7 @@ done
 # Why, once more where it is seen: the logs before are long.
 for name in $not_passed; do
     printf '\n%s:\n' "$name"
-    grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^ *(FAIL|TIMEOUT|SIG[A-Z]+) |^error' "$logs/$name.log" |
+    grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^ *(TRY [0-9]+ )?(FAIL|TMT|SIG[A-Z]+) +\[|^error' "$logs/$name.log" |
         cut -c -1000 | tail -n 20 || :
 done
 printf '\n'
