@@ -20,3 +20,30 @@ pub fn shrink_if_sparse<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V,
         map.shrink_to(map.len() * 2);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use foldhash::fast::RandomState;
+
+    use super::{Map, shrink_if_sparse};
+
+    /// The capacity of a map that has had room for a thousand, and what is left of it with so many
+    /// entries.
+    fn capacities(entries: u32) -> (usize, usize) {
+        let mut map = Map::with_capacity_and_hasher(1000, RandomState::default());
+        let full = map.capacity();
+        map.extend((0..entries).map(|n| (n, n)));
+        shrink_if_sparse(&mut map);
+        (full, map.capacity())
+    }
+
+    #[test]
+    fn a_map_shrinks_when_less_than_an_eighth_is_used_and_keeps_as_much_again() {
+        let (full, _) = capacities(0);
+        let eighth = u32::try_from(full / 8).expect("a small number");
+        assert_eq!(capacities(eighth).1, full);
+        assert!(capacities(eighth - 1).1 < full / 2);
+        let (_, left) = capacities(eighth - 30);
+        assert!(left >= 2 * (full / 8 - 30), "{left}");
+    }
+}

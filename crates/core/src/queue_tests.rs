@@ -136,6 +136,15 @@ fn a_call_leaves_once_with_what_it_asked_for() {
 }
 
 #[test]
+fn a_moment_is_so_long_after_another() {
+    let (early, late) = (Monotonic(5), Monotonic(3_000_005));
+    assert_eq!(early.plus(Duration::from_secs(3)), late);
+    assert_eq!(late.plus(Duration::MAX), Monotonic(u64::MAX));
+    assert_eq!(late.since(early), Duration::from_secs(3));
+    assert_eq!(early.since(late), Duration::ZERO);
+}
+
+#[test]
 fn each_key_of_each_database_has_a_queue_of_its_own() {
     let mut queues = Queues::new();
     let keys = [(0, b"a"), (0, b"b"), (1, b"a")];
