@@ -270,6 +270,8 @@ fn a_call_is_answered_or_abandoned_once() {
     assert_eq!(scenario.pending_grants.abandon(scenario.ids[0]), None);
     scenario.apply(Acquires(1));
     assert!(!scenario.pending_grants.is_empty());
+    let client = |call: usize| scenario.pending_grants.client(scenario.ids[call]);
+    assert_eq!([client(0), client(1)], [None, Some(7)]);
     assert!(scenario.pending_grants.abandon(scenario.ids[1]).is_some());
     assert_eq!(scenario.pending_grants.abandon(scenario.ids[1]), None);
     scenario.pending_grants.deliver(scenario.ids[1]);
