@@ -6,17 +6,17 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use redis::Connection;
 use serde::{Deserialize, Serialize};
 use testbed::module::root;
-use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
+use testbed::{Expect, Server, Talk, eventually, line, waiters};
 
+use crate::callgrind::{Counted, counted, pair, valgrind_is_here, valgrind_options};
 use crate::facts::output;
-use crate::servers::{Program, send_packed, settle};
+use crate::servers::{Program, Setting};
 use crate::ways::Way;
 
 /// The server's cron runs by the clock, so counts differ by up to this.
@@ -24,8 +24,6 @@ const TOLERANCE: f64 = 0.03;
 /// During hand-offs the module's ticks run by the clock too.
 const TOLERANCE_OF_HAND_OFF: f64 = 0.08;
 const CORE_PAIRS: u32 = 20_000;
-const SERVER_BATCHES: u32 = 40;
-const BATCH: u32 = 500;
 const RING: usize = 65;
 const HAND_OFFS: u32 = 5_000;
 
@@ -39,6 +37,10 @@ pub(crate) struct Counts {
     core_pair: u64,
     /// `LOCK.ACQUIRE PX` and `LOCK.RELEASE` in a server, pipelined: reading, running, replying.
     server_pair: u64,
+    /// The same with an append-only file.
+    server_pair_aof: u64,
+    /// The same with a replica.
+    server_pair_replica: u64,
     /// A `LOCK.RELEASE` that hands the lock over, the reply of the grant, and the `LOCK.ACQUIRE` with `BLOCK`
     /// by which the client joins the queue again.
     server_hand_off: u64,
@@ -80,8 +82,29 @@ pub(crate) fn keep(program: &Program, built: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn valgrind_is_here() -> bool {
-    output("valgrind", &["--version"]) != "unknown"
+/// Counts pairs of this module beside those of plain keys, and tells each figure as it comes.
+pub(crate) fn beside_plain_keys(
+    programs: &[Program],
+    settings: &[Setting],
+    built: &Path,
+) -> Result<(), String> {
+    for program in programs {
+        for setting in settings {
+            println!("{}{}", program.version, setting.name());
+            let ours = pair(program, *setting, Way::Module, built)?;
+            println!("  {ours:6}        {}", Way::Module.name());
+            for way in [Way::SetDel, Way::SetDelifeq] {
+                match pair(program, *setting, way, built) {
+                    Ok(plain) => {
+                        let ratio = ours as f64 / plain as f64;
+                        println!("  {plain:6}  {ratio:.3} {}", way.name());
+                    }
+                    Err(why) => println!("  left out      {}: {why}", way.name()),
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn path() -> PathBuf {
@@ -98,6 +121,18 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
     for (name, kept, now, tolerance) in [
         ("core", kept.core_pair, now.core_pair, TOLERANCE),
         ("server", kept.server_pair, now.server_pair, TOLERANCE),
+        (
+            "with AOF",
+            kept.server_pair_aof,
+            now.server_pair_aof,
+            TOLERANCE,
+        ),
+        (
+            "replica",
+            kept.server_pair_replica,
+            now.server_pair_replica,
+            TOLERANCE,
+        ),
         (
             "hand-off",
             kept.server_hand_off,
@@ -150,7 +185,9 @@ impl Counts {
             server: program.version.clone(),
             architecture: env::consts::ARCH.to_owned(),
             core_pair: core_pair(built)?,
-            server_pair: server_pair(program, built)?,
+            server_pair: pair(program, Setting::Plain, Way::Module, built)?,
+            server_pair_aof: pair(program, Setting::AppendOnly, Way::Module, built)?,
+            server_pair_replica: pair(program, Setting::Replica, Way::Module, built)?,
             server_hand_off: min_hand_off(program, built)?,
         })
     }
@@ -185,29 +222,6 @@ fn core_pair(built: &Path) -> Result<u64, String> {
     Ok((count(CORE_PAIRS)? - count(0)?) / u64::from(CORE_PAIRS))
 }
 
-/// As above, with servers.
-fn server_pair(program: &Program, built: &Path) -> Result<u64, String> {
-    let count = |batches: u32| {
-        let (mut server, file) = server_under_callgrind(program, built)?;
-        let mut connection = server.connection();
-        let mut batch = redis::Pipeline::new();
-        for number in 0..BATCH {
-            for command in Way::Module.pair(&format!("lock:{number}")) {
-                batch.add_command(command);
-            }
-        }
-        let packed = batch.get_packed_pipeline();
-        // The first batch allocates what the others use again.
-        for _ in 0..=batches {
-            send_packed(&mut connection, &packed, batch.len());
-        }
-        drop(connection);
-        server.stop();
-        counted(&file)
-    };
-    Ok((count(SERVER_BATCHES)? - count(0)?) / u64::from(SERVER_BATCHES * BATCH))
-}
-
 /// The minimum of several runs: what runs by the clock only adds to it.
 fn min_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
     let counts: Result<Vec<_>, _> = (0..3).map(|_| server_hand_off(program, built)).collect();
@@ -217,7 +231,8 @@ fn min_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
 /// As above: a ring of clients hands over one lock, one hand-off at a time.
 fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
     let count = |hand_offs: u32| {
-        let (mut server, file) = server_under_callgrind(program, built)?;
+        let counted = Counted::start(program, Setting::Plain, built)?;
+        let server = &counted.server;
         let mut ring: Vec<_> = (0..RING).map(|_| server.connection()).collect();
         let call = |words: &str, number: usize| {
             line(&words.replace("ME", &format!("client-{number}"))).get_packed_command()
@@ -227,7 +242,7 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
             post(client, &call(waits, number));
             if number > 0 {
                 // Each waits before the next one joins.
-                eventually(|| waiting(&server) == number, "a client to wait");
+                eventually(|| waiting(server) == number, "a client to wait");
             }
         }
         for hand_off in 0..hand_offs as usize {
@@ -242,34 +257,9 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
             holder.receive().int();
         }
         drop(ring);
-        server.stop();
-        counted(&file)
+        counted.stop()
     };
     Ok((count(HAND_OFFS)? - count(0)?) / u64::from(HAND_OFFS))
-}
-
-/// A server whose instructions are counted, and the file that has them after it ends.
-fn server_under_callgrind(program: &Program, built: &Path) -> Result<(Server, PathBuf), String> {
-    let file = built.join("callgrind.server");
-    let script = built.join("server-under-callgrind.sh");
-    let options = valgrind_options(&file).map(|option| format!("'{option}'"));
-    let text = format!(
-        "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
-        options.join(" "),
-        program.path().display()
-    );
-    fs::write(&script, text).map_err(|error| error.to_string())?;
-    let executable = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
-    let server = program
-        .builder()
-        .program(&script)
-        .config("jemalloc-bg-thread", "no")
-        .try_start()?;
-    settle(&server);
-    // The cron runs by the clock: as rarely as possible.
-    cmd!(server.connection(), "CONFIG", "SET", "hz", 1).okay();
-    Ok((server, file))
 }
 
 fn post(connection: &mut Connection, packed: &[u8]) {
@@ -280,24 +270,6 @@ fn post(connection: &mut Connection, packed: &[u8]) {
 
 fn waiting(server: &Server) -> usize {
     waiters(&mut server.connection(), "ring").len()
-}
-
-fn valgrind_options(file: &Path) -> [String; 2] {
-    [
-        "--tool=callgrind".to_owned(),
-        format!("--callgrind-out-file={}", file.display()),
-    ]
-}
-
-/// The sum that callgrind writes at the end of its file.
-fn counted(file: &Path) -> Result<u64, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let sum = text.lines().rev().find_map(|line| {
-        let sum = line.strip_prefix("totals:");
-        sum.or_else(|| line.strip_prefix("summary:"))
-    });
-    sum.and_then(|sum| sum.trim().parse().ok())
-        .ok_or_else(|| format!("{} has no sum", file.display()))
 }
 
 #[cfg(test)]
@@ -311,6 +283,8 @@ mod tests {
             architecture: "x86_64".to_owned(),
             core_pair,
             server_pair,
+            server_pair_aof: 2 * server_pair,
+            server_pair_replica: 2 * server_pair,
             server_hand_off,
         }
     }

@@ -12,6 +12,7 @@
     clippy::cast_sign_loss
 )]
 
+mod callgrind;
 mod contention;
 mod facts;
 mod growth;
@@ -39,7 +40,7 @@ use clap::{Parser, ValueEnum};
 use instructions::Verdict;
 use part::Part;
 use scale::Scale;
-use servers::Program;
+use servers::{Program, Setting};
 use target::target_folder;
 use testbed::module::root;
 
@@ -55,6 +56,9 @@ struct Options {
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Topic>,
+    /// Only these settings are counted by "beside".
+    #[arg(long, value_enum, value_delimiter = ',')]
+    settings: Vec<Setting>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -67,6 +71,8 @@ enum Form {
     Check,
     /// Counts them and keeps the figures.
     Keep,
+    /// Counts those of pairs on each server, beside pairs of plain keys, with and without AOF and a replica.
+    Beside,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -107,6 +113,12 @@ fn run(options: &Options) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
         Form::Check => Ok(judge(&instructions::check(first, &target_folder()))),
+        Form::Beside => {
+            let all = options.settings.is_empty().then_some(&Setting::ALL[..]);
+            let settings = all.unwrap_or(&options.settings);
+            instructions::beside_plain_keys(&programs, settings, &target_folder())?;
+            Ok(ExitCode::SUCCESS)
+        }
         Form::Quick => bench(&programs, &Scale::quick(), &options.only),
         Form::Full => bench(&programs, &Scale::full(), &options.only),
     }

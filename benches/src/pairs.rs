@@ -5,7 +5,7 @@ use testbed::Server;
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, cpu_of, send_packed, settle};
+use crate::servers::{Program, Setting, cpu_of, send_packed, settle};
 use crate::stats::{Rounds, interleave_slices};
 use crate::table::Table;
 use crate::ways::Way;
@@ -13,13 +13,6 @@ use crate::ways::Way;
 /// Pairs of a way before the next way runs: about a millisecond.
 const BATCH: usize = 500;
 const LONE_BATCH: usize = 50;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Setting {
-    Plain,
-    AppendOnly,
-    Replica,
-}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Manner {
@@ -39,7 +32,7 @@ pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
     let mut part = Part::default();
     let mut pipelined = Vec::new();
     for program in programs {
-        for setting in [Setting::Plain, Setting::AppendOnly, Setting::Replica] {
+        for setting in Setting::ALL {
             let bench = Bench::start(program, setting);
             for manner in [Manner::Pipelined, Manner::OneAtATime] {
                 let costs = bench.compare(manner, scale);
@@ -69,20 +62,9 @@ struct Bench {
 
 impl Bench {
     fn start(program: &Program, setting: Setting) -> Self {
-        let append_only = if setting == Setting::AppendOnly {
-            "yes"
-        } else {
-            "no"
-        };
-        let server = program
-            .builder()
-            .config("appendonly", append_only)
-            .config("appendfsync", "everysec")
-            .config("auto-aof-rewrite-percentage", "0")
-            .start();
+        let server = program.builder_of(setting).start();
         settle(&server);
-        let replica = (setting == Setting::Replica)
-            .then(|| server.replica_with(|settings| settings.program(program.path())));
+        let replica = setting.replica_of(&server, program);
         let mut connection = server.connection();
         let ways = Way::ALL
             .into_iter()

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use redis::{Connection, ConnectionLike, Pipeline, Value};
 use testbed::{Builder, Expect, Server, cmd, eventually, module, server_cpu};
 
@@ -66,11 +67,54 @@ impl Program {
             .config("dynamic-hz", "no")
     }
 
+    /// As [`Program::builder`], but for the replica.
+    pub(crate) fn builder_of(&self, setting: Setting) -> Builder {
+        let append_only = if setting == Setting::AppendOnly {
+            "yes"
+        } else {
+            "no"
+        };
+        self.builder()
+            .config("appendonly", append_only)
+            .config("appendfsync", "everysec")
+            .config("auto-aof-rewrite-percentage", "0")
+    }
+
     /// A server with default settings.
     pub(crate) fn start(&self) -> Server {
         let server = self.builder().start();
         settle(&server);
         server
+    }
+}
+
+/// Who reads what a server writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Setting {
+    /// Nobody.
+    Plain,
+    /// An append-only file, which goes to the disk every second.
+    AppendOnly,
+    /// A replica.
+    Replica,
+}
+
+impl Setting {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::AppendOnly, Self::Replica];
+
+    /// Behind what is measured.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::AppendOnly => ", with AOF (everysec)",
+            Self::Replica => ", with a replica",
+        }
+    }
+
+    /// The replica, where one belongs to the setting.
+    pub(crate) fn replica_of(self, server: &Server, program: &Program) -> Option<Server> {
+        (self == Self::Replica)
+            .then(|| server.replica_with(|settings| settings.program(program.path())))
     }
 }
 

@@ -1,0 +1,117 @@
+//! Programs under callgrind, which counts the instructions that they take.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use testbed::{Expect, Server, cmd};
+
+use crate::facts::output;
+use crate::servers::{Program, Setting, send_packed, settle};
+use crate::ways::Way;
+
+/// Pairs of one write, and writes of one count.
+const BATCH: u32 = 500;
+const BATCHES: u32 = 40;
+
+pub(crate) fn valgrind_is_here() -> bool {
+    output("valgrind", &["--version"]) != "unknown"
+}
+
+/// A server whose instructions are counted until it ends.
+pub(crate) struct Counted {
+    pub(crate) server: Server,
+    replica: Option<Server>,
+    file: PathBuf,
+}
+
+impl Counted {
+    pub(crate) fn start(
+        program: &Program,
+        setting: Setting,
+        built: &Path,
+    ) -> Result<Self, String> {
+        let file = built.join("callgrind.server");
+        let script = built.join("server-under-callgrind.sh");
+        let options = valgrind_options(&file).map(|option| format!("'{option}'"));
+        let text = format!(
+            "#!/bin/sh\nexec valgrind {} '{}' \"$@\"\n",
+            options.join(" "),
+            program.path().display()
+        );
+        fs::write(&script, text).map_err(|error| error.to_string())?;
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&script, executable).map_err(|error| error.to_string())?;
+        let server = program
+            .builder_of(setting)
+            .program(&script)
+            .config("jemalloc-bg-thread", "no")
+            .try_start()?;
+        settle(&server);
+        let replica = setting.replica_of(&server, program);
+        // The cron goes by the clock: as little of it as can be.
+        cmd!(server.connection(), "CONFIG", "SET", "hz", 1).okay();
+        Ok(Self {
+            server,
+            replica,
+            file,
+        })
+    }
+
+    /// What was counted from the start to the end.
+    pub(crate) fn stop(mut self) -> Result<u64, String> {
+        if let Some(replica) = &self.replica {
+            self.server.wait_for_sync(replica);
+        }
+        self.server.stop();
+        counted(&self.file)
+    }
+}
+
+/// The instructions of a pair without contention, pipelined: reading, running, replying. The
+/// difference between two servers that do the same, but one of them runs pairs in between.
+pub(crate) fn pair(
+    program: &Program,
+    setting: Setting,
+    way: Way,
+    built: &Path,
+) -> Result<u64, String> {
+    let mut batch = redis::Pipeline::new();
+    for number in 0..BATCH {
+        for command in way.pair(&format!("lock:{number}")) {
+            batch.add_command(command);
+        }
+    }
+    let packed = batch.get_packed_pipeline();
+    let count = |batches: u32| {
+        let counted = Counted::start(program, setting, built)?;
+        let mut connection = counted.server.connection();
+        way.prepare(&mut connection)?;
+        // The first batch makes room that all others use.
+        for _ in 0..=batches {
+            send_packed(&mut connection, &packed, batch.len());
+        }
+        drop(connection);
+        counted.stop()
+    };
+    Ok((count(BATCHES)? - count(0)?) / u64::from(BATCHES * BATCH))
+}
+
+pub(crate) fn valgrind_options(file: &Path) -> [String; 2] {
+    [
+        "--tool=callgrind".to_owned(),
+        format!("--callgrind-out-file={}", file.display()),
+    ]
+}
+
+/// The sum that callgrind writes at the end of its file.
+pub(crate) fn counted(file: &Path) -> Result<u64, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let sum = text.lines().rev().find_map(|line| {
+        let sum = line.strip_prefix("totals:");
+        sum.or_else(|| line.strip_prefix("summary:"))
+    });
+    sum.and_then(|sum| sum.trim().parse().ok())
+        .ok_or_else(|| format!("{} has no sum", file.display()))
+}
+
