@@ -2,11 +2,14 @@
 //! append-only file; a user may run them who may run `RESTORE`, which can do as much. With `LOCK._PROBE`
 //! the module asks the server whether it would allow a write.
 
-use redis_lock_core::requests;
+use std::borrow::Cow;
+use std::ffi::CString;
+
+use redis_lock_core::{EffectError, requests};
 
 use super::{SINCE, documented, in_order, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer, observe_token};
-use crate::server::{Command, Context, KeyUse, OwnedText, Permission, Spec, Text};
+use crate::server::{self, Command, Context, KeyUse, OwnedText, Permission, Spec, Text};
 
 pub(super) struct Apply;
 
@@ -15,7 +18,7 @@ impl Command for Apply {
         name: locks::APPLY,
         flags: c"write fast",
         categories: c"write fast admin dangerous",
-        arity: -7,
+        arity: -3,
         summary: c"An internal command for replicating the state of a lock.",
         complexity: c"O(1)",
         since: SINCE,
@@ -81,12 +84,30 @@ fn apply<'call>(
 ) -> Result<(), CommandError> {
     let (key, mut words) = key_and_words(arguments)?;
     check_source(context, key)?;
-    let held = requests::effect(&mut words)?;
+    let held = requests::effect(&mut words).map_err(|error| refuse(context, key, error))?;
     observe_token(held.grant.token);
     context.replicate_verbatim();
     locks::apply(context, key, &held);
     context.reply_status(c"OK");
     Ok(())
+}
+
+/// Refuses an effect. Who sent it down the stream, or wrote it to a file, does not hear: what the key
+/// holds is not what it should, and is removed.
+#[cold]
+fn refuse(context: Context<'_>, key: Text<'_>, error: EffectError) -> CommandError {
+    if context.flags().from_stream() {
+        if let EffectError::Version(_, Some(token)) = error {
+            observe_token(token);
+        }
+        server::warn(&format!(
+            "error: the lock '{}' is removed: {error}",
+            key.bytes().escape_ascii()
+        ));
+        locks::remove(context, key);
+    }
+    let text = CString::new(format!("ERR {error}")).unwrap_or_default();
+    CommandError::Argument(Cow::Owned(text))
 }
 
 fn clock<'call>(
@@ -107,8 +128,7 @@ fn clock<'call>(
 
 /// Allows the primary and a file; a user needs the permission to `RESTORE` the key.
 fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), CommandError> {
-    let flags = context.flags();
-    if flags.replicated() || flags.loading() {
+    if context.flags().from_stream() {
         return Ok(());
     }
     Primary::check(context)?;

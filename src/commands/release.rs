@@ -4,7 +4,7 @@ use redis_lock_core::requests;
 use redis_lock_core::{self as core, ReleaseAmount};
 
 use super::{SINCE, documented, key_and_words};
-use crate::locks::{CommandError, Primary, answer_owner};
+use crate::locks::{self, CommandError, Primary, answer_owner};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting::{self, Lock};
 
@@ -33,8 +33,15 @@ fn release<'call>(
     context: Context<'call>,
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
-    let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
+    if context.flags().from_stream() {
+        // The primary has judged it; it is sent where it frees the lock.
+        context.replicate_verbatim();
+        locks::apply_release(context, name);
+        context.reply_integer(0);
+        return Ok(());
+    }
+    let primary = Primary::check(context)?;
     let request = requests::release(&mut words)?;
     let holds_left = match Lock::open(primary, name).release(&request) {
         Ok(judged) => judged.commit(),

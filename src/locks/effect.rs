@@ -1,10 +1,9 @@
 //! Replication by effects: replicas and the append-only file get the state that a command led to, not the
-//! command. `docs/design.md` describes the commands that carry it.
+//! command; of commands only the release that frees its lock. `docs/design.md` describes them.
 
 use std::ffi::CStr;
 
-use redis_lock_core::requests::NO_DEADLINE;
-use redis_lock_core::{Deadline, Held, Token};
+use redis_lock_core::{Effect, Token};
 
 use crate::server::{self, AofWriter, Context, Text, WriteCheck};
 
@@ -59,29 +58,23 @@ pub(crate) fn check_write(context: Context<'_>, key: Text<'_>) -> WriteCheck {
     context.check_write(PROBE, key)
 }
 
-pub(super) fn replicate(context: Context<'_>, key: Text<'_>, held: &Held<'_>) {
-    context.replicate_key_text(APPLY, key, held.owner.bytes(), numbers(held));
+pub(super) fn replicate(context: Context<'_>, key: Text<'_>, effect: Effect<'_>) {
+    context.replicate_key_bytes(APPLY, key, effect.bytes());
 }
 
-pub(super) fn rewrite(key: Text<'_>, held: &Held<'_>, out: &mut AofWriter) {
-    out.command(APPLY, key, held.owner.bytes(), numbers(held));
-}
-
-fn numbers(held: &Held<'_>) -> [i64; 4] {
-    let deadline = match held.deadline {
-        Deadline::At(at) => i64::try_from(at).unwrap_or(i64::MAX),
-        Deadline::Never => NO_DEADLINE,
-    };
-    [
-        held.grant.token.number().cast_signed(),
-        i64::from(held.grant.holds.number()),
-        held.grant.lease.millis().cast_signed(),
-        deadline,
-    ]
+pub(super) fn rewrite(key: Text<'_>, effect: Effect<'_>, out: &mut AofWriter) {
+    out.command(APPLY, key, effect.bytes());
 }
 
 pub(super) fn replicate_free(context: Context<'_>, key: Text<'_>) {
     context.replicate_key(FREE, key);
+}
+
+/// The command that is running is a release that frees its lock.
+pub(super) fn replicate_release(context: Context<'_>) {
+    // As it was given, which takes the server less than another command, and the lock is free from then
+    // on however often it is applied.
+    context.replicate_verbatim();
 }
 
 pub(super) fn replicate_clock(context: Context<'_>, token: Token) {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use redis_lock_core::{Change, Deadline, Grant, Held, Owner, Record, RecordBuffer};
+use redis_lock_core::{Change, Deadline, EffectBuffer, Effect, Grant, Held, Owner, Record};
 
 use super::{RedisLock, effect, grant_end};
 use crate::server::{Content, Context, Key, Text};
@@ -109,13 +109,31 @@ impl<'call> LockKey<'call> {
             ),
             Change::Free => {
                 grant_end::while_releasing(|| self.0.delete());
-                drop(self);
-                context.signal_modified(name);
-                effect::replicate_free(context, name);
-                context.notify_module_event(event.name(), name);
-                context.notify_generic_event(c"del", name);
+                self.tell_free(Some(event), || effect::replicate_free(context, name));
             }
         }
+    }
+
+    /// Frees the lock, as the last release, which is the command that is running.
+    pub(crate) fn release(mut self) {
+        let context = self.0.context();
+        grant_end::while_releasing(|| self.0.delete());
+        self.tell_free(Some(KeyspaceEvent::Release), || {
+            effect::replicate_release(context);
+        });
+    }
+
+    /// Lets everybody know that the key was deleted.
+    fn tell_free(self, event: Option<KeyspaceEvent>, replicate: impl FnOnce()) {
+        let (context, name) = (self.0.context(), self.0.name());
+        // Closed before the change is announced: a listener may change the key.
+        drop(self);
+        context.signal_modified(name);
+        replicate();
+        if let Some(event) = event {
+            context.notify_module_event(event.name(), name);
+        }
+        context.notify_generic_event(c"del", name);
     }
 
     /// Replaces the released grant by the next owner's.
@@ -130,25 +148,25 @@ impl<'call> LockKey<'call> {
 
     fn hold(mut self, held: &Held<'_>, events: &[KeyspaceEvent]) {
         let (context, name) = (self.0.context(), self.0.name());
-        self.write(held);
+        let mut buffer = EffectBuffer::new();
+        let effect = held.effect(&mut buffer);
+        self.write(effect, held.deadline);
         // Closed before the change is announced: a listener may change the key.
         drop(self);
         context.signal_modified(name);
-        effect::replicate(context, name, held);
+        effect::replicate(context, name, effect);
         for event in events {
             context.notify_module_event(event.name(), name);
         }
     }
 
-    fn write(&mut self, held: &Held<'_>) {
-        let mut buffer = RecordBuffer::new();
-        let record = held.record().encode(&mut buffer);
+    fn write(&mut self, effect: Effect<'_>, deadline: Deadline) {
         if matches!(self.0.content(), Content::Ours(_)) {
-            self.0.update(record);
+            self.0.update(effect.record());
         } else {
-            self.0.create(record);
+            self.0.create(effect.record());
         }
-        self.0.set_expiry(match held.deadline {
+        self.0.set_expiry(match deadline {
             Deadline::At(at) => Some(at),
             Deadline::Never => None,
         });
@@ -160,8 +178,32 @@ impl<'call> LockKey<'call> {
 pub(crate) fn apply(context: Context<'_>, name: Text<'_>, held: &Held<'_>) {
     let mut key = LockKey::open(context, name);
     let event = KeyspaceEvent::between(key.held().unwrap_or(None).as_ref(), held);
-    key.write(held);
+    key.write(held.effect(&mut EffectBuffer::new()), held.deadline);
     drop(key);
     context.signal_modified(name);
     context.notify_module_event(event.name(), name);
+}
+
+/// Frees the key, whatever it holds, as the primary or the file that is loaded says. The caller
+/// replicates it.
+pub(crate) fn apply_release(context: Context<'_>, name: Text<'_>) {
+    delete(context, name, Some(KeyspaceEvent::Release), || {});
+}
+
+/// Removes what the key holds, which is out of date.
+pub(crate) fn remove(context: Context<'_>, name: Text<'_>) {
+    delete(context, name, None, || effect::replicate_free(context, name));
+}
+
+fn delete(
+    context: Context<'_>,
+    name: Text<'_>,
+    event: Option<KeyspaceEvent>,
+    replicate: impl FnOnce(),
+) {
+    let mut key = LockKey::open(context, name);
+    if !matches!(key.0.content(), Content::Empty) {
+        key.0.delete();
+        key.tell_free(event, replicate);
+    }
 }

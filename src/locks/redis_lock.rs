@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
-use redis_lock_core::{Deadline, Fields, Held, Record, RecordBuffer, Token};
+use redis_lock_core::{Deadline, EffectBuffer, Fields, Held, Record, RecordBuffer, Token};
 
 use super::{effect, grant_end, last_token, observe_token};
 use crate::server::{
@@ -63,7 +63,7 @@ impl DataType for RedisLock {
             grant,
             deadline: Deadline::Never, // the server writes the expiry after it
         };
-        effect::rewrite(key, &held, out);
+        effect::rewrite(key, held.effect(&mut EffectBuffer::new()), out);
     }
 
     fn lost(lost: &Lost<'_>) {

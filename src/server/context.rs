@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis_module::raw;
 
 use super::api::{OK, api};
-use super::decimal::Decimal;
 
 /// The current call from the server.
 #[derive(Clone, Copy)]
@@ -46,9 +45,10 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
     }
 
-    /// The command came from the primary, or by a slot migration.
-    pub(crate) fn replicated(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
+    /// The command comes from the replication stream, or from a file that is loaded: what it says was
+    /// judged already.
+    pub(crate) fn from_stream(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
 
     /// An RDB or AOF file is being loaded.
@@ -249,39 +249,21 @@ impl Context<'_> {
         }
     }
 
-    /// Replicates `command key text numbers…`.
-    pub(crate) fn replicate_key_text(
-        self,
-        command: &CStr,
-        key: Text<'_>,
-        text: &[u8],
-        numbers: [i64; 4],
-    ) {
+    /// Replicates `command key bytes`.
+    pub(crate) fn replicate_key_bytes(self, command: &CStr, key: Text<'_>, bytes: &[u8]) {
         if self.count_unread_change() {
             return;
         }
-        // The numbers as text: the server makes two allocations for a number, and one for bytes.
-        let [first, second, third, fourth] = &numbers.map(Decimal::new);
-        let [first, second, third, fourth] =
-            [first.bytes(), second.bytes(), third.bytes(), fourth.bytes()];
-        // SAFETY: the format `sbbbbb` asks for what follows: a string, and five pointers each with
-        // its length; the server copies or references what it keeps.
+        // SAFETY: the format `sb` asks for a server string, of which the server takes a reference of
+        // its own, and for a pointer with its length, which it copies.
         unsafe {
             api!(RedisModule_Replicate)(
                 self.raw,
                 command.as_ptr(),
-                c"sbbbbb".as_ptr(),
+                c"sb".as_ptr(),
                 key.raw,
-                text.as_ptr(),
-                text.len(),
-                first.as_ptr(),
-                first.len(),
-                second.as_ptr(),
-                second.len(),
-                third.as_ptr(),
-                third.len(),
-                fourth.as_ptr(),
-                fourth.len(),
+                bytes.as_ptr(),
+                bytes.len(),
             );
         }
     }

@@ -170,29 +170,18 @@ impl RdbReader {
 pub(crate) struct AofWriter(*mut raw::RedisModuleIO);
 
 impl AofWriter {
-    /// Writes `command key text numbers…`.
-    pub(crate) fn command(
-        &mut self,
-        command: &CStr,
-        key: Text<'_>,
-        text: &[u8],
-        numbers: [i64; 4],
-    ) {
-        let [first, second, third, fourth] = numbers;
-        // SAFETY: the format `sbllll` asks for what follows: a server string, a pointer with its
-        // length, and four long longs.
+    /// Writes `command key bytes`.
+    pub(crate) fn command(&mut self, command: &CStr, key: Text<'_>, bytes: &[u8]) {
+        // SAFETY: the format `sb` asks for what follows: a server string, and a pointer with its
+        // length.
         unsafe {
             api!(RedisModule_EmitAOF)(
                 self.0,
                 command.as_ptr(),
-                c"sbllll".as_ptr(),
+                c"sb".as_ptr(),
                 key.raw,
-                text.as_ptr(),
-                text.len(),
-                first,
-                second,
-                third,
-                fourth,
+                bytes.as_ptr(),
+                bytes.len(),
             );
         }
     }

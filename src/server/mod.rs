@@ -16,7 +16,6 @@ mod command;
 mod config;
 mod context;
 mod data_type;
-mod decimal;
 mod detached;
 mod events;
 mod gil;

@@ -146,7 +146,7 @@ impl<T> Judged<'_, '_, T> {
             count(counter);
         }
         match (self.change, self.before) {
-            (Change::Free, Some(token)) => hand_over(context, key, self.owner, token),
+            (Change::Free, Some(token)) => hand_over(context, key, token),
             (change, before) => {
                 // Before the change is announced: a listener may free the lock, and this answer is not
                 // about the grant that follows.

@@ -1,7 +1,7 @@
 //! Granting a lock to the waiting calls that are next.
 
 use redis_lock_core::{
-    self as core, Acquire, Acquired, Change, Deadline, GiveBack, Grant, LockId, Monotonic, Owner,
+    self as core, Acquire, Acquired, Change, Deadline, GiveBack, Grant, LockId, Monotonic,
     OwnerBuf, PendingGrant, Token, Waiter, WaiterId,
 };
 
@@ -165,15 +165,16 @@ fn next_call(context: Context<'_>, first: impl Fn(&mut State) -> Option<WaiterId
     }
 }
 
-/// The last hold was released: frees the lock, or puts the next grant in its place.
-pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>, token: Token) {
+/// The last hold was released by the running command: frees the lock, or puts the next grant in its
+/// place.
+pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
     let name = key.name();
     let next = next_call(context, |state| {
         state.queues.first(context.database(), name.bytes())
     });
     released(context, token);
     let Some(next) = next else {
-        key.change(owner, Change::Free, KeyspaceEvent::Release);
+        key.release();
         return;
     };
     let lock_id = LockId::new(context.database(), name.bytes());
@@ -216,7 +217,7 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, owner: Owner<'_>
                 return;
             }
         }
-        None => key.change(owner, Change::Free, KeyspaceEvent::Release),
+        None => key.release(),
     }
     serve(context, name, Caller::Command);
 }

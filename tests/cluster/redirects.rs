@@ -1,8 +1,8 @@
 //! Every command on a key gets the redirections that any command on that key gets.
 
 use crate::support::{KEY, SLOT};
-use redis::{Cmd, Connection};
-use testbed::{Cluster, Expect, Reply, Talk, cmd};
+use redis::Connection;
+use testbed::{Cluster, Expect, Reply, Talk, cmd, line};
 
 /// Each command that takes a key, as one line.
 const CALLS: [&str; 11] = [
@@ -20,11 +20,7 @@ const CALLS: [&str; 11] = [
 ];
 
 fn run(c: &mut Connection, call: &str, key: &str) -> Reply {
-    let mut command = Cmd::new();
-    for word in call.replace("KEY", key).split(' ') {
-        command.arg(word);
-    }
-    c.send(&command)
+    c.send(&line(&call.replace("KEY", key)))
 }
 
 /// What any command on the key is told, by the example of `GET`.

@@ -57,7 +57,7 @@ fn too_few_arguments_are_the_servers_own_error() {
         "LOCK.RENEW k",
         "LOCK.FENCE",
         "LOCK.INFO",
-        "LOCK._APPLY k a 1 1 1",
+        "LOCK._APPLY k",
         "LOCK._CLOCK",
     ] {
         let error = run(&mut c, line).refused("ERR");

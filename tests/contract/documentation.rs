@@ -77,12 +77,11 @@ pub(crate) const COMMANDS: [Described; 10] = [
     },
     Described {
         name: "lock._apply",
-        arity: -7,
+        arity: -3,
         flags: &["write", "fast", "module"],
         key_flags: &["OW", "update"],
         categories: INTERNAL,
-        arguments: "key:key owner:string token:integer holds:integer lease-milliseconds:integer \
-                    deadline-unix-time-milliseconds:integer",
+        arguments: "key:key effect:string",
     },
     Described {
         name: "lock._clock",
@@ -180,7 +179,7 @@ fn getkeys_finds_the_key() {
         ("LOCK.FENCE key 5", &["RO", "access"]),
         ("LOCK.INFO key", &["RO", "access"]),
         ("LOCK.WAITERS key COUNT 5", &["RO", "access"]),
-        ("LOCK._APPLY key a 1 1 1 -1 more", &["OW", "update"]),
+        ("LOCK._APPLY key effect more", &["OW", "update"]),
     ] {
         let keys = run(&mut c, &format!("COMMAND GETKEYS {line}")).items();
         assert_eq!(keys, [Value::BulkString(b"key".to_vec())], "{line}");

@@ -1,9 +1,9 @@
-//! `LOCK._APPLY key owner token holds lease-ms deadline-ms` and `LOCK._CLOCK token`, called by an
-//! administrator: the state that they carry is taken whole or not at all.
+//! `LOCK._APPLY key effect` and `LOCK._CLOCK token`, called by an administrator: the state that they
+//! carry is taken whole or not at all.
 
 use crate::support::{HIGHEST_TOKEN, deadline, last_token, now_ms, run, state, unchanged};
 use redis::Connection;
-use testbed::{Expect, LockInfo, Server, cmd};
+use testbed::{Expect, LockInfo, Server, cmd, effect};
 
 fn info(c: &mut Connection) -> LockInfo {
     run(c, "LOCK.INFO k").lock_info()
@@ -68,19 +68,8 @@ fn arguments_of_a_later_version_are_passed_over() {
     let mut c = server.connection();
     run(&mut c, "LOCK._APPLY k a 5 2 60000 -1 x 2 -9 *").okay();
     assert_eq!(info(&mut c).holds, 2);
-    cmd!(
-        c,
-        "LOCK._APPLY",
-        "k",
-        "a",
-        6,
-        2,
-        60_000,
-        -1,
-        b"\0\xff\r\n",
-        ""
-    )
-    .okay();
+    let lock = effect("a", 6, 2, 60_000, -1);
+    cmd!(c, "LOCK._APPLY", "k", lock, b"\0\xff\r\n", "").okay();
     assert_eq!(info(&mut c).token, 6);
     run(&mut c, "LOCK._CLOCK 7 a b c").okay();
     assert_eq!(last_token(&mut c), 7);
@@ -136,7 +125,7 @@ fn the_ends_of_each_range_are_taken() {
         assert_eq!((told.holds, told.lease_ms), (holds, lease), "{line}");
     }
     let longest = "o".repeat(256);
-    cmd!(c, "LOCK._APPLY", "k", longest, 1, 1, 1, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect(longest, 1, 1, 1, -1)).okay();
     assert_eq!(info(&mut c).owner.len(), 256);
 }
 
@@ -146,7 +135,6 @@ fn whatever_is_out_of_range_is_refused_and_changes_nothing() {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE held a PX 60000").grant();
     run(&mut c, "SET text value").okay();
-    let good = ["a", "5", "2", "60000", "-1"];
     let never = [
         "",
         "x",
@@ -159,29 +147,42 @@ fn whatever_is_out_of_range_is_refused_and_changes_nothing() {
         "9223372036854775808",
         "-9223372036854775808",
     ];
-    let outside: [&[&str]; 5] = [
-        &[],
-        &["0", "-1", "9007199254740992", "9223372036854775807"],
-        &["0", "-1", "2147483648", "4294967297"],
-        &["0", "-1", "315360000001", "9223372036854775807"],
-        &[],
+    let tokens = ["0", "-1", "9007199254740992", "9223372036854775807"];
+    let outside = [
+        (0, 2, 60_000, -1),
+        (HIGHEST_TOKEN + 1, 2, 60_000, -1),
+        (5, 0, 60_000, -1),
+        (5, 1 << 31, 60_000, -1),
+        (5, 1, 0, -1),
+        (5, 2, 0, -1),
+        (5, 2, 315_360_000_001, -1),
+        (5, 2, 60_000, -2),
+        (5, 2, 60_000, i64::MIN),
     ];
     for key in ["free", "held", "text"] {
         for owner in [String::new(), "o".repeat(257)] {
             unchanged(&mut c, key, |c| {
-                cmd!(*c, "LOCK._APPLY", key, owner, 5, 2, 60_000, -1)
+                cmd!(*c, "LOCK._APPLY", key, effect(owner, 5, 2, 60_000, -1))
             })
             .refused("ERR");
         }
-        for at in 1..good.len() {
-            for bad in never.iter().chain(outside[at]) {
-                let mut arguments = good.to_vec();
-                arguments[at] = bad;
-                unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, arguments)).refused("ERR");
-            }
+        for (token, holds, lease, deadline) in outside {
+            let bad = effect("a", token, holds, lease, deadline);
+            unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, bad)).refused("ERR");
+        }
+        let good = effect("a", 5, 2, 60_000, -1);
+        for length in 0..good.len() {
+            let cut = &good[..length];
+            unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, cut)).refused("ERR");
+        }
+        for version in (0..=255).filter(|version| *version != good[0]) {
+            let other = [&[version], &good[1..]].concat();
+            let error = unchanged(&mut c, key, |c| cmd!(*c, "LOCK._APPLY", key, other));
+            let error = error.refused("ERR");
+            assert!(error.contains(&format!("version {version},")), "{error}");
         }
     }
-    for bad in never.iter().chain(outside[1]) {
+    for bad in never.iter().chain(&tokens) {
         unchanged(&mut c, "held", |c| cmd!(*c, "LOCK._CLOCK", bad)).refused("ERR");
     }
 }
@@ -192,7 +193,7 @@ fn names_of_any_bytes_are_carried() {
     let mut c = server.connection();
     for name in [&b"\0"[..], b"\xff\xfe", b"\r\n", b"%s", b"*", b""] {
         let owner = [name, b"\0"].concat();
-        cmd!(c, "LOCK._APPLY", name, owner, 5, 1, 60_000, -1).okay();
+        cmd!(c, "LOCK._APPLY", name, effect(&owner, 5, 1, 60_000, -1)).okay();
         assert_eq!(cmd!(c, "LOCK.INFO", name).lock_info().owner, owner);
     }
 }

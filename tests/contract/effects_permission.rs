@@ -3,13 +3,13 @@
 
 use crate::support::{last_token, now_us, run, unchanged};
 use redis::Connection;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, cmd, effect, eventually};
 
 const APPLY: &str = "LOCK._APPLY k a 5 1 60000 -1";
 const CLOCK: &str = "LOCK._CLOCK 5";
 const FROM_SCRIPT: [(&str, &str); 2] = [
     (
-        "return redis.call('LOCK._APPLY', KEYS[1], 'a', '5', '1', '60000', '-1')",
+        "return redis.call('LOCK._APPLY', KEYS[1], ARGV[1])",
         "k",
     ),
     ("return redis.call('LOCK._CLOCK', '5')", "k"),
@@ -29,7 +29,7 @@ fn a_user_who_may_not_restore_is_refused_although_all_else_is_allowed() {
     for line in [
         APPLY,
         CLOCK,
-        "LOCK._APPLY k a bad bad bad bad",
+        "LOCK._APPLY k bad",
         "LOCK._CLOCK bad",
     ] {
         unchanged(&mut admin, "k", |_| run(&mut c, line)).refused("NOPERM");
@@ -78,11 +78,12 @@ fn a_key_that_the_user_may_not_write_is_refused() {
 fn a_script_is_taken_or_refused_as_its_caller() {
     let server = Server::start();
     let mut admin = server.connection();
+    let effect = effect("a", 5, 1, 60_000, -1);
     for (script, key) in FROM_SCRIPT {
         let mut c = user(&server, &["~*", "+@all", "-restore"]);
-        unchanged(&mut admin, key, |_| cmd!(c, "EVAL", script, 1, key)).refused("NOPERM");
+        unchanged(&mut admin, key, |_| cmd!(c, "EVAL", script, 1, key, effect)).refused("NOPERM");
         let mut c = user(&server, &["~*", "+@all"]);
-        cmd!(c, "EVAL", script, 1, key).okay();
+        cmd!(c, "EVAL", script, 1, key, effect).okay();
         run(&mut admin, "FLUSHALL").okay();
     }
 }

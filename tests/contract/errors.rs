@@ -4,7 +4,7 @@
 use crate::support::{now_us, run};
 use redis::Connection;
 use std::fs;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually, words};
 
 /// How often errors of this code were replied.
 fn counted(server: &Server, code: &str) -> u64 {
@@ -56,7 +56,7 @@ fn an_error_that_stops_a_script_or_comes_in_a_transaction_is_counted_once() {
     let calls = calls(&mut c);
     run(&mut c, "CONFIG RESETSTAT").okay();
     for (code, line) in &calls {
-        let words: Vec<_> = line.split(' ').collect();
+        let words = words(line);
         let script = "return redis.call(unpack(ARGV))";
         cmd!(c, "EVAL", script, 0, words).refused(code);
         assert_eq!(counted(&server, code), 1, "{line} in a script");

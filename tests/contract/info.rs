@@ -2,7 +2,7 @@
 
 use crate::support::{lock_section, now_us, run, unchanged};
 use redis::Connection;
-use testbed::{Expect, LockInfo, Server, cmd, eventually};
+use testbed::{Expect, LockInfo, Server, cmd, effect, eventually};
 
 fn info(c: &mut Connection) -> LockInfo {
     unchanged(c, "k", |c| run(c, "LOCK.INFO k")).lock_info()
@@ -85,7 +85,7 @@ fn a_grant_with_a_token_ahead_of_time_has_stood_for_no_time() {
     let server = Server::start();
     let mut c = server.connection();
     let token = now_us() + 3_600_000_000;
-    cmd!(c, "LOCK._APPLY", "k", "a", token, 1, 1000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect("a", token, 1, 1000, -1)).okay();
     assert_eq!(info(&mut c).held_ms, 0);
 }
 

@@ -1,7 +1,7 @@
 //! A replica answers `READONLY` to every command but `LOCK.INFO`, also when it may be written to.
 
 use crate::support::{last_token, run};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually, words};
 
 const REFUSED: [&str; 12] = [
     "LOCK.ACQUIRE k a",
@@ -46,7 +46,7 @@ fn scripts_and_transactions_are_refused_the_same_on_a_writable_replica() {
     let replica = primary.replica_with(|builder| builder.config("replica-read-only", "no"));
     let mut c = replica.connection();
     for line in REFUSED {
-        let words: Vec<_> = line.split(' ').collect();
+        let words = words(line);
         cmd!(c, "EVAL", "return redis.call(unpack(ARGV))", 0, words).refused("READONLY");
         run(&mut c, "MULTI").okay();
         run(&mut c, line).value();

@@ -5,7 +5,7 @@ use redis::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, effect};
 
 const ODD: [&[u8]; 10] = [
     b"\0",
@@ -52,7 +52,7 @@ fn each_reply_is_of_its_type_on_the_wire() {
         }
         wire(&mut stream, "LOCK.INFO k", null);
         wire(&mut stream, "LOCK.FENCE k", null);
-        cmd!(c, "LOCK._APPLY", "k", "me", 77, 1, 60_000, -1).okay();
+        cmd!(c, "LOCK._APPLY", "k", effect("me", 77, 1, 60_000, -1)).okay();
         let grant = |holds: i64| format!("*4\r\n:77\r\n$2\r\nme\r\n:{holds}\r\n:60000\r\n");
         wire(&mut stream, "LOCK.ACQUIRE k me", &grant(2));
         wire(&mut stream, "LOCK.ACQUIRE k you", null);
@@ -154,7 +154,7 @@ fn replies_keep_their_order_in_a_pipeline() {
     let server = Server::start();
     let mut stream = raw(&server);
     let mut c = server.connection();
-    cmd!(c, "LOCK._APPLY", "k", "me", 5, 1, 60_000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect("me", 5, 1, 60_000, -1)).okay();
     let lines = [
         "LOCK.FENCE k 5",
         "LOCK.FENCE k",

@@ -4,7 +4,7 @@ use crate::support::{
     HIGHEST_TOKEN, deadline, last_token, lock_section, now_ms, now_us, run, starts_lease, unchanged,
 };
 use redis::Connection;
-use testbed::{Expect, Server, cmd, dump, eventually};
+use testbed::{Expect, Server, cmd, effect, dump, eventually};
 
 /// A lock held twice with a lease of a minute, and its payload.
 fn dumped(c: &mut Connection) -> (i64, Vec<u8>) {
@@ -73,7 +73,7 @@ fn a_restored_token_lifts_the_clock_and_an_older_one_never_lowers_it() {
     let elsewhere = Server::start();
     let (mut c, mut other) = (server.connection(), elsewhere.connection());
     let ahead = now_us() + 3_600_000_000;
-    cmd!(other, "LOCK._APPLY", "k", "a", ahead, 1, 60_000, -1).okay();
+    cmd!(other, "LOCK._APPLY", "k", effect("a", ahead, 1, 60_000, -1)).okay();
     let payload = cmd!(other, "DUMP", "k").bytes();
 
     cmd!(c, "RESTORE", "k", 60_000, payload).okay();
@@ -88,7 +88,7 @@ fn a_restored_token_near_the_end_uses_up_the_token_space() {
     let server = Server::start();
     let elsewhere = Server::start();
     let (mut c, mut other) = (server.connection(), elsewhere.connection());
-    cmd!(other, "LOCK._APPLY", "k", "a", HIGHEST_TOKEN, 1, 60_000, -1).okay();
+    cmd!(other, "LOCK._APPLY", "k", effect("a", HIGHEST_TOKEN, 1, 60_000, -1)).okay();
     let payload = cmd!(other, "DUMP", "k").bytes();
     cmd!(c, "RESTORE", "k", 60_000, payload).okay();
     unchanged(&mut c, "l", |c| run(c, "LOCK.ACQUIRE l b")).refused("ERR");
@@ -101,7 +101,7 @@ fn a_payload_that_is_no_lock_is_refused_and_leaves_nothing_behind() {
     let mut c = server.connection();
     // Long, so that what is missing of it is more than the footer, and not to be compressed.
     let owner: Vec<u8> = (0..=255).collect();
-    cmd!(c, "LOCK._APPLY", "k", owner, 5, 2, 60_000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect(owner, 5, 2, 60_000, -1)).okay();
     let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
     // Cut by two bytes it is whole again, with the footer's version in their place.
     for length in (0..value.len()).filter(|length| length + 2 != value.len()) {
@@ -117,17 +117,8 @@ fn migrate_carries_the_grant_and_lifts_the_other_servers_clock() {
     let target = Server::start();
     let (mut c, mut there) = (server.connection(), target.connection());
     let ahead = now_us() + 3_600_000_000;
-    cmd!(
-        c,
-        "LOCK._APPLY",
-        "k",
-        "a",
-        ahead,
-        2,
-        60_000,
-        now_ms() + 60_000
-    )
-    .okay();
+    let effect = effect("a", ahead, 2, 60_000, now_ms() + 60_000);
+    cmd!(c, "LOCK._APPLY", "k", effect).okay();
     cmd!(c, "MIGRATE", "127.0.0.1", target.port(), "k", 0, 10_000).okay();
     run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");
     let info = run(&mut there, "LOCK.INFO k").lock_info();

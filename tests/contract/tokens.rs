@@ -1,7 +1,7 @@
 //! Fencing tokens: they strictly rise from grant to grant, over all keys, until none is left.
 
 use crate::support::{HIGHEST_TOKEN, last_token, now_us, run, unchanged};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Server, cmd, effect};
 
 #[test]
 fn a_token_is_the_unix_time_in_microseconds_when_the_clock_is_behind() {
@@ -63,7 +63,7 @@ fn the_clock_outlives_every_lock() {
     let server = Server::start();
     let mut c = server.connection();
     let ahead = now_us() + 3_600_000_000;
-    cmd!(c, "LOCK._APPLY", "k", "a", ahead, 1, 1000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect("a", ahead, 1, 1000, -1)).okay();
     cmd!(c, "FLUSHALL").okay();
     assert_eq!(last_token(&mut c), ahead);
     assert_eq!(run(&mut c, "LOCK.ACQUIRE k a").grant().token, ahead + 1);
@@ -94,7 +94,7 @@ fn a_used_up_token_space_grants_nothing_and_changes_nothing() {
     let server = Server::start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE held a").grant();
-    cmd!(c, "LOCK._APPLY", "k", "a", HIGHEST_TOKEN, 1, 60_000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect("a", HIGHEST_TOKEN, 1, 60_000, -1)).okay();
     for line in [
         "LOCK.ACQUIRE free b",
         "LOCK.ACQUIRE free b HOLDS 1",
@@ -133,7 +133,7 @@ fn lua_writes_a_token_with_a_format_of_no_decimals() {
     assert_ne!(reply[1].clone().text(), token.to_string());
     assert_eq!(reply[2].clone().int(), token);
 
-    cmd!(c, "LOCK._APPLY", "k", "a", HIGHEST_TOKEN, 1, 1000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect("a", HIGHEST_TOKEN, 1, 1000, -1)).okay();
     let fence = "return redis.call('LOCK.FENCE', KEYS[1], \
         string.format('%.0f', redis.call('LOCK.FENCE', KEYS[1])))";
     cmd!(c, "EVAL", fence, 1, "k").okay();

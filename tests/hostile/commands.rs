@@ -118,7 +118,7 @@ struct Attack<'a> {
 impl<'a> Attack<'a> {
     fn on(server: &Server, values: &'a mut Values) -> Self {
         let mut witness = server.connection();
-        cmd!(witness, "LOCK._APPLY", "seed", "o", 1, 1, 1000, -1).okay();
+        cmd!(witness, "LOCK._APPLY", "seed", effect("o", 1, 1, 1000, -1)).okay();
         values.remember_dump(cmd!(witness, "DUMP", "seed").bytes());
         Self {
             values,

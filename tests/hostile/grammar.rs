@@ -81,10 +81,7 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
             command.arg(values.token());
         }
         "LOCK._APPLY" => {
-            command.arg(key).arg(values.owner());
-            command.arg(values.token()).arg(values.number(&COUNTS));
-            command.arg(values.number(&LEASES));
-            command.arg(values.number(&[-1, 1, 4_000_000_000_000, i64::MAX]));
+            command.arg(key).arg(values.effect());
         }
         _ => {
             command.arg(key).arg(values.owner());

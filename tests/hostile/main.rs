@@ -16,7 +16,7 @@ mod wire;
 
 use std::env;
 use testbed::traffic::seed;
-use testbed::{Expect, Reply, Server, Talk, cmd, dump};
+use testbed::{Expect, Reply, Server, Talk, cmd, dump, effect};
 
 /// A number from the environment.
 fn amount(variable: &str, default: usize) -> usize {

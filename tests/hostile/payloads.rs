@@ -105,11 +105,7 @@ impl Forge {
                     connection,
                     "LOCK._APPLY",
                     "k",
-                    owner,
-                    token,
-                    holds,
-                    lease,
-                    -1_i64
+                    effect(owner, token, holds, lease, -1)
                 )
                 .okay();
                 let (stored, version) = dump::split(&cmd!(connection, "DUMP", "k").bytes());

@@ -164,6 +164,31 @@ impl Values {
         }
     }
 
+    /// What `LOCK._APPLY` takes, most of the time.
+    pub(crate) fn effect(&mut self) -> Vec<u8> {
+        if self.one_in(20) {
+            return self.anything();
+        }
+        let number = |text: Vec<u8>| -> i64 {
+            let text = String::from_utf8_lossy(&text);
+            text.parse().unwrap_or_default()
+        };
+        let owner = self.owner();
+        let (token, holds) = (number(self.token()), number(self.number(&COUNTS)));
+        let lease = number(self.number(&LEASES));
+        let deadline = number(self.number(&[-1, 1, 4_000_000_000_000, i64::MAX]));
+        let mut effect = effect(owner, token, holds, lease, deadline);
+        match self.below(30) {
+            0 => effect.truncate(self.below(effect.len() + 1)),
+            1 => {
+                let at = self.below(effect.len());
+                effect[at] ^= 1 << self.below(8);
+            }
+            _ => {}
+        }
+        effect
+    }
+
     pub(crate) fn word(&mut self) -> Vec<u8> {
         if self.one_in(100) {
             return self.anything();

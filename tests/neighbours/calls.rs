@@ -38,9 +38,7 @@ fn every_command_bears_every_form_of_call() {
         for format in FORMATS {
             let mut call = redis::cmd("NEIGHBOUR.CALL");
             call.arg(format);
-            for word in words.split(' ') {
-                call.arg(word);
-            }
+            call.arg(testbed::words(words));
             let answer: Reply = c.send(&call);
             let later =
                 matches!(&answer, Ok(value) if *value == Value::SimpleString("LATER".into()));

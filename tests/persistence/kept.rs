@@ -11,7 +11,6 @@
 //! ```
 
 mod content;
-mod link;
 mod make;
 
 use crate::*;

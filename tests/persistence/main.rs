@@ -4,14 +4,16 @@ mod aof;
 mod crash;
 mod damage;
 mod kept;
+mod link;
 mod rdb;
 mod refusals;
 mod tokens;
+mod unknown;
 mod without_module;
 
 use testbed::state::{State, assert_same, unix_ms};
 use testbed::traffic::Traffic;
-use testbed::{Builder, Expect, Server, cmd, eventually};
+use testbed::{Builder, Expect, Server, cmd, effect, eventually};
 
 /// Both forms in which an append-only file is rewritten.
 const PREAMBLES: [&str; 2] = ["yes", "no"];

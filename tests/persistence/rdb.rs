@@ -38,11 +38,7 @@ fn the_limits_of_every_field_survive_every_way_of_keeping_them() {
                             c,
                             "LOCK._APPLY",
                             count,
-                            owner,
-                            token,
-                            holds,
-                            lease,
-                            deadline
+                            effect(owner, token, holds, lease, deadline)
                         )
                         .okay();
                         let info = cmd!(c, "LOCK.INFO", count).lock_info();

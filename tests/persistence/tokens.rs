@@ -27,7 +27,7 @@ const PUSHES: [(&str, Push); 3] = [
     }),
     ("LOCK._APPLY", |c| {
         let ahead = unix_ms() * 1000 + 3 * LEAD_MICROS;
-        cmd!(*c, "LOCK._APPLY", "k", "o", ahead, 1, 30_000, -1).okay();
+        cmd!(*c, "LOCK._APPLY", "k", effect("o", ahead, 1, 30_000, -1)).okay();
         assert_eq!(cmd!(*c, "DEL", "k").int(), 1);
         ahead
     }),
@@ -236,7 +236,7 @@ fn a_lock_whose_lease_ended_while_the_server_was_down_is_gone_but_its_token_coun
         let mut c = server.connection();
         let token = unix_ms() * 1000 + LEAD_MICROS;
         let deadline = unix_ms() + 2_000;
-        cmd!(c, "LOCK._APPLY", "k", "o", token, 1, 2_000, deadline).okay();
+        cmd!(c, "LOCK._APPLY", "k", effect("o", token, 1, 2_000, deadline)).okay();
         keep(&server);
         assert_eq!(cmd!(c, "EXISTS", "k").int(), 1, "{way}: not too late");
         server.kill9();
@@ -255,7 +255,7 @@ fn a_restored_or_migrated_lock_lifts_the_clock_of_its_new_server() {
     let from = Server::start();
     let mut c = from.connection();
     let token = unix_ms() * 1000 + LEAD_MICROS;
-    cmd!(c, "LOCK._APPLY", "k", "o", token, 2, 90_000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect("o", token, 2, 90_000, -1)).okay();
     let payload = cmd!(c, "DUMP", "k").bytes();
 
     let restored = Server::start();

@@ -9,7 +9,7 @@ mod without_module;
 
 use testbed::state::{assert_same, unix_ms};
 use testbed::traffic::Traffic;
-use testbed::{Builder, Expect, Server, cmd, eventually};
+use testbed::{Builder, Expect, Server, cmd, effect, eventually, words};
 
 /// A server that looks often who reads its stream, and pings its replicas seldom.
 fn primary() -> Builder {

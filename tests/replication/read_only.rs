@@ -33,8 +33,8 @@ fn a_replica_answers_readonly_to_every_command_but_those_that_look() {
             format!("LOCK._APPLY free o {} 1 90000 {at}", token + 1),
             format!("LOCK._CLOCK {}", token + 1),
         ] {
-            let words: Vec<_> = line.split(' ').collect();
-            cmd!(c, words[0], &words[1..]).refused("READONLY");
+            let words = words(&line);
+            cmd!(c, &words[0], &words[1..]).refused("READONLY");
             let script = "return redis.call(unpack(ARGV))";
             cmd!(c, "EVAL", script, 0, words).refused("READONLY");
         }
@@ -101,11 +101,11 @@ fn who_may_not_write_to_the_stream_gets_noperm_on_a_primary() {
     )
     .okay();
     let mut user = primary.connection_as("u", "p");
-    cmd!(user, "LOCK._APPLY", "k", "o", 5, 1, 1000, -1).refused("NOPERM");
+    cmd!(user, "LOCK._APPLY", "k", effect("o", 5, 1, 1000, -1)).refused("NOPERM");
     cmd!(user, "LOCK._CLOCK", 5).refused("NOPERM");
     assert_in_step(&primary, &replica, "nothing was changed");
     assert_eq!(replica.last_token(), 0);
-    cmd!(c, "LOCK._APPLY", "k", "o", 5, 1, 1000, -1).okay();
+    cmd!(c, "LOCK._APPLY", "k", effect("o", 5, 1, 1000, -1)).okay();
     assert_in_step(&primary, &replica, "what the stream carries needs no user");
     assert_eq!(replica.last_token(), 5);
 }

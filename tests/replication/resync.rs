@@ -77,7 +77,7 @@ fn a_replica_that_joins_after_the_last_release_takes_over_the_clock() {
         let primary = with(primary(), &way).start();
         let ahead = unix_ms() * 1000 + 86_400_000_000;
         let mut c = primary.connection();
-        cmd!(c, "LOCK._APPLY", "k", "o", ahead, 1, 1000, -1).okay();
+        cmd!(c, "LOCK._APPLY", "k", effect("o", ahead, 1, 1000, -1)).okay();
         cmd!(c, "LOCK.RELEASE", "k", "o").int();
         let replica = primary.replica_with(|settings| with(settings, &way));
         assert_eq!(replica.last_token(), ahead, "{way:?}");

@@ -130,14 +130,14 @@ fn what_changes_nothing_replicates_nothing() {
         format!("LOCK.FENCE k {old}"),
         "LOCK.INFO k".to_owned(),
         "LOCK._APPLY k o 0 1 1 1".to_owned(),
-        "LOCK._APPLY k o 1 1 1".to_owned(),
+        "LOCK._APPLY k".to_owned(),
         "LOCK._CLOCK none".to_owned(),
         "COPY k copied".to_owned(),
     ];
     for line in &unchanging {
-        let words: Vec<_> = line.split(' ').collect();
+        let words = words(line);
         let alone = written_by(&primary, |c| {
-            let _ = cmd!(*c, words[0], &words[1..]);
+            let _ = cmd!(*c, &words[0], &words[1..]);
         });
         assert_eq!(alone, 0, "{line}");
         let in_script = written_by(&primary, |c| {
@@ -148,9 +148,9 @@ fn what_changes_nothing_replicates_nothing() {
     }
     let in_transaction = written_by(&primary, |c| {
         cmd!(*c, "MULTI").okay();
-        for line in unchanging.iter().filter(|line| !line.ends_with(" o 1 1 1")) {
-            let words: Vec<_> = line.split(' ').collect();
-            cmd!(*c, words[0], &words[1..]).value();
+        for line in unchanging.iter().filter(|line| *line != "LOCK._APPLY k") {
+            let words = words(line);
+            cmd!(*c, &words[0], &words[1..]).value();
         }
         cmd!(*c, "EXEC").items();
     });
@@ -193,19 +193,8 @@ fn what_a_later_version_adds_to_an_effect_reaches_the_replicas_replica() {
     let sub_replica = replica.replica_with(with_file);
     let mut c = primary.connection();
     let at = unix_ms() + 90_000;
-    cmd!(
-        c,
-        "LOCK._APPLY",
-        "k",
-        "o",
-        77,
-        3,
-        90_000,
-        at,
-        "more",
-        b"\0\xff"
-    )
-    .okay();
+    let lock = effect("o", 77, 3, 90_000, at);
+    cmd!(c, "LOCK._APPLY", "k", lock, "more", b"\0\xff").okay();
     cmd!(c, "LOCK._CLOCK", 88, "and", "more").okay();
     primary.wait_for_sync(&replica);
     replica.wait_for_sync(&sub_replica);
@@ -235,7 +224,7 @@ fn an_effect_applied_again_changes_nothing_more() {
     let mut c = primary.connection();
     let at = unix_ms() + 90_000;
     for _ in 0..3 {
-        cmd!(c, "LOCK._APPLY", "k", "o", 77, 3, 90_000, at).okay();
+        cmd!(c, "LOCK._APPLY", "k", effect("o", 77, 3, 90_000, at)).okay();
         cmd!(c, "LOCK._CLOCK", 50).okay();
         assert_in_step(&primary, &replica, "after an effect");
         assert_eq!(primary.last_token(), 77);

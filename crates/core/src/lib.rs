@@ -9,6 +9,7 @@
 //! * A refusal changes nothing.
 #![forbid(unsafe_code)]
 
+mod effect;
 mod give_backs;
 mod grant;
 mod lease_watch;
@@ -32,6 +33,7 @@ pub use properties::check as check_lock_history;
 #[cfg(fuzzing)]
 pub use queue_properties::check as check_queue_history;
 
+pub use effect::{Effect, EffectBuffer, EffectError};
 pub use give_backs::GiveBacks;
 pub use grant::{Grant, Held, Holds, Owner, OwnerBuf};
 pub use lease_watch::LeaseWatch;

@@ -9,8 +9,8 @@
 //!   yes: lease-ms 5 bytes, holds 4 bytes
 //! owner, the rest
 //! ```
-//! Numbers are little-endian. RDB and AOF do not use this form: they store each field by itself
-//! ([`Fields`]).
+//! Numbers are little-endian. An effect carries a record behind its version (`effect.rs`); RDB has each
+//! field on its own ([`Fields`]).
 
 use std::fmt;
 
@@ -22,10 +22,12 @@ const NARROW_LEASE_BYTES: usize = 3;
 const WIDE_LEASE_BYTES: usize = 5;
 const HOLDS_BYTES: usize = 4;
 const MAX_HEAD: usize = TOKEN_BYTES + WIDE_LEASE_BYTES + HOLDS_BYTES;
+/// The longest record.
+pub(crate) const MAX_RECORD: usize = MAX_HEAD + Owner::MAX;
 
 /// A buffer that any record fits in.
 #[derive(Debug)]
-pub struct RecordBuffer([u8; MAX_HEAD + Owner::MAX]);
+pub struct RecordBuffer([u8; MAX_RECORD]);
 
 impl<'a> Held<'a> {
     /// The lock without its deadline.
@@ -42,7 +44,7 @@ impl RecordBuffer {
     /// An empty buffer.
     #[must_use]
     pub const fn new() -> Self {
-        Self([0; MAX_HEAD + Owner::MAX])
+        Self([0; MAX_RECORD])
     }
 }
 
@@ -148,16 +150,19 @@ impl<'a> Record<'a> {
     /// Writes the record into `buffer`; returns its bytes.
     #[must_use]
     pub fn encode<'buffer>(&self, buffer: &'buffer mut RecordBuffer) -> &'buffer [u8] {
+        let length = self.write(&mut buffer.0);
+        &buffer.0[..length]
+    }
+
+    /// Writes the record to the start of `bytes`, and tells its length.
+    pub(crate) fn write(&self, bytes: &mut [u8]) -> usize {
         let Grant {
             token,
             holds,
             lease,
         } = self.grant;
         let narrow = holds == Holds::ONE && lease.millis() < 1 << (8 * NARROW_LEASE_BYTES);
-        let mut writer = Writer {
-            bytes: &mut buffer.0,
-            length: 0,
-        };
+        let mut writer = Writer { bytes, length: 0 };
         if narrow {
             writer.put(&token.number().to_le_bytes()[..TOKEN_BYTES]);
             writer.put(&lease.millis().to_le_bytes()[..NARROW_LEASE_BYTES]);
@@ -167,8 +172,7 @@ impl<'a> Record<'a> {
             writer.put(&holds.number().to_le_bytes());
         }
         writer.put(self.owner.bytes());
-        let length = writer.length;
-        &buffer.0[..length]
+        writer.length
     }
 
     /// Reads a record.
@@ -194,6 +198,12 @@ impl<'a> Record<'a> {
         })
         .map_err(|_| RecordError)
     }
+}
+
+/// The token that a record starts with, whatever follows it.
+pub(crate) fn token_of(record: &[u8]) -> Option<Token> {
+    let (head, _rest) = number::<TOKEN_BYTES>(record).ok()?;
+    Token::new(head & !WIDE)
 }
 
 struct Writer<'a> {

@@ -7,6 +7,7 @@
 
 use super::catalogue::Wrap;
 use redis::Cmd;
+use testbed::effect::packed;
 use testbed::state::unix_ms;
 
 /// What the names stand for.
@@ -22,32 +23,31 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn command(&self, line: &str) -> Cmd {
         let mut command = Cmd::new();
-        for word in self.words(line) {
-            command.arg(word);
-        }
+        command.arg(self.words(line));
         command
     }
 
     /// The bytes of a command on the wire, in whatever it is to be sent in.
     pub(crate) fn packed(&self, line: &str, wraps: &[Wrap]) -> Vec<u8> {
-        let mut words: Vec<_> = self.words(line).collect();
+        let mut words = self.words(line);
         for wrap in wraps {
             if let Wrap::Call(by) = wrap {
-                words.splice(..0, by.iter().map(|&word| word.to_owned()));
+                words.splice(..0, by.iter().map(|word| word.as_bytes().to_vec()));
             }
         }
         if wraps.contains(&Wrap::Inline) {
             let quoted = words
                 .iter()
-                .map(|word| format!("\"{}\"", word.escape_default()));
+                .map(|word| format!("\"{}\"", word.escape_ascii()));
             let line: Vec<_> = quoted.collect();
             return format!("{}\r\n", line.join(" ")).into_bytes();
         }
         Cmd::new().arg(words).get_packed_command()
     }
 
-    fn words<'a>(&'a self, line: &'a str) -> impl Iterator<Item = String> + 'a {
-        line.split_whitespace().map(|word| self.word(word))
+    fn words(&self, line: &str) -> Vec<Vec<u8>> {
+        let words: Vec<_> = line.split_whitespace().map(|word| self.word(word)).collect();
+        packed(&words)
     }
 
     fn word(&self, word: &str) -> String {

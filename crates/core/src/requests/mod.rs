@@ -19,7 +19,7 @@ mod tests;
 
 pub use acquire::{ACQUIRE, Acquire, acquire};
 pub use count::{COUNT, count};
-pub use effect::{EFFECT, NO_DEADLINE, effect};
+pub use effect::{EFFECT, effect};
 pub use release::{RELEASE, release};
 pub use renew::{RENEW, renew};
 pub use syntax::{Argument, Kind};

@@ -2,7 +2,10 @@
 
 use super::words::Words;
 use super::{Acquire, Malformed, acquire, clock, count, effect, fence, release, renew};
-use crate::{Deadline, Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token};
+use crate::{
+    Deadline, EffectBuffer, EffectError, Grant, Held, Holds, Lease, Owner, Release, ReleaseAmount,
+    Renew, Token,
+};
 
 const MAX_LEASE_MS: u64 = 90_000;
 
@@ -192,26 +195,25 @@ fn of_a_renewal() {
 
 #[test]
 fn of_an_effect() {
-    let held = effect(&mut words("ann 7 2 30000 -1 later")).unwrap();
-    assert_eq!(held.owner, owner("ann"));
-    assert_eq!(Some(held.grant.token), Token::new(7));
-    assert_eq!(Some(held.grant.holds), Holds::new(2));
-    assert_eq!(Some(held.grant.lease), lease(30_000));
-    assert_eq!(held.deadline, Deadline::Never);
-    // Longer than may be asked for: that setting is not the primary's.
-    let held = effect(&mut words("ann 7 2 90001 0")).unwrap();
-    assert_eq!(Some(held.grant.lease), lease(90_001));
-    assert_eq!(held.deadline, Deadline::At(0));
-    for (text, part) in [
-        ("ann 0 2 30000 -1", "the token must be"),
-        ("ann 7 0 30000 -1", "the hold count must be"),
-        ("ann 7 2 0 -1", "the lease must be"),
-        ("ann 7 2 30000 -2", "the deadline must be"),
-        ("ann 7 2 30000", "the deadline must be"),
-    ] {
-        let error = error(effect(&mut words(text)));
-        assert!(error.contains(part), "{text}: {error}");
-    }
+    let lock = Held {
+        owner: owner("ann"),
+        grant: Grant {
+            token: Token::MAX,
+            holds: Holds::ONE,
+            // Longer than may be asked for: that setting is not the primary's.
+            lease: lease(MAX_LEASE_MS + 1).unwrap(),
+        },
+        deadline: Deadline::Never,
+    };
+    let mut buffer = EffectBuffer::new();
+    let bytes = lock.effect(&mut buffer).bytes();
+    let read = |words: &[&[u8]]| {
+        let words = words.iter().copied();
+        effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap())).map(|held| held == lock)
+    };
+    assert_eq!(read(&[bytes]), Ok(true));
+    assert_eq!(read(&[bytes, b"later"]), Ok(true));
+    assert_eq!(read(&[]), Err(EffectError::Damaged));
 }
 
 #[test]

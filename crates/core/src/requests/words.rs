@@ -127,10 +127,6 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         self.next().and_then(unsigned)
     }
 
-    pub(super) fn integer(&mut self) -> Option<i64> {
-        self.next().and_then(integer::parse)
-    }
-
     /// A lease in this unit, up to the longest allowed.
     pub(super) fn lease(&mut self, unit_ms: u64) -> Option<Lease> {
         let millis = self.unsigned()?.checked_mul(unit_ms)?;

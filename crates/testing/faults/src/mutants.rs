@@ -96,7 +96,7 @@ const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "                effect::replicate_free(context, name);\n",
+            from: "            effect::replicate_release(context);\n",
             to: "",
         }],
     },

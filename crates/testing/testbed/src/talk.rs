@@ -1,6 +1,7 @@
 //! Sending commands and reading replies, in the words of the tests: `cmd!(c, ...)` sends, and the
 //! methods of [`Expect`] say what must come back.
 
+use super::effect;
 use super::replies::{Grant, LockInfo};
 use super::server::Server;
 use redis::{Cmd, Connection, ConnectionLike, ServerError, Value};
@@ -30,13 +31,18 @@ macro_rules! post {
     };
 }
 
-/// A command that is written as one line, with blanks between its words.
+/// A command that is written as one line, with blanks between its words. The effect in
+/// `LOCK._APPLY key owner token holds lease-ms deadline-ms` is packed.
 pub fn line(words: &str) -> Cmd {
     let mut command = Cmd::new();
-    for word in words.split_whitespace() {
-        command.arg(word);
-    }
+    command.arg(self::words(words));
     command
+}
+
+/// The words of such a line.
+pub fn words(line: &str) -> Vec<Vec<u8>> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    effect::packed(&words)
 }
 
 /// Sends a command that is written as one line.

@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicI64;
 use std::thread;
 use std::time::Duration;
+use testbed::effect::{self, Said};
 use testbed::state::assert_same;
 use testbed::{Expect, Server, cmd, eventually};
 
@@ -193,18 +194,18 @@ impl Storm {
             if !command[0].eq_ignore_ascii_case(b"LOCK._APPLY") {
                 continue;
             }
-            let [_, key, owner, token, ..] = &command[..] else {
+            let [_, key, effect] = &command[..] else {
                 panic!("not an effect: {command:?}");
             };
-            let token: i64 = String::from_utf8_lossy(token).parse().expect("a token");
+            let Said { owner, token, .. } = effect::read(effect);
             if let Some((before, whose)) = last.get(key)
-                && (token < *before || (token == *before && owner != whose))
+                && (token < *before || (token == *before && owner != *whose))
             {
                 let what = format!("{token} of {owner:?} after {before} of {whose:?}");
                 self.run.trouble(what);
             }
             grants += u64::from(last.get(key).is_none_or(|(before, _)| *before != token));
-            last.insert(key.clone(), (token, owner.clone()));
+            last.insert(key.clone(), (token, owner));
         }
         println!("{grants} grants in the append-only file");
         assert!(grants > 0);

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
 /// A replica that only listens.
-pub(super) struct Replica {
+pub(crate) struct Replica {
     link: BufReader<TcpStream>,
     start: Vec<u8>,
     /// The primary's offset at the start.
@@ -16,7 +16,7 @@ pub(super) struct Replica {
 impl Replica {
     /// Has the primary synchronise it.
     #[track_caller]
-    pub(super) fn of(primary: &Server) -> Self {
+    pub(crate) fn of(primary: &Server) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, primary.port()));
         let mut link = BufReader::new(stream.expect("a connection"));
         let request = b"PSYNC ? -1\r\n";
@@ -45,7 +45,7 @@ impl Replica {
 
     /// The RDB file that it started with, and all that the primary has sent since.
     #[track_caller]
-    pub(super) fn received(&mut self, primary: &Server) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn received(&mut self, primary: &Server) -> (Vec<u8>, Vec<u8>) {
         let end: u64 = primary
             .info_field("replication", "master_repl_offset")
             .parse()
@@ -58,7 +58,7 @@ impl Replica {
 }
 
 /// A primary that sends one replica what is kept, and nothing else.
-pub(super) struct Primary {
+pub(crate) struct Primary {
     port: u16,
     end: u64,
 }
@@ -67,7 +67,7 @@ pub(super) struct Primary {
 const OFFSET: u64 = 1000;
 
 impl Primary {
-    pub(super) fn of(start: Vec<u8>, stream: Vec<u8>) -> Self {
+    pub(crate) fn of(start: Vec<u8>, stream: Vec<u8>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let end = OFFSET + stream.len() as u64;
@@ -79,12 +79,12 @@ impl Primary {
         Self { port, end }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// The offset behind the stream.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 }

@@ -1,0 +1,266 @@
+//! A held lock as one argument of a command: what replicas and the append-only file get.
+//!
+//! ```text
+//! version  1 byte: 1
+//! deadline 8 bytes: milliseconds since 1970, or -1 for none
+//! record   the rest: token, lease, holds and owner, as in memory
+//! ```
+//! Numbers are little-endian. Every version has its token where this one has it, so that a server
+//! that does not know the version learns of the token all the same.
+
+use std::fmt;
+
+use super::record::{self, MAX_RECORD};
+use super::{Deadline, Held, Record, Token};
+
+const VERSION: u8 = 1;
+const DEADLINE_BYTES: usize = 8;
+const HEAD: usize = 1 + DEADLINE_BYTES;
+const NO_DEADLINE: i64 = -1;
+
+/// Room for any effect.
+#[derive(Debug)]
+pub struct EffectBuffer([u8; HEAD + MAX_RECORD]);
+
+impl EffectBuffer {
+    /// Empty room.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self([0; HEAD + MAX_RECORD])
+    }
+}
+
+impl Default for EffectBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A held lock that is written out: as an effect, and the record in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect<'a>(&'a [u8]);
+
+impl<'a> Effect<'a> {
+    /// All of it.
+    #[must_use]
+    pub const fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The record alone: the lock without its deadline.
+    #[must_use]
+    pub fn record(self) -> &'a [u8] {
+        &self.0[HEAD..]
+    }
+}
+
+/// Why an effect cannot be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffectError {
+    /// A version that is not known, and the token in it.
+    Version(u8, Option<Token>),
+    /// Cut off, or a field is out of its range.
+    Damaged,
+}
+
+impl fmt::Display for EffectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version, _) => write!(
+                f,
+                "effect of version {version}, of which this version of the module knows {VERSION} alone"
+            ),
+            Self::Damaged => f.write_str("effect that is cut off or damaged"),
+        }
+    }
+}
+
+impl<'a> Held<'a> {
+    /// Writes the lock into `buffer`.
+    #[must_use]
+    pub fn effect<'buffer>(&self, buffer: &'buffer mut EffectBuffer) -> Effect<'buffer> {
+        let deadline = match self.deadline {
+            Deadline::At(at) => i64::try_from(at).unwrap_or(i64::MAX),
+            Deadline::Never => NO_DEADLINE,
+        };
+        let (head, rest) = buffer.0.split_at_mut(HEAD);
+        head[0] = VERSION;
+        head[1..].copy_from_slice(&deadline.to_le_bytes());
+        let length = HEAD + self.record().write(rest);
+        Effect(&buffer.0[..length])
+    }
+
+    /// Reads an effect.
+    ///
+    /// # Errors
+    ///
+    /// [`EffectError`] when it is none, or one of another version.
+    pub fn from_effect(effect: &'a [u8]) -> Result<Self, EffectError> {
+        let (version, rest) = effect.split_first().ok_or(EffectError::Damaged)?;
+        let fields = rest.split_first_chunk::<DEADLINE_BYTES>();
+        if *version != VERSION {
+            let token = fields.and_then(|(_, record)| record::token_of(record));
+            return Err(EffectError::Version(*version, token));
+        }
+        let (deadline, record) = fields.ok_or(EffectError::Damaged)?;
+        let deadline = match i64::from_le_bytes(*deadline) {
+            NO_DEADLINE => Deadline::Never,
+            at @ 0.. => Deadline::At(at.unsigned_abs()),
+            _ => return Err(EffectError::Damaged),
+        };
+        let Record { owner, grant } = Record::decode(record).map_err(|_| EffectError::Damaged)?;
+        Ok(Self {
+            owner,
+            grant,
+            deadline,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Grant, Holds, Lease, Owner};
+
+    const LAST: u64 = i64::MAX.unsigned_abs();
+
+    fn deadlines() -> impl Strategy<Value = Deadline> {
+        prop_oneof![
+            Just(Deadline::Never),
+            Just(Deadline::At(LAST)),
+            (0..=LAST).prop_map(Deadline::At)
+        ]
+    }
+
+    prop_compose! {
+        fn locks()(
+            owner in prop::collection::vec(any::<u8>(), 1..=Owner::MAX),
+            token in 1..=Token::MAX.number(),
+            holds in prop_oneof![Just(1), 1..=Holds::MAX.number()],
+            lease in prop_oneof![1..=100_000_u64, 1..=Lease::MAX.millis()],
+            deadline in deadlines(),
+        ) -> (Vec<u8>, Grant, Deadline) {
+            let grant = Grant {
+                token: Token::new(token).unwrap(),
+                holds: Holds::new(holds).unwrap(),
+                lease: Lease::from_millis(lease).unwrap(),
+            };
+            (owner, grant, deadline)
+        }
+    }
+
+    fn held<'a>((owner, grant, deadline): &'a (Vec<u8>, Grant, Deadline)) -> Held<'a> {
+        Held {
+            owner: Owner::new(owner).unwrap(),
+            grant: *grant,
+            deadline: *deadline,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 16 } else { 256 }))]
+
+        #[test]
+        fn every_lock_is_read_as_it_was_written(lock in locks()) {
+            let mut buffer = EffectBuffer::new();
+            let effect = held(&lock).effect(&mut buffer);
+            prop_assert_eq!(Held::from_effect(effect.bytes()), Ok(held(&lock)));
+            prop_assert_eq!(Record::decode(effect.record()), Ok(held(&lock).record()));
+        }
+
+        #[test]
+        fn what_is_cut_off_before_the_owner_is_refused(lock in locks(), at in any::<prop::sample::Index>()) {
+            let mut buffer = EffectBuffer::new();
+            let whole = held(&lock).effect(&mut buffer).bytes();
+            let cut = &whole[..at.index(whole.len() - lock.0.len() + 1)];
+            prop_assert_eq!(Held::from_effect(cut), Err(EffectError::Damaged));
+        }
+
+        #[test]
+        fn another_version_is_refused_and_its_token_told(lock in locks(), version in any::<u8>(), more in any::<[u8; 4]>()) {
+            prop_assume!(version != VERSION);
+            let mut buffer = EffectBuffer::new();
+            let mut bytes = held(&lock).effect(&mut buffer).bytes().to_vec();
+            bytes[0] = version;
+            bytes.extend(more);
+            let token = Some(lock.1.token);
+            prop_assert_eq!(Held::from_effect(&bytes), Err(EffectError::Version(version, token)));
+            for length in 1..HEAD {
+                let cut = Held::from_effect(&bytes[..length]);
+                prop_assert_eq!(cut, Err(EffectError::Version(version, None)));
+            }
+        }
+
+        #[test]
+        fn a_changed_byte_is_refused_or_makes_another_sound_lock(
+            lock in locks(),
+            at in any::<prop::sample::Index>(),
+            change in 1..=u8::MAX,
+        ) {
+            let mut buffer = EffectBuffer::new();
+            let mut bytes = held(&lock).effect(&mut buffer).bytes().to_vec();
+            let at = at.index(bytes.len());
+            bytes[at] ^= change;
+            if let Ok(changed) = Held::from_effect(&bytes) {
+                prop_assert_ne!(changed, held(&lock));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_mean_what_they_say(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..300),
+            known in any::<bool>(),
+        ) {
+            if let (Some(version), true) = (bytes.first_mut(), known) {
+                *version = VERSION;
+            }
+            if let Ok(lock) = Held::from_effect(&bytes) {
+                let mut buffer = EffectBuffer::new();
+                prop_assert_eq!(Held::from_effect(lock.effect(&mut buffer).bytes()), Ok(lock));
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_that_files_and_streams_hold() {
+        let lock = |holds, lease, deadline| {
+            let lock = (
+                b"web:7".to_vec(),
+                Grant {
+                    token: Token::new(0x0006_0504_0302_0100).unwrap(),
+                    holds: Holds::new(holds).unwrap(),
+                    lease: Lease::from_millis(lease).unwrap(),
+                },
+                deadline,
+            );
+            held(&lock).effect(&mut EffectBuffer::new()).bytes().to_vec()
+        };
+        assert_eq!(
+            lock(1, 30_000, Deadline::At(0x0102_0304_0506)),
+            b"\x01\x06\x05\x04\x03\x02\x01\0\0\0\x01\x02\x03\x04\x05\x06\x30\x75\0web:7"
+        );
+        assert_eq!(
+            lock(2, 30_000, Deadline::Never),
+            b"\x01\xff\xff\xff\xff\xff\xff\xff\xff\0\x01\x02\x03\x04\x05\x86\x30\x75\0\0\0\x02\0\0\0web:7"
+        );
+    }
+
+    #[test]
+    fn a_deadline_before_1970_is_damaged() {
+        let lock = (
+            b"o".to_vec(),
+            Grant {
+                token: Token::MAX,
+                holds: Holds::ONE,
+                lease: Lease::MAX,
+            },
+            Deadline::Never,
+        );
+        let mut buffer = EffectBuffer::new();
+        let mut bytes = held(&lock).effect(&mut buffer).bytes().to_vec();
+        bytes[1] = 0xfe;
+        assert_eq!(Held::from_effect(&bytes), Err(EffectError::Damaged));
+    }
+}

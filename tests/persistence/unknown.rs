@@ -1,0 +1,144 @@
+//! Effects that this version does not know, or cannot read, in a file and on the stream. The server
+//! passes over a command that fails: so the lock is removed, and nobody goes on with an older state.
+
+use crate::link::Primary;
+use crate::*;
+use redis::{Cmd, cmd as command};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+
+/// What a later version says of its token counts all the same.
+const AHEAD: i64 = 5_000_000_000_000_000;
+
+/// Effects that are not applied, and what is said of them.
+fn unknown() -> Vec<(Vec<u8>, String)> {
+    let good = effect("o", AHEAD, 1, 60_000, -1);
+    let of_version = |version: u8| {
+        let known = "of which this version of the module knows 1 alone";
+        let error = format!("effect of version {version}, {known}");
+        ([&[version], &good[1..], b"more"].concat(), error)
+    };
+    let damaged = |effect: &[u8]| {
+        let error = "effect that is cut off or damaged".to_owned();
+        (effect.to_vec(), error)
+    };
+    vec![
+        of_version(2),
+        of_version(0),
+        of_version(255),
+        damaged(b""),
+        damaged(&good[..1]),
+        damaged(&good[..good.len() - 1]),
+        damaged(&effect("o", 0, 1, 60_000, -1)),
+        damaged(&effect("o", 5, 0, 60_000, -1)),
+        damaged(&effect("o", 5, 1, 60_000, -7)),
+    ]
+}
+
+fn key(number: usize) -> String {
+    format!("lock\n{number}")
+}
+
+/// Locks that are held, and other keys, of which one is to be in a lock's place.
+#[track_caller]
+fn prepare(server: &Server) {
+    let mut c = server.connection();
+    for number in 0..unknown().len() {
+        cmd!(c, "LOCK.ACQUIRE", key(number), "o", "PX", 600_000).grant();
+    }
+    cmd!(c, "LOCK.ACQUIRE", "kept", "o", "PX", 600_000).grant();
+    cmd!(c, "SET", "text", "v").okay();
+    cmd!(c, "SET", "other", "v").okay();
+}
+
+/// Commands as they stand in a file or on the stream.
+fn commands() -> Vec<u8> {
+    let apply = |key: &str, effect: &[u8]| -> Cmd {
+        let mut apply = command("lock._apply");
+        apply.arg(key).arg(effect);
+        apply
+    };
+    let unknown = unknown();
+    let mut commands = vec![command("SELECT")];
+    commands[0].arg(0);
+    let all = unknown.iter().enumerate();
+    commands.extend(all.map(|(number, (effect, _))| apply(&key(number), effect)));
+    commands.push(apply("text", &unknown[0].0));
+    commands.push(apply("not there", &unknown[0].0));
+    let mut last = command("SET");
+    last.arg("last").arg("v");
+    commands.push(last);
+    commands.iter().flat_map(Cmd::get_packed_command).collect()
+}
+
+/// Demands that all of it was done, and told of.
+#[track_caller]
+fn is_removed_and_told(server: &Server) {
+    is_removed(server);
+    let log = server.log();
+    for (number, (_, error)) in unknown().iter().enumerate() {
+        let line = format!("error: the lock 'lock\\n{number}' is removed: {error}");
+        assert!(log.contains(&line), "{line:?} is not in {log}");
+    }
+}
+
+#[track_caller]
+fn is_removed(server: &Server) {
+    let mut c = server.connection();
+    let keys = cmd!(c, "KEYS", "*").items();
+    let mut keys: Vec<_> = keys.into_iter().map(Expect::text).collect();
+    keys.sort();
+    assert_eq!(keys, ["kept", "last", "other"]);
+    cmd!(c, "LOCK.INFO", "kept").lock_info();
+    assert_eq!(server.signs_of_a_fault(), [""; 0]);
+}
+
+#[test]
+fn in_a_file_they_remove_the_lock() {
+    for preamble in PREAMBLES {
+        let mut server = append_only(preamble).start();
+        prepare(&server);
+        server.stop();
+        let files = fs::read_dir(server.dir().join("appendonlydir")).expect("a folder");
+        let mut files = files.map(|file| file.expect("a file").path());
+        let last = files.find(|path| path.to_string_lossy().ends_with(".incr.aof"));
+        let mut file = OpenOptions::new();
+        let mut file = file.append(true).open(last.expect("a file")).expect("a file");
+        file.write_all(&commands()).expect("the file to grow");
+        server.restart();
+        is_removed_and_told(&server);
+        assert_eq!(server.last_token(), AHEAD);
+        assert_eq!(next_token(&server), AHEAD + 1);
+        server.restart();
+        assert!(next_token(&server) > AHEAD + 1);
+        rewrite_aof(&server);
+        server.restart();
+        is_removed(&server);
+    }
+}
+
+#[test]
+fn on_the_stream_they_remove_the_lock() {
+    let source = Server::start();
+    prepare(&source);
+    cmd!(source.connection(), "SAVE").okay();
+    let start = fs::read(source.dir().join("dump.rdb")).expect("a file");
+    let primary = Primary::of(start, commands());
+    let mut replica = append_only("no")
+        .config("replicaof", &format!("127.0.0.1 {}", primary.port()))
+        .start();
+    let offset = || replica.info_field("replication", "slave_repl_offset");
+    eventually(
+        || offset().parse() == Ok(primary.end()),
+        "the replica to take the whole stream",
+    );
+    is_removed_and_told(&replica);
+    assert_eq!(replica.last_token(), AHEAD);
+    wait_for_rewrite(&replica);
+    // Its own file says that they are gone.
+    replica
+        .reconfigure(|settings| settings.config("replicaof", "no one"))
+        .restart();
+    is_removed(&replica);
+    assert!(next_token(&replica) > 0);
+}
