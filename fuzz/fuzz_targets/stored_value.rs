@@ -1,9 +1,9 @@
-//! Stored locks: any fields and any bytes are refused or make a valid lock.
+//! Stored locks and effects: any fields and any bytes are refused or make a valid lock.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use redis_lock_core::{Fields, Record, RecordBuffer};
+use redis_lock_core::{EffectBuffer, EffectError, Fields, Held, Record, RecordBuffer};
 
 /// The fields of an RDB record.
 #[derive(Arbitrary, Debug)]
@@ -68,7 +68,32 @@ fuzz_target!(|input: (Stored, &[u8])| {
         assert_eq!(Record::try_from(fields), Ok(record));
         check_record(record);
     }
+    check_effect(bytes);
 });
+
+/// An effect is refused or makes a valid lock; one of another version gives its token at most.
+fn check_effect(bytes: &[u8]) {
+    match Held::from_effect(bytes) {
+        Ok(held) => {
+            assert!(is_valid(&Fields::from(held.record())), "applied: {held:?}");
+            let mut buffer = EffectBuffer::new();
+            let effect = held.effect(&mut buffer);
+            assert_eq!(Held::from_effect(effect.bytes()), Ok(held));
+            assert_eq!(Record::decode(effect.record()), Ok(held.record()));
+            for length in 0..effect.bytes().len() - held.owner.bytes().len() {
+                assert!(Held::from_effect(&bytes[..length]).is_err(), "no owner");
+            }
+        }
+        Err(EffectError::Version(version, token)) => {
+            assert_eq!(Some(&version), bytes.first());
+            let known = [&[1], &bytes[1..]].concat();
+            if let Ok(held) = Held::from_effect(&known) {
+                assert_eq!(token, Some(held.grant.token));
+            }
+        }
+        Err(EffectError::Damaged) => assert!(bytes.first().is_none_or(|version| *version == 1)),
+    }
+}
 
 fn is_valid(fields: &Fields) -> bool {
     (1..TOKENS_END).contains(&fields.token)

@@ -10,8 +10,8 @@ const TOKEN: &str = "token";
 const RAISE: &str = "RAISE";
 const BLOCK: &str = "BLOCK";
 const ALL: &str = "ALL";
-const LEASES: [i64; 6] = [1, 5, 50, 30_000, 600_000, 315_360_000_000];
-const COUNTS: [i64; 6] = [0, 1, 2, 3, 4, 2_147_483_647];
+pub(crate) const LEASES: [i64; 6] = [1, 5, 50, 30_000, 600_000, 315_360_000_000];
+pub(crate) const COUNTS: [i64; 6] = [0, 1, 2, 3, 4, 2_147_483_647];
 const DATABASES: [i64; 4] = [0, 1, 2, 99];
 const SECONDS_OF_A_CLOCK: [i64; 3] = [0, 1, 4_000_000_000];
 

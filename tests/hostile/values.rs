@@ -4,6 +4,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 
+use crate::effect;
+use crate::grammar::{COUNTS, LEASES};
+
 /// The end of the token space.
 pub(crate) const TOKENS: i64 = 1 << 53;
 

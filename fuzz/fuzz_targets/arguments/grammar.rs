@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use redis_lock_core::requests;
-use redis_lock_core::{
-    Deadline, Grant, Held, Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token,
-};
+use redis_lock_core::{Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token};
 
 use super::{Command, Request};
 
@@ -48,7 +46,7 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
             ("RAISE", Some(TOKENS)),
         ],
         Command::Waiters => vec![("COUNT", Some(1..=i64::MAX.into()))],
-        Command::Fence | Command::Apply | Command::Clock => Vec::new(),
+        Command::Fence | Command::Clock => Vec::new(),
     }
 }
 
@@ -56,12 +54,6 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
 fn positional(command: Command) -> Vec<(&'static str, RangeInclusive<i128>)> {
     match command {
         Command::Fence | Command::Clock => vec![("token", TOKENS)],
-        Command::Apply => vec![
-            ("token", TOKENS),
-            ("holds", 1..=MAX_HOLDS),
-            ("lease", 1..=TEN_YEARS_MS),
-            ("deadline", -1..=i64::MAX.into()),
-        ],
         _ => Vec::new(),
     }
 }
@@ -81,7 +73,7 @@ pub(crate) fn parse<'a>(command: Command, words: &[&'a [u8]], max_lease: i128) -
         let value = number(words.next()?).filter(|value| range.contains(value))?;
         call.numbers.insert(name, value);
     }
-    if matches!(command, Command::Apply | Command::Clock) {
+    if command == Command::Clock {
         return Some(call); // further words come from a later version
     }
     while let Some(word) = words.next() {
@@ -185,21 +177,6 @@ impl<'a> Call<'a> {
                 let count = self.number("COUNT");
                 Request::Waiters(count.map(|count| count.try_into().expect("a count")))
             }
-            Command::Apply => Request::Apply(Held {
-                owner: owner.expect("an owner"),
-                grant: Grant {
-                    token: self.token("token").expect("a token"),
-                    holds: self.number("holds").and_then(holds).expect("holds"),
-                    lease: self
-                        .number("lease")
-                        .and_then(Lease::from_millis)
-                        .expect("a lease"),
-                },
-                // -1, as any negative number, is none.
-                deadline: self
-                    .number("deadline")
-                    .map_or(Deadline::Never, Deadline::At),
-            }),
         }
     }
 

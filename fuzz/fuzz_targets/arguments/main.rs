@@ -8,7 +8,7 @@ mod grammar;
 
 use libfuzzer_sys::fuzz_target;
 use redis_lock_core::requests::{self, Malformed, Words};
-use redis_lock_core::{Held, Lease, Release, Renew, Token};
+use redis_lock_core::{Lease, Release, Renew, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
@@ -17,7 +17,6 @@ enum Command {
     Renew,
     Fence,
     Waiters,
-    Apply,
     Clock,
 }
 
@@ -28,7 +27,6 @@ enum Request<'a> {
     Renew(Renew<'a>),
     Fence(Option<Token>),
     Waiters(Option<usize>),
-    Apply(Held<'a>),
     Clock(Token),
 }
 
@@ -59,7 +57,6 @@ impl Command {
             b"RENEW" => Self::Renew,
             b"FENCE" => Self::Fence,
             b"WAITERS" => Self::Waiters,
-            b"_APPLY" => Self::Apply,
             b"_CLOCK" => Self::Clock,
             _ => return None,
         })
@@ -74,7 +71,6 @@ impl Command {
             Self::Renew => Request::Renew(requests::renew(words)?),
             Self::Fence => Request::Fence(requests::fence(words)?),
             Self::Waiters => Request::Waiters(requests::count(words)?),
-            Self::Apply => Request::Apply(requests::effect(words)?),
             Self::Clock => Request::Clock(requests::clock(words)?),
         })
     }
