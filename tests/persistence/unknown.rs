@@ -90,7 +90,7 @@ fn is_removed(server: &Server) {
     keys.sort();
     assert_eq!(keys, ["kept", "last", "other"]);
     cmd!(c, "LOCK.INFO", "kept").lock_info();
-    assert_eq!(server.signs_of_a_fault(), [""; 0]);
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
 }
 
 #[test]
