@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use redis_lock_core::{Change, Deadline, EffectBuffer, Effect, Grant, Held, Owner, Record};
+use redis_lock_core::{Change, Deadline, Effect, EffectBuffer, Grant, Held, Owner, Record};
 
 use super::{RedisLock, effect, grant_end};
 use crate::server::{Content, Context, Key, Text};
@@ -192,7 +192,9 @@ pub(crate) fn apply_release(context: Context<'_>, name: Text<'_>) {
 
 /// Removes what the key holds, which is out of date.
 pub(crate) fn remove(context: Context<'_>, name: Text<'_>) {
-    delete(context, name, None, || effect::replicate_free(context, name));
+    delete(context, name, None, || {
+        effect::replicate_free(context, name);
+    });
 }
 
 fn delete(

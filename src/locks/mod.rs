@@ -16,7 +16,9 @@ pub(crate) use clock::{last_token, monotonic, now, observe_token, with_token_clo
 pub(crate) use effect::{APPLY, CLOCK, PROBE, check_write};
 pub(crate) use error::{CommandError, Primary, answer, answer_owner, reply_grant};
 pub(crate) use grant_end::released;
-pub(crate) use lock_key::{KeyspaceEvent, LockKey, LockView, WrongType, apply, apply_release, remove};
+pub(crate) use lock_key::{
+    KeyspaceEvent, LockKey, LockView, WrongType, apply, apply_release, remove,
+};
 pub(crate) use random_owner::random_owner;
 pub(crate) use redis_lock::{OnLoss, RedisLock};
 pub(crate) use settings::{max_lease, max_waiters, max_waiters_total, rules};

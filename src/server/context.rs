@@ -47,7 +47,7 @@ impl Flags {
 
     /// The command comes from the replication stream, or from a file that is loaded: what it says was
     /// judged already.
-    pub(crate) fn from_stream(self) -> bool {
+    pub(crate) fn is_from_stream(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING)
     }
 

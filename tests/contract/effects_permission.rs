@@ -8,10 +8,7 @@ use testbed::{Expect, Server, cmd, effect, eventually};
 const APPLY: &str = "LOCK._APPLY k a 5 1 60000 -1";
 const CLOCK: &str = "LOCK._CLOCK 5";
 const FROM_SCRIPT: [(&str, &str); 2] = [
-    (
-        "return redis.call('LOCK._APPLY', KEYS[1], ARGV[1])",
-        "k",
-    ),
+    ("return redis.call('LOCK._APPLY', KEYS[1], ARGV[1])", "k"),
     ("return redis.call('LOCK._CLOCK', '5')", "k"),
 ];
 
@@ -26,12 +23,7 @@ fn a_user_who_may_not_restore_is_refused_although_all_else_is_allowed() {
     let server = Server::start();
     let mut admin = server.connection();
     let mut c = user(&server, &["~*", "&*", "+@all", "-restore"]);
-    for line in [
-        APPLY,
-        CLOCK,
-        "LOCK._APPLY k bad",
-        "LOCK._CLOCK bad",
-    ] {
+    for line in [APPLY, CLOCK, "LOCK._APPLY k bad", "LOCK._CLOCK bad"] {
         unchanged(&mut admin, "k", |_| run(&mut c, line)).refused("NOPERM");
     }
     run(&mut c, "LOCK.ACQUIRE k a").grant();

@@ -4,7 +4,7 @@ use crate::support::{
     HIGHEST_TOKEN, deadline, last_token, lock_section, now_ms, now_us, run, starts_lease, unchanged,
 };
 use redis::Connection;
-use testbed::{Expect, Server, cmd, effect, dump, eventually};
+use testbed::{Expect, Server, cmd, dump, effect, eventually};
 
 /// A lock held twice with a lease of a minute, and its payload.
 fn dumped(c: &mut Connection) -> (i64, Vec<u8>) {
@@ -88,7 +88,13 @@ fn a_restored_token_near_the_end_uses_up_the_token_space() {
     let server = Server::start();
     let elsewhere = Server::start();
     let (mut c, mut other) = (server.connection(), elsewhere.connection());
-    cmd!(other, "LOCK._APPLY", "k", effect("a", HIGHEST_TOKEN, 1, 60_000, -1)).okay();
+    cmd!(
+        other,
+        "LOCK._APPLY",
+        "k",
+        effect("a", HIGHEST_TOKEN, 1, 60_000, -1)
+    )
+    .okay();
     let payload = cmd!(other, "DUMP", "k").bytes();
     cmd!(c, "RESTORE", "k", 60_000, payload).okay();
     unchanged(&mut c, "l", |c| run(c, "LOCK.ACQUIRE l b")).refused("ERR");

@@ -94,7 +94,13 @@ fn a_used_up_token_space_grants_nothing_and_changes_nothing() {
     let server = Server::start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE held a").grant();
-    cmd!(c, "LOCK._APPLY", "k", effect("a", HIGHEST_TOKEN, 1, 60_000, -1)).okay();
+    cmd!(
+        c,
+        "LOCK._APPLY",
+        "k",
+        effect("a", HIGHEST_TOKEN, 1, 60_000, -1)
+    )
+    .okay();
     for line in [
         "LOCK.ACQUIRE free b",
         "LOCK.ACQUIRE free b HOLDS 1",
@@ -133,7 +139,13 @@ fn lua_writes_a_token_with_a_format_of_no_decimals() {
     assert_ne!(reply[1].clone().text(), token.to_string());
     assert_eq!(reply[2].clone().int(), token);
 
-    cmd!(c, "LOCK._APPLY", "k", effect("a", HIGHEST_TOKEN, 1, 1000, -1)).okay();
+    cmd!(
+        c,
+        "LOCK._APPLY",
+        "k",
+        effect("a", HIGHEST_TOKEN, 1, 1000, -1)
+    )
+    .okay();
     let fence = "return redis.call('LOCK.FENCE', KEYS[1], \
         string.format('%.0f', redis.call('LOCK.FENCE', KEYS[1])))";
     cmd!(c, "EVAL", fence, 1, "k").okay();

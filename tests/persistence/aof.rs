@@ -4,7 +4,6 @@ use crate::*;
 use std::collections::BTreeMap;
 use testbed::aof::Command;
 
-
 #[test]
 fn a_restart_by_aof_keeps_every_lock_and_the_clock() {
     for preamble in PREAMBLES {

@@ -236,7 +236,13 @@ fn a_lock_whose_lease_ended_while_the_server_was_down_is_gone_but_its_token_coun
         let mut c = server.connection();
         let token = unix_ms() * 1000 + LEAD_MICROS;
         let deadline = unix_ms() + 2_000;
-        cmd!(c, "LOCK._APPLY", "k", effect("o", token, 1, 2_000, deadline)).okay();
+        cmd!(
+            c,
+            "LOCK._APPLY",
+            "k",
+            effect("o", token, 1, 2_000, deadline)
+        )
+        .okay();
         keep(&server);
         assert_eq!(cmd!(c, "EXISTS", "k").int(), 1, "{way}: not too late");
         server.kill9();

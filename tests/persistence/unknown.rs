@@ -103,7 +103,10 @@ fn in_a_file_they_remove_the_lock() {
         let mut files = files.map(|file| file.expect("a file").path());
         let last = files.find(|path| path.to_string_lossy().ends_with(".incr.aof"));
         let mut file = OpenOptions::new();
-        let mut file = file.append(true).open(last.expect("a file")).expect("a file");
+        let mut file = file
+            .append(true)
+            .open(last.expect("a file"))
+            .expect("a file");
         file.write_all(&commands()).expect("the file to grow");
         server.restart();
         is_removed_and_told(&server);

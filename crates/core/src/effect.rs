@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    fn held<'a>((owner, grant, deadline): &'a (Vec<u8>, Grant, Deadline)) -> Held<'a> {
+    fn held((owner, grant, deadline): &(Vec<u8>, Grant, Deadline)) -> Held<'_> {
         Held {
             owner: Owner::new(owner).unwrap(),
             grant: *grant,
@@ -235,7 +235,10 @@ mod tests {
                 },
                 deadline,
             );
-            held(&lock).effect(&mut EffectBuffer::new()).bytes().to_vec()
+            held(&lock)
+                .effect(&mut EffectBuffer::new())
+                .bytes()
+                .to_vec()
         };
         assert_eq!(
             lock(1, 30_000, Deadline::At(0x0102_0304_0506)),

@@ -46,7 +46,10 @@ impl Names {
     }
 
     fn words(&self, line: &str) -> Vec<Vec<u8>> {
-        let words: Vec<_> = line.split_whitespace().map(|word| self.word(word)).collect();
+        let words: Vec<_> = line
+            .split_whitespace()
+            .map(|word| self.word(word))
+            .collect();
         packed(&words)
     }
 

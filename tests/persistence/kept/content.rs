@@ -82,7 +82,13 @@ pub(super) fn go_on(c: &mut Connection) {
         ("most", TOKENS, (1 << 31) - 1, 315_360_000_000),
     ];
     for (key, token, holds, lease) in limits {
-        cmd!(*c, "LOCK._APPLY", key, effect("o", token, holds, lease, DEADLINE)).okay();
+        cmd!(
+            *c,
+            "LOCK._APPLY",
+            key,
+            effect("o", token, holds, lease, DEADLINE)
+        )
+        .okay();
     }
     // The token clock ends up ahead of each lock that is held.
     take(c, "last", b"o", 60_000);
