@@ -245,3 +245,22 @@ fn an_effect_takes_the_place_of_whatever_a_diverged_replica_holds() {
     }
     assert_in_step(&primary, &replica, "over other types");
 }
+
+#[test]
+fn a_release_frees_whatever_a_diverged_replica_holds() {
+    let primary = primary().start();
+    let replica = primary.replica_with(|settings| settings.config("replica-read-only", "no"));
+    let mut c = primary.connection();
+    for key in ["k", "text", "gone"] {
+        cmd!(c, "LOCK.ACQUIRE", key, "o").grant();
+    }
+    primary.wait_for_sync(&replica);
+    let mut there = replica.connection();
+    cmd!(there, "SET", "text", "its own").okay();
+    assert_eq!(cmd!(there, "DEL", "gone").int(), 1);
+    for key in ["k", "text", "gone"] {
+        assert_eq!(cmd!(c, "LOCK.RELEASE", key, "o", "HOLDS", 0).int(), 0);
+    }
+    assert_in_step(&primary, &replica, "all free");
+    assert_eq!(cmd!(there, "DBSIZE").int(), 0);
+}
