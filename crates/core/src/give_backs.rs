@@ -89,12 +89,16 @@ mod tests {
         assert!(give_backs.is_empty());
         let [first, second] = [1, 2].map(|token| give_back(&here, token));
         give_backs.extend([first.clone(), give_back(&other_key, 3), second.clone()]);
+        assert!(!give_backs.is_empty());
         assert_eq!(give_backs.take(&other_database), []);
         assert_eq!(give_backs.take(&here), [first, second]);
         assert_eq!(give_backs.take(&here), []);
         assert_eq!(give_backs.next(), Some(other_key.clone()));
         give_backs.take(&other_key);
         assert_eq!(give_backs.next(), None);
+        assert!(give_backs.is_empty());
+        give_backs.extend([give_back(&here, 4)]);
+        give_backs.clear();
         assert!(give_backs.is_empty());
     }
 

@@ -132,6 +132,7 @@ mod tests {
         watch.watch(&lock_id(1), Deadline::At(10));
         watch.watch(&lock_id(2), Deadline::At(20));
         watch.watch(&lock_id(3), Deadline::Never);
+        assert!(!watch.is_empty());
         assert_eq!(watch.next_end(), Some(10));
         assert_eq!(
             watch.take_ended(10),
@@ -156,6 +157,7 @@ mod tests {
         watch.unwatch(&lock_id(1));
         assert_eq!(watch.next_end(), None);
         assert!(!watch.contains(&lock_id(1)));
+        assert!(watch.is_empty());
     }
 
     #[test]
