@@ -311,7 +311,11 @@ fn a_grant_that_was_answered_to_one_call_only_can_be_given_back_later() {
     };
     let mut alone = after(false, &[Acquires(0), Answered(0)]);
     let grant = alone.unconfirmed.take().expect("the only call");
-    assert!(!grant.has_expired(NOW));
+    let expired = [119_999, 120_000, 120_001].map(|ms| {
+        let now = UnixTime::from_micros(ms * 1000);
+        grant.has_expired(now)
+    });
+    assert_eq!(expired, [false, false, true]);
     let given = grant.into_give_back();
     assert_eq!(given.change(alone.lock.as_ref(), NOW), Change::Free);
     assert_eq!(given.change(None, NOW), Change::Keep);

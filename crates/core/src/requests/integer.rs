@@ -45,6 +45,8 @@ mod tests {
             ("1.0", None),
             ("1e3", None),
             ("0x10", None),
+            ("1:", None),
+            ("1/", None),
             ("-01", None),
             ("१", None),
         ] {

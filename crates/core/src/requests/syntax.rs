@@ -94,6 +94,7 @@ mod tests {
             (RENEW, &[b"a"], |list| renew(&mut words(list)).map(drop)),
             (COUNT, &[], |list| count(&mut words(list)).map(drop)),
         ];
+        assert_eq!(keywords(RELEASE), [&b"ALL"[..], b"HOLDS", b"TOKEN"]);
         for (arguments, before, parse) in calls {
             for keyword in keywords(arguments).into_iter().chain([&b"NONE"[..]]) {
                 let unknown = Malformed::unknown_option(keyword);
