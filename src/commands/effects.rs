@@ -96,7 +96,7 @@ fn apply<'call>(
 /// holds is not what it should, and is removed.
 #[cold]
 fn refuse(context: Context<'_>, key: Text<'_>, error: EffectError) -> CommandError {
-    if context.flags().is_from_stream() {
+    if context.is_from_stream() {
         if let EffectError::Version(_, Some(token)) = error {
             observe_token(token);
         }
@@ -128,7 +128,7 @@ fn clock<'call>(
 
 /// Allows the primary and a file; a user needs the permission to `RESTORE` the key.
 fn check_source(context: Context<'_>, key: Text<'_>) -> Result<(), CommandError> {
-    if context.flags().is_from_stream() {
+    if context.is_from_stream() {
         return Ok(());
     }
     Primary::check(context)?;

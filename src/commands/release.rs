@@ -34,7 +34,7 @@ fn release<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
-    if context.flags().is_from_stream() {
+    if context.is_from_stream() {
         // The primary has judged it; it is sent where it frees the lock.
         context.replicate_verbatim();
         locks::apply_release(context, name);

@@ -21,8 +21,9 @@ const FREE: &CStr = c"DEL";
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     if !context.has_command(FREE) {
         return Err(
-            "DEL is renamed or disabled on this server (rename-command), and a release reaches \
-             replicas and the append-only file as DEL: keep users from it by ACL rules instead",
+            "DEL is renamed or disabled on this server (rename-command), and a lock that is given back for \
+             a client that has gone reaches replicas and the append-only file as DEL: keep users from \
+             it by ACL rules instead",
         );
     }
     let cluster = context.flags().cluster();
@@ -72,8 +73,8 @@ pub(super) fn replicate_free(context: Context<'_>, key: Text<'_>) {
 
 /// The command that is running is a release that frees its lock.
 pub(super) fn replicate_release(context: Context<'_>) {
-    // As it was given, which takes the server less than another command, and the lock is free from then
-    // on however often it is applied.
+    // As it was given, which takes some servers less than another command (docs/hot-path.md). The lock is
+    // free afterwards, however often it is applied.
     context.replicate_verbatim();
 }
 

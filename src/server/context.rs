@@ -45,10 +45,9 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_SLAVE)
     }
 
-    /// The command comes from the replication stream, or from a file that is loaded: what it says was
-    /// judged already.
-    pub(crate) fn is_from_stream(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING)
+    /// The command comes from the replication stream.
+    fn replicated(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
     }
 
     /// An RDB or AOF file is being loaded.
@@ -122,6 +121,15 @@ impl Context<'_> {
     pub(crate) fn select_database(self, number: i32) -> bool {
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_SelectDb)(self.raw, number) == OK }
+    }
+
+    /// The command comes from the replication stream, or from a file that is loaded: what it says was
+    /// judged already. Another module's call while a file is loaded was not.
+    pub(crate) fn is_from_stream(self) -> bool {
+        /// The client by which the server runs the commands of a file.
+        const FILE: u64 = u64::MAX;
+        let flags = self.flags();
+        flags.replicated() || (flags.loading() && self.client_id() == FILE)
     }
 
     /// The id of the calling client.

@@ -14,7 +14,7 @@ fn renamed(commands: &[(&str, &str)]) -> Builder {
     builder
 }
 
-/// Its releases would reach neither replicas nor the append-only file.
+/// What is given back for a client that has gone would reach neither replicas nor the append-only file.
 #[test]
 fn a_server_without_del_is_refused_with_a_line_that_says_so() {
     for name in ["", "REMOVE"] {

@@ -102,14 +102,27 @@ fn the_files_of_a_layer_have_no_circle() {
     }
 }
 
+/// But for what the primary has judged: effects, and a release from the stream.
 #[test]
 fn only_the_waiting_layer_changes_a_lock() {
+    const WAYS: [&str; 4] = [
+        "LockKey",
+        "locks::apply(",
+        "locks::apply_release(",
+        "locks::remove(",
+    ];
+    let mut found = Vec::new();
     for file in sources(&root().join("src/commands")) {
         let text = fs::read_to_string(&file).expect("a source file");
-        assert!(
-            !text.contains("LockKey"),
-            "{} goes past waiting::Lock",
-            file.display()
-        );
+        let name = file.file_name().expect("a name").to_string_lossy();
+        let ways = WAYS.iter().filter(|way| text.contains(**way));
+        found.extend(ways.map(|way| format!("{name}: {way}")));
     }
+    found.sort();
+    let allowed = [
+        "effects.rs: locks::apply(",
+        "effects.rs: locks::remove(",
+        "release.rs: locks::apply_release(",
+    ];
+    assert_eq!(found, allowed, "what goes past waiting::Lock");
 }

@@ -1,6 +1,6 @@
 //! The commands of locks, run by another module (`RM_Call`), with each form of call that a server has.
 
-use crate::support::{is_well, run, start};
+use crate::support::{beside, is_well, run, start};
 use redis::Value;
 use testbed::{Expect, Kind, Reply, Server, Talk, cmd, eventually, line, waiters};
 
@@ -23,7 +23,7 @@ const LINES: [&str; 15] = [
     "LOCK.INFO k",
     "LOCK.WAITERS k",
     "LOCK.HOTKEYS",
-    "LOCK._APPLY j o 7 1 30000 -1",
+    "LOCK._APPLY j effect",
     "LOCK._CLOCK 7",
     "LOCK._PROBE k",
 ];
@@ -128,5 +128,27 @@ fn a_user_whose_rights_are_taken_away_is_not_granted_by_a_neighbours_call() {
     eventually(|| run(&mut c, "NEIGHBOUR.CAME").int() == 1, "the refusal");
     run(&mut c, "NEIGHBOUR.REPLY").refused("NOPERM");
     cmd!(c, "LOCK.INFO", "k").nil();
+    is_well(&server);
+}
+
+/// What a file says was judged when it was written; what another module says meanwhile was not.
+#[test]
+fn a_call_while_a_file_is_loaded_is_judged() {
+    let server = beside("")
+        .config("appendonly", "yes")
+        .config("aof-use-rdb-preamble", "no")
+        .start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    run(&mut c, "SET text 1").okay();
+    for line in [
+        "LOCK.RELEASE k b",
+        "LOCK.RELEASE k b ALL",
+        "LOCK._APPLY k effect",
+    ] {
+        run(&mut c, &format!("NEIGHBOUR.ON set 1 E {line}")).okay();
+        run(&mut c, "DEBUG LOADAOF").okay();
+        assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().owner, b"a", "{line}");
+    }
     is_well(&server);
 }

@@ -251,15 +251,25 @@ fn a_release_frees_whatever_a_diverged_replica_holds() {
     let primary = primary().start();
     let replica = primary.replica_with(|settings| settings.config("replica-read-only", "no"));
     let mut c = primary.connection();
-    for key in ["k", "text", "gone"] {
+    for key in ["k", "text", "gone", "another"] {
         cmd!(c, "LOCK.ACQUIRE", key, "o").grant();
     }
     primary.wait_for_sync(&replica);
     let mut there = replica.connection();
+    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "o").int(), 0);
+    cmd!(c, "LOCK.ACQUIRE", "k", "other").grant();
+    primary.wait_for_sync(&replica);
+    let of_another = cmd!(there, "DUMP", "k").bytes();
+    cmd!(there, "RESTORE", "another", 0, of_another, "REPLACE").okay();
     cmd!(there, "SET", "text", "its own").okay();
     assert_eq!(cmd!(there, "DEL", "gone").int(), 1);
-    for key in ["k", "text", "gone"] {
-        assert_eq!(cmd!(c, "LOCK.RELEASE", key, "o", "HOLDS", 0).int(), 0);
+    for (key, owner) in [
+        ("k", "other"),
+        ("text", "o"),
+        ("gone", "o"),
+        ("another", "o"),
+    ] {
+        assert_eq!(cmd!(c, "LOCK.RELEASE", key, owner, "HOLDS", 0).int(), 0);
     }
     assert_in_step(&primary, &replica, "all free");
     assert_eq!(cmd!(there, "DBSIZE").int(), 0);
