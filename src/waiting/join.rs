@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis_lock_core::{Acquire, LockId, OwnerBuf, QueueWaits, Waiter};
+use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::state::STATE;
@@ -26,6 +26,7 @@ pub(crate) fn join(
         owner: OwnerBuf::from(request.owner),
         lease: request.lease,
         holds: request.holds,
+        limit: Limit::ONE,
         client_id: context.client_id(),
         since,
         until: wait.map(|wait| since.plus(wait)),

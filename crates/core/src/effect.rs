@@ -13,8 +13,8 @@ use std::fmt;
 use super::record::{self, MAX_RECORD};
 use super::{Deadline, Held, Record, Token};
 
-const VERSION: u8 = 1;
-const DEADLINE_BYTES: usize = 8;
+pub(crate) const VERSION: u8 = 1;
+pub(crate) const DEADLINE_BYTES: usize = 8;
 const HEAD: usize = 1 + DEADLINE_BYTES;
 const NO_DEADLINE: i64 = -1;
 

@@ -60,6 +60,7 @@ mod tests {
             owner: OwnerBuf::from(Owner::new(b"a").expect("an owner")),
             lease: None,
             holds: None,
+            limit: crate::Limit::ONE,
             client_id: 1,
             since: Monotonic(0),
             until: None,

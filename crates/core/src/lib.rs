@@ -19,6 +19,7 @@ mod pending_grants;
 mod queue;
 mod record;
 pub mod requests;
+pub mod sharing;
 mod time;
 mod token;
 
@@ -26,6 +27,8 @@ mod token;
 mod properties;
 #[cfg(any(test, fuzzing))]
 mod queue_properties;
+#[cfg(test)]
+mod sharing_properties;
 
 pub use pending_grants::{GiveBack, PendingGrant, PendingGrants, UnconfirmedGrant};
 #[cfg(fuzzing)]
@@ -44,5 +47,6 @@ pub use lock::{
 pub use map::{Map, Set, shrink_if_sparse};
 pub use queue::{LockId, Monotonic, QueueWaits, Queues, Waiter, WaiterId};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
+pub use sharing::Limit;
 pub use time::{Deadline, Lease, UnixTime};
 pub use token::{Token, TokenClock};

@@ -32,6 +32,12 @@ pub enum Refusal {
     TooManyHolds,
     /// No token is left to grant.
     TokensUsedUp,
+    /// The lock has more holders than the call bears.
+    NotAlone,
+    /// A grant with several holds is not widened: one of them may rely on being alone.
+    SeveralHolds,
+    /// Only a grant of limit 1 is raised.
+    NotRaisable,
 }
 
 impl Refusal {
@@ -54,6 +60,13 @@ impl Refusal {
             Self::TokensUsedUp => {
                 c"ERR no fencing token is left: this server has seen one near 2^53"
             }
+            Self::NotAlone => {
+                c"NOTALONE the lock has more holders than this call bears: release it first"
+            }
+            Self::SeveralHolds => {
+                c"ERR a grant with several holds gets no wider limit: release the others first"
+            }
+            Self::NotRaisable => c"ERR RAISE takes a grant that has the lock alone (limit 1)",
         }
     }
 }
@@ -129,13 +142,28 @@ pub fn acquire(
         };
     }
     let before = held.grant;
+    check_reentry(before, request)?;
+    let grant = reentered(before, request)?;
+    let lease = grant.lease;
+    let deadline = held.deadline.max(lease.deadline_from(now));
+    Ok(Acquired::Again(grant, change(held, grant, deadline)))
+}
+
+/// Checks that the holder's grant is the one that a re-entry counts on.
+#[inline]
+pub(crate) fn check_reentry(before: Grant, request: &Acquire<'_>) -> Result<(), Refusal> {
     if request
         .holds
         .is_some_and(|wanted| before.holds.number() < wanted.number() - 1)
     {
         return Err(Refusal::HoldsLost);
     }
-    check_token(before, request.token)?;
+    check_token(before, request.token)
+}
+
+/// The holder's grant after a re-entry.
+#[inline]
+pub(crate) fn reentered(before: Grant, request: &Acquire<'_>) -> Result<Grant, Refusal> {
     let holds = match request.holds {
         Some(wanted) if before.holds >= wanted => before.holds,
         _ => Holds::new(before.holds.number() + 1).ok_or(Refusal::TooManyHolds)?,
@@ -143,13 +171,11 @@ pub fn acquire(
     let lease = request
         .lease
         .map_or(before.lease, |asked| asked.max(before.lease));
-    let grant = Grant {
+    Ok(Grant {
         holds,
         lease,
         ..before
-    };
-    let deadline = held.deadline.max(lease.deadline_from(now));
-    Ok(Acquired::Again(grant, change(held, grant, deadline)))
+    })
 }
 
 /// How many holds a release gives back.
@@ -245,10 +271,10 @@ pub fn release(
 /// A raise needs a token to raise from, so [`Renew::raise`] takes both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
-    owner: Owner<'a>,
-    lease: Option<Lease>,
-    token: Option<Token>,
-    raise: Option<Token>,
+    pub(crate) owner: Owner<'a>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) token: Option<Token>,
+    pub(crate) raise: Option<Token>,
 }
 
 impl<'a> Renew<'a> {
@@ -316,12 +342,7 @@ pub fn renew(
         check_token(held.grant, request.token)?;
     }
     let token = request.raise.unwrap_or(held.grant.token);
-    let furthest = now
-        .micros()
-        .saturating_add(rules.max_token_lead_ms.saturating_mul(1000));
-    if token.number() > furthest && Some(token) > clock.last() && token != held.grant.token {
-        return Err(Refusal::Ahead);
-    }
+    check_lead(held.grant.token, token, rules, now, *clock)?;
     clock.observe(token);
     let grant = Grant {
         token,
@@ -332,6 +353,24 @@ pub fn renew(
         grant,
         change: change(held, grant, grant.lease.deadline_from(now)),
     })
+}
+
+/// Checks that a token is not raised too far ahead of time.
+#[inline]
+pub(crate) fn check_lead(
+    from: Token,
+    to: Token,
+    rules: &Rules,
+    now: UnixTime,
+    clock: TokenClock,
+) -> Result<(), Refusal> {
+    let furthest = now
+        .micros()
+        .saturating_add(rules.max_token_lead_ms.saturating_mul(1000));
+    if to.number() > furthest && Some(to) > clock.last() && to != from {
+        return Err(Refusal::Ahead);
+    }
+    Ok(())
 }
 
 /// Checks that `token` is that of the current grant.
@@ -346,7 +385,7 @@ pub fn fence(lock: Option<&Held<'_>>, token: Token) -> Result<(), Refusal> {
     }
 }
 
-fn check_token(grant: Grant, token: Option<Token>) -> Result<(), Refusal> {
+pub(crate) fn check_token(grant: Grant, token: Option<Token>) -> Result<(), Refusal> {
     match token {
         Some(token) if token != grant.token => Err(Refusal::Fenced),
         _ => Ok(()),

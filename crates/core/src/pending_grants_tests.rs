@@ -1,7 +1,7 @@
 //! Scenarios of one owner's waiting calls, from the grant to the answer or the disconnect.
 
 use super::super::queue::{Monotonic, Queues, Waiter};
-use super::super::{Grant, Lease, Owner, OwnerBuf};
+use super::super::{Grant, Lease, Limit, Owner, OwnerBuf};
 use super::*;
 
 /// A step of a scenario. The owner of the lock has the waiting calls 0 to 9.
@@ -55,6 +55,7 @@ impl Scenario {
             owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
             lease: None,
             holds: None,
+            limit: Limit::ONE,
             client_id: 7,
             since: Monotonic(0),
             until: None,

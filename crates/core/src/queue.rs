@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::map::shrink_if_sparse;
-use super::{Holds, Lease, Map, OwnerBuf};
+use super::{Holds, Lease, Limit, Map, OwnerBuf};
 
 /// A time of a monotonic clock, in microseconds since some start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +43,8 @@ pub struct Waiter {
     pub lease: Option<Lease>,
     /// How many holds the caller wants to have afterwards.
     pub holds: Option<Holds>,
+    /// How many holders the caller bears.
+    pub limit: Limit,
     /// The connection that waits.
     pub client_id: u64,
     /// When the wait began.

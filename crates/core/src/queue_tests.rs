@@ -12,6 +12,7 @@ fn call(owner: &str, until: Option<u64>) -> Waiter {
         owner: OwnerBuf::from(Owner::new(owner.as_bytes()).unwrap()),
         lease: None,
         holds: None,
+        limit: Limit::ONE,
         client_id: 7,
         since: Monotonic(0),
         until: until.map(Monotonic),

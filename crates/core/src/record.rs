@@ -16,7 +16,7 @@ use std::fmt;
 
 use super::{Grant, Held, Holds, Lease, Owner, Token};
 
-const TOKEN_BYTES: usize = 7;
+pub(crate) const TOKEN_BYTES: usize = 7;
 const WIDE: u64 = 1 << 55;
 const NARROW_LEASE_BYTES: usize = 3;
 const WIDE_LEASE_BYTES: usize = 5;
@@ -206,20 +206,20 @@ pub(crate) fn token_of(record: &[u8]) -> Option<Token> {
     Token::new(head & !WIDE)
 }
 
-struct Writer<'a> {
-    bytes: &'a mut [u8],
-    length: usize,
+pub(crate) struct Writer<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) length: usize,
 }
 
 impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
         let end = self.length + bytes.len();
         self.bytes[self.length..end].copy_from_slice(bytes);
         self.length = end;
     }
 }
 
-fn number<const BYTES: usize>(bytes: &[u8]) -> Result<(u64, &[u8]), RecordError> {
+pub(crate) fn number<const BYTES: usize>(bytes: &[u8]) -> Result<(u64, &[u8]), RecordError> {
     let (head, rest) = bytes.split_at_checked(BYTES).ok_or(RecordError)?;
     let mut wide = [0; 8];
     wide[..BYTES].copy_from_slice(head);

@@ -89,6 +89,9 @@ impl System {
                 Refusal::Ahead => "AHEAD",
                 Refusal::TooManyHolds => LIMIT,
                 Refusal::TokensUsedUp => USED_UP,
+                Refusal::NotAlone | Refusal::SeveralHolds | Refusal::NotRaisable => {
+                    unreachable!("of shares")
+                }
             })
         })
     }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::model::{End, LEASE, LIFT, NAMES, Name, OWNERS, Operation};
 use crate::{
-    Acquire, Acquired, Change, GiveBack, Held, Holds, Lease, LeaseWatch, LockId, Monotonic, Owner,
-    OwnerBuf, PendingGrant, PendingGrants, Queues, Release, ReleaseAmount, Renew, Rules, Times,
-    Token, TokenClock, UnixTime, Waiter, WaiterId, acquire, release, renew,
+    Acquire, Acquired, Change, GiveBack, Held, Holds, Lease, LeaseWatch, Limit, LockId, Monotonic,
+    Owner, OwnerBuf, PendingGrant, PendingGrants, Queues, Release, ReleaseAmount, Renew, Rules,
+    Times, Token, TokenClock, UnixTime, Waiter, WaiterId, acquire, release, renew,
 };
 
 const RULES: Rules = Rules {
@@ -104,6 +104,7 @@ impl System {
                     owner: OwnerBuf::from(owner(index)),
                     lease: None,
                     holds,
+                    limit: Limit::ONE,
                     client_id: self.ids.len() as u64,
                     since: Monotonic(self.now),
                     until: (wait > 0).then_some(Monotonic(self.now + wait)),

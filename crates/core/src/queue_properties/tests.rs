@@ -8,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use super::invariants::{agree_with_a_list, run};
 use super::model;
 use super::strategies::histories;
-use crate::{Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
+use crate::{Limit, Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 256 }))]
@@ -71,6 +71,7 @@ proptest! {
                 owner: OwnerBuf::from(Owner::new(&[owner]).unwrap()),
                 lease: None,
                 holds: None,
+                limit: Limit::ONE,
                 client_id: 0,
                 since: Monotonic(0),
                 until: Some(Monotonic(until)),

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use history::{Action, Call, Moment, Outcome, Refusal};
 use redis_lock_core::{
-    Acquire, Acquired, Change, Deadline, Grant, Held, Monotonic, Owner, OwnerBuf, PendingGrant,
+    Acquire, Acquired, Change, Deadline, Grant, Held, Limit, Monotonic, Owner, OwnerBuf, PendingGrant,
     PendingGrants, Queues, TokenClock, UnixTime, Waiter, WaiterId,
 };
 
@@ -240,6 +240,7 @@ impl Server {
             owner: request.owner.into(),
             lease: request.lease,
             holds: request.holds,
+            limit: Limit::ONE,
             client_id: id as u64,
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),

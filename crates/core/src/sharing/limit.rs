@@ -1,0 +1,62 @@
+/// How many holders a grant bears at once, itself included: 1 to 2^31 - 1, or any number.
+///
+/// The order is by width: [`Limit::NONE`] is above every number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Limit(u32);
+
+impl Limit {
+    /// A plain acquire's: it has the lock alone.
+    pub const ONE: Self = Self(1);
+    /// The highest number, 2^31 - 1.
+    pub const MAX: Self = Self((1 << 31) - 1);
+    /// None: `SHARED`.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// The limit of this number, 0 for none; `None` above [`Limit::MAX`].
+    #[must_use]
+    pub const fn new(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::NONE),
+            _ if number <= Self::MAX.0 => Some(Self(number)),
+            _ => None,
+        }
+    }
+
+    /// The number, 0 for none.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        if self.0 == Self::NONE.0 { 0 } else { self.0 }
+    }
+
+    /// True when a grant of this limit may be one of so many holders.
+    #[must_use]
+    pub fn bears(self, holders: usize) -> bool {
+        self == Self::NONE || u32::try_from(holders).is_ok_and(|holders| holders <= self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Limit;
+
+    #[test]
+    fn a_limit_is_a_number_or_none_and_none_is_the_widest() {
+        assert_eq!(Limit::new(0), Some(Limit::NONE));
+        assert_eq!(Limit::new(1), Some(Limit::ONE));
+        assert_eq!(Limit::new((1 << 31) - 1), Some(Limit::MAX));
+        assert_eq!(Limit::new(1 << 31), None);
+        assert_eq!(Limit::new(u32::MAX), None);
+        assert!(Limit::ONE < Limit::MAX && Limit::MAX < Limit::NONE);
+        for number in [0, 1, 2, (1 << 31) - 1] {
+            assert_eq!(Limit::new(number).map(Limit::number), Some(number));
+        }
+    }
+
+    #[test]
+    fn a_limit_bears_no_more_than_its_number() {
+        let five = Limit::new(5).unwrap();
+        assert!(five.bears(5) && !five.bears(6));
+        assert!(Limit::ONE.bears(1) && !Limit::ONE.bears(2));
+        assert!(!Limit::MAX.bears(1 << 31) && Limit::NONE.bears(usize::MAX));
+    }
+}

@@ -1,0 +1,7 @@
+//! Properties of locks that may be shared, with random histories: holders, limits, leases, cuts by hand,
+//! a clock that jumps, calls that wait and leave.
+
+mod model;
+mod strategies;
+mod system;
+mod tests;
