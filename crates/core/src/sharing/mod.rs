@@ -46,6 +46,7 @@ mod many;
 mod rules;
 mod share;
 mod shares;
+mod stored;
 
 pub use change::{Mismatch, ShareChange, Shared, Step, Transition};
 pub use effect::ShareEffectBuffer;
@@ -54,6 +55,7 @@ pub use line::next_in_line;
 pub use rules::{Admitted, Granted, Room, acquire, fence, release, renew};
 pub use share::Share;
 pub use shares::Shares;
+pub use stored::{STORED_FORM, STORED_MARK, ShareFields, StoredError, StoredShares};
 
 use crate::Held;
 

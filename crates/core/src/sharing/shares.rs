@@ -181,3 +181,7 @@ impl PartialEq for Shares {
 }
 
 impl Eq for Shares {}
+
+#[cfg(test)]
+#[path = "shares_tests.rs"]
+mod tests;
