@@ -5,7 +5,8 @@
 
 use super::map::shrink_if_sparse;
 use super::queue::{LockId, WaiterId};
-use super::{Change, Deadline, Held, Holds, Map, Token, UnixTime};
+use super::sharing::Holders;
+use super::{Change, Deadline, Held, Holds, Map, OwnerBuf, ReleaseAmount, Token, UnixTime};
 
 /// The grant to one waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,16 @@ pub struct UnconfirmedGrant(PendingGrant);
 #[derive(Debug, Default)]
 pub struct PendingGrants {
     calls: Map<WaiterId, PendingGrant>,
-    grants: Map<LockId, GrantState>,
+    grants: Map<LockId, LockGrants>,
+}
+
+/// The grants of one lock that have pending calls: of a shared lock there may be many.
+#[derive(Debug)]
+struct LockGrants {
+    /// The grant that was added last; it may have no pending call left.
+    latest: GrantState,
+    /// The others, each with a pending call.
+    others: Map<Token, GrantState>,
 }
 
 #[derive(Debug)]
@@ -73,14 +83,23 @@ impl PendingGrants {
 
     /// Adds the grant to a waiting call; `is_new` when it is no re-entry.
     pub fn add(&mut self, id: WaiterId, pending: PendingGrant, is_new: bool) {
-        let state = self
+        let grants = self
             .grants
             .entry(pending.lock_id.clone())
-            .or_insert_with(|| GrantState::new(pending.token, is_new));
-        if state.token != pending.token {
-            *state = GrantState::new(pending.token, is_new);
+            .or_insert_with(|| LockGrants {
+                latest: GrantState::new(pending.token, is_new),
+                others: Map::default(),
+            });
+        if grants.of(pending.token).is_none() {
+            let latest = GrantState::new(pending.token, is_new);
+            let before = std::mem::replace(&mut grants.latest, latest);
+            if before.calls > 0 {
+                grants.others.insert(before.token, before);
+            }
         }
-        state.calls += 1;
+        if let Some(state) = grants.of(pending.token) {
+            state.calls += 1;
+        }
         self.calls.insert(id, pending);
     }
 
@@ -91,22 +110,32 @@ impl PendingGrants {
         (!shared).then_some(UnconfirmedGrant(pending))
     }
 
-    /// A call of the owner that did not wait was answered: the grant now outlives the pending calls.
+    /// A call of the owner that did not wait was answered: the grant now outlives the pending calls. For
+    /// a lock of limit 1; of a shared one, [`PendingGrants::answered`] names the grant.
     pub fn owner_answered(&mut self, lock_id: &LockId) {
-        if let Some(state) = self.grants.get_mut(lock_id) {
+        if let Some(grants) = self.grants.get_mut(lock_id) {
+            grants.latest.answered = true;
+        }
+    }
+
+    /// A call of this grant that did not wait was answered: the grant now outlives the pending calls.
+    pub fn answered(&mut self, lock_id: &LockId, token: Token) {
+        let grants = self.grants.get_mut(lock_id);
+        if let Some(state) = grants.and_then(|grants| grants.of(token)) {
             state.answered = true;
         }
     }
 
     /// The token of a grant was raised: its pending calls stay calls of that grant.
     pub fn raise(&mut self, lock_id: &LockId, from: Token, to: Token) {
-        let Some(state) = self.grants.get_mut(lock_id) else {
+        let Some(grants) = self.grants.get_mut(lock_id) else {
             return;
         };
-        if state.token != from {
+        // Who has the lock alone was granted it last.
+        if grants.latest.token != from {
             return;
         }
-        state.token = to;
+        grants.latest.token = to;
         for pending in self.calls.values_mut() {
             if pending.token == from && pending.lock_id == *lock_id {
                 pending.token = to;
@@ -128,20 +157,33 @@ impl PendingGrants {
     /// Removes a pending call; true when another call of its grant was answered or is pending.
     fn finish(&mut self, pending: &PendingGrant, answered: bool) -> bool {
         shrink_if_sparse(&mut self.calls);
-        let Some(state) = self.grants.get_mut(&pending.lock_id) else {
+        let Some(grants) = self.grants.get_mut(&pending.lock_id) else {
             return true;
         };
-        if state.token != pending.token {
+        let Some(state) = grants.of(pending.token) else {
             return true;
-        }
+        };
         state.calls -= 1;
         let shared = state.answered || state.calls > 0;
         state.answered |= answered;
-        if state.calls == 0 {
+        if state.calls == 0 && grants.others.remove(&pending.token).is_some() {
+            shrink_if_sparse(&mut grants.others);
+        }
+        if grants.latest.calls == 0 && grants.others.is_empty() {
             self.grants.remove(&pending.lock_id);
             shrink_if_sparse(&mut self.grants);
         }
         shared
+    }
+}
+
+impl LockGrants {
+    fn of(&mut self, token: Token) -> Option<&mut GrantState> {
+        if self.latest.token == token {
+            Some(&mut self.latest)
+        } else {
+            self.others.get_mut(&token)
+        }
     }
 }
 
@@ -180,6 +222,33 @@ impl GiveBack {
         &self.pending.lock_id
     }
 
+    /// What is released of a lock that may be shared, in whose name: nothing if the grant has ended. A
+    /// narrower limit is not given back.
+    #[must_use]
+    pub fn release(&self, holders: Option<&Holders<'_>>) -> Option<(OwnerBuf, ReleaseAmount)> {
+        let token = self.pending.token;
+        let (owner, holds, deadline) = match holders? {
+            Holders::Alone(held) => (held.grant.token == token).then_some((
+                held.owner,
+                held.grant.holds,
+                held.deadline,
+            ))?,
+            Holders::Shared(shared) => {
+                let share = shared.shares.with(token)?;
+                (share.owner, share.grant.holds, Deadline::At(share.end))
+            }
+        };
+        let as_granted = (self.pending.holds, self.pending.deadline);
+        let changed = self.only_unchanged && (holds, deadline) != as_granted;
+        let amount = match (self.shared, holds) {
+            _ if changed => None,
+            (false, _) => Some(ReleaseAmount::All),
+            (true, Holds::ONE) => None,
+            (true, _) => self.pending.took_hold.then_some(ReleaseAmount::One),
+        };
+        Some((OwnerBuf::from(owner), amount?))
+    }
+
     /// The change to the lock: none if it has another grant by now.
     #[must_use]
     pub fn change(&self, lock: Option<&Held<'_>>, now: UnixTime) -> Change {
@@ -214,3 +283,6 @@ mod checks;
 #[cfg(test)]
 #[path = "pending_grants_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "pending_grants_of_shares.rs"]
+mod tests_of_shares;

@@ -1,22 +1,33 @@
 //! Invariants of the pending grants, for tests and fuzzing.
 
-use super::PendingGrants;
+use super::{LockGrants, PendingGrants};
 
 impl PendingGrants {
     /// Panics unless the state of each grant fits its calls.
     pub(crate) fn check(&self) {
-        for (lock_id, state) in &self.grants {
-            let calls = self.calls.values();
-            let calls = calls
-                .filter(|pending| pending.lock_id == *lock_id && pending.token == state.token)
-                .count();
-            assert!(calls > 0, "a grant without a pending call");
-            assert_eq!(state.calls, calls, "pending calls");
+        for (lock_id, grants) in &self.grants {
+            let LockGrants { latest, others } = grants;
+            assert!(
+                latest.calls > 0 || !others.is_empty(),
+                "a lock without a pending call"
+            );
+            for (token, state) in others {
+                assert_eq!(*token, state.token);
+                assert!(state.calls > 0, "a grant without a pending call");
+            }
+            for state in others.values().chain([latest]) {
+                let calls = self.calls.values();
+                let calls = calls
+                    .filter(|pending| pending.lock_id == *lock_id && pending.token == state.token)
+                    .count();
+                assert_eq!(state.calls, calls, "pending calls");
+            }
         }
     }
 
     /// How many entries there are, of any kind.
     pub(crate) fn entries(&self) -> usize {
-        self.calls.len() + self.grants.len()
+        let others = self.grants.values().map(|grants| grants.others.len());
+        self.calls.len() + self.grants.len() + others.sum::<usize>()
     }
 }

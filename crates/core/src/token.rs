@@ -3,7 +3,7 @@
 use super::UnixTime;
 
 /// A fencing token: 1 to 2^53 - 1, so that a double holds it exactly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(u64);
 
 impl Token {

@@ -2,6 +2,7 @@
 //! a clock that jumps, calls that wait and leave.
 
 mod model;
+mod sentences;
 mod strategies;
 mod system;
 mod tests;

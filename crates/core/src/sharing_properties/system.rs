@@ -292,7 +292,7 @@ impl System {
                 holds: waiter.holds,
                 token: None,
             };
-            let reply = self.acquire(&request, waiter.limit, false);
+            let reply = self.judge(&request, waiter.limit, false);
             if matches!(reply, Reply::Grant { .. }) {
                 granted = Some(request.owner);
             }
@@ -300,7 +300,7 @@ impl System {
         }
     }
 
-    fn acquire(&mut self, request: &Acquire<'static>, limit: Limit, in_line: bool) -> Reply {
+    fn judge(&mut self, request: &Acquire<'static>, limit: Limit, in_line: bool) -> Reply {
         let room = Room {
             max_holders: self.max_holders,
             in_line,
@@ -346,7 +346,7 @@ impl System {
                     holds: holds.map(count),
                     token: bound,
                 };
-                let mut reply = self.acquire(&request, limit(number), in_line);
+                let mut reply = self.judge(&request, limit(number), in_line);
                 if block && reply == Reply::Nil {
                     let waiter = Waiter {
                         owner: OwnerBuf::from(owner),

@@ -60,7 +60,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 1024 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 512 }))]
 
     #[test]
     fn the_rules_agree_with_the_model(history in histories()) {
