@@ -13,6 +13,7 @@ mod effect;
 mod give_backs;
 mod grant;
 mod lease_watch;
+mod limit;
 mod lock;
 mod map;
 mod pending_grants;
@@ -40,6 +41,7 @@ pub use effect::{Effect, EffectBuffer, EffectError};
 pub use give_backs::GiveBacks;
 pub use grant::{Grant, Held, Holds, Owner, OwnerBuf};
 pub use lease_watch::LeaseWatch;
+pub use limit::Limit;
 pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
     Times, acquire, fence, release, renew,
@@ -47,6 +49,5 @@ pub use lock::{
 pub use map::{Map, Set, shrink_if_sparse};
 pub use queue::{LockId, Monotonic, QueueWaits, Queues, Waiter, WaiterId};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
-pub use sharing::Limit;
 pub use time::{Deadline, Lease, UnixTime};
 pub use token::{Token, TokenClock};

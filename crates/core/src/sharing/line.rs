@@ -1,6 +1,6 @@
 //! Who is next in line for a lock that may be shared.
 
-use super::Holders;
+use super::holders::Holders;
 use crate::{Owner, Queues, WaiterId};
 
 /// The call to judge next: one of the owner who was just granted, if it waits with others, else the first

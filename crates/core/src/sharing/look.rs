@@ -1,7 +1,8 @@
 //! What is told of a shared lock to who only looks: without the shares that have ended.
 
-use super::{Limit, Share, Shared};
-use crate::UnixTime;
+use super::holders::Shared;
+use super::share::Share;
+use crate::{Limit, UnixTime};
 
 impl<'a> Shared<'a> {
     /// The shares whose lease has not ended, lowest token first, with the end of each lease.

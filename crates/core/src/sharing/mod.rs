@@ -39,7 +39,7 @@
 mod change;
 mod effect;
 mod few;
-mod limit;
+mod holders;
 mod line;
 mod look;
 mod many;
@@ -48,22 +48,11 @@ mod share;
 mod shares;
 mod stored;
 
-pub use change::{Mismatch, ShareChange, Shared, Step, Transition};
+pub use change::{Mismatch, ShareChange, Step, Transition};
 pub use effect::ShareEffectBuffer;
-pub use limit::Limit;
+pub use holders::{Holders, Shared};
 pub use line::next_in_line;
 pub use rules::{Admitted, Granted, Room, acquire, fence, release, renew};
 pub use share::Share;
 pub use shares::Shares;
 pub use stored::{STORED_FORM, STORED_MARK, ShareFields, StoredError, StoredShares};
-
-use crate::Held;
-
-/// Who holds a lock, as its key has it.
-#[derive(Clone, Copy, Debug)]
-pub enum Holders<'a> {
-    /// One holder with limit 1: the key's expiry is the end of its lease.
-    Alone(Held<'a>),
-    /// Any others, a lone one with a wider limit too: each lease has its own end.
-    Shared(Shared<'a>),
-}

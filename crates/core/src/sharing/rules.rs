@@ -1,11 +1,12 @@
 //! The rule of each command for a lock that may be shared. A lock of one holder with limit 1 is judged by
 //! the rules of `lock.rs` alone.
 
+use super::change::{ShareChange, Transition};
+use super::holders::{Holders, Shared};
 use super::share::{Share, end_of};
-use super::{Holders, Limit, ShareChange, Shared, Transition};
 use crate::lock::{self, check_reentry, check_token, reentered};
 use crate::{
-    Acquire, Acquired, Change, Deadline, Grant, Held, Holds, Owner, Refusal, Release,
+    Acquire, Acquired, Change, Deadline, Grant, Held, Holds, Limit, Owner, Refusal, Release,
     ReleaseAmount, Renew, Rules, Times, Token, TokenClock, UnixTime,
 };
 
@@ -36,23 +37,6 @@ pub enum Admitted<'a> {
     Again(Granted, Transition<'a>),
     /// There is no room; the caller may wait.
     Busy,
-}
-
-impl Holders<'_> {
-    /// The one rule: with h holders, h + 1 exceeds neither the call's limit nor any holder's.
-    #[must_use]
-    pub fn has_room(lock: Option<&Self>, limit: Limit, max_holders: usize) -> bool {
-        match lock {
-            None => true,
-            Some(Self::Alone(_)) => false,
-            Some(Self::Shared(shared)) => {
-                let holders = shared.shares.count() + 1;
-                holders <= max_holders
-                    && limit.bears(holders)
-                    && shared.shares.least_limit().bears(holders)
-            }
-        }
-    }
 }
 
 /// Judges an acquire of a lock whose ended shares are taken out.

@@ -1,7 +1,8 @@
 //! Sentences of the contract, each by an example.
 
+use super::key::Stored;
 use super::model::{Amount, Call, Event, Holder, Model, NOT_RAISABLE, Reply, SEVERAL, Verb};
-use super::system::{Stored, System};
+use super::system::System;
 use crate::Deadline;
 
 const START: u64 = 1_795_000_000_000;

@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+use super::key::OWNERS;
 use super::model::{Amount, Call, Event, Holder, MAX_HOLDS, MICROS, Model, TOKENS_END, Verb};
-use super::system::OWNERS;
 
 const TODAY: u64 = 1_795_000_000_000_000;
 

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 
+use super::key::Stored;
 use super::model::{Model, Reply, Verb};
 use super::strategies::{Operation, Step, histories};
-use super::system::{Stored, System};
+use super::system::System;
 use crate::Deadline;
 
 /// Runs a history on the model and the system; `check` gets each operation, the model before it, the

@@ -1,3 +1,5 @@
+//! How many holders a grant bears.
+
 /// How many holders a grant bears at once, itself included: 1 to 2^31 - 1, or any number.
 ///
 /// The order is by width: [`Limit::NONE`] is above every number.
