@@ -345,6 +345,25 @@ fn an_owners_waiting_calls_are_judged_together_with_its_grant() {
 }
 
 #[test]
+fn the_first_in_line_is_judged_where_it_holds_the_lock_already() {
+    let mut lock = held(&[(ANN, 1)]);
+    lock.waits(BOB, 1);
+    let restored = held(&[(BOB, 2), (CAT, 2)]);
+    (lock.lock, lock.replica) = (restored.lock, restored.replica);
+    lock.tick();
+    assert_eq!(lock.told, [(0, Reply::Error("NOTALONE"))]);
+}
+
+#[test]
+fn a_cut_by_a_millisecond_is_one() {
+    let mut lock = held(&[(ANN, SHARED), (BOB, SHARED)]);
+    lock.apply(Event::Pexpire(29_999));
+    lock.acquire(CAT, SHARED, Some(40_000), false);
+    lock.apply(Event::Persist);
+    assert_eq!(lock.holder_list()[0].end, Some(START + 29_999));
+}
+
+#[test]
 fn a_release_never_widens_and_the_last_frees() {
     let mut lock = held(&[(ANN, 2), (BOB, 2)]);
     assert_eq!(lock.leaves(ANN), Reply::Left(0));

@@ -246,6 +246,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (any::<usize>(), near_end()).prop_map(|(n, by)| Step::End(Some(n), by)),
         1 => near_end().prop_map(|by| Step::End(None, by)),
         3 => (any::<usize>(), -500..500_i64).prop_map(|(n, by)| Step::Cut(n, by)),
+        1 => (any::<usize>(), near_end()).prop_map(|(n, by)| Step::Cut(n, by)),
         1 => leases().prop_map(|ms| Step::Event(Event::Pexpire(ms))),
         2 => Just(Step::Event(Event::Persist)),
         1 => prop_oneof![
