@@ -84,10 +84,12 @@ impl ShareChange<'_> {
             Step::Put(share) => {
                 let token = share.grant.token;
                 let of_owner = shares.of(share.owner).map(|present| present.grant.token);
-                let of_token = shares.with(token).map(|present| present.owner);
-                if of_owner.is_some_and(|other| other != token)
-                    || of_token.is_some_and(|other| other != share.owner)
-                {
+                // Who is there keeps its token; who comes has a higher one than all.
+                let fits = match of_owner {
+                    Some(present) => present == token,
+                    None => shares.highest().is_none_or(|highest| highest < token),
+                };
+                if !fits {
                     return Err(Mismatch);
                 }
                 shares.put(share);

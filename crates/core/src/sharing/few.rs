@@ -35,19 +35,11 @@ impl Few {
         self.iter().map(|share| share.limit).min()
     }
 
-    /// Adds a share, or puts it in the place of the one with its token.
+    /// Adds a share with the highest token, or puts it in the place of the one with its token.
     pub(super) fn put(&mut self, share: &Share<'_>) {
         let token = share.grant.token;
-        let mut place = self.0.len()..self.0.len();
-        for (range, present) in self.entries() {
-            if present.grant.token >= token {
-                place = range.clone();
-                if present.grant.token > token {
-                    place.end = range.start;
-                }
-                break;
-            }
-        }
+        let present = self.entries().find(|(_, share)| share.grant.token == token);
+        let place = present.map_or(self.0.len()..self.0.len(), |(range, _)| range);
         let mut entry = [0; LENGTH_BYTES + MAX_SHARE];
         self.replace(place, written(share, &mut entry));
     }

@@ -75,6 +75,10 @@ impl Many {
         self.shares.get(&token).map(|entry| entry.share(token))
     }
 
+    pub(super) fn highest(&self) -> Option<Token> {
+        self.shares.last_key_value().map(|(token, _)| *token)
+    }
+
     pub(super) fn least_limit(&self) -> Option<Limit> {
         self.limits.keys().next().copied()
     }

@@ -127,7 +127,15 @@ impl Shares {
         }
     }
 
-    /// Adds a share, or puts it in the place of the one with its token.
+    /// The token of the last that came.
+    pub(super) fn highest(&self) -> Option<Token> {
+        match &self.0 {
+            Form::Few(few) => few.iter().last().map(|share| share.grant.token),
+            Form::Many(many) => many.highest(),
+        }
+    }
+
+    /// Adds a share with the highest token, or puts it in the place of the one with its token.
     pub(super) fn put(&mut self, share: &Share<'_>) {
         match &mut self.0 {
             Form::Few(few) => {

@@ -147,6 +147,7 @@ fn a_change_made_for_another_lock_is_found_out() {
         (put(b"c", 3, 3, 61), "another end"),
         (put(b"a", 3, 3, 60), "an owner with another token"),
         (put(b"c", 2, 2, 60), "a token with another owner"),
+        (put(b"b", 1, 2, 60), "an owner with a lower token"),
         (
             ShareChange {
                 step: Step::Put(share(b"c", 3, 40, 2, 1)),
