@@ -1,9 +1,8 @@
-//! `LOCK.ACQUIRE key owner|* [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
+//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
 
 use std::time::Duration;
 
-use redis_lock_core as core;
-use redis_lock_core::requests;
+use redis_lock_core::{self as core, Limit, requests};
 
 use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
@@ -26,6 +25,7 @@ impl Command for Acquire {
         summary: c"Acquires a lock, or re-enters one that the owner holds, and returns the grant with its fencing token.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[(c"0.2.0", c"Added the SHARED and LIMIT options.")],
         key: Some(KeyUse::Update),
         arguments: || documented(requests::ACQUIRE),
     };
@@ -59,11 +59,17 @@ fn acquire<'call>(
         holds: call.holds,
         token: call.token,
     };
-    match (Lock::open(primary, name).acquire(&request)?, call.wait_ms) {
-        (Some(judged), _) => reply_grant(context, owner, judged.commit()),
+    let limit = call.limit.unwrap_or(Limit::ONE);
+    let judged = Lock::open(primary, name).acquire(&request, limit)?;
+    match (judged, call.wait_ms) {
+        (Some(judged), _) => {
+            let granted = judged.commit();
+            let limit = call.limit.map(|_| granted.limit);
+            reply_grant(context, owner, granted.grant, limit);
+        }
         (None, Some(wait_ms)) if context.flags().may_block() => {
             let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
-            waiting::join(context, name, &request, wait)?;
+            waiting::join(context, name, &request, call.limit, wait)?;
         }
         (None, _) => {
             count(Counter::Refusals);

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 
+use redis_lock_core::sharing::Mismatch;
 use redis_lock_core::{EffectError, requests};
 
 use super::{SINCE, documented, in_order, key_and_words};
@@ -22,6 +23,7 @@ impl Command for Apply {
         summary: c"An internal command for replicating the state of a lock.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[],
         key: Some(KeyUse::Overwrite),
         arguments: || documented(requests::EFFECT),
     };
@@ -42,6 +44,7 @@ impl Command for Clock {
         summary: c"An internal command for replicating the token clock.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[],
         key: None,
         arguments: || documented(requests::CLOCK),
     };
@@ -63,6 +66,7 @@ impl Command for Probe {
             c"An internal command that does nothing, for asking whether a write would be taken.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[],
         key: Some(KeyUse::Update),
         arguments: Vec::new,
     };
@@ -84,10 +88,13 @@ fn apply<'call>(
 ) -> Result<(), CommandError> {
     let (key, mut words) = key_and_words(arguments)?;
     check_source(context, key)?;
-    let held = requests::effect(&mut words).map_err(|error| refuse(context, key, error))?;
-    observe_token(held.grant.token);
+    let transition = requests::effect(&mut words).map_err(|error| refuse(context, key, error))?;
+    if let Some(token) = transition.token() {
+        observe_token(token);
+    }
+    locks::apply(context, key, &transition)
+        .map_err(|Mismatch| refuse(context, key, EffectError::Mismatch))?;
     context.replicate_verbatim();
-    locks::apply(context, key, &held);
     context.reply_status(c"OK");
     Ok(())
 }

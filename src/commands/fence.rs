@@ -1,10 +1,10 @@
 //! `LOCK.FENCE key [token]`
 
-use redis_lock_core as core;
-use redis_lock_core::requests;
+use redis_lock_core::sharing::{self, Holders};
+use redis_lock_core::{Token, UnixTime, requests};
 
 use super::{SINCE, documented, key_and_words};
-use crate::locks::{CommandError, Primary, answer};
+use crate::locks::{CommandError, Primary, answer, now};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting;
@@ -21,6 +21,7 @@ impl Command for Fence {
         summary: c"Checks that a fencing token is that of the current grant, or returns the current grant's token.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[],
         key: Some(KeyUse::Read),
         arguments: || documented(requests::FENCE),
     };
@@ -38,14 +39,22 @@ fn fence<'call>(
     let (name, mut words) = key_and_words(arguments)?;
     let token = requests::fence(&mut words)?;
     let lock = waiting::view(primary, name);
-    match (token, lock.held()?) {
-        (Some(token), held) => {
+    let now = now(context);
+    let holders = lock.holders(now)?;
+    match (token, lowest_token(holders.as_ref(), now)) {
+        (Some(token), _) => {
             count(Counter::FenceChecks);
-            core::fence(held.as_ref(), token).inspect_err(|_| count(Counter::FencedRefusals))?;
+            sharing::fence(holders.as_ref(), token, now)
+                .inspect_err(|_| count(Counter::FencedRefusals))?;
             context.reply_status(c"OK");
         }
-        (None, Some(held)) => context.reply_integer(held.grant.token.number().cast_signed()),
+        (None, Some(token)) => context.reply_integer(token.number().cast_signed()),
         (None, None) => context.reply_null(),
     }
     Ok(())
+}
+
+fn lowest_token(holders: Option<&Holders<'_>>, now: UnixTime) -> Option<Token> {
+    let share = holders?.live(now).next()?;
+    Some(share.grant.token)
 }

@@ -22,6 +22,7 @@ impl Command for HotKeys {
         summary: c"Returns the keys with the most waiting over the last five minutes, of those that the caller may read.",
         complexity: c"O(N*log(N)), where N is the number of keys that are waited for now, plus at most 640",
         since: SINCE,
+        history: &[],
         key: None,
         arguments: || documented(requests::COUNT),
     };

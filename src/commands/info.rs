@@ -1,13 +1,10 @@
 //! `LOCK.INFO key`
 
-use redis_lock_core::{Deadline, Held, UnixTime};
-
+use super::holder::{holder_numbers, integer, reply_fields, reply_number};
 use super::{SINCE, key_and_words};
 use crate::locks::{CommandError, LockView, answer, now};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
-
-const NO_DEADLINE: i64 = -1;
 
 pub(super) struct Info;
 
@@ -21,6 +18,7 @@ impl Command for Info {
             c"Returns who holds a lock, by which grant, for how long, and how many wait for it.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[(c"0.2.0", c"Added the holders and limit fields.")],
         key: Some(KeyUse::Read),
         arguments: Vec::new,
     };
@@ -36,38 +34,23 @@ fn info<'call>(
 ) -> Result<(), CommandError> {
     let (name, _) = key_and_words(arguments)?;
     let key = LockView::open(context, name);
-    match key.held()? {
-        Some(held) => reply(
-            context,
-            &held,
-            now(context),
-            waiting::waiting(context, name),
-        ),
-        None => context.reply_null(),
+    let now = now(context);
+    let holders = key.holders(now)?;
+    let first = holders
+        .as_ref()
+        .and_then(|holders| holders.live(now).next());
+    match (holders, first) {
+        (Some(holders), Some(first)) => {
+            let numbers = holder_numbers(&holders, &first, now);
+            let waiters = waiting::waiting(context, name);
+            let limit = holders.live_least_limit(now).number();
+            context.reply_map(9);
+            reply_fields(context, first.owner, &numbers);
+            reply_number(context, b"waiters", integer(waiters));
+            reply_number(context, b"holders", integer(holders.live_count(now)));
+            reply_number(context, b"limit", i64::from(limit));
+        }
+        _ => context.reply_null(),
     }
     Ok(())
-}
-
-fn reply(context: Context<'_>, held: &Held<'_>, now: UnixTime, waiters: usize) {
-    let grant = held.grant;
-    let ttl_ms = match held.deadline {
-        Deadline::At(at) => at.saturating_sub(now.millis()).cast_signed(),
-        Deadline::Never => NO_DEADLINE,
-    };
-    let held_ms = now.micros().saturating_sub(grant.token.number()) / 1000;
-    context.reply_map(7);
-    context.reply_bytes(b"owner");
-    context.reply_bytes(held.owner.bytes());
-    let numbers = [
-        (&b"token"[..], grant.token.number().cast_signed()),
-        (b"holds", i64::from(grant.holds.number())),
-        (b"lease-ms", grant.lease.millis().cast_signed()),
-        (b"ttl-ms", ttl_ms),
-        (b"held-ms", held_ms.cast_signed()),
-        (b"waiters", i64::try_from(waiters).unwrap_or(i64::MAX)),
-    ];
-    for (name, number) in numbers {
-        context.reply_bytes(name);
-        context.reply_integer(number);
-    }
 }

@@ -3,6 +3,8 @@
 mod acquire;
 mod effects;
 mod fence;
+mod holder;
+mod holders;
 mod hot_keys;
 mod info;
 mod release;
@@ -30,6 +32,7 @@ fn documented(words: &[requests::Argument]) -> Vec<Argument> {
         },
         keyword: word.keyword,
         optional: word.optional,
+        since: word.since,
     };
     words.iter().map(argument).collect()
 }
@@ -43,6 +46,7 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
         && server::register_command::<renew::Renew>(context, category)
         && server::register_command::<fence::Fence>(context, category)
         && server::register_command::<info::Info>(context, category)
+        && server::register_command::<holders::HoldersOf>(context, category)
         && server::register_command::<waiters::Waiters>(context, category)
         && server::register_command::<hot_keys::HotKeys>(context, category)
         && server::register_command::<effects::Apply>(context, category)

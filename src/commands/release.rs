@@ -20,6 +20,7 @@ impl Command for Release {
             c"Gives back holds of a lock; the last one frees it. Returns the holds that are left.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[],
         key: Some(KeyUse::Delete),
         arguments: || documented(requests::RELEASE),
     };

@@ -1,4 +1,4 @@
-//! `LOCK.RENEW key owner [PX ms | EX s] [TOKEN token] [RAISE token]`
+//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [TOKEN token] [RAISE token]`
 
 use redis_lock_core::requests;
 
@@ -18,6 +18,7 @@ impl Command for Renew {
         summary: c"Starts the lease of a held lock anew, and can raise the grant's fencing token. Returns the grant.",
         complexity: c"O(1)",
         since: SINCE,
+        history: &[(c"0.2.0", c"Added the SHARED and LIMIT options.")],
         key: Some(KeyUse::Update),
         arguments: || documented(requests::RENEW),
     };
@@ -33,8 +34,10 @@ fn renew<'call>(
 ) -> Result<(), CommandError> {
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
-    let request = requests::renew(&mut words)?;
-    let judged = Lock::open(primary, name).renew(&request)?;
-    reply_grant(context, request.owner(), judged.commit());
+    let call = requests::renew(&mut words)?;
+    let judged = Lock::open(primary, name).renew(&call.request, call.limit)?;
+    let granted = judged.commit();
+    let limit = call.limit.map(|_| granted.limit);
+    reply_grant(context, call.request.owner(), granted.grant, limit);
     Ok(())
 }

@@ -3,19 +3,20 @@
 use std::ffi::CStr;
 
 use crate::locks::{last_token, monotonic, now};
-use crate::server::{Context, InfoWriter, values_alive, values_flushed};
+use crate::server::{Context, InfoWriter, entries_alive, entries_flushed, values_alive};
 use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
 use crate::waiting;
 
 /// Writes the fields. A crash report has no context, and gets only the fields that need none.
 pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     section.field(c"held", values_alive());
+    section.field(c"holders", entries_alive());
     let last_token = last_token().map_or(0, |token| token.number().cast_signed());
     section.field(c"last_token", last_token);
     for (counter, name) in COUNTERS {
         // A flush deletes values without naming keys; these are counted apart.
         let flushed = match counter {
-            Counter::Removals => values_flushed(),
+            Counter::Removals => entries_flushed(),
             _ => 0,
         };
         section.field(name, counted(*counter) + flushed);

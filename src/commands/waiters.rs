@@ -23,6 +23,7 @@ impl Command for Waiters {
         summary: c"Returns the calls that wait for a lock, in the order of the queue.",
         complexity: c"O(N), where N is the number of calls returned",
         since: SINCE,
+        history: &[(c"0.2.0", c"Added the limit field.")],
         key: Some(KeyUse::Read),
         arguments: || documented(requests::COUNT),
     };
@@ -39,7 +40,7 @@ fn waiters<'call>(
     let (name, mut words) = key_and_words(arguments)?;
     let count = requests::count(&mut words)?;
     // Opened only to check its type.
-    LockView::open(context, name).held()?;
+    LockView::open(context, name).check_type()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());
     let now = monotonic();
@@ -55,13 +56,14 @@ fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
     let left_ms = waiter.until.map_or(FOR_EVER, |until| {
         (millis(until.since(waiter.since)) - waited_ms).max(0)
     });
-    context.reply_map(4);
+    context.reply_map(5);
     context.reply_bytes(b"owner");
     context.reply_bytes(waiter.owner.as_owner().bytes());
     let numbers = [
         (&b"client-id"[..], waiter.client_id.cast_signed()),
         (b"waited-ms", waited_ms),
         (b"left-ms", left_ms),
+        (b"limit", i64::from(waiter.limit.number())),
     ];
     for (name, number) in numbers {
         context.reply_bytes(name);

@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use redis_lock_core::{Effect, Token};
+use redis_lock_core::Token;
 
 use crate::server::{self, AofWriter, Context, Text, WriteCheck};
 
@@ -59,12 +59,12 @@ pub(crate) fn check_write(context: Context<'_>, key: Text<'_>) -> WriteCheck {
     context.check_write(PROBE, key)
 }
 
-pub(super) fn replicate(context: Context<'_>, key: Text<'_>, effect: Effect<'_>) {
-    context.replicate_key_bytes(APPLY, key, effect.bytes());
+pub(super) fn replicate(context: Context<'_>, key: Text<'_>, effect: &[u8]) {
+    context.replicate_key_bytes(APPLY, key, effect);
 }
 
-pub(super) fn rewrite(key: Text<'_>, effect: Effect<'_>, out: &mut AofWriter) {
-    out.command(APPLY, key, effect.bytes());
+pub(super) fn rewrite(key: Text<'_>, effect: &[u8], out: &mut AofWriter) {
+    out.command(APPLY, key, effect);
 }
 
 pub(super) fn replicate_free(context: Context<'_>, key: Text<'_>) {

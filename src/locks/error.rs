@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use redis_lock_core::requests::Malformed;
-use redis_lock_core::{Grant, Owner, Refusal};
+use redis_lock_core::{Grant, Limit, Owner, Refusal};
 
 use super::WrongType;
 use crate::server::Context;
@@ -117,13 +117,21 @@ pub(crate) fn answer(context: Context<'_>, result: Result<(), CommandError>) {
     }
 }
 
-/// The reply of a successful acquire or renewal.
-pub(crate) fn reply_grant(context: Context<'_>, owner: Owner<'_>, grant: Grant) {
-    context.reply_array(4);
+/// The reply of a successful acquire or renewal; with the limit where the call named one.
+pub(crate) fn reply_grant(
+    context: Context<'_>,
+    owner: Owner<'_>,
+    grant: Grant,
+    limit: Option<Limit>,
+) {
+    context.reply_array(4 + usize::from(limit.is_some()));
     context.reply_integer(grant.token.number().cast_signed());
     context.reply_bytes(owner.bytes());
     context.reply_integer(i64::from(grant.holds.number()));
     context.reply_integer(grant.lease.millis().cast_signed());
+    if let Some(limit) = limit {
+        context.reply_integer(i64::from(limit.number()));
+    }
 }
 
 /// Proof that this server is no replica, and so may change its locks.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use redis_lock_core::sharing::Share;
 use redis_lock_core::{LockId, Token, UnixTime};
 
 use super::monotonic;
@@ -12,9 +13,9 @@ use crate::statistics::{self, Counter};
 /// True while the module deletes the key of a released lock.
 static RELEASING: AtomicBool = AtomicBool::new(false);
 
-/// The last lock that was lost in this iteration of the event loop, on a server that reports an expiry only
-/// after the removal of the key. The report follows at once, so a later one is about another key.
-static LAST_LOST: GilCell<Option<LockId>> = GilCell::new(None);
+/// The last lock that was lost in this iteration of the event loop, and how many grants it had, on a server
+/// that reports an expiry only after the removal of the key. The report follows at once, so a later one is about another key.
+static LAST_LOST: GilCell<Option<(LockId, usize)>> = GilCell::new(None);
 
 pub(super) fn load(context: Context<'_>) {
     server::count_flushes(context);
@@ -23,6 +24,12 @@ pub(super) fn load(context: Context<'_>) {
 /// The last hold of a grant was released.
 pub(crate) fn released(context: Context<'_>, token: Token) {
     statistics::hold_ended(context, context.unix_millis(), token);
+}
+
+/// The lease of a share has ended.
+pub(crate) fn share_ended(context: Context<'_>, lock_id: &LockId, share: &Share<'_>) {
+    statistics::hold_ended(context, share.end, share.grant.token);
+    expired(context, lock_id);
 }
 
 /// Deletes a key because its lock was released.
@@ -39,22 +46,26 @@ pub(super) fn is_releasing() -> bool {
 
 /// A key is losing its lock without a release. Called while the server removes it.
 #[cold]
-pub(super) fn lost(lost: &Lost<'_>, token: Token) {
+pub(super) fn lost<L>(lost: &Lost<'_, L>, tokens: impl Iterator<Item = Token>) {
     if lost.on_replica_or_loading() {
         return;
     }
     let context = lost.context();
     // The server deletes what has expired by now, not by the start of the command.
     let now = UnixTime::from_micros(context.unix_micros_now());
-    statistics::hold_ended(context, now.millis(), token);
+    let mut grants = 0;
+    for token in tokens {
+        statistics::hold_ended(context, now.millis(), token);
+        grants += 1;
+    }
     let lock_id = LockId::new(lost.database(), lost.key());
     match lost.has_expired(now.millis()) {
-        Some(true) => expired(context, &lock_id),
-        Some(false) => statistics::count(Counter::Removals),
+        Some(true) => (0..grants).for_each(|_| expired(context, &lock_id)),
+        Some(false) => (0..grants).for_each(|_| statistics::count(Counter::Removals)),
         None => {
-            statistics::count(Counter::Removals);
+            (0..grants).for_each(|_| statistics::count(Counter::Removals));
             if LAST_LOST
-                .with(context, |last| last.replace(lock_id))
+                .with(context, |last| last.replace((lock_id, grants)))
                 .is_none()
             {
                 server::call_later(context, Duration::ZERO, forget_last_lost);
@@ -77,8 +88,10 @@ fn forget_last_lost(context: Context<'_>) {
 fn confirm_expired(context: Context<'_>, key: &[u8]) {
     let database = context.database();
     let last = LAST_LOST.with(context, Option::take);
-    if let Some(lock_id) = last.filter(|lock_id| lock_id.is(database, key)) {
-        statistics::uncount(Counter::Removals);
-        expired(context, &lock_id);
+    if let Some((lock_id, grants)) = last.filter(|(lock_id, _)| lock_id.is(database, key)) {
+        for _ in 0..grants {
+            statistics::uncount(Counter::Removals);
+            expired(context, &lock_id);
+        }
     }
 }

@@ -2,10 +2,13 @@
 
 use std::ffi::CStr;
 
-use redis_lock_core::{Change, Deadline, Effect, EffectBuffer, Grant, Held, Owner, Record};
+use redis_lock_core::sharing::{
+    Holders, Mismatch, ShareChange, ShareEffectBuffer, Shared, Step, Transition,
+};
+use redis_lock_core::{Deadline, EffectBuffer, Held, Record, Token, UnixTime};
 
-use super::{RedisLock, effect, grant_end};
-use crate::server::{Content, Context, Key, Text};
+use super::{RedisLock, effect, grant_end, last_token};
+use crate::server::{self, Content, Context, Key, Stored, Text, Value};
 
 /// The key holds a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,7 @@ pub(crate) enum KeyspaceEvent {
     Acquire,
     Renew,
     Release,
+    Expire,
 }
 
 impl KeyspaceEvent {
@@ -25,18 +29,24 @@ impl KeyspaceEvent {
             Self::Acquire => c"lock.acquire",
             Self::Renew => c"lock.renew",
             Self::Release => c"lock.release",
+            Self::Expire => c"lock.expire",
         }
     }
 
-    /// The event on the primary, concluded from the lock before and after it.
-    fn between(before: Option<&Held<'_>>, after: &Held<'_>) -> Self {
-        match before {
-            Some(held) if held.owner == after.owner && held.grant.holds > after.grant.holds => {
-                Self::Release
-            }
-            Some(held) if held.owner == after.owner && held.grant.holds == after.grant.holds => {
-                Self::Renew
-            }
+    /// The event on the primary, concluded from the lock before the change.
+    fn of(before: Option<&Holders<'_>>, transition: &Transition<'_>) -> Self {
+        let (owner, after) = match transition {
+            Transition::Alone(held) => (held.owner, held.grant),
+            Transition::Share(ShareChange { step, .. }) => match step {
+                Step::Only(share) | Step::Put(share) => (share.owner, share.grant),
+                Step::Remove(_) => return Self::Release,
+                Step::RemoveEnded(_) => return Self::Expire,
+            },
+            Transition::Keep | Transition::Free => return Self::Release,
+        };
+        match before.and_then(|holders| holders.grant_of(owner)) {
+            Some((before, _)) if before.holds > after.holds => Self::Release,
+            Some((before, _)) if before.holds == after.holds => Self::Renew,
             _ => Self::Acquire,
         }
     }
@@ -51,9 +61,18 @@ impl<'call> LockView<'call> {
         Self(LockKey(Key::read(context, name)))
     }
 
-    /// The lock; `None` when it is free.
-    pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
-        self.0.held()
+    /// The error where the key holds another type.
+    pub(crate) fn check_type(&self) -> Result<(), WrongType> {
+        self.0.holders().map(|_| ())
+    }
+
+    /// Who holds the lock; `None` when it is free, also when each lease has ended.
+    pub(crate) fn holders(&self, now: UnixTime) -> Result<Option<Holders<'_>>, WrongType> {
+        let holders = self.0.holders()?;
+        Ok(holders.filter(|holders| match holders {
+            Holders::Alone(_) => true,
+            Holders::Shared(shared) => shared.live_count(now) > 0,
+        }))
     }
 }
 
@@ -70,47 +89,62 @@ impl<'call> LockKey<'call> {
         self.0.name()
     }
 
-    /// The lock; `None` when it is free.
-    pub(crate) fn held(&self) -> Result<Option<Held<'_>>, WrongType> {
-        Ok(self.record()?.map(|Record { owner, grant }| Held {
-            owner,
-            grant,
-            deadline: self.deadline(),
-        }))
+    pub(crate) const fn context(&self) -> Context<'call> {
+        self.0.context()
     }
 
-    /// As [`LockKey::held`], without looking up the deadline.
-    pub(crate) fn record(&self) -> Result<Option<Record<'_>>, WrongType> {
+    /// Who holds the lock; `None` when it is free. Leases that have ended count until they are taken out.
+    pub(crate) fn holders(&self) -> Result<Option<Holders<'_>>, WrongType> {
         match self.0.content() {
             Content::Empty => Ok(None),
             Content::Other => Err(WrongType),
-            Content::Ours(value) => Ok(Some(RedisLock::record(value))),
+            Content::Ours(Stored::Bytes(value)) => {
+                let Record { owner, grant } = RedisLock::record(value);
+                Ok(Some(Holders::Alone(Held {
+                    owner,
+                    grant,
+                    deadline: self.deadline(),
+                })))
+            }
+            Content::Ours(Stored::Large(shares)) => Ok(Some(Holders::Shared(Shared {
+                shares,
+                expiry: self.deadline(),
+            }))),
         }
     }
 
-    /// The deadline of a held lock.
+    /// True when the key holds shares.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.0.content(), Content::Ours(Stored::Large(_)))
+    }
+
+    /// True when the key holds a lock of limit 1, whose one holder has it alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self.0.content(), Content::Ours(Stored::Bytes(_)))
+    }
+
+    /// The one holder of a lock of limit 1, without looking up the deadline; `None` for every other lock.
+    pub(crate) fn alone(&self) -> Option<Record<'_>> {
+        match self.0.content() {
+            Content::Ours(Stored::Bytes(value)) => Some(RedisLock::record(value)),
+            _ => None,
+        }
+    }
+
+    /// When the key expires.
     pub(crate) fn deadline(&self) -> Deadline {
         self.0.expiry().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Makes a change for `owner` and announces it: to `WATCH` and caches, to replicas and the append-only
-    /// file, and as keyspace events.
-    pub(crate) fn change(mut self, owner: Owner<'_>, change: Change, event: KeyspaceEvent) {
-        let (context, name) = (self.0.context(), self.0.name());
-        match change {
-            Change::Keep => {}
-            Change::Hold(grant, deadline) => self.hold(
-                &Held {
-                    owner,
-                    grant,
-                    deadline,
-                },
-                &[event],
-            ),
-            Change::Free => {
-                grant_end::while_releasing(|| self.0.delete());
-                self.tell_free(Some(event), || effect::replicate_free(context, name));
-            }
+    /// Makes a change and announces it: to `WATCH` and caches, to replicas and the append-only file, and as
+    /// keyspace events.
+    pub(crate) fn change(mut self, transition: &Transition<'_>, event: KeyspaceEvent) {
+        if *transition == Transition::Free {
+            let (context, name) = (self.0.context(), self.0.name());
+            grant_end::while_releasing(|| self.0.delete());
+            self.tell_free(Some(event), || effect::replicate_free(context, name));
+        } else {
+            self.hold(transition, &[event]);
         }
     }
 
@@ -137,35 +171,60 @@ impl<'call> LockKey<'call> {
     }
 
     /// Replaces the released grant by the next owner's.
-    pub(crate) fn hand_over(self, owner: Owner<'_>, grant: Grant, deadline: Deadline) {
-        let held = Held {
-            owner,
-            grant,
-            deadline,
-        };
-        self.hold(&held, &[KeyspaceEvent::Release, KeyspaceEvent::Acquire]);
+    pub(crate) fn hand_over(self, transition: &Transition<'_>) {
+        self.hold(
+            transition,
+            &[KeyspaceEvent::Release, KeyspaceEvent::Acquire],
+        );
     }
 
-    fn hold(mut self, held: &Held<'_>, events: &[KeyspaceEvent]) {
+    fn hold(mut self, transition: &Transition<'_>, events: &[KeyspaceEvent]) {
         let (context, name) = (self.0.context(), self.0.name());
-        let mut buffer = EffectBuffer::new();
-        let effect = held.effect(&mut buffer);
-        self.write(effect, held.deadline);
-        // Closed before the change is announced: a listener may change the key.
-        drop(self);
-        context.signal_modified(name);
-        effect::replicate(context, name, effect);
+        match transition {
+            Transition::Keep | Transition::Free => return,
+            Transition::Alone(held) => {
+                let mut buffer = EffectBuffer::new();
+                let effect = held.effect(&mut buffer);
+                self.0.put_bytes(effect.record());
+                self.set_expiry(held.deadline);
+                // Closed before the change is announced: a listener may change the key.
+                drop(self);
+                context.signal_modified(name);
+                effect::replicate(context, name, effect.bytes());
+            }
+            Transition::Share(change) => {
+                let made = self.share(change);
+                drop(self);
+                if made.is_err() {
+                    server::warn("error: a shared lock was not as it was judged: it is removed");
+                    remove(context, name);
+                    return;
+                }
+                context.signal_modified(name);
+                let mut buffer = ShareEffectBuffer::new();
+                let seen = last_token().unwrap_or(Token::MAX);
+                effect::replicate(context, name, change.effect(seen, &mut buffer));
+            }
+        }
         for event in events {
             context.notify_module_event(event.name(), name);
         }
     }
 
-    fn write(&mut self, effect: Effect<'_>, deadline: Deadline) {
-        if matches!(self.0.content(), Content::Ours(_)) {
-            self.0.update(effect.record());
-        } else {
-            self.0.create(effect.record());
+    /// Changes the shares of the lock.
+    fn share(&mut self, change: &ShareChange<'_>) -> Result<(), Mismatch> {
+        let new = match self.0.change_large(|shares| change.apply(Some(shares))) {
+            Some(changed) => changed?,
+            None => change.apply(None)?,
+        };
+        if let Some(shares) = new {
+            self.0.put(Value::large(shares));
         }
+        self.set_expiry(Deadline::At(change.latest_end));
+        Ok(())
+    }
+
+    fn set_expiry(&mut self, deadline: Deadline) {
         self.0.set_expiry(match deadline {
             Deadline::At(at) => Some(at),
             Deadline::Never => None,
@@ -173,15 +232,35 @@ impl<'call> LockKey<'call> {
     }
 }
 
-/// Replaces what the key holds by this lock, which comes from the primary or a file. The caller replicates
-/// it.
-pub(crate) fn apply(context: Context<'_>, name: Text<'_>, held: &Held<'_>) {
+/// Makes a change that comes from the primary, a file or a user who may restore keys. The caller replicates
+/// it. A lock for which it was not made stays as it is.
+pub(crate) fn apply(
+    context: Context<'_>,
+    name: Text<'_>,
+    transition: &Transition<'_>,
+) -> Result<(), Mismatch> {
     let mut key = LockKey::open(context, name);
-    let event = KeyspaceEvent::between(key.held().unwrap_or(None).as_ref(), held);
-    key.write(held.effect(&mut EffectBuffer::new()), held.deadline);
+    let holders = key.holders().unwrap_or(None);
+    let event = KeyspaceEvent::of(holders.as_ref(), transition);
+    if let (Transition::Share(change), Some(Holders::Shared(shared))) = (transition, holders)
+        && !context.flags().is_from_stream()
+    {
+        // A user's mistake changes nothing.
+        change.apply(Some(&mut shared.shares.clone()))?;
+    }
+    match transition {
+        Transition::Keep | Transition::Free => {}
+        Transition::Alone(held) => {
+            let mut buffer = EffectBuffer::new();
+            key.0.put_bytes(held.effect(&mut buffer).record());
+            key.set_expiry(held.deadline);
+        }
+        Transition::Share(change) => key.share(change)?,
+    }
     drop(key);
     context.signal_modified(name);
     context.notify_module_event(event.name(), name);
+    Ok(())
 }
 
 /// Frees the key, whatever it holds, as the primary or the file that is loaded says. The caller

@@ -15,13 +15,13 @@ use crate::server::{self, Context};
 pub(crate) use clock::{last_token, monotonic, now, observe_token, with_token_clock};
 pub(crate) use effect::{APPLY, CLOCK, PROBE, check_write};
 pub(crate) use error::{CommandError, Primary, answer, answer_owner, reply_grant};
-pub(crate) use grant_end::released;
+pub(crate) use grant_end::{released, share_ended};
 pub(crate) use lock_key::{
     KeyspaceEvent, LockKey, LockView, WrongType, apply, apply_release, remove,
 };
 pub(crate) use random_owner::random_owner;
 pub(crate) use redis_lock::{OnLoss, RedisLock};
-pub(crate) use settings::{max_lease, max_waiters, max_waiters_total, rules};
+pub(crate) use settings::{max_holders, max_lease, max_waiters, max_waiters_total, rules};
 
 /// Registers the data type and the settings, and subscribes to what the layer needs to know. `lost` is
 /// called for each key that loses its lock without a release.

@@ -16,6 +16,7 @@ static MAX_TOKEN_LEAD_MS: NumericSetting =
 static MAX_WAITERS: NumericSetting = NumericSetting::new(c"max-waiters", 10_000, 0, 1_000_000);
 static MAX_WAITERS_TOTAL: NumericSetting =
     NumericSetting::new(c"max-waiters-total", 10_000, 0, 1_000_000);
+static MAX_HOLDERS: NumericSetting = NumericSetting::new(c"max-holders", 10_000, 1, 1_000_000);
 
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     let settings = [
@@ -24,6 +25,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
         &MAX_TOKEN_LEAD_MS,
         &MAX_WAITERS,
         &MAX_WAITERS_TOTAL,
+        &MAX_HOLDERS,
     ];
     let registered = settings
         .into_iter()
@@ -56,6 +58,11 @@ pub(crate) fn max_waiters() -> usize {
 /// How many calls may wait on this server, for all locks.
 pub(crate) fn max_waiters_total() -> usize {
     usize::try_from(MAX_WAITERS_TOTAL.get()).unwrap_or(0)
+}
+
+/// How many holders a lock may have.
+pub(crate) fn max_holders() -> usize {
+    usize::try_from(MAX_HOLDERS.get()).unwrap_or(1)
 }
 
 fn lease(setting: &NumericSetting) -> Lease {

@@ -30,6 +30,8 @@ pub(crate) struct Spec {
     pub(crate) summary: &'static CStr,
     pub(crate) complexity: &'static CStr,
     pub(crate) since: &'static CStr,
+    /// What later versions changed: each version, and what it did.
+    pub(crate) history: &'static [(&'static CStr, &'static CStr)],
     /// What the command does with the key that is its first argument, if it has one.
     pub(crate) key: Option<KeyUse>,
     /// What follows the key.
@@ -56,6 +58,8 @@ pub(crate) struct Argument {
     /// The keyword that introduces it.
     pub(crate) keyword: Option<&'static CStr>,
     pub(crate) optional: bool,
+    /// The version that added it, where that is not the one that added the command.
+    pub(crate) since: Option<&'static CStr>,
 }
 
 /// The kind of an argument.
@@ -77,6 +81,7 @@ const KEY: Argument = Argument {
     kind: ArgKind::Key,
     keyword: None,
     optional: false,
+    since: None,
 };
 
 /// Registers a command while the module is being loaded, also in the module's ACL category if there is
@@ -141,6 +146,11 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
     let arguments = argument_list(&arguments, &mut groups);
     // SAFETY: all-zero bytes are the element that ends a list, and an unset field.
     key_specs.push(unsafe { std::mem::zeroed() });
+    let mut history: Vec<_> = spec.history.iter().map(history_entry).collect();
+    if !history.is_empty() {
+        // SAFETY: as above.
+        history.push(unsafe { std::mem::zeroed() });
+    }
     let mut version = raw::RedisModuleCommandInfoVersion {
         version: 1,
         sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
@@ -152,7 +162,11 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
         summary: spec.summary.as_ptr(),
         complexity: spec.complexity.as_ptr(),
         since: spec.since.as_ptr(),
-        history: ptr::null_mut(),
+        history: if history.is_empty() {
+            ptr::null_mut()
+        } else {
+            history.as_mut_ptr()
+        },
         tips: ptr::null(),
         arity: spec.arity,
         key_specs: key_specs.as_mut_ptr(),
@@ -161,6 +175,15 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
     // SAFETY: every list ends with a zeroed element and lives until the call returns; the server
     // copies all of it.
     unsafe { api!(RedisModule_SetCommandInfo)(command, &raw const info) == OK }
+}
+
+fn history_entry(
+    (since, changes): &(&'static CStr, &'static CStr),
+) -> raw::RedisModuleCommandHistoryEntry {
+    raw::RedisModuleCommandHistoryEntry {
+        since: since.as_ptr(),
+        changes: changes.as_ptr(),
+    }
 }
 
 fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {
@@ -242,7 +265,7 @@ fn raw_argument(
         key_spec_index: if type_ == KEY { 0 } else { NO_KEY },
         token: argument.keyword.map_or(ptr::null(), CStr::as_ptr),
         summary: ptr::null(),
-        since: ptr::null(),
+        since: argument.since.map_or(ptr::null(), CStr::as_ptr),
         flags: flags.cast_signed(),
         deprecated_since: ptr::null(),
         subargs: group.map_or(ptr::null_mut(), |group| argument_list(group, groups)),

@@ -9,10 +9,13 @@ use redis_module::raw;
 use super::api::{OK, REFUSED, api};
 use super::detached::detached;
 use super::guard::guard_logged;
-use super::{Context, Lost, Text, Value, value};
+use super::{Context, Large, Lost, Stored, Text, Value};
 
-/// A data type whose values are bytes. It has no `free`: that may run on any thread, and only frees bytes.
+/// A data type. It has no `free`: that may run on any thread, and only frees memory.
 pub(crate) trait DataType {
+    /// What a value is that is more than bytes.
+    type Large: Large;
+
     /// Nine characters.
     const NAME: &'static CStr;
     /// The version of the stored form that is written.
@@ -22,16 +25,16 @@ pub(crate) trait DataType {
     fn handle() -> &'static TypeHandle;
 
     /// Stores a value.
-    fn save(value: &[u8], out: &mut RdbWriter);
+    fn save(value: Stored<'_, Self::Large>, out: &mut RdbWriter);
     /// Loads a stored value; the error says why it is refused.
-    fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value, String>;
+    fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value<Self::Large>, String>;
     /// Writes the commands that restore the key, without its expiry.
-    fn rewrite(key: Text<'_>, value: &[u8], out: &mut AofWriter);
+    fn rewrite(key: Text<'_>, value: Stored<'_, Self::Large>, out: &mut AofWriter);
     /// A key has lost its value: deleted, expired, evicted, overwritten, renamed or moved, but not
     /// flushed. Called while the server removes it: nothing may be written, nor any key opened.
-    fn lost(lost: &Lost<'_>);
+    fn lost(lost: &Lost<'_, Self::Large>);
     /// Adds the value to a digest.
-    fn digest(value: &[u8], out: &mut Digest);
+    fn digest(value: Stored<'_, Self::Large>, out: &mut Digest);
     /// Stores the data that belongs to no key.
     fn save_extra(out: &mut RdbWriter);
     /// True when [`DataType::save_extra`] has something to store.
@@ -64,16 +67,16 @@ pub(crate) fn register<T: DataType>(context: Context<'_>) -> bool {
         rdb_load: Some(load::<T>),
         rdb_save: Some(save::<T>),
         aof_rewrite: Some(rewrite::<T>),
-        mem_usage: Some(memory_usage),
+        mem_usage: Some(memory_usage::<T>),
         digest: Some(digest::<T>),
-        free: Some(free),
+        free: Some(free::<T>),
         aux_load: Some(load_extra::<T>),
         // Redis 7.0 knows only `aux_save`. Other servers prefer `aux_save2`, which writes no record when
         // there is nothing to store.
         aux_save: Some(save_extra::<T>),
         aux_save2: Some(save_extra_if_any::<T>),
         aux_save_triggers: BEFORE_KEYS,
-        free_effort: None,
+        free_effort: Some(free_effort::<T>),
         unlink: None,
         copy: None,
         defrag: None,
@@ -223,7 +226,7 @@ unsafe extern "C" fn load<T: DataType>(
 unsafe extern "C" fn save<T: DataType>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
     guard_logged((), || {
         // SAFETY: a value of our type, which does not change while it is saved.
-        let value = unsafe { Value::bytes(value) };
+        let value = unsafe { Value::stored(value) };
         T::save(value, &mut RdbWriter(io));
     });
 }
@@ -235,7 +238,7 @@ unsafe extern "C" fn rewrite<T: DataType>(
 ) {
     guard_logged((), || {
         // SAFETY: key and value live, and stay as they are, for the length of this call.
-        let (key, value) = unsafe { (Text::new(key), Value::bytes(value)) };
+        let (key, value) = unsafe { (Text::new(key), Value::stored(value)) };
         T::rewrite(key, value, &mut AofWriter(io));
     });
 }
@@ -243,18 +246,32 @@ unsafe extern "C" fn rewrite<T: DataType>(
 unsafe extern "C" fn digest<T: DataType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
     guard_logged((), || {
         // SAFETY: a value of our type, which does not change during this call.
-        T::digest(unsafe { Value::bytes(value) }, &mut Digest(digest));
+        T::digest(unsafe { Value::stored(value) }, &mut Digest(digest));
         // SAFETY: the server's digest of this call.
         unsafe { api!(RedisModule_DigestEndSequence)(digest) };
     });
 }
 
 /// The memory of a value, with the server's two headers.
-unsafe extern "C" fn memory_usage(value: *const c_void) -> usize {
+unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {
     const SERVER_HEADERS: usize = 16 + 16;
     guard_logged(0, || {
         // SAFETY: a value of our type.
-        SERVER_HEADERS + unsafe { Value::size(value) }
+        SERVER_HEADERS + unsafe { Value::<T::Large>::size(value) }
+    })
+}
+
+/// What freeing a value costs: another thread frees what costs much.
+unsafe extern "C" fn free_effort<T: DataType>(
+    _key: *mut raw::RedisModuleString,
+    value: *const c_void,
+) -> usize {
+    guard_logged(1, || {
+        // SAFETY: a value of our type, which does not change during this call.
+        match unsafe { Value::<T::Large>::stored(value) } {
+            Stored::Bytes(_) => 1,
+            Stored::Large(large) => large.entries(),
+        }
     })
 }
 
@@ -263,26 +280,28 @@ unsafe extern "C" fn lost<T: DataType>(
     value: *const c_void,
 ) {
     guard_logged((), || {
-        value::is_deleted(value);
         // SAFETY: the server's options of this call, which name the key for as long as it lasts,
         // and a value of our type, which it still has.
         unsafe {
+            Value::<T::Large>::is_deleted(value);
             let name = api!(RedisModule_GetKeyNameFromOptCtx)(options);
             let database = api!(RedisModule_GetDbIdFromOptCtx)(options);
             if !name.is_null() {
                 let key = Text::new(name.cast_mut());
-                T::lost(&Lost::new(detached(), database, key, Value::bytes(value)));
+                T::lost(&Lost::new(detached(), database, key, Value::stored(value)));
             }
         }
     });
 }
 
 /// Runs on any thread.
-unsafe extern "C" fn free(value: *mut c_void) {
+unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
     guard_logged((), || {
-        value::count_if_flushed(value);
         // SAFETY: the server gives up the value that `Value::into_raw` gave it.
-        drop(unsafe { Value::from_raw(value) });
+        unsafe {
+            Value::<T::Large>::count_if_flushed(value);
+            drop(Value::<T::Large>::from_raw(value));
+        }
     });
 }
 

@@ -7,7 +7,7 @@ use std::ptr;
 use redis_module::raw;
 
 use super::api::{OK, api};
-use super::{Context, DataType, Text, Value, other_modules};
+use super::{Context, DataType, Stored, Text, Value, other_modules};
 
 /// The server's code for a key that holds nothing.
 #[allow(clippy::cast_possible_truncation)] // 0
@@ -31,11 +31,11 @@ enum Found {
 }
 
 /// What a key holds.
-pub(crate) enum Content<'key> {
+pub(crate) enum Content<'key, L> {
     /// Nothing.
     Empty,
     /// A value of the module's type.
-    Ours(&'key [u8]),
+    Ours(Stored<'key, L>),
     /// A value of another type.
     Other,
 }
@@ -91,12 +91,12 @@ impl<'call, T: DataType> Key<'call, T> {
     }
 
     /// What the key holds now.
-    pub(crate) fn content(&self) -> Content<'_> {
+    pub(crate) fn content(&self) -> Content<'_, T::Large> {
         match self.found {
             Found::Empty => Content::Empty,
             // SAFETY: a value of our type is one that `Value::into_raw` made, and while the key is
             // open it changes only through `&mut self`.
-            Found::Ours(value) => Content::Ours(unsafe { Value::bytes(value) }),
+            Found::Ours(value) => Content::Ours(unsafe { Value::stored(value) }),
             Found::Other => Content::Other,
         }
     }
@@ -122,9 +122,9 @@ impl<'call, T: DataType> Key<'call, T> {
         unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at) };
     }
 
-    /// Replaces what the key holds by a value without an expiry.
-    pub(crate) fn create(&mut self, bytes: &[u8]) {
-        let value = Value::new(bytes).into_raw();
+    /// Gives a key a value that holds none of this type; an expiry is lost.
+    fn create(&mut self, value: Value<T::Large>) {
+        let value = value.into_raw();
         // SAFETY: the key is open to write and no reference into its old value is left, since
         // `self` is borrowed mutably; on refusal the value is still ours.
         unsafe {
@@ -132,35 +132,52 @@ impl<'call, T: DataType> Key<'call, T> {
             if set(self.raw, T::handle().raw(), value) == OK {
                 self.found = Found::Ours(value);
             } else {
-                drop(Value::from_raw(value));
+                drop(Value::<T::Large>::from_raw(value));
             }
         }
     }
 
-    /// Changes the value of a key that holds one of this type; the expiry stays.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        let Found::Ours(before) = self.found else {
-            return;
-        };
-        // SAFETY: the key holds a value of our type, and no reference into it is left. Where the
-        // value is replaced, the old one comes back and is ours again.
-        unsafe {
-            let before = Value::bytes_mut(before);
-            if before.len() == bytes.len() {
+    /// Gives the key these bytes for a value, in place where it can.
+    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
+        if let Found::Ours(before) = self.found {
+            // SAFETY: the key holds a value of our type, and no reference into it is left.
+            let before = unsafe { Value::<T::Large>::bytes_mut(before) };
+            if let Some(before) = before.filter(|before| before.len() == bytes.len()) {
                 before.copy_from_slice(bytes);
                 return;
             }
-            let value = Value::new(bytes).into_raw();
-            let mut old = ptr::null_mut();
+        }
+        self.put(Value::new(bytes));
+    }
+
+    /// Gives the key this value. The expiry stays where the key had a value of this type.
+    pub(crate) fn put(&mut self, value: Value<T::Large>) {
+        let Found::Ours(_) = self.found else {
+            self.create(value);
+            return;
+        };
+        let value = value.into_raw();
+        let mut old = ptr::null_mut();
+        // SAFETY: the key holds a value of our type, and no reference into it is left. The old value comes
+        // back and is ours again; on refusal the new one still is.
+        unsafe {
             let replace = api!(RedisModule_ModuleTypeReplaceValue);
-            let replaced = replace(self.raw, T::handle().raw(), value, &raw mut old);
-            if replaced == OK {
+            if replace(self.raw, T::handle().raw(), value, &raw mut old) == OK {
                 self.found = Found::Ours(value);
-                drop(Value::from_raw(old));
+                drop(Value::<T::Large>::from_raw(old));
             } else {
-                drop(Value::from_raw(value));
+                drop(Value::<T::Large>::from_raw(value));
             }
         }
+    }
+
+    /// Changes the value where it is more than bytes; `None` when it is not.
+    pub(crate) fn change_large<R>(&mut self, change: impl FnOnce(&mut T::Large) -> R) -> Option<R> {
+        let Found::Ours(value) = self.found else {
+            return None;
+        };
+        // SAFETY: the key holds a value of our type, and no reference into it is left.
+        unsafe { Value::<T::Large>::change_large(value, change) }
     }
 
     /// Deletes the key.

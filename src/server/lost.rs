@@ -7,25 +7,25 @@ use redis_module::raw;
 
 use super::api::{OK, api};
 use super::guard::guard_logged;
-use super::{Context, Flags, Text};
+use super::{Context, Flags, Stored, Text};
 
 /// The first server version where a key can be opened while it is deleted.
 const OPENS_DELETED_KEYS: c_int = 0x0007_0200;
 
 /// A key that is losing its value, during the server's call about it.
-pub(crate) struct Lost<'call> {
+pub(crate) struct Lost<'call, L> {
     context: Context<'call>,
     database: c_int,
     key: Text<'call>,
-    value: &'call [u8],
+    value: Stored<'call, L>,
 }
 
-impl<'call> Lost<'call> {
+impl<'call, L> Lost<'call, L> {
     pub(super) const fn new(
         context: Context<'call>,
         database: c_int,
         key: Text<'call>,
-        value: &'call [u8],
+        value: Stored<'call, L>,
     ) -> Self {
         Self {
             context,
@@ -49,8 +49,8 @@ impl<'call> Lost<'call> {
     }
 
     /// The value that the key loses.
-    pub(crate) const fn value(&self) -> &'call [u8] {
-        self.value
+    pub(crate) const fn value(&self) -> &Stored<'call, L> {
+        &self.value
     }
 
     /// See [`Flags::replica_or_loading`].

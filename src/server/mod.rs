@@ -57,4 +57,6 @@ pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use monotonic::monotonic_micros;
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
-pub(crate) use value::{Value, count_flushes, values_alive, values_flushed};
+pub(crate) use value::{
+    Large, Stored, Value, count_flushes, entries_alive, entries_flushed, values_alive,
+};

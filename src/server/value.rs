@@ -1,8 +1,11 @@
-//! A key's value: bytes in one allocation.
+//! A key's value: bytes in one allocation, or a larger thing in a box.
 //!
-//! The server keeps one thin pointer for a value. So the first two bytes of the allocation are the length.
+//! The server keeps one thin pointer for a value. Its lowest bit tells which of the two it is. Bytes begin
+//! with their length.
 
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize, Ordering};
@@ -13,26 +16,47 @@ use super::events::{ServerEvent, subscribe};
 use super::api::api;
 
 const LENGTH_BYTES: usize = 2;
+/// Set in the pointer to a larger thing; bytes lie at even addresses.
+const LARGE: usize = 1;
+
+/// A value that is more than bytes. It is freed on any thread.
+pub(crate) trait Large: Send {
+    /// How many entries it has. Bytes count as one.
+    fn entries(&self) -> usize;
+    /// The memory that it takes beside its own size.
+    fn memory(&self) -> usize;
+}
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
+static ENTRIES: AtomicI64 = AtomicI64::new(0);
 
 /// How many values exist.
 pub(crate) fn values_alive() -> i64 {
     ALIVE.load(Ordering::Relaxed)
 }
 
-/// Values that were flushed while this server was a primary.
+/// How many entries they have.
+pub(crate) fn entries_alive() -> i64 {
+    ENTRIES.load(Ordering::Relaxed)
+}
+
+fn add_entries(more: usize, fewer: usize) {
+    let difference = more.cast_signed().wrapping_sub(fewer.cast_signed());
+    ENTRIES.fetch_add(difference as i64, Ordering::Relaxed);
+}
+
+/// The entries of values that were flushed while this server was a primary.
 static FLUSHED: AtomicI64 = AtomicI64::new(0);
 /// This server was a primary at the last flush.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 /// A flush is running on the main thread.
 static FLUSHING: AtomicBool = AtomicBool::new(false);
 static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
-/// The value whose key was deleted last. It is freed next, on the same thread.
+/// The value of bytes whose key was deleted last. It is freed next, on the same thread.
 static DELETED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// How many values were flushed while this server was a primary.
-pub(crate) fn values_flushed() -> i64 {
+/// How many entries were flushed while this server was a primary.
+pub(crate) fn entries_flushed() -> i64 {
     FLUSHED.load(Ordering::Relaxed)
 }
 
@@ -41,7 +65,7 @@ pub(crate) fn count_flushes(context: Context<'_>) {
     MAIN_THREAD.store(thread(), Ordering::Relaxed);
     subscribe(context, ServerEvent::Flushing, |context| {
         // The last deleted value may still exist: a rename deletes the key and keeps the value.
-        is_deleted(ptr::null());
+        DELETED.store(ptr::null_mut(), Ordering::Relaxed);
         COUNTS.store(!context.flags().replica_or_loading(), Ordering::Relaxed);
         FLUSHING.store(true, Ordering::Relaxed);
     });
@@ -50,35 +74,30 @@ pub(crate) fn count_flushes(context: Context<'_>) {
     });
 }
 
-/// The key of this value is being deleted, so freeing the value is no part of a flush.
-pub(super) fn is_deleted(value: *const c_void) {
-    DELETED.store(value.cast_mut(), Ordering::Relaxed);
-}
-
-/// Counts a value that the server frees, if that is part of a flush. The server's other threads free only
-/// flushed values: single ones are too small for them. But a thread of another module may delete a key.
-pub(super) fn count_if_flushed(value: *const c_void) {
-    if !COUNTS.load(Ordering::Relaxed) {
-        return;
-    }
-    let deleted = DELETED.load(Ordering::Relaxed).cast_const() == value;
-    if deleted {
-        DELETED.store(ptr::null_mut(), Ordering::Relaxed);
-    } else if FLUSHING.load(Ordering::Relaxed) || thread() != MAIN_THREAD.load(Ordering::Relaxed) {
-        FLUSHED.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// A number that no other thread has.
 fn thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// An owned value of up to 65535 bytes.
-pub(crate) struct Value(NonNull<u8>);
+/// An owned value.
+pub(crate) struct Value<L: Large>(NonNull<u8>, PhantomData<L>);
 
-impl Value {
+/// A value that the server holds.
+pub(crate) enum Stored<'a, L> {
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// A larger thing.
+    Large(&'a L),
+}
+
+struct Boxed<L> {
+    /// Its key was deleted, so that freeing it is no part of a flush. Another thread may free it later.
+    deleted: AtomicBool,
+    large: L,
+}
+
+impl<L: Large> Value<L> {
     /// A value of these bytes.
     ///
     /// # Panics
@@ -86,14 +105,30 @@ impl Value {
     /// When there are more than 65535.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         let length = u16::try_from(bytes.len()).expect("a value of at most 65535 bytes");
-        let mut block = Vec::with_capacity(LENGTH_BYTES + bytes.len());
-        block.extend_from_slice(&length.to_ne_bytes());
-        block.extend_from_slice(bytes);
-        // `drop` makes it a box again, so the pointer must have the right to write and to free.
-        let block = Box::into_raw(block.into_boxed_slice());
+        let layout = layout(bytes.len());
+        // SAFETY: the layout is not empty, and the block has room for the length and the bytes.
+        let block = unsafe {
+            let block = NonNull::new(alloc(layout)).unwrap_or_else(|| handle_alloc_error(layout));
+            block.cast().write(length.to_ne_bytes());
+            let start = block.add(LENGTH_BYTES).as_ptr();
+            ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+            block
+        };
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: a box's pointer is never null.
-        Self(unsafe { NonNull::new_unchecked(block.cast()) })
+        ENTRIES.fetch_add(1, Ordering::Relaxed);
+        Self(block, PhantomData)
+    }
+
+    /// A value that is this larger thing.
+    pub(crate) fn large(large: L) -> Self {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        add_entries(large.entries(), 0);
+        let deleted = AtomicBool::new(false);
+        let boxed = NonNull::from(Box::leak(Box::new(Boxed { deleted, large })));
+        Self(
+            boxed.cast().map_addr(|address| address | LARGE),
+            PhantomData,
+        )
     }
 
     /// Gives the value to the server.
@@ -108,88 +143,211 @@ impl Value {
     /// `raw` came from [`Value::into_raw`], and nobody else uses it any more.
     pub(super) unsafe fn from_raw(raw: *mut c_void) -> Self {
         // SAFETY: `into_raw` gave a pointer that is not null.
-        Self(unsafe { NonNull::new_unchecked(raw.cast()) })
+        Self(unsafe { NonNull::new_unchecked(raw.cast()) }, PhantomData)
     }
 
-    /// The bytes of a value that the server holds.
+    /// A value that the server holds.
     ///
     /// # Safety
     ///
     /// `raw` came from [`Value::into_raw`], and is neither changed nor taken back during `'a`.
-    pub(super) unsafe fn bytes<'a>(raw: *const c_void) -> &'a [u8] {
-        let start = raw.cast::<u8>();
-        // SAFETY: by the caller's promise the block starts with its length.
-        unsafe { std::slice::from_raw_parts(start.add(LENGTH_BYTES), Self::length(start)) }
+    pub(super) unsafe fn stored<'a>(raw: *const c_void) -> Stored<'a, L> {
+        // SAFETY: by the caller's promise it is a whole value.
+        unsafe {
+            match boxed(raw) {
+                Some(boxed) => Stored::Large(&(*boxed).large),
+                None => {
+                    let start = raw.cast::<u8>();
+                    let bytes = std::slice::from_raw_parts(start.add(LENGTH_BYTES), length(start));
+                    Stored::Bytes(bytes)
+                }
+            }
+        }
     }
 
-    /// As [`Value::bytes`], mutable.
+    /// The bytes of a value that the server holds; `None` when it is a larger thing.
     ///
     /// # Safety
     ///
-    /// As for [`Value::bytes`], and nobody else looks at the bytes during `'a`.
-    pub(super) unsafe fn bytes_mut<'a>(raw: *mut c_void) -> &'a mut [u8] {
+    /// As for [`Value::stored`], and nobody else looks at the bytes during `'a`.
+    pub(super) unsafe fn bytes_mut<'a>(raw: *mut c_void) -> Option<&'a mut [u8]> {
+        if is_large(raw) {
+            return None;
+        }
         let start = raw.cast::<u8>();
         // SAFETY: by the caller's promise the block starts with its length.
-        unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_BYTES), Self::length(start)) }
+        Some(unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_BYTES), length(start)) })
+    }
+
+    /// Changes a larger thing that the server holds; `None` when it is bytes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Value::bytes_mut`], during `change`.
+    pub(super) unsafe fn change_large<R>(
+        raw: *mut c_void,
+        change: impl FnOnce(&mut L) -> R,
+    ) -> Option<R> {
+        // SAFETY: by the caller's promise nobody else uses it.
+        let large = unsafe { &mut (*boxed::<L>(raw)?.cast_mut()).large };
+        let before = large.entries();
+        let result = change(large);
+        add_entries(large.entries(), before);
+        Some(result)
     }
 
     /// The memory of a value that the server holds.
     ///
     /// # Safety
     ///
-    /// As for [`Value::bytes`].
+    /// As for [`Value::stored`].
     pub(super) unsafe fn size(raw: *const c_void) -> usize {
-        // SAFETY: by the caller's promise the block starts with its length, and is one allocation
-        // of the server's allocator, except in a build that does not use that.
+        // SAFETY: by the caller's promise it is a whole value, and one allocation of the server's
+        // allocator, except in a build that does not use that.
         unsafe {
+            let (block, size, more) = match (boxed::<L>(raw), Self::stored(raw)) {
+                (Some(boxed), Stored::Large(large)) => {
+                    (boxed.cast(), size_of::<Boxed<L>>(), large.memory())
+                }
+                (_, Stored::Bytes(bytes)) => (raw, LENGTH_BYTES + bytes.len(), 0),
+                (None, Stored::Large(_)) => (raw, 0, 0),
+            };
             if cfg!(feature = "system-allocator") {
-                LENGTH_BYTES + Self::length(raw.cast())
+                size + more
             } else {
-                api!(RedisModule_MallocSize)(raw.cast_mut())
+                more + api!(RedisModule_MallocSize)(block.cast_mut())
             }
         }
     }
 
+    /// The key of this value is being deleted, so freeing the value is no part of a flush.
+    ///
     /// # Safety
     ///
-    /// `start` points to a whole block.
-    unsafe fn length(start: *const u8) -> usize {
-        // SAFETY: a block has at least the bytes of its length.
-        usize::from(u16::from_ne_bytes(unsafe {
-            start.cast::<[u8; 2]>().read()
-        }))
+    /// As for [`Value::stored`].
+    pub(super) unsafe fn is_deleted(raw: *const c_void) {
+        match boxed::<L>(raw) {
+            // SAFETY: by the caller's promise it is a whole value.
+            Some(boxed) => unsafe { &(*boxed).deleted }.store(true, Ordering::Relaxed),
+            None => DELETED.store(raw.cast_mut(), Ordering::Relaxed),
+        }
+    }
+
+    /// Counts a value that the server frees, if that is part of a flush. The server's other threads free
+    /// only flushed values, and large ones: bytes are too small for them. But a thread of another module
+    /// may delete a key.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Value::stored`].
+    pub(super) unsafe fn count_if_flushed(raw: *const c_void) {
+        if !COUNTS.load(Ordering::Relaxed) {
+            return;
+        }
+        let (deleted, entries) = match boxed::<L>(raw) {
+            // SAFETY: by the caller's promise it is a whole value.
+            Some(boxed) => unsafe {
+                let boxed = &*boxed;
+                (boxed.deleted.load(Ordering::Relaxed), boxed.large.entries())
+            },
+            None => (DELETED.load(Ordering::Relaxed).cast_const() == raw, 1),
+        };
+        if deleted {
+            if !is_large(raw) {
+                DELETED.store(ptr::null_mut(), Ordering::Relaxed);
+            }
+        } else if FLUSHING.load(Ordering::Relaxed)
+            || thread() != MAIN_THREAD.load(Ordering::Relaxed)
+        {
+            let entries = i64::try_from(entries).unwrap_or(i64::MAX);
+            FLUSHED.fetch_add(entries, Ordering::Relaxed);
+        }
     }
 }
 
-impl Drop for Value {
+impl<L: Large> Drop for Value<L> {
     fn drop(&mut self) {
-        // SAFETY: the block was made by `new` as a boxed slice of this length, and is ours.
+        let raw = self.0.as_ptr().cast();
+        // SAFETY: the value is ours, made by `new` or `large`.
         unsafe {
-            let length = LENGTH_BYTES + Self::length(self.0.as_ptr());
-            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(
-                self.0.as_ptr(),
-                length,
-            )));
+            if let Some(boxed) = boxed::<L>(raw) {
+                let boxed = Box::from_raw(boxed.cast_mut());
+                add_entries(0, boxed.large.entries());
+            } else {
+                let start = self.0.as_ptr();
+                dealloc(start, layout(length(start)));
+                ENTRIES.fetch_sub(1, Ordering::Relaxed);
+            }
         }
         ALIVE.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn layout(length: usize) -> Layout {
+    Layout::from_size_align(LENGTH_BYTES + length, 2).expect("a size of at most 64 kB")
+}
+
+fn is_large(raw: *const c_void) -> bool {
+    raw.addr() & LARGE != 0
+}
+
+/// The box of a larger thing.
+fn boxed<L>(raw: *const c_void) -> Option<*const Boxed<L>> {
+    is_large(raw).then(|| raw.map_addr(|address| address & !LARGE).cast())
+}
+
+/// # Safety
+///
+/// `start` points to a whole block of bytes.
+unsafe fn length(start: *const u8) -> usize {
+    // SAFETY: a block has at least the bytes of its length.
+    usize::from(u16::from_ne_bytes(unsafe {
+        start.cast::<[u8; 2]>().read()
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    impl Large for Vec<u64> {
+        fn entries(&self) -> usize {
+            self.len()
+        }
+        fn memory(&self) -> usize {
+            8 * self.capacity()
+        }
+    }
+
     #[test]
     fn a_value_keeps_its_bytes_as_a_raw_pointer() {
         for bytes in [vec![], b"one".to_vec(), vec![0xff; 65535]] {
-            let raw = Value::new(&bytes).into_raw();
+            let raw = Value::<Vec<u64>>::new(&bytes).into_raw();
             // SAFETY: `raw` is from `into_raw` just above, and used here alone.
             unsafe {
-                assert_eq!(Value::bytes(raw), bytes);
-                Value::bytes_mut(raw).fill(7);
-                assert!(Value::bytes(raw).iter().all(|byte| *byte == 7));
-                drop(Value::from_raw(raw));
+                let stored = Value::<Vec<u64>>::stored(raw);
+                assert!(matches!(stored, Stored::Bytes(stored) if *stored == bytes));
+                Value::<Vec<u64>>::bytes_mut(raw).unwrap().fill(7);
+                assert!(Value::<Vec<u64>>::change_large(raw, |_| ()).is_none());
+                let Stored::Bytes(stored) = Value::<Vec<u64>>::stored(raw) else {
+                    panic!("bytes");
+                };
+                assert!(stored.iter().all(|byte| *byte == 7));
+                drop(Value::<Vec<u64>>::from_raw(raw));
             }
+        }
+    }
+
+    #[test]
+    fn a_larger_thing_is_kept_and_changed_as_a_raw_pointer() {
+        let raw = Value::large(vec![1_u64, 2]).into_raw();
+        // SAFETY: `raw` is from `into_raw` just above, and used here alone.
+        unsafe {
+            assert!(Value::<Vec<u64>>::bytes_mut(raw).is_none());
+            Value::<Vec<u64>>::change_large(raw, |numbers| numbers.push(3)).unwrap();
+            let stored = Value::<Vec<u64>>::stored(raw);
+            assert!(matches!(stored, Stored::Large(numbers) if *numbers == [1, 2, 3]));
+            drop(Value::<Vec<u64>>::from_raw(raw));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 
-use redis_lock_core::{Grant, OwnerBuf, WaiterId};
+use redis_lock_core::{Grant, Limit, OwnerBuf, WaiterId};
 
 use crate::locks::CommandError;
 use crate::server::Handle;
@@ -19,6 +19,8 @@ pub(super) enum Answer {
         handle: Handle,
         owner: OwnerBuf,
         grant: Grant,
+        /// The limit in force, where the call named one.
+        limit: Option<Limit>,
     },
     /// Its time is up, or it was cancelled.
     Nothing,

@@ -12,12 +12,14 @@ use super::timer;
 use crate::locks::monotonic;
 use crate::server::{self, Context, ServerEvent};
 
-/// Subscribes to the events that may free a lock without touching its key.
+/// Subscribes to the events that may free a lock, or make room in it, without touching its key.
 pub(super) fn load(context: Context<'_>) {
     for event in [
         ServerEvent::Flushed,
         ServerEvent::Swapped,
         ServerEvent::Loaded,
+        // `lock.max-holders`, perhaps.
+        ServerEvent::Configured,
     ] {
         server::subscribe(context, event, all_maybe_free);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
+use super::serve::{Caller, serve};
 use super::state::STATE;
 use super::{events, timer};
 use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
@@ -17,6 +18,7 @@ pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
     request: &Acquire<'_>,
+    limit: Option<Limit>,
     wait: Option<Duration>,
 ) -> Result<(), CommandError> {
     check_limits(context, name)
@@ -26,7 +28,8 @@ pub(crate) fn join(
         owner: OwnerBuf::from(request.owner),
         lease: request.lease,
         holds: request.holds,
-        limit: Limit::ONE,
+        limit: limit.unwrap_or(Limit::ONE),
+        names_limit: limit.is_some(),
         client_id: context.client_id(),
         since,
         until: wait.map(|wait| since.plus(wait)),
@@ -111,6 +114,10 @@ pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool
     }) {
         blocked.answer(Answer::Nothing);
         any = true;
+    }
+    if any {
+        // Those behind it may have room.
+        serve(context, name, Caller::Command);
     }
     any
 }

@@ -3,20 +3,21 @@
 //! Each step takes the result of the one before, and only the last one returns what to reply. A command
 //! that leaves out a step does not compile.
 
-use redis_lock_core::{
-    self as core, Acquire, Acquired, Change, Grant, LockId, Owner, Release, Renew, Times, Token,
-};
+use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition};
+use redis_lock_core::{self as core, Acquire, Limit, LockId, Owner, Release, Renew, Times, Token};
 
+use super::ended::end_leases;
 use super::join::waiting;
 use super::serve::{Caller, hand_over, serve, settle};
 use super::state::STATE;
 use crate::locks::{
-    CommandError, KeyspaceEvent, LockKey, LockView, Primary, now, rules, with_token_clock,
+    CommandError, KeyspaceEvent, LockKey, LockView, Primary, max_holders, now, released, rules,
+    with_token_clock,
 };
 use crate::server::{Context, Text};
 use crate::statistics::{Counter, count};
 
-/// An open lock, with all its give-backs done.
+/// An open lock, with all its give-backs done and the leases that have ended taken out.
 pub(crate) struct Lock<'call> {
     context: Context<'call>,
     key: LockKey<'call>,
@@ -27,49 +28,59 @@ impl<'call> Lock<'call> {
     pub(crate) fn open(primary: Primary<'call>, name: Text<'call>) -> Self {
         let context = primary.context();
         settle(context, name);
-        Self {
-            context,
-            key: LockKey::open(context, name),
-        }
+        let key = match end_leases(LockKey::open(context, name)) {
+            Ok(key) => key,
+            Err(_ended) => {
+                serve(context, name, Caller::Command);
+                LockKey::open(context, name)
+            }
+        };
+        Self { context, key }
     }
 
-    /// Judges an acquire; `None` when another owner holds the lock or others wait for it.
-    pub(crate) fn acquire<'a>(
-        mut self,
-        request: &Acquire<'a>,
-    ) -> Result<Option<Judged<'call, 'a, Grant>>, CommandError> {
+    /// Lets those in line who have room go first.
+    fn after_the_line(self) -> Self {
         let (context, name) = (self.context, self.key.name());
-        if self.key.record()?.is_none() && waiting(context, name) > 0 {
-            // The lock is due to the first in the queue.
-            drop(self.key);
-            serve(context, name, Caller::Command);
-            self.key = LockKey::open(context, name);
+        if self.key.is_alone() || waiting(context, name) == 0 {
+            return self;
         }
-        let held = self.key.held()?;
-        let before = held.map(|held| held.grant.token);
-        let acquired = with_token_clock(|clock| {
+        drop(self.key);
+        serve(context, name, Caller::Command);
+        let key = LockKey::open(context, name);
+        Self { context, key }
+    }
+
+    /// Judges an acquire; `None` when there is no room or others wait for it.
+    pub(crate) fn acquire<'a>(
+        self,
+        request: &Acquire<'a>,
+        limit: Limit,
+    ) -> Result<Option<Judged<'call, 'a, Granted>>, CommandError> {
+        let lock = self.after_the_line();
+        let (context, key) = (lock.context, &lock.key);
+        let holders = key.holders()?;
+        let before = token_of(holders.as_ref(), request.owner);
+        let room = Room {
+            max_holders: max_holders(),
+            // The queue could not be served just now. This call is not granted before it either.
+            in_line: waiting(context, key.name()) > 0,
+        };
+        let admitted = with_token_clock(|clock| {
             let (rules, now) = (rules(), now(context));
-            if held.is_none() && waiting(context, name) > 0 {
-                // The queue cannot be served now. This call is not granted before it either.
-                core::acquire(None, request, &rules, now, &mut clock.clone())
-                    .map(|_| Acquired::Busy)
-            } else {
-                core::acquire(held.as_ref(), request, &rules, now, clock)
-            }
+            sharing::acquire(holders.as_ref(), request, limit, room, &rules, now, clock)
         })?;
-        let (grant, change, counter) = match acquired {
-            Acquired::New(grant, change) => (grant, change, Counter::Grants),
-            Acquired::Again(grant, change) => (grant, change, Counter::Reentries),
-            Acquired::Busy => return Ok(None),
+        let (granted, transition, counter) = match admitted {
+            Admitted::New(granted, transition) => (granted, transition, Counter::Grants),
+            Admitted::Again(granted, transition) => (granted, transition, Counter::Reentries),
+            Admitted::Busy => return Ok(None),
         };
         Ok(Some(Judged {
-            lock: self,
-            owner: request.owner,
+            lock,
             before,
-            change,
+            transition,
             event: KeyspaceEvent::Acquire,
             counter: Some(counter),
-            outcome: grant,
+            outcome: granted,
         }))
     }
 
@@ -78,44 +89,63 @@ impl<'call> Lock<'call> {
         self,
         request: &Release<'a>,
     ) -> Result<Judged<'call, 'a, u32>, CommandError> {
-        let record = self.key.record()?;
-        let released = core::release(record, request, || Times {
-            now: now(self.context),
-            deadline: self.key.deadline(),
-        })?;
-        let before = record.map(|record| record.grant.token);
-        let changes = released.change != Change::Keep;
+        let (before, holds_left, transition) = match self.key.alone() {
+            // The usual release need not look up when the lease ends.
+            Some(record) => {
+                let released = core::release(Some(record), request, || Times {
+                    now: now(self.context),
+                    deadline: self.key.deadline(),
+                })?;
+                let transition = Transition::of(request.owner, released.change);
+                (Some(record.grant.token), released.holds_left, transition)
+            }
+            None => {
+                let holders = self.key.holders()?;
+                let before = token_of(holders.as_ref(), request.owner);
+                let (left, transition) =
+                    sharing::release(holders.as_ref(), request, now(self.context))?;
+                (before, left, transition)
+            }
+        };
+        let changes = transition != Transition::Keep;
         Ok(Judged {
-            owner: request.owner,
             before,
-            change: released.change,
+            transition,
             event: KeyspaceEvent::Release,
             counter: changes.then_some(Counter::Releases),
-            outcome: released.holds_left,
+            outcome: holds_left,
             lock: self,
         })
     }
 
-    /// Judges a renewal.
+    /// Judges a renewal; `limit` is the one to set.
     pub(crate) fn renew<'a>(
         self,
         request: &Renew<'a>,
-    ) -> Result<Judged<'call, 'a, Grant>, CommandError> {
-        let held = self.key.held()?;
-        let before = held.map(|held| held.grant.token);
-        let renewed = with_token_clock(|clock| {
-            core::renew(held.as_ref(), request, &rules(), now(self.context), clock)
+        limit: Option<Limit>,
+    ) -> Result<Judged<'call, 'a, Granted>, CommandError> {
+        let lock = self.after_the_line();
+        let holders = lock.key.holders()?;
+        let before = token_of(holders.as_ref(), request.owner());
+        let (granted, transition) = with_token_clock(|clock| {
+            let (rules, now) = (rules(), now(lock.context));
+            sharing::renew(holders.as_ref(), request, limit, &rules, now, clock)
         })?;
         Ok(Judged {
-            owner: request.owner(),
             before,
-            change: renewed.change,
+            transition,
             event: KeyspaceEvent::Renew,
             counter: Some(Counter::Renewals),
-            outcome: renewed.grant,
-            lock: self,
+            outcome: granted,
+            lock,
         })
     }
+}
+
+/// The token of this owner's grant.
+fn token_of(holders: Option<&Holders<'_>>, owner: Owner<'_>) -> Option<Token> {
+    let (grant, _) = holders?.grant_of(owner)?;
+    Some(grant.token)
 }
 
 /// Opens a lock for a command that changes nothing, after its give-backs.
@@ -128,48 +158,66 @@ pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockVie
 #[must_use = "the outcome takes effect when it is committed"]
 pub(crate) struct Judged<'call, 'a, T> {
     lock: Lock<'call>,
-    owner: Owner<'a>,
-    /// The token of the grant before the call.
+    /// The token of the caller's grant before the call.
     before: Option<Token>,
-    change: Change,
+    transition: Transition<'a>,
     event: KeyspaceEvent,
     counter: Option<Counter>,
     outcome: T,
 }
 
 impl<T> Judged<'_, '_, T> {
-    /// Applies the change and announces it; a lock that becomes free goes to the next call. Returns what
-    /// to reply.
+    /// Applies the change and announces it; the room that it makes goes to the next calls. Returns what to
+    /// reply.
     pub(crate) fn commit(self) -> T {
         let Lock { context, key } = self.lock;
         if let Some(counter) = self.counter {
             count(counter);
         }
-        match (self.change, self.before) {
-            (Change::Free, Some(token)) => hand_over(context, key, token),
-            (change, before) => {
+        match (self.transition, self.before) {
+            (Transition::Free, Some(token)) => hand_over(context, key, token),
+            (transition, before) => {
                 // Before the change is announced: a listener may free the lock, and this answer is not
                 // about the grant that follows.
-                note_answer(context, key.name(), before, change);
-                key.change(self.owner, change, self.event);
+                note_answer(context, key.name(), before, &transition);
+                let name = key.name();
+                let makes_room = self.event != KeyspaceEvent::Acquire
+                    && matches!(transition, Transition::Share(_));
+                key.change(&transition, self.event);
+                if makes_room && waiting(context, name) > 0 {
+                    serve(context, name, Caller::Command);
+                }
             }
         }
         self.outcome
     }
 }
 
-/// Notes for the owner's pending grants that this call is answered, and the raised token.
-fn note_answer(context: Context<'_>, name: Text<'_>, before: Option<Token>, change: Change) {
+/// Notes for the owner's pending grants that this call is answered, and the raised token; of a share that
+/// goes, that it has gone.
+fn note_answer(
+    context: Context<'_>,
+    name: Text<'_>,
+    before: Option<Token>,
+    transition: &Transition<'_>,
+) {
+    let Some(before) = before else { return };
+    if transition.removes(before) {
+        released(context, before);
+        return;
+    }
     STATE.if_busy(context, |state| {
         if state.pending_grants.is_empty() {
             return;
         }
         let lock_id = LockId::new(context.database(), name.bytes());
-        state.pending_grants.owner_answered(&lock_id);
-        if let (Some(from), Change::Hold(Grant { token: to, .. }, _)) = (before, change)
-            && from != to
+        state.pending_grants.answered(&lock_id, before);
+        if let Transition::Alone(held) = transition
+            && held.grant.token != before
         {
-            state.pending_grants.raise(&lock_id, from, to);
+            state
+                .pending_grants
+                .raise(&lock_id, before, held.grant.token);
         }
     });
 }

@@ -7,12 +7,14 @@
 
 mod answer;
 mod cluster_nodes;
+mod ended;
 mod events;
 mod join;
 mod lock;
 mod peer;
 mod redirection;
 mod serve;
+mod slice;
 mod sockets;
 mod stall_detector;
 mod state;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis_lock_core::Monotonic;
 
 use super::cluster_nodes::{self, Endpoint, ForClient, Target};
-use crate::locks::{LockView, check_write, monotonic};
+use crate::locks::{LockView, check_write, monotonic, now};
 use crate::server::{Context, Ports, Text, WriteCheck, can_dry_run};
 
 /// The output of `CLUSTER NODES`, asked for at most once: it may be long.
@@ -134,5 +134,8 @@ fn is_imported(context: Context<'_>, name: Text<'_>, nodes: &NodesCache) -> bool
         return false;
     };
     cluster_nodes::imports(nodes, slot)
-        && matches!(LockView::open(context, name).held(), Ok(Some(_)))
+        && matches!(
+            LockView::open(context, name).holders(now(context)),
+            Ok(Some(_))
+        )
 }

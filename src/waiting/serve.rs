@@ -1,18 +1,21 @@
 //! Granting a lock to the waiting calls that are next.
 
+use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition, next_in_line};
 use redis_lock_core::{
-    self as core, Acquire, Acquired, Change, Deadline, GiveBack, Grant, LockId, Monotonic,
-    OwnerBuf, PendingGrant, Token, Waiter, WaiterId,
+    Acquire, Deadline, GiveBack, Grant, LockId, Monotonic, OwnerBuf, PendingGrant, Release, Token,
+    Waiter, WaiterId,
 };
 
 use super::answer::{Answer, Wait};
+use super::ended::end_leases;
 use super::peer::peer_has_closed;
 use super::redirection::{NodesCache, redirection};
+use super::slice::SLICE;
 use super::state::{STATE, State};
 use super::timer;
 use crate::locks::{
-    CommandError, KeyspaceEvent, LockKey, check_write, monotonic, now, released, rules,
-    with_token_clock,
+    CommandError, KeyspaceEvent, LockKey, check_write, max_holders, monotonic, now, released,
+    rules, with_token_clock,
 };
 use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
 use crate::statistics::{self, Counter, WaitEnd};
@@ -35,104 +38,203 @@ struct Next {
 }
 
 enum Step {
-    /// A call was granted or refused; there may be a next one.
+    /// A call was granted or refused, or leases were taken out; there may be a next call.
     Again,
     /// No call is next.
     Done,
     /// Nothing can be granted now.
     Later,
+    /// The time is over; the next tick goes on.
+    Continue,
 }
 
-/// Grants the lock to the calls that are next: the first in the queue, then all of the same owner.
+/// The service of one lock.
+struct Serving<'call> {
+    context: Context<'call>,
+    name: Text<'call>,
+    lock_id: LockId,
+    caller: Caller,
+    /// The owner granted last, whose other calls come before the next in line.
+    just_granted: Option<OwnerBuf>,
+    /// When the first call was granted.
+    began: Option<Monotonic>,
+    /// The server allows grants of this lock: it was asked.
+    allowed: bool,
+}
+
+/// Grants the lock to the calls that are next: to the first in the queue who has room, to all of the same
+/// owner, and on while there is room. The first is granted now; many take several ticks.
 pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    let lock_id = LockId::new(context.database(), name.bytes());
+    let mut serving = Serving {
+        context,
+        name,
+        lock_id: LockId::new(context.database(), name.bytes()),
+        caller,
+        just_granted: None,
+        began: None,
+        allowed: false,
+    };
     loop {
-        match step(context, name, &lock_id, caller) {
+        match serving.step() {
             Step::Again => {}
             Step::Done => return,
             Step::Later => {
+                let lock_id = serving.lock_id;
                 STATE.with(context, |state| state.maybe_free.insert(lock_id));
                 timer::later(context);
+                return;
+            }
+            Step::Continue => {
+                let lock_id = serving.lock_id;
+                STATE.with(context, |state| state.to_serve.push_back(lock_id));
+                timer::soon(context);
                 return;
             }
         }
     }
 }
 
-fn step(context: Context<'_>, name: Text<'_>, lock_id: &LockId, caller: Caller) -> Step {
-    let key = LockKey::open(context, name);
-    let Ok(held) = key.held() else {
-        drop(key);
-        refuse_all(context, lock_id, |_| Answer::Error(CommandError::WrongType));
-        return Step::Done;
-    };
-    let next = next_call(context, |state| {
-        let (database, key) = (lock_id.database, &lock_id.key);
-        // After the key was opened: opening an expired key notes it again.
-        state.maybe_free.remove(lock_id);
-        match &held {
-            Some(held) => {
-                if state.queues.waiting(database, key) > 0 {
-                    state.lease_watch.watch(lock_id, held.deadline);
-                }
-                state.queues.first_of(database, key, held.owner.bytes())
-            }
-            None => state.queues.first(database, key),
-        }
-    });
-    let Some(next) = next else {
-        return Step::Done;
-    };
-    if context.writes_paused() || context.flags().loading() || context.flags().replica() {
-        return Step::Later;
-    }
-    if held.is_none() && (caller == Caller::EventLoop || context.flags().cluster()) {
-        match check_write(context, name) {
-            WriteCheck::Allowed => {}
-            WriteCheck::NotNow => return Step::Later,
-            not_here => {
-                drop(key);
-                let redirection = redirection(context, name, not_here, &NodesCache::default());
-                refuse_all(context, lock_id, |client| {
-                    Answer::error(redirection.error(context, client))
-                });
-                return Step::Done;
-            }
-        }
-    }
-    if !may_acquire(context, name, next.id) {
-        drop(key);
-        refuse(context, next.id, CommandError::NoPermission);
-        return Step::Again;
-    }
-    let owner = next.waiter.owner.as_owner();
-    let request = request(&next.waiter);
-    let acquired = with_token_clock(|clock| {
-        core::acquire(held.as_ref(), &request, &rules(), now(context), clock)
-    });
-    let held_before = held.map(|held| (held.grant, held.deadline));
-    match acquired {
-        Ok(Acquired::New(grant, change) | Acquired::Again(grant, change)) => {
-            let deadline = match (change, held_before) {
-                (Change::Hold(_, deadline), _) | (_, Some((_, deadline))) => deadline,
-                _ => Deadline::Never,
+impl Serving<'_> {
+    fn step(&mut self) -> Step {
+        let (context, name) = (self.context, self.name);
+        let mut key = LockKey::open(context, name);
+        if key.is_shared() && self.may_write_now() && self.anybody_waits() {
+            key = match end_leases(key) {
+                Ok(key) => key,
+                Err(_ended) => return Step::Again,
             };
-            let before = held_before.map(|(before, _)| before);
-            let blocked = make_pending(context, lock_id, &next, grant, deadline, before);
-            key.change(owner, change, KeyspaceEvent::Acquire);
-            count_grant(held_before.is_none());
-            send_grant(blocked, &next, grant);
-            Step::Again
         }
-        Ok(Acquired::Busy) => Step::Done,
-        Err(refusal) => {
+        let Ok(holders) = key.holders() else {
             drop(key);
-            let error = CommandError::Refused(refusal);
-            error.count_refusal();
-            refuse(context, next.id, error);
-            Step::Again
+            refuse_all(context, &self.lock_id, |_| {
+                Answer::Error(CommandError::WrongType)
+            });
+            return Step::Done;
+        };
+        let Some(next) = self.next(holders.as_ref()) else {
+            return Step::Done;
+        };
+        if !self.may_write_now() {
+            return Step::Later;
+        }
+        let owner = next.waiter.owner.as_owner();
+        let before = holders.as_ref().and_then(|holders| holders.grant_of(owner));
+        if self.is_slice_over(&next) {
+            return Step::Continue;
+        }
+        if before.is_none() && !self.allowed {
+            match self.check_server() {
+                WriteCheck::Allowed => self.allowed = true,
+                WriteCheck::NotNow => return Step::Later,
+                not_here => {
+                    drop(key);
+                    self.redirect(not_here);
+                    return Step::Done;
+                }
+            }
+        }
+        if !may_acquire(context, name, next.id) {
+            drop(key);
+            refuse(context, next.id, CommandError::NoPermission);
+            return Step::Again;
+        }
+        match admit(context, holders.as_ref(), &next.waiter) {
+            Ok(Admitted::New(granted, transition) | Admitted::Again(granted, transition)) => {
+                let deadline = transition
+                    .deadline()
+                    .or(before.map(|(_, deadline)| deadline));
+                let grant = granted.grant;
+                let deadline = deadline.unwrap_or(Deadline::Never);
+                let before = before.map(|(grant, _)| grant);
+                let blocked = make_pending(context, &self.lock_id, &next, grant, deadline, before);
+                key.change(&transition, KeyspaceEvent::Acquire);
+                count_grant(before.is_none());
+                send_grant(blocked, &next, granted);
+                self.just_granted = Some(next.waiter.owner.clone());
+                Step::Again
+            }
+            Ok(Admitted::Busy) => Step::Done,
+            Err(refusal) => {
+                drop(key);
+                let error = CommandError::Refused(refusal);
+                error.count_refusal();
+                refuse(context, next.id, error);
+                Step::Again
+            }
         }
     }
+
+    fn may_write_now(&self) -> bool {
+        let context = self.context;
+        !context.writes_paused() && !context.flags().loading() && !context.flags().replica()
+    }
+
+    fn anybody_waits(&self) -> bool {
+        let LockId { database, key } = &self.lock_id;
+        STATE.with(self.context, |state| {
+            state.queues.waiting(*database, key) > 0
+        })
+    }
+
+    /// The call to judge next.
+    fn next(&self, holders: Option<&Holders<'_>>) -> Option<Next> {
+        let just_granted = self.just_granted.as_ref().map(OwnerBuf::as_owner);
+        let (lock_id, max_holders) = (&self.lock_id, max_holders());
+        next_call(self.context, |state| {
+            let (database, key) = (lock_id.database, &*lock_id.key);
+            // After the key was opened: opening an expired key notes it again.
+            state.maybe_free.remove(lock_id);
+            if let Some(holders) = holders
+                && state.queues.waiting(database, key) > 0
+            {
+                state.lease_watch.watch(lock_id, holders.next_end());
+            }
+            let lock = (database, key);
+            next_in_line(&state.queues, lock, holders, just_granted, max_holders)
+        })
+    }
+
+    /// True when the next call is to wait for another tick. An owner's calls are granted together.
+    fn is_slice_over(&mut self, next: &Next) -> bool {
+        let began = *self.began.get_or_insert(next.now);
+        next.now.since(began) >= SLICE && self.just_granted.as_ref() != Some(&next.waiter.owner)
+    }
+
+    /// Asks the server whether it allows a new grant. In a command it has allowed it, except on a node of a
+    /// cluster, which may no longer serve a free key.
+    fn check_server(&self) -> WriteCheck {
+        if self.caller == Caller::EventLoop || self.context.flags().cluster() {
+            check_write(self.context, self.name)
+        } else {
+            WriteCheck::Allowed
+        }
+    }
+
+    /// Another node serves this lock.
+    fn redirect(&self, check: WriteCheck) {
+        let context = self.context;
+        let redirection = redirection(context, self.name, check, &NodesCache::default());
+        refuse_all(context, &self.lock_id, |client| {
+            Answer::error(redirection.error(context, client))
+        });
+    }
+}
+
+/// Judges a waiting call whose turn it is.
+fn admit<'a>(
+    context: Context<'_>,
+    holders: Option<&Holders<'_>>,
+    waiter: &'a Waiter,
+) -> Result<Admitted<'a>, redis_lock_core::Refusal> {
+    let request = request(waiter);
+    let room = Room {
+        max_holders: max_holders(),
+        in_line: false,
+    };
+    with_token_clock(|clock| {
+        let (rules, now) = (rules(), now(context));
+        sharing::acquire(holders, &request, waiter.limit, room, &rules, now, clock)
+    })
 }
 
 /// The call that `first` finds. Ends the waits of calls that may not be granted any more: their time is
@@ -182,42 +284,31 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
     let direct = !context.flags().cluster()
         && !context.writes_paused()
         && may_acquire(context, name, next.id);
-    let granted = direct
-        .then(|| {
-            let request = request(&next.waiter);
-            let acquired = with_token_clock(|clock| {
-                core::acquire(None, &request, &rules(), now(context), clock)
-            });
-            match acquired {
-                Ok(Acquired::New(grant, Change::Hold(_, deadline))) => Some((grant, deadline)),
-                _ => None,
-            }
-        })
-        .flatten();
-    match granted {
-        Some((grant, deadline)) => {
-            let owner = next.waiter.owner.as_owner();
-            let blocked = make_pending(context, &lock_id, &next, grant, deadline, None);
-            key.hand_over(owner, grant, deadline);
-            count_grant(true);
-            send_grant(blocked, &next, grant);
+    let admitted = direct.then(|| admit(context, None, &next.waiter));
+    if let Some(Ok(Admitted::New(granted, transition))) = admitted
+        && let Some(deadline) = transition.deadline()
+    {
+        let blocked = make_pending(context, &lock_id, &next, granted.grant, deadline, None);
+        key.hand_over(&transition);
+        count_grant(true);
+        send_grant(blocked, &next, granted);
+        if let Transition::Alone(held) = transition {
             // The key is as just written, or a listener has changed it and has served the queue. So only
             // further calls of the new owner can be next.
             let more = STATE.with(context, |state| {
-                if state.queues.waiting(lock_id.database, &lock_id.key) > 0 {
+                let (database, key) = (lock_id.database, &lock_id.key);
+                if state.queues.waiting(database, key) > 0 {
                     state.lease_watch.watch(&lock_id, deadline);
                 }
-                let (database, key) = (lock_id.database, &lock_id.key);
-                state
-                    .queues
-                    .first_of(database, key, owner.bytes())
-                    .is_some()
+                let of_owner = state.queues.first_of(database, key, held.owner.bytes());
+                of_owner.is_some()
             });
             if !more {
                 return;
             }
         }
-        None => key.release(),
+    } else {
+        key.release();
     }
     serve(context, name, Caller::Command);
 }
@@ -250,19 +341,30 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, lock_id: &LockId) 
 fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBack>) {
     for give_back in give_backs {
         let key = LockKey::open(context, name);
-        let Ok(held) = key.held() else { break };
-        let change = give_back.change(held.as_ref(), now(context));
-        let before = held.map(|held| (OwnerBuf::from(held.owner), held.grant.token));
-        let Some((owner, token)) = before else {
+        let Ok(holders) = key.holders() else { break };
+        let Some((owner, amount)) = give_back.release(holders.as_ref()) else {
             continue;
         };
-        if change != Change::Keep {
+        let request = Release {
+            owner: owner.as_owner(),
+            amount,
+            token: None,
+        };
+        let token = holders.as_ref().and_then(|holders| {
+            let (grant, _) = holders.grant_of(request.owner)?;
+            Some(grant.token)
+        });
+        let Ok((left, transition)) = sharing::release(holders.as_ref(), &request, now(context))
+        else {
+            continue;
+        };
+        if transition != Transition::Keep {
             statistics::count(Counter::Releases);
         }
-        if change == Change::Free {
+        if let (0, Some(token)) = (left, token) {
             released(context, token);
         }
-        key.change(owner.as_owner(), change, KeyspaceEvent::Release);
+        key.change(&transition, KeyspaceEvent::Release);
     }
 }
 
@@ -304,14 +406,15 @@ fn make_pending(
 }
 
 /// Replies the grant to the call.
-fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, grant: Grant) {
+fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, granted: Granted) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
         blocked.answer(Answer::Granted {
             id: next.id,
             handle,
             owner: next.waiter.owner.clone(),
-            grant,
+            grant: granted.grant,
+            limit: next.waiter.names_limit.then_some(granted.limit),
         });
     }
 }

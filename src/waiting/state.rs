@@ -148,11 +148,15 @@ impl State {
         id: WaiterId,
         end: WaitEnd,
     ) -> Option<Blocked<Wait>> {
+        let was_first = end != WaitEnd::Granted && self.queues.is_first(id);
         let (lock_id, waiter) = self.queues.remove(id)?;
         statistics::wait_ended(context, now, &lock_id, waiter.since, end);
         if self.queues.waiting(lock_id.database, &lock_id.key) == 0 {
             self.lease_watch.unwatch(&lock_id);
             self.maybe_free.remove(&lock_id);
+        } else if was_first {
+            // Those behind it may have room.
+            self.maybe_free.insert(lock_id);
         }
         if !self.users.is_empty() {
             self.users.remove(&id);

@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::time::Duration;
 
-use redis_lock_core::{LockId, Monotonic};
+use redis_lock_core::LockId;
 
 use super::answer::Answer;
 use super::events;
 use super::redirection::{NodesCache, check_served};
 use super::serve::{Caller, give_back, refuse_all, serve};
+use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
 use crate::locks::{monotonic, now};
@@ -20,10 +21,6 @@ use crate::statistics::WaitEnd;
 
 /// How many of the locks that are not due a tick polls.
 const POLLS_PER_TICK: usize = 256;
-
-/// How long each part of a tick works before it leaves the rest to the next tick, so that the server
-/// serves its other clients in between.
-const SLICE: Duration = Duration::from_millis(1);
 
 /// Runs a tick; returns the delay to the next one.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
@@ -93,19 +90,6 @@ fn serve_due(context: Context<'_>) {
         state.to_serve.shrink_to(POLLS_PER_TICK);
         state.maybe_free.shrink_to(POLLS_PER_TICK);
     });
-}
-
-/// The time of a part of a tick. Each part does at least one step, so that it always makes progress.
-struct Slice(Monotonic);
-
-impl Slice {
-    fn begin() -> Self {
-        Self(monotonic())
-    }
-
-    fn is_over(&self) -> bool {
-        monotonic().since(self.0) >= SLICE
-    }
 }
 
 /// Ends all waits on a replica. Most servers do that themselves. Valkey from 9.0 leaves out a module's

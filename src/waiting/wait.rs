@@ -20,6 +20,7 @@ impl Waits for Wait {
                 handle,
                 owner,
                 grant,
+                limit,
             } => {
                 let client = context.client_id();
                 let stalled = STATE.with(context, |state| {
@@ -39,7 +40,7 @@ impl Waits for Wait {
                 if stalled {
                     STATE.with(context, |state| state.reply_written(client, *id));
                 }
-                reply_grant(context, owner.as_owner(), *grant);
+                reply_grant(context, owner.as_owner(), *grant, *limit);
             }
             Answer::Nothing => context.reply_null(),
             Answer::Error(error) => error.reply(context),
@@ -49,9 +50,14 @@ impl Waits for Wait {
     fn disconnected(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
         let id = STATE.with(context, |state| state.forget_handle(handle))?;
         abandon(context, id);
-        STATE.with(context, |state| {
-            state.end_wait(context, id, WaitEnd::GivenUp)
-        })
+        let (blocked, room) = STATE.with(context, |state| {
+            let blocked = state.end_wait(context, id, WaitEnd::GivenUp);
+            (blocked, !state.maybe_free.is_empty())
+        });
+        if room {
+            timer::soon(context);
+        }
+        blocked
     }
 
     fn unblocked(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {

@@ -61,6 +61,8 @@ pub enum EffectError {
     Version(u8, Option<Token>),
     /// Cut off, or a field is out of its range.
     Damaged,
+    /// A change of a lock that is not as it was when the change was made.
+    Mismatch,
 }
 
 impl fmt::Display for EffectError {
@@ -71,6 +73,7 @@ impl fmt::Display for EffectError {
                 "effect of version {version}, of which this version of the module knows {VERSION} alone"
             ),
             Self::Damaged => f.write_str("effect that is cut off or damaged"),
+            Self::Mismatch => f.write_str("effect that was made for another state of the lock"),
         }
     }
 }

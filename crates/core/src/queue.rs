@@ -45,6 +45,8 @@ pub struct Waiter {
     pub holds: Option<Holds>,
     /// How many holders the caller bears.
     pub limit: Limit,
+    /// The caller named the limit, and its reply tells the one in force.
+    pub names_limit: bool,
     /// The connection that waits.
     pub client_id: u64,
     /// When the wait began.
@@ -162,6 +164,13 @@ impl Queues {
     pub fn waiting(&self, database: i32, key: &[u8]) -> usize {
         self.queue(database, key)
             .map_or(0, |queue| queue.all.length)
+    }
+
+    /// True when this call is the first in its queue.
+    #[must_use]
+    pub fn is_first(&self, id: WaiterId) -> bool {
+        let node = self.nodes.get(&id);
+        node.is_some_and(|node| node.in_queue.previous.is_none())
     }
 
     /// Appends a call to the queue of a key.

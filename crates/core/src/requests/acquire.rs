@@ -1,9 +1,10 @@
-//! `owner|* [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
+//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
 
 use super::lease::{LEASE, lease};
+use super::limit::{LIMIT, limit};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
-use crate::{Holds, Lease, Owner, Token};
+use crate::{Holds, Lease, Limit, Owner, Token};
 
 const ANY_OWNER: &[u8] = b"*";
 
@@ -13,6 +14,7 @@ pub const ACQUIRE: &[Argument] = &[
         c"owner",
         Kind::OneOf(&[OWNER, Argument::after(c"*", c"random-owner", Kind::Flag)]),
     ),
+    LIMIT,
     LEASE,
     Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer).optional(),
     Argument::after(c"HOLDS", c"holds", Kind::Integer).optional(),
@@ -24,6 +26,8 @@ pub const ACQUIRE: &[Argument] = &[
 pub struct Acquire<'a> {
     /// Who asks; `None` for `*`, which asks the server for a name.
     pub owner: Option<Owner<'a>>,
+    /// How many holders the caller bears, if it says so.
+    pub limit: Option<Limit>,
     /// The lease asked for.
     pub lease: Option<Lease>,
     /// How long the caller waits, 0 for ever; `None` when it does not wait.
@@ -43,9 +47,9 @@ pub fn acquire<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Acquire<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut wait_ms, mut holds, mut token) = (None, None, None, None);
+    let (mut asked, mut shares, mut wait_ms, mut holds, mut token) = (None, None, None, None, None);
     while let Some(option) = words.next() {
-        if lease(option, words, &mut asked)? {
+        if lease(option, words, &mut asked)? || limit(option, words, &mut shares)? {
             continue;
         }
         if option.eq_ignore_ascii_case(b"BLOCK") {
@@ -74,6 +78,7 @@ pub fn acquire<'a>(
     }
     Ok(Acquire {
         owner: named.then_some(owner),
+        limit: shares,
         lease: asked,
         wait_ms,
         holds,

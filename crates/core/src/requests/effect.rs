@@ -2,7 +2,8 @@
 
 use super::syntax::{Argument, Kind};
 use super::words::Words;
-use crate::{EffectError, Held};
+use crate::EffectError;
+use crate::sharing::Transition;
 
 /// The words of an effect.
 pub const EFFECT: &[Argument] = &[Argument::new(c"effect", Kind::String)];
@@ -14,6 +15,6 @@ pub const EFFECT: &[Argument] = &[Argument::new(c"effect", Kind::String)];
 /// [`EffectError`] when it is none, or one of another version.
 pub fn effect<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
-) -> Result<Held<'a>, EffectError> {
-    Held::from_effect(words.next().unwrap_or_default())
+) -> Result<Transition<'a>, EffectError> {
+    Transition::from_effect(words.next().unwrap_or_default())
 }

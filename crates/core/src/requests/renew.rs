@@ -1,17 +1,28 @@
-//! `owner [PX ms | EX s] [TOKEN token] [RAISE token]`
+//! `owner [SHARED | LIMIT n] [PX ms | EX s] [TOKEN token] [RAISE token]`
 
 use super::lease::{LEASE, lease};
+use super::limit::{LIMIT, limit};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
-use crate::Renew;
+use crate::{self as core, Limit};
 
 /// The words of a renewal.
 pub const RENEW: &[Argument] = &[
     OWNER,
+    LIMIT,
     LEASE,
     TOKEN,
     Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
 ];
+
+/// A parsed renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renew<'a> {
+    /// What it asks of the grant.
+    pub request: core::Renew<'a>,
+    /// How many holders the grant is to bear, if the caller says so.
+    pub limit: Option<Limit>,
+}
 
 /// Parses a renewal.
 ///
@@ -22,9 +33,9 @@ pub fn renew<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Renew<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut token, mut raise) = (None, None, None);
+    let (mut asked, mut shares, mut token, mut raise) = (None, None, None, None);
     while let Some(option) = words.next() {
-        if lease(option, words, &mut asked)? {
+        if lease(option, words, &mut asked)? || limit(option, words, &mut shares)? {
             continue;
         }
         if option.eq_ignore_ascii_case(b"TOKEN") {
@@ -39,13 +50,24 @@ pub fn renew<'a>(
             return Err(Malformed::unknown_option(option));
         }
     }
-    match (token, raise) {
-        (token, None) => Ok(Renew::new(owner, asked, token)),
-        (None, Some(_)) => Err(Malformed::new(
-            c"ERR syntax error: RAISE needs TOKEN, the token to raise from",
-        )),
-        (Some(token), Some(raise)) => Renew::raise(owner, asked, token, raise).ok_or(
+    let request = match (token, raise) {
+        (token, None) => core::Renew::new(owner, asked, token),
+        (_, Some(_)) if shares.is_some() => {
+            return Err(Malformed::new(
+                c"ERR syntax error: RAISE goes with neither SHARED nor LIMIT",
+            ));
+        }
+        (None, Some(_)) => {
+            return Err(Malformed::new(
+                c"ERR syntax error: RAISE needs TOKEN, the token to raise from",
+            ));
+        }
+        (Some(token), Some(raise)) => core::Renew::raise(owner, asked, token, raise).ok_or(
             Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
-        ),
-    }
+        )?,
+    };
+    Ok(Renew {
+        request,
+        limit: shares,
+    })
 }

@@ -13,6 +13,8 @@ pub struct Argument {
     pub keyword: Option<&'static CStr>,
     /// True when it may be left out.
     pub optional: bool,
+    /// The version that added it, where that is not the one that added the command.
+    pub since: Option<&'static CStr>,
 }
 
 /// The kind of an argument.
@@ -35,6 +37,7 @@ impl Argument {
             kind,
             keyword: None,
             optional: false,
+            since: None,
         }
     }
 
@@ -49,6 +52,13 @@ impl Argument {
     pub(super) const fn optional(self) -> Self {
         Self {
             optional: true,
+            ..self
+        }
+    }
+
+    pub(super) const fn since(self, version: &'static CStr) -> Self {
+        Self {
+            since: Some(version),
             ..self
         }
     }

@@ -1,9 +1,12 @@
 //! What is read of the words of each call, at the limits of what each word may be.
 
 use super::words::Words;
-use super::{Acquire, Malformed, acquire, clock, count, effect, fence, release, renew};
+use super::{
+    Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
+};
+use crate::sharing::Transition;
 use crate::{
-    Deadline, EffectBuffer, EffectError, Grant, Held, Holds, Lease, Owner, Release, ReleaseAmount,
+    Deadline, EffectBuffer, EffectError, Grant, Held, Holds, Lease, Limit, Owner, Release, ReleaseAmount,
     Renew, Token,
 };
 
@@ -31,6 +34,7 @@ fn error<T>(outcome: Result<T, Malformed>) -> String {
 fn of_an_acquire() {
     let plain = Acquire {
         owner: Some(owner("ann")),
+        limit: None,
         lease: None,
         wait_ms: None,
         holds: None,
@@ -42,6 +46,27 @@ fn of_an_acquire() {
             "*",
             Acquire {
                 owner: None,
+                ..plain
+            },
+        ),
+        (
+            "ann shared",
+            Acquire {
+                limit: Some(Limit::NONE),
+                ..plain
+            },
+        ),
+        (
+            "ann LIMIT 0",
+            Acquire {
+                limit: Some(Limit::NONE),
+                ..plain
+            },
+        ),
+        (
+            "ann limit 2147483647",
+            Acquire {
+                limit: Some(Limit::MAX),
                 ..plain
             },
         ),
@@ -179,7 +204,19 @@ fn of_a_renewal() {
             Renew::raise(owner("ann"), None, seven, seven),
         ),
     ] {
+        let wanted = wanted.map(|request| Renewal {
+            request,
+            limit: None,
+        });
         assert_eq!(renew(&mut words(text)).ok(), wanted, "{text}");
+    }
+    for (text, limit) in [
+        ("ann SHARED", Limit::NONE),
+        ("ann limit 5 TOKEN 7", Limit::new(5).unwrap()),
+        ("ann LIMIT 1", Limit::ONE),
+    ] {
+        let limits = renew(&mut words(text)).map(|renewal| renewal.limit);
+        assert_eq!(limits, Ok(Some(limit)), "{text}");
     }
     for (text, part) in [
         ("ann RAISE 8", "RAISE needs TOKEN"),
@@ -187,6 +224,11 @@ fn of_a_renewal() {
         ("ann TOKEN 7 RAISE 0", "RAISE takes a fencing token"),
         ("ann TOKEN 7 RAISE 8 RAISE 8", "RAISE is given twice"),
         ("ann HOLDS 1", "unknown option 'HOLDS'"),
+        ("ann SHARED LIMIT 5", "only one of SHARED and LIMIT"),
+        ("ann LIMIT -1", "LIMIT takes how many holders"),
+        ("ann LIMIT", "LIMIT takes how many holders"),
+        ("ann TOKEN 7 RAISE 8 SHARED", "neither SHARED nor LIMIT"),
+        ("ann LIMIT 1 RAISE 8 TOKEN 7", "neither SHARED nor LIMIT"),
     ] {
         let error = error(renew(&mut words(text)));
         assert!(error.contains(part), "{text}: {error}");
@@ -209,7 +251,7 @@ fn of_an_effect() {
     let bytes = lock.effect(&mut buffer).bytes();
     let read = |words: &[&[u8]]| {
         let words = words.iter().copied();
-        effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap())).map(|held| held == lock)
+        effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap())).map(|change| change == Transition::Alone(lock))
     };
     assert_eq!(read(&[bytes]), Ok(true));
     assert_eq!(read(&[bytes, b"later"]), Ok(true));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
 use super::integer;
-use crate::{Holds, Lease, Owner, Token};
+use crate::{Holds, Lease, Limit, Owner, Token};
 
 /// The longest wait: ten years.
 const MAX_WAIT_MS: u64 = Lease::MAX.millis();
@@ -74,6 +74,17 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     /// `HOLDS n` with at least one.
     pub(super) fn wanted_holds(&mut self) -> Result<Holds, Malformed> {
         self.holds(c"ERR HOLDS takes the hold count to reach, an integer from 1 to 2147483647")
+    }
+
+    /// `LIMIT n`.
+    pub(super) fn limit(&mut self) -> Result<Limit, Malformed> {
+        self.unsigned()
+            .and_then(|limit| u32::try_from(limit).ok())
+            .and_then(Limit::new)
+            .ok_or(Malformed::new(
+                c"ERR LIMIT takes how many holders the call bears, itself included, an integer from 0 \
+                  (any number) to 2147483647",
+            ))
     }
 
     /// `HOLDS n` with none or more.

@@ -2,7 +2,7 @@
 
 use super::share::Share;
 use super::shares::Shares;
-use crate::{Held, Limit, Token};
+use crate::{Change, Deadline, Held, Limit, Owner, Token};
 
 /// What a command changes in a lock that may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,41 @@ pub enum Step<'a> {
 /// The lock is not the one that the change was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch;
+
+impl<'a> Transition<'a> {
+    /// The change of a lock that `owner` has alone.
+    #[must_use]
+    pub const fn of(owner: Owner<'a>, change: Change) -> Self {
+        match change {
+            Change::Keep => Self::Keep,
+            Change::Free => Self::Free,
+            Change::Hold(grant, deadline) => Self::Alone(Held {
+                owner,
+                grant,
+                deadline,
+            }),
+        }
+    }
+
+    /// True when the share with this token goes and others stay.
+    #[must_use]
+    pub fn removes(&self, token: Token) -> bool {
+        matches!(self, Self::Share(ShareChange { step: Step::Remove(removed), .. }) if *removed == token)
+    }
+
+    /// The end of the lease of the grant that comes or changes.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Deadline> {
+        match self {
+            Self::Alone(held) => Some(held.deadline),
+            Self::Share(ShareChange {
+                step: Step::Only(share) | Step::Put(share),
+                ..
+            }) => Some(Deadline::At(share.end)),
+            Self::Keep | Self::Free | Self::Share(_) => None,
+        }
+    }
+}
 
 impl ShareChange<'_> {
     /// The change that makes a lock with this share alone.

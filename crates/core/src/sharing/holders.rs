@@ -3,7 +3,7 @@
 use super::change::{ShareChange, Step, Transition};
 use super::share::Share;
 use super::shares::Shares;
-use crate::{Deadline, Held, Limit, Owner, Token, UnixTime};
+use crate::{Deadline, Grant, Held, Limit, Owner, Token, UnixTime};
 
 /// Who holds a lock, as its key has it.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,38 @@ impl<'a> Shared<'a> {
     }
 }
 
-impl Holders<'_> {
+impl<'a> Holders<'a> {
+    /// The grant of this owner and the end of its lease, if it is a holder. A lease that has ended counts
+    /// until it is taken out.
+    #[must_use]
+    pub fn grant_of(&self, owner: Owner<'_>) -> Option<(Grant, Deadline)> {
+        match self {
+            Self::Alone(held) => (held.owner == owner).then_some((held.grant, held.deadline)),
+            Self::Shared(shared) => {
+                let share = shared.of(owner)?;
+                Some((share.grant, Deadline::At(share.end)))
+            }
+        }
+    }
+
+    /// When the first lease ends.
+    #[must_use]
+    pub fn next_end(&self) -> Deadline {
+        match self {
+            Self::Alone(held) => held.deadline,
+            Self::Shared(shared) => Deadline::At(shared.shares.next_end()).min(shared.expiry),
+        }
+    }
+
+    /// The shares whose lease has ended and that are still to be taken out.
+    pub fn ended(&self, now: UnixTime) -> impl Iterator<Item = Share<'a>> + use<'a> {
+        let shares = match self {
+            Self::Alone(_) => None,
+            Self::Shared(shared) => Some(shared.shares.ended(now.millis())),
+        };
+        shares.into_iter().flatten()
+    }
+
     /// The one rule: with h holders, h + 1 exceeds neither the call's limit nor any holder's.
     #[must_use]
     pub fn has_room(lock: Option<&Self>, limit: Limit, max_holders: usize) -> bool {

@@ -6,8 +6,8 @@ use super::holders::{Holders, Shared};
 use super::share::{Share, end_of};
 use crate::lock::{self, check_reentry, check_token, reentered};
 use crate::{
-    Acquire, Acquired, Change, Deadline, Grant, Held, Holds, Limit, Owner, Refusal, Release,
-    ReleaseAmount, Renew, Rules, Times, Token, TokenClock, UnixTime,
+    Acquire, Acquired, Deadline, Grant, Held, Holds, Limit, Refusal, Release, ReleaseAmount, Renew,
+    Rules, Times, Token, TokenClock, UnixTime,
 };
 
 /// What else decides whether a new holder has room.
@@ -58,7 +58,7 @@ pub fn acquire<'a>(
             match lock::acquire(Some(held), request, rules, now, clock)? {
                 Acquired::New(..) | Acquired::Busy => Admitted::Busy,
                 Acquired::Again(grant, change) => {
-                    Admitted::Again(alone(grant), transition(request.owner, change))
+                    Admitted::Again(alone(grant), Transition::of(request.owner, change))
                 }
             },
         ),
@@ -105,7 +105,7 @@ fn enter<'a>(
     };
     let transition = match shared {
         Some(shared) => shared.put(share),
-        None if limit == Limit::ONE => transition(request.owner, change),
+        None if limit == Limit::ONE => Transition::of(request.owner, change),
         None => Transition::Share(ShareChange::only(share)),
     };
     Ok(Admitted::New(Granted { grant, limit }, transition))
@@ -164,7 +164,7 @@ pub fn release<'a>(
             let released = lock::release(Some(held.record()), request, times)?;
             Ok((
                 released.holds_left,
-                transition(request.owner, released.change),
+                Transition::of(request.owner, released.change),
             ))
         }
         Some(Holders::Shared(shared)) => {
@@ -231,7 +231,7 @@ pub fn renew<'a>(
                         Transition::Share(ShareChange::only(share)),
                     ))
                 }
-                _ => Ok((alone(grant), transition(request.owner, renewed.change))),
+                _ => Ok((alone(grant), Transition::of(request.owner, renewed.change))),
             }
         }
         Some(Holders::Shared(shared)) => {
@@ -304,17 +304,5 @@ const fn alone(grant: Grant) -> Granted {
     Granted {
         grant,
         limit: Limit::ONE,
-    }
-}
-
-fn transition(owner: Owner<'_>, change: Change) -> Transition<'_> {
-    match change {
-        Change::Keep => Transition::Keep,
-        Change::Free => Transition::Free,
-        Change::Hold(grant, deadline) => Transition::Alone(Held {
-            owner,
-            grant,
-            deadline,
-        }),
     }
 }

@@ -4,7 +4,7 @@
 //! 0      where a lock of limit 1 has its token: a version that knows no shares refuses the file
 //! 1      the form of what follows
 //! count  of the shares
-//! each, lowest token first: token, hold count, lease in ms, limit (0: none), end in ms since 1970, owner
+//! each, lowest token first: limit (0: none), end in ms since 1970, token, hold count, lease in ms, owner
 //! ```
 //! So the encoding version of the data type stays, and with it each byte of a lock of limit 1. The ends
 //! are the shares' own: a cut that no change has made lasting is in the key's expiry alone.

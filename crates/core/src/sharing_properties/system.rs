@@ -215,6 +215,7 @@ impl System {
                         lease: request.lease,
                         holds: request.holds,
                         limit: limit(number),
+                        names_limit: false,
                         client_id: 1,
                         since: Monotonic(0),
                         until: None,

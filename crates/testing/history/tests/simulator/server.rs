@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use history::{Action, Call, Moment, Outcome, Refusal};
 use redis_lock_core::{
-    Acquire, Acquired, Change, Deadline, Grant, Held, Limit, Monotonic, Owner, OwnerBuf, PendingGrant,
-    PendingGrants, Queues, TokenClock, UnixTime, Waiter, WaiterId,
+    Acquire, Acquired, Change, Deadline, Grant, Held, Limit, Monotonic, Owner, OwnerBuf,
+    PendingGrant, PendingGrants, Queues, TokenClock, UnixTime, Waiter, WaiterId,
 };
 
 use super::defect::Defect;
@@ -241,6 +241,7 @@ impl Server {
             lease: request.lease,
             holds: request.holds,
             limit: Limit::ONE,
+            names_limit: false,
             client_id: id as u64,
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),

@@ -1,0 +1,49 @@
+//! What `LOCK.INFO` and `LOCK.HOLDERS` tell of a holder.
+
+use redis_lock_core::sharing::{Holders, Share};
+use redis_lock_core::{Deadline, Owner, UnixTime};
+
+use crate::server::Context;
+
+const NO_DEADLINE: i64 = -1;
+
+/// The names and numbers of a holder.
+pub(super) fn holder_numbers(
+    holders: &Holders<'_>,
+    share: &Share<'_>,
+    now: UnixTime,
+) -> [(&'static [u8], i64); 5] {
+    let grant = share.grant;
+    let ttl_ms = match holders.end_of(share) {
+        Deadline::At(at) => at.saturating_sub(now.millis()).cast_signed(),
+        Deadline::Never => NO_DEADLINE,
+    };
+    let held_ms = now.micros().saturating_sub(grant.token.number()) / 1000;
+    [
+        (b"token", grant.token.number().cast_signed()),
+        (b"holds", i64::from(grant.holds.number())),
+        (b"lease-ms", grant.lease.millis().cast_signed()),
+        (b"ttl-ms", ttl_ms),
+        (b"held-ms", held_ms.cast_signed()),
+    ]
+}
+
+/// Replies the owner and its numbers, as fields of a map.
+pub(super) fn reply_fields(context: Context<'_>, owner: Owner<'_>, numbers: &[(&[u8], i64)]) {
+    context.reply_bytes(b"owner");
+    context.reply_bytes(owner.bytes());
+    for (name, number) in numbers {
+        reply_number(context, name, *number);
+    }
+}
+
+/// Replies one field of a map.
+pub(super) fn reply_number(context: Context<'_>, name: &[u8], number: i64) {
+    context.reply_bytes(name);
+    context.reply_integer(number);
+}
+
+/// A count as the server takes it.
+pub(super) fn integer(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,52 @@
+//! `LOCK.HOLDERS key [COUNT n]`
+
+use redis_lock_core::requests;
+
+use super::holder::{holder_numbers, reply_fields, reply_number};
+use super::{documented, key_and_words};
+use crate::locks::{CommandError, LockView, answer, now};
+use crate::server::{Command, Context, KeyUse, Spec, Text};
+
+pub(super) struct HoldersOf;
+
+impl Command for HoldersOf {
+    const SPEC: Spec = Spec {
+        name: c"lock.holders",
+        flags: c"readonly",
+        categories: c"read slow",
+        arity: -2,
+        summary: c"Returns the holders of a lock with their grants, lowest token first.",
+        complexity: c"O(N), where N is the number of holders returned",
+        since: c"0.2.0",
+        history: &[],
+        key: Some(KeyUse::Read),
+        arguments: || documented(requests::COUNT),
+    };
+
+    fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
+        answer(context, holders(context, arguments));
+    }
+}
+
+fn holders<'call>(
+    context: Context<'call>,
+    arguments: &'call [Text<'call>],
+) -> Result<(), CommandError> {
+    let (name, mut words) = key_and_words(arguments)?;
+    let most = requests::count(&mut words)?.unwrap_or(usize::MAX);
+    let key = LockView::open(context, name);
+    let now = now(context);
+    let Some(holders) = key.holders(now)? else {
+        context.reply_array(0);
+        return Ok(());
+    };
+    context.reply_array(holders.live_count(now).min(most));
+    for share in holders.live(now).take(most) {
+        context.reply_map(9);
+        reply_fields(context, share.owner, &holder_numbers(&holders, &share, now));
+        reply_number(context, b"limit", i64::from(share.limit.number()));
+        reply_number(context, b"kept-by", 0);
+        reply_number(context, b"keep-ms", 0);
+    }
+    Ok(())
+}
