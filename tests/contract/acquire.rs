@@ -15,6 +15,7 @@ fn a_free_lock_is_granted_with_one_hold_and_the_default_lease() {
         owner: b"a".to_vec(),
         holds: 1,
         lease: 30_000,
+        limit: None,
     };
     assert_eq!(grant, expected);
     assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);

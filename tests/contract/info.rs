@@ -40,6 +40,8 @@ fn a_held_lock_tells_its_fields() {
         ttl_ms: told.ttl_ms,
         held_ms: told.held_ms,
         waiters: 0,
+        holders: 1,
+        limit: 1,
     };
     assert_eq!(told, expected);
     assert!((1..=60_000).contains(&told.ttl_ms), "{told:?}");

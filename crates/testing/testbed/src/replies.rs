@@ -14,26 +14,38 @@ pub struct Grant {
     pub holds: i64,
     /// The remembered lease in milliseconds.
     pub lease: i64,
+    /// The limit in force (0: none), where the call named one.
+    pub limit: Option<i64>,
 }
 
 impl TryFrom<Value> for Grant {
     type Error = String;
 
-    /// Takes exactly the shape of the contract: integer, bulk string, integer, integer.
+    /// Takes exactly the shape of the contract: integer, bulk string, integer, integer, and perhaps one
+    /// more integer.
     fn try_from(value: Value) -> Result<Self, String> {
-        use Value::{BulkString, Int};
-        match &value {
-            Value::Array(parts) => match parts.as_slice() {
-                [Int(token), BulkString(owner), Int(holds), Int(lease)] => Ok(Self {
-                    token: *token,
-                    owner: owner.clone(),
-                    holds: *holds,
-                    lease: *lease,
-                }),
-                _ => Err(format!("a grant expected, not {value:?}")),
+        use Value::{Array, BulkString, Int};
+        let grant = match &value {
+            Array(parts) => match parts.as_slice() {
+                [Int(token), BulkString(owner), Int(holds), Int(lease), rest @ ..] => {
+                    let limit = match rest {
+                        [] => Some(None),
+                        [Int(limit)] => Some(Some(*limit)),
+                        _ => None,
+                    };
+                    limit.map(|limit| Self {
+                        token: *token,
+                        owner: owner.clone(),
+                        holds: *holds,
+                        lease: *lease,
+                        limit,
+                    })
+                }
+                _ => None,
             },
-            _ => Err(format!("a grant expected, not {value:?}")),
-        }
+            _ => None,
+        };
+        grant.ok_or_else(|| format!("a grant expected, not {value:?}"))
     }
 }
 
@@ -54,6 +66,10 @@ pub struct LockInfo {
     pub held_ms: i64,
     /// How many calls wait.
     pub waiters: i64,
+    /// How many holders there are.
+    pub holders: i64,
+    /// The smallest limit of the holders; 0 when none has one.
+    pub limit: i64,
 }
 
 impl TryFrom<Value> for LockInfo {
@@ -77,6 +93,8 @@ impl TryFrom<Value> for LockInfo {
             ttl_ms: take("ttl-ms")?.int(),
             held_ms: take("held-ms")?.int(),
             waiters: take("waiters")?.int(),
+            holders: take("holders")?.int(),
+            limit: take("limit")?.int(),
         };
         if fields.is_empty() {
             Ok(info)
