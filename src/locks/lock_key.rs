@@ -139,7 +139,7 @@ impl<'call> LockKey<'call> {
     /// Makes a change and announces it: to `WATCH` and caches, to replicas and the append-only file, and as
     /// keyspace events.
     pub(crate) fn change(mut self, transition: &Transition<'_>, event: KeyspaceEvent) {
-        if *transition == Transition::Free {
+        if matches!(transition, Transition::Free) {
             let (context, name) = (self.0.context(), self.0.name());
             grant_end::while_releasing(|| self.0.delete());
             self.tell_free(Some(event), || effect::replicate_free(context, name));
@@ -193,22 +193,29 @@ impl<'call> LockKey<'call> {
                 effect::replicate(context, name, effect.bytes());
             }
             Transition::Share(change) => {
-                let made = self.share(change);
-                drop(self);
-                if made.is_err() {
+                if self.hold_share(change).is_err() {
                     server::warn("error: a shared lock was not as it was judged: it is removed");
                     remove(context, name);
                     return;
                 }
-                context.signal_modified(name);
-                let mut buffer = ShareEffectBuffer::new();
-                let seen = last_token().unwrap_or(Token::MAX);
-                effect::replicate(context, name, change.effect(seen, &mut buffer));
             }
         }
         for event in events {
             context.notify_module_event(event.name(), name);
         }
+    }
+
+    #[inline(never)]
+    fn hold_share(mut self, change: &ShareChange<'_>) -> Result<(), Mismatch> {
+        let (context, name) = (self.0.context(), self.0.name());
+        self.share(change)?;
+        // Closed before the change is announced: a listener may change the key.
+        drop(self);
+        context.signal_modified(name);
+        let mut buffer = ShareEffectBuffer::new();
+        let seen = last_token().unwrap_or(Token::MAX);
+        effect::replicate(context, name, change.effect(seen, &mut buffer));
+        Ok(())
     }
 
     /// Changes the shares of the lock.

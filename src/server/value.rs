@@ -28,7 +28,8 @@ pub(crate) trait Large: Send {
 }
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
-static ENTRIES: AtomicI64 = AtomicI64::new(0);
+/// What larger things have beyond one entry each.
+static MORE_ENTRIES: AtomicI64 = AtomicI64::new(0);
 
 /// How many values exist.
 pub(crate) fn values_alive() -> i64 {
@@ -37,12 +38,12 @@ pub(crate) fn values_alive() -> i64 {
 
 /// How many entries they have.
 pub(crate) fn entries_alive() -> i64 {
-    ENTRIES.load(Ordering::Relaxed)
+    values_alive() + MORE_ENTRIES.load(Ordering::Relaxed)
 }
 
 fn add_entries(more: usize, fewer: usize) {
     let difference = more.cast_signed().wrapping_sub(fewer.cast_signed());
-    ENTRIES.fetch_add(difference as i64, Ordering::Relaxed);
+    MORE_ENTRIES.fetch_add(difference as i64, Ordering::Relaxed);
 }
 
 /// The entries of values that were flushed while this server was a primary.
@@ -115,14 +116,13 @@ impl<L: Large> Value<L> {
             block
         };
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        ENTRIES.fetch_add(1, Ordering::Relaxed);
         Self(block, PhantomData)
     }
 
     /// A value that is this larger thing.
     pub(crate) fn large(large: L) -> Self {
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        add_entries(large.entries(), 0);
+        add_entries(large.entries(), 1);
         let deleted = AtomicBool::new(false);
         let boxed = NonNull::from(Box::leak(Box::new(Boxed { deleted, large })));
         Self(
@@ -272,11 +272,10 @@ impl<L: Large> Drop for Value<L> {
         unsafe {
             if let Some(boxed) = boxed::<L>(raw) {
                 let boxed = Box::from_raw(boxed.cast_mut());
-                add_entries(0, boxed.large.entries());
+                add_entries(1, boxed.large.entries());
             } else {
                 let start = self.0.as_ptr();
                 dealloc(start, layout(length(start)));
-                ENTRIES.fetch_sub(1, Ordering::Relaxed);
             }
         }
         ALIVE.fetch_sub(1, Ordering::Relaxed);

@@ -10,16 +10,13 @@ pub(super) struct Ended;
 
 /// Takes out the shares whose lease has ended. Returns the key, still open, where there are none.
 pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
-    if !key.is_shared() {
-        return Ok(key);
-    }
     let context = key.context();
     let now = now(context);
     let Ok(Some(holders)) = key.holders() else {
         return Ok(key);
     };
     let transition = holders.expire(now);
-    if transition == Transition::Keep {
+    if matches!(transition, Transition::Keep) {
         return Ok(key);
     }
     let lock_id = LockId::new(context.database(), key.name().bytes());

@@ -28,22 +28,36 @@ impl<'call> Lock<'call> {
     pub(crate) fn open(primary: Primary<'call>, name: Text<'call>) -> Self {
         let context = primary.context();
         settle(context, name);
-        let key = match end_leases(LockKey::open(context, name)) {
-            Ok(key) => key,
-            Err(_ended) => {
-                serve(context, name, Caller::Command);
-                LockKey::open(context, name)
-            }
-        };
+        let key = LockKey::open(context, name);
+        if key.is_shared() {
+            return Self::after_ended_leases(context, key);
+        }
+        Self { context, key }
+    }
+
+    #[cold]
+    fn after_ended_leases(context: Context<'call>, key: LockKey<'call>) -> Self {
+        let name = key.name();
+        let key = end_leases(key).unwrap_or_else(|_ended| {
+            serve(context, name, Caller::Command);
+            LockKey::open(context, name)
+        });
         Self { context, key }
     }
 
     /// Lets those in line who have room go first.
+    #[inline]
     fn after_the_line(self) -> Self {
-        let (context, name) = (self.context, self.key.name());
-        if self.key.is_alone() || waiting(context, name) == 0 {
-            return self;
+        if self.key.is_alone() || waiting(self.context, self.key.name()) == 0 {
+            self
+        } else {
+            self.after_serving()
         }
+    }
+
+    #[cold]
+    fn after_serving(self) -> Self {
+        let (context, name) = (self.context, self.key.name());
         drop(self.key);
         serve(context, name, Caller::Command);
         let key = LockKey::open(context, name);
@@ -107,7 +121,7 @@ impl<'call> Lock<'call> {
                 (before, left, transition)
             }
         };
-        let changes = transition != Transition::Keep;
+        let changes = !matches!(transition, Transition::Keep);
         Ok(Judged {
             before,
             transition,

@@ -358,7 +358,7 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBa
         else {
             continue;
         };
-        if transition != Transition::Keep {
+        if !matches!(transition, Transition::Keep) {
             statistics::count(Counter::Releases);
         }
         if let (0, Some(token)) = (left, token) {

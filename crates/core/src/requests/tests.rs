@@ -6,8 +6,8 @@ use super::{
 };
 use crate::sharing::Transition;
 use crate::{
-    Deadline, EffectBuffer, EffectError, Grant, Held, Holds, Lease, Limit, Owner, Release, ReleaseAmount,
-    Renew, Token,
+    Deadline, EffectBuffer, EffectError, Grant, Held, Holds, Lease, Limit, Owner, Release,
+    ReleaseAmount, Renew, Token,
 };
 
 const MAX_LEASE_MS: u64 = 90_000;
@@ -251,7 +251,8 @@ fn of_an_effect() {
     let bytes = lock.effect(&mut buffer).bytes();
     let read = |words: &[&[u8]]| {
         let words = words.iter().copied();
-        effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap())).map(|change| change == Transition::Alone(lock))
+        effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap()))
+            .map(|change| change == Transition::Alone(lock))
     };
     assert_eq!(read(&[bytes]), Ok(true));
     assert_eq!(read(&[bytes, b"later"]), Ok(true));

@@ -27,7 +27,13 @@ impl TryFrom<Value> for Grant {
         use Value::{Array, BulkString, Int};
         let grant = match &value {
             Array(parts) => match parts.as_slice() {
-                [Int(token), BulkString(owner), Int(holds), Int(lease), rest @ ..] => {
+                [
+                    Int(token),
+                    BulkString(owner),
+                    Int(holds),
+                    Int(lease),
+                    rest @ ..,
+                ] => {
                     let limit = match rest {
                         [] => Some(None),
                         [Int(limit)] => Some(Some(*limit)),
