@@ -12,6 +12,7 @@
 mod effect;
 mod give_backs;
 mod grant;
+pub mod keeping;
 mod lease_watch;
 mod limit;
 mod lock;

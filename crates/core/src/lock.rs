@@ -38,6 +38,10 @@ pub enum Refusal {
     SeveralHolds,
     /// Only a grant of limit 1 is raised.
     NotRaisable,
+    /// A call without a lease would keep a grant whose lease is under a second.
+    LeaseTooShortToKeep,
+    /// The lease of a kept grant would become shorter than a second.
+    KeptLeaseTooShort,
 }
 
 impl Refusal {
@@ -67,6 +71,13 @@ impl Refusal {
                 c"ERR a grant with several holds gets no wider limit: release the others first"
             }
             Self::NotRaisable => c"ERR RAISE takes a grant that has the lock alone (limit 1)",
+            Self::LeaseTooShortToKeep => {
+                c"ERR KEEP takes a lease of 1000 ms or more, and that of the grant is shorter: \
+                  give one with PX or EX"
+            }
+            Self::KeptLeaseTooShort => {
+                c"ERR the lease of a kept grant is 1000 ms or more: end the keeping with KEEP 0"
+            }
         }
     }
 }

@@ -89,9 +89,11 @@ impl System {
                 Refusal::Ahead => "AHEAD",
                 Refusal::TooManyHolds => LIMIT,
                 Refusal::TokensUsedUp => USED_UP,
-                Refusal::NotAlone | Refusal::SeveralHolds | Refusal::NotRaisable => {
-                    unreachable!("of shares")
-                }
+                Refusal::NotAlone
+                | Refusal::SeveralHolds
+                | Refusal::NotRaisable
+                | Refusal::LeaseTooShortToKeep
+                | Refusal::KeptLeaseTooShort => unreachable!("of shares and kept grants"),
             })
         })
     }

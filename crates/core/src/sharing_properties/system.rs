@@ -306,5 +306,6 @@ fn error(refusal: Refusal) -> Reply {
         Refusal::TokensUsedUp => USED_UP,
         Refusal::SeveralHolds => SEVERAL,
         Refusal::NotRaisable => NOT_RAISABLE,
+        Refusal::LeaseTooShortToKeep | Refusal::KeptLeaseTooShort => unreachable!("of kept grants"),
     })
 }

@@ -1,0 +1,86 @@
+//! The ends of kept leases, by the wall clock.
+
+use super::grants::{GrantName, KeptGrant};
+use super::hearing::Now;
+use super::lease::{again, left, third};
+use super::registry::KeptGrants;
+use crate::{Deadline, UnixTime};
+
+impl KeptGrants {
+    /// The earliest end of a kept lease that is known, in milliseconds since 1970.
+    #[must_use]
+    pub fn next_end(&self) -> Option<u64> {
+        self.ends.first().map(|(end, _)| *end)
+    }
+
+    /// Takes a kept grant whose lease has ended, as far as is known. The caller looks at the lock, and
+    /// says [`seen`](KeptGrants::seen) where the grant stands and [`lost`](KeptGrants::lost) where it does
+    /// not.
+    pub fn take_ended(&mut self, now: UnixTime) -> Option<KeptGrant> {
+        while let Some((end, id)) = self.ends.first().copied() {
+            // A lease that ends at a time is held at it.
+            if end >= now.millis() {
+                return None;
+            }
+            self.ends.pop_first();
+            if let Some(node) = self.grants.get_mut(id) {
+                node.in_ends = false;
+            }
+            if self.is_kept(id) {
+                return self.kept(id);
+            }
+        }
+        None
+    }
+
+    /// The caller has looked at a grant, and it stands with this deadline. Nothing has changed it but
+    /// perhaps a `PEXPIRE` or `PERSIST` by hand, and it is renewed when it would have been. What comes
+    /// back is the client to close, where the deadline has passed.
+    pub fn seen(&mut self, name: GrantName<'_>, deadline: Deadline, now: Now) -> Option<u64> {
+        let id = self.find(name)?;
+        if deadline < Deadline::At(now.unix.millis()) {
+            return self.lose(id);
+        }
+        let node = self.grants.get_mut(id)?;
+        let (before, lease) = (node.deadline, node.lease);
+        let wait = match (before, deadline) {
+            (_, Deadline::Never) => again(lease),
+            // A PERSIST is lifted: the third is counted anew, if that is not too late.
+            (Deadline::Never, Deadline::At(_)) => third(lease).min(left(deadline, now) / 2),
+            (Deadline::At(_), Deadline::At(_)) => {
+                self.set_end(id, deadline);
+                return None;
+            }
+        };
+        node.is_held_up = false;
+        self.set_end(id, deadline);
+        self.set_timer(id, now.monotonic.plus(wait));
+        None
+    }
+
+    /// No lease of this lock ends later than this: a cut by hand is made lasting.
+    pub fn cut(&mut self, database: i32, key: &[u8], at: u64) {
+        for id in self.grants.of_lock(database, key) {
+            if let Some(node) = self.grants.get(id)
+                && node.deadline > Deadline::At(at)
+            {
+                self.set_end(id, Deadline::At(at));
+            }
+        }
+    }
+
+    /// The next grant to look at, of all in turn. The caller answers as for
+    /// [`take_ended`](KeptGrants::take_ended).
+    pub fn next_to_look_at(&mut self) -> Option<KeptGrant> {
+        let (time, id) = self.looked_at;
+        let next = self.timers.range((time, id + 1)..).next();
+        let next = next.or_else(|| self.timers.first()).copied()?;
+        self.looked_at = next;
+        let (_, id) = next;
+        if self.is_kept(id) {
+            self.kept(id)
+        } else {
+            None
+        }
+    }
+}

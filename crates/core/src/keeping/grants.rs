@@ -1,0 +1,218 @@
+//! The kept grants, by lock and token.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::silence::Silence;
+use crate::map::shrink_if_sparse;
+use crate::{Deadline, Lease, LockId, Map, Monotonic, Token};
+
+/// What names a grant: its lock and its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantName<'a> {
+    /// The database's number.
+    pub database: i32,
+    /// The name of the key.
+    pub key: &'a [u8],
+    /// The grant's token.
+    pub token: Token,
+}
+
+/// A kept grant, as the registry has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptGrant {
+    /// Its lock.
+    pub lock_id: LockId,
+    /// Its token.
+    pub token: Token,
+    /// The lease that it remembers.
+    pub lease: Lease,
+    /// The connection that keeps it.
+    pub client_id: u64,
+    /// How long that connection may be silent for this grant.
+    pub silence: Silence,
+}
+
+impl KeptGrant {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> GrantName<'_> {
+        GrantName {
+            database: self.lock_id.database,
+            key: &self.lock_id.key,
+            token: self.token,
+        }
+    }
+}
+
+/// Identifies a kept grant in the registry. Never used again.
+pub(super) type GrantId = u64;
+/// Identifies a connection in the registry. Never used again.
+pub(super) type ConnectionId = u64;
+
+/// What is known of a kept grant.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) lock_id: LockId,
+    pub(super) token: Token,
+    pub(super) connection: ConnectionId,
+    pub(super) lease: Lease,
+    pub(super) silence: Silence,
+    /// The end of its lease, as it was last seen.
+    pub(super) deadline: Deadline,
+    /// The deadline is in the order of ends: it is not while the caller looks at an ended lease.
+    pub(super) in_ends: bool,
+    /// When to do something about it.
+    pub(super) timer: Monotonic,
+    /// It is due, and nothing may be renewed now: the timer tells when a third of the lease is left.
+    pub(super) is_held_up: bool,
+}
+
+/// The kept grants of a lock, by token.
+#[derive(Debug)]
+enum OfLock {
+    One(Token, GrantId),
+    Many(BTreeMap<Token, GrantId>),
+}
+
+impl OfLock {
+    fn get(&self, token: Token) -> Option<GrantId> {
+        match self {
+            Self::One(present, id) => (*present == token).then_some(*id),
+            Self::Many(grants) => grants.get(&token).copied(),
+        }
+    }
+
+    fn insert(&mut self, token: Token, id: GrantId) {
+        match self {
+            Self::One(present, other) if *present != token => {
+                *self = Self::Many(BTreeMap::from([(*present, *other), (token, id)]));
+            }
+            Self::One(_, present) => *present = id,
+            Self::Many(grants) => drop(grants.insert(token, id)),
+        }
+    }
+
+    /// Removes the grant with this token; true when none is left.
+    fn remove(&mut self, token: Token) -> bool {
+        match self {
+            Self::One(present, _) => *present == token,
+            Self::Many(grants) => {
+                grants.remove(&token);
+                grants.is_empty()
+            }
+        }
+    }
+
+    fn ids(&self) -> Vec<GrantId> {
+        match self {
+            Self::One(_, id) => vec![*id],
+            Self::Many(grants) => grants.values().copied().collect(),
+        }
+    }
+}
+
+/// All kept grants, those of forgotten connections too.
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    nodes: Map<GrantId, Node>,
+    databases: Map<i32, Map<Arc<[u8]>, OfLock>>,
+    last_id: GrantId,
+}
+
+impl Grants {
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn get(&self, id: GrantId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: GrantId) -> Option<&mut Node> {
+        self.nodes.get_mut(&id)
+    }
+
+    pub(super) fn find(&self, name: GrantName<'_>) -> Option<GrantId> {
+        let locks = self.databases.get(&name.database)?;
+        locks.get(name.key)?.get(name.token)
+    }
+
+    /// The grants of a lock.
+    pub(super) fn of_lock(&self, database: i32, key: &[u8]) -> Vec<GrantId> {
+        let locks = self.databases.get(&database);
+        let of_lock = locks.and_then(|locks| locks.get(key));
+        of_lock.map_or_else(Vec::new, OfLock::ids)
+    }
+
+    /// The grants of a database.
+    pub(super) fn of_database(&self, database: i32) -> Vec<GrantId> {
+        let locks = self.databases.get(&database);
+        let locks = locks.into_iter().flat_map(|locks| locks.values());
+        locks.flat_map(OfLock::ids).collect()
+    }
+
+    /// The identity of this lock: its bytes are shared by all its grants.
+    pub(super) fn lock_id(&self, database: i32, key: &[u8]) -> LockId {
+        let locks = self.databases.get(&database);
+        match locks.and_then(|locks| locks.get_key_value(key)) {
+            Some((key, _)) => LockId {
+                database,
+                key: Arc::clone(key),
+            },
+            None => LockId::new(database, key),
+        }
+    }
+
+    /// Adds a grant that is not there.
+    pub(super) fn insert(&mut self, node: Node) -> GrantId {
+        self.last_id += 1;
+        self.index(&node, self.last_id);
+        self.nodes.insert(self.last_id, node);
+        self.last_id
+    }
+
+    pub(super) fn remove(&mut self, id: GrantId) -> Option<Node> {
+        let node = self.nodes.remove(&id)?;
+        self.unindex(&node);
+        shrink_if_sparse(&mut self.nodes);
+        Some(node)
+    }
+
+    /// The grant has another token from now on.
+    pub(super) fn raise(&mut self, id: GrantId, to: Token) {
+        if let Some(mut node) = self.nodes.remove(&id) {
+            self.unindex(&node);
+            node.token = to;
+            self.index(&node, id);
+            self.nodes.insert(id, node);
+        }
+    }
+
+    fn index(&mut self, node: &Node, id: GrantId) {
+        let locks = self.databases.entry(node.lock_id.database).or_default();
+        if let Some(of_lock) = locks.get_mut(&*node.lock_id.key) {
+            of_lock.insert(node.token, id);
+        } else {
+            let one = OfLock::One(node.token, id);
+            locks.insert(Arc::clone(&node.lock_id.key), one);
+        }
+    }
+
+    fn unindex(&mut self, node: &Node) {
+        let LockId { database, key } = &node.lock_id;
+        let Some(locks) = self.databases.get_mut(database) else {
+            return;
+        };
+        let is_last = locks
+            .get_mut(&**key)
+            .is_some_and(|of_lock| of_lock.remove(node.token));
+        if is_last {
+            locks.remove(&**key);
+            shrink_if_sparse(locks);
+        }
+        if locks.is_empty() {
+            self.databases.remove(database);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! When kept grants are renewed.
+//!
+//! A grant is due when a third of its lease has passed. Where nothing may be renewed, it is looked at
+//! again when only a third is left.
+//!
+//! Those that are late after a stall or a hold-up are found nearest end first: the order of ends is looked
+//! through once. All else is taken in the order in which it came due.
+
+use std::time::Duration;
+
+use super::grants::{GrantId, GrantName, KeptGrant, Node};
+use super::hearing::Now;
+use super::lease::{again, left, third};
+use super::registry::KeptGrants;
+use crate::{Deadline, Monotonic};
+
+/// Who is later than this is late: those whose lease ends first go first.
+const LATE: Duration = Duration::from_millis(50);
+/// How many grants are looked through at a time.
+const AT_A_TIME: usize = 4096;
+
+/// True when less than a third of the lease is left.
+fn is_short(node: &Node, now: Now) -> bool {
+    left(node.deadline, now) < third(node.lease)
+}
+
+/// When less than a third of the lease will be left.
+fn short_at(node: &Node, now: Now) -> Monotonic {
+    let left = left(node.deadline, now).saturating_sub(third(node.lease));
+    now.monotonic.plus(left).plus(Duration::from_micros(1))
+}
+
+impl KeptGrants {
+    /// Takes a grant that is due: to be renewed, or, where its lease has no end (`PERSIST`), only to be
+    /// looked at. The caller looks at the lock, and says
+    ///
+    /// * [`renewed`](KeptGrants::renewed) when it has renewed it;
+    /// * [`seen`](KeptGrants::seen) when its lease has no end;
+    /// * [`lost`](KeptGrants::lost) when the grant does not stand any more;
+    /// * [`cannot_renew`](KeptGrants::cannot_renew) when this lock may not be written now.
+    ///
+    /// Where it says nothing, the grant is due again a little later.
+    pub fn take_due(&mut self, now: Now) -> Option<KeptGrant> {
+        let is_late = |(at, _): &(Monotonic, GrantId)| now.monotonic.since(*at) > LATE;
+        let was_held_up = std::mem::take(&mut self.held_up);
+        if was_held_up {
+            self.late = Some((0, 0));
+        } else if self.timers.first().is_some_and(is_late) {
+            self.late.get_or_insert((0, 0));
+        }
+        if let Some(from) = self.late {
+            let mut looked_through = 0;
+            let mut found = None;
+            let mut last = None;
+            for (end, id) in self.ends.range(from..).take(AT_A_TIME) {
+                looked_through += 1;
+                last = Some((*end, *id + 1));
+                if self.is_due(*id, now) {
+                    found = Some(*id);
+                    break;
+                }
+            }
+            self.late = last.filter(|_| found.is_some() || looked_through == AT_A_TIME);
+            if let Some(id) = found {
+                return self.take(id, now);
+            }
+        }
+        for _ in 0..AT_A_TIME {
+            let (at, id) = self.timers.first().copied()?;
+            if at > now.monotonic {
+                return None;
+            }
+            if self.is_kept(id) {
+                return self.take(id, now);
+            }
+            self.remove(id);
+        }
+        None
+    }
+
+    /// While nothing may be renewed: takes a due grant of which, as far as is known, less than a third of
+    /// the lease is left. The caller looks at the lock, and says
+    /// [`cannot_renew`](KeptGrants::cannot_renew), or [`lost`](KeptGrants::lost) when the grant does not
+    /// stand any more.
+    pub fn take_short(&mut self, now: Now) -> Option<KeptGrant> {
+        for _ in 0..AT_A_TIME {
+            let (at, id) = self.timers.first().copied()?;
+            if at > now.monotonic {
+                return None;
+            }
+            if !self.is_kept(id) {
+                self.remove(id);
+                continue;
+            }
+            let node = self.grants.get_mut(id)?;
+            let again = now.monotonic.plus(again(node.lease));
+            if !node.in_ends {
+                self.set_timer(id, again);
+                continue;
+            }
+            node.is_held_up = true;
+            self.held_up = true;
+            if is_short(node, now) {
+                self.set_timer(id, again);
+                return self.kept(id);
+            }
+            let short_at = short_at(node, now);
+            self.set_timer(id, short_at);
+        }
+        None
+    }
+
+    /// A due grant with this deadline cannot be renewed now. What comes back is the client to close, where
+    /// less than a third of the lease is left.
+    pub fn cannot_renew(
+        &mut self,
+        name: GrantName<'_>,
+        deadline: Deadline,
+        now: Now,
+    ) -> Option<u64> {
+        let id = self.find(name)?;
+        self.set_end(id, deadline);
+        let node = self.grants.get(id)?;
+        if is_short(node, now) {
+            return self.lose(id);
+        }
+        let short_at = short_at(node, now);
+        let again = now.monotonic.plus(again(node.lease));
+        let timer = if node.is_held_up {
+            short_at
+        } else {
+            again.min(short_at)
+        };
+        self.set_timer(id, timer);
+        None
+    }
+
+    /// The kept grants of this lock that are due: they are renewed before a command on the lock. The
+    /// caller answers as for [`take_due`](KeptGrants::take_due).
+    #[must_use]
+    pub fn due_of(&self, database: i32, key: &[u8], now: Now) -> Vec<KeptGrant> {
+        let mut ids = self.grants.of_lock(database, key);
+        ids.retain(|id| self.is_due(*id, now));
+        ids.into_iter().filter_map(|id| self.kept(id)).collect()
+    }
+
+    /// When a grant is due next, if nothing changes.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Monotonic> {
+        if self.held_up || self.late.is_some() {
+            return Some(Monotonic(0));
+        }
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// While nothing may be renewed: when to ask [`take_short`](KeptGrants::take_short) next.
+    #[must_use]
+    pub fn next_short(&self) -> Option<Monotonic> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    fn is_due(&self, id: GrantId, now: Now) -> bool {
+        let Some(node) = self.grants.get(id) else {
+            return false;
+        };
+        (node.is_held_up || node.timer <= now.monotonic) && self.is_known(node.connection)
+    }
+
+    fn take(&mut self, id: GrantId, now: Now) -> Option<KeptGrant> {
+        let node = self.grants.get_mut(id)?;
+        node.is_held_up = false;
+        let again = again(node.lease);
+        self.set_timer(id, now.monotonic.plus(again));
+        self.kept(id)
+    }
+}
