@@ -3,6 +3,7 @@
 //! Each module here is a layer. `docs/design.md` says what each is for and which others it uses.
 
 mod commands;
+mod keeping;
 mod locks;
 mod server;
 mod statistics;
@@ -28,6 +29,12 @@ const fn number(digits: &str) -> i32 {
 
 server::export_load!(c"lock", VERSION, load);
 
+/// A key has lost its lock without a release.
+fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
+    keeping::lock_lost(context, database, key);
+    waiting::lock_lost(context, database, key);
+}
+
 /// Registers everything; the error says why the module cannot be loaded.
 fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
     if has_arguments {
@@ -37,7 +44,8 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
         );
     }
     server::set_module_options(context);
-    locks::load(context, waiting::lock_lost)?;
+    locks::load(context, lock_lost)?;
+    keeping::load(context);
     waiting::load(context);
     commands::load(context)
 }

@@ -1,10 +1,11 @@
-//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
+//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [HOLDS n] [TOKEN token]`
 
 use std::time::Duration;
 
+use redis_lock_core::keeping::Keep;
 use redis_lock_core::{self as core, Limit, requests};
 
-use super::{SINCE, documented, key_and_words};
+use super::{SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
@@ -25,7 +26,7 @@ impl Command for Acquire {
         summary: c"Acquires a lock, or re-enters one that the owner holds, and returns the grant with its fencing token.",
         complexity: c"O(1)",
         since: SINCE,
-        history: &[(c"0.2.0", c"Added the SHARED and LIMIT options.")],
+        history: &[(c"0.2.0", c"Added the SHARED, LIMIT and KEEP options.")],
         key: Some(KeyUse::Update),
         arguments: || documented(requests::ACQUIRE),
     };
@@ -48,6 +49,13 @@ fn acquire<'call>(
             c"ERR BLOCK takes a lock whose name is at most 8192 bytes long",
         ));
     }
+    if call.keep.is_some() {
+        check_keeper(context)?;
+    }
+    let keep = match call.keep {
+        Some(Keep::For(silence)) => Some(silence),
+        Some(Keep::End) | None => None,
+    };
     let random = call.owner.is_none().then(|| random_owner(context));
     let owner = call
         .owner
@@ -60,7 +68,7 @@ fn acquire<'call>(
         token: call.token,
     };
     let limit = call.limit.unwrap_or(Limit::ONE);
-    let judged = Lock::open(primary, name).acquire(&request, limit)?;
+    let judged = Lock::open(primary, name).acquire(&request, limit, keep.map(Keep::For))?;
     match (judged, call.wait_ms) {
         (Some(judged), _) => {
             let granted = judged.commit();
@@ -69,7 +77,7 @@ fn acquire<'call>(
         }
         (None, Some(wait_ms)) if context.flags().may_block() => {
             let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
-            waiting::join(context, name, &request, call.limit, wait)?;
+            waiting::join(context, name, &request, call.limit, keep, wait)?;
         }
         (None, _) => {
             count(Counter::Refusals);

@@ -88,11 +88,12 @@ fn apply<'call>(
 ) -> Result<(), CommandError> {
     let (key, mut words) = key_and_words(arguments)?;
     check_source(context, key)?;
-    let transition = requests::effect(&mut words).map_err(|error| refuse(context, key, error))?;
+    let (transition, is_quiet) =
+        requests::effect(&mut words).map_err(|error| refuse(context, key, error))?;
     if let Some(token) = transition.token() {
         observe_token(token);
     }
-    locks::apply(context, key, &transition)
+    locks::apply(context, key, &transition, is_quiet)
         .map_err(|Mismatch| refuse(context, key, EffectError::Mismatch))?;
     context.replicate_verbatim();
     context.reply_status(c"OK");

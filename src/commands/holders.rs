@@ -4,6 +4,7 @@ use redis_lock_core::requests;
 
 use super::holder::{holder_numbers, reply_fields, reply_number};
 use super::{documented, key_and_words};
+use crate::keeping;
 use crate::locks::{CommandError, LockView, answer, now};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 
@@ -45,8 +46,10 @@ fn holders<'call>(
         context.reply_map(9);
         reply_fields(context, share.owner, &holder_numbers(&holders, &share, now));
         reply_number(context, b"limit", i64::from(share.limit.number()));
-        reply_number(context, b"kept-by", 0);
-        reply_number(context, b"keep-ms", 0);
+        let (client, silence_ms) =
+            keeping::kept_by(context, name, share.grant.token).unwrap_or_default();
+        reply_number(context, b"kept-by", client.cast_signed());
+        reply_number(context, b"keep-ms", silence_ms.cast_signed());
     }
     Ok(())
 }

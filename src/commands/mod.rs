@@ -74,3 +74,19 @@ fn key_and_words<'call>(
 fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'call [u8]>> {
     Words::new(words.iter().map(|text| text.bytes()), max_lease())
 }
+
+/// Checks that a connection asks for `KEEP`, and that the server tells when it heard from that.
+fn check_keeper(context: Context<'_>) -> Result<(), CommandError> {
+    if !context.comes_from_connection() {
+        Err(CommandError::argument(
+            c"ERR KEEP takes a call of a client: a script, a function or another module has no connection \
+              to keep",
+        ))
+    } else if !context.has_command(c"CLIENT") {
+        Err(CommandError::argument(
+            c"ERR KEEP needs the command CLIENT, which is renamed or disabled on this server",
+        ))
+    } else {
+        Ok(())
+    }
+}

@@ -1,8 +1,8 @@
-//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [TOKEN token] [RAISE token]`
+//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
 
 use redis_lock_core::requests;
 
-use super::{SINCE, documented, key_and_words};
+use super::{SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting::Lock;
@@ -18,7 +18,7 @@ impl Command for Renew {
         summary: c"Starts the lease of a held lock anew, and can raise the grant's fencing token. Returns the grant.",
         complexity: c"O(1)",
         since: SINCE,
-        history: &[(c"0.2.0", c"Added the SHARED and LIMIT options.")],
+        history: &[(c"0.2.0", c"Added the SHARED, LIMIT and KEEP options.")],
         key: Some(KeyUse::Update),
         arguments: || documented(requests::RENEW),
     };
@@ -35,7 +35,10 @@ fn renew<'call>(
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let call = requests::renew(&mut words)?;
-    let judged = Lock::open(primary, name).renew(&call.request, call.limit)?;
+    if call.keep.is_some() {
+        check_keeper(context)?;
+    }
+    let judged = Lock::open(primary, name).renew(&call.request, call.limit, call.keep)?;
     let granted = judged.commit();
     let limit = call.limit.map(|_| granted.limit);
     reply_grant(context, call.request.owner(), granted.grant, limit);

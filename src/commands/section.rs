@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use crate::locks::{last_token, monotonic, now};
 use crate::server::{Context, InfoWriter, entries_alive, entries_flushed, values_alive};
 use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
-use crate::waiting;
+use crate::{keeping, waiting};
 
 /// Writes the fields. A crash report has no context, and gets only the fields that need none.
 pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
@@ -24,6 +24,7 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     let Some(context) = context else {
         return;
     };
+    section.field(c"kept", integer(keeping::kept(context) as u64));
     let (waiting, longest_queue) = waiting::queue_sizes(context);
     section.field(c"waiting", integer(waiting as u64));
     section.field(c"longest_queue", integer(longest_queue as u64));

@@ -218,6 +218,30 @@ impl<'call> LockKey<'call> {
         Ok(())
     }
 
+    /// Makes a renewal of which only replicas and the append-only file are told, and nobody there.
+    pub(crate) fn renew_quietly(mut self, transition: &Transition<'_>) {
+        let (context, name) = (self.0.context(), self.0.name());
+        match transition {
+            Transition::Keep | Transition::Free => {}
+            Transition::Alone(held) => {
+                let mut buffer = EffectBuffer::new();
+                let effect = held.quiet_effect(&mut buffer);
+                self.0.put_bytes(effect.record());
+                self.set_expiry(held.deadline);
+                drop(self);
+                effect::replicate(context, name, effect.bytes());
+            }
+            Transition::Share(change) => {
+                if self.share(change).is_ok() {
+                    drop(self);
+                    let mut buffer = ShareEffectBuffer::new();
+                    let seen = last_token().unwrap_or(Token::MAX);
+                    effect::replicate(context, name, change.quiet_effect(seen, &mut buffer));
+                }
+            }
+        }
+    }
+
     /// Changes the shares of the lock.
     fn share(&mut self, change: &ShareChange<'_>) -> Result<(), Mismatch> {
         let new = match self.0.change_large(|shares| change.apply(Some(shares))) {
@@ -240,11 +264,12 @@ impl<'call> LockKey<'call> {
 }
 
 /// Makes a change that comes from the primary, a file or a user who may restore keys. The caller replicates
-/// it. A lock for which it was not made stays as it is.
+/// it, and is told an error where it was made for another lock. Of a quiet change nobody here is told.
 pub(crate) fn apply(
     context: Context<'_>,
     name: Text<'_>,
     transition: &Transition<'_>,
+    is_quiet: bool,
 ) -> Result<(), Mismatch> {
     let mut key = LockKey::open(context, name);
     let holders = key.holders().unwrap_or(None);
@@ -265,8 +290,10 @@ pub(crate) fn apply(
         Transition::Share(change) => key.share(change)?,
     }
     drop(key);
-    context.signal_modified(name);
-    context.notify_module_event(event.name(), name);
+    if !is_quiet {
+        context.signal_modified(name);
+        context.notify_module_event(event.name(), name);
+    }
     Ok(())
 }
 

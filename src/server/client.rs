@@ -1,9 +1,10 @@
 //! The state of a client's connection: by `CLIENT LIST`, and by the socket that it names.
 
 use std::ffi::{c_int, c_short};
-use std::io;
+use std::{io, ptr};
 
 use super::Context;
+use super::api::{OK, api};
 
 /// The socket of a client that is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,67 @@ impl Context<'_> {
         !more_than_replies
             && field(&line, "cmd") == Some(command)
             && (has_output("obl") || has_output("oll"))
+    }
+}
+
+impl Context<'_> {
+    /// True when the caller is a client of a connection: no script, function or call of another module.
+    pub(crate) fn comes_from_connection(self) -> bool {
+        let client = self.client_id();
+        // SAFETY: without room for them, the server tells only whether it knows the client.
+        client != 0 && unsafe { api!(RedisModule_GetClientInfoById)(ptr::null_mut(), client) == OK }
+    }
+
+    /// Closes a client's connection; replies that are not sent yet are dropped. Not for a client whose command
+    /// is running: the rest of it would run as the default user.
+    pub(crate) fn close_client(self, client: u64) {
+        // SAFETY: the context is live; the server refuses a client that it does not know.
+        unsafe { api!(RedisModule_DeauthenticateAndCloseClient)(self.raw, client) };
+    }
+
+    /// Those of these clients whose command may be running: the server holds arguments of theirs.
+    pub(crate) fn running(self, clients: &[u64]) -> Vec<u64> {
+        self.client_fields(clients, |line| {
+            let arguments = field(line, "argv-mem")?;
+            (arguments != "0").then_some(())
+        })
+        .into_iter()
+        .map(|(client, ())| client)
+        .collect()
+    }
+
+    /// Those of these clients to which all output is sent.
+    pub(crate) fn all_sent(self, clients: &[u64]) -> Vec<u64> {
+        self.client_fields(clients, |line| {
+            let sent = field(line, "obl")? == "0" && field(line, "oll")? == "0";
+            sent.then_some(())
+        })
+        .into_iter()
+        .map(|(client, ())| client)
+        .collect()
+    }
+
+    /// How many seconds ago the server heard from each of these clients that are connected; `None` when it
+    /// does not say.
+    pub(crate) fn idle_seconds(self, clients: &[u64]) -> Option<Vec<(u64, u64)>> {
+        let lines = self.client_lines(clients)?;
+        let idle = lines.lines().filter_map(|line| {
+            let client = field(line, "id")?.parse().ok()?;
+            Some((client, field(line, "idle")?.parse().ok()?))
+        });
+        Some(idle.collect())
+    }
+
+    fn client_fields<T>(self, clients: &[u64], read: impl Fn(&str) -> Option<T>) -> Vec<(u64, T)> {
+        if clients.is_empty() {
+            return Vec::new();
+        }
+        let lines = self.client_lines(clients).unwrap_or_default();
+        let fields = lines.lines().filter_map(|line| {
+            let client = field(line, "id")?.parse().ok()?;
+            Some((client, read(line)?))
+        });
+        fields.collect()
     }
 }
 

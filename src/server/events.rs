@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use redis_module::raw;
 
@@ -32,6 +32,9 @@ pub(crate) enum ServerEvent {
     /// An iteration of the event loop begins, after the loop has slept: what the one before had to write
     /// and to close is written and closed.
     LoopIteration,
+    /// An iteration of the event loop is over: what it has to write and to close is not written and closed
+    /// yet.
+    LoopIterationEnds,
     /// A module was loaded, or is about to be unloaded.
     ModulesChanged,
     /// A client has disconnected; the context is that of this client.
@@ -48,7 +51,7 @@ impl ServerEvent {
             Self::Loaded => raw::REDISMODULE_EVENT_LOADING,
             Self::Configured => raw::REDISMODULE_EVENT_CONFIG,
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
-            Self::LoopIteration => raw::REDISMODULE_EVENT_EVENTLOOP,
+            Self::LoopIteration | Self::LoopIterationEnds => raw::REDISMODULE_EVENT_EVENTLOOP,
             Self::ModulesChanged => raw::REDISMODULE_EVENT_MODULE_CHANGE,
             Self::ClientDisconnected => raw::REDISMODULE_EVENT_CLIENT_CHANGE,
         }
@@ -92,6 +95,11 @@ impl ServerEvent {
             {
                 Some(Self::LoopIteration)
             }
+            raw::REDISMODULE_EVENT_EVENTLOOP
+                if subevent == raw::REDISMODULE_SUBEVENT_EVENTLOOP_BEFORE_SLEEP =>
+            {
+                Some(Self::LoopIterationEnds)
+            }
             raw::REDISMODULE_EVENT_CLIENT_CHANGE
                 if subevent == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
             {
@@ -123,11 +131,63 @@ pub(crate) fn subscribe(context: Context<'_>, event: ServerEvent, handler: Handl
     }
 }
 
-/// Stops calling handlers at such events. Not for use in a handler of the event: the server would go on with
-/// memory that is freed here.
-pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent) {
-    handlers().retain(|(of, _)| *of != event);
-    listen(context, event, false);
+/// Stops calling a handler at such events. Not for use in a handler of the event: the server would go on
+/// with memory that is freed here.
+pub(crate) fn unsubscribe(context: Context<'_>, event: ServerEvent, handler: Handler) {
+    let others = {
+        let mut handlers = handlers();
+        handlers.retain(|(of, other)| *of != event || !std::ptr::fn_addr_eq(*other, handler));
+        handlers.iter().any(|(of, _)| of.id() == event.id())
+    };
+    if !others {
+        listen(context, event, false);
+    }
+}
+
+/// The databases that a flush or a swap was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Databases {
+    /// All of them.
+    All,
+    /// One.
+    One(i32),
+    /// Two.
+    Two(i32, i32),
+}
+
+type DatabasesHandler = fn(Context<'_>, Databases);
+
+static DATABASES_HANDLER: OnceLock<DatabasesHandler> = OnceLock::new();
+
+/// Calls `handler` after each flush and each swap. Needs a subscription to those events.
+pub(crate) fn on_databases(handler: DatabasesHandler) {
+    DATABASES_HANDLER.get_or_init(|| handler);
+}
+
+/// # Safety
+///
+/// `data` is the server's, for an event of this kind.
+unsafe fn databases(event: ServerEvent, data: *const c_void) -> Option<Databases> {
+    if data.is_null() {
+        return None;
+    }
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match event {
+            ServerEvent::Flushed => {
+                let info = data.cast::<raw::RedisModuleFlushInfo>();
+                Some(match (*info).dbnum {
+                    -1 => Databases::All,
+                    database => Databases::One(database),
+                })
+            }
+            ServerEvent::Swapped => {
+                let info = data.cast::<raw::RedisModuleSwapDbInfo>();
+                Some(Databases::Two((*info).dbnum_first, (*info).dbnum_second))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Subscribes at the server to all events that have handlers.
@@ -162,12 +222,19 @@ unsafe extern "C" fn on_event(
     raw: *mut raw::RedisModuleCtx,
     event: raw::RedisModuleEvent,
     subevent: u64,
-    _data: *mut c_void,
+    data: *mut c_void,
 ) {
     guard_logged((), || {
         let Some(event) = ServerEvent::of(event.id, subevent) else {
             return;
         };
+        // SAFETY: the server's data of this event.
+        if let Some(databases) = unsafe { databases(event, data) }
+            && let Some(handler) = DATABASES_HANDLER.get()
+        {
+            // SAFETY: `raw` is the server's for the length of this call.
+            handler(unsafe { Context::new(raw) }, databases);
+        }
         // No lock is held during a handler: it may call the server, which may call this function.
         let mut index = 0;
         while let Some(handler) = nth_handler(event, index) {

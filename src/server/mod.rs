@@ -47,7 +47,7 @@ pub(crate) use context::{Context, Text, warn};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
 };
-pub(crate) use events::{ServerEvent, subscribe, unsubscribe};
+pub(crate) use events::{Databases, ServerEvent, on_databases, subscribe, unsubscribe};
 pub(crate) use gil::GilCell;
 pub(crate) use info::{InfoWriter, register as register_info};
 pub(crate) use key::{Content, Key};

@@ -3,6 +3,7 @@
 use redis_lock_core::LockId;
 use redis_lock_core::sharing::Transition;
 
+use crate::keeping;
 use crate::locks::{KeyspaceEvent, LockKey, now, share_ended};
 
 /// The leases of some shares had ended; they are taken out, and the key is closed.
@@ -23,6 +24,11 @@ pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
     for share in holders.ended(now) {
         share_ended(context, &lock_id, &share);
     }
+    keeping::leases_ended(
+        context,
+        key.name(),
+        holders.ended(now).map(|share| share.grant.token),
+    );
     key.change(&transition, KeyspaceEvent::Expire);
     Err(Ended)
 }

@@ -117,6 +117,6 @@ pub(super) fn unfollow_iterations(context: Context<'_>) {
         std::mem::take(&mut state.follows_iterations)
     });
     if followed {
-        server::unsubscribe(context, ServerEvent::LoopIteration);
+        server::unsubscribe(context, ServerEvent::LoopIteration, next_iteration);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis_lock_core::keeping::Silence;
 use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
@@ -19,6 +20,7 @@ pub(crate) fn join(
     name: Text<'_>,
     request: &Acquire<'_>,
     limit: Option<Limit>,
+    keep: Option<Silence>,
     wait: Option<Duration>,
 ) -> Result<(), CommandError> {
     check_limits(context, name)
@@ -29,6 +31,7 @@ pub(crate) fn join(
         lease: request.lease,
         holds: request.holds,
         limit: limit.unwrap_or(Limit::ONE),
+        keep,
         names_limit: limit.is_some(),
         client_id: context.client_id(),
         since,

@@ -3,13 +3,18 @@
 //! Each step takes the result of the one before, and only the last one returns what to reply. A command
 //! that leaves out a step does not compile.
 
+use redis_lock_core::keeping::{Asked, Keep, check_lease};
 use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition};
-use redis_lock_core::{self as core, Acquire, Limit, LockId, Owner, Release, Renew, Times, Token};
+use redis_lock_core::{
+    self as core, Acquire, Deadline, Grant, Limit, LockId, Owner, Refusal, Release, Renew, Times,
+    Token, TokenClock,
+};
 
 use super::ended::end_leases;
 use super::join::waiting;
 use super::serve::{Caller, hand_over, serve, settle};
 use super::state::STATE;
+use crate::keeping::{self, Kept};
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, LockView, Primary, max_holders, now, released, rules,
     with_token_clock,
@@ -28,6 +33,7 @@ impl<'call> Lock<'call> {
     pub(crate) fn open(primary: Primary<'call>, name: Text<'call>) -> Self {
         let context = primary.context();
         settle(context, name);
+        keeping::renew_due(context, name);
         let key = LockKey::open(context, name);
         if key.is_shared() {
             return Self::after_ended_leases(context, key);
@@ -69,19 +75,24 @@ impl<'call> Lock<'call> {
         self,
         request: &Acquire<'a>,
         limit: Limit,
+        keep: Option<Keep>,
     ) -> Result<Option<Judged<'call, 'a, Granted>>, CommandError> {
         let lock = self.after_the_line();
         let (context, key) = (lock.context, &lock.key);
         let holders = key.holders()?;
-        let before = token_of(holders.as_ref(), request.owner);
+        let before = grant_of(holders.as_ref(), request.owner);
         let room = Room {
             max_holders: max_holders(),
             // The queue could not be served just now. This call is not granted before it either.
             in_line: waiting(context, key.name()) > 0,
         };
-        let admitted = with_token_clock(|clock| {
+        let rule = |clock: &mut TokenClock| {
             let (rules, now) = (rules(), now(context));
             sharing::acquire(holders.as_ref(), request, limit, room, &rules, now, clock)
+        };
+        let admitted = judge(context, key.name(), keep, rule, |admitted| match admitted {
+            Admitted::New(granted, _) | Admitted::Again(granted, _) => Some(granted.grant),
+            Admitted::Busy => None,
         })?;
         let (granted, transition, counter) = match admitted {
             Admitted::New(granted, transition) => (granted, transition, Counter::Grants),
@@ -92,6 +103,8 @@ impl<'call> Lock<'call> {
             lock,
             before,
             transition,
+            after: Some(granted.grant),
+            keep: keep.map(|keep| (keep, Asked::Acquire)),
             event: KeyspaceEvent::Acquire,
             counter: Some(counter),
             outcome: granted,
@@ -111,11 +124,17 @@ impl<'call> Lock<'call> {
                     deadline: self.key.deadline(),
                 })?;
                 let transition = Transition::of(request.owner, released.change);
-                (Some(record.grant.token), released.holds_left, transition)
+                let deadline = match &transition {
+                    // The key was not asked.
+                    Transition::Free => Deadline::Never,
+                    _ => self.key.deadline(),
+                };
+                let before = Some((record.grant, deadline));
+                (before, released.holds_left, transition)
             }
             None => {
                 let holders = self.key.holders()?;
-                let before = token_of(holders.as_ref(), request.owner);
+                let before = grant_of(holders.as_ref(), request.owner);
                 let (left, transition) =
                     sharing::release(holders.as_ref(), request, now(self.context))?;
                 (before, left, transition)
@@ -125,6 +144,8 @@ impl<'call> Lock<'call> {
         Ok(Judged {
             before,
             transition,
+            after: before.filter(|_| holds_left > 0).map(|(grant, _)| grant),
+            keep: None,
             event: KeyspaceEvent::Release,
             counter: changes.then_some(Counter::Releases),
             outcome: holds_left,
@@ -137,17 +158,24 @@ impl<'call> Lock<'call> {
         self,
         request: &Renew<'a>,
         limit: Option<Limit>,
+        keep: Option<Keep>,
     ) -> Result<Judged<'call, 'a, Granted>, CommandError> {
         let lock = self.after_the_line();
         let holders = lock.key.holders()?;
-        let before = token_of(holders.as_ref(), request.owner());
-        let (granted, transition) = with_token_clock(|clock| {
+        let before = grant_of(holders.as_ref(), request.owner());
+        let rule = |clock: &mut TokenClock| {
             let (rules, now) = (rules(), now(lock.context));
             sharing::renew(holders.as_ref(), request, limit, &rules, now, clock)
+        };
+        let name = lock.key.name();
+        let (granted, transition) = judge(lock.context, name, keep, rule, |(granted, _)| {
+            Some(granted.grant)
         })?;
         Ok(Judged {
             before,
             transition,
+            after: Some(granted.grant),
+            keep: keep.map(|keep| (keep, Asked::Renew)),
             event: KeyspaceEvent::Renew,
             counter: Some(Counter::Renewals),
             outcome: granted,
@@ -156,15 +184,37 @@ impl<'call> Lock<'call> {
     }
 }
 
-/// The token of this owner's grant.
-fn token_of(holders: Option<&Holders<'_>>, owner: Owner<'_>) -> Option<Token> {
-    let (grant, _) = holders?.grant_of(owner)?;
-    Some(grant.token)
+/// This owner's grant, and the end of its lease.
+fn grant_of(holders: Option<&Holders<'_>>, owner: Owner<'_>) -> Option<(Grant, Deadline)> {
+    holders?.grant_of(owner)
+}
+
+/// Runs a rule with the token clock, and checks that a grant that is to be kept, or is kept, has a lease that
+/// is long enough: the last check of all.
+fn judge<T>(
+    context: Context<'_>,
+    name: Text<'_>,
+    keep: Option<Keep>,
+    rule: impl FnOnce(&mut TokenClock) -> Result<T, Refusal>,
+    granted: impl FnOnce(&T) -> Option<Grant>,
+) -> Result<T, Refusal> {
+    with_token_clock(|clock| {
+        let before = *clock;
+        let outcome = rule(clock)?;
+        if (keep.is_some() || keeping::any())
+            && let Some(grant) = granted(&outcome)
+        {
+            let is_kept = keeping::is_kept(context, name, grant.token);
+            check_lease(keep, is_kept, grant.lease).inspect_err(|_| *clock = before)?;
+        }
+        Ok(outcome)
+    })
 }
 
 /// Opens a lock for a command that changes nothing, after its give-backs.
 pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
     settle(primary.context(), name);
+    keeping::renew_due(primary.context(), name);
     LockView::open(primary.context(), name)
 }
 
@@ -172,9 +222,13 @@ pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockVie
 #[must_use = "the outcome takes effect when it is committed"]
 pub(crate) struct Judged<'call, 'a, T> {
     lock: Lock<'call>,
-    /// The token of the caller's grant before the call.
-    before: Option<Token>,
+    /// The caller's grant before the call, and the end of its lease.
+    before: Option<(Grant, Deadline)>,
+    /// Its grant after the call.
+    after: Option<Grant>,
     transition: Transition<'a>,
+    /// Whether the caller keeps the grant.
+    keep: Option<(Keep, Asked)>,
     event: KeyspaceEvent,
     counter: Option<Counter>,
     outcome: T,
@@ -188,7 +242,19 @@ impl<T> Judged<'_, '_, T> {
         if let Some(counter) = self.counter {
             count(counter);
         }
-        match (self.transition, self.before) {
+        // Before the change is announced: a listener may free the lock.
+        keeping::note_change(
+            context,
+            key.name(),
+            &Kept {
+                before: self.before,
+                after: self.after,
+                transition: &self.transition,
+                keep: self.keep,
+            },
+        );
+        let before = self.before.map(|(grant, _)| grant.token);
+        match (self.transition, before) {
             (Transition::Free, Some(token)) => hand_over(context, key, token),
             (transition, before) => {
                 // Before the change is announced: a listener may free the lock, and this answer is not

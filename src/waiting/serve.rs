@@ -1,9 +1,10 @@
 //! Granting a lock to the waiting calls that are next.
 
+use redis_lock_core::keeping::{Keep, check_lease};
 use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition, next_in_line};
 use redis_lock_core::{
-    Acquire, Deadline, GiveBack, Grant, LockId, Monotonic, OwnerBuf, PendingGrant, Release, Token,
-    Waiter, WaiterId,
+    Acquire, Deadline, GiveBack, Grant, LockId, Monotonic, OwnerBuf, PendingGrant, Refusal,
+    Release, Token, Waiter, WaiterId,
 };
 
 use super::answer::{Answer, Wait};
@@ -13,6 +14,7 @@ use super::redirection::{NodesCache, redirection};
 use super::slice::SLICE;
 use super::state::{STATE, State};
 use super::timer;
+use crate::keeping::{self, Kept};
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, check_write, max_holders, monotonic, now, released,
     rules, with_token_clock,
@@ -138,18 +140,30 @@ impl Serving<'_> {
             refuse(context, next.id, CommandError::NoPermission);
             return Step::Again;
         }
-        match admit(context, holders.as_ref(), &next.waiter) {
+        let admitted = admit(context, holders.as_ref(), &next.waiter)
+            .and_then(|admitted| check_kept(context, name, admitted, &next.waiter));
+        match admitted {
             Ok(Admitted::New(granted, transition) | Admitted::Again(granted, transition)) => {
                 let deadline = transition
                     .deadline()
                     .or(before.map(|(_, deadline)| deadline));
                 let grant = granted.grant;
                 let deadline = deadline.unwrap_or(Deadline::Never);
+                keeping::note_change(
+                    context,
+                    name,
+                    &Kept {
+                        before,
+                        after: Some(grant),
+                        transition: &transition,
+                        keep: None,
+                    },
+                );
                 let before = before.map(|(grant, _)| grant);
                 let blocked = make_pending(context, &self.lock_id, &next, grant, deadline, before);
                 key.change(&transition, KeyspaceEvent::Acquire);
                 count_grant(before.is_none());
-                send_grant(blocked, &next, granted);
+                send_grant(blocked, &self.lock_id, &next, granted);
                 self.just_granted = Some(next.waiter.owner.clone());
                 Step::Again
             }
@@ -225,7 +239,7 @@ fn admit<'a>(
     context: Context<'_>,
     holders: Option<&Holders<'_>>,
     waiter: &'a Waiter,
-) -> Result<Admitted<'a>, redis_lock_core::Refusal> {
+) -> Result<Admitted<'a>, Refusal> {
     let request = request(waiter);
     let room = Room {
         max_holders: max_holders(),
@@ -267,6 +281,20 @@ fn next_call(context: Context<'_>, first: impl Fn(&mut State) -> Option<WaiterId
     }
 }
 
+/// Checks that the lease of a grant that is to be kept, or is kept, is long enough.
+fn check_kept<'a>(
+    context: Context<'_>,
+    name: Text<'_>,
+    admitted: Admitted<'a>,
+    waiter: &Waiter,
+) -> Result<Admitted<'a>, Refusal> {
+    if let Admitted::New(granted, _) | Admitted::Again(granted, _) = &admitted {
+        let is_kept = keeping::is_kept(context, name, granted.grant.token);
+        check_lease(waiter.keep.map(Keep::For), is_kept, granted.grant.lease)?;
+    }
+    Ok(admitted)
+}
+
 /// The last hold was released by the running command: frees the lock, or puts the next grant in its
 /// place.
 pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
@@ -284,14 +312,17 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
     let direct = !context.flags().cluster()
         && !context.writes_paused()
         && may_acquire(context, name, next.id);
-    let admitted = direct.then(|| admit(context, None, &next.waiter));
+    let admitted = direct.then(|| {
+        admit(context, None, &next.waiter)
+            .and_then(|admitted| check_kept(context, name, admitted, &next.waiter))
+    });
     if let Some(Ok(Admitted::New(granted, transition))) = admitted
         && let Some(deadline) = transition.deadline()
     {
         let blocked = make_pending(context, &lock_id, &next, granted.grant, deadline, None);
         key.hand_over(&transition);
         count_grant(true);
-        send_grant(blocked, &next, granted);
+        send_grant(blocked, &lock_id, &next, granted);
         if let Transition::Alone(held) = transition {
             // The key is as just written, or a listener has changed it and has served the queue. So only
             // further calls of the new owner can be next.
@@ -350,10 +381,9 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBa
             amount,
             token: None,
         };
-        let token = holders.as_ref().and_then(|holders| {
-            let (grant, _) = holders.grant_of(request.owner)?;
-            Some(grant.token)
-        });
+        let before = holders
+            .as_ref()
+            .and_then(|holders| holders.grant_of(request.owner));
         let Ok((left, transition)) = sharing::release(holders.as_ref(), &request, now(context))
         else {
             continue;
@@ -361,9 +391,19 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBa
         if !matches!(transition, Transition::Keep) {
             statistics::count(Counter::Releases);
         }
-        if let (0, Some(token)) = (left, token) {
-            released(context, token);
+        if let (0, Some((grant, _))) = (left, before) {
+            released(context, grant.token);
         }
+        keeping::note_change(
+            context,
+            name,
+            &Kept {
+                before,
+                after: before.filter(|_| left > 0).map(|(grant, _)| grant),
+                transition: &transition,
+                keep: None,
+            },
+        );
         key.change(&transition, KeyspaceEvent::Release);
     }
 }
@@ -406,7 +446,7 @@ fn make_pending(
 }
 
 /// Replies the grant to the call.
-fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, granted: Granted) {
+fn send_grant(blocked: Option<Blocked<Wait>>, lock_id: &LockId, next: &Next, granted: Granted) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
         blocked.answer(Answer::Granted {
@@ -415,6 +455,7 @@ fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, granted: Granted) {
             owner: next.waiter.owner.clone(),
             grant: granted.grant,
             limit: next.waiter.names_limit.then_some(granted.limit),
+            keep: next.waiter.keep.map(|silence| (lock_id.clone(), silence)),
         });
     }
 }

@@ -61,6 +61,7 @@ mod tests {
             lease: None,
             holds: None,
             limit: crate::Limit::ONE,
+            keep: None,
             names_limit: false,
             client_id: 1,
             since: Monotonic(0),

@@ -38,7 +38,7 @@ pub use properties::check as check_lock_history;
 #[cfg(fuzzing)]
 pub use queue_properties::check as check_queue_history;
 
-pub use effect::{Effect, EffectBuffer, EffectError};
+pub use effect::{Effect, EffectBuffer, EffectError, is_quiet};
 pub use give_backs::GiveBacks;
 pub use grant::{Grant, Held, Holds, Owner, OwnerBuf};
 pub use lease_watch::LeaseWatch;

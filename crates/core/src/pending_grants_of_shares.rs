@@ -45,6 +45,7 @@ impl Scenario {
                 lease: None,
                 holds: None,
                 limit: Limit::NONE,
+                keep: None,
                 names_limit: false,
                 client_id: number,
                 since: Monotonic(0),

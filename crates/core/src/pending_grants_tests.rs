@@ -56,6 +56,7 @@ impl Scenario {
             lease: None,
             holds: None,
             limit: Limit::ONE,
+            keep: None,
             names_limit: false,
             client_id: 7,
             since: Monotonic(0),

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::keeping::Silence;
 use super::map::shrink_if_sparse;
 use super::{Holds, Lease, Limit, Map, OwnerBuf};
 
@@ -45,6 +46,8 @@ pub struct Waiter {
     pub holds: Option<Holds>,
     /// How many holders the caller bears.
     pub limit: Limit,
+    /// How long the connection may be silent that keeps the grant, if one is to.
+    pub keep: Option<Silence>,
     /// The caller named the limit, and its reply tells the one in force.
     pub names_limit: bool,
     /// The connection that waits.

@@ -13,6 +13,7 @@ fn call(owner: &str, until: Option<u64>) -> Waiter {
         lease: None,
         holds: None,
         limit: Limit::ONE,
+        keep: None,
         names_limit: false,
         client_id: 7,
         since: Monotonic(0),

@@ -13,6 +13,16 @@ impl KeptGrants {
         self.ends.first().map(|(end, _)| *end)
     }
 
+    /// True when the lease of a kept grant of this lock has ended, as far as is known.
+    #[must_use]
+    pub fn has_ended(&self, database: i32, key: &[u8], now: UnixTime) -> bool {
+        let ids = self.grants.of_lock(database, key);
+        ids.into_iter().any(|id| {
+            let node = self.grants.get(id);
+            node.is_some_and(|node| node.deadline < Deadline::At(now.millis()))
+        })
+    }
+
     /// Takes a kept grant whose lease has ended, as far as is known. The caller looks at the lock, and
     /// says [`seen`](KeptGrants::seen) where the grant stands and [`lost`](KeptGrants::lost) where it does
     /// not.

@@ -38,5 +38,6 @@ pub use calls::{Asked, Keeper};
 pub use grants::{GrantName, KeptGrant};
 pub use hearing::Now;
 pub use registry::KeptGrants;
+pub(crate) use rules::can_keep;
 pub use rules::check_lease;
 pub use silence::{Keep, Silence};

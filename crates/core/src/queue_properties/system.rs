@@ -105,6 +105,7 @@ impl System {
                     lease: None,
                     holds,
                     limit: Limit::ONE,
+                    keep: None,
                     names_limit: false,
                     client_id: self.ids.len() as u64,
                     since: Monotonic(self.now),

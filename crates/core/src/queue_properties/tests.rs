@@ -72,6 +72,7 @@ proptest! {
                 lease: None,
                 holds: None,
                 limit: Limit::ONE,
+                keep: None,
                 names_limit: false,
                 client_id: 0,
                 since: Monotonic(0),

@@ -1,9 +1,11 @@
-//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [HOLDS n] [TOKEN token]`
+//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [HOLDS n] [TOKEN token]`
 
+use super::keep::{self, KEEP, keep};
 use super::lease::{LEASE, lease};
 use super::limit::{LIMIT, limit};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
+use crate::keeping::Keep;
 use crate::{Holds, Lease, Limit, Owner, Token};
 
 const ANY_OWNER: &[u8] = b"*";
@@ -17,6 +19,7 @@ pub const ACQUIRE: &[Argument] = &[
     LIMIT,
     LEASE,
     Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer).optional(),
+    KEEP,
     Argument::after(c"HOLDS", c"holds", Kind::Integer).optional(),
     TOKEN,
 ];
@@ -32,6 +35,8 @@ pub struct Acquire<'a> {
     pub lease: Option<Lease>,
     /// How long the caller waits, 0 for ever; `None` when it does not wait.
     pub wait_ms: Option<u64>,
+    /// How long the connection may be silent that keeps the grant.
+    pub keep: Option<Keep>,
     /// How many holds the caller wants to have afterwards.
     pub holds: Option<Holds>,
     /// The grant that the call re-enters.
@@ -47,9 +52,13 @@ pub fn acquire<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Acquire<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut shares, mut wait_ms, mut holds, mut token) = (None, None, None, None, None);
+    let (mut asked, mut shares, mut kept) = (None, None, None);
+    let (mut wait_ms, mut holds, mut token) = (None, None, None);
     while let Some(option) = words.next() {
-        if lease(option, words, &mut asked)? || limit(option, words, &mut shares)? {
+        if lease(option, words, &mut asked)?
+            || limit(option, words, &mut shares)?
+            || keep(option, words, &mut kept)?
+        {
             continue;
         }
         if option.eq_ignore_ascii_case(b"BLOCK") {
@@ -76,11 +85,13 @@ pub fn acquire<'a>(
             c"ERR HOLDS and TOKEN take an owner by name: a call with the owner * cannot be repeated",
         ));
     }
+    keep::check(kept, asked)?;
     Ok(Acquire {
         owner: named.then_some(owner),
         limit: shares,
         lease: asked,
         wait_ms,
+        keep: kept,
         holds,
         token,
     })

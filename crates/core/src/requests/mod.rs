@@ -7,6 +7,7 @@ mod acquire;
 mod count;
 mod effect;
 mod integer;
+mod keep;
 mod lease;
 mod limit;
 mod release;

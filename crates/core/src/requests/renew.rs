@@ -1,9 +1,11 @@
-//! `owner [SHARED | LIMIT n] [PX ms | EX s] [TOKEN token] [RAISE token]`
+//! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
 
+use super::keep::{self, KEEP, keep};
 use super::lease::{LEASE, lease};
 use super::limit::{LIMIT, limit};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
+use crate::keeping::Keep;
 use crate::{self as core, Limit};
 
 /// The words of a renewal.
@@ -11,6 +13,7 @@ pub const RENEW: &[Argument] = &[
     OWNER,
     LIMIT,
     LEASE,
+    KEEP,
     TOKEN,
     Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
 ];
@@ -22,6 +25,8 @@ pub struct Renew<'a> {
     pub request: core::Renew<'a>,
     /// How many holders the grant is to bear, if the caller says so.
     pub limit: Option<Limit>,
+    /// How long the connection may be silent that keeps the grant.
+    pub keep: Option<Keep>,
 }
 
 /// Parses a renewal.
@@ -33,9 +38,13 @@ pub fn renew<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Renew<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut shares, mut token, mut raise) = (None, None, None, None);
+    let (mut asked, mut shares, mut kept) = (None, None, None);
+    let (mut token, mut raise) = (None, None);
     while let Some(option) = words.next() {
-        if lease(option, words, &mut asked)? || limit(option, words, &mut shares)? {
+        if lease(option, words, &mut asked)?
+            || limit(option, words, &mut shares)?
+            || keep(option, words, &mut kept)?
+        {
             continue;
         }
         if option.eq_ignore_ascii_case(b"TOKEN") {
@@ -50,6 +59,7 @@ pub fn renew<'a>(
             return Err(Malformed::unknown_option(option));
         }
     }
+    keep::check(kept, asked)?;
     let request = match (token, raise) {
         (token, None) => core::Renew::new(owner, asked, token),
         (_, Some(_)) if shares.is_some() => {
@@ -69,5 +79,6 @@ pub fn renew<'a>(
     Ok(Renew {
         request,
         limit: shares,
+        keep: kept,
     })
 }

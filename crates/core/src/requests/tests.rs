@@ -4,6 +4,7 @@ use super::words::Words;
 use super::{
     Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
 };
+use crate::keeping::{Keep, Silence};
 use crate::sharing::Transition;
 use crate::{
     Deadline, EffectBuffer, EffectError, Grant, Held, Holds, Lease, Limit, Owner, Release,
@@ -37,6 +38,7 @@ fn of_an_acquire() {
         limit: None,
         lease: None,
         wait_ms: None,
+        keep: None,
         holds: None,
         token: None,
     };
@@ -67,6 +69,21 @@ fn of_an_acquire() {
             "ann limit 2147483647",
             Acquire {
                 limit: Some(Limit::MAX),
+                ..plain
+            },
+        ),
+        (
+            "ann KEEP 1000",
+            Acquire {
+                keep: Silence::from_millis(1000).map(Keep::For),
+                ..plain
+            },
+        ),
+        (
+            "ann keep 0 PX 1",
+            Acquire {
+                keep: Some(Keep::End),
+                lease: lease(1),
                 ..plain
             },
         ),
@@ -207,6 +224,7 @@ fn of_a_renewal() {
         let wanted = wanted.map(|request| Renewal {
             request,
             limit: None,
+            keep: None,
         });
         assert_eq!(renew(&mut words(text)).ok(), wanted, "{text}");
     }
@@ -227,6 +245,10 @@ fn of_a_renewal() {
         ("ann SHARED LIMIT 5", "only one of SHARED and LIMIT"),
         ("ann LIMIT -1", "LIMIT takes how many holders"),
         ("ann LIMIT", "LIMIT takes how many holders"),
+        ("ann KEEP 999", "KEEP takes how long"),
+        ("ann KEEP 315360000001", "KEEP takes how long"),
+        ("ann KEEP 1000 PX 999", "KEEP takes a lease"),
+        ("ann KEEP 0 KEEP 0", "KEEP is given twice"),
         ("ann TOKEN 7 RAISE 8 SHARED", "neither SHARED nor LIMIT"),
         ("ann LIMIT 1 RAISE 8 TOKEN 7", "neither SHARED nor LIMIT"),
     ] {
@@ -252,7 +274,7 @@ fn of_an_effect() {
     let read = |words: &[&[u8]]| {
         let words = words.iter().copied();
         effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap()))
-            .map(|change| change == Transition::Alone(lock))
+            .map(|change| change == (Transition::Alone(lock), false))
     };
     assert_eq!(read(&[bytes]), Ok(true));
     assert_eq!(read(&[bytes, b"later"]), Ok(true));

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
 use super::integer;
+use crate::keeping::{Keep, Silence};
 use crate::{Holds, Lease, Limit, Owner, Token};
 
 /// The longest wait: ten years.
@@ -74,6 +75,20 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
     /// `HOLDS n` with at least one.
     pub(super) fn wanted_holds(&mut self) -> Result<Holds, Malformed> {
         self.holds(c"ERR HOLDS takes the hold count to reach, an integer from 1 to 2147483647")
+    }
+
+    /// `KEEP milliseconds`.
+    pub(super) fn keep(&mut self) -> Result<Keep, Malformed> {
+        let millis = self.unsigned();
+        let keep = match millis {
+            Some(0) => Some(Keep::End),
+            Some(millis) => Silence::from_millis(millis).map(Keep::For),
+            None => None,
+        };
+        keep.ok_or(Malformed::new(
+            c"ERR KEEP takes how long the connection may be silent in milliseconds, an integer from \
+              1000 to 315360000000, or 0 to end it",
+        ))
     }
 
     /// `LIMIT n`.

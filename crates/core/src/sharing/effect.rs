@@ -3,7 +3,7 @@
 //! without sharing.
 //!
 //! ```text
-//! version    1 byte: 2
+//! version    1 byte: 2, plus 128 where nobody is told of the change
 //! latest end 8 bytes: the expiry of the key afterwards, in milliseconds since 1970
 //! token      7 bytes: of the share that comes, changes or goes; the highest that there is, where those
 //!            that have ended go
@@ -22,7 +22,7 @@
 use super::change::{ShareChange, Step, Transition};
 use super::share::{LAST_END, MAX_SHARE, Share};
 use super::shares::Shares;
-use crate::effect::DEADLINE_BYTES;
+use crate::effect::{DEADLINE_BYTES, QUIET};
 use crate::record::{TOKEN_BYTES, Writer, number};
 use crate::{EffectError, Held, Token};
 
@@ -63,6 +63,25 @@ impl<'a> ShareChange<'a> {
         seen: Token,
         buffer: &'buffer mut ShareEffectBuffer,
     ) -> &'buffer [u8] {
+        self.write_effect(VERSION, seen, buffer)
+    }
+
+    /// As [`ShareChange::effect`], for a change of which nobody is told.
+    #[must_use]
+    pub fn quiet_effect<'buffer>(
+        &self,
+        seen: Token,
+        buffer: &'buffer mut ShareEffectBuffer,
+    ) -> &'buffer [u8] {
+        self.write_effect(VERSION | QUIET, seen, buffer)
+    }
+
+    fn write_effect<'buffer>(
+        &self,
+        version: u8,
+        seen: Token,
+        buffer: &'buffer mut ShareEffectBuffer,
+    ) -> &'buffer [u8] {
         let (what, token) = match &self.step {
             Step::Only(share) => (ONLY, share.grant.token),
             Step::Put(share) => (PUT, share.grant.token),
@@ -73,7 +92,7 @@ impl<'a> ShareChange<'a> {
             bytes: &mut buffer.0,
             length: 0,
         };
-        writer.put(&[VERSION]);
+        writer.put(&[version]);
         writer.put(&self.latest_end.to_le_bytes());
         writer.put(&token.number().to_le_bytes()[..TOKEN_BYTES]);
         writer.put(&[what | if self.cut.is_some() { CUT } else { 0 }]);
@@ -130,7 +149,7 @@ impl<'a> Transition<'a> {
     /// [`EffectError`] when it is none, or one of another version.
     pub fn from_effect(bytes: &'a [u8]) -> Result<Self, EffectError> {
         match bytes {
-            [VERSION, rest @ ..] => {
+            [version, rest @ ..] if *version & !QUIET == VERSION => {
                 let change = ShareChange::read(rest).ok_or(EffectError::Damaged)?;
                 Ok(Self::Share(change))
             }

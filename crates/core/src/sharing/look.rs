@@ -2,7 +2,7 @@
 
 use super::holders::{Holders, Shared};
 use super::share::{LAST_END, Share};
-use crate::{Deadline, Limit, UnixTime};
+use crate::{Deadline, Held, Limit, Token, UnixTime};
 
 impl<'a> Shared<'a> {
     /// The shares whose lease has not ended, lowest token first, with the end of each lease.
@@ -43,17 +43,18 @@ impl<'a> Holders<'a> {
             Self::Alone(held) => (Some(held), None),
             Self::Shared(shared) => (None, Some(shared)),
         };
-        let alone = alone.map(|held| Share {
-            owner: held.owner,
-            grant: held.grant,
-            limit: Limit::ONE,
-            end: match held.deadline {
-                Deadline::At(at) => at,
-                Deadline::Never => LAST_END,
-            },
-        });
+        let alone = alone.map(|held| self::alone(&held));
         let shared = shared.map(|shared| shared.live(now));
         alone.into_iter().chain(shared.into_iter().flatten())
+    }
+
+    /// The holder with this token. A lease that has ended counts until it is taken out.
+    #[must_use]
+    pub fn with(&self, token: Token) -> Option<Share<'a>> {
+        match self {
+            Self::Alone(held) => (held.grant.token == token).then_some(alone(held)),
+            Self::Shared(shared) => shared.shares.with(token),
+        }
     }
 
     /// When the lease of a holder ends.
@@ -81,5 +82,18 @@ impl<'a> Holders<'a> {
             Self::Alone(_) => Limit::ONE,
             Self::Shared(shared) => shared.live_least_limit(now),
         }
+    }
+}
+
+/// Who has the lock alone, as one of its holders.
+const fn alone<'a>(held: &Held<'a>) -> Share<'a> {
+    Share {
+        owner: held.owner,
+        grant: held.grant,
+        limit: Limit::ONE,
+        end: match held.deadline {
+            Deadline::At(at) => at,
+            Deadline::Never => LAST_END,
+        },
     }
 }

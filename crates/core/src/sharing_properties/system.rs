@@ -215,6 +215,7 @@ impl System {
                         lease: request.lease,
                         holds: request.holds,
                         limit: limit(number),
+                        keep: None,
                         names_limit: false,
                         client_id: 1,
                         since: Monotonic(0),

@@ -241,6 +241,7 @@ impl Server {
             lease: request.lease,
             holds: request.holds,
             limit: Limit::ONE,
+            keep: None,
             names_limit: false,
             client_id: id as u64,
             since: Monotonic(self.now),

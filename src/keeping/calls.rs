@@ -1,0 +1,191 @@
+//! What commands tell, and ask.
+
+use redis_lock_core::keeping::{Asked, GrantName, Keep, Keeper, Silence};
+use redis_lock_core::sharing::{ShareChange, Transition};
+use redis_lock_core::{Deadline, Grant, LockId, Token};
+
+use super::close::{Cause, close};
+use super::grant::{renew, stands};
+use super::state::{STATE, this_moment};
+use super::work;
+use crate::server::{self, Context, Text};
+
+/// A grant before and after a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept<'a> {
+    /// The grant before the call, and the end of its lease.
+    pub(crate) before: Option<(Grant, Deadline)>,
+    /// The grant after it; `None` when it is gone.
+    pub(crate) after: Option<Grant>,
+    /// What changes.
+    pub(crate) transition: &'a Transition<'a>,
+    /// Whether the caller keeps the grant.
+    pub(crate) keep: Option<(Keep, Asked)>,
+}
+
+/// True when anything is kept.
+pub(crate) fn any() -> bool {
+    STATE.is_busy()
+}
+
+/// Notes what a call changes. To be called before the change is announced: a listener may free the lock.
+pub(crate) fn note_change(context: Context<'_>, name: Text<'_>, kept: &Kept<'_>) {
+    if kept.keep.is_none() && !any() {
+        return;
+    }
+    let (database, key) = (context.database(), name.bytes());
+    let grant_name = |token| GrantName {
+        database,
+        key,
+        token,
+    };
+    let now = this_moment(context);
+    let client_id = context.client_id();
+    if matches!(kept.keep, Some((Keep::For(_), _))) {
+        work::begin(context);
+    }
+    let closed = STATE.with(context, |state| {
+        let grants = &mut state.grants;
+        if let Transition::Share(ShareChange { cut: Some(at), .. }) = kept.transition {
+            grants.cut(database, key, *at);
+        }
+        let before = kept.before.map(|(grant, _)| grant.token);
+        let Some(after) = kept.after else {
+            if let Some(token) = before {
+                grants.released(grant_name(token));
+            }
+            return None;
+        };
+        if let Some(token) = before.filter(|token| *token != after.token) {
+            grants.raised(grant_name(token), after.token);
+        }
+        let this = grant_name(after.token);
+        let deadline = kept.transition.deadline();
+        let deadline = deadline.or(kept.before.map(|(_, deadline)| deadline));
+        let deadline = deadline.unwrap_or(Deadline::Never);
+        match kept.keep {
+            Some((Keep::For(silence), asked)) => {
+                let keeper = Keeper {
+                    client_id,
+                    silence,
+                    asked,
+                };
+                grants.keep(this, keeper, after.lease, deadline, now)
+            }
+            Some((Keep::End, Asked::Renew)) => grants.end(this, client_id),
+            Some((Keep::End, Asked::Acquire)) | None => {
+                grants.renewed(this, after.lease, deadline, now);
+                None
+            }
+        }
+    });
+    close(context, closed.into_iter().collect(), Cause::Other);
+    work::arm(context);
+}
+
+/// A waiting call with `KEEP` is answered: its connection keeps the grant, if it stands.
+pub(crate) fn keep_after_reply(
+    context: Context<'_>,
+    LockId { database, key }: &LockId,
+    token: Token,
+    silence: Silence,
+) {
+    let client_id = context.client_id();
+    let database = *database;
+    let name = GrantName {
+        database,
+        key,
+        token,
+    };
+    work::begin(context);
+    let now = this_moment(context);
+    let closed = match stands(context, (database, key), token) {
+        Some((lease, deadline)) => STATE.with(context, |state| {
+            let keeper = Keeper {
+                client_id,
+                silence,
+                asked: Asked::Acquire,
+            };
+            state.grants.keep(name, keeper, lease, deadline, now)
+        }),
+        // It was lost before the reply.
+        None => {
+            STATE.with(context, |state| state.close_unsent.push(client_id));
+            None
+        }
+    };
+    close(context, closed.into_iter().collect(), Cause::Other);
+    work::arm(context);
+}
+
+/// The leases of these grants have ended: before they are granted to anybody else.
+pub(crate) fn leases_ended(
+    context: Context<'_>,
+    name: Text<'_>,
+    tokens: impl Iterator<Item = Token>,
+) {
+    if !any() {
+        return;
+    }
+    let (database, key) = (context.database(), name.bytes());
+    let closed = STATE.with(context, |state| {
+        tokens
+            .filter_map(|token| {
+                state.grants.lost(GrantName {
+                    database,
+                    key,
+                    token,
+                })
+            })
+            .collect()
+    });
+    close(context, closed, Cause::Other);
+}
+
+/// Renews the kept grants of a lock that are due, before a command on it.
+pub(crate) fn renew_due(context: Context<'_>, name: Text<'_>) {
+    if !any() || context.flags().replica() || context.writes_paused() {
+        return;
+    }
+    let database = context.database();
+    let now = this_moment(context);
+    let due = STATE.with(context, |state| {
+        state.grants.due_of(database, name.bytes(), now)
+    });
+    for kept in due {
+        let outcome = renew(context, &kept);
+        work::tell(context, &kept, outcome);
+    }
+}
+
+/// Who keeps a grant, and for how long it may be silent.
+pub(crate) fn kept_by(context: Context<'_>, name: Text<'_>, token: Token) -> Option<(u64, u64)> {
+    STATE.if_busy(context, |state| {
+        let kept = state.grants.get(GrantName {
+            database: context.database(),
+            key: name.bytes(),
+            token,
+        })?;
+        Some((kept.client_id, kept.silence.millis()))
+    })
+}
+
+/// True when a grant is kept.
+pub(crate) fn is_kept(context: Context<'_>, name: Text<'_>, token: Token) -> bool {
+    kept_by(context, name, token).is_some()
+}
+
+/// Notes the first `KEEP` in the log, where the server closes quiet connections itself.
+pub(super) fn note_first(context: Context<'_>) {
+    if STATE.with(context, |state| {
+        std::mem::replace(&mut state.is_noted, true)
+    }) {
+        return;
+    }
+    if let Some(timeout) = context.setting(c"timeout").filter(|timeout| timeout != "0") {
+        server::warn(&format!(
+            "the server's timeout of {timeout} s closes quiet connections, those that keep leases too: \
+             set it to 0, or let the clients send a command more often"
+        ));
+    }
+}

@@ -1,0 +1,78 @@
+//! A kept grant in the keyspace: looked at, and renewed.
+
+use redis_lock_core::keeping::KeptGrant;
+use redis_lock_core::sharing;
+use redis_lock_core::{Deadline, Lease, LockId, OwnerBuf, Renew, Token};
+
+use crate::locks::{LockKey, LockView, now, rules, with_token_clock};
+use crate::server::{Context, OwnedText};
+use crate::statistics::{Counter, count};
+
+/// What became of a grant that was to be renewed.
+pub(super) enum Outcome {
+    /// It has this lease and deadline now.
+    Renewed(Lease, Deadline),
+    /// It has no end, and is left so.
+    Persisted,
+    /// It does not stand any more.
+    Lost,
+}
+
+/// When the lease of a grant ends that stands.
+pub(super) fn deadline(context: Context<'_>, kept: &KeptGrant) -> Option<Deadline> {
+    let LockId { database, key } = &kept.lock_id;
+    let (_, deadline) = stands(context, (*database, key), kept.token)?;
+    Some(deadline)
+}
+
+/// The lease and the deadline of a grant that stands.
+pub(super) fn stands(
+    context: Context<'_>,
+    (database, key): (i32, &[u8]),
+    token: Token,
+) -> Option<(Lease, Deadline)> {
+    if !context.select_database(database) {
+        return None;
+    }
+    let name = OwnedText::new(key);
+    let view = LockView::open(context, name.text());
+    let now = now(context);
+    let holders = view.holders(now).ok()??;
+    let share = holders.with(token)?;
+    let deadline = holders.end_of(&share);
+    (deadline >= Deadline::At(now.millis())).then_some((share.grant.lease, deadline))
+}
+
+/// Renews a grant. The server must allow writes of this key.
+pub(super) fn renew(context: Context<'_>, kept: &KeptGrant) -> Outcome {
+    if !context.select_database(kept.lock_id.database) {
+        return Outcome::Lost;
+    }
+    let name = OwnedText::new(&kept.lock_id.key);
+    let key = LockKey::open(context, name.text());
+    let now = now(context);
+    let Ok(Some(holders)) = key.holders() else {
+        return Outcome::Lost;
+    };
+    let Some(share) = holders.with(kept.token) else {
+        return Outcome::Lost;
+    };
+    let (owner, deadline) = (OwnerBuf::from(share.owner), holders.end_of(&share));
+    if deadline == Deadline::Never {
+        return Outcome::Persisted;
+    }
+    if deadline < Deadline::At(now.millis()) {
+        return Outcome::Lost;
+    }
+    let request = Renew::new(owner.as_owner(), None, Some(kept.token));
+    let renewed = with_token_clock(|clock| {
+        sharing::renew(Some(&holders), &request, None, &rules(), now, clock)
+    });
+    let Ok((granted, transition)) = renewed else {
+        return Outcome::Lost;
+    };
+    let deadline = transition.deadline().unwrap_or(deadline);
+    key.renew_quietly(&transition);
+    count(Counter::KeptRenewals);
+    Outcome::Renewed(granted.grant.lease, deadline)
+}

@@ -1,0 +1,27 @@
+//! Kept leases: the server renews a grant while the connection that keeps it lives, and closes the
+//! connection when the grant is lost.
+//!
+//! What is kept, and what is due, is in [`state`]. A command notes here what it changes ([`calls`]); events
+//! tell what is lost ([`events`]); the event loop renews, asks who is silent and looks at leases that end
+//! ([`work`]). Each of them may close connections ([`close`]).
+
+mod calls;
+mod close;
+mod events;
+mod grant;
+mod state;
+mod timer;
+mod work;
+
+use crate::server::Context;
+
+pub(crate) use calls::{
+    Kept, any, is_kept, keep_after_reply, kept_by, leases_ended, note_change, renew_due,
+};
+pub(crate) use events::lock_lost;
+pub(crate) use state::kept;
+
+/// Subscribes to the events by which grants are lost without a call about their key.
+pub(crate) fn load(context: Context<'_>) {
+    events::load(context);
+}
