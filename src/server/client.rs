@@ -66,7 +66,9 @@ impl Context<'_> {
     pub(crate) fn comes_from_connection(self) -> bool {
         let client = self.client_id();
         // SAFETY: without room for them, the server tells only whether it knows the client.
-        client != 0 && unsafe { api!(RedisModule_GetClientInfoById)(ptr::null_mut(), client) == OK }
+        client != 0
+            && self.flags().is_of_client()
+            && unsafe { api!(RedisModule_GetClientInfoById)(ptr::null_mut(), client) == OK }
     }
 
     /// Closes a client's connection; replies that are not sent yet are dropped. Not for a client whose command

@@ -65,6 +65,13 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
     }
 
+    /// The command is not one of a script or function, nor of another module: in a transaction alone a client
+    /// cannot be blocked.
+    pub(super) fn is_of_client(self) -> bool {
+        !self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
+            && (self.may_block() || self.has(raw::REDISMODULE_CTX_FLAGS_MULTI))
+    }
+
     /// The caller can be blocked: it is not in a transaction, a script or another module's call.
     pub(crate) fn may_block(self) -> bool {
         const NEVER: u32 = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
