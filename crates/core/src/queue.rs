@@ -3,119 +3,45 @@
 //! Every waiting call is in two lists: the queue of its key, and the calls of its owner in that queue,
 //! which are granted together. Both are linked lists over one table, so joining, leaving and finding
 //! the first take constant time. The ends of the waits are in one set, ordered by time.
+//!
+//! The lists of an owner are found by its name, for all queues at once: so that is also the index of who
+//! waits for what (`owners.rs`), and costs no more than a table of owners in each queue.
+
+mod exclusive;
+mod list;
+mod owners;
+mod waiter;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::keeping::Silence;
 use super::map::shrink_if_sparse;
-use super::{Holds, Lease, Limit, Map, OwnerBuf};
+use super::{Limit, Map};
+use exclusive::ExclusiveCalls;
+use list::{Links, List};
+use owners::Owners;
 
-/// A time of a monotonic clock, in microseconds since some start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Monotonic(pub u64);
-
-impl Monotonic {
-    /// The time `length` later.
-    #[must_use]
-    pub fn plus(self, length: Duration) -> Self {
-        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(micros))
-    }
-
-    /// The time passed since `earlier`; zero when `earlier` is later.
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
-    }
-}
-
-/// Identifies a waiting call. Never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WaiterId(u64);
-
-/// A waiting call: who waits, for what, and how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiter {
-    /// The owner that asks.
-    pub owner: OwnerBuf,
-    /// The lease asked for.
-    pub lease: Option<Lease>,
-    /// How many holds the caller wants to have afterwards.
-    pub holds: Option<Holds>,
-    /// How many holders the caller bears.
-    pub limit: Limit,
-    /// How long the connection may be silent that keeps the grant, if one is to.
-    pub keep: Option<Silence>,
-    /// The caller named the limit, and its reply tells the one in force.
-    pub names_limit: bool,
-    /// The connection that waits.
-    pub client_id: u64,
-    /// When the wait began.
-    pub since: Monotonic,
-    /// When it ends; `None` for never.
-    pub until: Option<Monotonic>,
-}
-
-/// A lock's identity: a key of a database.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LockId {
-    /// The database's number.
-    pub database: i32,
-    /// The key's name.
-    pub key: Arc<[u8]>,
-}
-
-impl LockId {
-    /// The lock of this key of this database.
-    #[must_use]
-    pub fn new(database: i32, key: &[u8]) -> Self {
-        Self {
-            database,
-            key: Arc::from(key),
-        }
-    }
-
-    /// True for this key of this database.
-    #[must_use]
-    pub fn is(&self, database: i32, key: &[u8]) -> bool {
-        self.database == database && *self.key == *key
-    }
-
-    /// The lowest of all in their order.
-    pub(super) fn before_all() -> Self {
-        Self {
-            database: i32::MIN,
-            key: Arc::from([]),
-        }
-    }
-}
-
-/// The waits for one lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueWaits {
-    /// How many.
-    pub count: usize,
-    /// The sum of the times when they began, in microseconds.
-    pub since_sum: u128,
-    /// When the first in the queue began.
-    pub first_since: Monotonic,
-}
+pub use owners::OwnerWaits;
+pub use waiter::{LockId, Monotonic, QueueWaits, Waiter, WaiterId};
 
 /// All queues of a server.
 #[derive(Debug, Default)]
 pub struct Queues {
     databases: Map<i32, Map<Arc<[u8]>, Queue>>,
     nodes: Map<WaiterId, Node>,
+    owners: Owners,
     ends: BTreeSet<(Monotonic, WaiterId)>,
     last_id: u64,
 }
 
-#[derive(Debug, Default)]
+/// A queue, by the call that began it. Never reused.
+type QueueId = WaiterId;
+
+#[derive(Debug)]
 struct Queue {
+    id: QueueId,
     all: List,
-    owners: Map<OwnerBuf, List>,
+    exclusive: ExclusiveCalls,
     /// See [`QueueWaits::since_sum`].
     since_sum: u128,
 }
@@ -126,21 +52,6 @@ struct Node {
     lock_id: LockId,
     in_queue: Links,
     of_owner: Links,
-}
-
-/// The first and last call of a list, and its length.
-#[derive(Clone, Copy, Debug, Default)]
-struct List {
-    first: Option<WaiterId>,
-    last: Option<WaiterId>,
-    length: usize,
-}
-
-/// A node's neighbours in a list.
-#[derive(Clone, Copy, Debug, Default)]
-struct Links {
-    previous: Option<WaiterId>,
-    next: Option<WaiterId>,
 }
 
 impl Queues {
@@ -185,12 +96,17 @@ impl Queues {
             Some((key, _)) => Arc::clone(key),
             None => Arc::from(key),
         };
-        let queue = queues.entry(Arc::clone(&key)).or_default();
+        let queue = queues
+            .entry(Arc::clone(&key))
+            .or_insert_with(|| Queue::new(id));
         queue.since_sum += u128::from(waiter.since.0);
-        let of_owner = queue.owners.entry(waiter.owner.clone()).or_default();
+        let of_owner = |list: &mut List| list.append(id);
+        let of_owner = self.owners.append(&waiter.owner, queue.id, of_owner);
+        let is_first_of_owner = of_owner.previous.is_none();
+        queue.exclusive.joined(id, waiter.limit, is_first_of_owner);
         let node = Node {
             in_queue: queue.all.append(id),
-            of_owner: of_owner.append(id),
+            of_owner,
             lock_id: LockId { database, key },
             waiter,
         };
@@ -228,12 +144,13 @@ impl Queues {
             if let Some(queue) = queues.get_mut(&node.lock_id.key) {
                 queue.all.remove(node.in_queue);
                 queue.since_sum -= u128::from(node.waiter.since.0);
-                if let Some(list) = queue.owners.get_mut(&node.waiter.owner) {
-                    list.remove(node.of_owner);
-                    if list.length == 0 {
-                        queue.owners.remove(&node.waiter.owner);
-                        shrink_if_sparse(&mut queue.owners);
-                    }
+                let of_owner = |list: &mut List| list.remove(node.of_owner);
+                self.owners.remove(&node.waiter.owner, queue.id, of_owner);
+                queue.exclusive.left(id, node.waiter.limit);
+                if let (None, Some(next)) = (node.of_owner.previous, node.of_owner.next)
+                    && let Some(next_node) = self.nodes.get(&next)
+                {
+                    queue.exclusive.became_first(next, next_node.waiter.limit);
                 }
                 if queue.all.length == 0 {
                     queues.remove(&node.lock_id.key);
@@ -262,7 +179,39 @@ impl Queues {
     /// The first call of this owner in the queue of a key.
     #[must_use]
     pub fn first_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<WaiterId> {
-        self.queue(database, key)?.owners.get(owner)?.first
+        let queue = self.queue(database, key)?;
+        self.owners.list(owner, queue.id)?.first
+    }
+
+    /// What this owner waits for, in all databases.
+    #[must_use]
+    pub fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
+        self.owners.waits_of(owner)
+    }
+
+    /// The lock that a call waits for.
+    #[must_use]
+    pub fn lock_of(&self, id: WaiterId) -> Option<&LockId> {
+        self.nodes.get(&id).map(|node| &node.lock_id)
+    }
+
+    /// The first call in the queue of a key that is the first of its owner there and has limit 1, if it
+    /// stands before this call, or before a new one.
+    #[must_use]
+    pub fn first_exclusive(
+        &self,
+        database: i32,
+        key: &[u8],
+        before: Option<WaiterId>,
+    ) -> Option<WaiterId> {
+        let queue = self.queue(database, key)?;
+        let head = queue.all.first?;
+        let first = if self.get(head)?.limit == Limit::ONE {
+            head
+        } else {
+            queue.exclusive.first_after_wider_head()?
+        };
+        before.is_none_or(|before| first < before).then_some(first)
     }
 
     /// The calls that wait for a key, in the order of the queue.
@@ -333,35 +282,18 @@ impl Queues {
     }
 }
 
-impl List {
-    /// Appends `id`; returns the links of its node.
-    fn append(&mut self, id: WaiterId) -> Links {
-        let previous = self.last.replace(id);
-        if previous.is_none() {
-            self.first = Some(id);
+impl Queue {
+    fn new(id: QueueId) -> Self {
+        Self {
+            id,
+            all: List::default(),
+            exclusive: ExclusiveCalls::default(),
+            since_sum: 0,
         }
-        self.length += 1;
-        Links {
-            previous,
-            next: None,
-        }
-    }
-
-    /// Removes the node that had these links.
-    fn remove(&mut self, removed: Links) {
-        if removed.previous.is_none() {
-            self.first = removed.next;
-        }
-        if removed.next.is_none() {
-            self.last = removed.previous;
-        }
-        self.length -= 1;
     }
 }
 
 #[cfg(any(test, fuzzing))]
-#[path = "queue_checks.rs"]
 mod checks;
 #[cfg(test)]
-#[path = "queue_tests.rs"]
 mod tests;

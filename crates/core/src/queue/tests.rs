@@ -2,8 +2,10 @@
 //!
 //! A call is named by its owner and its number in the order of joining: `ann1 bob2 ann3`.
 
-use super::super::Owner;
+use std::time::Duration;
+
 use super::*;
+use crate::{Owner, OwnerBuf};
 
 const KEY: &[u8] = b"lock";
 
@@ -240,7 +242,7 @@ fn the_tables_shrink_when_most_have_left() {
     let capacities = [
         queues.nodes.capacity(),
         keys.capacity(),
-        keys[KEY].owners.capacity(),
+        queues.owners.capacity(),
     ];
     assert!(
         capacities.iter().all(|capacity| *capacity < 32),
