@@ -9,6 +9,7 @@
 //! * A refusal changes nothing.
 #![forbid(unsafe_code)]
 
+pub mod deadlock;
 mod effect;
 mod give_backs;
 mod grant;

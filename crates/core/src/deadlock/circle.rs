@@ -1,0 +1,29 @@
+//! A circle of owners that would wait for each other.
+
+use std::ffi::CString;
+
+use crate::{LockId, OwnerBuf};
+
+/// A circle of waits. Each owner waits for a lock that the next one holds; the last one's is held by the
+/// first, which is the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Circle(pub(super) Vec<(OwnerBuf, LockId)>);
+
+impl Circle {
+    /// Each owner and the lock that it waits for; the caller first.
+    #[must_use]
+    pub fn waits(&self) -> &[(OwnerBuf, LockId)] {
+        &self.0
+    }
+
+    /// The error that the caller gets.
+    #[must_use]
+    pub fn text(&self) -> CString {
+        let owners = self.0.len();
+        let text = format!(
+            "DEADLOCK to wait would close a circle of {owners} owners that wait for each other: \
+             release something first"
+        );
+        CString::new(text).unwrap_or_default()
+    }
+}

@@ -1,0 +1,247 @@
+//! The search for a circle, a lock at a time.
+
+use super::Circle;
+use crate::sharing::Holders;
+use crate::{
+    Deadline, Limit, LockId, Map, Owner, OwnerBuf, OwnerWaits, Queues, Set, UnixTime, WaiterId,
+};
+
+/// How many holders a search looks at before it ends without a result.
+pub const MAX_STEPS: usize = 1000;
+
+/// A search for the circle that a call would close by waiting.
+#[derive(Debug)]
+pub struct Search<'a> {
+    caller: Owner<'a>,
+    lock: (i32, &'a [u8]),
+    /// The waits found so far; those before `next` were followed.
+    found: Vec<Found>,
+    next: usize,
+    /// The first calls of the owners that were found.
+    seen: Set<WaiterId>,
+    /// The locks whose holders were looked at.
+    looked_at: Map<LockId, MustGo>,
+    /// The one to look at now, and the wait that is followed there.
+    current: Option<(usize, Line)>,
+    steps: usize,
+}
+
+/// A holder that waits for one lock, by its first call there.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    call: WaiterId,
+    /// Who waits for it; `None` for the caller.
+    waited_for_by: Option<usize>,
+}
+
+/// Which holders of a lock must go before an owner can get in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum MustGo {
+    /// Who has the lock alone with limit 1, if anybody has.
+    Exclusive,
+    /// All.
+    All,
+}
+
+/// Why an owner that waits for a lock does.
+#[derive(Debug)]
+struct Line {
+    must_go: MustGo,
+    /// The owner that waits, and that of a call with limit 1 before it.
+    owners: [Option<OwnerBuf>; 2],
+}
+
+impl<'a> Search<'a> {
+    /// Begins the search for a call that cannot be granted now, with the holders of its lock. `None` when
+    /// it may wait: no circle can be closed.
+    #[must_use]
+    pub fn begin(
+        queues: &Queues,
+        caller: Owner<'a>,
+        lock: (i32, &'a [u8]),
+        limit: Limit,
+        holders: Option<&Holders<'_>>,
+        now: UnixTime,
+    ) -> Option<Self> {
+        let (first, limit) = match queues.waits_of(caller.bytes()) {
+            OwnerWaits::None => (None, limit),
+            OwnerWaits::One(call) if queues.lock_of(call)?.is(lock.0, lock.1) => {
+                (Some(call), queues.get(call)?.limit)
+            }
+            OwnerWaits::One(_) | OwnerWaits::Several => return None,
+        };
+        let mut search = Self {
+            caller,
+            lock,
+            found: Vec::new(),
+            next: 0,
+            seen: Set::default(),
+            looked_at: Map::default(),
+            current: None,
+            steps: 0,
+        };
+        let (must_go, before) = MustGo::of(queues, lock, first, limit);
+        let holders = holders?;
+        let mut in_line = [Some(caller), before].into_iter().flatten();
+        if in_line.any(|owner| holds(holders, owner, now)) {
+            return None;
+        }
+        search.follow(queues, None, must_go, holders, now);
+        (!search.found.is_empty()).then_some(search)
+    }
+
+    /// The lock to look at next; `None` when there is no circle.
+    pub fn next_lock(&mut self, queues: &Queues) -> Option<LockId> {
+        loop {
+            let index = self.next;
+            let call = self.found.get(index)?.call;
+            self.next += 1;
+            let Some((owner, limit, lock_id)) = only_wait(queues, call) else {
+                continue;
+            };
+            let lock = (lock_id.database, &*lock_id.key);
+            let (must_go, before) = MustGo::of(queues, lock, Some(call), limit);
+            let looked_at = self.looked_at.get(lock_id);
+            if looked_at.is_some_and(|looked_at| *looked_at >= must_go) {
+                continue;
+            }
+            let owners = [Some(owner.clone()), before.map(OwnerBuf::from)];
+            self.current = Some((index, Line { must_go, owners }));
+            return Some(lock_id.clone());
+        }
+    }
+
+    /// Looks at the holders of the lock that [`Search::next_lock`] has named; the circle, if that closes
+    /// it.
+    pub fn look(
+        &mut self,
+        queues: &Queues,
+        holders: Option<&Holders<'_>>,
+        now: UnixTime,
+    ) -> Option<Circle> {
+        let (index, line) = self.current.take()?;
+        let holders = holders?;
+        let mut owners = line.owners.iter().flatten().map(OwnerBuf::as_owner);
+        if owners.any(|owner| holds(holders, owner, now)) {
+            return None;
+        }
+        let lock_id = queues.lock_of(self.found.get(index)?.call)?;
+        self.looked_at.insert(lock_id.clone(), line.must_go);
+        if self.follow(queues, Some(index), line.must_go, holders, now) {
+            self.circle(queues, index)
+        } else {
+            None
+        }
+    }
+
+    /// Notes which of the holders that must go wait themselves. True when the caller is one of them.
+    fn follow(
+        &mut self,
+        queues: &Queues,
+        waited_for_by: Option<usize>,
+        must_go: MustGo,
+        holders: &Holders<'_>,
+        now: UnixTime,
+    ) -> bool {
+        match holders {
+            Holders::Alone(held) => {
+                let is_held = held.deadline >= Deadline::At(now.millis());
+                self.step(queues, waited_for_by, held.owner, is_held) == Some(true)
+            }
+            Holders::Shared(_) if must_go == MustGo::Exclusive => false,
+            Holders::Shared(shared) => shared
+                .shares
+                .iter()
+                .map_while(|share| {
+                    let is_held = share.end >= now.millis();
+                    self.step(queues, waited_for_by, share.owner, is_held)
+                })
+                .any(|is_caller| is_caller),
+        }
+    }
+
+    /// Looks at a holder: true for the caller, `None` when the search is over. A lease that has ended
+    /// counts as a step, though nobody holds the lock by it.
+    fn step(
+        &mut self,
+        queues: &Queues,
+        waited_for_by: Option<usize>,
+        holder: Owner<'_>,
+        is_held: bool,
+    ) -> Option<bool> {
+        if self.steps == MAX_STEPS {
+            self.next = self.found.len();
+            return None;
+        }
+        self.steps += 1;
+        if !is_held {
+            return Some(false);
+        }
+        if holder == self.caller {
+            return Some(true);
+        }
+        if let OwnerWaits::One(call) = queues.waits_of(holder.bytes())
+            && self.seen.insert(call)
+        {
+            self.found.push(Found {
+                call,
+                waited_for_by,
+            });
+        }
+        Some(false)
+    }
+
+    /// The waits from the caller's to this one, if they all still are.
+    fn circle(&self, queues: &Queues, last: usize) -> Option<Circle> {
+        let mut waits = Vec::new();
+        let mut next = Some(last);
+        while let Some(index) = next {
+            let found = self.found.get(index)?;
+            let (owner, _, lock_id) = only_wait(queues, found.call)?;
+            waits.push((owner.clone(), lock_id.clone()));
+            next = found.waited_for_by;
+        }
+        let (database, key) = self.lock;
+        waits.push((OwnerBuf::from(self.caller), LockId::new(database, key)));
+        waits.reverse();
+        Some(Circle(waits))
+    }
+}
+
+impl MustGo {
+    /// Which holders must go before an owner's first call in line, or its new one; and the owner of a
+    /// call with limit 1 before it.
+    fn of<'q>(
+        queues: &'q Queues,
+        (database, key): (i32, &[u8]),
+        first: Option<WaiterId>,
+        limit: Limit,
+    ) -> (Self, Option<Owner<'q>>) {
+        if limit == Limit::ONE {
+            return (Self::All, None);
+        }
+        let before = queues.first_exclusive(database, key, first);
+        match before.and_then(|call| queues.get(call)) {
+            Some(call) => (Self::All, Some(call.owner.as_owner())),
+            None => (Self::Exclusive, None),
+        }
+    }
+}
+
+/// The owner of a call, its limit and its lock, if it waits for no other and this is its first call.
+fn only_wait(queues: &Queues, call: WaiterId) -> Option<(&OwnerBuf, Limit, &LockId)> {
+    let waiter = queues.get(call)?;
+    let is_only = queues.waits_of(waiter.owner.as_owner().bytes()) == OwnerWaits::One(call);
+    is_only.then_some((&waiter.owner, waiter.limit, queues.lock_of(call)?))
+}
+
+/// True when the owner holds the lock, by a lease that has not ended.
+fn holds(holders: &Holders<'_>, owner: Owner<'_>, now: UnixTime) -> bool {
+    match holders {
+        Holders::Alone(held) => held.owner == owner && held.deadline >= Deadline::At(now.millis()),
+        Holders::Shared(shared) => {
+            let share = shared.shares.of(owner);
+            share.is_some_and(|share| share.end >= now.millis())
+        }
+    }
+}
