@@ -26,6 +26,8 @@ pub mod sharing;
 mod time;
 mod token;
 
+#[cfg(test)]
+mod deadlock_properties;
 #[cfg(any(test, fuzzing))]
 mod properties;
 #[cfg(any(test, fuzzing))]

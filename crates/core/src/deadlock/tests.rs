@@ -1,1 +1,226 @@
+//! Circles and what is none, by example, with locks of limit 1; the rest is in `deadlock_properties`.
 
+use std::time::Instant;
+
+use super::*;
+use crate::sharing::{Holders, Shared, Shares, StoredShares};
+use crate::{
+    Deadline, Fields, Grant, Held, Holds, Lease, Limit, LockId, Monotonic, Owner, OwnerBuf, Queues,
+    Token, UnixTime, Waiter, WaiterId,
+};
+
+const NOW: UnixTime = UnixTime::from_micros(1_000_000);
+const LIVE: u64 = NOW.millis();
+
+fn name(number: usize) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+/// The owner with this number holds the lock with this number, alone.
+fn held(owner: &[u8]) -> Holders<'_> {
+    Holders::Alone(Held {
+        owner: Owner::new(owner).unwrap(),
+        grant: Grant {
+            token: Token::new(1).unwrap(),
+            holds: Holds::ONE,
+            lease: Lease::from_millis(1000).unwrap(),
+        },
+        deadline: Deadline::At(LIVE),
+    })
+}
+
+/// The owners with these numbers share a lock, each until this time.
+fn shares(owners: impl Iterator<Item = usize>, end_ms: u64) -> Shares {
+    let mut shares = StoredShares::new();
+    for (token, owner) in (1..).zip(owners) {
+        let owner = name(owner);
+        let record = Fields {
+            token,
+            holds: 1,
+            lease_ms: 1000,
+            owner: &owner,
+        };
+        let fields = crate::sharing::ShareFields {
+            record,
+            limit: 0,
+            end_ms,
+        };
+        shares.add(fields).unwrap();
+    }
+    shares.finish().unwrap()
+}
+
+const fn shared(shares: &Shares) -> Holders<'_> {
+    Holders::Shared(Shared {
+        shares,
+        expiry: Deadline::Never,
+    })
+}
+
+fn wait(queues: &mut Queues, owner: usize, lock: usize) -> WaiterId {
+    let owner = name(owner);
+    let waiter = Waiter {
+        owner: OwnerBuf::from(Owner::new(&owner).unwrap()),
+        lease: None,
+        holds: None,
+        limit: Limit::ONE,
+        client_id: 0,
+        since: Monotonic(0),
+        until: None,
+    };
+    queues.join(0, &name(lock), waiter)
+}
+
+/// Owner 0 wants lock 1; each owner holds the lock with its number, unless the lock is shared.
+fn search(queues: &Queues, wide: Option<(usize, &Shares)>) -> Option<Circle> {
+    let caller = name(0);
+    let owner_of = |lock: usize| name(lock);
+    let holders = |lock: usize, owner: &[u8], look: &mut dyn FnMut(&Holders<'_>)| match wide {
+        Some((number, shares)) if number == lock => look(&shared(shares)),
+        _ => look(&held(owner)),
+    };
+    let mut search = None;
+    let caller = Owner::new(&caller).unwrap();
+    let key = name(1);
+    holders(1, &owner_of(1), &mut |holders| {
+        search = Search::begin(queues, caller, (0, &key), Limit::ONE, Some(holders), NOW);
+    });
+    let mut search = search?;
+    loop {
+        let lock_id = search.next_lock(queues)?;
+        let lock = std::str::from_utf8(&lock_id.key).unwrap().parse().unwrap();
+        let mut circle = None;
+        holders(lock, &owner_of(lock), &mut |holders| {
+            circle = search.look(queues, Some(holders), NOW);
+        });
+        if circle.is_some() {
+            return circle;
+        }
+    }
+}
+
+/// So many owners in a circle, of whom 0 does not wait yet.
+fn chain(owners: usize) -> Queues {
+    let mut queues = Queues::new();
+    for owner in 1..owners {
+        wait(&mut queues, owner, (owner + 1) % owners);
+    }
+    queues
+}
+
+#[test]
+fn the_second_of_two_is_told_at_once() {
+    let circle = search(&chain(2), None).unwrap();
+    let waits = [(0, 1), (1, 0)].map(|(owner, lock)| {
+        let owner = name(owner);
+        let owner = OwnerBuf::from(Owner::new(&owner).unwrap());
+        (owner, LockId::new(0, &name(lock)))
+    });
+    assert_eq!(circle.waits(), waits);
+    assert_eq!(
+        circle.text().to_str().unwrap(),
+        "DEADLOCK to wait would close a circle of 2 owners that wait for each other: \
+         release something first"
+    );
+}
+
+#[test]
+fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
+    assert_eq!(search(&Queues::new(), None), None);
+    let mut queues = chain(4);
+    let last = queues.first(0, &name(0)).unwrap();
+    queues.remove(last);
+    assert_eq!(search(&queues, None), None);
+}
+
+#[test]
+fn a_thousand_holders_are_looked_at_and_no_more() {
+    let begin = Instant::now();
+    let circle = search(&chain(MAX_STEPS), None).unwrap();
+    println!("a circle of {MAX_STEPS}: {:?}", begin.elapsed());
+    assert_eq!(circle.waits().len(), MAX_STEPS);
+    assert_eq!(search(&chain(MAX_STEPS + 1), None), None);
+}
+
+#[test]
+fn each_share_that_must_go_is_a_step() {
+    let mut queues = chain(2);
+    for (readers, found) in [(MAX_STEPS, false), (MAX_STEPS - 1, true)] {
+        // The owner 1 is the last of those who share the lock 1.
+        let shares = shares((2..=readers).chain([1]), LIVE);
+        let circle = search(&queues, Some((1, &shares)));
+        assert_eq!(circle.is_some(), found, "{readers} readers");
+    }
+    wait(&mut queues, 1, 7);
+    assert_eq!(search(&queues, None), None, "it waits for two locks");
+}
+
+#[test]
+fn a_lease_that_has_ended_holds_nothing() {
+    let queues = chain(2);
+    for (end, found) in [(LIVE, true), (LIVE - 1, false)] {
+        let shares = shares([1].into_iter(), end);
+        assert_eq!(search(&queues, Some((1, &shares))).is_some(), found);
+    }
+}
+
+#[test]
+fn what_changes_between_two_steps_is_not_followed() {
+    let (caller, key) = (name(0), name(1));
+    let caller = Owner::new(&caller).unwrap();
+    // (who leaves before the search asks for a lock, who before it is told of the holders)
+    for (early, late, found) in [
+        (None, None, true),
+        (Some(1), None, false),
+        (None, Some(1), false),
+        (None, Some(2), false),
+    ] {
+        let mut queues = chain(3);
+        let call = |queues: &Queues, owner: usize| {
+            let lock = name((owner + 1) % 3);
+            queues.first(0, &lock).unwrap()
+        };
+        let first = name(1);
+        let first = held(&first);
+        let lock = (0, &*key);
+        let search = Search::begin(&queues, caller, lock, Limit::ONE, Some(&first), NOW);
+        let mut search = search.unwrap();
+        if let Some(owner) = early {
+            queues.remove(call(&queues, owner));
+        }
+        let mut circle = None;
+        for lock in [2, 0] {
+            let Some(lock_id) = search.next_lock(&queues) else {
+                break;
+            };
+            assert_eq!(*lock_id.key, *name(lock));
+            if let Some(owner) = late
+                && lock == 0
+            {
+                queues.remove(call(&queues, owner));
+            }
+            let owner = name(lock);
+            circle = search.look(&queues, Some(&held(&owner)), NOW);
+        }
+        assert_eq!(circle.is_some(), found, "{early:?} {late:?}");
+    }
+}
+
+#[test]
+fn a_free_lock_leads_nowhere() {
+    let (queues, caller, key) = (chain(2), name(0), name(1));
+    let caller = Owner::new(&caller).unwrap();
+    let lock = (0, &*key);
+    assert!(Search::begin(&queues, caller, lock, Limit::ONE, None, NOW).is_none());
+    let first = name(1);
+    let first = held(&first);
+    let search = Search::begin(&queues, caller, lock, Limit::ONE, Some(&first), NOW);
+    let mut search = search.unwrap();
+    assert!(
+        search.look(&queues, Some(&first), NOW).is_none(),
+        "no lock was asked for"
+    );
+    assert!(search.next_lock(&queues).is_some());
+    assert_eq!(search.look(&queues, None, NOW), None);
+    assert_eq!(search.next_lock(&queues), None);
+}
