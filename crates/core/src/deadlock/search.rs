@@ -63,6 +63,13 @@ impl<'a> Search<'a> {
         holders: Option<&Holders<'_>>,
         now: UnixTime,
     ) -> Option<Self> {
+        let holders = holders?;
+        // Nearly always all that is to be known.
+        if let Holders::Alone(held) = holders
+            && queues.waits_of(held.owner.bytes()) == OwnerWaits::None
+        {
+            return None;
+        }
         let (first, limit) = match queues.waits_of(caller.bytes()) {
             OwnerWaits::None => (None, limit),
             OwnerWaits::One(call) if queues.lock_of(call)?.is(lock.0, lock.1) => {
@@ -81,7 +88,6 @@ impl<'a> Search<'a> {
             steps: 0,
         };
         let (must_go, before) = MustGo::of(queues, lock, first, limit);
-        let holders = holders?;
         let mut in_line = [Some(caller), before].into_iter().flatten();
         if in_line.any(|owner| holds(holders, owner, now)) {
             return None;

@@ -1,5 +1,7 @@
 //! Who waits for what: each owner's calls, by the queue that they are in.
 
+use std::collections::hash_map::Entry;
+
 use super::list::List;
 use super::{QueueId, WaiterId};
 use crate::map::shrink_if_sparse;
@@ -72,16 +74,18 @@ impl Owners {
         queue: QueueId,
         remove: impl FnOnce(&mut List),
     ) {
-        match self.0.get_mut(owner) {
-            None => {}
-            Some(Calls::One(_, list)) => {
+        let Entry::Occupied(mut calls) = self.0.entry(owner.clone()) else {
+            return;
+        };
+        match calls.get_mut() {
+            Calls::One(_, list) => {
                 remove(list);
                 if list.length == 0 {
-                    self.0.remove(owner);
+                    calls.remove();
                     shrink_if_sparse(&mut self.0);
                 }
             }
-            Some(calls @ Calls::Several(_)) => calls.remove_of_several(queue, remove),
+            calls => calls.remove_of_several(queue, remove),
         }
     }
 
