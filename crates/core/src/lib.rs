@@ -51,7 +51,7 @@ pub use lock::{
     Times, acquire, fence, release, renew,
 };
 pub use map::{Map, Set, shrink_if_sparse};
-pub use queue::{LockId, Monotonic, OwnerWaits, QueueWaits, Queues, Waiter, WaiterId};
+pub use queue::{LockId, Monotonic, OwnerWaits, QueueId, QueueWaits, Queues, Waiter, WaiterId};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
 pub use time::{Deadline, Lease, UnixTime};
 pub use token::{Token, TokenClock};

@@ -34,8 +34,9 @@ pub struct Queues {
     last_id: u64,
 }
 
-/// A queue, by the call that began it. Never reused.
-type QueueId = WaiterId;
+/// Identifies a queue, from its first call to its last. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(WaiterId);
 
 #[derive(Debug)]
 struct Queue {
@@ -98,7 +99,7 @@ impl Queues {
         };
         let queue = queues
             .entry(Arc::clone(&key))
-            .or_insert_with(|| Queue::new(id));
+            .or_insert_with(|| Queue::new(QueueId(id)));
         queue.since_sum += u128::from(waiter.since.0);
         let of_owner = |list: &mut List| list.append(id);
         let of_owner = self.owners.append(&waiter.owner, queue.id, of_owner);

@@ -3,7 +3,8 @@
 use super::Circle;
 use crate::sharing::Holders;
 use crate::{
-    Deadline, Limit, LockId, Map, Owner, OwnerBuf, OwnerWaits, Queues, Set, UnixTime, WaiterId,
+    Deadline, Limit, LockId, Map, Owner, OwnerBuf, OwnerWaits, QueueId, Queues, Set, UnixTime,
+    Waiter, WaiterId,
 };
 
 /// How many holders a search looks at before it ends without a result.
@@ -19,8 +20,8 @@ pub struct Search<'a> {
     next: usize,
     /// The first calls of the owners that were found.
     seen: Set<WaiterId>,
-    /// The locks whose holders were looked at.
-    looked_at: Map<LockId, MustGo>,
+    /// The locks whose holders were looked at, by their queues.
+    looked_at: Map<QueueId, MustGo>,
     /// The one to look at now, and the wait that is followed there.
     current: Option<(usize, Line)>,
     steps: usize,
@@ -72,10 +73,10 @@ impl<'a> Search<'a> {
         }
         let (first, limit) = match queues.waits_of(caller.bytes()) {
             OwnerWaits::None => (None, limit),
-            OwnerWaits::One(call) if queues.lock_of(call)?.is(lock.0, lock.1) => {
+            OwnerWaits::One(_, call) if queues.lock_of(call)?.is(lock.0, lock.1) => {
                 (Some(call), queues.get(call)?.limit)
             }
-            OwnerWaits::One(_) | OwnerWaits::Several => return None,
+            OwnerWaits::One(..) | OwnerWaits::Several => return None,
         };
         let mut search = Self {
             caller,
@@ -102,18 +103,19 @@ impl<'a> Search<'a> {
             let index = self.next;
             let call = self.found.get(index)?.call;
             self.next += 1;
-            let Some((owner, limit, lock_id)) = only_wait(queues, call) else {
+            let Some(wait) = Wait::of(queues, call) else {
                 continue;
             };
-            let lock = (lock_id.database, &*lock_id.key);
+            let (owner, limit) = (&wait.waiter.owner, wait.waiter.limit);
+            let lock = (wait.lock_id.database, &*wait.lock_id.key);
             let (must_go, before) = MustGo::of(queues, lock, Some(call), limit);
-            let looked_at = self.looked_at.get(lock_id);
+            let looked_at = self.looked_at.get(&wait.queue);
             if looked_at.is_some_and(|looked_at| *looked_at >= must_go) {
                 continue;
             }
             let owners = [Some(owner.clone()), before.map(OwnerBuf::from)];
             self.current = Some((index, Line { must_go, owners }));
-            return Some(lock_id.clone());
+            return Some(wait.lock_id.clone());
         }
     }
 
@@ -131,8 +133,8 @@ impl<'a> Search<'a> {
         if owners.any(|owner| holds(holders, owner, now)) {
             return None;
         }
-        let lock_id = queues.lock_of(self.found.get(index)?.call)?;
-        self.looked_at.insert(lock_id.clone(), line.must_go);
+        let wait = Wait::of(queues, self.found.get(index)?.call)?;
+        self.looked_at.insert(wait.queue, line.must_go);
         if self.follow(queues, Some(index), line.must_go, holders, now) {
             self.circle(queues, index)
         } else {
@@ -186,7 +188,7 @@ impl<'a> Search<'a> {
         if holder == self.caller {
             return Some(true);
         }
-        if let OwnerWaits::One(call) = queues.waits_of(holder.bytes())
+        if let OwnerWaits::One(_, call) = queues.waits_of(holder.bytes())
             && self.seen.insert(call)
         {
             self.found.push(Found {
@@ -203,8 +205,8 @@ impl<'a> Search<'a> {
         let mut next = Some(last);
         while let Some(index) = next {
             let found = self.found.get(index)?;
-            let (owner, _, lock_id) = only_wait(queues, found.call)?;
-            waits.push((owner.clone(), lock_id.clone()));
+            let wait = Wait::of(queues, found.call)?;
+            waits.push((wait.waiter.owner.clone(), wait.lock_id.clone()));
             next = found.waited_for_by;
         }
         let (database, key) = self.lock;
@@ -234,11 +236,25 @@ impl MustGo {
     }
 }
 
-/// The owner of a call, its limit and its lock, if it waits for no other and this is its first call.
-fn only_wait(queues: &Queues, call: WaiterId) -> Option<(&OwnerBuf, Limit, &LockId)> {
-    let waiter = queues.get(call)?;
-    let is_only = queues.waits_of(waiter.owner.as_owner().bytes()) == OwnerWaits::One(call);
-    is_only.then_some((&waiter.owner, waiter.limit, queues.lock_of(call)?))
+/// A call that is the first of an owner that waits for one lock.
+struct Wait<'q> {
+    waiter: &'q Waiter,
+    lock_id: &'q LockId,
+    queue: QueueId,
+}
+
+impl<'q> Wait<'q> {
+    fn of(queues: &'q Queues, call: WaiterId) -> Option<Self> {
+        let waiter = queues.get(call)?;
+        match queues.waits_of(waiter.owner.as_owner().bytes()) {
+            OwnerWaits::One(queue, first) if first == call => Some(Self {
+                waiter,
+                lock_id: queues.lock_of(call)?,
+                queue,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// True when the owner holds the lock, by a lease that has not ended.

@@ -23,8 +23,11 @@ pub(super) enum Operation {
     Widen { lock: usize, place: usize },
     /// The n-th call leaves its line: time out, cancelled, killed.
     Leave { lock: usize, place: usize },
-    /// A restored lock, of which nobody has taken notice yet.
-    Restore { lock: usize, holder: Party },
+    /// A lock that was restored or deleted, of which nobody has taken notice yet.
+    Restore {
+        lock: usize,
+        holders: [Option<Party>; 2],
+    },
 }
 
 /// A call that is about to wait, and what the search says.
@@ -85,7 +88,18 @@ impl System {
                     self.serve(lock);
                 }
             }
-            Operation::Restore { lock, holder } => self.locks[lock].holders = vec![holder],
+            Operation::Restore { lock, holders } => {
+                self.locks[lock].holders = Vec::new();
+                for holder in holders.into_iter().flatten() {
+                    // With nobody in line, so that room is all that it takes.
+                    let mut restored = Lock {
+                        holders: self.locks[lock].holders.clone(),
+                        line: Vec::new(),
+                    };
+                    restored.acquire(holder);
+                    self.locks[lock].holders = restored.holders;
+                }
+            }
         }
         None
     }

@@ -80,7 +80,7 @@ impl Queues {
             let locks = lists.keys().filter(|(name, _)| *name == owner).count();
             assert_eq!(only, locks == 1, "an owner's locks");
             let waits = if only {
-                OwnerWaits::One(of_owner[0])
+                OwnerWaits::One(queue, of_owner[0])
             } else {
                 OwnerWaits::Several
             };

@@ -12,8 +12,8 @@ use crate::{Map, OwnerBuf};
 pub enum OwnerWaits {
     /// Nothing.
     None,
-    /// One lock; with its first call there.
-    One(WaiterId),
+    /// One lock: the queue, and the owner's first call there.
+    One(QueueId, WaiterId),
     /// Several locks.
     Several,
 }
@@ -33,7 +33,10 @@ impl Owners {
     pub(super) fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
         match self.0.get(owner) {
             None => OwnerWaits::None,
-            Some(Calls::One(_, list)) => list.first.map_or(OwnerWaits::None, OwnerWaits::One),
+            Some(Calls::One(queue, list)) => match list.first {
+                Some(first) => OwnerWaits::One(*queue, first),
+                None => OwnerWaits::None,
+            },
             Some(Calls::Several(_)) => OwnerWaits::Several,
         }
     }
@@ -85,7 +88,7 @@ impl Owners {
                     shrink_if_sparse(&mut self.0);
                 }
             }
-            calls => calls.remove_of_several(queue, remove),
+            calls @ Calls::Several(_) => calls.remove_of_several(queue, remove),
         }
     }
 
