@@ -1,7 +1,7 @@
 //! The error replies, each with a code for programs first; and the reply of a grant.
 
 use std::borrow::Cow;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use redis_lock_core::requests::Malformed;
 use redis_lock_core::{Grant, Limit, Owner, Refusal};
@@ -31,6 +31,8 @@ pub(crate) enum CommandError {
     CannotWait,
     /// As many calls wait on this server as allowed.
     TooManyWaitersInAll,
+    /// To wait would close a circle of waits.
+    Deadlock(CString),
     /// The rules of the lock refuse the call.
     Refused(Refusal),
 }
@@ -56,6 +58,7 @@ impl CommandError {
     fn text(&self) -> &CStr {
         match self {
             Self::Argument(text) => text,
+            Self::Deadlock(text) => text,
             Self::WrongType => c"WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::ReadOnly => c"READONLY You can't write against a read only replica.",
             Self::NoPermission => {

@@ -21,7 +21,9 @@ pub(crate) use lock_key::{
 };
 pub(crate) use random_owner::random_owner;
 pub(crate) use redis_lock::{OnLoss, RedisLock};
-pub(crate) use settings::{max_holders, max_lease, max_waiters, max_waiters_total, rules};
+pub(crate) use settings::{
+    detects_deadlocks, max_holders, max_lease, max_waiters, max_waiters_total, rules,
+};
 
 /// Registers the data type and the settings, and subscribes to what the layer needs to know. `lost` is
 /// called for each key that loses its lock without a release.

@@ -2,7 +2,7 @@
 
 use redis_lock_core::{Lease, Rules};
 
-use crate::server::{self, Context, NumericSetting};
+use crate::server::{self, Context, NumericSetting, SwitchSetting};
 
 const TEN_YEARS_MS: i64 = Lease::MAX.millis().cast_signed();
 const ONE_DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -17,6 +17,7 @@ static MAX_WAITERS: NumericSetting = NumericSetting::new(c"max-waiters", 10_000,
 static MAX_WAITERS_TOTAL: NumericSetting =
     NumericSetting::new(c"max-waiters-total", 10_000, 0, 1_000_000);
 static MAX_HOLDERS: NumericSetting = NumericSetting::new(c"max-holders", 10_000, 1, 1_000_000);
+static DEADLOCK_DETECTION: SwitchSetting = SwitchSetting::new(c"deadlock-detection", true);
 
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     let settings = [
@@ -29,7 +30,8 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
     ];
     let registered = settings
         .into_iter()
-        .all(|setting| server::register_setting(context, setting));
+        .all(|setting| server::register_setting(context, setting))
+        && server::register_switch(context, &DEADLOCK_DETECTION);
     if registered && server::load_settings(context) {
         Ok(())
     } else {
@@ -63,6 +65,11 @@ pub(crate) fn max_waiters_total() -> usize {
 /// How many holders a lock may have.
 pub(crate) fn max_holders() -> usize {
     usize::try_from(MAX_HOLDERS.get()).unwrap_or(1)
+}
+
+/// True when who would wait in a circle is told so.
+pub(crate) fn detects_deadlocks() -> bool {
+    DEADLOCK_DETECTION.is_on()
 }
 
 fn lease(setting: &NumericSetting) -> Lease {

@@ -2,7 +2,7 @@
 //! each.
 
 use std::ffi::{CStr, c_int, c_longlong, c_void};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use redis_module::raw;
 
@@ -34,6 +34,46 @@ impl NumericSetting {
     pub(crate) fn get(&self) -> i64 {
         self.current.load(Ordering::Relaxed)
     }
+}
+
+/// A setting that is `yes` or `no`.
+pub(crate) struct SwitchSetting {
+    name: &'static CStr,
+    default: bool,
+    current: AtomicBool,
+}
+
+impl SwitchSetting {
+    pub(crate) const fn new(name: &'static CStr, default: bool) -> Self {
+        Self {
+            name,
+            default,
+            current: AtomicBool::new(default),
+        }
+    }
+
+    /// The current value.
+    pub(crate) fn is_on(&self) -> bool {
+        self.current.load(Ordering::Relaxed)
+    }
+}
+
+/// Registers a switch while the module is being loaded. False when the server refuses.
+pub(crate) fn register_switch(context: Context<'_>, setting: &'static SwitchSetting) -> bool {
+    // SAFETY: the context is live, and the setting that the callbacks get is static.
+    let code = unsafe {
+        api!(RedisModule_RegisterBoolConfig)(
+            context.raw,
+            setting.name.as_ptr(),
+            c_int::from(setting.default),
+            raw::REDISMODULE_CONFIG_DEFAULT,
+            Some(is_on),
+            Some(switch),
+            None,
+            std::ptr::from_ref(setting).cast_mut().cast(),
+        )
+    };
+    code == OK
 }
 
 /// Registers a setting while the module is being loaded. False when the server refuses.
@@ -78,6 +118,27 @@ unsafe extern "C" fn set(
         // SAFETY: `register` passed a static setting.
         let setting = unsafe { &*setting.cast::<NumericSetting>() };
         setting.current.store(value, Ordering::Relaxed);
+        OK
+    })
+}
+
+unsafe extern "C" fn is_on(_name: *const std::ffi::c_char, setting: *mut c_void) -> c_int {
+    guard_logged(0, || {
+        // SAFETY: `register_switch` passed a static setting.
+        c_int::from(unsafe { &*setting.cast::<SwitchSetting>() }.is_on())
+    })
+}
+
+unsafe extern "C" fn switch(
+    _name: *const std::ffi::c_char,
+    value: c_int,
+    setting: *mut c_void,
+    _error: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    guard_logged(REFUSED, || {
+        // SAFETY: `register_switch` passed a static setting.
+        let setting = unsafe { &*setting.cast::<SwitchSetting>() };
+        setting.current.store(value != 0, Ordering::Relaxed);
         OK
     })
 }

@@ -304,6 +304,15 @@ impl Context<'_> {
 
 /// Writes a line to the server's log.
 pub(crate) fn warn(message: &str) {
+    log(c"warning", message);
+}
+
+/// Writes a line to the server's log where that is verbose.
+pub(crate) fn log_verbose(message: &str) {
+    log(c"verbose", message);
+}
+
+fn log(level: &CStr, message: &str) {
     // The message may contain a `%`, so it is an argument of the format.
     let message = CString::new(message.replace('\0', "?")).unwrap_or_default();
     // SAFETY: the server takes a null context to log; three C strings, and the format asks for the
@@ -311,7 +320,7 @@ pub(crate) fn warn(message: &str) {
     unsafe {
         api!(RedisModule_Log)(
             ptr::null_mut(),
-            c"warning".as_ptr(),
+            level.as_ptr(),
             c"%s".as_ptr(),
             message.as_ptr(),
         );

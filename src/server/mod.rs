@@ -41,9 +41,11 @@ pub(crate) use call::{OwnedText, Permission, WriteCheck, can_dry_run};
 pub(crate) use client::Socket;
 pub(crate) use cluster::Ports;
 pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
-pub(crate) use config::{NumericSetting, load_settings, register as register_setting};
+pub(crate) use config::{
+    NumericSetting, SwitchSetting, load_settings, register as register_setting, register_switch,
+};
 use context::Flags;
-pub(crate) use context::{Context, Text, warn};
+pub(crate) use context::{Context, Text, log_verbose, warn};
 pub(crate) use data_type::{
     AofWriter, DataType, Digest, RdbReader, RdbWriter, TypeHandle, register as register_type,
 };

@@ -9,7 +9,7 @@ use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
 use super::answer::{Answer, Wait};
 use super::serve::{Caller, serve};
 use super::state::STATE;
-use super::{events, timer};
+use super::{deadlock, events, timer};
 use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
 use crate::server::{Blocked, Context, Text, User};
 use crate::statistics::{self, Counter, WaitEnd};
@@ -25,12 +25,17 @@ pub(crate) fn join(
 ) -> Result<(), CommandError> {
     check_limits(context, name)
         .inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
+    let bears = limit.unwrap_or(Limit::ONE);
+    if let Some(circle) = deadlock::circle(context, name, request.owner, bears) {
+        statistics::count(Counter::Deadlocks);
+        return Err(CommandError::Deadlock(circle.text()));
+    }
     let since = monotonic();
     let waiter = Waiter {
         owner: OwnerBuf::from(request.owner),
         lease: request.lease,
         holds: request.holds,
-        limit: limit.unwrap_or(Limit::ONE),
+        limit: bears,
         keep,
         names_limit: limit.is_some(),
         client_id: context.client_id(),

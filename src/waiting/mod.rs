@@ -7,6 +7,7 @@
 
 mod answer;
 mod cluster_nodes;
+mod deadlock;
 mod ended;
 mod events;
 mod join;
