@@ -62,6 +62,8 @@ fn wait(queues: &mut Queues, owner: usize, lock: usize) -> WaiterId {
         lease: None,
         holds: None,
         limit: Limit::ONE,
+        keep: None,
+        names_limit: false,
         client_id: 0,
         since: Monotonic(0),
         until: None,

@@ -219,6 +219,8 @@ fn waiter(call: Party) -> Waiter {
         lease: None,
         holds: None,
         limit: limit(call.limit),
+        keep: None,
+        names_limit: false,
         client_id: 0,
         since: Monotonic(0),
         until: None,
