@@ -2,79 +2,86 @@
 
 use redis_lock_core::keeping::{Asked, GrantName, Keep, Keeper, Silence};
 use redis_lock_core::sharing::{ShareChange, Transition};
-use redis_lock_core::{Deadline, Grant, LockId, Token};
+use redis_lock_core::{LockId, Token};
 
 use super::close::{Cause, close};
 use super::grant::{renew, stands};
 use super::state::{STATE, this_moment};
 use super::work;
+use crate::locks::LockKey;
 use crate::server::{self, Context, Text};
 
-/// A grant before and after a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept<'a> {
-    /// The grant before the call, and the end of its lease.
-    pub(crate) before: Option<(Grant, Deadline)>,
-    /// The grant after it; `None` when it is gone.
-    pub(crate) after: Option<Grant>,
-    /// What changes.
-    pub(crate) transition: &'a Transition<'a>,
-    /// Whether the caller keeps the grant.
-    pub(crate) keep: Option<(Keep, Asked)>,
-}
-
 /// True when anything is kept.
+#[inline]
 pub(crate) fn any() -> bool {
     STATE.is_busy()
 }
 
-/// Notes what a call changes. To be called before the change is announced: a listener may free the lock.
-pub(crate) fn note_change(context: Context<'_>, name: Text<'_>, kept: &Kept<'_>) {
-    if kept.keep.is_none() && !any() {
-        return;
+/// Whether a caller keeps its grant, and which command asks.
+pub(crate) type ToKeep = Option<(Keep, Asked)>;
+
+/// Notes a change that is about to be made in a lock; `before` is the token of the caller's grant. To be
+/// called before the change is announced: a listener may free the lock.
+#[inline]
+pub(crate) fn note_change(
+    key: &LockKey<'_>,
+    before: Option<Token>,
+    transition: &Transition<'_>,
+    keep: ToKeep,
+) {
+    if any() || keep.is_some() {
+        note(key, before, transition, keep);
     }
-    let (database, key) = (context.database(), name.bytes());
-    let grant_name = |token| GrantName {
+}
+
+#[cold]
+fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, keep: ToKeep) {
+    let context = key.context();
+    let after = match transition {
+        Transition::Keep => key.holders().ok().flatten().and_then(|holders| {
+            let share = holders.with(before?)?;
+            Some((share.grant, holders.end_of(&share)))
+        }),
+        _ => transition.granted(),
+    };
+    if matches!(keep, Some((Keep::For(_), _))) {
+        work::begin(context);
+    }
+    let (database, key) = (context.database(), key.name().bytes());
+    let named = |token| GrantName {
         database,
         key,
         token,
     };
     let now = this_moment(context);
     let client_id = context.client_id();
-    if matches!(kept.keep, Some((Keep::For(_), _))) {
-        work::begin(context);
-    }
     let closed = STATE.with(context, |state| {
         let grants = &mut state.grants;
-        if let Transition::Share(ShareChange { cut: Some(at), .. }) = kept.transition {
+        if let Transition::Share(ShareChange { cut: Some(at), .. }) = transition {
             grants.cut(database, key, *at);
         }
-        let before = kept.before.map(|(grant, _)| grant.token);
-        let Some(after) = kept.after else {
+        let Some((grant, deadline)) = after else {
             if let Some(token) = before {
-                grants.released(grant_name(token));
+                grants.released(named(token));
             }
             return None;
         };
-        if let Some(token) = before.filter(|token| *token != after.token) {
-            grants.raised(grant_name(token), after.token);
+        if let Some(token) = before.filter(|token| *token != grant.token) {
+            grants.raised(named(token), grant.token);
         }
-        let this = grant_name(after.token);
-        let deadline = kept.transition.deadline();
-        let deadline = deadline.or(kept.before.map(|(_, deadline)| deadline));
-        let deadline = deadline.unwrap_or(Deadline::Never);
-        match kept.keep {
+        let this = named(grant.token);
+        match keep {
             Some((Keep::For(silence), asked)) => {
                 let keeper = Keeper {
                     client_id,
                     silence,
                     asked,
                 };
-                grants.keep(this, keeper, after.lease, deadline, now)
+                grants.keep(this, keeper, grant.lease, deadline, now)
             }
             Some((Keep::End, Asked::Renew)) => grants.end(this, client_id),
             Some((Keep::End, Asked::Acquire)) | None => {
-                grants.renewed(this, after.lease, deadline, now);
+                grants.renewed(this, grant.lease, deadline, now);
                 None
             }
         }
@@ -143,8 +150,16 @@ pub(crate) fn leases_ended(
 }
 
 /// Renews the kept grants of a lock that are due, before a command on it.
+#[inline]
 pub(crate) fn renew_due(context: Context<'_>, name: Text<'_>) {
-    if !any() || context.flags().replica() || context.writes_paused() {
+    if any() {
+        renew_due_of(context, name);
+    }
+}
+
+#[cold]
+fn renew_due_of(context: Context<'_>, name: Text<'_>) {
+    if context.flags().replica() || context.writes_paused() {
         return;
     }
     let database = context.database();

@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) follows_clients: bool,
     /// Writes were paused when the time was told last.
     pub(super) was_paused: bool,
+    /// When grants were looked at in turn.
+    pub(super) looked_at: Monotonic,
     /// When the timer is due, and the timer.
     pub(super) timer: Option<(Timer, Monotonic)>,
 }

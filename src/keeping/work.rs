@@ -20,8 +20,10 @@ const SLICE: Duration = Duration::from_millis(1);
 const ASKED_AT_ONCE: usize = 100;
 /// How many grants of forgotten connections are put away at once.
 const SWEPT_AT_ONCE: usize = 1000;
+/// How many grants are looked at in turn: a lease may have been cut by hand.
+const LOOKED_AT_ONCE: usize = 64;
 /// The longest pause between two looks.
-const MAX_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_millis(8);
 
 /// A connection begins to keep a grant.
 pub(super) fn begin(context: Context<'_>) {
@@ -91,6 +93,9 @@ fn work(context: Context<'_>) {
     });
     end_leases(context);
     renew_due(context, paused);
+    if !is_early(context, now) {
+        look_in_turn(context);
+    }
     ask(context);
     let more = STATE.with(context, |state| state.grants.sweep(SWEPT_AT_ONCE));
     if more {
@@ -106,13 +111,40 @@ fn end_leases(context: Context<'_>) {
         let Some(kept) = STATE.with(context, |state| state.grants.take_ended(now.unix)) else {
             return;
         };
-        let stands = deadline(context, &kept);
-        let closed = STATE.with(context, |state| match stands {
-            Some(deadline) => state.grants.seen(kept.name(), deadline, now),
-            None => state.grants.lost(kept.name()),
-        });
-        close(context, closed.into_iter().collect(), Cause::Other);
+        look(context, &kept);
     }
+}
+
+/// True when grants were looked at in turn a short while ago.
+fn is_early(context: Context<'_>, now: Now) -> bool {
+    STATE.with(context, |state| {
+        let is_early = now.monotonic.since(state.looked_at) < MAX_PAUSE;
+        if !is_early {
+            state.looked_at = now.monotonic;
+        }
+        is_early
+    })
+}
+
+/// Looks at the next grants, of all in turn.
+fn look_in_turn(context: Context<'_>) {
+    let grants = STATE.with(context, |state| state.grants.len());
+    for _ in 0..grants.min(LOOKED_AT_ONCE) {
+        if let Some(kept) = STATE.with(context, |state| state.grants.next_to_look_at()) {
+            look(context, &kept);
+        }
+    }
+}
+
+/// Looks whether a grant stands, and when its lease ends.
+fn look(context: Context<'_>, kept: &KeptGrant) {
+    let stands = deadline(context, kept);
+    let now = this_moment(context);
+    let closed = STATE.with(context, |state| match stands {
+        Some(deadline) => state.grants.seen(kept.name(), deadline, now),
+        None => state.grants.lost(kept.name()),
+    });
+    close(context, closed.into_iter().collect(), Cause::Other);
 }
 
 /// Renews what is due, for a slice of time.

@@ -138,6 +138,7 @@ impl<'call, T: DataType> Key<'call, T> {
     }
 
     /// Gives the key these bytes for a value, in place where it can.
+    #[inline]
     pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
         if let Found::Ours(before) = self.found {
             // SAFETY: the key holds a value of our type, and no reference into it is left.

@@ -6,15 +6,15 @@
 use redis_lock_core::keeping::{Asked, Keep, check_lease};
 use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition};
 use redis_lock_core::{
-    self as core, Acquire, Deadline, Grant, Limit, LockId, Owner, Refusal, Release, Renew, Times,
-    Token, TokenClock,
+    self as core, Acquire, Grant, Limit, LockId, Owner, Refusal, Release, Renew, Times, Token,
+    TokenClock,
 };
 
 use super::ended::end_leases;
 use super::join::waiting;
 use super::serve::{Caller, hand_over, serve, settle};
 use super::state::STATE;
-use crate::keeping::{self, Kept};
+use crate::keeping::{self, ToKeep};
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, LockView, Primary, max_holders, now, released, rules,
     with_token_clock,
@@ -80,7 +80,7 @@ impl<'call> Lock<'call> {
         let lock = self.after_the_line();
         let (context, key) = (lock.context, &lock.key);
         let holders = key.holders()?;
-        let before = grant_of(holders.as_ref(), request.owner);
+        let before = token_of(holders.as_ref(), request.owner);
         let room = Room {
             max_holders: max_holders(),
             // The queue could not be served just now. This call is not granted before it either.
@@ -103,7 +103,6 @@ impl<'call> Lock<'call> {
             lock,
             before,
             transition,
-            after: Some(granted.grant),
             keep: keep.map(|keep| (keep, Asked::Acquire)),
             event: KeyspaceEvent::Acquire,
             counter: Some(counter),
@@ -124,17 +123,11 @@ impl<'call> Lock<'call> {
                     deadline: self.key.deadline(),
                 })?;
                 let transition = Transition::of(request.owner, released.change);
-                let deadline = match &transition {
-                    // The key was not asked.
-                    Transition::Free => Deadline::Never,
-                    _ => self.key.deadline(),
-                };
-                let before = Some((record.grant, deadline));
-                (before, released.holds_left, transition)
+                (Some(record.grant.token), released.holds_left, transition)
             }
             None => {
                 let holders = self.key.holders()?;
-                let before = grant_of(holders.as_ref(), request.owner);
+                let before = token_of(holders.as_ref(), request.owner);
                 let (left, transition) =
                     sharing::release(holders.as_ref(), request, now(self.context))?;
                 (before, left, transition)
@@ -144,7 +137,6 @@ impl<'call> Lock<'call> {
         Ok(Judged {
             before,
             transition,
-            after: before.filter(|_| holds_left > 0).map(|(grant, _)| grant),
             keep: None,
             event: KeyspaceEvent::Release,
             counter: changes.then_some(Counter::Releases),
@@ -162,7 +154,7 @@ impl<'call> Lock<'call> {
     ) -> Result<Judged<'call, 'a, Granted>, CommandError> {
         let lock = self.after_the_line();
         let holders = lock.key.holders()?;
-        let before = grant_of(holders.as_ref(), request.owner());
+        let before = token_of(holders.as_ref(), request.owner());
         let rule = |clock: &mut TokenClock| {
             let (rules, now) = (rules(), now(lock.context));
             sharing::renew(holders.as_ref(), request, limit, &rules, now, clock)
@@ -174,7 +166,6 @@ impl<'call> Lock<'call> {
         Ok(Judged {
             before,
             transition,
-            after: Some(granted.grant),
             keep: keep.map(|keep| (keep, Asked::Renew)),
             event: KeyspaceEvent::Renew,
             counter: Some(Counter::Renewals),
@@ -184,9 +175,10 @@ impl<'call> Lock<'call> {
     }
 }
 
-/// This owner's grant, and the end of its lease.
-fn grant_of(holders: Option<&Holders<'_>>, owner: Owner<'_>) -> Option<(Grant, Deadline)> {
-    holders?.grant_of(owner)
+/// The token of this owner's grant.
+fn token_of(holders: Option<&Holders<'_>>, owner: Owner<'_>) -> Option<Token> {
+    let (grant, _) = holders?.grant_of(owner)?;
+    Some(grant.token)
 }
 
 /// Runs a rule with the token clock, and checks that a grant that is to be kept, or is kept, has a lease that
@@ -222,13 +214,11 @@ pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockVie
 #[must_use = "the outcome takes effect when it is committed"]
 pub(crate) struct Judged<'call, 'a, T> {
     lock: Lock<'call>,
-    /// The caller's grant before the call, and the end of its lease.
-    before: Option<(Grant, Deadline)>,
-    /// Its grant after the call.
-    after: Option<Grant>,
+    /// The token of the caller's grant before the call.
+    before: Option<Token>,
     transition: Transition<'a>,
     /// Whether the caller keeps the grant.
-    keep: Option<(Keep, Asked)>,
+    keep: ToKeep,
     event: KeyspaceEvent,
     counter: Option<Counter>,
     outcome: T,
@@ -243,18 +233,8 @@ impl<T> Judged<'_, '_, T> {
             count(counter);
         }
         // Before the change is announced: a listener may free the lock.
-        keeping::note_change(
-            context,
-            key.name(),
-            &Kept {
-                before: self.before,
-                after: self.after,
-                transition: &self.transition,
-                keep: self.keep,
-            },
-        );
-        let before = self.before.map(|(grant, _)| grant.token);
-        match (self.transition, before) {
+        keeping::note_change(&key, self.before, &self.transition, self.keep);
+        match (self.transition, self.before) {
             (Transition::Free, Some(token)) => hand_over(context, key, token),
             (transition, before) => {
                 // Before the change is announced: a listener may free the lock, and this answer is not

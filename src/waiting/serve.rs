@@ -14,7 +14,7 @@ use super::redirection::{NodesCache, redirection};
 use super::slice::SLICE;
 use super::state::{STATE, State};
 use super::timer;
-use crate::keeping::{self, Kept};
+use crate::keeping;
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, check_write, max_holders, monotonic, now, released,
     rules, with_token_clock,
@@ -149,17 +149,9 @@ impl Serving<'_> {
                     .or(before.map(|(_, deadline)| deadline));
                 let grant = granted.grant;
                 let deadline = deadline.unwrap_or(Deadline::Never);
-                keeping::note_change(
-                    context,
-                    name,
-                    &Kept {
-                        before,
-                        after: Some(grant),
-                        transition: &transition,
-                        keep: None,
-                    },
-                );
                 let before = before.map(|(grant, _)| grant);
+                let token = before.map(|grant| grant.token);
+                keeping::note_change(&key, token, &transition, None);
                 let blocked = make_pending(context, &self.lock_id, &next, grant, deadline, before);
                 key.change(&transition, KeyspaceEvent::Acquire);
                 count_grant(before.is_none());
@@ -394,16 +386,8 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBa
         if let (0, Some((grant, _))) = (left, before) {
             released(context, grant.token);
         }
-        keeping::note_change(
-            context,
-            name,
-            &Kept {
-                before,
-                after: before.filter(|_| left > 0).map(|(grant, _)| grant),
-                transition: &transition,
-                keep: None,
-            },
-        );
+        let token = before.map(|(grant, _)| grant.token);
+        keeping::note_change(&key, token, &transition, None);
         key.change(&transition, KeyspaceEvent::Release);
     }
 }

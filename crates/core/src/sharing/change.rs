@@ -2,7 +2,7 @@
 
 use super::share::Share;
 use super::shares::Shares;
-use crate::{Change, Deadline, Held, Limit, Owner, Token};
+use crate::{Change, Deadline, Grant, Held, Limit, Owner, Token};
 
 /// What a command changes in a lock that may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,19 @@ impl<'a> Transition<'a> {
         }
     }
 
+    /// The grant that comes or changes, and the end of its lease.
+    #[must_use]
+    pub const fn granted(&self) -> Option<(Grant, Deadline)> {
+        match self {
+            Self::Alone(held) => Some((held.grant, held.deadline)),
+            Self::Share(ShareChange {
+                step: Step::Only(share) | Step::Put(share),
+                ..
+            }) => Some((share.grant, Deadline::At(share.end))),
+            Self::Keep | Self::Free | Self::Share(_) => None,
+        }
+    }
+
     /// True when the share with this token goes and others stay.
     #[must_use]
     pub fn removes(&self, token: Token) -> bool {
@@ -70,15 +83,8 @@ impl<'a> Transition<'a> {
 
     /// The end of the lease of the grant that comes or changes.
     #[must_use]
-    pub const fn deadline(&self) -> Option<Deadline> {
-        match self {
-            Self::Alone(held) => Some(held.deadline),
-            Self::Share(ShareChange {
-                step: Step::Only(share) | Step::Put(share),
-                ..
-            }) => Some(Deadline::At(share.end)),
-            Self::Keep | Self::Free | Self::Share(_) => None,
-        }
+    pub fn deadline(&self) -> Option<Deadline> {
+        self.granted().map(|(_, deadline)| deadline)
     }
 }
 

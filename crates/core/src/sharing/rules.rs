@@ -44,6 +44,7 @@ pub enum Admitted<'a> {
 /// # Errors
 ///
 /// The first [`Refusal`] of the contract that applies; the clock is then unchanged.
+#[inline]
 pub fn acquire<'a>(
     holders: Option<&Holders<'_>>,
     request: &Acquire<'a>,
@@ -63,22 +64,36 @@ pub fn acquire<'a>(
             },
         ),
         Some(Holders::Shared(shared)) => {
-            if let Some(before) = shared.of(request.owner) {
-                return reenter(shared, &before, request, limit, now);
-            }
-            if request.token.is_some() || request.holds.is_some_and(|wanted| wanted > Holds::ONE) {
-                return Err(Refusal::NotOwner);
-            }
-            if !Holders::has_room(holders, limit, room.max_holders) {
-                return Ok(Admitted::Busy);
-            }
-            enter(Some(shared), request, limit, room, rules, now, clock)
+            acquire_share(shared, request, limit, room, rules, now, clock)
         }
         None => enter(None, request, limit, room, rules, now, clock),
     }
 }
 
+#[inline(never)]
+fn acquire_share<'a>(
+    shared: &Shared<'_>,
+    request: &Acquire<'a>,
+    limit: Limit,
+    room: Room,
+    rules: &Rules,
+    now: UnixTime,
+    clock: &mut TokenClock,
+) -> Result<Admitted<'a>, Refusal> {
+    if let Some(before) = shared.of(request.owner) {
+        return reenter(shared, &before, request, limit, now);
+    }
+    if request.token.is_some() || request.holds.is_some_and(|wanted| wanted > Holds::ONE) {
+        return Err(Refusal::NotOwner);
+    }
+    if !Holders::has_room(Some(&Holders::Shared(*shared)), limit, room.max_holders) {
+        return Ok(Admitted::Busy);
+    }
+    enter(Some(shared), request, limit, room, rules, now, clock)
+}
+
 /// There is room for a new grant.
+#[inline]
 fn enter<'a>(
     shared: Option<&Shared<'_>>,
     request: &Acquire<'a>,
