@@ -28,6 +28,7 @@ mod token;
 
 #[cfg(test)]
 mod deadlock_properties;
+mod keeping_properties;
 #[cfg(any(test, fuzzing))]
 mod properties;
 #[cfg(any(test, fuzzing))]

@@ -15,8 +15,6 @@ pub(super) struct Connection {
     silences: BTreeMap<Silence, usize>,
     /// No sign of it came later than this.
     pub(super) heard: Alive,
-    /// When the server last heard from it, as the server noted it: seconds since 1970.
-    pub(super) noted: u64,
     /// When to ask the server for that note.
     pub(super) ask_at: Option<Alive>,
     /// Its client is closed, or is to be: what it kept is put away.
@@ -24,13 +22,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(client_id: u64, heard: Alive, noted: u64) -> Self {
+    pub(super) fn new(client_id: u64, heard: Alive) -> Self {
         Self {
             client_id,
             grants: BTreeSet::new(),
             silences: BTreeMap::new(),
             heard,
-            noted,
             ask_at: None,
             is_forgotten: false,
         }

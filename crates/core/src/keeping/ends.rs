@@ -2,7 +2,7 @@
 
 use super::grants::{GrantName, KeptGrant};
 use super::hearing::Now;
-use super::lease::{again, left, third};
+use super::lease::{again, left, short_at, third};
 use super::registry::KeptGrants;
 use crate::{Deadline, UnixTime};
 
@@ -53,18 +53,20 @@ impl KeptGrants {
         }
         let node = self.grants.get_mut(id)?;
         let (before, lease) = (node.deadline, node.lease);
-        let wait = match (before, deadline) {
-            (_, Deadline::Never) => again(lease),
-            // A PERSIST is lifted: the third is counted anew, if that is not too late.
-            (Deadline::Never, Deadline::At(_)) => third(lease).min(left(deadline, now) / 2),
-            (Deadline::At(_), Deadline::At(_)) => {
-                self.set_end(id, deadline);
-                return None;
-            }
-        };
-        node.is_held_up = false;
+        let is_held_up = node.is_held_up && deadline != Deadline::Never;
+        node.is_held_up = is_held_up;
         self.set_end(id, deadline);
-        self.set_timer(id, now.monotonic.plus(wait));
+        let timer = match (before, deadline) {
+            (Deadline::At(_), Deadline::Never) => now.monotonic.plus(again(lease)),
+            // A PERSIST is lifted: the third is counted anew, if that is not too late.
+            (Deadline::Never, Deadline::At(_)) => {
+                let wait = third(lease).min(left(deadline, now) / 2);
+                now.monotonic.plus(wait)
+            }
+            _ if is_held_up => short_at(lease, deadline, now),
+            _ => return None,
+        };
+        self.set_timer(id, timer);
         None
     }
 

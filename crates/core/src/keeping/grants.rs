@@ -125,6 +125,17 @@ impl Grants {
         self.nodes.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (GrantId, &Node)> {
+        self.nodes.iter().map(|(id, node)| (*id, node))
+    }
+
+    /// True when no index has anything.
+    #[cfg(test)]
+    pub(super) fn is_bare(&self) -> bool {
+        self.databases.is_empty()
+    }
+
     pub(super) fn get(&self, id: GrantId) -> Option<&Node> {
         self.nodes.get(&id)
     }

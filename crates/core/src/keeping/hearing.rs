@@ -137,7 +137,7 @@ impl Hearing {
         }
         let later = self.stalls.iter().filter(|stall| stall.from >= at);
         let later: Duration = later.map(|stall| stall.to.since(stall.from)).sum();
-        self.alive(at).plus(later)
+        self.alive(at.plus(later))
     }
 
     fn latest_moment(&self, noted: u64, now: Monotonic) -> Monotonic {
@@ -145,13 +145,14 @@ impl Hearing {
             .unwrap_or(i64::MAX)
             .saturating_mul(SECOND);
         let settings = self.settings.iter().rev();
-        for setting in settings {
+        for (age, setting) in settings.enumerate() {
             let first = second.saturating_sub(setting.ahead).saturating_sub(STEP);
             let last = first.saturating_add(SECOND + LAG + 2 * STEP);
             // The caller may read the clock a second later than the server did.
             if micros(setting.from.0) <= last && first <= micros(setting.to.0) + SECOND {
                 let last = Monotonic(u64::try_from(last).unwrap_or_default());
-                return last.min(setting.to);
+                // What comes later in this second is noted with it too.
+                return if age == 0 { last } else { last.min(setting.to) };
             }
         }
         match self.settings.front() {

@@ -29,6 +29,8 @@ mod grants;
 mod hearing;
 mod lease;
 mod registry;
+#[cfg(test)]
+mod registry_checks;
 mod renewals;
 mod rules;
 mod silence;

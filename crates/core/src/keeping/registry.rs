@@ -20,7 +20,7 @@ pub struct KeptGrants {
     pub(super) clients: Map<u64, ConnectionId>,
     last_connection: ConnectionId,
     /// Connections that are forgotten, with grants that are not put away yet.
-    forgotten: Vec<ConnectionId>,
+    pub(super) forgotten: Vec<ConnectionId>,
     /// How many grants are kept.
     pub(super) kept: usize,
     /// When to do something about a grant: renew it, mostly.
@@ -164,17 +164,15 @@ impl KeptGrants {
     /// The connection of this client, heard now.
     pub(super) fn connect(&mut self, client_id: u64, now: Now) -> ConnectionId {
         let heard = self.hearing.alive(now.monotonic);
-        let noted = now.unix.millis() / 1000;
         if let Some(id) = self.clients.get(&client_id) {
             if let Some(connection) = self.connections.get_mut(id) {
-                connection.heard = heard;
-                connection.noted = noted;
+                connection.heard = connection.heard.max(heard);
             }
             return *id;
         }
         self.last_connection += 1;
         let id = self.last_connection;
-        let connection = Connection::new(client_id, heard, noted);
+        let connection = Connection::new(client_id, heard);
         self.connections.insert(id, connection);
         self.clients.insert(client_id, id);
         id

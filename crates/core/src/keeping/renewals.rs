@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use super::grants::{GrantId, GrantName, KeptGrant, Node};
+use super::grants::{GrantId, GrantName, KeptGrant};
 use super::hearing::Now;
-use super::lease::{again, left, third};
+use super::lease::{again, is_short, short_at};
 use super::registry::KeptGrants;
 use crate::{Deadline, Monotonic};
 
@@ -18,17 +18,6 @@ use crate::{Deadline, Monotonic};
 const LATE: Duration = Duration::from_millis(50);
 /// How many grants are looked through at a time.
 const AT_A_TIME: usize = 4096;
-
-/// True when less than a third of the lease is left.
-fn is_short(node: &Node, now: Now) -> bool {
-    left(node.deadline, now) < third(node.lease)
-}
-
-/// When less than a third of the lease will be left.
-fn short_at(node: &Node, now: Now) -> Monotonic {
-    let left = left(node.deadline, now).saturating_sub(third(node.lease));
-    now.monotonic.plus(left).plus(Duration::from_micros(1))
-}
 
 impl KeptGrants {
     /// Takes a grant that is due: to be renewed, or, where its lease has no end (`PERSIST`), only to be
@@ -100,11 +89,11 @@ impl KeptGrants {
             }
             node.is_held_up = true;
             self.held_up = true;
-            if is_short(node, now) {
+            if is_short(node.lease, node.deadline, now) {
                 self.set_timer(id, again);
                 return self.kept(id);
             }
-            let short_at = short_at(node, now);
+            let short_at = short_at(node.lease, node.deadline, now);
             self.set_timer(id, short_at);
         }
         None
@@ -121,10 +110,10 @@ impl KeptGrants {
         let id = self.find(name)?;
         self.set_end(id, deadline);
         let node = self.grants.get(id)?;
-        if is_short(node, now) {
+        if is_short(node.lease, node.deadline, now) {
             return self.lose(id);
         }
-        let short_at = short_at(node, now);
+        let short_at = short_at(node.lease, node.deadline, now);
         let again = now.monotonic.plus(again(node.lease));
         let timer = if node.is_held_up {
             short_at

@@ -66,11 +66,7 @@ impl KeptGrants {
         let Some(connection) = self.connections.get_mut(&id) else {
             return false;
         };
-        // While the note stands still, nothing was heard, whatever the wall clock says.
-        if connection.noted != noted {
-            connection.noted = noted;
-            connection.heard = connection.heard.max(latest);
-        }
+        connection.heard = connection.heard.max(latest);
         let silence = connection.silence().map(super::silence::Silence::length);
         if silence.is_some_and(|silence| alive.since(connection.heard) >= silence + READING) {
             return self.forget(id, None).is_some();
@@ -86,7 +82,7 @@ impl KeptGrants {
         if let Some(id) = self.connection_of(client_id)
             && let Some(connection) = self.connections.get_mut(&id)
         {
-            connection.heard = heard;
+            connection.heard = connection.heard.max(heard);
             self.schedule_ask(id);
         }
     }
