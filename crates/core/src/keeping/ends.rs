@@ -48,11 +48,12 @@ impl KeptGrants {
     /// back is the client to close, where the deadline has passed.
     pub fn seen(&mut self, name: GrantName<'_>, deadline: Deadline, now: Now) -> Option<u64> {
         let id = self.find(name)?;
+        let nothing_is_renewed = self.held_up;
         if deadline < Deadline::At(now.unix.millis()) {
             return self.lose(id);
         }
         let node = self.grants.get_mut(id)?;
-        let (before, lease) = (node.deadline, node.lease);
+        let (before, lease, before_it) = (node.deadline, node.lease, node.timer);
         let is_held_up = node.is_held_up && deadline != Deadline::Never;
         node.is_held_up = is_held_up;
         self.set_end(id, deadline);
@@ -63,7 +64,8 @@ impl KeptGrants {
                 let wait = third(lease).min(left(deadline, now) / 2);
                 now.monotonic.plus(wait)
             }
-            _ if is_held_up => short_at(lease, deadline, now),
+            _ if is_held_up && nothing_is_renewed => short_at(lease, deadline, now),
+            _ if is_held_up => before_it.min(short_at(lease, deadline, now)),
             _ => return None,
         };
         self.set_timer(id, timer);

@@ -64,7 +64,7 @@ pub(super) struct Node {
     pub(super) in_ends: bool,
     /// When to do something about it.
     pub(super) timer: Monotonic,
-    /// It is due, and nothing may be renewed now: the timer tells when a third of the lease is left.
+    /// It is due, and could not be renewed.
     pub(super) is_held_up: bool,
 }
 

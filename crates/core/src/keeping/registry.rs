@@ -27,7 +27,7 @@ pub struct KeptGrants {
     pub(super) timers: BTreeSet<(Monotonic, GrantId)>,
     /// The ends of leases, in milliseconds since 1970.
     pub(super) ends: BTreeSet<(u64, GrantId)>,
-    /// Some grants came due while nothing could be renewed.
+    /// Nothing could be renewed when some grants came due.
     pub(super) held_up: bool,
     /// How far those that are late have been looked through, nearest end first.
     pub(super) late: Option<(u64, GrantId)>,

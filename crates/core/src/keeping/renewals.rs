@@ -109,13 +109,16 @@ impl KeptGrants {
     ) -> Option<u64> {
         let id = self.find(name)?;
         self.set_end(id, deadline);
-        let node = self.grants.get(id)?;
-        if is_short(node.lease, node.deadline, now) {
+        let nothing_is_renewed = self.held_up;
+        let node = self.grants.get_mut(id)?;
+        let lease = node.lease;
+        if is_short(lease, deadline, now) {
             return self.lose(id);
         }
-        let short_at = short_at(node.lease, node.deadline, now);
-        let again = now.monotonic.plus(again(node.lease));
-        let timer = if node.is_held_up {
+        node.is_held_up = deadline != Deadline::Never;
+        let short_at = short_at(lease, deadline, now);
+        let again = now.monotonic.plus(again(lease));
+        let timer = if nothing_is_renewed {
             short_at
         } else {
             again.min(short_at)

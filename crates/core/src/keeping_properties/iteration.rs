@@ -237,11 +237,9 @@ impl World {
                 self.renew(&grant);
             }
         }
-        if self.resumed.is_none() {
-            let of_lock = self.keeping.keys().filter(|name| name.0 == lock);
-            let of_lock: Vec<Name> = of_lock.copied().collect();
-            assert!(!of_lock.into_iter().any(|name| self.is_overdue(name)));
-        }
+        let of_lock = self.keeping.keys().filter(|name| name.0 == lock);
+        let of_lock: Vec<Name> = of_lock.copied().collect();
+        assert!(!of_lock.into_iter().any(|name| self.is_overdue(name)));
     }
 
     fn is_overdue(&self, name: Name) -> bool {
