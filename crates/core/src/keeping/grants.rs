@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::shards::Shards;
 use super::silence::Silence;
-use crate::map::shrink_if_sparse;
 use crate::{Deadline, Lease, LockId, Map, Monotonic, Token};
 
 /// What names a grant: its lock and its token.
@@ -115,8 +115,8 @@ impl OfLock {
 /// All kept grants, those of forgotten connections too.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    nodes: Map<GrantId, Node>,
-    databases: Map<i32, Map<Arc<[u8]>, OfLock>>,
+    nodes: Shards<GrantId, Node>,
+    databases: Map<i32, Shards<Arc<[u8]>, OfLock>>,
     last_id: GrantId,
 }
 
@@ -159,8 +159,8 @@ impl Grants {
     /// The grants of a database.
     pub(super) fn of_database(&self, database: i32) -> Vec<GrantId> {
         let locks = self.databases.get(&database);
-        let locks = locks.into_iter().flat_map(|locks| locks.values());
-        locks.flat_map(OfLock::ids).collect()
+        let locks = locks.into_iter().flat_map(Shards::iter);
+        locks.flat_map(|(_, of_lock)| of_lock.ids()).collect()
     }
 
     /// The identity of this lock: its bytes are shared by all its grants.
@@ -186,7 +186,6 @@ impl Grants {
     pub(super) fn remove(&mut self, id: GrantId) -> Option<Node> {
         let node = self.nodes.remove(&id)?;
         self.unindex(&node);
-        shrink_if_sparse(&mut self.nodes);
         Some(node)
     }
 
@@ -220,9 +219,8 @@ impl Grants {
             .is_some_and(|of_lock| of_lock.remove(node.token));
         if is_last {
             locks.remove(&**key);
-            shrink_if_sparse(locks);
         }
-        if locks.is_empty() {
+        if locks.len() == 0 {
             self.databases.remove(database);
         }
     }

@@ -33,6 +33,7 @@ mod registry;
 mod registry_checks;
 mod renewals;
 mod rules;
+mod shards;
 mod silence;
 mod silences;
 

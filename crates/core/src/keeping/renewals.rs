@@ -17,7 +17,7 @@ use crate::{Deadline, Monotonic};
 /// Who is later than this is late: those whose lease ends first go first.
 const LATE: Duration = Duration::from_millis(50);
 /// How many grants are looked through at a time.
-const AT_A_TIME: usize = 4096;
+const AT_A_TIME: usize = 1024;
 
 impl KeptGrants {
     /// Takes a grant that is due: to be renewed, or, where its lease has no end (`PERSIST`), only to be

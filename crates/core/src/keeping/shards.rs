@@ -1,0 +1,118 @@
+//! A map in parts, so that it never grows or shrinks all at once: that would hold up everybody for
+//! milliseconds at a hundred thousand entries.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
+
+use crate::Map;
+use crate::map::shrink_if_sparse;
+
+/// How many parts.
+const PARTS: usize = 64;
+
+/// A map in parts.
+#[derive(Debug)]
+pub(super) struct Shards<K, V> {
+    /// None, or all.
+    parts: Vec<Map<K, V>>,
+    hasher: RandomState,
+    len: usize,
+}
+
+impl<K, V> Default for Shards<K, V> {
+    fn default() -> Self {
+        Self {
+            parts: Vec::new(),
+            hasher: RandomState::default(),
+            len: 0,
+        }
+    }
+}
+
+impl<K: Eq + Hash, V> Shards<K, V> {
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.parts.iter().flatten()
+    }
+
+    pub(super) fn get_key_value<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
+    where
+        K: Borrow<Q>,
+    {
+        self.parts.get(self.part(key))?.get_key_value(key)
+    }
+
+    pub(super) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.get_key_value(key).map(|(_, value)| value)
+    }
+
+    pub(super) fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let part = self.part(key);
+        self.parts.get_mut(part)?.get_mut(key)
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        if self.parts.is_empty() {
+            self.parts.resize_with(PARTS, Map::default);
+        }
+        let part = self.part(&key);
+        if self.parts[part].insert(key, value).is_none() {
+            self.len += 1;
+        }
+    }
+
+    pub(super) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let part = self.part(key);
+        let part = self.parts.get_mut(part)?;
+        let value = part.remove(key)?;
+        shrink_if_sparse(part);
+        self.len -= 1;
+        Some(value)
+    }
+
+    fn part<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
+        usize::try_from(self.hasher.hash_one(key) % PARTS as u64).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shards;
+
+    #[test]
+    fn it_is_a_map() {
+        let mut map = Shards::default();
+        assert_eq!(map.get(&1), None);
+        assert_eq!(map.remove(&1), None);
+        for number in 0..1000_u32 {
+            map.insert(number, number);
+            map.insert(number, number + 1);
+        }
+        assert_eq!((map.len(), map.iter().count()), (1000, 1000));
+        assert!(
+            map.parts.iter().all(|part| part.len() < 50),
+            "they are even"
+        );
+        *map.get_mut(&7).unwrap() = 0;
+        assert_eq!((map.get(&7), map.get(&8)), (Some(&0), Some(&9)));
+        for number in 0..1000 {
+            assert!(map.remove(&number).is_some());
+        }
+        assert_eq!((map.len(), map.remove(&7)), (0, None));
+        assert!(map.parts.iter().all(|part| part.capacity() < 8));
+    }
+}
