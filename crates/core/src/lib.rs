@@ -28,6 +28,7 @@ mod token;
 
 #[cfg(test)]
 mod deadlock_properties;
+#[cfg(test)]
 mod keeping_properties;
 #[cfg(any(test, fuzzing))]
 mod properties;

@@ -25,7 +25,7 @@ pub struct Now {
 /// The server is stalled when nobody told the time for longer than this.
 pub(super) const LONGEST_GAP: Duration = Duration::from_millis(250);
 /// How far the server's own clock, which it reads now and then, may be behind.
-const LAG: i64 = 100_000;
+pub(super) const LAG: i64 = 100_000;
 /// The wall clock was set, or has drifted, by more than this.
 const STEP: i64 = 50_000;
 /// How many stalls and settings of the wall clock are remembered.

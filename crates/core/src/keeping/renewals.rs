@@ -67,6 +67,26 @@ impl KeptGrants {
         None
     }
 
+    /// A grant that is due, if any is, to try whether it may be renewed. Nothing changes: where nothing may
+    /// be renewed, [`take_short`](KeptGrants::take_short) comes next.
+    #[must_use]
+    pub fn to_try(&self, now: Now) -> Option<KeptGrant> {
+        let is_due = |id: &GrantId| self.is_due(*id, now);
+        let was_held_up = self.held_up || self.late.is_some();
+        let nearest = if was_held_up {
+            let ends = self.ends.iter().take(AT_A_TIME);
+            ends.map(|(_, id)| *id).find(is_due)
+        } else {
+            None
+        };
+        let due = nearest.or_else(|| {
+            let timers = self.timers.iter().take(AT_A_TIME);
+            let passed = timers.take_while(|(at, _)| *at <= now.monotonic);
+            passed.map(|(_, id)| *id).find(is_due)
+        });
+        self.kept(due?)
+    }
+
     /// While nothing may be renewed: takes a due grant of which, as far as is known, less than a third of
     /// the lease is left. The caller looks at the lock, and says
     /// [`cannot_renew`](KeptGrants::cannot_renew), or [`lost`](KeptGrants::lost) when the grant does not

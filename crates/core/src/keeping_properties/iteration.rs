@@ -63,6 +63,15 @@ impl World {
             }
         }
         self.ask();
+        let is_due = self
+            .keeping
+            .keys()
+            .any(|name| self.is_due(*name) && !matches!(self.mode, Mode::Down(_)));
+        let to_try = self.registry.to_try(now);
+        assert!(
+            to_try.is_some() || !is_due || self.resumed.is_some(),
+            "one to try"
+        );
         if matches!(self.mode, Mode::NoWrites | Mode::Paused) {
             while let Some(grant) = self.registry.take_short(now) {
                 self.cannot_renew(&grant);

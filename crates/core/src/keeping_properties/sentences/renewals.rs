@@ -168,6 +168,11 @@ fn after_a_hold_up_all_that_is_due_is_renewed_nearest_end_first() {
         assert_eq!(server.registry.take_short(now), None);
     }
     assert_eq!(server.registry.next_due(), Some(Monotonic(0)), "at once");
+    let now = server.now();
+    for _ in 0..2 {
+        let to_try = server.registry.to_try(now).unwrap();
+        assert_eq!(keys(&[to_try]), ["b"], "and is not taken");
+    }
     assert_eq!(keys(&server.renew()), ["b", "d", "a"]);
     assert_eq!(keys(&server.renew()), [] as [&str; 0]);
 }
