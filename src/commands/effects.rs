@@ -21,7 +21,7 @@ impl Command for Apply {
         categories: c"write fast admin dangerous",
         arity: -3,
         summary: c"An internal command for replicating the state of a lock.",
-        complexity: c"O(1)",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N",
         since: SINCE,
         history: &[],
         key: Some(KeyUse::Overwrite),

@@ -19,7 +19,7 @@ impl Command for Fence {
         categories: c"write fast",
         arity: -2,
         summary: c"Checks that a fencing token is that of the current grant, or returns the current grant's token.",
-        complexity: c"O(1)",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N",
         since: SINCE,
         history: &[],
         key: Some(KeyUse::Read),

@@ -16,7 +16,7 @@ impl Command for Info {
         arity: 2,
         summary:
             c"Returns who holds a lock, by which grant, for how long, and how many wait for it.",
-        complexity: c"O(1)",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, and O(N) while leases that have ended are to be taken out",
         since: SINCE,
         history: &[(c"0.2.0", c"Added the holders and limit fields.")],
         key: Some(KeyUse::Read),

@@ -18,7 +18,7 @@ impl Command for Release {
         arity: -3,
         summary:
             c"Gives back holds of a lock; the last one frees it. Returns the holds that are left.",
-        complexity: c"O(1)",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
         history: &[],
         key: Some(KeyUse::Delete),

@@ -16,7 +16,7 @@ impl Command for Renew {
         categories: c"write fast",
         arity: -3,
         summary: c"Starts the lease of a held lock anew, and can raise the grant's fencing token. Returns the grant.",
-        complexity: c"O(1)",
+        complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
         history: &[(c"0.2.0", c"Added the SHARED, LIMIT and KEEP options.")],
         key: Some(KeyUse::Update),

@@ -12,12 +12,18 @@ struct Setting {
     most: i64,
 }
 
-const SETTINGS: [Setting; 5] = [
+const SETTINGS: [Setting; 6] = [
     Setting {
         name: "lock.default-lease-ms",
         default: 30_000,
         least: 1,
         most: TEN_YEARS_MS,
+    },
+    Setting {
+        name: "lock.max-holders",
+        default: 10_000,
+        least: 1,
+        most: 1_000_000,
     },
     Setting {
         name: "lock.max-lease-ms",
@@ -121,6 +127,7 @@ fn lines_of_redis_conf_are_taken() {
     let lines = |builder: Builder| {
         builder
             .config("lock.default-lease-ms", "1500")
+            .config("lock.max-holders", "3")
             .config("lock.max-lease-ms", "9000")
             .config("lock.max-token-lead-ms", "0")
             .config("lock.max-waiters", "1000000")
@@ -129,7 +136,7 @@ fn lines_of_redis_conf_are_taken() {
     let server = lines(Server::builder()).start();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [1500, 9000, 0, 1_000_000, 999_999]);
+    assert_eq!(values, [1500, 3, 9000, 0, 1_000_000, 999_999]);
     let grant = starts_lease(&mut c, "k", 1500, |c| run(c, "LOCK.ACQUIRE k a")).grant();
     assert_eq!(grant.lease, 1500);
 }
@@ -145,7 +152,7 @@ fn rewrite_keeps_the_settings_over_a_restart() {
     server.restart();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [2, 3, 4, 5, 6]);
+    assert_eq!(values, [2, 3, 4, 5, 6, 7]);
 }
 
 #[test]
@@ -171,6 +178,7 @@ fn a_line_out_of_range_or_unknown_refuses_the_start() {
         "Module Configuration detected without loadmodule directive or no ApplyConfig call";
     for (name, value, words) in [
         ("lock.default-lease-ms", "0", range),
+        ("lock.max-holders", "0", range),
         ("lock.max-lease-ms", "315360000001", range),
         ("lock.max-token-lead-ms", "-1", range),
         ("lock.max-waiters", "many", number),

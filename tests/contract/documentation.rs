@@ -16,15 +16,16 @@ pub(crate) struct Described {
 
 const INTERNAL: &[&str] = &["@write", "@fast", "@admin", "@dangerous", "@lock"];
 
-pub(crate) const COMMANDS: [Described; 10] = [
+pub(crate) const COMMANDS: [Described; 11] = [
     Described {
         name: "lock.acquire",
         arity: -3,
         flags: &["write", "denyoom", "fast", "blocking", "module"],
         key_flags: &["RW", "access", "update"],
         categories: &["@write", "@fast", "@blocking", "@lock"],
-        arguments: "key:key owner:string|* [PX milliseconds:integer|EX seconds:integer] \
-                    [BLOCK wait-milliseconds:integer] [HOLDS holds:integer] [TOKEN token:integer]",
+        arguments: "key:key owner:string|* [SHARED|LIMIT limit:integer] \
+                    [PX milliseconds:integer|EX seconds:integer] [BLOCK wait-milliseconds:integer] \
+                    [HOLDS holds:integer] [TOKEN token:integer]",
     },
     Described {
         name: "lock.release",
@@ -40,8 +41,9 @@ pub(crate) const COMMANDS: [Described; 10] = [
         flags: &["write", "fast", "module"],
         key_flags: &["RW", "access", "update"],
         categories: &["@write", "@fast", "@lock"],
-        arguments: "key:key owner:string [PX milliseconds:integer|EX seconds:integer] \
-                    [TOKEN token:integer] [RAISE raised-token:integer]",
+        arguments: "key:key owner:string [SHARED|LIMIT limit:integer] \
+                    [PX milliseconds:integer|EX seconds:integer] [TOKEN token:integer] \
+                    [RAISE raised-token:integer]",
     },
     Described {
         name: "lock.fence",
@@ -58,6 +60,14 @@ pub(crate) const COMMANDS: [Described; 10] = [
         key_flags: &["RO", "access"],
         categories: &["@read", "@fast", "@lock"],
         arguments: "key:key",
+    },
+    Described {
+        name: "lock.holders",
+        arity: -2,
+        flags: &["readonly", "module"],
+        key_flags: &["RO", "access"],
+        categories: &["@read", "@slow", "@lock"],
+        arguments: "key:key [COUNT count:integer]",
     },
     Described {
         name: "lock.waiters",
@@ -167,17 +177,18 @@ fn getkeys_finds_the_key() {
     let mut c = server.connection();
     for (line, flags) in [
         (
-            "LOCK.ACQUIRE key a PX 1 BLOCK 0 HOLDS 2",
+            "LOCK.ACQUIRE key a LIMIT 2 PX 1 BLOCK 0 HOLDS 2",
             &["RW", "access", "update"][..],
         ),
         ("LOCK.RELEASE key a ALL", &["RW", "access", "delete"]),
         (
-            "LOCK.RENEW key a TOKEN 1 RAISE 2",
+            "LOCK.RENEW key a SHARED TOKEN 1 RAISE 2",
             &["RW", "access", "update"],
         ),
         ("LOCK.FENCE key", &["RO", "access"]),
         ("LOCK.FENCE key 5", &["RO", "access"]),
         ("LOCK.INFO key", &["RO", "access"]),
+        ("LOCK.HOLDERS key COUNT 5", &["RO", "access"]),
         ("LOCK.WAITERS key COUNT 5", &["RO", "access"]),
         ("LOCK._APPLY key effect more", &["OW", "update"]),
     ] {

@@ -85,7 +85,7 @@ fn info_is_a_map_or_a_flat_array_of_the_same_fields_in_the_same_order() {
     let flat = run(&mut two, "LOCK.INFO k").items();
     let names: Vec<_> = flat.iter().step_by(2).cloned().map(Expect::text).collect();
     let expected = [
-        "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "waiters",
+        "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "waiters", "holders", "limit",
     ];
     assert_eq!(names, expected);
 

@@ -22,7 +22,8 @@ pub(crate) const QUIET: u8 = 128;
 pub fn is_quiet(effect: &[u8]) -> bool {
     effect.first().is_some_and(|version| version & QUIET != 0)
 }
-
+/// The version of a change of shares (`sharing/effect.rs`).
+pub(crate) const SHARES_VERSION: u8 = 2;
 pub(crate) const DEADLINE_BYTES: usize = 8;
 const HEAD: usize = 1 + DEADLINE_BYTES;
 const NO_DEADLINE: i64 = -1;
@@ -79,7 +80,7 @@ impl fmt::Display for EffectError {
         match self {
             Self::Version(version, _) => write!(
                 f,
-                "effect of version {version}, of which this version of the module knows {VERSION} alone"
+                "effect of version {version}, of which this version of the module knows {VERSION} and {SHARES_VERSION}"
             ),
             Self::Damaged => f.write_str("effect that is cut off or damaged"),
             Self::Mismatch => f.write_str("effect that was made for another state of the lock"),

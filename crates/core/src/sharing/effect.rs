@@ -22,11 +22,10 @@
 use super::change::{ShareChange, Step, Transition};
 use super::share::{LAST_END, MAX_SHARE, Share};
 use super::shares::Shares;
-use crate::effect::{DEADLINE_BYTES, QUIET};
+use crate::effect::{DEADLINE_BYTES, QUIET, SHARES_VERSION as VERSION};
 use crate::record::{TOKEN_BYTES, Writer, number};
 use crate::{EffectError, Held, Token};
 
-const VERSION: u8 = 2;
 const HEAD: usize = 1 + DEADLINE_BYTES + TOKEN_BYTES + 1 + 4;
 const MAX: usize = HEAD + 8 + MAX_SHARE;
 
