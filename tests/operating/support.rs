@@ -24,8 +24,9 @@ pub(crate) const COUNTERS: [&str; 13] = [
 ];
 
 /// The fields that tell what is so now, and those of the last minutes.
-pub(crate) const GAUGES: [&str; 10] = [
+pub(crate) const GAUGES: [&str; 11] = [
     "held",
+    "holders",
     "waiting",
     "longest_queue",
     "last_token",

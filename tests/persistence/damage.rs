@@ -22,9 +22,19 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
+    /// Of locks of one holder each.
     pub(crate) fn new() -> Self {
+        Self::of("LIMIT 1")
+    }
+
+    /// Of locks with three holders each.
+    fn shared() -> Self {
+        Self::of("LIMIT 3")
+    }
+
+    fn of(limit: &str) -> Self {
         let mut server = append_only("yes").config("rdbchecksum", "no").start();
-        let value = take_locks(&server);
+        let value = take_locks(&server, limit);
         rewrite_aof(&server);
         server.stop();
         let folder = server.dir().join("appendonlydir");
@@ -83,14 +93,15 @@ pub(crate) fn reasons(log: &str, level: char) -> Vec<String> {
     log.lines().filter_map(reason).collect()
 }
 
-/// Takes four locks; the stored value of one of them, behind the byte that says that it is a
-/// module's.
-fn take_locks(server: &Server) -> Vec<u8> {
+/// Takes four locks, each with as many holders as this limit lets in; the stored value of one of them,
+/// behind the byte that says that it is a module's.
+fn take_locks(server: &Server, limit: &str) -> Vec<u8> {
     let mut c = server.connection();
-    for n in 0..4 {
-        let (key, owner) = (format!("k{n}"), format!("owner number {n}"));
-        cmd!(c, "LOCK.ACQUIRE", key, owner, "EX", 900).grant();
-        cmd!(c, "LOCK.ACQUIRE", key, owner).grant();
+    for (key, holder) in (0..4).flat_map(|n| (0..3).map(move |holder| (format!("k{n}"), holder))) {
+        let words = format!("LOCK.ACQUIRE {key} owner:{holder} {limit} HOLDS 1 EX 900");
+        if testbed::run(&mut c, &words).value() != redis::Value::Nil {
+            testbed::run(&mut c, &words.replace("HOLDS 1", "HOLDS 2")).grant();
+        }
     }
     let (value, _) = dump::split(&cmd!(c, "DUMP", "k2").bytes());
     value[1..].to_vec()
@@ -106,7 +117,10 @@ fn position(whole: &[u8], part: &[u8]) -> Range<usize> {
 #[track_caller]
 fn check_locks(server: &Server, what: &str) {
     for (place, stored) in server.whole_state() {
-        let (owner, token, holds, lease) = stored.lock.expect("a lock");
+        // Shares may have ended; the key is there all the same.
+        let Some((owner, token, holds, lease)) = stored.lock else {
+            continue;
+        };
         let sound = (1..=256).contains(&owner.len())
             && (1..1 << 53).contains(&token)
             && (1..1 << 31).contains(&holds)
@@ -115,9 +129,7 @@ fn check_locks(server: &Server, what: &str) {
     }
 }
 
-#[test]
-fn a_file_cut_off_within_a_lock_is_refused() {
-    let mut saved = Saved::new();
+fn cut_off_anywhere_it_is_refused(mut saved: Saved) {
     let whole = saved.whole.clone();
     for end in saved.value.clone() {
         let outcome = saved.load(&whole[..end], &format!("{end} bytes"));
@@ -127,9 +139,19 @@ fn a_file_cut_off_within_a_lock_is_refused() {
 }
 
 #[test]
+fn a_file_cut_off_within_a_lock_is_refused() {
+    cut_off_anywhere_it_is_refused(Saved::new());
+}
+
+#[test]
+fn a_file_cut_off_within_shares_is_refused() {
+    cut_off_anywhere_it_is_refused(Saved::shared());
+}
+
+#[test]
 fn a_dump_file_cut_off_within_a_lock_is_refused() {
     let mut server = Server::start();
-    let value = take_locks(&server);
+    let value = take_locks(&server, "LIMIT 1");
     cmd!(server.connection(), "SAVE").okay();
     server.stop();
     let file = server.dir().join("dump.rdb");
@@ -143,9 +165,17 @@ fn a_dump_file_cut_off_within_a_lock_is_refused() {
 
 #[test]
 fn a_file_changed_within_a_lock_is_refused_or_gives_sound_locks() {
+    changed_anywhere_it_is_refused_or_sound(Saved::new());
+}
+
+#[test]
+fn a_file_changed_within_shares_is_refused_or_gives_sound_locks() {
+    changed_anywhere_it_is_refused_or_sound(Saved::shared());
+}
+
+fn changed_anywhere_it_is_refused_or_sound(mut saved: Saved) {
     let seed = testbed::traffic::seed("DAMAGE_SEED");
     let mut random = StdRng::seed_from_u64(seed);
-    let mut saved = Saved::new();
     let mut refused = 0;
     for round in 0..120 {
         let mut bytes = saved.whole.clone();

@@ -35,6 +35,74 @@ fn sound() -> [Vec<u8>; 4] {
     [number(5), number(1), number(1000), text(b"o")]
 }
 
+/// What stands before shares: a token that is none, the form, and how many there are.
+fn shares_head(form: u64, count: u64) -> Vec<u8> {
+    [number(0), number(form), number(count)].concat()
+}
+
+/// A share: limit, end, token, hold count, lease, owner.
+fn share(limit: u64, end: u64, token: u64, owner: &[u8]) -> Vec<u8> {
+    let numbers = [limit, end, token, 1, 1000].map(number).concat();
+    [numbers, text(owner)].concat()
+}
+
+/// Shares that are refused, and why.
+fn refused_shares() -> Vec<(Vec<u8>, String)> {
+    const END: u64 = 4_000_000_000_000;
+    let two = |limit, end, token, owner: &[u8]| {
+        [
+            shares_head(1, 2),
+            share(0, END, 5, b"a"),
+            share(limit, end, token, owner),
+        ]
+        .concat()
+    };
+    let order = "token 5, which is not above the one before it".to_owned();
+    let head = |form, count| (shares_head(form, count));
+    vec![
+        (number(0), missing("form of the shares")),
+        (
+            head(2, 1),
+            "form 2 of shares, of which this version of the module knows 1 alone".to_owned(),
+        ),
+        (head(1, 1)[..20].to_vec(), missing("number of holders")),
+        (head(1, 0), "a shared lock that nobody shares".to_owned()),
+        (
+            [head(1, 1), share(1, END, 5, b"a")].concat(),
+            "a shared lock that nobody shares".to_owned(),
+        ),
+        (head(1, 1), missing("limit")),
+        ([head(1, 1), number(0)].concat(), missing("end of a lease")),
+        (
+            two(1 << 31, END, 6, b"b"),
+            "limit 2147483648 (0 to 2147483647)".to_owned(),
+        ),
+        (
+            two(0, 1 << 63, 6, b"b"),
+            "end of a lease 9223372036854775808 (0 to 9223372036854775807)".to_owned(),
+        ),
+        (two(0, END, 5, b"b"), order.clone()),
+        (
+            two(0, END, 6, b"a"),
+            "an owner that holds the lock already".to_owned(),
+        ),
+        (
+            two(1, END, 6, b"b"),
+            "more holders than a limit of 1 bears".to_owned(),
+        ),
+        (
+            [
+                head(1, 3),
+                share(2, END, 5, b"a"),
+                share(0, END, 6, b"b"),
+                share(3, END, 7, b"d"),
+            ]
+            .concat(),
+            "more holders than a limit of 2 bears".to_owned(),
+        ),
+    ]
+}
+
 /// The fields of locks that are refused, and why.
 fn refused() -> Vec<(Vec<u8>, String)> {
     let but = |index: usize, field: Vec<u8>| {
@@ -48,7 +116,6 @@ fn refused() -> Vec<(Vec<u8>, String)> {
     let no_lease = |lease: u64| format!("lease {lease} (1 to 315360000000)");
     let no_owner = |length: usize| format!("owner of {length} bytes (1 to 256)");
     let cases = [
-        (but(0, number(0)), no_token(0)),
         (but(0, number(1 << 53)), no_token(1 << 53)),
         (but(0, text(b"5")), missing("token")),
         (cut(0), missing("token")),
@@ -64,7 +131,10 @@ fn refused() -> Vec<(Vec<u8>, String)> {
         (cut(3), missing("owner")),
     ];
     let why = |reason| format!("a stored lock is refused: {reason}");
-    cases.map(|(fields, reason)| (fields, why(reason))).to_vec()
+    let cases = cases.into_iter().chain(refused_shares());
+    cases
+        .map(|(fields, reason)| (fields, why(reason)))
+        .collect()
 }
 
 #[test]

@@ -14,7 +14,7 @@ const AHEAD: i64 = 5_000_000_000_000_000;
 fn unknown() -> Vec<(Vec<u8>, String)> {
     let good = effect("o", AHEAD, 1, 60_000, -1);
     let of_version = |version: u8| {
-        let known = "of which this version of the module knows 1 alone";
+        let known = "of which this version of the module knows 1 and 2";
         let error = format!("effect of version {version}, {known}");
         ([&[version], &good[1..], b"more"].concat(), error)
     };
@@ -23,7 +23,7 @@ fn unknown() -> Vec<(Vec<u8>, String)> {
         (effect.to_vec(), error)
     };
     vec![
-        of_version(2),
+        of_version(3),
         of_version(0),
         of_version(255),
         damaged(b""),
@@ -32,7 +32,25 @@ fn unknown() -> Vec<(Vec<u8>, String)> {
         damaged(&effect("o", 0, 1, 60_000, -1)),
         damaged(&effect("o", 5, 0, 60_000, -1)),
         damaged(&effect("o", 5, 1, 60_000, -7)),
+        damaged(&[&[2], &good[1..]].concat()),
+        (
+            share_that_goes(),
+            "effect that was made for another state of the lock".to_owned(),
+        ),
     ]
+}
+
+/// A share goes from a lock that has none. Version, latest end, token, step, holders left.
+fn share_that_goes() -> Vec<u8> {
+    let end = i64::MAX.to_le_bytes();
+    [
+        &[2],
+        &end[..],
+        &AHEAD.to_le_bytes()[..7],
+        &[2],
+        &[1, 0, 0, 0],
+    ]
+    .concat()
 }
 
 fn key(number: usize) -> String {

@@ -15,7 +15,7 @@ fn waiters_are_listed_in_order_with_what_each_asked_for() {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let calls = [
-        wait(&server, "k b BLOCK 600000"),
+        wait(&server, "k b LIMIT 5 BLOCK 600000"),
         wait(&server, "k c BLOCK 0"),
     ];
     // Time that must show: in both numbers of the first, in one of the second.
@@ -31,9 +31,13 @@ fn waiters_are_listed_in_order_with_what_each_asked_for() {
     for (n, waiter) in waiters.into_iter().enumerate() {
         let fields = waiter.fields();
         let names: Vec<_> = fields.keys().map(String::as_str).collect();
-        assert_eq!(names, ["client-id", "left-ms", "owner", "waited-ms"]);
+        assert_eq!(
+            names,
+            ["client-id", "left-ms", "limit", "owner", "waited-ms"]
+        );
         assert_eq!(fields["owner"].clone().bytes(), [b"b", b"c"][n]);
         assert_eq!(number(&fields, "client-id"), calls[n].id);
+        assert_eq!(number(&fields, "limit"), [5, 1][n]);
         let (waited, left) = (number(&fields, "waited-ms"), number(&fields, "left-ms"));
         assert!((0..30_000).contains(&waited));
         assert_eq!(left, if n == 0 { 600_000 - waited } else { -1 });
@@ -48,13 +52,13 @@ fn waiters_are_flat_arrays_in_resp2_and_maps_in_resp3() {
     let [_waiter] = wait_as(&server, ["b"]);
     let two = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
     assert!(
-        matches!(&two, Value::Array(flat) if flat.len() == 8),
+        matches!(&two, Value::Array(flat) if flat.len() == 10),
         "{two:?}"
     );
     let mut c = server.connection_resp3();
     let three = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
     assert!(
-        matches!(&three, Value::Map(pairs) if pairs.len() == 4),
+        matches!(&three, Value::Map(pairs) if pairs.len() == 5),
         "{three:?}"
     );
 }
