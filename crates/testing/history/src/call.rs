@@ -1,6 +1,6 @@
 //! One call of one client, and what came of it.
 
-use crate::Moment;
+use crate::{Limit, Moment};
 use serde::{Deserialize, Serialize};
 
 /// A call on one key. A client has at most one call under way.
@@ -28,6 +28,8 @@ pub struct Call {
 pub enum Action {
     /// `LOCK.ACQUIRE`
     Acquire {
+        /// `SHARED` or `LIMIT`; none where the call named neither, and bears nobody else.
+        limit: Option<Limit>,
         /// `PX`; none where the call named no lease.
         lease: Option<u64>,
         /// `BLOCK` was given.
@@ -46,6 +48,8 @@ pub enum Action {
     },
     /// `LOCK.RENEW`
     Renew {
+        /// `SHARED` or `LIMIT`: the limit to set.
+        limit: Option<Limit>,
         /// `PX`
         lease: Option<u64>,
         /// `TOKEN`
@@ -55,7 +59,7 @@ pub enum Action {
     },
     /// `LOCK.FENCE key token`, alone or in a script.
     Fence(u64),
-    /// `LOCK.INFO`
+    /// `LOCK.HOLDERS`
     Look,
     /// `DEL`, `FLUSHALL` and whatever else takes a lock away from its owner.
     Remove,
@@ -75,7 +79,7 @@ pub enum Down {
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// A grant, of ACQUIRE or RENEW; or what INFO told of a held lock.
+    /// A grant, of ACQUIRE or RENEW.
     Grant {
         /// The fencing token.
         token: u64,
@@ -85,8 +89,12 @@ pub enum Outcome {
         holds: u32,
         /// The remembered lease.
         lease: u64,
+        /// The limit in force, where the call named one.
+        limit: Option<Limit>,
     },
-    /// nil.
+    /// Who holds the lock, lowest token first, as HOLDERS told.
+    Holders(Vec<Holder>),
+    /// nil; that nobody holds the lock, as HOLDERS told.
     Nil,
     /// The holds left, of RELEASE.
     Left(u32),
@@ -105,6 +113,21 @@ pub enum Outcome {
     GivenBack,
 }
 
+/// One holder, as HOLDERS told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Who.
+    pub owner: String,
+    /// The fencing token.
+    pub token: u64,
+    /// The hold count.
+    pub holds: u32,
+    /// The remembered lease.
+    pub lease: u64,
+    /// How many holders it bears.
+    pub limit: Limit,
+}
+
 /// The module's errors that tell something of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Refusal {
@@ -116,4 +139,6 @@ pub enum Refusal {
     Fenced,
     /// `AHEAD`
     Ahead,
+    /// `NOTALONE`
+    NotAlone,
 }

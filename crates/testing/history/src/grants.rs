@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::story::{Story, granted};
-use crate::{Action, Call, Outcome};
+use crate::{Action, Call, Limit, Outcome};
 
 /// A grant, under all of its tokens: a raise gives it another one.
 pub(crate) struct Grant<'a> {
@@ -12,6 +12,8 @@ pub(crate) struct Grant<'a> {
     /// The calls whose replies show that it stood at a moment between their sending and their end,
     /// by the moment they were sent.
     pub(crate) shown: Vec<&'a Call>,
+    /// The most that it can have borne at any time.
+    pub(crate) limit: Limit,
 }
 
 /// All grants of one lock, by token.
@@ -28,21 +30,26 @@ impl<'a> Grants<'a> {
         let raised = raised(story);
         let first = |token: u64| raised.get(&token).copied().unwrap_or(token);
         for call in &story.calls {
-            if let Outcome::Grant { token, owner, .. } = &call.outcome {
-                let grant = by_first.entry(first(*token)).or_insert_with(|| Grant {
+            for (token, owner) in told(call) {
+                let grant = by_first.entry(first(token)).or_insert_with(|| Grant {
                     owner,
                     tokens: BTreeSet::new(),
                     shown: Vec::new(),
+                    limit: Limit::ONE,
                 });
-                grant.tokens.insert(*token);
+                grant.tokens.insert(token);
             }
         }
+        let silent = silent_limits(story);
         for call in &story.calls {
-            if let Some(token) = shown(call)
-                && let Some(grant) = by_first.get_mut(&first(token))
-                && grant.tokens.contains(&token)
-            {
-                grant.shown.push(call);
+            for (token, limit) in shown_with_limit(call) {
+                if let Some(grant) = by_first.get_mut(&first(token))
+                    && grant.tokens.contains(&token)
+                {
+                    let silent = silent.get(grant.owner).copied();
+                    grant.limit = grant.limit.max(limit).max(silent.unwrap_or(Limit::ONE));
+                    grant.shown.push(call);
+                }
             }
         }
         let all: Vec<_> = by_first.into_values().collect();
@@ -84,6 +91,12 @@ impl<'a> Grants<'a> {
             .is_none_or(|other| other == index)
     }
 
+    /// Whether the grants with these tokens certainly never stood together, as far as nothing was lost.
+    pub(crate) fn exclude_each_other(&self, one: u64, other: u64) -> bool {
+        let can_share = |token| self.index(token).is_some_and(|index| self.all[index].can_share());
+        !(can_share(one) && can_share(other))
+    }
+
     /// Whether it is certain that the grant began with this call.
     pub(crate) fn began_with(&self, call: &Call) -> bool {
         let (
@@ -111,6 +124,11 @@ impl<'a> Grants<'a> {
 }
 
 impl Grant<'_> {
+    /// Whether it can have stood together with others.
+    pub(crate) fn can_share(&self) -> bool {
+        self.limit > Limit::ONE
+    }
+
     /// The acquires that were answered with it.
     pub(crate) fn acquires(&self) -> impl Iterator<Item = &Call> {
         let calls = self.shown.iter().copied();
@@ -119,21 +137,63 @@ impl Grant<'_> {
     }
 }
 
-/// The token of the grant that certainly stood when the server ran this call.
-pub(crate) fn shown(call: &Call) -> Option<u64> {
-    match (&call.action, &call.outcome) {
+/// The tokens of the grants that certainly stood when the server ran this call.
+pub(crate) fn shown(call: &Call) -> impl Iterator<Item = u64> {
+    shown_with_limit(call).map(|(token, _)| token)
+}
+
+/// The same, each with the most that the call tells or asks that the grant bears.
+fn shown_with_limit(call: &Call) -> impl Iterator<Item = (u64, Limit)> {
+    let one = match (&call.action, &call.outcome) {
         (_, Outcome::Grant { token, .. }) | (Action::Fence(token), Outcome::Done) => Some(*token),
         (Action::Release { token, .. }, Outcome::Left(_)) => *token,
         _ => None,
+    };
+    let listed = match &call.outcome {
+        Outcome::Holders(holders) => holders.as_slice(),
+        _ => &[],
+    };
+    let one = one.map(|token| (token, asked_limit(call)));
+    let listed = listed.iter().map(|holder| (holder.token, holder.limit));
+    one.into_iter().chain(listed)
+}
+
+/// The tokens that a reply told of, and whose they are.
+pub(crate) fn told(call: &Call) -> impl Iterator<Item = (u64, &str)> {
+    let (one, listed) = match &call.outcome {
+        Outcome::Grant { token, owner, .. } => (Some((*token, owner.as_str())), [].as_slice()),
+        Outcome::Holders(holders) => (None, holders.as_slice()),
+        _ => (None, [].as_slice()),
+    };
+    let listed = listed.iter().map(|holder| (holder.token, holder.owner.as_str()));
+    one.into_iter().chain(listed)
+}
+
+fn asked_limit(call: &Call) -> Limit {
+    match call.action {
+        Action::Acquire { limit, .. } | Action::Renew { limit, .. } => limit.unwrap_or(Limit::ONE),
+        _ => Limit::ONE,
     }
+}
+
+/// The widest limit that each owner asked for without an answer.
+fn silent_limits<'a>(story: &Story<'a>) -> HashMap<&'a str, Limit> {
+    let mut limits = HashMap::new();
+    for call in &story.calls {
+        if matches!(call.outcome, Outcome::Lost | Outcome::GivenBack) {
+            let limit = limits.entry(call.owner.as_str()).or_insert(Limit::ONE);
+            *limit = asked_limit(call).max(*limit);
+        }
+    }
+    limits
 }
 
 /// For each token that a grant was raised to, or may have been, the one that it had first.
 fn raised(story: &Story<'_>) -> HashMap<u64, u64> {
     let mut owners: HashMap<u64, &str> = HashMap::new();
     for call in &story.calls {
-        if let Outcome::Grant { token, owner, .. } = &call.outcome {
-            owners.entry(*token).or_insert(owner);
+        for (token, owner) in told(call) {
+            owners.entry(token).or_insert(owner);
         }
     }
     let mut raises: Vec<(u64, u64)> = Vec::new();

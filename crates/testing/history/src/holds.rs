@@ -20,8 +20,8 @@ pub(crate) struct Hold {
 pub(crate) fn certain(story: &Story<'_>, grants: &Grants<'_>, quiet_times: &[Span]) -> Vec<Hold> {
     let mut holds = Vec::new();
     for quiet in quiet_times {
-        // A grant begins after whatever shows one with lower tokens.
-        let mut not_before = quiet.from;
+        // A grant begins after whatever shows one with lower tokens that it cannot share the lock with.
+        let (mut after_all, mut after_sole) = (quiet.from, quiet.from);
         for (index, grant) in grants.all().iter().enumerate() {
             let shown: Vec<_> = grant
                 .shown
@@ -35,6 +35,7 @@ pub(crate) fn certain(story: &Story<'_>, grants: &Grants<'_>, quiet_times: &[Spa
                 index,
                 shown: &shown,
             };
+            let not_before = if grant.can_share() { after_sole } else { after_all };
             if let Some(span) = witnesses.span(not_before) {
                 let to = span.to.min(quiet.to);
                 if span.from < to {
@@ -42,8 +43,11 @@ pub(crate) fn certain(story: &Story<'_>, grants: &Grants<'_>, quiet_times: &[Spa
                     holds.push(Hold { grant: index, span });
                 }
             }
-            let last = shown.iter().map(|call| call.sent).max();
-            not_before = not_before.max(last.unwrap_or(0));
+            let last = shown.iter().map(|call| call.sent).max().unwrap_or(0);
+            after_all = after_all.max(last);
+            if !grant.can_share() {
+                after_sole = after_sole.max(last);
+            }
         }
     }
     holds.sort_by_key(|hold| hold.span.from);

@@ -18,6 +18,7 @@ mod check;
 mod clock;
 mod grants;
 mod holds;
+mod limit;
 mod order;
 mod record;
 mod report;
@@ -25,8 +26,9 @@ mod rules;
 mod story;
 mod text;
 
-pub use call::{Action, Call, Down, Outcome, Refusal};
+pub use call::{Action, Call, Down, Holder, Outcome, Refusal};
 pub use check::check;
+pub use limit::Limit;
 pub use record::{
     ClockStep, Facts, History, Moment, Register, Sighting, Span, Trust, Write, Written,
 };

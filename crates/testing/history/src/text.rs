@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Action, Call, Down, Moment, Outcome, Write};
+use crate::{Action, Call, Down, Limit, Moment, Outcome, Write};
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,12 +19,14 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Acquire {
+                limit,
                 lease,
                 block,
                 holds,
                 token,
             } => {
                 write!(f, "ACQUIRE")?;
+                named_limit(f, *limit)?;
                 option(f, "PX", *lease)?;
                 if *block {
                     write!(f, " BLOCK")?;
@@ -42,17 +44,19 @@ impl fmt::Display for Action {
                 option(f, "TOKEN", *token)
             }
             Self::Renew {
+                limit,
                 lease,
                 token,
                 raise,
             } => {
                 write!(f, "RENEW")?;
+                named_limit(f, *limit)?;
                 option(f, "PX", *lease)?;
                 option(f, "TOKEN", *token)?;
                 option(f, "RAISE", *raise)
             }
             Self::Fence(token) => write!(f, "FENCE {token}"),
-            Self::Look => write!(f, "INFO"),
+            Self::Look => write!(f, "HOLDERS"),
             Self::Remove => write!(f, "removal"),
         }
     }
@@ -66,7 +70,22 @@ impl fmt::Display for Outcome {
                 owner,
                 holds,
                 lease,
-            } => write!(f, "{token} of {owner}, holds {holds}, lease {lease}"),
+                limit,
+            } => {
+                write!(f, "{token} of {owner}, holds {holds}, lease {lease}")?;
+                option(f, ", limit", *limit)
+            }
+            Self::Holders(holders) => {
+                for (place, holder) in holders.iter().enumerate() {
+                    let separator = if place == 0 { "" } else { "; " };
+                    write!(
+                        f,
+                        "{separator}{} of {}, holds {}, lease {}, limit {}",
+                        holder.token, holder.owner, holder.holds, holder.lease, holder.limit
+                    )?;
+                }
+                Ok(())
+            }
             Self::Nil => write!(f, "nil"),
             Self::Left(holds) => write!(f, "{holds}"),
             Self::Done => write!(f, "OK"),
@@ -108,5 +127,13 @@ fn option(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Displa
     match value {
         Some(value) => write!(f, " {name} {value}"),
         None => Ok(()),
+    }
+}
+
+fn named_limit(f: &mut fmt::Formatter<'_>, limit: Option<Limit>) -> fmt::Result {
+    match limit {
+        None => Ok(()),
+        Some(Limit::NONE) => write!(f, " SHARED"),
+        Some(limit) => write!(f, " LIMIT {limit}"),
     }
 }

@@ -13,7 +13,7 @@ use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History as Actions};
 use todc_utils::specifications::Specification;
 
-use super::candidate::{Candidate, Lock, State};
+use super::candidate::{Candidate, State};
 use super::operation::{Need, Operation, What, operations};
 use super::search::{Verdict, search};
 use super::times::{Scene, Times};
@@ -63,15 +63,17 @@ impl<'a> Specification for AnyLock<'a> {
         let scene = Scene::at(operation.ended, story);
         let mut after = Candidates::new();
         let mut add = |candidate: Candidate<'a>| {
-            let times = after.entry(candidate.state).or_insert(candidate.times);
-            *times = times.or(candidate.times);
+            let times = after
+                .entry(candidate.state)
+                .or_insert_with(|| candidate.times.clone());
+            *times = times.or(&candidate.times);
         };
         for (state, times) in before {
             let candidate = Candidate {
                 state: state.clone(),
-                times: *times,
+                times: times.clone(),
             };
-            let lapsed = candidate.lapse(scene);
+            let lapsed = candidate.lapses(scene);
             for candidate in lapsed.into_iter().chain([candidate]) {
                 let nexts = match operation.what {
                     What::GiveBack(call) => {
@@ -102,7 +104,7 @@ impl<'a> Specification for AnyLock<'a> {
 }
 
 fn owes(candidate: &Candidate<'_>, call: usize) -> bool {
-    matches!(&candidate.state.lock, Lock::Held(held) if held.owes(call))
+    candidate.state.owes(call)
 }
 
 /// What both say of a history.

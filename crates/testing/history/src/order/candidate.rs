@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::operation::{Need, Operation, What};
-use super::times::{Scene, Times};
-use crate::{Action, Call, Moment, Outcome, Refusal, Written};
+use super::times::{End, Scene, Times};
+use crate::{Action, Call, Holder, Limit, Moment, Outcome, Refusal, Written};
 
 /// A lock, as it may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,18 +16,13 @@ pub(super) struct Candidate<'a> {
 /// What a lock may be, but for the times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct State<'a> {
-    pub(super) lock: Lock<'a>,
+    /// By owner; none of a free lock.
+    pub(super) holders: Vec<Held<'a>>,
+    /// Something was lost, and others may hold it besides, of whom anything may be true.
+    pub(super) others: bool,
     /// A new grant has a higher token. Tokens that nobody was told of do not count: a grant that came
     /// and went so leaves no trace, and makes no other state.
     pub(super) highest: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Lock<'a> {
-    Free,
-    Held(Held<'a>),
-    /// Something was lost, and anything may be true.
-    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +32,7 @@ pub(super) struct Held<'a> {
     pub(super) holds: u32,
     /// The remembered one.
     pub(super) lease: u64,
+    pub(super) limit: Limit,
     /// The server has answered some call of the grant, whether or not the answer was read.
     pub(super) answered: bool,
     /// What will be given back.
@@ -60,19 +56,26 @@ pub(super) enum Token {
     Above(u64),
 }
 
+impl Token {
+    fn may_be(self, token: u64) -> bool {
+        match self {
+            Self::Is(known) => known == token,
+            Self::Above(floor) => token > floor,
+        }
+    }
+}
+
 impl Held<'_> {
     /// A call that is bound to a token, or to none, meets this grant.
     pub(super) fn matches(&self, token: Option<u64>) -> bool {
         token.is_none_or(|token| self.token == Token::Is(token))
     }
 
-    pub(super) fn owes(&self, call: usize) -> bool {
-        self.debts.iter().any(|debt| debt.call == call)
-    }
-
-    /// Whether the server would first give back before it ran a command that was sent then.
-    fn settles_first(&self, sent: Moment) -> bool {
-        self.debts.iter().any(|debt| debt.due < sent)
+    /// Whether this may be what was told of a holder; `None` tells nothing of its limit.
+    fn fits(&self, token: u64, holds: u32, lease: u64, limit: Option<Limit>) -> bool {
+        self.token.may_be(token)
+            && (self.holds, self.lease) == (holds, lease)
+            && limit.is_none_or(|limit| self.limit == limit)
     }
 }
 
@@ -81,26 +84,35 @@ impl<'a> Candidate<'a> {
     pub(super) fn new() -> Self {
         Self {
             state: State {
-                lock: Lock::Free,
+                holders: Vec::new(),
+                others: false,
                 highest: 0,
             },
             times: Times::default(),
         }
     }
 
-    /// The lock has become free by itself: its lease is over, or it was evicted.
-    pub(super) fn lapse(&self, scene: Scene<'_>) -> Option<Self> {
-        let Lock::Held(_) = self.state.lock else {
-            return None;
-        };
-        let since = self.times.lapse(scene)?;
-        let mut free = self.clone();
-        free.state.lock = Lock::Free;
-        free.times = Times {
-            since,
-            ..Times::default()
-        };
-        Some(free)
+    /// The candidates in which one lease is over, or all is evicted.
+    pub(super) fn lapses(&self, scene: Scene<'_>) -> Vec<Self> {
+        let places = 0..self.state.holders.len();
+        let mut lapsed: Vec<_> = places
+            .filter_map(|place| {
+                let since = self.times.lapse(place, scene)?;
+                let mut lapsed = self.clone();
+                lapsed.remove(place);
+                lapsed.times.since = since;
+                Some(lapsed)
+            })
+            .collect();
+        if !self.state.holders.is_empty()
+            && let Some(since) = self.times.eviction(scene)
+        {
+            let mut free = self.clone();
+            free.free();
+            free.times.since = since;
+            lapsed.push(free);
+        }
+        lapsed
     }
 
     /// The candidates after an operation; none where it cannot have been done in this one, or where
@@ -114,15 +126,15 @@ impl<'a> Candidate<'a> {
         let mut now = self.clone();
         now.times.since = now.times.since.max(operation.sent);
         if let What::Loss(_) = operation.what {
-            now.state.lock = Lock::Unknown;
+            now.free();
+            now.state.others = true;
             if scene.clock.falls_behind(operation.ended, operation.sent) {
                 now.state.highest = 0;
             }
             return vec![now];
         }
-        if let Lock::Held(held) = &now.state.lock
-            && (now.times.over(scene)
-                || operation.is_command() && held.settles_first(operation.sent))
+        if now.times.over(scene)
+            || operation.is_command() && now.state.settles_first(operation.sent)
         {
             return Vec::new();
         }
@@ -132,11 +144,14 @@ impl<'a> Candidate<'a> {
             What::Call {
                 call,
                 waits_besides,
-            } if now.state.lock == Lock::Unknown => now.found_out(call, *waits_besides, scene),
-            What::Call {
-                call,
-                waits_besides,
-            } => now.called(call, *waits_besides, index, scene),
+                line,
+            } => {
+                if now.state.others && now.place(&call.owner).is_none() {
+                    now.found_out(call, *waits_besides, scene)
+                } else {
+                    now.called(call, *waits_besides, line, index, scene)
+                }
+            }
         };
         if operation.need() == Need::Look {
             for candidate in &mut candidates {
@@ -146,20 +161,54 @@ impl<'a> Candidate<'a> {
         candidates
     }
 
+    /// Where this owner is among the holders.
+    pub(super) fn place(&self, owner: &str) -> Option<usize> {
+        let holders = &self.state.holders;
+        holders.binary_search_by(|held| held.owner.cmp(owner)).ok()
+    }
+
+    /// One more holder.
+    pub(super) fn insert(&mut self, held: Held<'a>, end: End) {
+        let place = self
+            .state
+            .holders
+            .partition_point(|other| other.owner < held.owner);
+        self.state.holders.insert(place, held);
+        self.times.ends.insert(place, end);
+    }
+
+    /// A holder goes.
+    pub(super) fn remove(&mut self, place: usize) {
+        self.state.holders.remove(place);
+        self.times.ends.remove(place);
+    }
+
+    /// Nobody holds it.
+    pub(super) fn free(&mut self) {
+        self.state.holders.clear();
+        self.state.others = false;
+        self.times.ends.clear();
+    }
+
     /// A script that fenced with a token wrote, or did not.
     fn written(&self, token: u64, written: Written) -> Vec<Self> {
-        if self.state.lock == Lock::Unknown {
-            return vec![self.clone()];
-        }
         let mut candidates = self.guesses(&[Some(token)]);
-        candidates.retain(|candidate| candidate.fence(token) == (written == Written::Taken));
+        candidates.retain(|candidate| candidate.fences(token, written == Written::Taken));
         candidates
+    }
+
+    /// Whether a fence can have passed, or refused, this token.
+    pub(super) fn fences(&self, token: u64, passed: bool) -> bool {
+        let mut holders = self.state.holders.iter();
+        let current = holders.any(|held| held.matches(Some(token)));
+        current == passed || passed && self.state.others
     }
 
     fn called(
         &self,
         call: &'a Call,
         waits_besides: bool,
+        line: &[&Call],
         index: usize,
         scene: Scene<'_>,
     ) -> Vec<Self> {
@@ -173,19 +222,35 @@ impl<'a> Candidate<'a> {
                 }
                 // Whether a raise is too far ahead is the server's to say.
                 (Outcome::Refused(Refusal::Ahead), Reply::Grant)
-                    if raises(&before, &call.action) =>
+                    if raises(&before, call) =>
+                {
+                    candidates.push(before);
+                }
+                // The others whom nobody knows may be too many.
+                (Outcome::Refused(Refusal::NotAlone), Reply::Grant)
+                    if before.state.others && then.narrows(&before, call) =>
                 {
                     candidates.push(before);
                 }
                 // The release called off a wait instead.
                 (Outcome::Left(0), Reply::Refused(_)) if waits_besides => candidates.push(before),
+                // It would have room, and stands behind one that has none.
+                (Outcome::Nil, Reply::Grant)
+                    if before.place(&call.owner).is_none()
+                        && line.iter().any(|waiting| before.is_stuck(waiting)) =>
+                {
+                    candidates.push(before);
+                }
                 (Outcome::Nil, Reply::Nil) | (Outcome::Done, Reply::Done) => candidates.push(then),
                 (Outcome::Left(told), Reply::Left(left)) if *told == left => candidates.push(then),
                 (Outcome::Refused(told), Reply::Refused(refusal)) if *told == refusal => {
                     candidates.push(then);
                 }
                 (outcome @ Outcome::Grant { .. }, Reply::Grant) => {
-                    candidates.extend(then.told(outcome));
+                    candidates.extend(then.told(call, outcome));
+                }
+                (Outcome::Holders(holders), Reply::Holders) => {
+                    candidates.extend(then.listed(holders));
                 }
                 _ => {}
             }
@@ -193,53 +258,108 @@ impl<'a> Candidate<'a> {
         candidates
     }
 
-    /// The token as a call may know it, where nobody was told: one candidate for each token that the
-    /// call names, and one in which the token is none of them.
+    /// Whether this call waits in vain: it has no room, nor a hold already.
+    fn is_stuck(&self, waiting: &Call) -> bool {
+        let Action::Acquire { limit, .. } = waiting.action else {
+            return false;
+        };
+        self.place(&waiting.owner).is_none()
+            && (self.state.others || !self.state.has_room(limit.unwrap_or(Limit::ONE)))
+    }
+
+    /// Whether the call has brought its grant's limit down.
+    fn narrows(&self, before: &Self, call: &Call) -> bool {
+        let limit = |candidate: &Self| {
+            let place = candidate.place(&call.owner)?;
+            Some(candidate.state.holders[place].limit)
+        };
+        limit(self) < limit(before)
+    }
+
+    /// The tokens as a call may know them, where nobody was told: one candidate for each grant and each
+    /// token that the call names, and one in which no token is one of them.
     fn guesses(&self, named: &[Option<u64>]) -> Vec<Self> {
         let mut candidates = vec![self.clone()];
-        if let Lock::Held(held) = &self.state.lock
-            && let Token::Above(floor) = held.token
-        {
-            for token in named.iter().flatten().filter(|token| **token > floor) {
-                let mut candidate = self.clone();
-                candidate.learn(*token);
-                candidates.push(candidate);
+        for token in named.iter().flatten() {
+            for (place, held) in self.state.holders.iter().enumerate() {
+                if held.token != Token::Is(*token) && held.token.may_be(*token) {
+                    let mut candidate = self.clone();
+                    candidate.learn(place, *token);
+                    candidates.push(candidate);
+                }
             }
         }
         candidates
     }
 
     /// The grant's token is this one.
-    pub(super) fn learn(&mut self, token: u64) {
+    pub(super) fn learn(&mut self, place: usize, token: u64) {
         self.state.highest = self.state.highest.max(token);
-        if let Lock::Held(held) = &mut self.state.lock {
-            held.token = Token::Is(token);
-        }
+        self.state.holders[place].token = Token::Is(token);
     }
 
     /// A grant was replied: what is known when it is that of this candidate.
-    fn told(mut self, outcome: &Outcome) -> Option<Self> {
-        let (
-            Outcome::Grant {
-                token,
-                owner,
-                holds,
-                lease,
-            },
-            Lock::Held(held),
-        ) = (outcome, &self.state.lock)
+    fn told(mut self, call: &Call, outcome: &Outcome) -> Option<Self> {
+        let Outcome::Grant {
+            token,
+            ref owner,
+            holds,
+            lease,
+            limit,
+        } = *outcome
         else {
             return None;
         };
-        let known = match held.token {
-            Token::Is(known) => known == *token,
-            Token::Above(floor) => *token > floor,
-        };
-        if !known || held.owner != owner || held.holds != *holds || held.lease != *lease {
+        let place = self.place(&call.owner)?;
+        let fits = self.state.holders[place].fits(token, holds, lease, limit);
+        if !fits || *owner != call.owner {
             return None;
         }
-        self.learn(*token);
+        self.learn(place, token);
+        self.alone_or_not();
         Some(self)
+    }
+
+    /// All holders were listed: what is known when they are those of this candidate. Of the others that
+    /// there may be, nobody knows when their leases end.
+    pub(super) fn listed(mut self, holders: &'a [Holder]) -> Option<Self> {
+        let mut tokens = holders.windows(2);
+        if !tokens.all(|pair| pair[0].token < pair[1].token) {
+            return None;
+        }
+        if holders.len() < self.state.holders.len() {
+            return None;
+        }
+        for holder in holders {
+            match self.place(&holder.owner) {
+                Some(place) => {
+                    let held = &self.state.holders[place];
+                    let limit = Some(holder.limit);
+                    if !held.fits(holder.token, holder.holds, holder.lease, limit) {
+                        return None;
+                    }
+                    self.learn(place, holder.token);
+                }
+                None if self.state.others => {
+                    self.insert(Held::known(holder), End::ANY);
+                    self.state.highest = self.state.highest.max(holder.token);
+                }
+                None => return None,
+            }
+        }
+        self.state.others = false;
+        let count = holders.len();
+        let bear = self.state.holders.iter().all(|held| held.limit.bears(count));
+        (bear && self.state.holders.len() == count).then_some(self)
+    }
+
+    /// There are no others where a holder bears no more than are known.
+    pub(super) fn alone_or_not(&mut self) {
+        if self.state.others {
+            let one_more = self.state.holders.len() + 1;
+            let mut holders = self.state.holders.iter();
+            self.state.others = holders.all(|held| held.limit.bears(one_more));
+        }
     }
 
     /// A call has changed the candidate `before` into this one, and nobody read its reply. One that
@@ -249,11 +369,15 @@ impl<'a> Candidate<'a> {
             return vec![self];
         };
         let mut owing = self.clone();
-        if let Lock::Held(held) = &mut owing.state.lock {
-            let (answered, holds) = match &before.state.lock {
-                Lock::Held(before) => (before.answered, before.holds),
-                _ => (false, 0),
+        if let Some(place) = owing.place(&call.owner) {
+            let (answered, holds) = match before.place(&call.owner) {
+                Some(place) => {
+                    let before = &before.state.holders[place];
+                    (before.answered, before.holds)
+                }
+                None => (false, 0),
             };
+            let held = &mut owing.state.holders[place];
             held.answered = answered;
             held.debts.push(Debt {
                 call: index,
@@ -271,32 +395,68 @@ impl<'a> Candidate<'a> {
 
     /// The candidates in which one more call has given back what it took.
     pub(super) fn give_backs(&self, scene: Scene<'_>) -> Vec<Self> {
-        match &self.state.lock {
-            Lock::Held(held) if !self.times.over(scene) => {
-                let places = 0..held.debts.len();
-                places
-                    .filter_map(|place| self.give_back(place, scene))
-                    .collect()
-            }
-            _ => Vec::new(),
+        if self.times.over(scene) {
+            return Vec::new();
         }
+        let holders = self.state.holders.iter().enumerate();
+        let debts = holders.flat_map(|(place, held)| {
+            let debts = 0..held.debts.len();
+            debts.map(move |debt| (place, debt))
+        });
+        debts
+            .map(|(place, debt)| self.give_back(place, debt, scene))
+            .collect()
     }
 
     /// A call gives back its hold; and the grant, where no other call knows of it.
-    fn give_back(&self, place: usize, scene: Scene<'_>) -> Option<Self> {
+    fn give_back(&self, place: usize, debt: usize, scene: Scene<'_>) -> Self {
         let mut then = self.clone();
-        let Lock::Held(held) = &mut then.state.lock else {
-            return None;
-        };
-        let debt = held.debts.remove(place);
+        let held = &mut then.state.holders[place];
+        let debt = held.debts.remove(debt);
         if !held.answered && held.debts.is_empty() {
-            then.state.lock = Lock::Free;
-            then.times = then.times.without_lease();
+            then.remove(place);
         } else if debt.took_hold && held.holds > 1 {
             held.holds -= 1;
-            then.times = then.times.lengthened(held.lease, scene);
+            let lease = held.lease;
+            then.times.lengthen(place, lease, scene);
         }
-        Some(then)
+        then
+    }
+}
+
+impl State<'_> {
+    /// Whether a call with this limit would have room, as far as the holders are known.
+    pub(super) fn has_room(&self, limit: Limit) -> bool {
+        let count = self.holders.len() + 1;
+        let mut limits = self.holders.iter().map(|held| held.limit);
+        limit.bears(count) && limits.all(|limit| limit.bears(count))
+    }
+
+    /// Whether this call's debt is still to be given back.
+    pub(super) fn owes(&self, call: usize) -> bool {
+        let mut debts = self.holders.iter().flat_map(|held| &held.debts);
+        debts.any(|debt| debt.call == call)
+    }
+
+    /// Whether the server would first give back before it ran a command that was sent then.
+    fn settles_first(&self, sent: Moment) -> bool {
+        let mut debts = self.holders.iter().flat_map(|held| &held.debts);
+        debts.any(|debt| debt.due < sent)
+    }
+}
+
+impl<'a> Held<'a> {
+    /// As it was listed.
+    fn known(holder: &'a Holder) -> Self {
+        Self {
+            owner: &holder.owner,
+            token: Token::Is(holder.token),
+            holds: holder.holds,
+            lease: holder.lease,
+            limit: holder.limit,
+            answered: true,
+            debts: Vec::new(),
+        }
     }
 }
 
@@ -304,6 +464,8 @@ impl<'a> Candidate<'a> {
 pub(super) enum Reply {
     /// The grant as it is then.
     Grant,
+    /// All holders.
+    Holders,
     Nil,
     Left(u32),
     Done,
@@ -319,26 +481,33 @@ fn named(action: &Action) -> [Option<u64>; 2] {
     }
 }
 
-fn raises(before: &Candidate<'_>, action: &Action) -> bool {
-    let (Lock::Held(held), Action::Renew { raise: Some(_), .. }) = (&before.state.lock, action)
-    else {
-        return false;
-    };
-    !matches!(action, Action::Renew { raise, .. } if held.matches(*raise))
+fn raises(before: &Candidate<'_>, call: &Call) -> bool {
+    let place = before.place(&call.owner);
+    matches!((place, &call.action), (Some(place), Action::Renew { raise: Some(raise), .. })
+        if !before.state.holders[place].matches(Some(*raise)))
 }
 
 impl fmt::Display for State<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.lock {
-            Lock::Free => write!(f, "free"),
-            Lock::Unknown => write!(f, "anything"),
-            Lock::Held(held) => {
-                write!(f, "held by {} with holds {}", held.owner, held.holds)?;
-                match held.token {
-                    Token::Is(token) => write!(f, ", token {token}"),
-                    Token::Above(floor) => write!(f, ", token above {floor}"),
-                }
+        if self.holders.is_empty() {
+            let what = if self.others { "anything" } else { "free" };
+            return write!(f, "{what}");
+        }
+        write!(f, "held")?;
+        for (place, held) in self.holders.iter().enumerate() {
+            let separator = if place == 0 { "" } else { " and" };
+            write!(f, "{separator} by {} with holds {}", held.owner, held.holds)?;
+            match held.token {
+                Token::Is(token) => write!(f, ", token {token}")?,
+                Token::Above(floor) => write!(f, ", token above {floor}")?,
+            }
+            if held.limit != Limit::ONE {
+                write!(f, ", limit {}", held.limit)?;
             }
         }
+        if self.others {
+            write!(f, " and others perhaps")?;
+        }
+        Ok(())
     }
 }

@@ -1,137 +1,163 @@
 //! What a lock does, command by command.
 
-use super::candidate::{Candidate, Held, Lock, Reply, Token};
+use super::candidate::{Candidate, Held, Reply, Token};
 use super::times::Scene;
-use crate::{Action, Call, Down, Refusal};
+use crate::{Action, Call, Down, Limit, Refusal};
 
 /// The lease of a new grant that names none.
 pub(super) const DEFAULT_LEASE: u64 = 30_000;
 
 impl<'a> Candidate<'a> {
-    /// Makes of the candidate what the server would, and tells what it would reply. Not for a lock that
-    /// is unknown.
+    /// Makes of the candidate what the server would, and tells what it would reply. Not for a call of
+    /// somebody of whom nothing is known.
     pub(super) fn run(&mut self, call: &'a Call, scene: Scene<'_>) -> Reply {
-        if let Action::Fence(token) = call.action {
-            return if self.fence(token) {
-                Reply::Done
-            } else {
-                Reply::Refused(Refusal::Fenced)
-            };
-        }
-        let held = match &mut self.state.lock {
-            Lock::Held(held) => Some(held),
-            _ => None,
-        };
-        match (&call.action, held) {
+        let place = self.place(&call.owner);
+        match (&call.action, place) {
+            (Action::Fence(token), _) if self.fences(*token, true) => Reply::Done,
+            (Action::Fence(_), _) => Reply::Refused(Refusal::Fenced),
             (Action::Remove, _) => {
                 self.free();
                 Reply::Done
             }
-            (Action::Look, Some(_)) => Reply::Grant,
-            (Action::Look, None) => Reply::Nil,
-            (Action::Fence(_), _) => Reply::Refused(Refusal::Fenced),
-            (Action::Acquire { lease, .. }, None) => {
-                if expects_holds(&call.action) {
-                    return Reply::Refused(Refusal::NotHeld);
-                }
-                self.grant(&call.owner, lease.unwrap_or(DEFAULT_LEASE), scene)
-            }
-            (_, None) => Reply::Refused(Refusal::NotHeld),
-            (action, Some(held)) if held.owner != call.owner => match action {
-                Action::Acquire { .. } if !expects_holds(action) => Reply::Nil,
-                _ => Reply::Refused(Refusal::NotOwner),
-            },
-            (
-                Action::Acquire {
-                    lease,
-                    holds,
-                    token,
-                    ..
-                },
-                Some(held),
-            ) => {
-                if holds.is_some_and(|wanted| held.holds + 1 < wanted) {
-                    return Reply::Refused(Refusal::NotHeld);
-                }
+            (Action::Look, _) if self.state.holders.is_empty() => Reply::Nil,
+            (Action::Look, _) => Reply::Holders,
+            (Action::Acquire { .. }, None) => self.enter(call, scene),
+            (_, None) => Reply::Refused(self.not_a_holder()),
+            (Action::Acquire { .. }, Some(place)) => self.enter_again(place, call, scene),
+            (Action::Release { down, token }, Some(place)) => {
+                let held = &self.state.holders[place];
                 if !held.matches(*token) {
                     return Reply::Refused(Refusal::Fenced);
                 }
-                if holds.is_none_or(|wanted| held.holds < wanted) {
-                    held.holds += 1;
-                }
-                held.lease = held.lease.max(lease.unwrap_or(0));
-                held.answered = true;
-                self.times = self.times.lengthened(held.lease, scene);
-                Reply::Grant
-            }
-            (Action::Release { token, .. }, Some(held)) if !held.matches(*token) => {
-                Reply::Refused(Refusal::Fenced)
-            }
-            (Action::Release { down, .. }, Some(held)) => {
                 let left = match down {
                     Down::One => held.holds - 1,
                     Down::All => 0,
                     Down::To(count) => held.holds.min(*count),
                 };
-                self.release(left, scene)
+                self.release(place, left, scene)
             }
-            (
-                Action::Renew {
-                    lease,
-                    token,
-                    raise,
-                },
-                Some(held),
-            ) => {
-                let raised = raise.is_some() && held.matches(*raise);
-                if !raised && !held.matches(*token) {
-                    return Reply::Refused(Refusal::Fenced);
-                }
-                held.lease = lease.unwrap_or(held.lease);
-                held.answered = true;
-                self.times = self.times.lease(held.lease, scene);
-                if let Some(raise) = raise {
-                    self.learn(*raise);
-                }
-                Reply::Grant
-            }
+            (Action::Renew { .. }, Some(place)) => self.renew(place, call, scene),
         }
     }
 
-    /// Whether the current grant has this token.
-    pub(super) fn fence(&self, token: u64) -> bool {
-        matches!(&self.state.lock, Lock::Held(held) if held.matches(Some(token)))
-    }
-
-    fn grant(&mut self, owner: &'a str, lease: u64, scene: Scene<'_>) -> Reply {
-        self.state.lock = Lock::Held(Held {
-            owner,
+    fn enter(&mut self, call: &'a Call, scene: Scene<'_>) -> Reply {
+        let Action::Acquire { limit, lease, .. } = call.action else {
+            return Reply::Nil;
+        };
+        let limit = limit.unwrap_or(Limit::ONE);
+        if expects_holds(&call.action) {
+            return Reply::Refused(self.not_a_holder());
+        }
+        if !self.state.has_room(limit) {
+            return Reply::Nil;
+        }
+        let lease = lease.unwrap_or(DEFAULT_LEASE);
+        let held = Held {
+            owner: &call.owner,
             token: Token::Above(self.state.highest),
             holds: 1,
             lease,
+            limit,
             answered: true,
             debts: Vec::new(),
-        });
-        self.times = self.times.lease(lease, scene);
+        };
+        self.insert(held, self.times.lease(lease, scene));
         Reply::Grant
     }
 
-    fn release(&mut self, left: u32, scene: Scene<'_>) -> Reply {
-        if let Lock::Held(held) = &mut self.state.lock {
-            held.answered = true;
-            if left == 0 {
-                self.free();
-            } else if left < held.holds {
-                held.holds = left;
-                self.times = self.times.lengthened(held.lease, scene);
-            }
+    fn enter_again(&mut self, place: usize, call: &Call, scene: Scene<'_>) -> Reply {
+        let Action::Acquire {
+            limit,
+            lease,
+            holds,
+            token,
+            ..
+        } = call.action
+        else {
+            return Reply::Nil;
+        };
+        let held = &self.state.holders[place];
+        if holds.is_some_and(|wanted| held.holds + 1 < wanted) {
+            return Reply::Refused(Refusal::NotHeld);
+        }
+        if !held.matches(token) {
+            return Reply::Refused(Refusal::Fenced);
+        }
+        if !self.narrow(place, limit.unwrap_or(Limit::ONE)) {
+            return Reply::Refused(Refusal::NotAlone);
+        }
+        let held = &mut self.state.holders[place];
+        if holds.is_none_or(|wanted| held.holds < wanted) {
+            held.holds += 1;
+        }
+        held.lease = held.lease.max(lease.unwrap_or(0));
+        held.answered = true;
+        let lease = held.lease;
+        self.times.lengthen(place, lease, scene);
+        Reply::Grant
+    }
+
+    fn release(&mut self, place: usize, left: u32, scene: Scene<'_>) -> Reply {
+        let held = &mut self.state.holders[place];
+        held.answered = true;
+        if left == 0 {
+            self.remove(place);
+        } else if left < held.holds {
+            held.holds = left;
+            let lease = held.lease;
+            self.times.lengthen(place, lease, scene);
         }
         Reply::Left(left)
     }
 
-    fn free(&mut self) {
-        self.state.lock = Lock::Free;
-        self.times = self.times.without_lease();
+    fn renew(&mut self, place: usize, call: &Call, scene: Scene<'_>) -> Reply {
+        let Action::Renew {
+            limit,
+            lease,
+            token,
+            raise,
+        } = call.action
+        else {
+            return Reply::Nil;
+        };
+        let held = &self.state.holders[place];
+        let raised = raise.is_some() && held.matches(raise);
+        if !raised && !held.matches(token) {
+            return Reply::Refused(Refusal::Fenced);
+        }
+        let wider = limit.filter(|limit| *limit > held.limit);
+        if !limit.is_none_or(|limit| self.narrow(place, limit)) {
+            return Reply::Refused(Refusal::NotAlone);
+        }
+        let held = &mut self.state.holders[place];
+        held.limit = wider.unwrap_or(held.limit);
+        held.lease = lease.unwrap_or(held.lease);
+        held.answered = true;
+        let lease = held.lease;
+        self.times.ends[place] = self.times.lease(lease, scene);
+        if let Some(raise) = raise {
+            self.learn(place, raise);
+        }
+        Reply::Grant
+    }
+
+    /// The holder's limit becomes the narrower of the two; false where the holders are more than that.
+    fn narrow(&mut self, place: usize, limit: Limit) -> bool {
+        let bears = limit.bears(self.state.holders.len());
+        let held = &mut self.state.holders[place];
+        if limit < held.limit && bears {
+            held.limit = limit;
+        }
+        limit >= held.limit
+    }
+
+    /// What somebody is told who holds nothing.
+    fn not_a_holder(&self) -> Refusal {
+        if self.state.holders.is_empty() {
+            Refusal::NotHeld
+        } else {
+            Refusal::NotOwner
+        }
     }
 }
 

@@ -21,9 +21,14 @@ pub(super) struct Operation<'a> {
 }
 
 pub(super) enum What<'a> {
-    /// A call. `waits_besides`: its owner had a waiting call under way, which it may have called
-    /// off.
-    Call { call: &'a Call, waits_besides: bool },
+    /// A call.
+    Call {
+        call: &'a Call,
+        /// Its owner had a waiting call under way, which it may have called off.
+        waits_besides: bool,
+        /// The waiting calls behind which an acquire may have stood that was not granted.
+        line: Vec<&'a Call>,
+    },
     /// A waiting call gave back what it took. It is named by its place among the operations.
     GiveBack(usize),
     /// A write to a register of the same server: a fence.
@@ -101,6 +106,7 @@ pub(super) fn operations<'a>(story: &Story<'a>) -> Vec<Operation<'a>> {
             what: What::Call {
                 call,
                 waits_besides: may_call_off(story, call),
+                line: line(story, call),
             },
             sent: call.sent,
             ended: call.ended,
@@ -130,6 +136,18 @@ fn may_call_off(story: &Story<'_>, release: &Call) -> bool {
                 && call.sent <= release.ended
                 && call.ended >= release.sent
         })
+}
+
+/// The waiting calls of others under way meanwhile, those too that were sent on to another server in the end.
+fn line<'a>(story: &Story<'a>, acquire: &Call) -> Vec<&'a Call> {
+    if !matches!(acquire.action, Action::Acquire { .. }) || acquire.outcome != Outcome::Nil {
+        return Vec::new();
+    }
+    let calls = story.calls.iter().copied();
+    let meanwhile = calls.take_while(|call| call.sent <= acquire.ended);
+    meanwhile
+        .filter(|call| blocks(call) && call.ended >= acquire.sent && **call != *acquire)
+        .collect()
 }
 
 impl fmt::Display for Operation<'_> {

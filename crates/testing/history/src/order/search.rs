@@ -8,7 +8,7 @@
 //! is wrong. (Gavin Lowe calls the idea just-in-time linearization.) `agreement.rs` compares it with a
 //! published checker of the other kind.
 
-use super::candidate::{Candidate, Lock, State};
+use super::candidate::{Candidate, State};
 use super::operation::{Need, Operation, What};
 use super::states::{Branch, Branches, Kinds, Set};
 use super::times::Scene;
@@ -151,9 +151,7 @@ impl<'a> Search<'_, 'a> {
 
     fn is_done(&self, branch: &Branch<'a>, index: usize, bit: Set) -> bool {
         match self.operations[index].what {
-            What::GiveBack(call) => {
-                !matches!(&branch.candidate.state.lock, Lock::Held(held) if held.owes(call))
-            }
+            What::GiveBack(call) => !branch.candidate.state.owes(call),
             _ => branch.done & bit != 0,
         }
     }
@@ -166,7 +164,7 @@ impl<'a> Search<'_, 'a> {
     /// What may be next: the lock becomes free by itself, something is given back, or one more operation
     /// is done.
     fn successors(&mut self, branch: &Branch<'a>, scene: Scene<'_>) -> Vec<Branch<'a>> {
-        let by_itself = branch.candidate.lapse(scene).into_iter();
+        let by_itself = branch.candidate.lapses(scene).into_iter();
         let by_itself = by_itself.chain(branch.candidate.give_backs(scene));
         let mut next: Vec<_> = by_itself
             .map(|candidate| (candidate, branch.done))

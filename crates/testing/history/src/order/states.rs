@@ -62,41 +62,44 @@ impl<'a> Branches<'a> {
     pub(super) fn add(&mut self, branch: Branch<'a>, kinds: Kinds) -> Option<Branch<'a>> {
         let Branch { candidate, done } = branch;
         let (state, times) = (candidate.state, candidate.times);
-        let branch = |done, times| {
+        let branch = |state: &State<'a>, done, times: &Times| {
             let candidate = Candidate {
                 state: state.clone(),
-                times,
+                times: times.clone(),
             };
             Some(Branch { candidate, done })
         };
-        match self.by_state.entry(state.clone()) {
+        match self.by_state.entry(state) {
             Entry::Vacant(entry) => {
+                let branch = branch(entry.key(), done, &times);
                 entry.insert(vec![(done, times)]);
-                branch(done, times)
+                branch
             }
             Entry::Occupied(mut entry) => {
+                let state = entry.key().clone();
                 let known = entry.get_mut();
                 if let Some((covering, room)) = known
                     .iter_mut()
                     .find(|(other, _)| kinds.covers(*other, done))
                 {
-                    let wider = room.or(times);
+                    let wider = room.or(&times);
                     if wider == *room {
                         return None;
                     }
                     *room = wider;
-                    return branch(*covering, wider);
+                    return branch(&state, *covering, room);
                 }
                 let mut wider = times;
                 known.retain(|(other, room)| {
                     let covered = kinds.covers(done, *other);
                     if covered {
-                        wider = wider.or(*room);
+                        wider = wider.or(room);
                     }
                     !covered
                 });
+                let branch = branch(&state, done, &wider);
                 known.push((done, wider));
-                branch(done, wider)
+                branch
             }
         }
     }

@@ -1,4 +1,4 @@
-//! When a candidate for the state of a lock began, and when its lease ends.
+//! When a candidate for the state of a lock began, and when its leases end.
 
 use crate::clock::{ServerClock, ServerTime, earliest_end, latest_end};
 use crate::story::Story;
@@ -10,14 +10,19 @@ use crate::{Moment, Span};
 const LATE_END: ServerTime = 50_000;
 
 /// Bounds of the times of a candidate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Times {
     /// The candidate began at this moment or later.
     pub(super) since: Moment,
-    /// By the server's clock, the lease ends then at the earliest.
-    pub(super) earliest_end: ServerTime,
-    /// And then at the latest.
-    pub(super) latest_end: ServerTime,
+    /// The end of each holder's lease, in the order of the holders.
+    pub(super) ends: Vec<End>,
+}
+
+/// Bounds of the end of a lease, by the server's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct End {
+    earliest: ServerTime,
+    latest: ServerTime,
 }
 
 /// The moment up to which operations are put in order, and what is known of the servers.
@@ -39,64 +44,71 @@ impl<'s> Scene<'s> {
 }
 
 impl Times {
-    /// When a lock may have become free by itself, if it may.
-    pub(super) fn lapse(&self, scene: Scene<'_>) -> Option<Moment> {
-        let over = scene.clock.first(self.since, self.earliest_end);
+    /// When the lease of the holder at this place may have ended, if it may.
+    pub(super) fn lapse(&self, place: usize, scene: Scene<'_>) -> Option<Moment> {
+        let over = scene.clock.first(self.since, self.ends[place].earliest);
+        (over <= scene.now).then_some(over)
+    }
+
+    /// When the lock may have been evicted, if it may.
+    pub(super) fn eviction(&self, scene: Scene<'_>) -> Option<Moment> {
         let evictions = scene.evictions.iter();
         let evicted = evictions
             .filter(|span| span.overlaps(self.since, scene.now))
             .map(|span| span.from.max(self.since));
-        let lapse = evicted.fold(over, Moment::min);
-        (lapse <= scene.now).then_some(lapse)
+        evicted.min().filter(|evicted| *evicted <= scene.now)
     }
 
-    /// Whether the lease was certainly over before this candidate began.
+    /// Whether some lease was certainly over before this candidate began.
     pub(super) fn over(&self, scene: Scene<'_>) -> bool {
-        scene.clock.earliest(self.since, scene.now) > self.latest_end.saturating_add(LATE_END)
+        let began = scene.clock.earliest(self.since, scene.now);
+        let mut ends = self.ends.iter();
+        ends.any(|end| began > end.latest.saturating_add(LATE_END))
     }
 
-    /// A lease in milliseconds begins.
-    pub(super) fn lease(self, lease: u64, scene: Scene<'_>) -> Self {
-        Self {
-            since: self.since,
-            earliest_end: earliest_end(scene.clock.earliest(self.since, scene.now), lease),
-            latest_end: latest_end(scene.clock.latest(self.since, scene.now), lease),
+    /// The end of a lease in milliseconds that begins now.
+    pub(super) fn lease(&self, lease: u64, scene: Scene<'_>) -> End {
+        End {
+            earliest: earliest_end(scene.clock.earliest(self.since, scene.now), lease),
+            latest: latest_end(scene.clock.latest(self.since, scene.now), lease),
         }
     }
 
-    /// A lease begins, unless it would end before the one there is.
-    pub(super) fn lengthened(self, lease: u64, scene: Scene<'_>) -> Self {
+    /// The holder's lease begins anew, unless it would end before the one there is.
+    pub(super) fn lengthen(&mut self, place: usize, lease: u64, scene: Scene<'_>) {
         let anew = self.lease(lease, scene);
-        Self {
-            earliest_end: self.earliest_end.max(anew.earliest_end),
-            latest_end: self.latest_end.max(anew.latest_end),
-            ..self
-        }
-    }
-
-    /// Nothing is known of the lease's end.
-    pub(super) fn any_lease(self) -> Self {
-        Self {
-            earliest_end: ServerTime::MIN,
-            latest_end: ServerTime::MAX,
-            ..self
-        }
-    }
-
-    /// The lock is free.
-    pub(super) fn without_lease(self) -> Self {
-        Self {
-            since: self.since,
-            ..Self::default()
-        }
+        let end = &mut self.ends[place];
+        end.earliest = end.earliest.max(anew.earliest);
+        end.latest = end.latest.max(anew.latest);
     }
 
     /// Leaves room for all that these times or the others leave room for.
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(super) fn or(&self, other: &Self) -> Self {
+        let ends = self.ends.iter().zip(&other.ends);
         Self {
             since: self.since.min(other.since),
-            earliest_end: self.earliest_end.min(other.earliest_end),
-            latest_end: self.latest_end.max(other.latest_end),
+            ends: ends
+                .map(|(end, other)| End {
+                    earliest: end.earliest.min(other.earliest),
+                    latest: end.latest.max(other.latest),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl End {
+    /// Nothing is known of it.
+    pub(super) const ANY: Self = Self {
+        earliest: ServerTime::MIN,
+        latest: ServerTime::MAX,
+    };
+
+    /// It is this one or later.
+    pub(super) fn or_later(self) -> Self {
+        Self {
+            latest: ServerTime::MAX,
+            ..self
         }
     }
 }

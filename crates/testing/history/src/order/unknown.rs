@@ -1,10 +1,10 @@
-//! What replies tell of a lock of which nothing is known: it was lost, or an earlier state of it
-//! came back.
+//! What replies tell of a lock of which not all is known: it was lost, or an earlier state of it came back.
+//! For calls of those who are not known to hold it.
 
-use super::candidate::{Candidate, Held, Lock, Token};
+use super::candidate::{Candidate, Held, Token};
 use super::lock::{DEFAULT_LEASE, expects_holds};
-use super::times::Scene;
-use crate::{Action, Call, Outcome, Refusal};
+use super::times::{End, Scene};
+use crate::{Action, Call, Limit, Outcome, Refusal};
 
 impl<'a> Candidate<'a> {
     /// What is known after a call; nothing where no lock can have replied so.
@@ -16,21 +16,30 @@ impl<'a> Candidate<'a> {
     ) -> Vec<Self> {
         let free = || {
             let mut free = self.clone();
-            free.state.lock = Lock::Free;
-            free.times = free.times.without_lease();
+            free.free();
             free
         };
+        // Whoever is known to hold it holds it still.
+        let found_free = || match self.state.holders.is_empty() {
+            true => vec![free()],
+            false => Vec::new(),
+        };
         match (&call.action, &call.outcome) {
-            // Nothing is known before and after.
+            (Action::Remove, Outcome::Done | Outcome::Lost) => vec![free()],
+            // Nothing is known of the caller before and after.
             (_, Outcome::Lost | Outcome::GivenBack) => Vec::new(),
-            (Action::Remove, Outcome::Done) | (Action::Look, Outcome::Nil) => vec![free()],
-            (Action::Release { .. }, Outcome::Left(0)) if !waits_besides => vec![free()],
-            (Action::Release { .. } | Action::Renew { .. }, Outcome::Refused(Refusal::NotHeld)) => {
-                vec![free()]
+            (Action::Look, Outcome::Nil)
+            | (Action::Release { .. } | Action::Renew { .. }, Outcome::Refused(Refusal::NotHeld)) => {
+                found_free()
             }
+            (Action::Look, Outcome::Holders(holders)) => {
+                self.clone().listed(holders).into_iter().collect()
+            }
+            (Action::Release { .. }, Outcome::Left(0)) if !waits_besides => self.left(),
             (Action::Acquire { .. }, Outcome::Grant { .. }) => self.acquired(call, scene),
             (
                 Action::Renew {
+                    limit,
                     lease,
                     token,
                     raise,
@@ -38,20 +47,44 @@ impl<'a> Candidate<'a> {
                 Outcome::Grant {
                     token: told,
                     lease: remembered,
+                    limit: in_force,
                     ..
                 },
             ) => {
                 let fits = raise.or(*token).is_none_or(|token| token == *told)
-                    && lease.is_none_or(|lease| lease == *remembered);
-                let mut held = self.held(&call.outcome);
-                if let Some(held) = &mut held {
-                    held.times = held.times.lease(*remembered, scene);
+                    && lease.is_none_or(|lease| lease == *remembered)
+                    && limit == in_force
+                    && is_own(call);
+                match in_force {
+                    _ if !fits => Vec::new(),
+                    Some(limit) => {
+                        let end = self.times.lease(*remembered, scene);
+                        self.with(call, *limit, end).into_iter().collect()
+                    }
+                    // Its limit is not known: it stays one of the others.
+                    None => {
+                        let mut known = self.clone();
+                        known.state.highest = known.state.highest.max(*told);
+                        vec![known]
+                    }
                 }
-                held.filter(|_| fits && is_own(call)).into_iter().collect()
             }
-            (Action::Look, Outcome::Grant { .. }) => self.held(&call.outcome).into_iter().collect(),
             (Action::Acquire { .. }, Outcome::Nil) if expects_holds(&call.action) => Vec::new(),
+            (Action::Fence(token), Outcome::Refused(_)) if !self.fences(*token, false) => {
+                Vec::new()
+            }
             _ => vec![self.clone()],
+        }
+    }
+
+    /// One of the others has gone, of whom more may be there: unless nobody bore any.
+    fn left(&self) -> Vec<Self> {
+        let mut known = self.clone();
+        known.alone_or_not();
+        if known.state.others {
+            vec![known]
+        } else {
+            Vec::new()
         }
     }
 
@@ -59,6 +92,7 @@ impl<'a> Candidate<'a> {
     fn acquired(&self, call: &'a Call, scene: Scene<'_>) -> Vec<Self> {
         let (
             Action::Acquire {
+                limit,
                 lease: asked,
                 holds: wanted,
                 token: bound,
@@ -68,60 +102,63 @@ impl<'a> Candidate<'a> {
                 token,
                 holds,
                 lease,
+                limit: told,
                 ..
             },
         ) = (&call.action, &call.outcome)
         else {
             return Vec::new();
         };
-        let Some(held) = self.held(&call.outcome).filter(|_| is_own(call)) else {
+        let limit = limit.unwrap_or(Limit::ONE);
+        // Whatever is granted bears no more than was asked for.
+        let in_force = told.unwrap_or(Limit::ONE);
+        if !is_own(call) || in_force > limit {
             return Vec::new();
-        };
-        let mut candidates = Vec::new();
+        }
+        let end = self.times.lease(*lease, scene);
         let new = !expects_holds(&call.action)
             && *holds == 1
             && *token > self.state.highest
-            && *lease == asked.unwrap_or(DEFAULT_LEASE);
-        if new {
-            let mut new = held.clone();
-            new.times = new.times.lease(*lease, scene);
-            candidates.push(new);
-        }
+            && *lease == asked.unwrap_or(DEFAULT_LEASE)
+            && in_force == limit;
         let again = *holds >= wanted.unwrap_or(2)
             && bound.is_none_or(|bound| bound == *token)
             && asked.is_none_or(|asked| asked <= *lease);
-        if again {
-            let mut again = held;
-            let now = again.times.lease(*lease, scene);
-            again.times.earliest_end = now.earliest_end;
-            candidates.push(again);
-        }
-        candidates
+        let ends = [new.then_some(end), again.then_some(end.or_later())];
+        let ends = ends.into_iter().flatten();
+        ends.filter_map(|end| self.with(call, in_force, end))
+            .collect()
     }
 
-    /// The lock is held as was told, until nobody knows when.
-    fn held(&self, told: &'a Outcome) -> Option<Self> {
+    /// The caller holds the lock as it was told, together with whoever is known to.
+    fn with(&self, call: &'a Call, limit: Limit, end: End) -> Option<Self> {
         let Outcome::Grant {
             token,
             owner,
             holds,
             lease,
-        } = told
+            ..
+        } = &call.outcome
         else {
             return None;
         };
-        let mut held = self.clone();
-        held.state.lock = Lock::Held(Held {
+        if !self.state.has_room(limit) {
+            return None;
+        }
+        let mut with = self.clone();
+        let held = Held {
             owner,
             token: Token::Is(*token),
             holds: *holds,
             lease: *lease,
+            limit,
             answered: true,
             debts: Vec::new(),
-        });
-        held.state.highest = held.state.highest.max(*token);
-        held.times = held.times.any_lease();
-        Some(held)
+        };
+        with.insert(held, end);
+        with.state.highest = with.state.highest.max(*token);
+        with.alone_or_not();
+        Some(with)
     }
 }
 

@@ -1,4 +1,4 @@
-//! No grant stands while another one does.
+//! At no moment stand more grants than any of them bears.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::report::{Kind, Report};
 use crate::text::Seconds;
 use crate::{Action, Call, Moment, Outcome};
 
-/// Two grants that stood at once, each an index, the one that was seen first in front.
+/// Two grants that stood at once, each an index, the one that was seen first in front: of more than two, the
+/// first and the last.
 type Clash = (usize, usize);
 
 impl Evidence<'_, '_> {
@@ -47,24 +48,43 @@ impl Evidence<'_, '_> {
 
     fn clashes(&self, holds: &[Hold]) -> BTreeSet<Clash> {
         let mut clashes = BTreeSet::new();
-        for (index, hold) in holds.iter().enumerate() {
-            // By their beginnings: those that begin within this one.
-            let within = holds[index + 1..]
-                .iter()
-                .take_while(|other| other.span.from < hold.span.to)
-                .map(|other| other.grant);
-            // And what stood at some moment of a call that lies wholly within.
-            let seen = self.grants.all().iter().enumerate().filter(|(_, grant)| {
-                let mut shown = grant.shown.iter();
-                shown.any(|call| hold.span.covers(call.sent, call.ended))
-            });
-            for other in within.chain(seen.map(|(grant, _)| grant)) {
-                if other != hold.grant && !clashes.contains(&(other, hold.grant)) {
-                    clashes.insert((hold.grant, other));
-                }
+        let mut add = |(hold, other): Clash| {
+            if !clashes.contains(&(other, hold)) {
+                clashes.insert((hold, other));
+            }
+        };
+        // When each began.
+        for (index, other) in holds.iter().enumerate() {
+            let standing = holds[..index].iter();
+            let standing = standing.filter(|hold| hold.span.to > other.span.from);
+            self.too_many(standing, other.grant).map(&mut add);
+        }
+        // And what stood at some moment of a call, together with all that stood all through it.
+        for (index, grant) in self.grants.all().iter().enumerate() {
+            for call in &grant.shown {
+                let begun = holds.partition_point(|hold| hold.span.from <= call.sent);
+                let standing = holds[..begun].iter();
+                let standing = standing.filter(|hold| hold.span.covers(call.sent, call.ended));
+                self.too_many(standing, index).map(&mut add);
             }
         }
         clashes
+    }
+
+    /// The grants that stand, and another one: a clash where they are more than one of them bears.
+    fn too_many<'h>(
+        &self,
+        standing: impl Iterator<Item = &'h Hold>,
+        other: usize,
+    ) -> Option<Clash> {
+        let limit = |grant: usize| self.grants.all()[grant].limit;
+        let mut standing: Vec<_> = standing.map(|hold| hold.grant).collect();
+        standing.retain(|grant| *grant != other);
+        standing.dedup();
+        let count = standing.len() + 1;
+        let least = standing.iter().map(|grant| limit(*grant)).min()?;
+        let bears = least.min(limit(other)).bears(count);
+        (!bears).then_some((standing[0], other))
     }
 
     /// When a grant was seen to end: released, removed, or beyond its lease.

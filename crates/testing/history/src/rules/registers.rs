@@ -27,13 +27,16 @@ impl Evidence<'_, '_> {
         }
     }
 
-    /// A higher token had been taken, and the writer could know.
+    /// A higher token had been taken, and the writer could know. The database is for those who have the
+    /// lock alone.
     fn went_back(&self, write: &Write, found: &mut Vec<Violation>) {
         let higher = self.story.writes.iter().find(|other| {
             other.register == write.register
                 && other.written == Written::Taken
                 && other.token > write.token
                 && other.ended < write.sent
+                && (write.register == Register::Sql
+                    || self.grants.exclude_each_other(other.token, write.token))
                 && !self.forgotten(write.register, other.sent, write.ended)
         });
         if let Some(higher) = higher {
@@ -56,7 +59,7 @@ impl Evidence<'_, '_> {
         let ends = self.story.calls.iter().find(|call| {
             call.ended < write.sent
                 && !self.forgotten(write.register, call.sent, write.ended)
-                && certainly_ended_by(grant, call)
+                && self.certainly_ended_by(grant, call)
         });
         if let Some(ends) = ends {
             let text = format!("{write} after {ends}, {}", self.told(write.token));
@@ -79,7 +82,7 @@ impl Evidence<'_, '_> {
         let grant = &self.grants.all()[index];
         let current = grant.tokens.last() == Some(&write.token)
             && grant.shown.iter().any(|call| {
-                crate::grants::shown(call) == Some(write.token)
+                crate::grants::shown(call).any(|token| token == write.token)
                     && call.ended <= write.sent
                     && !self.story.loss_between(call.sent, write.ended)
             });
@@ -121,15 +124,18 @@ impl Evidence<'_, '_> {
         });
         shown.map_or_else(String::new, |call| format!("the token of {call}"))
     }
-}
 
-/// When this call was answered, the grant was certainly over.
-fn certainly_ended_by(grant: &Grant<'_>, call: &Call) -> bool {
-    let known = grant.shown.iter().any(|shown| shown.ended < call.sent);
-    match (&call.action, &call.outcome) {
-        (Action::Remove, Outcome::Done) => known,
-        (Action::Release { .. }, Outcome::Left(0)) => known && call.owner == grant.owner,
-        (_, Outcome::Grant { token, .. }) => grant.tokens.last() < Some(token),
-        _ => false,
+    /// When this call was answered, the grant was certainly over.
+    fn certainly_ended_by(&self, grant: &Grant<'_>, call: &Call) -> bool {
+        let known = grant.shown.iter().any(|shown| shown.ended < call.sent);
+        match (&call.action, &call.outcome) {
+            (Action::Remove, Outcome::Done) => known,
+            (Action::Release { .. }, Outcome::Left(0)) => known && call.owner == grant.owner,
+            (_, Outcome::Grant { token, .. }) => grant
+                .tokens
+                .last()
+                .is_some_and(|last| last < token && self.grants.exclude_each_other(*last, *token)),
+            _ => false,
+        }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::Evidence;
-use crate::grants::shown;
+use crate::grants::{shown, told};
 use crate::report::{Kind, Violation};
 use crate::story::granted;
-use crate::{Action, Call, Outcome};
+use crate::{Action, Call};
 
 impl Evidence<'_, '_> {
     pub(super) fn tokens(&self, found: &mut Vec<Violation>) {
@@ -16,7 +16,8 @@ impl Evidence<'_, '_> {
     }
 
     /// What is answered to a call that was sent after a token was known is not lower. Where a loss
-    /// lies between, that is so for new grants only: an older grant may be back.
+    /// lies between, or where both grants can share the lock, that is so for new grants only: an older one
+    /// may be back, or stand still.
     fn order(&self, found: &mut Vec<Violation>) {
         let mut by_end: Vec<_> = self.tokens_shown().collect();
         by_end.sort_by_key(|(call, _)| call.ended);
@@ -25,7 +26,11 @@ impl Evidence<'_, '_> {
                 .iter()
                 .take_while(|(call, _)| call.ended < later.sent)
                 .filter(|(_, token)| *token > lower)
-                .find(|(call, _)| !self.may_fall(call, later));
+                .find(|(call, token)| {
+                    let together = !self.grants.exclude_each_other(*token, lower);
+                    let stood_before = together && !self.grants.began_with(later);
+                    !stood_before && !self.may_fall(call, later)
+                });
             if let Some((earlier, _)) = earlier {
                 let text = format!("{earlier}, and later {later}");
                 found.push(self.violation(Kind::TokenOrder, text));
@@ -35,7 +40,7 @@ impl Evidence<'_, '_> {
 
     fn tokens_shown(&self) -> impl Iterator<Item = (&Call, u64)> {
         let calls = self.story.calls.iter();
-        calls.filter_map(|call| Some((*call, shown(call)?)))
+        calls.flat_map(|call| shown(call).map(|token| (*call, token)))
     }
 
     fn may_fall(&self, earlier: &Call, later: &Call) -> bool {
@@ -48,17 +53,16 @@ impl Evidence<'_, '_> {
     fn owners(&self, found: &mut Vec<Violation>) {
         let mut owners: HashMap<u64, (&str, &Call)> = HashMap::new();
         for call in &self.story.calls {
-            let Outcome::Grant { token, owner, .. } = &call.outcome else {
-                continue;
-            };
-            if *owner != call.owner && call.action != Action::Look {
-                let text = format!("another owner's grant: {call}");
-                found.push(self.violation(Kind::TokenShared, text));
-            }
-            let (known, by) = owners.entry(*token).or_insert((owner, call));
-            if *known != owner {
-                let text = format!("one token of two owners: {by} and {call}");
-                found.push(self.violation(Kind::TokenShared, text));
+            for (token, owner) in told(call) {
+                if owner != call.owner && call.action != Action::Look {
+                    let text = format!("another owner's grant: {call}");
+                    found.push(self.violation(Kind::TokenShared, text));
+                }
+                let (known, by) = owners.entry(token).or_insert((owner, call));
+                if *known != owner {
+                    let text = format!("one token of two owners: {by} and {call}");
+                    found.push(self.violation(Kind::TokenShared, text));
+                }
             }
         }
     }
@@ -72,7 +76,7 @@ impl Evidence<'_, '_> {
             };
             let shown_before = self.grants.index(token).and_then(|index| {
                 let mut shown = self.grants.all()[index].shown.iter();
-                shown.find(|other| granted(other) == Some(token) && other.ended < call.sent)
+                shown.find(|other| told(other).any(|(t, _)| t == token) && other.ended < call.sent)
             });
             let other = shown_before.copied().or(began.get(&token).copied());
             if let Some(other) = other {
