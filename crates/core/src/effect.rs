@@ -16,17 +16,17 @@ use super::{Deadline, Held, Record, Token};
 pub(crate) const VERSION: u8 = 1;
 /// Added to the version where nobody is told of the change: the server's own renewal of a kept grant.
 pub(crate) const QUIET: u8 = 128;
+/// The version of a change of shares (`sharing/effect.rs`).
+pub(crate) const SHARES_VERSION: u8 = 2;
+pub(crate) const DEADLINE_BYTES: usize = 8;
+const HEAD: usize = 1 + DEADLINE_BYTES;
+const NO_DEADLINE: i64 = -1;
 
 /// True when nobody is to be told of the change that this effect makes.
 #[must_use]
 pub fn is_quiet(effect: &[u8]) -> bool {
     effect.first().is_some_and(|version| version & QUIET != 0)
 }
-/// The version of a change of shares (`sharing/effect.rs`).
-pub(crate) const SHARES_VERSION: u8 = 2;
-pub(crate) const DEADLINE_BYTES: usize = 8;
-const HEAD: usize = 1 + DEADLINE_BYTES;
-const NO_DEADLINE: i64 = -1;
 
 /// Room for any effect.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ fn settings(seed: u64) -> Settings {
         siblings: [1, 2, 1, 3][usize::try_from(seed % 4).unwrap()],
         lost: [0, 5, 15][usize::try_from(seed / 2 % 3).unwrap()],
         raises: seed % 3 == 1,
+        shares: seed % 5 > 2,
         nemesis: Nemesis {
             steps: seed % 5 == 1,
             evictions: seed % 7 == 1,
@@ -72,7 +73,7 @@ fn what_is_lost_in_a_crash_is_no_violation_where_that_may_be() {
 }
 
 /// Each defect, how strict the check is, and what the defect is found out as.
-const DEFECTS: [(Defect, Mode, Kind); 30] = [
+const DEFECTS: [(Defect, Mode, Kind); 40] = [
     (Defect::TwoOwners, Mode::Strict, Kind::Exclusion),
     (Defect::TwoOwners, Mode::Split, Kind::Exclusion),
     (Defect::TokenLower, Mode::Strict, Kind::TokenOrder),
@@ -103,7 +104,17 @@ const DEFECTS: [(Defect, Mode, Kind); 30] = [
         Mode::Strict,
         Kind::RegisterTookStale,
     ),
+    (Defect::OneTooMany, Mode::Strict, Kind::NoOrder),
+    (Defect::OneTooMany, Mode::Strict, Kind::Exclusion),
+    (Defect::LimitForgotten, Mode::Strict, Kind::Exclusion),
+    (Defect::LimitForgotten, Mode::Split, Kind::Exclusion),
+    (Defect::NotAloneLeftOut, Mode::Strict, Kind::NoOrder),
+    (Defect::NarrowingForgotten, Mode::Strict, Kind::NoOrder),
+    (Defect::SetLimitForgotten, Mode::Strict, Kind::NoOrder),
+    (Defect::OneEndEndsAll, Mode::Strict, Kind::NoOrder),
+    (Defect::OneEndEndsAll, Mode::Strict, Kind::Exclusion),
     (Defect::Forgets, Mode::Strict, Kind::Exclusion),
+    (Defect::Forgets, Mode::Strict, Kind::NoOrder),
     (Defect::TokensFallAfterLoss, Mode::Lossy, Kind::TokenOrder),
     (
         Defect::RegisterTakesAll,
@@ -121,8 +132,18 @@ fn a_wrong_lock_is_found_out() {
         for seed in 0..100 {
             let common = settings(seed);
             let about_the_dead = matches!(defect, Defect::GivenBackStays | Defect::TwinTaken);
+            let of_shares = matches!(
+                defect,
+                Defect::OneTooMany
+                    | Defect::LimitForgotten
+                    | Defect::NotAloneLeftOut
+                    | Defect::NarrowingForgotten
+                    | Defect::SetLimitForgotten
+                    | Defect::OneEndEndsAll
+            );
             let settings = Settings {
                 defect: Some(defect),
+                shares: of_shares,
                 siblings: if about_the_dead { 2 } else { common.siblings },
                 lost: if about_the_dead { 40 } else { common.lost },
                 nemesis: Nemesis {

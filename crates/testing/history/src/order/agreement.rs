@@ -153,6 +153,7 @@ fn the_search_agrees_with_a_published_checker() {
                 siblings: 2,
                 lost: 10,
                 raises: true,
+                shares: seed % 2 == 1,
                 nemesis: Nemesis::default(),
                 defect,
             };

@@ -5,7 +5,14 @@ use std::collections::HashMap;
 use super::{Evidence, blocks};
 use crate::report::{Kind, Violation};
 use crate::story::granted;
-use crate::{Call, Sighting};
+use crate::{Call, Moment, Outcome, Sighting};
+
+/// A call that was seen to wait.
+struct Seen<'a> {
+    call: &'a Call,
+    /// The sending of the last look that saw it.
+    last: Moment,
+}
 
 impl Evidence<'_, '_> {
     pub(super) fn queue(&self, found: &mut Vec<Violation>) {
@@ -13,24 +20,41 @@ impl Evidence<'_, '_> {
         for call in &self.story.calls {
             by_client.entry(call.client).or_default().push(call);
         }
+        let sightings: Vec<(&Sighting, Vec<Option<&Call>>)> = self
+            .story
+            .sightings
+            .iter()
+            .map(|sighting| {
+                let clients = sighting.clients.iter();
+                let waiting = clients.map(|client| sighted(sighting, by_client.get(client)?));
+                (*sighting, waiting.collect())
+            })
+            .collect();
+        let mut last_seen: HashMap<*const Call, Moment> = HashMap::new();
+        for (sighting, waiting) in &sightings {
+            for waits in waiting.iter().flatten() {
+                let last = last_seen.entry(std::ptr::from_ref(*waits)).or_default();
+                *last = sighting.sent.max(*last);
+            }
+        }
         let calls = self.story.calls.iter().copied();
         let new: Vec<&Call> = calls.filter(|call| self.grants.began_with(call)).collect();
         let mut texts = Vec::new();
-        for sighting in &self.story.sightings {
-            let clients = sighting.clients.iter();
-            let waiting: Vec<_> = clients
-                .map(|client| sighted(sighting, by_client.get(client)?))
-                .collect();
+        for (sighting, waiting) in &sightings {
             let came_later = new.partition_point(|call| call.sent <= sighting.ended);
             for (place, waits) in waiting.iter().enumerate() {
                 let Some(waits) = waits else { continue };
+                let waits = Seen {
+                    call: waits,
+                    last: last_seen[&std::ptr::from_ref(*waits)],
+                };
                 let behind = waiting[place + 1..].iter().flatten().copied();
                 let behind = behind.filter(|call| self.grants.began_with(call));
                 let came_later = new[came_later..].iter().copied();
-                let came_later = came_later.take_while(|call| call.sent <= waits.ended);
+                let came_later = came_later.take_while(|call| call.sent <= waits.call.ended);
                 for later in behind.chain(came_later) {
-                    if self.out_of_turn(waits, later) {
-                        texts.push(format!("{waits} waited in front of {later}"));
+                    if self.out_of_turn(&waits, later) {
+                        texts.push(format!("{} waited in front of {later}", waits.call));
                     }
                 }
             }
@@ -41,15 +65,18 @@ impl Evidence<'_, '_> {
         found.extend(violations.map(|text| self.violation(Kind::QueueOrder, text)));
     }
 
-    /// `later` began a grant, though it stood behind `waits`, which got one after it.
-    fn out_of_turn(&self, waits: &Call, later: &Call) -> bool {
+    /// `later` began a grant, though it stood behind `waits`, which got one after it, or was seen to wait
+    /// still.
+    fn out_of_turn(&self, waits: &Seen<'_>, later: &Call) -> bool {
         let lost = || {
-            let end = waits.ended.max(later.ended);
-            self.story.loss_between(waits.sent, end)
+            let end = waits.call.ended.max(later.ended);
+            self.story.loss_between(waits.call.sent, end)
         };
-        waits.owner != later.owner
-            && granted(waits).is_some_and(|token| granted(later) < Some(token))
-            && !lost()
+        let granted_before = match granted(waits.call) {
+            Some(token) => granted(later) < Some(token),
+            None => later.ended < waits.last,
+        };
+        waits.call.owner != later.owner && granted_before && !lost()
     }
 }
 
@@ -60,5 +87,6 @@ fn sighted<'a>(sighting: &Sighting, calls: &[&'a Call]) -> Option<&'a Call> {
     let mut meanwhile = calls[..begun].iter().rev();
     let call = meanwhile.next()?;
     let only = meanwhile.next().is_none_or(|before| before.ended < sent);
-    (only && blocks(call) && call.sent <= sent && call.ended >= ended).then_some(call)
+    let waits = blocks(call) && call.outcome != Outcome::Untouched;
+    (only && waits && call.sent <= sent && call.ended >= ended).then_some(call)
 }

@@ -1,7 +1,7 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Call, Down, History, Outcome, Refusal, Register, Sighting, Span, Trust, Write, Written,
+    Action, Call, Down, History, Holder, Limit, Outcome, Refusal, Register, Sighting, Span, Trust, Write, Written,
 };
 
 /// The lease that calls ask for unless they say otherwise.
@@ -22,6 +22,7 @@ fn call(owner: &str, action: Action) -> Call {
 
 pub(crate) fn acquire(owner: &str) -> Call {
     let action = Action::Acquire {
+        limit: None,
         lease: Some(LEASE),
         block: false,
         holds: None,
@@ -40,6 +41,7 @@ pub(crate) fn release(owner: &str) -> Call {
 
 pub(crate) fn renew(owner: &str) -> Call {
     let action = Action::Renew {
+        limit: None,
         lease: Some(LEASE),
         token: None,
         raise: None,
@@ -65,6 +67,10 @@ pub(crate) trait Words: Sized {
     fn by_client(self, client: u32) -> Self;
     fn px(self, ms: u64) -> Self;
     fn block(self) -> Self;
+    fn limit(self, holders: u32) -> Self;
+    fn shared(self) -> Self {
+        self.limit(0)
+    }
     fn holds(self, count: u32) -> Self;
     fn token(self, number: u64) -> Self;
     fn all(self) -> Self;
@@ -72,7 +78,12 @@ pub(crate) trait Words: Sized {
     fn is(self, outcome: Outcome) -> Self;
     /// A grant to the caller, with the lease that it asked for.
     fn granted(self, token: u64, holds: u32) -> Self;
+    /// A grant with the lease of a call that asks for none.
     fn shows(self, owner: &str, token: u64, holds: u32) -> Self;
+    /// One more holder of this limit is shown.
+    fn and(self, owner: &str, token: u64, limit: u32) -> Self;
+    /// The limit in force is another than the call asked for.
+    fn still(self, limit: u32) -> Self;
     fn refused(self, refusal: Refusal) -> Self;
 }
 
@@ -97,6 +108,13 @@ impl Words for Call {
     fn block(mut self) -> Self {
         if let Action::Acquire { block, .. } = &mut self.action {
             *block = true;
+        }
+        self
+    }
+
+    fn limit(mut self, holders: u32) -> Self {
+        if let Action::Acquire { limit, .. } | Action::Renew { limit, .. } = &mut self.action {
+            *limit = Some(Limit::new(holders));
         }
         self
     }
@@ -145,20 +163,52 @@ impl Words for Call {
     }
 
     fn shows(self, owner: &str, token: u64, holds: u32) -> Self {
-        let lease = match self.action {
-            Action::Acquire { lease, .. } | Action::Renew { lease, .. } => lease,
-            _ => None,
+        let (limit, lease) = match self.action {
+            Action::Acquire { limit, lease, .. } | Action::Renew { limit, lease, .. } => {
+                (limit, lease)
+            }
+            _ => {
+                let holder = holder(owner, token, holds, Limit::ONE);
+                return self.is(Outcome::Holders(vec![holder]));
+            }
         };
         self.is(Outcome::Grant {
             token,
             owner: owner.to_owned(),
             holds,
             lease: lease.unwrap_or(LEASE),
+            limit,
         })
+    }
+
+    fn and(mut self, owner: &str, token: u64, limit: u32) -> Self {
+        let holder = holder(owner, token, 1, Limit::new(limit));
+        match &mut self.outcome {
+            Outcome::Holders(holders) => holders.push(holder),
+            outcome => *outcome = Outcome::Holders(vec![holder]),
+        }
+        self
+    }
+
+    fn still(mut self, number: u32) -> Self {
+        if let Outcome::Grant { limit, .. } = &mut self.outcome {
+            *limit = Some(Limit::new(number));
+        }
+        self
     }
 
     fn refused(self, refusal: Refusal) -> Self {
         self.is(Outcome::Refused(refusal))
+    }
+}
+
+fn holder(owner: &str, token: u64, holds: u32, limit: Limit) -> Holder {
+    Holder {
+        owner: owner.to_owned(),
+        token,
+        holds,
+        lease: LEASE,
+        limit,
     }
 }
 

@@ -264,6 +264,7 @@ fn leases() -> Vec<Example> {
                     owner: "ann".to_owned(),
                     holds: 2,
                     lease: LEASE,
+                    limit: None,
                 }),
                 acquire("bob").at(500, 501).granted(20, 1),
             ]),

@@ -1,6 +1,6 @@
 //! What clients do.
 
-use history::{Action, Down, Moment, Register, Write, Written};
+use history::{Action, Down, Limit, Moment, Register, Write, Written};
 use rand::RngExt;
 
 use super::defect::Defect;
@@ -19,6 +19,7 @@ impl Simulation {
                 let token = token.filter(|_| self.random.random_range(0..3) == 0);
                 let holds = self.random.random_range(1..4);
                 Action::Acquire {
+                    limit: self.limit(70),
                     // The default lease would outlast the run.
                     lease: lease.or(Some(longest / 2)),
                     block: self.chance(60),
@@ -37,7 +38,9 @@ impl Simulation {
             72..84 => {
                 let raise = token.filter(|_| self.settings.raises);
                 let raise = raise.map(|token| token + self.random.random_range(0..5_000));
+                let limit = raise.map_or_else(|| self.limit(30), |_| None);
                 Action::Renew {
+                    limit,
                     lease,
                     token,
                     raise,
@@ -52,13 +55,20 @@ impl Simulation {
         }
     }
 
+    /// In so many of a hundred calls, where clients share.
+    fn limit(&mut self, percent: u32) -> Option<Limit> {
+        let names_one = self.settings.shares && self.chance(percent);
+        names_one.then(|| Limit::new([0, 0, 1, 2, 2, 3][self.random.random_range(0..6)]))
+    }
+
     /// A client that has been told of a token writes to what the lock guards.
     pub(super) fn write(&mut self, client: u32) {
         let token = self.tokens[client as usize];
         if token == 0 || !self.chance(40) {
             return;
         }
-        let register = if self.chance(50) {
+        let alone = self.alone[client as usize];
+        let register = if !alone || self.chance(50) {
             Register::Script
         } else {
             Register::Sql

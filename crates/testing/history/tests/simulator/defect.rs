@@ -51,6 +51,18 @@ pub(crate) enum Defect {
     FencesCurrent,
     /// An older token is let through.
     FencePassesStale,
+    /// A call with a limit is granted beside one holder more than that.
+    OneTooMany,
+    /// A limit counts as long as the call is judged, and not afterwards.
+    LimitForgotten,
+    /// Who holds it with others is told that it has it alone.
+    NotAloneLeftOut,
+    /// A grant is told to be narrower, and is not.
+    NarrowingForgotten,
+    /// A renewal that sets the limit is answered, and does nothing.
+    SetLimitForgotten,
+    /// The end of one lease ends all.
+    OneEndEndsAll,
     /// What was acknowledged is lost.
     Forgets,
     /// Tokens fall after a loss.

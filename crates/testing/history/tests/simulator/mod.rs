@@ -8,7 +8,7 @@ mod server;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting, Span};
+use history::{Action, Call, ClockStep, History, Limit, Moment, Outcome, Sighting, Span};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     /// Of a hundred calls, how many are not answered.
     pub(crate) lost: u32,
     pub(crate) raises: bool,
+    /// Clients share the lock.
+    pub(crate) shares: bool,
     pub(crate) nemesis: Nemesis,
     /// How the lock is wrong.
     pub(crate) defect: Option<Defect>,
@@ -86,6 +88,8 @@ struct Simulation {
     over: Vec<bool>,
     /// The last token that each client was told of.
     tokens: Vec<u64>,
+    /// Which clients were told that they have the lock alone.
+    alone: Vec<bool>,
 }
 
 /// The history of a simulation.
@@ -103,6 +107,7 @@ pub(crate) fn simulate(settings: Settings) -> History {
         fates: Vec::new(),
         over: Vec::new(),
         tokens: vec![0; settings.clients as usize],
+        alone: vec![false; settings.clients as usize],
     };
     for client in 0..settings.clients {
         simulation.within(2_000, Event::Start(client));
@@ -254,8 +259,14 @@ impl Simulation {
         }
         let call = &mut self.history.calls[id];
         call.ended = self.now;
-        if let Outcome::Grant { token, .. } = outcome {
-            self.tokens[call.client as usize] = token;
+        if let Outcome::Grant { token, limit, .. } = outcome {
+            let client = call.client as usize;
+            let is_acquire = matches!(call.action, Action::Acquire { .. });
+            self.alone[client] = match limit {
+                Some(limit) => limit == Limit::ONE,
+                None => is_acquire || self.alone[client] && self.tokens[client] == token,
+            };
+            self.tokens[client] = token;
         }
         call.outcome = outcome;
         let client = call.client;

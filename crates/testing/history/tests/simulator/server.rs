@@ -4,10 +4,11 @@ mod commands;
 
 use std::collections::HashSet;
 
-use history::{Action, Call, Moment, Outcome, Refusal};
+use history::{Action, Call, Holder, Moment, Outcome, Refusal};
+use redis_lock_core::sharing::{self, Holders, Shared, Shares, Transition, next_in_line};
 use redis_lock_core::{
-    Acquire, Acquired, Change, Deadline, Grant, Held, Limit, Monotonic, Owner, OwnerBuf,
-    PendingGrant, PendingGrants, Queues, TokenClock, UnixTime, Waiter, WaiterId,
+    Acquire, Deadline, Grant, Held, Monotonic, Owner, OwnerBuf, PendingGrant, PendingGrants, Queues,
+    Release, TokenClock, UnixTime, Waiter, WaiterId,
 };
 
 use super::defect::Defect;
@@ -18,16 +19,21 @@ const START: u64 = 1_000_000_000;
 /// The database and the name of the only lock.
 const DATABASE: i32 = 0;
 const KEY: &[u8] = b"lock";
+/// More than there are clients.
+const MAX_HOLDERS: usize = 1_000;
 
 /// A call, by its place among the calls of a run.
 pub(crate) type Id = usize;
 
 /// What a key holds.
 #[derive(Clone, Debug)]
-struct Lock {
-    owner: OwnerBuf,
-    grant: Grant,
-    deadline: Deadline,
+enum Lock {
+    Alone {
+        owner: OwnerBuf,
+        grant: Grant,
+        deadline: Deadline,
+    },
+    Shared(Shares),
 }
 
 /// What a crash cannot take away.
@@ -62,21 +68,21 @@ pub(crate) struct Server {
 }
 
 impl Lock {
-    fn held(&self) -> Held<'_> {
-        Held {
-            owner: self.owner.as_owner(),
-            grant: self.grant,
-            deadline: self.deadline,
-        }
-    }
-
-    /// As a command shows it.
-    fn outcome(&self) -> Outcome {
-        Outcome::Grant {
-            token: self.grant.token.number(),
-            owner: String::from_utf8_lossy(self.owner.as_owner().bytes()).into_owned(),
-            holds: self.grant.holds.number(),
-            lease: self.grant.lease.millis(),
+    fn holders(&self) -> Holders<'_> {
+        match self {
+            Self::Alone {
+                owner,
+                grant,
+                deadline,
+            } => Holders::Alone(Held {
+                owner: owner.as_owner(),
+                grant: *grant,
+                deadline: *deadline,
+            }),
+            Self::Shared(shares) => Holders::Shared(Shared {
+                shares,
+                expiry: Deadline::At(shares.latest_end()),
+            }),
         }
     }
 }
@@ -111,10 +117,23 @@ impl Server {
     /// Time goes on; leases end.
     pub(crate) fn advance(&mut self, now: Moment) {
         self.now = self.now.max(now);
-        let now = Deadline::At(self.wall().millis());
-        let is_over = |lock: &Lock| lock.deadline < now;
-        if self.saved.lock.as_ref().is_some_and(is_over) && !self.has(Defect::NeverExpires) {
-            self.saved.lock = None;
+        let wall = self.wall();
+        if self.has(Defect::NeverExpires) {
+            return;
+        }
+        match &self.saved.lock {
+            Some(Lock::Alone { deadline, .. }) if *deadline < Deadline::At(wall.millis()) => {
+                self.saved.lock = None;
+            }
+            Some(lock @ Lock::Shared(_)) => {
+                let expired = lock.holders().expire(wall);
+                if expired != Transition::Keep && self.has(Defect::OneEndEndsAll) {
+                    self.saved.lock = None;
+                } else {
+                    self.apply(&expired);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -172,7 +191,7 @@ impl Server {
         }
         let outcome = match &call.action {
             Action::Acquire { block, .. } => {
-                if self.saved.lock.is_none() && !self.has(Defect::Barging) {
+                if !self.has(Defect::Barging) {
                     self.serve();
                 }
                 let outcome = self.acquire(call);
@@ -186,14 +205,13 @@ impl Server {
                 outcome
             }
             Action::Release { down, token } => self.release(call, *down, *token),
-            Action::Renew {
-                lease,
-                token,
-                raise,
-            } => self.renew(call, *lease, *token, *raise),
+            Action::Renew { .. } => {
+                self.serve();
+                self.renew(call)
+            }
             Action::Fence(token) if self.fence(*token) => Outcome::Done,
             Action::Fence(_) => Outcome::Refused(Refusal::Fenced),
-            Action::Look => self.saved.lock.as_ref().map_or(Outcome::Nil, Lock::outcome),
+            Action::Look => self.look(),
             Action::Remove => {
                 self.saved.lock = None;
                 Outcome::Done
@@ -219,30 +237,57 @@ impl Server {
         self.has(defect) && self.chances % 3 == 1
     }
 
-    fn apply(&mut self, owner: OwnerBuf, change: Change) {
-        match change {
-            Change::Keep => {}
-            Change::Hold(grant, deadline) => {
-                self.saved.lock = Some(Lock {
-                    owner,
-                    grant,
-                    deadline,
+    fn apply(&mut self, transition: &Transition<'_>) {
+        match transition {
+            Transition::Keep => {}
+            Transition::Alone(held) => {
+                self.saved.lock = Some(Lock::Alone {
+                    owner: held.owner.into(),
+                    grant: held.grant,
+                    deadline: held.deadline,
                 });
             }
-            Change::Free => self.saved.lock = None,
+            Transition::Share(change) => {
+                let shares = match &mut self.saved.lock {
+                    Some(Lock::Shared(shares)) => Some(shares),
+                    _ => None,
+                };
+                if let Some(shares) = change.apply(shares).expect("the lock it was made for") {
+                    self.saved.lock = Some(Lock::Shared(shares));
+                }
+            }
+            Transition::Free => self.saved.lock = None,
         }
+    }
+
+    fn holders(&self) -> Option<Holders<'_>> {
+        self.saved.lock.as_ref().map(Lock::holders)
+    }
+
+    fn look(&self) -> Outcome {
+        let Some(holders) = self.holders() else {
+            return Outcome::Nil;
+        };
+        let listed = holders.live(self.wall()).map(|share| Holder {
+            owner: String::from_utf8_lossy(share.owner.bytes()).into_owned(),
+            token: share.grant.token.number(),
+            holds: share.grant.holds.number(),
+            lease: share.grant.lease.millis(),
+            limit: history::Limit::new(share.limit.number()),
+        });
+        Outcome::Holders(listed.collect())
     }
 
     /// Puts a call at the end of the queue.
     fn wait(&mut self, id: Id, call: &Call, until: Moment) {
-        let request = commands::acquire(call);
+        let (request, limit) = commands::acquire(call);
         let waiter = Waiter {
             owner: request.owner.into(),
             lease: request.lease,
             holds: request.holds,
-            limit: Limit::ONE,
+            limit,
+            names_limit: matches!(call.action, Action::Acquire { limit: Some(_), .. }),
             keep: None,
-            names_limit: false,
             client_id: id as u64,
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),
@@ -266,31 +311,55 @@ impl Server {
     /// Grants to those whose turn it is.
     fn serve(&mut self) {
         let mut granted = Vec::new();
-        while let Some(id) = self.next_in_line() {
+        let mut just_granted: Option<OwnerBuf> = None;
+        loop {
+            let lock_now = self.saved.lock.clone();
+            let holders = lock_now.as_ref().map(Lock::holders);
+            let last = just_granted.as_ref().map(OwnerBuf::as_owner);
+            let lock = (DATABASE, KEY);
+            let next = next_in_line(&self.queues, lock, holders.as_ref(), last, MAX_HOLDERS);
+            let Some(id) = next else { break };
             let waiter = self.queues.get(id).expect("a call that waits").clone();
-            let before = self.saved.lock.as_ref().map(|lock| lock.grant.holds);
+            let owner = waiter.owner.as_owner();
+            let before = holders.and_then(|holders| holders.grant_of(owner));
             let request = Acquire {
-                owner: waiter.owner.as_owner(),
+                owner,
                 lease: waiter.lease,
                 holds: waiter.holds,
                 token: None,
             };
-            let (Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)), Some(lock)) =
-                (self.judge_acquire(&request), &self.saved.lock)
-            else {
+            let judged = self.judge_acquire(&request, waiter.limit, false);
+            if judged == Ok(None) {
                 break;
-            };
+            }
             let (lock_id, _) = self.queues.remove(id).expect("a call that waits");
+            let call = call_of(&waiter);
+            let granted_now = match judged {
+                Ok(Some(granted)) => granted,
+                Ok(None) => break,
+                Err(refusal) => {
+                    self.doomed.remove(&call);
+                    self.answers.push((call, commands::refused(refusal)));
+                    continue;
+                }
+            };
+            let grant = granted_now.grant;
+            let (_, deadline) = self
+                .holders()
+                .and_then(|holders| holders.grant_of(owner))
+                .unwrap_or((grant, Deadline::Never));
             let pending = PendingGrant {
                 lock_id,
                 client_id: waiter.client_id,
                 token: grant.token,
-                took_hold: before.is_none_or(|before| grant.holds > before),
+                took_hold: before.is_none_or(|(before, _)| grant.holds > before.holds),
                 holds: grant.holds,
-                deadline: lock.deadline,
+                deadline,
             };
             self.pending.add(id, pending, before.is_none());
-            granted.push((id, call_of(&waiter), lock.outcome()));
+            let outcome = commands::granted(owner, granted_now, waiter.names_limit);
+            granted.push((id, call, outcome));
+            just_granted = Some(waiter.owner.clone());
         }
         for (id, call, outcome) in granted {
             if self.doomed.remove(&call) {
@@ -303,29 +372,30 @@ impl Server {
         }
     }
 
-    /// Who waits first, or first of the calls of the owner who holds the lock.
-    fn next_in_line(&self) -> Option<WaiterId> {
-        match &self.saved.lock {
-            None => self.queues.first(DATABASE, KEY),
-            Some(lock) => {
-                let owner = lock.owner.as_owner().bytes();
-                self.queues.first_of(DATABASE, KEY, owner)
-            }
-        }
-    }
-
     /// Gives back what callers took that are gone.
     fn settle(&mut self) {
         while !self.gone.is_empty() {
             for id in std::mem::take(&mut self.gone) {
                 let owed = self.pending.abandon(id).expect("a pending grant");
-                let Some(lock) = self.saved.lock.clone() else {
+                let lock = self.saved.lock.clone();
+                let holders = lock.as_ref().map(Lock::holders);
+                let Some((owner, amount)) = owed.release(holders.as_ref()) else {
                     continue;
                 };
-                match owed.change(Some(&lock.held()), self.wall()) {
-                    _ if self.has(Defect::GivenBackStays) => {}
-                    Change::Hold(..) if self.has(Defect::TwinTaken) => self.saved.lock = None,
-                    change => self.apply(lock.owner, change),
+                if self.has(Defect::GivenBackStays) {
+                    continue;
+                }
+                let request = Release {
+                    owner: owner.as_owner(),
+                    amount,
+                    token: None,
+                };
+                let released = sharing::release(holders.as_ref(), &request, self.wall());
+                let (left, transition) = released.expect("a holder");
+                if left > 0 && self.has(Defect::TwinTaken) {
+                    self.saved.lock = None;
+                } else {
+                    self.apply(&transition);
                 }
             }
             self.serve();

@@ -1,13 +1,14 @@
 //! The commands: the module's rules, and the defects around them.
 
 use history::{Action, Call, Down, Outcome};
+use redis_lock_core::sharing::{self, Admitted, Granted, Room, Transition};
 use redis_lock_core::{
-    self as core, Acquire, Acquired, Change, Grant, Holds, Lease, LockId, Refusal, Release,
-    ReleaseAmount, Renew, Rules, Times, Token, TokenClock,
+    Acquire, Held, Holds, Lease, Limit, LockId, Owner, Refusal, Release, ReleaseAmount, Renew,
+    Rules, Token, TokenClock, UnixTime,
 };
 
 use super::super::defect::Defect;
-use super::{DATABASE, KEY, Lock, Server, owner};
+use super::{DATABASE, KEY, Lock, MAX_HOLDERS, Server, owner};
 
 /// The settings. Every acquire here names a lease.
 const RULES: Rules = Rules {
@@ -15,9 +16,10 @@ const RULES: Rules = Rules {
     max_token_lead_ms: 5_000,
 };
 
-/// What an acquire asks for.
-pub(super) fn acquire(call: &Call) -> Acquire<'_> {
+/// What an acquire asks for, and with which limit.
+pub(super) fn acquire(call: &Call) -> (Acquire<'_>, Limit) {
     let Action::Acquire {
+        limit,
         lease,
         holds,
         token,
@@ -26,73 +28,144 @@ pub(super) fn acquire(call: &Call) -> Acquire<'_> {
     else {
         panic!("no acquire: {call:?}");
     };
-    Acquire {
+    let request = Acquire {
         owner: owner(&call.owner),
         lease: lease.and_then(Lease::from_millis),
         holds: holds.and_then(Holds::new),
         token: token.and_then(Token::new),
+    };
+    (request, limit.map_or(Limit::ONE, of_history))
+}
+
+/// As a command replies it.
+pub(super) fn granted(owner: Owner<'_>, granted: Granted, names_limit: bool) -> Outcome {
+    let Granted { grant, limit } = granted;
+    Outcome::Grant {
+        token: grant.token.number(),
+        owner: String::from_utf8_lossy(owner.bytes()).into_owned(),
+        holds: grant.holds.number(),
+        lease: grant.lease.millis(),
+        limit: names_limit.then(|| history::Limit::new(limit.number())),
     }
+}
+
+fn of_history(limit: history::Limit) -> Limit {
+    Limit::new(limit.number()).expect("a limit")
 }
 
 impl Server {
     pub(super) fn acquire(&mut self, call: &Call) -> Outcome {
-        match (self.judge_acquire(&acquire(call)), &self.saved.lock) {
-            (Err(refusal), _) => refused(refusal),
-            (Ok(Acquired::New(..) | Acquired::Again(..)), Some(lock)) => {
+        let (request, limit) = acquire(call);
+        let names_limit = matches!(call.action, Action::Acquire { limit: Some(_), .. });
+        let in_line = !self.has(Defect::Barging) && self.waiters().next().is_some();
+        match self.judge_acquire(&request, limit, in_line) {
+            Err(refusal) => refused(refusal),
+            Ok(Some(now)) => {
                 // A twin that was granted it just before and is gone gives back its hold only.
-                self.pending.owner_answered(&LockId::new(DATABASE, KEY));
-                lock.outcome()
+                self.answered(now.grant.token);
+                granted(request.owner, now, names_limit)
             }
-            (Ok(_), _) => Outcome::Nil,
+            Ok(None) => Outcome::Nil,
         }
     }
 
-    /// Judges an acquire and carries it out.
-    pub(super) fn judge_acquire(&mut self, request: &Acquire<'_>) -> Result<Acquired, Refusal> {
+    /// A call of this grant is answered.
+    fn answered(&mut self, token: Token) {
+        let lock_id = LockId::new(DATABASE, KEY);
+        self.pending.answered(&lock_id, token);
+    }
+
+    /// Judges an acquire and carries it out; none where it has no room.
+    pub(super) fn judge_acquire(
+        &mut self,
+        request: &Acquire<'_>,
+        limit: Limit,
+        in_line: bool,
+    ) -> Result<Option<Granted>, Refusal> {
         let before = self.saved.clone();
         let now = self.wall();
-        let mut lock = before.lock.as_ref().map(Lock::held);
+        let mut holders = before.lock.as_ref().map(Lock::holders);
         let counts = request.token.is_some() || request.holds.is_some_and(|n| n > Holds::ONE);
-        let is_another = lock.is_some_and(|held| held.owner != request.owner);
-        if is_another && !counts && self.has_at_times(Defect::TwoOwners) {
-            lock = None;
+        let own = holders.and_then(|holders| holders.grant_of(request.owner));
+        if holders.is_some() && own.is_none() && !counts && self.has_at_times(Defect::TwoOwners) {
+            holders = None;
         }
-        if lock.is_none() && !counts && self.has_at_times(Defect::NilWhileFree) {
-            return Ok(Acquired::Busy);
+        if holders.is_none() && !counts && self.has_at_times(Defect::NilWhileFree) {
+            return Ok(None);
         }
+        let room = Room {
+            max_holders: MAX_HOLDERS,
+            in_line,
+        };
+        let forgets = self.defect == Some(Defect::NotAloneLeftOut);
+        let kept = self.kept_limit(limit, own.is_some());
         let clock = &mut self.saved.clock;
-        let mut acquired = core::acquire(lock.as_ref(), request, &RULES, now, clock)?;
-        match &mut acquired {
-            Acquired::New(grant, change) => {
-                if let Some(token) = self.wrong_token(before.clock) {
-                    grant.token = token;
-                }
-                let short = Lease::from_millis(grant.lease.millis() / 2);
-                let lease = short.filter(|_| self.has(Defect::ShortLease));
-                let deadline = lease.unwrap_or(grant.lease).deadline_from(now);
-                *change = Change::Hold(*grant, deadline);
+        let mut judge = |limit| {
+            sharing::acquire(holders.as_ref(), request, limit, room, &RULES, now, clock)
+        };
+        let admitted = match judge(kept) {
+            Err(Refusal::NotAlone) if forgets => judge(Limit::NONE),
+            admitted => admitted,
+        };
+        let (mut granted, mut transition) = match admitted? {
+            Admitted::New(granted, transition) | Admitted::Again(granted, transition) => {
+                (granted, transition)
             }
-            Acquired::Again(grant, change) => {
-                let held = lock.expect("a lock that is entered again");
-                if self.repeats_hold(grant.holds > held.grant.holds) {
-                    grant.holds = Holds::new(grant.holds.number() + 1).expect("few holds");
+            Admitted::Busy => return Ok(None),
+        };
+        if let Transition::Alone(held) = &mut transition {
+            match own {
+                None => self.grant_wrongly(held, before.clock, now),
+                Some((own, deadline)) => {
+                    let adds = held.grant.holds > own.holds;
+                    self.enter_again_wrongly(held, adds, now);
+                    let shortened = request.lease.unwrap_or(held.grant.lease).deadline_from(now);
+                    held.deadline = if self.has(Defect::ReEntryShortens) {
+                        shortened
+                    } else {
+                        deadline.max(held.grant.lease.deadline_from(now))
+                    };
                 }
-                if self.has_at_times(Defect::ReEntryNewToken) {
-                    grant.token = self.saved.clock.next(now).expect("tokens");
-                }
-                let deadline = if self.has(Defect::ReEntryShortens) {
-                    request.lease.unwrap_or(grant.lease).deadline_from(now)
-                } else {
-                    held.deadline.max(grant.lease.deadline_from(now))
-                };
-                *change = Change::Hold(*grant, deadline);
             }
-            Acquired::Busy => {}
+            granted.grant = held.grant;
         }
-        if let Acquired::New(_, change) | Acquired::Again(_, change) = acquired {
-            self.apply(request.owner.into(), change);
+        if kept != limit || forgets {
+            granted.limit = granted.limit.min(limit);
         }
-        Ok(acquired)
+        self.apply(&transition);
+        Ok(Some(granted))
+    }
+
+    /// The limit that the lock remembers for a call with this one.
+    fn kept_limit(&self, limit: Limit, is_again: bool) -> Limit {
+        match limit {
+            Limit::ONE | Limit::NONE if !is_again => limit,
+            _ if is_again && self.has(Defect::NarrowingForgotten) => Limit::NONE,
+            _ if is_again => limit,
+            _ if self.has(Defect::LimitForgotten) => Limit::NONE,
+            _ if self.has(Defect::OneTooMany) => Limit::new(limit.number() + 1).expect("a limit"),
+            _ => limit,
+        }
+    }
+
+    fn grant_wrongly(&mut self, held: &mut Held<'_>, before: TokenClock, now: UnixTime) {
+        if let Some(token) = self.wrong_token(before) {
+            held.grant.token = token;
+        }
+        if self.has(Defect::ShortLease)
+            && let Some(short) = Lease::from_millis(held.grant.lease.millis() / 2)
+        {
+            held.deadline = short.deadline_from(now);
+        }
+    }
+
+    fn enter_again_wrongly(&mut self, held: &mut Held<'_>, adds: bool, now: UnixTime) {
+        if self.repeats_hold(adds) {
+            held.grant.holds = Holds::new(held.grant.holds.number() + 1).expect("few holds");
+        }
+        if self.has_at_times(Defect::ReEntryNewToken) {
+            held.grant.token = self.saved.clock.next(now).expect("tokens");
+        }
     }
 
     /// The token that a new grant must not have.
@@ -124,16 +197,17 @@ impl Server {
     pub(super) fn release(&mut self, call: &Call, down: Down, token: Option<u64>) -> Outcome {
         let lock = self.saved.lock.clone();
         let forgets = self.has_at_times(Defect::NotHeldWhileHeld);
-        let held = lock.as_ref().filter(|_| !forgets).map(Lock::held);
-        let holds = held.map_or(1, |held| held.grant.holds.number());
-        let anyone = held.filter(|_| self.has(Defect::ReleaseByAnyone));
+        let holders = lock.as_ref().filter(|_| !forgets).map(Lock::holders);
+        let first = holders.and_then(|holders| holders.live(self.wall()).next());
+        let anyone = first.filter(|_| self.has(Defect::ReleaseByAnyone));
+        let owner = anyone.map_or(owner(&call.owner), |share| share.owner);
+        let before = holders.and_then(|holders| holders.grant_of(owner));
+        let holds = before.map_or(1, |(grant, _)| grant.holds.number());
         let request = Release {
-            owner: anyone.map_or(owner(&call.owner), |held| held.owner),
+            owner,
             amount: match down {
                 Down::One => ReleaseAmount::One,
-                Down::All if self.has(Defect::AllKeepsOne) => {
-                    ReleaseAmount::DownTo((holds - 1).min(1))
-                }
+                Down::All if self.has(Defect::AllKeepsOne) => ReleaseAmount::DownTo(1),
                 Down::All => ReleaseAmount::All,
                 Down::To(count) if self.has(Defect::DownTooFar) => {
                     ReleaseAmount::DownTo(count.min(holds - 1))
@@ -144,15 +218,13 @@ impl Server {
                 .filter(|_| !self.has(Defect::TokenIgnored))
                 .and_then(Token::new),
         };
-        let times = || Times {
-            now: self.wall(),
-            deadline: held.expect("a lock with holds").deadline,
-        };
-        let record = held.as_ref().map(core::Held::record);
-        match core::release(record, &request, times) {
-            Ok(released) => {
-                self.apply(request.owner.into(), released.change);
-                Outcome::Left(released.holds_left)
+        match sharing::release(holders.as_ref(), &request, self.wall()) {
+            Ok((left, transition)) => {
+                if let Some((grant, _)) = before {
+                    self.answered(grant.token);
+                }
+                self.apply(&transition);
+                Outcome::Left(left)
             }
             Err(_) if down == Down::All && token.is_none() && self.call_off(&call.owner) => {
                 Outcome::Left(0)
@@ -171,25 +243,28 @@ impl Server {
         any
     }
 
-    pub(super) fn renew(
-        &mut self,
-        call: &Call,
-        lease: Option<u64>,
-        token: Option<u64>,
-        raise: Option<u64>,
-    ) -> Outcome {
+    pub(super) fn renew(&mut self, call: &Call) -> Outcome {
+        let Action::Renew {
+            limit,
+            lease,
+            token,
+            raise,
+        } = call.action
+        else {
+            panic!("no renewal: {call:?}");
+        };
         let (owner, now) = (owner(&call.owner), self.wall());
         if self.saved.lock.is_none() && self.has(Defect::RenewTakes) {
-            let grant = Grant {
-                token: self.saved.clock.next(now).expect("tokens"),
-                holds: Holds::ONE,
-                lease: Lease::from_millis(100).expect("a lease"),
+            let request = Acquire {
+                owner,
+                lease: Lease::from_millis(100),
+                holds: None,
+                token: None,
             };
-            let deadline = grant.lease.deadline_from(now);
-            self.apply(owner.into(), Change::Hold(grant, deadline));
+            let _ = self.judge_acquire(&request, Limit::ONE, false);
         }
         let lock = self.saved.lock.clone();
-        let held = lock.as_ref().map(Lock::held);
+        let holders = lock.as_ref().map(Lock::holders);
         let (lease, token) = (
             lease.and_then(Lease::from_millis),
             token.and_then(Token::new),
@@ -198,39 +273,52 @@ impl Server {
         let request = raised.map_or(Renew::new(owner, lease, token), |(token, raise)| {
             Renew::raise(owner, lease, token, raise).expect("a raise lifts the token")
         });
+        let before = holders.and_then(|holders| holders.grant_of(owner));
         let clock = &mut self.saved.clock;
-        let renewed = match core::renew(held.as_ref(), &request, &RULES, now, clock) {
+        let set = limit.map(of_history);
+        let renewed = sharing::renew(holders.as_ref(), &request, set, &RULES, now, clock);
+        let (now_granted, transition) = match renewed {
             Ok(renewed) => renewed,
             Err(refusal) => return refused(refusal),
         };
-        self.apply(owner.into(), renewed.change);
-        let outcome = self.saved.lock.as_ref().map_or(Outcome::Nil, Lock::outcome);
-        if self.has(Defect::RenewForgotten) {
-            self.saved.lock = lock;
-        } else if self.has(Defect::RaiseForgotten)
-            && let (Some(before), Some(after)) = (lock, &mut self.saved.lock)
+        if let Some((grant, _)) = before {
+            self.answered(grant.token);
+        }
+        let outcome = granted(owner, now_granted, limit.is_some());
+        let forgets = self.has(Defect::RenewForgotten)
+            || limit.is_some() && self.has(Defect::SetLimitForgotten);
+        if !forgets {
+            self.apply(&transition);
+        }
+        if self.has(Defect::RaiseForgotten)
+            && let Some((before, _)) = before
+            && let Some(Lock::Alone { grant, .. }) = &mut self.saved.lock
         {
-            after.grant.token = before.grant.token;
+            grant.token = before.token;
         }
         outcome
     }
 
     pub(super) fn fence(&mut self, token: u64) -> bool {
-        let held = self.saved.lock.as_ref().map(Lock::held);
+        let lock = self.saved.lock.clone();
+        let holders = lock.as_ref().map(Lock::holders);
         let token = Token::new(token).expect("a token that a client was told of");
-        match core::fence(held.as_ref(), token) {
+        match sharing::fence(holders.as_ref(), token, self.wall()) {
             Ok(()) => !self.has_at_times(Defect::FencesCurrent),
-            Err(_) => self.saved.lock.is_some() && self.has_at_times(Defect::FencePassesStale),
+            Err(_) => lock.is_some() && self.has_at_times(Defect::FencePassesStale),
         }
     }
 }
 
-fn refused(refusal: Refusal) -> Outcome {
+pub(super) fn refused(refusal: Refusal) -> Outcome {
     Outcome::Refused(match refusal {
         Refusal::NotHeld | Refusal::HoldsLost => history::Refusal::NotHeld,
         Refusal::NotOwner => history::Refusal::NotOwner,
         Refusal::Fenced => history::Refusal::Fenced,
         Refusal::Ahead => history::Refusal::Ahead,
+        Refusal::NotAlone => history::Refusal::NotAlone,
+        // An `ERR`, which tells too little.
+        Refusal::SeveralHolds | Refusal::NotRaisable => return Outcome::Untouched,
         Refusal::TooManyHolds | Refusal::TokensUsedUp => panic!("not in a simulation: {refusal:?}"),
     })
 }
