@@ -87,7 +87,7 @@ fn told(command: &Command) -> Vec<String> {
     if !name.eq_ignore_ascii_case(b"lock._apply") {
         return command.iter().map(text).collect();
     }
-    let said = testbed::effect::read(effect);
+    let said = testbed::effect::read(effect).expect("a lock of limit 1");
     let numbers = [said.token, said.holds, said.lease_ms, said.deadline];
     let words = [text(name), text(key), text(&said.owner)];
     let numbers = numbers.iter().map(ToString::to_string);

@@ -2,6 +2,12 @@
 
 const VERSION: u8 = 1;
 const WIDE: i64 = 1 << 55;
+/// The version of a change of shares.
+const SHARES: u8 = 2;
+/// What says that a share comes or changes, at most.
+const PUT: i64 = 1;
+/// What says besides that there is a cut by hand.
+const CUT: i64 = 128;
 
 /// A lock as the one argument of `LOCK._APPLY`; a deadline of -1 is none. What is out of its range
 /// stays so.
@@ -67,8 +73,8 @@ pub struct Said {
     pub deadline: i64,
 }
 
-/// Reads an effect, which must be one.
-pub fn read(effect: &[u8]) -> Said {
+/// Reads an effect, which must be one; `None` of one that only takes shares out.
+pub fn read(effect: &[u8]) -> Option<Said> {
     let mut rest = effect;
     let mut take = |length: usize| {
         let (head, tail) = rest.split_at(length);
@@ -77,8 +83,22 @@ pub fn read(effect: &[u8]) -> Said {
         bytes[..length].copy_from_slice(head);
         i64::from_le_bytes(bytes)
     };
-    assert_eq!(take(1), i64::from(VERSION), "the version");
-    let (deadline, token) = (take(8), take(7));
+    let version = take(1);
+    let (mut deadline, mut token) = (take(8), take(7));
+    if version == i64::from(SHARES) {
+        let (what, _count) = (take(1), take(4));
+        if what & CUT != 0 {
+            take(8);
+        }
+        if what & !CUT > PUT {
+            return None;
+        }
+        deadline = take(8);
+        let _limit = take(4);
+        token = take(7);
+    } else {
+        assert_eq!(version, i64::from(VERSION), "the version");
+    }
     let (lease_ms, holds) = if token & WIDE == 0 {
         (take(3), 1)
     } else {
@@ -92,5 +112,5 @@ pub fn read(effect: &[u8]) -> Said {
         deadline,
     };
     assert!(!said.owner.is_empty(), "{said:?}");
-    said
+    Some(said)
 }

@@ -98,8 +98,9 @@ fn play(stage: &Stage, setup: &Setup) -> History {
         thread::scope(|scope| {
             let observer = scope.spawn(|| observer::watch(stage));
             let mut history = LocksNemesis::new(stage).run(&setup.faults, setup.calm);
-            let seen = observer.join().expect("the observer");
+            let (seen, calls) = observer.join().expect("the observer");
             history.sightings.extend(seen);
+            history.calls.extend(calls);
             history
         })
     });

@@ -1,25 +1,42 @@
 //! Somebody who only looks: at the queues, and at who holds what.
 
+use super::protocol;
 use super::stage::Stage;
-use history::Sighting;
+use history::{Action, Call, Sighting};
 use redis::Value;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::Expect;
 
-/// Looks at one queue after the other until the run is over.
-pub(crate) fn watch(stage: &Stage) -> Vec<Sighting> {
-    let mut sightings = Vec::new();
+/// The number under which its calls are recorded.
+const NUMBER: u32 = 1_002;
+
+/// Looks at one lock and queue after the other until the run is over.
+pub(crate) fn watch(stage: &Stage) -> (Vec<Sighting>, Vec<Call>) {
+    let (mut sightings, mut calls) = (Vec::new(), Vec::new());
     while !stage.run.is_over() {
         for key in &stage.run.keys {
             let node = stage.deployment.home(key);
             let life = stage.deployment.nodes()[node].life();
             let sent = stage.run.now();
-            let reply = stage.deployment.nodes()[node]
-                .connect()
-                .and_then(|mut c| redis::cmd("LOCK.WAITERS").arg(key).query(&mut c));
+            let look = protocol::command(key, "", &Action::Look, 0);
+            let reply: redis::RedisResult<(Value, Value)> =
+                stage.deployment.nodes()[node].connect().and_then(|mut c| {
+                    let mut both = redis::pipe();
+                    both.cmd("LOCK.WAITERS").arg(key).add_command(look);
+                    both.query(&mut c)
+                });
             let ended = stage.run.now();
-            if let Ok(waiters) = reply {
+            if let Ok((waiters, holders)) = reply {
+                calls.push(Call {
+                    client: NUMBER,
+                    key: key.clone(),
+                    owner: String::new(),
+                    action: Action::Look,
+                    sent,
+                    ended,
+                    outcome: protocol::outcome(&Action::Look, holders),
+                });
                 let known = |id| stage.client_of((node, life, id));
                 sightings.push(Sighting {
                     key: key.clone(),
@@ -31,7 +48,7 @@ pub(crate) fn watch(stage: &Stage) -> Vec<Sighting> {
             sleep(Duration::from_millis(4));
         }
     }
-    sightings
+    (sightings, calls)
 }
 
 /// The `client-id` of each waiting call in a reply of `LOCK.WAITERS`.

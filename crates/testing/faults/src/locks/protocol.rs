@@ -1,8 +1,13 @@
 //! Calls as commands to send, replies as outcomes.
 
-use history::{Action, Down, Outcome, Refusal};
+use history::{Action, Down, Holder, Limit, Outcome, Refusal};
 use redis::{Cmd, Value};
-use testbed::{Expect, Grant, LockInfo};
+use testbed::{Expect, Grant};
+
+/// Who holds the lock, by its primary: a replica, which may lag behind, answers `READONLY`.
+const LOOK: &str = "local fenced = redis.pcall('LOCK.FENCE', KEYS[1], 1)
+    if fenced.err and string.find(fenced.err, 'READONLY') then return fenced end
+    return redis.call('LOCK.HOLDERS', KEYS[1])";
 
 /// The command for an action. `wait_ms` is for an acquire that blocks.
 pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> Cmd {
@@ -11,18 +16,23 @@ pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> 
         Action::Release { .. } => "LOCK.RELEASE",
         Action::Renew { .. } => "LOCK.RENEW",
         Action::Fence(_) => "LOCK.FENCE",
-        Action::Look => "LOCK.INFO",
+        Action::Look => "EVAL",
         Action::Remove => "DEL",
     }));
+    if *action == Action::Look {
+        command.0.arg(LOOK).arg(1);
+    }
     command.0.arg(key);
     match action {
         Action::Acquire {
+            limit,
             lease,
             block,
             holds,
             token,
         } => {
             command.0.arg(owner);
+            command.limit(*limit);
             command.option("PX", *lease);
             command.option("BLOCK", block.then_some(wait_ms));
             command.option("HOLDS", *holds);
@@ -40,11 +50,13 @@ pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> 
             command.option("TOKEN", *token);
         }
         Action::Renew {
+            limit,
             lease,
             token,
             raise,
         } => {
             command.0.arg(owner);
+            command.limit(*limit);
             command.option("PX", *lease);
             command.option("TOKEN", *token);
             command.option("RAISE", *raise);
@@ -60,6 +72,16 @@ pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> 
 struct Builder(Cmd);
 
 impl Builder {
+    fn limit(&mut self, limit: Option<Limit>) {
+        match limit {
+            None => {}
+            Some(Limit::NONE) => {
+                self.0.arg("SHARED");
+            }
+            Some(limit) => self.option("LIMIT", Some(limit.number())),
+        }
+    }
+
     fn option(&mut self, name: &str, value: Option<impl redis::ToRedisArgs>) {
         if let Some(value) = value {
             self.0.arg(name).arg(value);
@@ -73,11 +95,15 @@ pub(crate) fn outcome(action: &Action, value: Value) -> Outcome {
         (_, Value::Nil) => Outcome::Nil,
         (Action::Acquire { .. } | Action::Renew { .. }, value) => {
             let grant = Grant::try_from(value).unwrap_or_else(|e| panic!("{action:?}: {e}"));
-            granted(grant.token, grant.owner, grant.holds, grant.lease)
+            granted(grant)
         }
         (Action::Look, value) => {
-            let info = LockInfo::try_from(value).unwrap_or_else(|e| panic!("{action:?}: {e}"));
-            granted(info.token, info.owner, info.holds, info.lease_ms)
+            let holders: Vec<_> = value.items().into_iter().map(holder).collect();
+            if holders.is_empty() {
+                Outcome::Nil
+            } else {
+                Outcome::Holders(holders)
+            }
         }
         (Action::Release { .. }, value) => {
             Outcome::Left(u32::try_from(value.int()).expect("a hold count"))
@@ -86,13 +112,46 @@ pub(crate) fn outcome(action: &Action, value: Value) -> Outcome {
     }
 }
 
-fn granted(token: i64, owner: Vec<u8>, holds: i64, lease: i64) -> Outcome {
+fn granted(grant: Grant) -> Outcome {
     Outcome::Grant {
-        token: u64::try_from(token).expect("a token is positive"),
-        owner: String::from_utf8(owner).expect("our owners are text"),
-        holds: u32::try_from(holds).expect("a hold count"),
-        lease: u64::try_from(lease).expect("a lease is positive"),
+        token: token(grant.token),
+        owner: text(grant.owner),
+        holds: count(grant.holds),
+        lease: lease(grant.lease),
+        limit: grant.limit.map(limit),
     }
+}
+
+fn holder(value: Value) -> Holder {
+    let mut fields = value.fields();
+    let mut take = |name: &str| fields.remove(name).expect("a field of a holder");
+    Holder {
+        owner: text(take("owner").bytes()),
+        token: token(take("token").int()),
+        holds: count(take("holds").int()),
+        lease: lease(take("lease-ms").int()),
+        limit: limit(take("limit").int()),
+    }
+}
+
+fn token(number: i64) -> u64 {
+    u64::try_from(number).expect("a token is positive")
+}
+
+fn text(owner: Vec<u8>) -> String {
+    String::from_utf8(owner).expect("our owners are text")
+}
+
+fn count(number: i64) -> u32 {
+    u32::try_from(number).expect("a hold count")
+}
+
+fn lease(number: i64) -> u64 {
+    u64::try_from(number).expect("a lease is positive")
+}
+
+fn limit(number: i64) -> Limit {
+    Limit::new(u32::try_from(number).expect("a limit"))
 }
 
 /// What an error says of the lock; none of an error that is not about it.
@@ -102,6 +161,7 @@ pub(crate) fn refusal(code: &str) -> Option<Refusal> {
         "NOTOWNER" => Some(Refusal::NotOwner),
         "FENCED" => Some(Refusal::Fenced),
         "AHEAD" => Some(Refusal::Ahead),
+        "NOTALONE" => Some(Refusal::NotAlone),
         _ => None,
     }
 }

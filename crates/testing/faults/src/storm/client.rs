@@ -15,7 +15,8 @@ use testbed::{Expect, Grant, Refusal, Reply};
 const CLIENTS_AN_OWNER: u32 = 2;
 
 /// The errors that a call may get in a storm.
-const EXPECTED: [&str; 6] = [
+const EXPECTED: [&str; 7] = [
+    "NOTALONE",
     "NOTHELD",
     "NOTOWNER",
     "FENCED",
@@ -105,10 +106,12 @@ impl<'a> Client<'a> {
         let lease = self.random.random_range(2..60);
         let mut call = self.call("LOCK.ACQUIRE", key);
         call.arg("PX").arg(lease);
+        self.name_a_limit(&mut call);
         if let Some(block) = block {
             call.arg("BLOCK").arg(block);
         }
-        if self.random.random_ratio(1, 3) {
+        let counts = self.random.random_ratio(1, 3);
+        if counts {
             call.arg("HOLDS").arg(self.random.random_range(1..=2));
         }
         let before = self.storm.ledger.highest(key);
@@ -122,23 +125,36 @@ impl<'a> Client<'a> {
                 };
                 self.count(event);
             }
-            Ok(value) => self.granted(key, before, began_us, block.is_some(), value),
+            Ok(value) => self.granted(key, (before, !counts), began_us, block.is_some(), value),
             Err(refusal) => {
-                if refusal.code() == "WRONGTYPE" {
-                    self.count("wrong type");
+                match refusal.code() {
+                    "WRONGTYPE" => self.count("wrong type"),
+                    "NOTALONE" => self.count("refused: not alone"),
+                    _ => {}
                 }
             }
         }
         Ok(())
     }
 
-    fn granted(&mut self, key: &str, before: i64, began_us: i64, waited: bool, value: Value) {
+    fn granted(
+        &mut self,
+        key: &str,
+        (before, is_plain): (i64, bool),
+        began_us: i64,
+        waited: bool,
+        value: Value,
+    ) {
         let grant = value.grant();
         if grant.owner != self.owner.as_bytes() {
             let run = &self.storm.run;
             run.trouble(format!("{key}: {} was told of {grant:?}", self.owner));
         }
-        self.count(match self.tell(key, before, &grant) {
+        if grant.limit.is_some_and(|limit| limit != 1) {
+            self.count("shares");
+        }
+        let begins = is_plain && grant.holds == 1;
+        self.count(match self.tell(key, before, begins, &grant) {
             // A token is the time at which its grant was made, or more.
             true if waited && grant.token > began_us + 1000 => "hand-offs",
             true => "grants at once",
@@ -155,7 +171,7 @@ impl<'a> Client<'a> {
         if let Ok(value) = self.send(&call)?
             && value != Value::Nil
         {
-            self.granted(key, before, unix_micros(), false, value);
+            self.granted(key, (before, true), unix_micros(), false, value);
         }
         Ok(())
     }
@@ -187,10 +203,13 @@ impl<'a> Client<'a> {
         let before = self.storm.ledger.highest(&key);
         let mut call = self.call("LOCK.RENEW", &key);
         call.arg("PX").arg(self.random.random_range(2..60));
+        if self.random.random_ratio(1, 4) {
+            self.name_a_limit(&mut call);
+        }
         if let Ok(value) = self.send(&call)? {
             self.count("renewals");
             let grant = value.grant();
-            self.tell(&key, before, &grant);
+            self.tell(&key, before, false, &grant);
         }
         Ok(())
     }
@@ -223,6 +242,19 @@ impl<'a> Client<'a> {
         Err(Gone)
     }
 
+    /// Asks to share the lock, or for one of a few permits; half of the calls want it alone.
+    fn name_a_limit(&mut self, call: &mut Cmd) {
+        match self.random.random_range(0..8) {
+            0..4 => {}
+            4..6 => {
+                call.arg("SHARED");
+            }
+            limit => {
+                call.arg("LIMIT").arg(limit - 4);
+            }
+        }
+    }
+
     fn call(&self, name: &str, key: &str) -> Cmd {
         redis::cmd(name).arg(key).arg(&self.owner).to_owned()
     }
@@ -247,8 +279,8 @@ impl<'a> Client<'a> {
 
     /// Tells of a grant that was answered to a call which was made when `before` was the highest token;
     /// true where nobody had been told of it.
-    fn tell(&self, key: &str, before: i64, grant: &Grant) -> bool {
-        let added = self.storm.ledger.add(key, before, grant);
+    fn tell(&self, key: &str, before: i64, begins: bool, grant: &Grant) -> bool {
+        let added = self.storm.ledger.add(key, before, begins, grant);
         added.unwrap_or_else(|what| {
             self.storm.run.trouble(what);
             false

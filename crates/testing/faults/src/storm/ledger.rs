@@ -22,12 +22,18 @@ impl Ledger {
         self.grants().highest.get(key).copied().unwrap_or(0)
     }
 
-    /// A client was told of a grant by a call that it made when `before` was the highest token. True
-    /// where nobody had been told of that grant.
+    /// A client was told of a grant by a call that it made when `before` was the highest token; `begins`
+    /// where it certainly began with that call. True where nobody had been told of that grant.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn add(&self, key: &str, before: i64, grant: &Grant) -> Result<bool, String> {
+    pub(crate) fn add(
+        &self,
+        key: &str,
+        before: i64,
+        begins: bool,
+        grant: &Grant,
+    ) -> Result<bool, String> {
         let mut grants = self.grants();
         let highest = grants.highest.entry(key.to_owned()).or_default();
         *highest = grant.token.max(*highest);
@@ -42,7 +48,7 @@ impl Ledger {
                 true
             }
         };
-        if grant.token < before {
+        if begins && grant.token < before {
             return Err(format!(
                 "{key}: {grant:?} was made after {before} was known"
             ));
@@ -66,24 +72,26 @@ mod tests {
             owner: owner.as_bytes().to_vec(),
             holds: 1,
             lease: 10,
+            limit: None,
         }
     }
 
     #[test]
     fn a_grant_is_new_once_and_belongs_to_one_owner_of_one_lock() {
         let ledger = Ledger::default();
-        assert_eq!(ledger.add("a", 0, &grant(5, "ann")), Ok(true));
-        assert_eq!(ledger.add("a", 0, &grant(5, "ann")), Ok(false));
-        assert!(ledger.add("a", 0, &grant(5, "bob")).is_err());
-        assert!(ledger.add("b", 0, &grant(5, "ann")).is_err());
+        assert_eq!(ledger.add("a", 0, true, &grant(5, "ann")), Ok(true));
+        assert_eq!(ledger.add("a", 0, true, &grant(5, "ann")), Ok(false));
+        assert!(ledger.add("a", 0, true, &grant(5, "bob")).is_err());
+        assert!(ledger.add("b", 0, true, &grant(5, "ann")).is_err());
     }
 
     #[test]
-    fn a_later_call_is_told_of_no_lower_token() {
+    fn a_later_grant_has_no_lower_token() {
         let ledger = Ledger::default();
-        assert_eq!(ledger.add("a", 0, &grant(7, "ann")), Ok(true));
-        assert_eq!(ledger.add("a", 0, &grant(6, "bob")), Ok(true));
+        assert_eq!(ledger.add("a", 0, true, &grant(7, "ann")), Ok(true));
+        assert_eq!(ledger.add("a", 0, true, &grant(6, "bob")), Ok(true));
         assert_eq!(ledger.highest("a"), 7);
-        assert!(ledger.add("a", 7, &grant(5, "cid")).is_err());
+        assert!(ledger.add("a", 7, true, &grant(5, "cid")).is_err());
+        assert_eq!(ledger.add("a", 7, false, &grant(6, "bob")), Ok(false), "a share");
     }
 }

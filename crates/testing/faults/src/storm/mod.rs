@@ -29,7 +29,7 @@ const KEYS: usize = 20;
 const MEMORY_LEFT: i64 = 1 << 20;
 
 /// What must happen, by the names under which it is counted.
-const WANTED: [&str; 22] = [
+const WANTED: [&str; 24] = [
     "grants at once",
     "hand-offs",
     "re-entries",
@@ -41,6 +41,8 @@ const WANTED: [&str; 22] = [
     "last releases",
     "refused releases",
     "renewals",
+    "shares",
+    "refused: not alone",
     "closes",
     "closes while waiting",
     "kills",
@@ -185,10 +187,10 @@ impl Storm {
         }
     }
 
-    /// The grants of each lock, in the order in which they were made, by the append-only file: a token
-    /// is never lower than one before it, and another owner's is higher.
+    /// The grants of each lock, in the order in which they were made, by the append-only file: the token of
+    /// each is higher than all before it, and is one owner's.
     fn check_tokens_rise(&self) {
-        let mut last: HashMap<Vec<u8>, (i64, Vec<u8>)> = HashMap::new();
+        let mut known: HashMap<Vec<u8>, (i64, HashMap<i64, Vec<u8>>)> = HashMap::new();
         let mut grants = 0;
         for command in self.server.aof() {
             if !command[0].eq_ignore_ascii_case(b"LOCK._APPLY") {
@@ -197,15 +199,25 @@ impl Storm {
             let [_, key, effect] = &command[..] else {
                 panic!("not an effect: {command:?}");
             };
-            let Said { owner, token, .. } = effect::read(effect);
-            if let Some((before, whose)) = last.get(key)
-                && (token < *before || (token == *before && owner != *whose))
-            {
-                let what = format!("{token} of {owner:?} after {before} of {whose:?}");
-                self.run.trouble(what);
+            let Some(Said { owner, token, .. }) = effect::read(effect) else {
+                continue;
+            };
+            let (highest, owners) = known.entry(key.clone()).or_default();
+            match owners.get(&token) {
+                Some(whose) if *whose == owner => {}
+                Some(whose) => self
+                    .run
+                    .trouble(format!("{token} of {owner:?}, and of {whose:?}")),
+                None => {
+                    if token < *highest {
+                        let what = format!("{token} of {owner:?} after {highest}");
+                        self.run.trouble(what);
+                    }
+                    grants += 1;
+                    owners.insert(token, owner);
+                }
             }
-            grants += u64::from(last.get(key).is_none_or(|(before, _)| *before != token));
-            last.insert(key.clone(), (token, owner));
+            *highest = token.max(*highest);
         }
         println!("{grants} grants in the append-only file");
         assert!(grants > 0);

@@ -38,6 +38,20 @@ impl Client<'_> {
     pub(super) fn ask(&mut self, key: &str, owner: &str, action: Action, wait_ms: u64) -> Outcome {
         let command = protocol::command(key, owner, &action, wait_ms);
         let heard = self.hear(key, &command);
+        if matches!(action, Action::Acquire { block: true, .. }) {
+            // Others stood behind it until then.
+            for (sent, ended) in std::mem::take(&mut self.sent_on) {
+                self.calls.push(Call {
+                    client: self.number,
+                    key: key.to_owned(),
+                    owner: owner.to_owned(),
+                    action: action.clone(),
+                    sent,
+                    ended,
+                    outcome: Outcome::Untouched,
+                });
+            }
+        }
         let mut ended = heard.ended;
         let mut outcome = match heard.what {
             What::Value(value) => protocol::outcome(&action, value),
@@ -133,6 +147,7 @@ impl Client<'_> {
     fn hear(&mut self, key: &str, command: &Cmd) -> Heard {
         let mut node = self.stage.deployment.home(key);
         let mut is_asking = false;
+        self.sent_on.clear();
         for _ in 0..REDIRECTIONS {
             let Some(mut line) = self.line(node) else {
                 // Perhaps another one knows who serves the key now.
@@ -160,6 +175,7 @@ impl Client<'_> {
                     };
                     is_asking = error.code() == "ASK";
                     node = next;
+                    self.sent_on.push((sent, now));
                     if !is_asking {
                         self.stage.deployment.learn(key, node);
                     }

@@ -6,7 +6,7 @@ mod task;
 use super::line::Line;
 use super::stage::Stage;
 use crate::register::SqlRegister;
-use history::{Call, Write};
+use history::{Call, Moment, Write};
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 
@@ -24,6 +24,8 @@ pub(crate) struct Client<'s> {
     lines: HashMap<usize, Line>,
     sql: SqlRegister,
     tasks: u32,
+    /// When servers had the last call that they sent on elsewhere.
+    sent_on: Vec<(Moment, Moment)>,
     calls: Vec<Call>,
     writes: Vec<Write>,
 }
@@ -39,6 +41,7 @@ impl<'s> Client<'s> {
             lines: HashMap::new(),
             sql: stage.sql.connection(),
             tasks: 0,
+            sent_on: Vec::new(),
             calls: Vec::new(),
             writes: Vec::new(),
         }

@@ -1,7 +1,7 @@
 //! What clients do with a lock: work under it, come again, overstay, meddle.
 
 use super::{Client, TWINS};
-use history::{Action, Down, Outcome, Refusal};
+use history::{Action, Down, Limit, Outcome, Refusal};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const SHORT: Range<u64> = 40..250;
 /// How long a waiting call waits at most.
 const WAIT: Range<u64> = 20..900;
 
-/// How often a idle holder writes, every tenth of a second.
+/// How often an idle holder writes, every tenth of a second.
 const IDLE: usize = 30;
 
 /// What a client knows of its own grant.
@@ -25,6 +25,8 @@ struct Held {
     token: u64,
     holds: u32,
     lease: u64,
+    /// How many holders it bears; none where nobody knows.
+    limit: Option<Limit>,
 }
 
 /// How a step under the lock went.
@@ -54,7 +56,8 @@ impl Client<'_> {
     fn work(&mut self) {
         let (key, owner) = (self.key(), self.owner());
         let lease = self.random.random_range(LONG);
-        if let Some(mut held) = self.enter(&key, &owner, lease) {
+        let limit = self.limit();
+        if let Some(mut held) = self.enter(&key, &owner, limit, lease) {
             if self.stage.holders_idle() {
                 self.idle(&held);
             }
@@ -69,7 +72,9 @@ impl Client<'_> {
     /// meanwhile, nobody tells.
     fn idle(&mut self, held: &Held) {
         for _ in 0..IDLE {
-            self.write_by_sql(&held.key, held.token);
+            if held.is_alone() {
+                self.write_by_sql(&held.key, held.token);
+            }
             sleep(Duration::from_millis(100));
         }
     }
@@ -79,6 +84,7 @@ impl Client<'_> {
         let (key, owner) = (self.key(), self.owner());
         let lease = self.random.random_range(LONG);
         let calls_off = self.random.random_ratio(1, 3);
+        let limits = [self.limit(), self.limit()];
         let mut twin = Client::new(self.stage, self.number + TWINS, true);
         twin.tasks = self.tasks;
         let pause = self.random.random_range(0..20);
@@ -88,10 +94,10 @@ impl Client<'_> {
                 if calls_off {
                     twin.release(&key, &owner, Down::All, None)
                 } else {
-                    twin.acquire(&key, &owner, lease, None)
+                    twin.acquire(&key, &owner, limits[1], lease, None)
                 }
             });
-            let mine = self.acquire(&key, &owner, lease, None);
+            let mine = self.acquire(&key, &owner, limits[0], lease, None);
             (mine, other.join().expect("the twin"))
         });
         self.calls.append(&mut twin.calls);
@@ -118,13 +124,14 @@ impl Client<'_> {
     fn overstay(&mut self) {
         let (key, owner) = (self.key(), self.owner());
         let lease = self.random.random_range(SHORT);
-        let Some(held) = self.enter(&key, &owner, lease) else {
+        let limit = self.limit();
+        let Some(held) = self.enter(&key, &owner, limit, lease) else {
             return;
         };
-        self.write(&held.key, held.token);
+        self.write(&held);
         let over = self.random.random_range(5..60);
         sleep(Duration::from_millis(lease + over));
-        self.write(&held.key, held.token);
+        self.write(&held);
         self.give_back(&held);
     }
 
@@ -132,17 +139,18 @@ impl Client<'_> {
     fn meddle(&mut self) {
         let (key, owner) = (self.key(), self.owner());
         let token = match self.ask(&key, "", Action::Look, 0) {
-            Outcome::Grant { token, .. } => token,
+            Outcome::Holders(holders) => holders[0].token,
             _ => 1,
         };
         let token = self.random.random_ratio(1, 2).then_some(token);
         let refused = match self.random.random_range(0..5) {
             0 => self.release(&key, &owner, Down::One, token),
             1 => self.release(&key, &owner, Down::To(0), token),
-            2 => self.renew(&key, &owner, Some(5_000), token, None),
+            2 => self.renew(&key, &owner, None, Some(5_000), token, None),
             3 => self.release(&key, &owner, Down::All, None),
             _ => {
                 let action = Action::Acquire {
+                    limit: self.limit(),
                     lease: None,
                     block: true,
                     holds: Some(2),
@@ -157,17 +165,24 @@ impl Client<'_> {
     }
 
     /// The first acquire of a task: waiting or not, repeatable or not.
-    fn enter(&mut self, key: &str, owner: &str, lease: u64) -> Option<Held> {
+    fn enter(
+        &mut self,
+        key: &str,
+        owner: &str,
+        limit: Option<Limit>,
+        lease: u64,
+    ) -> Option<Held> {
         let holds = self.random.random_ratio(1, 2).then_some(1);
-        let mut outcome = self.acquire(key, owner, lease, holds);
+        let mut outcome = self.acquire(key, owner, limit, lease, holds);
         if outcome == Outcome::Lost && holds.is_some() && self.random.random_ratio(2, 3) {
-            outcome = self.acquire(key, owner, lease, holds); // it does not add up
+            outcome = self.acquire(key, owner, limit, lease, holds); // it does not add up
         }
         match outcome {
             Outcome::Grant {
                 token,
                 holds,
                 lease,
+                limit,
                 ..
             } => Some(Held {
                 key: key.to_owned(),
@@ -175,6 +190,7 @@ impl Client<'_> {
                 token,
                 holds,
                 lease,
+                limit: limit.or(Some(Limit::ONE)),
             }),
             Outcome::Lost => {
                 self.clean_up(key, owner);
@@ -191,14 +207,14 @@ impl Client<'_> {
                 2 => self.prolong(held),
                 3 => self.release_one(held),
                 _ => {
-                    self.write(&held.key, held.token);
+                    self.write(held);
                     Step::Done
                 }
             };
             if matches!(step, Step::Lost) {
                 // Somebody else may have it by now: this write must not undo theirs.
                 self.pause(20);
-                self.write(&held.key, held.token);
+                self.write(held);
                 return step;
             }
             self.pause(6);
@@ -208,7 +224,10 @@ impl Client<'_> {
 
     fn re_enter(&mut self, held: &mut Held) -> Step {
         let bound = self.random.random_ratio(1, 2);
+        let limit = self.random.random_ratio(1, 4);
+        let limit = if limit { self.limit() } else { held.named_limit() };
         let action = Action::Acquire {
+            limit,
             lease: self.random.random_ratio(1, 2).then_some(held.lease / 2),
             block: self.random.random_ratio(1, 2),
             holds: bound.then_some(held.holds + 1),
@@ -218,11 +237,12 @@ impl Client<'_> {
         if outcome == Outcome::Lost && bound {
             outcome = self.ask(&held.key, &held.owner, action, 50);
         }
-        held.learn(&outcome)
+        held.learn(&outcome, limit, true)
     }
 
     fn prolong(&mut self, held: &mut Held) -> Step {
         let raise = match self.stage.habits.raise {
+            _ if !held.is_alone() => None,
             0 => None,
             most if self.random.random_ratio(1, 2) => {
                 Some(held.token + self.random.random_range(0..=most))
@@ -232,11 +252,14 @@ impl Client<'_> {
         let token = (raise.is_some() || self.random.random_ratio(1, 2)).then_some(held.token);
         let lease = self.random.random_ratio(1, 2);
         let lease = lease.then(|| self.random.random_range(LONG));
-        let mut outcome = self.renew(&held.key, &held.owner, lease, token, raise);
+        // A wider one only where the server takes it.
+        let sets = raise.is_none() && held.holds == 1 && self.random.random_ratio(1, 2);
+        let limit = if sets { self.limit() } else { None };
+        let mut outcome = self.renew(&held.key, &held.owner, limit, lease, token, raise);
         if outcome == Outcome::Lost {
-            outcome = self.renew(&held.key, &held.owner, lease, token, raise);
+            outcome = self.renew(&held.key, &held.owner, limit, lease, token, raise);
         }
-        held.learn(&outcome)
+        held.learn(&outcome, limit, false)
     }
 
     fn release_one(&mut self, held: &mut Held) -> Step {
@@ -248,7 +271,7 @@ impl Client<'_> {
         if outcome == Outcome::Lost {
             outcome = self.release(&held.key, &held.owner, down, Some(held.token));
         }
-        held.learn(&outcome)
+        held.learn(&outcome, None, false)
     }
 
     /// Gives everything back, and sometimes writes once more, too late.
@@ -273,7 +296,7 @@ impl Client<'_> {
         }
         if self.random.random_ratio(1, 4) {
             self.pause(30);
-            self.write(&held.key, held.token);
+            self.write(held);
         }
     }
 
@@ -289,15 +312,26 @@ impl Client<'_> {
         }
     }
 
-    fn write(&mut self, key: &str, token: u64) {
-        if self.random.random_ratio(1, 2) {
-            self.write_by_script(key, token);
+    /// To what the lock guards: the database is for those who have it alone.
+    fn write(&mut self, held: &Held) {
+        if !held.is_alone() || self.random.random_ratio(1, 2) {
+            self.write_by_script(&held.key, held.token);
         }
-        self.write_by_sql(key, token);
+        if held.is_alone() {
+            self.write_by_sql(&held.key, held.token);
+        }
     }
 
-    fn acquire(&mut self, key: &str, owner: &str, lease: u64, holds: Option<u32>) -> Outcome {
+    fn acquire(
+        &mut self,
+        key: &str,
+        owner: &str,
+        limit: Option<Limit>,
+        lease: u64,
+        holds: Option<u32>,
+    ) -> Outcome {
         let action = Action::Acquire {
+            limit,
             lease: Some(lease),
             block: self.random.random_ratio(4, 5),
             holds,
@@ -315,11 +349,13 @@ impl Client<'_> {
         &mut self,
         key: &str,
         owner: &str,
+        limit: Option<Limit>,
         lease: Option<u64>,
         token: Option<u64>,
         raise: Option<u64>,
     ) -> Outcome {
         let action = Action::Renew {
+            limit,
             lease,
             token,
             raise,
@@ -341,6 +377,16 @@ impl Client<'_> {
         keys.choose(&mut self.random).expect("keys").clone()
     }
 
+    /// What is asked for: to write, to read, or one of a few permits.
+    fn limit(&mut self) -> Option<Limit> {
+        match self.random.random_range(0..10) {
+            0..5 => None,
+            5..8 => Some(Limit::NONE),
+            8 => Some(Limit::new(2)),
+            _ => Some(Limit::new(3)),
+        }
+    }
+
     /// An owner that nobody has used before.
     fn owner(&self) -> String {
         format!("client-{}:task-{}", self.number, self.tasks)
@@ -353,12 +399,31 @@ impl Client<'_> {
 }
 
 impl Held {
-    /// Takes over what a reply tells of the grant.
-    fn learn(&mut self, outcome: &Outcome) -> Step {
+    fn is_alone(&self) -> bool {
+        self.limit == Some(Limit::ONE)
+    }
+
+    /// How a call names this limit that keeps it.
+    fn named_limit(&self) -> Option<Limit> {
+        self.limit.filter(|limit| *limit != Limit::ONE)
+    }
+
+    /// Takes over what a reply tells of the grant, to a call with this limit.
+    fn learn(&mut self, outcome: &Outcome, asked: Option<Limit>, acquires: bool) -> Step {
         match outcome {
-            Outcome::Grant { token, holds, .. } => {
+            Outcome::Grant {
+                token,
+                holds,
+                limit,
+                ..
+            } => {
                 self.token = *token;
                 self.holds = *holds;
+                if limit.is_some() {
+                    self.limit = *limit;
+                } else if acquires {
+                    self.limit = Some(Limit::ONE);
+                }
                 Step::Done
             }
             Outcome::Left(holds) => {
@@ -371,7 +436,16 @@ impl Held {
             | Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
                 Step::Lost
             }
-            Outcome::Done | Outcome::Untouched | Outcome::Refused(Refusal::Ahead) => Step::Done,
+            // It was not sent, or came to nothing; sent twice, it may have come to something at first.
+            Outcome::Done
+            | Outcome::Holders(_)
+            | Outcome::Untouched
+            | Outcome::Refused(Refusal::Ahead | Refusal::NotAlone) => {
+                if asked.is_some() || acquires {
+                    self.limit = None;
+                }
+                Step::Done
+            }
         }
     }
 }

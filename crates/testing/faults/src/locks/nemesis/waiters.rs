@@ -33,10 +33,12 @@ impl LocksNemesis<'_> {
     /// written.
     pub(super) fn kill_when_granted(&mut self) -> bool {
         self.with_first_waiter(|this, connection, key, node, id| {
-            let info: Value = redis::cmd("LOCK.INFO").arg(key).query(connection)?;
-            let Outcome::Grant { owner, .. } = protocol::outcome(&Action::Look, info) else {
+            let held: Value =
+                protocol::command(key, "", &Action::Look, 0).query(connection)?;
+            let Outcome::Holders(mut holders) = protocol::outcome(&Action::Look, held) else {
                 return Ok(false);
             };
+            let owner = holders.swap_remove(0).owner;
             let release = Action::Release {
                 down: Down::All,
                 token: None,
@@ -86,6 +88,7 @@ impl LocksNemesis<'_> {
             });
             let owner = format!("newcomer-{}", this.stage.run.now());
             let acquire = Action::Acquire {
+                limit: None,
                 lease: Some(5_000),
                 block: false,
                 holds: None,

@@ -81,6 +81,7 @@ impl Task {
     ) -> Option<Hold> {
         let renews = !matches!(work, Work::Overstay);
         let action = Action::Acquire {
+            limit: None,
             lease: Some(millis(lease)),
             block: true,
             holds: None,
@@ -95,6 +96,7 @@ impl Task {
                 let until = call.ended + hold.valid_for().map_or(0, micros);
                 call.owner = hold.owner();
                 call.outcome = Outcome::Grant {
+                    limit: None,
                     token: hold.token(),
                     owner: hold.owner(),
                     holds: 1,

@@ -59,6 +59,7 @@ fn call(action: Action, owner: &str, sent: u64) -> Call {
 
 fn acquire(owner: &str, sent: u64) -> Call {
     let action = Action::Acquire {
+        limit: None,
         lease: Some(1000),
         block: true,
         holds: None,
@@ -106,6 +107,7 @@ fn trusts(until: u64) -> Vec<Event> {
 fn granted(token: u64, sent: u64, ended: u64, until: u64) -> Vec<Event> {
     let owner = format!("owner of {token}");
     let outcome = Outcome::Grant {
+        limit: None,
         token,
         owner: owner.clone(),
         holds: 1,
