@@ -319,6 +319,9 @@ pub(super) fn refused(refusal: Refusal) -> Outcome {
         Refusal::NotAlone => history::Refusal::NotAlone,
         // An `ERR`, which tells too little.
         Refusal::SeveralHolds | Refusal::NotRaisable => return Outcome::Untouched,
-        Refusal::TooManyHolds | Refusal::TokensUsedUp => panic!("not in a simulation: {refusal:?}"),
+        Refusal::TooManyHolds
+        | Refusal::TokensUsedUp
+        | Refusal::LeaseTooShortToKeep
+        | Refusal::KeptLeaseTooShort => panic!("not in a simulation: {refusal:?}"),
     })
 }
