@@ -259,11 +259,6 @@ impl<'q> Wait<'q> {
 
 /// True when the owner holds the lock, by a lease that has not ended.
 fn holds(holders: &Holders<'_>, owner: Owner<'_>, now: UnixTime) -> bool {
-    match holders {
-        Holders::Alone(held) => held.owner == owner && held.deadline >= Deadline::At(now.millis()),
-        Holders::Shared(shared) => {
-            let share = shared.shares.of(owner);
-            share.is_some_and(|share| share.end >= now.millis())
-        }
-    }
+    let grant = holders.grant_of(owner);
+    grant.is_some_and(|(_, end)| end >= Deadline::At(now.millis()))
 }
