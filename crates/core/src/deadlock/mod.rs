@@ -18,8 +18,8 @@
 //! borrows the queues for itself, and trusts nothing that it has seen before without a look: what no
 //! longer waits is passed over.
 //!
-//! A lock with a holder that stands in line for it leads nowhere where that call is the one that counts:
-//! it is to be judged as a re-entry. (Only a key that was restored or renamed gets so.)
+//! Where the call that counts is that of a holder of the same lock, the lock leads nowhere: the call is
+//! about to be judged as a re-entry. (Only a key that was restored or renamed gets so.)
 
 mod circle;
 mod search;

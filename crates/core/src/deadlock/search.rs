@@ -53,8 +53,8 @@ struct Line {
 }
 
 impl<'a> Search<'a> {
-    /// Begins the search for a call that cannot be granted now, with the holders of its lock. `None` when
-    /// it may wait: no circle can be closed.
+    /// Begins the search for a call that was judged busy, with the holders of its lock. `None` when it may
+    /// wait: no circle can be closed.
     #[must_use]
     pub fn begin(
         queues: &Queues,
@@ -89,8 +89,7 @@ impl<'a> Search<'a> {
             steps: 0,
         };
         let (must_go, before) = MustGo::of(queues, lock, first, limit);
-        let mut in_line = [Some(caller), before].into_iter().flatten();
-        if in_line.any(|owner| holds(holders, owner, now)) {
+        if before.is_some_and(|owner| holds(holders, owner, now)) {
             return None;
         }
         search.follow(queues, None, must_go, holders, now);
@@ -129,6 +128,7 @@ impl<'a> Search<'a> {
     ) -> Option<Circle> {
         let (index, line) = self.current.take()?;
         let holders = holders?;
+        // Then the call of that owner is about to be judged as a re-entry.
         let mut owners = line.owners.iter().flatten().map(OwnerBuf::as_owner);
         if owners.any(|owner| holds(holders, owner, now)) {
             return None;

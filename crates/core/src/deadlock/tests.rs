@@ -56,12 +56,16 @@ const fn shared(shares: &Shares) -> Holders<'_> {
 }
 
 fn wait(queues: &mut Queues, owner: usize, lock: usize) -> WaiterId {
+    wait_with(queues, owner, lock, Limit::ONE)
+}
+
+fn wait_with(queues: &mut Queues, owner: usize, lock: usize, limit: Limit) -> WaiterId {
     let owner = name(owner);
     let waiter = Waiter {
         owner: OwnerBuf::from(Owner::new(&owner).unwrap()),
         lease: None,
         holds: None,
-        limit: Limit::ONE,
+        limit,
         keep: None,
         names_limit: false,
         client_id: 0,
@@ -71,18 +75,24 @@ fn wait(queues: &mut Queues, owner: usize, lock: usize) -> WaiterId {
     queues.join(0, &name(lock), waiter)
 }
 
-/// Owner 0 wants lock 1. Each owner holds the lock with its number, unless these share that lock.
-fn search(queues: &Queues, several: Option<(usize, &Shares)>) -> Option<Circle> {
+/// Owner 0 wants lock 1 alone. Each owner holds the lock with its number, unless these share that lock.
+fn search(queues: &Queues, several: &[(usize, &Shares)]) -> Option<Circle> {
+    search_with(queues, Limit::ONE, several)
+}
+
+fn search_with(queues: &Queues, limit: Limit, several: &[(usize, &Shares)]) -> Option<Circle> {
     let (caller, key) = (name(0), name(1));
     let caller = Owner::new(&caller)?;
-    let several = several.map(|(lock, shares)| (LockId::new(0, &name(lock)), shares));
-    let holders = |lock_id: &LockId, step: &mut dyn FnMut(&Holders<'_>)| match &several {
-        Some((lock, shares)) if lock == lock_id => step(&shared(shares)),
-        _ => step(&held(&lock_id.key)),
+    let holders = |lock_id: &LockId, step: &mut dyn FnMut(&Holders<'_>)| {
+        let mut several = several.iter();
+        match several.find(|(lock, _)| *name(*lock) == *lock_id.key) {
+            Some((_, shares)) => step(&shared(shares)),
+            None => step(&held(&lock_id.key)),
+        }
     };
     let mut search = None;
     holders(&LockId::new(0, &key), &mut |holders| {
-        search = Search::begin(queues, caller, (0, &key), Limit::ONE, Some(holders), NOW);
+        search = Search::begin(queues, caller, (0, &key), limit, Some(holders), NOW);
     });
     let mut search = search?;
     let mut circle = None;
@@ -105,7 +115,7 @@ fn chain(owners: usize) -> Queues {
 
 #[test]
 fn the_second_of_two_is_told_at_once() {
-    let circle = search(&chain(2), None).unwrap();
+    let circle = search(&chain(2), &[]).unwrap();
     let waits = [(0, 1), (1, 0)].map(|(owner, lock)| {
         let owner = name(owner);
         let owner = OwnerBuf::from(Owner::new(&owner).unwrap());
@@ -121,18 +131,18 @@ fn the_second_of_two_is_told_at_once() {
 
 #[test]
 fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
-    assert_eq!(search(&Queues::new(), None), None);
+    assert_eq!(search(&Queues::new(), &[]), None);
     let mut queues = chain(4);
     let last = queues.first(0, &name(0)).unwrap();
     queues.remove(last);
-    assert_eq!(search(&queues, None), None);
+    assert_eq!(search(&queues, &[]), None);
 }
 
 #[test]
 fn a_thousand_holders_are_looked_at_and_no_more() {
-    let circle = search(&chain(MAX_STEPS), None).unwrap();
+    let circle = search(&chain(MAX_STEPS), &[]).unwrap();
     assert_eq!(circle.waits().len(), MAX_STEPS);
-    assert_eq!(search(&chain(MAX_STEPS + 1), None), None);
+    assert_eq!(search(&chain(MAX_STEPS + 1), &[]), None);
 }
 
 #[test]
@@ -141,11 +151,11 @@ fn each_share_that_must_go_is_a_step() {
     for (readers, found) in [(MAX_STEPS, false), (MAX_STEPS - 1, true)] {
         // The owner 1 is the last of those who share the lock 1.
         let shares = shares((2..=readers).chain([1]), LIVE);
-        let circle = search(&queues, Some((1, &shares)));
+        let circle = search(&queues, &[(1, &shares)]);
         assert_eq!(circle.is_some(), found, "{readers} readers");
     }
     wait(&mut queues, 1, 7);
-    assert_eq!(search(&queues, None), None, "it waits for two locks");
+    assert_eq!(search(&queues, &[]), None, "it waits for two locks");
 }
 
 #[test]
@@ -153,8 +163,56 @@ fn a_lease_that_has_ended_holds_nothing() {
     let queues = chain(2);
     for (end, found) in [(LIVE, true), (LIVE - 1, false)] {
         let shares = shares([1].into_iter(), end);
-        assert_eq!(search(&queues, Some((1, &shares))).is_some(), found);
+        assert_eq!(search(&queues, &[(1, &shares)]).is_some(), found);
     }
+}
+
+#[test]
+fn a_holder_in_line_is_about_to_be_judged_and_holds_up_nobody() {
+    // The owner 1 waits for the lock 5, and the owner 2, who shares that, for the caller's.
+    let mut queues = Queues::new();
+    wait(&mut queues, 1, 5);
+    wait(&mut queues, 2, 0);
+    for (other, found) in [(4, true), (1, false)] {
+        let shares = shares([other, 2].into_iter(), LIVE);
+        assert_eq!(search(&queues, &[(5, &shares)]).is_some(), found, "{other}");
+    }
+    // The caller as a reader, behind the writer 3.
+    let mut queues = Queues::new();
+    wait(&mut queues, 3, 1);
+    wait(&mut queues, 2, 0);
+    for (other, found) in [(4, true), (3, false)] {
+        let shares = shares([other, 2].into_iter(), LIVE);
+        let circle = search_with(&queues, Limit::NONE, &[(1, &shares)]);
+        assert_eq!(circle.is_some(), found, "{other}");
+    }
+    // The owner 1 as a reader, behind the writer 3.
+    let mut queues = Queues::new();
+    wait(&mut queues, 3, 5);
+    wait_with(&mut queues, 1, 5, Limit::NONE);
+    wait(&mut queues, 2, 0);
+    for (other, found) in [(4, true), (3, false)] {
+        let shares = shares([other, 2].into_iter(), LIVE);
+        assert_eq!(search(&queues, &[(5, &shares)]).is_some(), found, "{other}");
+    }
+}
+
+#[test]
+fn a_lock_is_looked_at_again_when_more_holders_must_go() {
+    // Both who share the lock 1 wait for the lock 5: the first for one of two places, the second for all.
+    let mut queues = Queues::new();
+    wait_with(&mut queues, 1, 5, Limit::new(2).unwrap());
+    wait(&mut queues, 2, 5);
+    let (first, second) = (
+        shares([1, 2].into_iter(), LIVE),
+        shares([0, 4].into_iter(), LIVE),
+    );
+    let circle = search(&queues, &[(1, &first), (5, &second)]).unwrap();
+    let second_owner = &circle.waits()[1].0;
+    assert_eq!(
+        (circle.waits().len(), second_owner.as_owner().bytes()),
+        (2, &b"2"[..])
+    );
 }
 
 #[test]
