@@ -105,6 +105,8 @@ fn join(queues: &mut Queues, name: &[u8], key: &[u8]) {
         lease: None,
         holds: None,
         limit: Limit::ONE,
+        keep: None,
+        names_limit: false,
         client_id: 7,
         since: Monotonic(0),
         until: Some(Monotonic(1)),
