@@ -41,6 +41,8 @@ pub(super) fn circle(
             continue;
         };
         let found = STATE.with(context, |state| {
+            // What a caller who is gone is still to give back stands in nobody's way for long.
+            let holders = holders.filter(|_| !state.give_backs.contains(&next));
             search.look(&state.queues, holders.as_ref(), now)
         });
         if found.is_some() {

@@ -20,6 +20,12 @@ impl GiveBacks {
         self.0.is_empty()
     }
 
+    /// True when this lock has any.
+    #[must_use]
+    pub fn contains(&self, lock_id: &LockId) -> bool {
+        self.0.contains_key(lock_id)
+    }
+
     /// A lock with give-backs.
     #[must_use]
     pub fn next(&self) -> Option<LockId> {

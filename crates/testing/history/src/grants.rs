@@ -93,7 +93,10 @@ impl<'a> Grants<'a> {
 
     /// Whether the grants with these tokens certainly never stood together, as far as nothing was lost.
     pub(crate) fn exclude_each_other(&self, one: u64, other: u64) -> bool {
-        let can_share = |token| self.index(token).is_some_and(|index| self.all[index].can_share());
+        let can_share = |token| {
+            self.index(token)
+                .is_some_and(|index| self.all[index].can_share())
+        };
         !(can_share(one) && can_share(other))
     }
 
@@ -165,7 +168,9 @@ pub(crate) fn told(call: &Call) -> impl Iterator<Item = (u64, &str)> {
         Outcome::Holders(holders) => (None, holders.as_slice()),
         _ => (None, [].as_slice()),
     };
-    let listed = listed.iter().map(|holder| (holder.token, holder.owner.as_str()));
+    let listed = listed
+        .iter()
+        .map(|holder| (holder.token, holder.owner.as_str()));
     one.into_iter().chain(listed)
 }
 

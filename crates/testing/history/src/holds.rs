@@ -35,7 +35,11 @@ pub(crate) fn certain(story: &Story<'_>, grants: &Grants<'_>, quiet_times: &[Spa
                 index,
                 shown: &shown,
             };
-            let not_before = if grant.can_share() { after_sole } else { after_all };
+            let not_before = if grant.can_share() {
+                after_sole
+            } else {
+                after_all
+            };
             if let Some(span) = witnesses.span(not_before) {
                 let to = span.to.min(quiet.to);
                 if span.from < to {

@@ -126,13 +126,11 @@ impl<'a> Client<'a> {
                 self.count(event);
             }
             Ok(value) => self.granted(key, (before, !counts), began_us, block.is_some(), value),
-            Err(refusal) => {
-                match refusal.code() {
-                    "WRONGTYPE" => self.count("wrong type"),
-                    "NOTALONE" => self.count("refused: not alone"),
-                    _ => {}
-                }
-            }
+            Err(refusal) => match refusal.code() {
+                "WRONGTYPE" => self.count("wrong type"),
+                "NOTALONE" => self.count("refused: not alone"),
+                _ => {}
+            },
         }
         Ok(())
     }

@@ -92,6 +92,10 @@ mod tests {
         assert_eq!(ledger.add("a", 0, true, &grant(6, "bob")), Ok(true));
         assert_eq!(ledger.highest("a"), 7);
         assert!(ledger.add("a", 7, true, &grant(5, "cid")).is_err());
-        assert_eq!(ledger.add("a", 7, false, &grant(6, "bob")), Ok(false), "a share");
+        assert_eq!(
+            ledger.add("a", 7, false, &grant(6, "bob")),
+            Ok(false),
+            "a share"
+        );
     }
 }

@@ -221,9 +221,7 @@ impl<'a> Candidate<'a> {
                     candidates.extend(then.unanswered(&before, call, index));
                 }
                 // Whether a raise is too far ahead is the server's to say.
-                (Outcome::Refused(Refusal::Ahead), Reply::Grant)
-                    if raises(&before, call) =>
-                {
+                (Outcome::Refused(Refusal::Ahead), Reply::Grant) if raises(&before, call) => {
                     candidates.push(before);
                 }
                 // The others whom nobody knows may be too many.
@@ -349,7 +347,11 @@ impl<'a> Candidate<'a> {
         }
         self.state.others = false;
         let count = holders.len();
-        let bear = self.state.holders.iter().all(|held| held.limit.bears(count));
+        let bear = self
+            .state
+            .holders
+            .iter()
+            .all(|held| held.limit.bears(count));
         (bear && self.state.holders.len() == count).then_some(self)
     }
 

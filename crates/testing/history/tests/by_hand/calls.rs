@@ -1,7 +1,8 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Call, Down, History, Holder, Limit, Outcome, Refusal, Register, Sighting, Span, Trust, Write, Written,
+    Action, Call, Down, History, Holder, Limit, Outcome, Refusal, Register, Sighting, Span, Trust,
+    Write, Written,
 };
 
 /// The lease that calls ask for unless they say otherwise.

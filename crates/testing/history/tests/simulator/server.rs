@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use history::{Action, Call, Holder, Moment, Outcome, Refusal};
 use redis_lock_core::sharing::{self, Holders, Shared, Shares, Transition, next_in_line};
 use redis_lock_core::{
-    Acquire, Deadline, Grant, Held, Monotonic, Owner, OwnerBuf, PendingGrant, PendingGrants, Queues,
-    Release, TokenClock, UnixTime, Waiter, WaiterId,
+    Acquire, Deadline, Grant, Held, Monotonic, Owner, OwnerBuf, PendingGrant, PendingGrants,
+    Queues, Release, TokenClock, UnixTime, Waiter, WaiterId,
 };
 
 use super::defect::Defect;

@@ -165,13 +165,7 @@ impl Client<'_> {
     }
 
     /// The first acquire of a task: waiting or not, repeatable or not.
-    fn enter(
-        &mut self,
-        key: &str,
-        owner: &str,
-        limit: Option<Limit>,
-        lease: u64,
-    ) -> Option<Held> {
+    fn enter(&mut self, key: &str, owner: &str, limit: Option<Limit>, lease: u64) -> Option<Held> {
         let holds = self.random.random_ratio(1, 2).then_some(1);
         let mut outcome = self.acquire(key, owner, limit, lease, holds);
         if outcome == Outcome::Lost && holds.is_some() && self.random.random_ratio(2, 3) {
@@ -225,7 +219,11 @@ impl Client<'_> {
     fn re_enter(&mut self, held: &mut Held) -> Step {
         let bound = self.random.random_ratio(1, 2);
         let limit = self.random.random_ratio(1, 4);
-        let limit = if limit { self.limit() } else { held.named_limit() };
+        let limit = if limit {
+            self.limit()
+        } else {
+            held.named_limit()
+        };
         let action = Action::Acquire {
             limit,
             lease: self.random.random_ratio(1, 2).then_some(held.lease / 2),

@@ -33,8 +33,7 @@ impl LocksNemesis<'_> {
     /// written.
     pub(super) fn kill_when_granted(&mut self) -> bool {
         self.with_first_waiter(|this, connection, key, node, id| {
-            let held: Value =
-                protocol::command(key, "", &Action::Look, 0).query(connection)?;
+            let held: Value = protocol::command(key, "", &Action::Look, 0).query(connection)?;
             let Outcome::Holders(mut holders) = protocol::outcome(&Action::Look, held) else {
                 return Ok(false);
             };

@@ -100,9 +100,8 @@ impl Server {
         let forgets = self.defect == Some(Defect::NotAloneLeftOut);
         let kept = self.kept_limit(limit, own.is_some());
         let clock = &mut self.saved.clock;
-        let mut judge = |limit| {
-            sharing::acquire(holders.as_ref(), request, limit, room, &RULES, now, clock)
-        };
+        let mut judge =
+            |limit| sharing::acquire(holders.as_ref(), request, limit, room, &RULES, now, clock);
         let admitted = match judge(kept) {
             Err(Refusal::NotAlone) if forgets => judge(Limit::NONE),
             admitted => admitted,
