@@ -167,21 +167,22 @@ fn renew_due(context: Context<'_>, paused: bool) {
             cannot_renew(context, &kept, now);
             continue;
         }
+        if allowed.is_none() && !flags.cluster() {
+            // What keeps the server from one write keeps it from all.
+            let Some(kept) = STATE.with(context, |state| state.grants.to_try(now)) else {
+                return;
+            };
+            allowed = Some(is_allowed(context, &kept));
+            continue;
+        }
         let Some(kept) = STATE.with(context, |state| state.grants.take_due(now)) else {
             return;
         };
-        // What keeps the server from one write keeps it from all, but on a node of a cluster.
-        if allowed.is_none() || flags.cluster() {
-            allowed = Some(is_allowed(context, &kept));
-        }
-        if allowed == Some(true) {
+        if flags.cluster() && !is_allowed(context, &kept) {
+            cannot_renew(context, &kept, now);
+        } else {
             let outcome = renew(context, &kept);
             tell(context, &kept, outcome);
-        } else {
-            cannot_renew(context, &kept, now);
-            if flags.cluster() {
-                allowed = None;
-            }
         }
     }
 }
