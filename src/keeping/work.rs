@@ -19,7 +19,7 @@ const SLICE: Duration = Duration::from_millis(1);
 /// How many clients are asked about at once: a question costs the same for many.
 const ASKED_AT_ONCE: usize = 100;
 /// How many grants of forgotten connections are put away at once.
-const SWEPT_AT_ONCE: usize = 1000;
+const SWEPT_AT_ONCE: usize = 200;
 /// How many grants are looked at in turn: a lease may have been cut by hand.
 const LOOKED_AT_ONCE: usize = 64;
 /// The longest pause between two looks.
