@@ -132,6 +132,10 @@ fn of_an_acquire() {
     ] {
         assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
     }
+}
+
+#[test]
+fn of_a_wrong_acquire() {
     for (text, part) in [
         ("", "the owner must be"),
         ("ann PX 0", "PX takes"),
