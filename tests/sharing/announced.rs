@@ -1,0 +1,91 @@
+//! Every change signals the key as modified and raises a keyspace event.
+
+use crate::ends::Subscriber;
+use crate::holders::{enter, shared};
+use crate::support::{at_once, run, wait};
+use redis::Value;
+use testbed::{Expect, Server, Talk, cmd};
+
+/// One after the other: a call and the events that it raises.
+const CALLS: [(&str, &[&str]); 14] = [
+    ("LOCK.ACQUIRE k a SHARED PX 600000", &["lock.acquire"]),
+    ("LOCK.ACQUIRE k b LIMIT 5 PX 500000", &["lock.acquire"]),
+    ("LOCK.ACQUIRE k b LIMIT 5", &["lock.acquire"]),
+    (
+        "LOCK.ACQUIRE k b LIMIT 3 HOLDS 2 PX 600000",
+        &["lock.acquire"],
+    ),
+    ("LOCK.ACQUIRE k d", &[]),
+    ("LOCK.ACQUIRE k a", &[]),
+    ("LOCK.RENEW k a PX 400000", &["lock.renew"]),
+    ("LOCK.RENEW k a LIMIT 2 PX 300000", &["lock.renew"]),
+    ("LOCK.RELEASE k b", &["lock.release"]),
+    ("LOCK.RELEASE k b HOLDS 4", &[]),
+    ("LOCK.RELEASE k b", &["lock.release"]),
+    ("LOCK.RENEW k a SHARED PX 600000", &["lock.renew"]),
+    ("LOCK.RENEW k x", &[]),
+    ("LOCK.RELEASE k a", &["lock.release", "del"]),
+];
+
+#[test]
+fn each_change_raises_its_event_and_wakes_watch_and_nothing_else_does() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut subscriber = Subscriber::new(&server);
+    for (call, events) in CALLS {
+        let mut watches = server.connection();
+        run(&mut watches, "WATCH k").okay();
+        let _ = run(&mut c, call);
+        assert_eq!(subscriber.events(&mut c), events, "{call}");
+        let exec = at_once(&mut watches, &["MULTI", "PING", "EXEC"])
+            .pop()
+            .expect("EXEC");
+        assert_eq!(exec.value() == Value::Nil, !events.is_empty(), "{call}");
+    }
+}
+
+#[test]
+fn the_same_events_come_on_a_replica() {
+    let server = Server::start();
+    let replica = server.replica();
+    let mut c = server.connection();
+    let mut subscriber = Subscriber::new(&replica);
+    for (call, events) in CALLS {
+        let _ = run(&mut c, call);
+        server.wait_for_sync(&replica);
+        assert_eq!(
+            subscriber.events(&mut replica.connection()),
+            events,
+            "{call}"
+        );
+    }
+}
+
+#[test]
+fn each_grant_to_a_call_in_line_is_announced() {
+    let (server, mut c, _) = shared(["a"], "");
+    let mut subscriber = Subscriber::new(&server);
+    let mut readers =
+        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    run(&mut c, "LOCK.RELEASE k a").int();
+    for reader in &mut readers {
+        reader.granted();
+    }
+    let events = subscriber.events(&mut c);
+    assert_eq!(events, ["lock.release", "lock.acquire", "lock.acquire"]);
+}
+
+#[test]
+fn monitor_and_the_slow_path_show_no_inner_calls_of_a_share() {
+    let (server, mut c, _) = shared(["a"], "SHARED");
+    let mut watcher = server.connection();
+    testbed::post!(watcher, "MONITOR");
+    watcher.receive().okay();
+    enter(&mut c, "b SHARED");
+    run(&mut c, "LOCK.RELEASE k a").int();
+    cmd!(c, "ECHO", "end").text();
+    let lines: Vec<_> =
+        std::iter::from_fn(|| Some(watcher.receive().text()).filter(|line| !line.contains("ECHO")))
+            .collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+}

@@ -1,0 +1,173 @@
+//! `DUMP`, `RESTORE`, `MIGRATE`, `RENAME`, `MOVE`, `COPY`: shares carried as they are.
+
+use crate::holders::{Holder, enter, holders, holders_of, owners, shared};
+use crate::support::{run, wait};
+use redis::Connection;
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, cmd, dump, eventually};
+
+/// Three holders with leases, hold counts and limits of their own.
+fn company(c: &mut Connection) -> Vec<Holder> {
+    run(c, "LOCK.ACQUIRE k a SHARED PX 300000").grant();
+    run(c, "LOCK.ACQUIRE k a SHARED").grant();
+    run(c, "LOCK.ACQUIRE k b LIMIT 7 PX 100000").grant();
+    run(c, "LOCK.ACQUIRE k d LIMIT 3 PX 200000").grant();
+    holders(c)
+}
+
+/// What does not change with time.
+fn lasting(holders: &[Holder]) -> Vec<(Vec<u8>, i64, i64, i64, i64)> {
+    let lasting = |h: &Holder| (h.owner.clone(), h.token, h.holds, h.lease_ms, h.limit);
+    holders.iter().map(lasting).collect()
+}
+
+/// The same company, and the same ends.
+#[track_caller]
+fn is_the_same(before: &[Holder], at: i64, after: &[Holder], now: i64) {
+    assert_eq!(lasting(before), lasting(after));
+    for (before, after) in before.iter().zip(after) {
+        let (was, is) = (at + before.ttl_ms, now + after.ttl_ms);
+        // The times are read beside the replies.
+        assert!(
+            (was - is).abs() < 2_000,
+            "{before:?} at {at}, {after:?} at {now}"
+        );
+    }
+}
+
+#[test]
+fn a_payload_carries_all_of_them_with_their_ends() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let before = company(&mut c);
+    let at = unix_ms();
+    let payload = cmd!(c, "DUMP", "k").bytes();
+    let digest = |c: &mut Connection, key: &str| cmd!(*c, "DEBUG", "DIGEST-VALUE", key).items();
+    for ttl in [0, 900_000] {
+        cmd!(c, "RESTORE", "r", ttl, payload, "REPLACE").okay();
+        is_the_same(&before, at, &holders_of(&mut c, "r"), unix_ms());
+        assert_eq!(digest(&mut c, "r"), digest(&mut c, "k"));
+        assert_eq!(cmd!(c, "DUMP", "r").bytes(), payload);
+    }
+    // A shorter TTL is a cut like any.
+    cmd!(c, "RESTORE", "r", 50_000, payload, "REPLACE").okay();
+    assert!(
+        holders_of(&mut c, "r")
+            .iter()
+            .all(|holder| holder.ttl_ms <= 50_000)
+    );
+    run(&mut c, "PERSIST r").int();
+    is_the_same(&before, at, &holders_of(&mut c, "r"), unix_ms());
+    run(&mut c, "RESTORE r 0 x").refused("ERR");
+    cmd!(c, "RESTORE", "r", 0, payload).refused("BUSYKEY");
+    run(&mut c, "LOCK.ACQUIRE r e SHARED").nil();
+    run(&mut c, "LOCK.RELEASE r b").int();
+    run(&mut c, "LOCK.ACQUIRE r e SHARED").grant();
+}
+
+#[test]
+fn restored_tokens_lift_the_clock() {
+    let (one, other) = (Server::start(), Server::start());
+    let (mut c, mut d) = (one.connection(), other.connection());
+    let ahead = testbed::state::unix_micros() + 3_600_000_000;
+    cmd!(d, "LOCK._CLOCK", ahead).okay();
+    company(&mut d);
+    let payload = cmd!(d, "DUMP", "k").bytes();
+    cmd!(c, "RESTORE", "k", 0, payload).okay();
+    assert_eq!(
+        one.info_field("lock", "lock_last_token"),
+        (ahead + 3).to_string()
+    );
+    assert_eq!(run(&mut c, "LOCK.ACQUIRE l x").grant().token, ahead + 4);
+    assert_eq!(one.info_field("lock", "lock_holders"), "4");
+}
+
+#[test]
+fn shares_that_have_ended_meanwhile_come_back_as_ended() {
+    let server = Server::start();
+    let mut c = server.connection();
+    enter(&mut c, "a SHARED");
+    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 30").grant();
+    let payload = cmd!(c, "DUMP", "k").bytes();
+    eventually(|| owners(&mut c) == ["a"], "one to end");
+    cmd!(c, "RESTORE", "r", 0, payload).okay();
+    assert_eq!(holders_of(&mut c, "r").len(), 1);
+    run(&mut c, "LOCK.ACQUIRE r d LIMIT 2").grant();
+    assert_eq!(holders_of(&mut c, "r").len(), 2);
+}
+
+/// What no server stores: more than a limit bears, one owner twice.
+#[test]
+fn a_company_that_cannot_be_is_refused() {
+    let (server, mut c, _) = shared(["a1", "a2", "a3"], "LIMIT 3");
+    let (value, version) = dump::split(&cmd!(c, "DUMP", "k").bytes());
+    // The mark, the form, three shares; the limit of the first.
+    let head = b"\x02\x00\x02\x01\x02\x03\x02\x03";
+    let at = value
+        .windows(head.len())
+        .position(|bytes| bytes == head)
+        .expect("the head");
+    let mut narrow = value.clone();
+    narrow[at + 7] = 2;
+    let mut twice = value.clone();
+    let name = value
+        .windows(2)
+        .position(|bytes| bytes == b"a2")
+        .expect("an owner");
+    twice[name + 1] = b'1';
+    for bad in [narrow, twice] {
+        let payload = dump::reseal(&bad, version);
+        cmd!(c, "RESTORE", "r", 0, payload).refused("ERR");
+        assert_eq!(run(&mut c, "EXISTS r").int(), 0);
+    }
+    let payload = dump::reseal(&value, version);
+    cmd!(c, "RESTORE", "r", 0, payload).okay();
+    assert_eq!(server.signs_of_a_crash(), [""; 0]);
+}
+
+#[test]
+fn migrate_takes_them_to_another_server() {
+    let (one, other) = (Server::start(), Server::start());
+    let (mut c, mut d) = (one.connection(), other.connection());
+    let before = company(&mut c);
+    let at = unix_ms();
+    let mut waiter = wait(&one, "k x PX 600000 BLOCK 0");
+    run(
+        &mut c,
+        &format!("MIGRATE 127.0.0.1 {} k 0 5000", other.port()),
+    )
+    .okay();
+    is_the_same(&before, at, &holders(&mut d), unix_ms());
+    waiter.granted();
+    assert_eq!(owners(&mut c), ["x"]);
+}
+
+#[test]
+fn rename_move_and_swapdb_take_them_and_leave_the_line() {
+    for (command, database, key) in [
+        ("RENAME k l", 0, "l"),
+        ("MOVE k 1", 1, "k"),
+        ("SWAPDB 0 1", 1, "k"),
+    ] {
+        let server = Server::start();
+        let mut c = server.connection();
+        let before = company(&mut c);
+        let at = unix_ms();
+        let mut waiters =
+            ["x", "y"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+        run(&mut c, command).value();
+        for waiter in &mut waiters {
+            waiter.granted();
+        }
+        assert_eq!(owners(&mut c), ["x", "y"], "{command}");
+        cmd!(c, "SELECT", database).okay();
+        is_the_same(&before, at, &holders_of(&mut c, key), unix_ms());
+    }
+}
+
+#[test]
+fn copy_is_refused() {
+    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
+    run(&mut c, "COPY k l").refused("ERR");
+    assert_eq!(run(&mut c, "EXISTS l").int(), 0);
+}

@@ -1,0 +1,212 @@
+//! `SHARED` and `LIMIT` as words, at their ends; owners of any bytes; no waiting where nobody waits.
+
+use crate::holders::{enter, holders, owners, shared};
+use crate::support::{at_once, run};
+use testbed::{Expect, Server, cmd};
+
+#[test]
+fn a_limit_is_from_0_to_2_31_less_1() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for limit in [
+        "-1",
+        "2147483648",
+        "4294967296",
+        "9223372036854775808",
+        "",
+        "x",
+        "1.0",
+        "01",
+        "+1",
+        " 1",
+    ] {
+        for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
+            let text = cmd!(c, command, "k", "a", "LIMIT", limit).refused("ERR");
+            assert!(
+                text.contains("LIMIT") && text.contains("2147483647"),
+                "{text}"
+            );
+        }
+    }
+    run(&mut c, "LOCK.ACQUIRE k a LIMIT").refused("ERR");
+    for (n, limit) in [0, 2, (1 << 31) - 1].into_iter().enumerate() {
+        let key = format!("k{n}");
+        assert_eq!(
+            cmd!(c, "LOCK.ACQUIRE", key, "a", "LIMIT", limit)
+                .grant()
+                .limit,
+            Some(limit)
+        );
+        assert_eq!(
+            cmd!(c, "LOCK.RENEW", key, "a", "LIMIT", limit)
+                .grant()
+                .limit,
+            Some(limit)
+        );
+    }
+}
+
+#[test]
+fn the_words_are_of_any_case_in_any_order_once_and_not_together() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for words in [
+        "shared PX 1000",
+        "px 1000 Shared",
+        "HOLDS 1 sHaReD",
+        "block 0 limit 0 ex 5",
+    ] {
+        assert_eq!(
+            run(&mut c, &format!("LOCK.ACQUIRE k a {words} "))
+                .grant()
+                .limit,
+            Some(0),
+            "{words}"
+        );
+        run(&mut c, "DEL k").int();
+    }
+    for words in [
+        "SHARED SHARED",
+        "SHARED LIMIT 2",
+        "LIMIT 2 SHARED",
+        "LIMIT 2 LIMIT 2",
+        "LIMIT 0 SHARED",
+    ] {
+        for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
+            run(&mut c, &format!("{command} k a {words}")).refused("ERR");
+        }
+    }
+    for words in [
+        "RELEASE k a SHARED",
+        "RELEASE k a LIMIT 2",
+        "FENCE k 5 SHARED",
+        "INFO k SHARED",
+        "HOLDERS k SHARED",
+    ] {
+        run(&mut c, &format!("LOCK.{words}")).refused("ERR");
+    }
+}
+
+#[test]
+fn owners_of_any_bytes_share() {
+    let server = Server::start();
+    let longest = vec![0xff; 256];
+    let names: [&[u8]; 10] = [
+        b"\0", b"a\0b", b"a\0", b"a", b"\xff", b"\r\n", b"%s%n", b" ", b"\"'\\", &longest,
+    ];
+    for mut c in [server.connection(), server.connection_resp3()] {
+        // Few and many holders are kept differently.
+        for more in [0, 30] {
+            for name in names {
+                let grant = cmd!(c, "LOCK.ACQUIRE", "k", name, "SHARED", "PX", 600_000).grant();
+                assert_eq!(grant.owner, name);
+            }
+            for n in 0..more {
+                enter(&mut c, &format!("more{n} SHARED"));
+            }
+            let told: Vec<_> = holders(&mut c)
+                .into_iter()
+                .map(|holder| holder.owner)
+                .collect();
+            assert_eq!(told[..names.len()], names);
+            for name in names {
+                assert_eq!(cmd!(c, "LOCK.RENEW", "k", name).grant().owner, name);
+                cmd!(c, "LOCK.RELEASE", "k", [name, b"\0\0"].concat()).refused("NOTOWNER");
+                assert_eq!(cmd!(c, "LOCK.RELEASE", "k", name).int(), 0);
+            }
+            run(&mut c, "DEL k").int();
+        }
+    }
+}
+
+#[test]
+fn random_owners_share() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let grants: Vec<_> = (0..20).map(|_| enter(&mut c, "* SHARED")).collect();
+    let told: Vec<_> = holders(&mut c)
+        .into_iter()
+        .map(|holder| holder.owner)
+        .collect();
+    assert_eq!(
+        told,
+        grants
+            .into_iter()
+            .map(|grant| grant.owner)
+            .collect::<Vec<_>>()
+    );
+    run(&mut c, "LOCK.ACQUIRE k * SHARED HOLDS 1").refused("ERR");
+}
+
+#[test]
+fn names_of_any_bytes_are_shared() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for key in [&b""[..], b"\0", b"\xff\r\n", b"%s"] {
+        for owner in ["a", "b"] {
+            cmd!(c, "LOCK.ACQUIRE", key, owner, "LIMIT", 2).grant();
+        }
+        cmd!(c, "LOCK.ACQUIRE", key, "d", "LIMIT", 2).nil();
+        assert_eq!(cmd!(c, "LOCK.HOLDERS", key).items().len(), 2);
+    }
+}
+
+#[test]
+fn transactions_scripts_and_functions_do_as_calls_do_and_never_wait() {
+    let (_server, mut c, _) = shared(["a"], "LIMIT 2");
+    let lines = [
+        "MULTI",
+        "LOCK.ACQUIRE k b LIMIT 2 BLOCK 0",
+        "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
+        "LOCK.RELEASE k a",
+        "LOCK.ACQUIRE k d LIMIT 2 BLOCK 0",
+        "LOCK.RENEW k d LIMIT 1",
+        "LOCK.HOLDERS k",
+        "EXEC",
+    ];
+    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    assert_eq!(exec[0].clone().grant().limit, Some(2));
+    exec[1].clone().nil();
+    assert_eq!(exec[3].clone().grant().limit, Some(2));
+    exec[4].clone().refused("NOTALONE");
+    assert_eq!(exec[5].clone().items().len(), 2);
+    let script = "local call = redis.call
+        local full = call('LOCK.ACQUIRE', KEYS[1], 'e', 'LIMIT', 2, 'BLOCK', 0)
+        call('LOCK.RELEASE', KEYS[1], 'b')
+        local grant = call('LOCK.ACQUIRE', KEYS[1], 'e', 'SHARED')
+        local alone = redis.pcall('LOCK.ACQUIRE', KEYS[1], 'e')
+        return {tostring(full), grant[5], alone.err, #call('LOCK.HOLDERS', KEYS[1])}";
+    let reply = cmd!(c, "EVAL", script, 1, "k").items();
+    assert_eq!(
+        (reply[0].clone().text(), reply[1].clone().int()),
+        ("false".to_owned(), 0)
+    );
+    assert!(reply[2].clone().text().starts_with("NOTALONE "));
+    assert_eq!(reply[3].clone().int(), 2);
+    let function = "#!lua name=f\nredis.register_function('share', function(keys)
+        return #redis.call('LOCK.ACQUIRE', keys[1], 'f', 'SHARED', 'BLOCK', '0') end)";
+    cmd!(c, "FUNCTION", "LOAD", function).text();
+    run(&mut c, "LOCK.RELEASE k d").int();
+    assert_eq!(cmd!(c, "FCALL", "share", 1, "k").int(), 5);
+    assert_eq!(owners(&mut c), ["e", "f"]);
+}
+
+#[test]
+fn errors_count_by_their_first_word() {
+    let (server, mut c, _) = shared(["a", "b"], "SHARED");
+    for _ in 0..3 {
+        run(&mut c, "LOCK.ACQUIRE k a").refused("NOTALONE");
+    }
+    assert_eq!(
+        server.info_field("errorstats", "errorstat_NOTALONE"),
+        "count=3"
+    );
+    run(&mut c, "SET k text").okay();
+    for line in [
+        "LOCK.ACQUIRE k a SHARED",
+        "LOCK.RENEW k a SHARED",
+        "LOCK.HOLDERS k",
+    ] {
+        run(&mut c, line).refused("WRONGTYPE");
+    }
+}

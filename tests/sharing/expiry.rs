@@ -1,0 +1,206 @@
+//! The key's TTL, and what an administrator does to it.
+
+use crate::holders::{Holder, enter, holder, holders, owners, shared};
+use crate::support::{info, run, wait};
+use redis::Connection;
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, cmd, eventually};
+
+#[track_caller]
+fn expiry(c: &mut Connection) -> i64 {
+    run(c, "PEXPIRETIME k").int()
+}
+
+/// What is left of this lease lies here, give or take what a busy machine takes.
+#[track_caller]
+fn left(c: &mut Connection, owner: &str, about: i64) {
+    let Holder { ttl_ms, .. } = holder(c, owner);
+    assert!(
+        (about - 20_000..=about).contains(&ttl_ms),
+        "{owner} has {ttl_ms} of {about} left"
+    );
+}
+
+#[test]
+fn it_is_the_latest_end() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a SHARED PX 300000").grant();
+    let first = expiry(&mut c);
+    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 100000").grant();
+    assert_eq!(expiry(&mut c), first);
+    run(&mut c, "LOCK.ACQUIRE k d SHARED PX 500000").grant();
+    assert!(expiry(&mut c) >= first + 200_000);
+    left(&mut c, "a", 300_000);
+    left(&mut c, "b", 100_000);
+    run(&mut c, "LOCK.RELEASE k d").int();
+    assert_eq!(expiry(&mut c), first);
+    run(&mut c, "LOCK.RENEW k a PX 50000").grant();
+    assert!(expiry(&mut c) < first - 100_000);
+    left(&mut c, "b", 100_000);
+}
+
+#[test]
+fn of_one_holder_with_limit_1_it_is_the_lease() {
+    let (_server, mut c, _) = shared(["a"], "LIMIT 1");
+    run(&mut c, "PEXPIRE k 900000").int();
+    left(&mut c, "a", 900_000);
+    run(&mut c, "PEXPIRE k 100000").int();
+    left(&mut c, "a", 100_000);
+    run(&mut c, "PERSIST k").int();
+    assert_eq!((holders(&mut c)[0].ttl_ms, info(&mut c).ttl_ms), (-1, -1));
+    // Which of the two a lock is, is judged before the change: the lease starts anew with its wider limit.
+    run(&mut c, "LOCK.RENEW k a SHARED").grant();
+    left(&mut c, "a", 600_000);
+    assert!(expiry(&mut c) > unix_ms() + 500_000);
+}
+
+#[test]
+fn persist_and_a_later_pexpire_lengthen_no_share() {
+    for owners_of_k in [&["a"][..], &["a", "b"]] {
+        let server = Server::start();
+        let mut c = server.connection();
+        for owner in owners_of_k {
+            cmd!(c, "LOCK.ACQUIRE", "k", owner, "SHARED", "PX", 150).grant();
+        }
+        run(&mut c, "PERSIST k").int();
+        assert!(
+            holders(&mut c)
+                .iter()
+                .all(|holder| (0..=150).contains(&holder.ttl_ms))
+        );
+        eventually(|| owners(&mut c).is_empty(), "the leases to end");
+        // The key outlives its shares; every command takes the lock as free.
+        assert_eq!(
+            (run(&mut c, "EXISTS k").int(), run(&mut c, "PTTL k").int()),
+            (1, -1)
+        );
+        run(&mut c, "LOCK.INFO k").nil();
+        run(&mut c, "LOCK.FENCE k").nil();
+        run(&mut c, "LOCK.FENCE k 5").refused("FENCED");
+        run(&mut c, "LOCK.RENEW k a").refused("NOTHELD");
+        run(&mut c, "LOCK.RELEASE k a").refused("NOTHELD");
+        run(&mut c, "LOCK.ACQUIRE k a SHARED HOLDS 2").refused("NOTHELD");
+        let grant = enter(&mut c, "a");
+        assert_eq!((grant.holds, owners(&mut c)), (1, vec!["a".to_owned()]));
+        left(&mut c, "a", 600_000);
+    }
+    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
+    run(&mut c, "PEXPIRE k 900000").int();
+    for owner in ["a", "b"] {
+        left(&mut c, owner, 600_000);
+    }
+}
+
+#[test]
+fn a_key_that_outlives_its_shares_goes_to_who_waits() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a LIMIT 2 PX 150").grant();
+    run(&mut c, "PERSIST k").int();
+    let mut writer = wait(&server, "k b PX 600000 BLOCK 0");
+    writer.granted();
+    assert_eq!(owners(&mut c), ["b"]);
+    assert!(run(&mut c, "PTTL k").int() > 0);
+}
+
+#[test]
+fn a_cut_is_for_all_and_the_next_change_makes_it_lasting() {
+    let (server, mut c, _) = shared(["a", "b"], "SHARED");
+    let replica = server.replica();
+    run(&mut c, "PEXPIRE k 100000").int();
+    for owner in ["a", "b"] {
+        left(&mut c, owner, 100_000);
+    }
+    // No change has made it lasting: it can be taken back.
+    run(&mut c, "PEXPIRE k 300000").int();
+    left(&mut c, "a", 300_000);
+    run(&mut c, "PERSIST k").int();
+    left(&mut c, "a", 600_000);
+    run(&mut c, "PEXPIRE k 100000").int();
+    run(&mut c, "LOCK.RENEW k b PX 200000").grant();
+    // The TTL is the latest end again; the cut of the other stays, whatever comes.
+    left(&mut c, "b", 200_000);
+    left(&mut c, "a", 100_000);
+    let ttl = run(&mut c, "PTTL k").int();
+    assert!((180_000..=200_000).contains(&ttl), "{ttl}");
+    for words in ["PEXPIRE k 900000", "PERSIST k", "LOCK.RENEW k b"] {
+        run(&mut c, words).value();
+        left(&mut c, "a", 100_000);
+    }
+    assert!(
+        run(&mut c, "PTTL k").int() > 0,
+        "the next change has set it"
+    );
+    server.wait_for_sync(&replica);
+    assert_eq!(server.whole_state(), replica.whole_state());
+}
+
+/// Every kind of change makes a cut lasting, on replicas too.
+#[test]
+fn any_change_makes_a_cut_lasting() {
+    for change in [
+        "LOCK.ACQUIRE k e SHARED PX 600000",
+        "LOCK.ACQUIRE k b SHARED",
+        "LOCK.RELEASE k b",
+        "LOCK.RENEW k b LIMIT 3",
+        "LOCK.RENEW k b PX 600000",
+    ] {
+        let (server, mut c, _) = shared(["a", "b", "d"], "SHARED");
+        let replica = server.replica();
+        run(&mut c, "PEXPIRE k 100000").int();
+        run(&mut c, change).value();
+        run(&mut c, "PERSIST k").int();
+        left(&mut c, "a", 100_000);
+        left(&mut c, "d", 100_000);
+        server.wait_for_sync(&replica);
+        left(&mut replica.connection(), "a", 100_000);
+        assert_eq!(server.whole_state(), replica.whole_state(), "{change}");
+    }
+}
+
+/// The end of a share is a change too, with a cut or without.
+#[test]
+fn the_end_of_a_share_makes_a_cut_lasting() {
+    let (_server, mut c, _) = shared(["a"], "SHARED");
+    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 40").grant();
+    run(&mut c, "PEXPIRE k 100000").int();
+    eventually(|| owners(&mut c) == ["a"], "the share to end");
+    // A refused call takes it out and changes nothing else.
+    run(&mut c, "LOCK.RELEASE k x").refused("NOTOWNER");
+    run(&mut c, "PERSIST k").int();
+    left(&mut c, "a", 100_000);
+}
+
+#[test]
+fn the_only_holder_that_takes_it_alone_has_its_lease_as_ttl() {
+    for by_hand in ["PERSIST k", "PEXPIRE k 900000", "PEXPIRE k 100000"] {
+        let (_server, mut c, _) = shared(["a"], "SHARED");
+        run(&mut c, by_hand).int();
+        run(&mut c, "LOCK.ACQUIRE k a PX 1000").grant();
+        // The remembered lease, from now on: it is longer than any cut.
+        left(&mut c, "a", 600_000);
+        assert!(expiry(&mut c) <= unix_ms() + 600_000, "{by_hand}");
+        assert_eq!(holder(&mut c, "a").limit, 1);
+    }
+}
+
+#[test]
+fn a_cut_to_now_frees_the_lock() {
+    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
+    let mut next = wait(&server, "k d PX 600000 BLOCK 0");
+    run(&mut c, "PEXPIRE k 60").int();
+    next.granted();
+    assert_eq!(owners(&mut c), ["d"]);
+    run(&mut c, "PEXPIREAT k 1").int();
+    run(&mut c, "LOCK.INFO k").nil();
+}
+
+#[test]
+fn one_is_put_out_in_its_name_and_all_by_del() {
+    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
+    assert_eq!(owners(&mut c), ["b"]);
+    run(&mut c, "DEL k").int();
+    assert_eq!(owners(&mut c), [""; 0]);
+}

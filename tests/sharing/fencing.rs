@@ -1,0 +1,82 @@
+//! `LOCK.FENCE` of a lock that is shared.
+
+use crate::holders::{enter, shared};
+use crate::support::{at_once, run};
+use redis::Value;
+use testbed::{Expect, Talk, cmd, eventually};
+
+#[test]
+fn every_current_grant_is_fenced_as_right_and_the_lowest_token_is_told() {
+    let (_server, mut c, [a, b, d]) = shared(["a", "b", "d"], "SHARED");
+    for grant in [&a, &b, &d] {
+        cmd!(c, "LOCK.FENCE", "k", grant.token).okay();
+    }
+    for token in [a.token - 1, d.token + 1, 1] {
+        cmd!(c, "LOCK.FENCE", "k", token).refused("FENCED");
+    }
+    assert_eq!(run(&mut c, "LOCK.FENCE k").int(), a.token);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    cmd!(c, "LOCK.FENCE", "k", a.token).refused("FENCED");
+    assert_eq!(run(&mut c, "LOCK.FENCE k").int(), b.token);
+    run(&mut c, "LOCK.RELEASE k b").int();
+    run(&mut c, "LOCK.RELEASE k d").int();
+    run(&mut c, "LOCK.FENCE k").nil();
+    cmd!(c, "LOCK.FENCE", "k", d.token).refused("FENCED");
+}
+
+/// With few holders and with many, which are kept differently.
+#[test]
+fn who_has_ended_is_fenced_out() {
+    for more in [0, 40] {
+        let (_server, mut c, _) = shared([], "");
+        let short = run(&mut c, "LOCK.ACQUIRE k short SHARED PX 40").grant();
+        let long = enter(&mut c, "long SHARED");
+        for n in 0..more {
+            enter(&mut c, &format!("more{n} SHARED"));
+        }
+        cmd!(c, "LOCK.FENCE", "k", short.token).okay();
+        eventually(
+            || run(&mut c, "LOCK.FENCE k").int() == long.token,
+            "the first to end",
+        );
+        cmd!(c, "LOCK.FENCE", "k", short.token).refused("FENCED");
+        cmd!(c, "LOCK.FENCE", "k", long.token).okay();
+    }
+}
+
+#[test]
+fn in_a_script_it_stops_the_write_that_follows() {
+    let (_server, mut c, [a, b]) = shared(["a", "b"], "SHARED");
+    let script = "redis.call('LOCK.FENCE', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])";
+    for (n, token) in (1..).zip([a.token, b.token, a.token]) {
+        assert_eq!(cmd!(c, "EVAL", script, 2, "k", "data", token).int(), n);
+    }
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let error = cmd!(c, "EVAL", script, 2, "k", "data", a.token)
+        .reply()
+        .expect_err("FENCED");
+    assert!(error.text().contains("FENCED"), "{error}");
+    assert_eq!(run(&mut c, "GET data").text(), "3");
+}
+
+/// `WATCH` guards a grant of limit 1; of a share it wakes at others' changes too.
+#[test]
+fn watch_fails_at_every_change_of_another_holder() {
+    let (server, mut c, [a, _]) = shared(["a", "b"], "SHARED");
+    for (change, fails) in [
+        ("LOCK.RENEW k b PX 500000", true),
+        ("LOCK.INFO k", false),
+        ("LOCK.ACQUIRE k x", false),
+    ] {
+        let mut watches = server.connection();
+        run(&mut watches, "WATCH k").okay();
+        cmd!(watches, "LOCK.FENCE", "k", a.token).okay();
+        run(&mut c, change).value();
+        let exec = at_once(&mut watches, &["MULTI", "PING", "EXEC"])
+            .pop()
+            .expect("EXEC");
+        assert_eq!(exec.value() == Value::Nil, fails, "{change}");
+    }
+    let mut command = crate::support::line("LOCK.FENCE k");
+    c.send(command.arg(a.token).arg("more")).refused("ERR");
+}

@@ -1,0 +1,223 @@
+//! Each holder is for itself: owner, token, hold count, lease and deadline. Also what these tests ask of a
+//! server.
+
+use crate::support::run;
+use redis::Connection;
+use testbed::{Expect, Grant, Server, cmd};
+
+/// An entry of `LOCK.HOLDERS`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) owner: Vec<u8>,
+    pub(crate) token: i64,
+    pub(crate) holds: i64,
+    pub(crate) lease_ms: i64,
+    pub(crate) ttl_ms: i64,
+    pub(crate) held_ms: i64,
+    pub(crate) limit: i64,
+}
+
+impl Holder {
+    pub(crate) fn name(&self) -> &str {
+        str::from_utf8(&self.owner).expect("text")
+    }
+}
+
+/// Who holds this lock, by `LOCK.HOLDERS`.
+#[track_caller]
+pub(crate) fn holders_of(c: &mut Connection, key: &str) -> Vec<Holder> {
+    let holders = cmd!(*c, "LOCK.HOLDERS", key).items();
+    let holder = |entry: redis::Value| {
+        let mut fields = entry.fields();
+        let mut take = |name: &str| fields.remove(name).unwrap_or_else(|| panic!("no {name}"));
+        let holder = Holder {
+            owner: take("owner").bytes(),
+            token: take("token").int(),
+            holds: take("holds").int(),
+            lease_ms: take("lease-ms").int(),
+            ttl_ms: take("ttl-ms").int(),
+            held_ms: take("held-ms").int(),
+            limit: take("limit").int(),
+        };
+        assert_eq!((take("kept-by").int(), take("keep-ms").int()), (0, 0));
+        assert!(fields.is_empty(), "more fields: {fields:?}");
+        holder
+    };
+    holders.into_iter().map(holder).collect()
+}
+
+/// Who holds `k`.
+#[track_caller]
+pub(crate) fn holders(c: &mut Connection) -> Vec<Holder> {
+    holders_of(c, "k")
+}
+
+/// The owners of `k`, lowest token first.
+#[track_caller]
+pub(crate) fn owners(c: &mut Connection) -> Vec<String> {
+    let holders = holders(c);
+    holders
+        .iter()
+        .map(|holder| holder.name().to_owned())
+        .collect()
+}
+
+/// This owner's entry of `k`.
+#[track_caller]
+pub(crate) fn holder(c: &mut Connection, owner: &str) -> Holder {
+    let holders = holders(c);
+    let found = holders.iter().find(|holder| holder.name() == owner);
+    found
+        .unwrap_or_else(|| panic!("no {owner}: {holders:?}"))
+        .clone()
+}
+
+/// A share of `k` for ten minutes, by `LOCK.ACQUIRE k` and these words.
+#[track_caller]
+pub(crate) fn enter(c: &mut Connection, words: &str) -> Grant {
+    run(c, &format!("LOCK.ACQUIRE k {words} PX 600000")).grant()
+}
+
+/// A server on which these owners share `k` with these words.
+#[track_caller]
+pub(crate) fn shared<const N: usize>(
+    owners: [&str; N],
+    how: &str,
+) -> (Server, Connection, [Grant; N]) {
+    let server = Server::start();
+    let mut c = server.connection();
+    let grants = owners.map(|owner| enter(&mut c, &format!("{owner} {how}")));
+    (server, c, grants)
+}
+
+#[test]
+fn a_new_holder_has_one_hold_and_a_token_of_its_own_higher_than_any_before() {
+    let (_server, mut c, grants) = shared(["a", "b", "d"], "SHARED");
+    assert!(grants.is_sorted_by(|one, next| one.token < next.token));
+    assert!(grants.iter().all(|grant| grant.holds == 1));
+    let told = holders(&mut c);
+    let tokens: Vec<_> = told.iter().map(|holder| holder.token).collect();
+    assert_eq!(tokens, grants.each_ref().map(|grant| grant.token));
+    assert_eq!(owners(&mut c), ["a", "b", "d"]);
+}
+
+#[test]
+fn a_release_gives_back_the_callers_share_alone() {
+    let (_server, mut c, grants) = shared(["a", "b", "d"], "LIMIT 3");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);
+    assert_eq!(owners(&mut c), ["a", "d"]);
+    run(&mut c, "LOCK.RELEASE k b").refused("NOTOWNER");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
+    cmd!(c, "LOCK.RELEASE", "k", "d", "TOKEN", grants[0].token).refused("FENCED");
+    let words = ("LOCK.RELEASE", "k", "d", "TOKEN", grants[2].token);
+    assert_eq!(
+        cmd!(c, words.0, words.1, words.2, words.3, words.4).int(),
+        0
+    );
+    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+    run(&mut c, "LOCK.RELEASE k a").refused("NOTHELD");
+}
+
+#[test]
+fn the_same_owner_gets_another_hold_and_not_a_second_place() {
+    let (_server, mut c, grants) = shared(["a", "b"], "LIMIT 3");
+    let again = enter(&mut c, "a LIMIT 3");
+    assert_eq!((again.token, again.holds), (grants[0].token, 2));
+    assert_eq!(owners(&mut c), ["a", "b"]);
+    enter(&mut c, "d LIMIT 3");
+    run(&mut c, "LOCK.ACQUIRE k e LIMIT 3").nil();
+    // Not even when a place is free does a release of one hold of two give one back.
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 1);
+    run(&mut c, "LOCK.ACQUIRE k e LIMIT 3").nil();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
+    enter(&mut c, "e LIMIT 3");
+}
+
+#[test]
+fn leases_are_renewed_each_for_itself() {
+    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
+    let before = holder(&mut c, "a");
+    let grant = run(&mut c, "LOCK.RENEW k b PX 5000").grant();
+    assert_eq!((grant.lease, grant.limit), (5000, None));
+    assert_eq!(holder(&mut c, "b").lease_ms, 5000);
+    assert!(holder(&mut c, "b").ttl_ms <= 5000);
+    let after = holder(&mut c, "a");
+    assert_eq!((after.lease_ms, after.token), (600_000, before.token));
+    assert!(after.ttl_ms > 500_000, "{after:?}");
+    // By a re-entry and a partial release no lease is shortened.
+    enter(&mut c, "b SHARED");
+    assert!(holder(&mut c, "b").ttl_ms > 500_000);
+    run(&mut c, "LOCK.RENEW k b PX 50000").grant();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 1);
+    assert!((40_000..=50_000).contains(&holder(&mut c, "b").ttl_ms));
+}
+
+#[test]
+fn who_holds_no_share_hears_whether_others_do() {
+    let (_server, mut c, _) = shared(["a", "b"], "SHARED");
+    for line in [
+        "LOCK.RELEASE k x",
+        "LOCK.RENEW k x",
+        "LOCK.RENEW k x SHARED",
+        "LOCK.ACQUIRE k x SHARED HOLDS 2",
+        "LOCK.ACQUIRE k x SHARED HOLDS 2 BLOCK 0",
+        "LOCK.ACQUIRE k x SHARED TOKEN 7",
+    ] {
+        run(&mut c, line).refused("NOTOWNER");
+        run(&mut c, &line.replace(" k ", " free ")).refused("NOTHELD");
+    }
+    assert_eq!(owners(&mut c), ["a", "b"]);
+}
+
+#[test]
+fn holds_and_token_are_about_the_callers_grant() {
+    let (_server, mut c, [a, b]) = shared(["a", "b"], "SHARED");
+    for _ in 0..3 {
+        let grant = run(&mut c, "LOCK.ACQUIRE k a SHARED HOLDS 1").grant();
+        assert_eq!((grant.token, grant.holds), (a.token, 1));
+    }
+    assert_eq!(
+        run(&mut c, "LOCK.ACQUIRE k a SHARED HOLDS 2").grant().holds,
+        2
+    );
+    run(&mut c, "LOCK.ACQUIRE k b SHARED HOLDS 3").refused("NOTHELD");
+    cmd!(c, "LOCK.ACQUIRE", "k", "b", "SHARED", "TOKEN", a.token).refused("FENCED");
+    cmd!(c, "LOCK.RENEW", "k", "b", "TOKEN", a.token).refused("FENCED");
+    cmd!(c, "LOCK.RENEW", "k", "b", "TOKEN", b.token).grant();
+    let again = cmd!(c, "LOCK.ACQUIRE", "k", "b", "SHARED", "TOKEN", b.token).grant();
+    assert_eq!(again.holds, 2);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b HOLDS 5").int(), 2);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b HOLDS 1").int(), 1);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b HOLDS 0").int(), 0);
+    assert_eq!(owners(&mut c), ["a"]);
+}
+
+#[test]
+fn a_hold_count_at_its_end_is_refused_and_stays() {
+    let (_server, mut c, _) = shared(["b", "a"], "SHARED");
+    let payload = cmd!(c, "DUMP", "k").bytes();
+    let (value, version) = testbed::dump::split(&payload);
+    // Of `a`, the last: its hold count, then its lease (600000), then its name.
+    let lease: &[u8] = b"\x02\x80\x00\x09\x27\xc0";
+    let at = value
+        .windows(lease.len())
+        .rposition(|bytes| bytes == lease)
+        .expect("a lease");
+    assert_eq!(&value[at - 2..at], b"\x02\x01");
+    let full = [&value[..at - 1], b"\x80\x7f\xff\xff\xff", &value[at..]].concat();
+    cmd!(
+        c,
+        "RESTORE",
+        "k",
+        600_000,
+        testbed::dump::reseal(&full, version),
+        "REPLACE"
+    )
+    .okay();
+    assert_eq!(holder(&mut c, "a").holds, (1 << 31) - 1);
+    run(&mut c, "LOCK.ACQUIRE k a SHARED").refused("ERR");
+    // Whether it bears the others comes first.
+    run(&mut c, "LOCK.ACQUIRE k a").refused("NOTALONE");
+    assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
+    assert_eq!(owners(&mut c), ["b"]);
+}

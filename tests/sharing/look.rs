@@ -1,0 +1,217 @@
+//! What is told of a lock that is shared: `LOCK.HOLDERS`, `LOCK.INFO`, `LOCK.WAITERS`, `INFO lock`.
+
+use crate::holders::{Holder, enter, holder, holders, owners, shared};
+use crate::support::{info, run, wait};
+use redis::Value;
+use testbed::{Expect, Server, cmd, eventually};
+
+const FIELDS: [&str; 9] = [
+    "owner", "token", "holds", "lease-ms", "ttl-ms", "held-ms", "limit", "kept-by", "keep-ms",
+];
+
+#[test]
+fn holders_are_flat_arrays_in_resp2_and_maps_in_resp3_with_the_same_fields_in_order() {
+    let (server, mut two, _) = shared(["a", "b"], "LIMIT 5");
+    for flat in run(&mut two, "LOCK.HOLDERS k").items() {
+        let flat = flat.items();
+        let names: Vec<_> = flat.iter().step_by(2).cloned().map(Expect::text).collect();
+        assert_eq!(names, FIELDS);
+        assert!(
+            flat[3..]
+                .iter()
+                .step_by(2)
+                .all(|value| matches!(value, Value::Int(_)))
+        );
+    }
+    let mut three = server.connection_resp3();
+    for entry in run(&mut three, "LOCK.HOLDERS k").items() {
+        let Value::Map(pairs) = entry else {
+            panic!("a map expected")
+        };
+        let names: Vec<_> = pairs.iter().map(|(name, _)| name.clone().text()).collect();
+        assert_eq!(names, FIELDS);
+    }
+    let told = |holders: Vec<Holder>| {
+        holders
+            .into_iter()
+            .map(|h| (h.owner, h.token, h.limit))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told(holders(&mut two)), told(holders(&mut three)));
+}
+
+#[test]
+fn holders_come_lowest_token_first_and_no_more_than_asked_for() {
+    for count in [3, 30] {
+        let server = Server::start();
+        let mut c = server.connection();
+        let all: Vec<_> = (0..count)
+            .map(|n| enter(&mut c, &format!("o{n} SHARED")).token)
+            .collect();
+        // A renewal or a re-entry changes no order.
+        enter(&mut c, "o0 SHARED");
+        run(&mut c, "LOCK.RENEW k o1 PX 5000").grant();
+        let tokens = |c: &mut redis::Connection, words: &str| -> Vec<i64> {
+            let entries = run(c, &format!("LOCK.HOLDERS k {words}")).items();
+            entries
+                .into_iter()
+                .map(|entry| entry.fields()["token"].clone().int())
+                .collect()
+        };
+        assert_eq!(tokens(&mut c, ""), all);
+        assert_eq!(tokens(&mut c, "COUNT 1"), all[..1]);
+        assert_eq!(tokens(&mut c, "count 2"), all[..2]);
+        assert_eq!(tokens(&mut c, "COUNT 9223372036854775807"), all);
+        for bad in [
+            "COUNT 0",
+            "COUNT -1",
+            "COUNT x",
+            "COUNT",
+            "COUNT 1 COUNT 1",
+            "x",
+        ] {
+            run(&mut c, &format!("LOCK.HOLDERS k {bad}")).refused("ERR");
+        }
+    }
+}
+
+#[test]
+fn who_has_a_lock_alone_is_its_one_holder() {
+    let (_server, mut c, [a]) = shared(["a"], "");
+    let alone = holder(&mut c, "a");
+    assert_eq!(
+        (alone.token, alone.holds, alone.lease_ms, alone.limit),
+        (a.token, 1, 600_000, 1)
+    );
+    assert!((590_000..=600_000).contains(&alone.ttl_ms) && alone.held_ms < 10_000);
+    run(&mut c, "PERSIST k").int();
+    assert_eq!(holder(&mut c, "a").ttl_ms, -1);
+    assert_eq!(run(&mut c, "LOCK.HOLDERS free").items(), [Value::Nil; 0]);
+}
+
+#[test]
+fn info_tells_of_the_lowest_token_how_many_there_are_and_the_smallest_limit() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let a = run(&mut c, "LOCK.ACQUIRE k a SHARED PX 500000").grant();
+    assert_eq!((info(&mut c).holders, info(&mut c).limit), (1, 0));
+    enter(&mut c, "b LIMIT 9");
+    enter(&mut c, "d LIMIT 5");
+    let _waiter = wait(&server, "k e LIMIT 2 BLOCK 0");
+    let told = info(&mut c);
+    assert_eq!(
+        (&told.owner[..], told.token, told.holds, told.lease_ms),
+        (&b"a"[..], a.token, 1, 500_000)
+    );
+    assert_eq!((told.waiters, told.holders, told.limit), (1, 3, 5));
+    // `ttl-ms` is that holder's, `PTTL` the latest.
+    assert!(told.ttl_ms <= 500_000 && run(&mut c, "PTTL k").int() > 510_000);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(info(&mut c).owner, b"b");
+    run(&mut c, "LOCK.RELEASE k d").int();
+    assert_eq!(
+        (owners(&mut c), info(&mut c).limit),
+        (vec!["b".to_owned(), "e".to_owned()], 2)
+    );
+}
+
+#[test]
+fn info_leaves_out_a_limit_that_has_ended() {
+    for more in [0, 40] {
+        let (_server, mut c, _) = shared(["a"], "LIMIT 900");
+        for n in 0..more {
+            enter(&mut c, &format!("o{n} SHARED"));
+        }
+        run(&mut c, "LOCK.ACQUIRE k b LIMIT 100 PX 40").grant();
+        assert_eq!(info(&mut c).limit, 100);
+        eventually(|| info(&mut c).limit == 900, "the narrow one to end");
+        assert_eq!(info(&mut c).holders, 1 + more);
+    }
+}
+
+#[test]
+fn waiters_tell_the_limit_of_each_call() {
+    let (server, mut c, _) = shared(["a"], "");
+    let calls = [
+        ("b", 1),
+        ("d SHARED", 0),
+        ("e LIMIT 7", 7),
+        ("f LIMIT 1", 1),
+    ];
+    let _waiters = calls.map(|(words, _)| wait(&server, &format!("k {words} BLOCK 0")));
+    let told = run(&mut c, "LOCK.WAITERS k").items();
+    let limits: Vec<_> = told
+        .into_iter()
+        .map(|entry| entry.fields()["limit"].clone().int())
+        .collect();
+    assert_eq!(limits, calls.map(|(_, limit)| limit));
+}
+
+#[test]
+fn a_replica_tells_the_same_and_does_nothing_else() {
+    let (server, mut c, _) = shared(["a", "b", "d"], "LIMIT 5");
+    let replica = server.replica();
+    let mut on_replica = replica.connection();
+    for read_only in ["yes", "no"] {
+        cmd!(on_replica, "CONFIG", "SET", "replica-read-only", read_only).okay();
+        let lasting = |h: Holder| (h.owner, h.token, h.holds, h.lease_ms, h.limit);
+        let told =
+            |c: &mut redis::Connection| holders(c).into_iter().map(lasting).collect::<Vec<_>>();
+        assert_eq!(told(&mut c), told(&mut on_replica));
+        assert_eq!(info(&mut on_replica).holders, 3);
+        for line in [
+            "LOCK.ACQUIRE k e SHARED",
+            "LOCK.RENEW k a SHARED",
+            "LOCK.RELEASE k a",
+            "LOCK.FENCE k",
+            "LOCK.ACQUIRE k e LIMIT 5 BLOCK 0",
+        ] {
+            run(&mut on_replica, line).refused("READONLY");
+        }
+    }
+}
+
+#[test]
+fn the_server_counts_grants_in_memory_of_all_locks() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let counted = || {
+        ["lock_held", "lock_holders"].map(|field| {
+            server
+                .info_field("lock", field)
+                .parse::<i64>()
+                .expect("a number")
+        })
+    };
+    for n in 0..40 {
+        enter(&mut c, &format!("o{n} SHARED"));
+    }
+    run(&mut c, "LOCK.ACQUIRE l a").grant();
+    run(&mut c, "LOCK.ACQUIRE m a LIMIT 2").grant();
+    assert_eq!(counted(), [3, 42]);
+    run(&mut c, "LOCK.RELEASE k o7").int();
+    run(&mut c, "LOCK.ACQUIRE m b SHARED").grant();
+    run(&mut c, "LOCK.ACQUIRE m b SHARED").grant();
+    assert_eq!(counted(), [3, 42]);
+    run(&mut c, "UNLINK k").int();
+    eventually(|| counted() == [2, 3], "those of k to be freed");
+    run(&mut c, "LOCK.RELEASE m a").int();
+    run(&mut c, "LOCK.ACQUIRE m b HOLDS 1").grant();
+    assert_eq!(counted(), [2, 2]);
+    run(&mut c, "FLUSHALL ASYNC").okay();
+    eventually(|| counted() == [0, 0], "all to be freed");
+}
+
+#[test]
+fn memory_usage_grows_with_the_holders() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut last = 0;
+    for n in 0..100 {
+        enter(&mut c, &format!("owner-number-{n} SHARED"));
+        let memory = run(&mut c, "MEMORY USAGE k").int();
+        assert!(memory > last, "{memory} with {n} holders, {last} before");
+        last = memory;
+    }
+    assert!(last > 100 * 40, "{last} for 100 holders");
+}

@@ -1,0 +1,161 @@
+//! Very many holders: nobody else is held up.
+
+use crate::holders::{enter, holders};
+use crate::support::{info, line, queue, run};
+use redis::Connection;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use testbed::{Expect, Server, Talk, cmd, eventually, within};
+
+/// Far more than a slice takes, far less than all of them in one go would.
+const GENEROUS: Duration = Duration::from_millis(250);
+
+/// The longest that a `PING` took while this ran.
+fn longest_ping(server: &Server, body: impl FnOnce()) -> Duration {
+    let (done, mut c) = (AtomicBool::new(false), server.connection());
+    thread::scope(|scope| {
+        let pings = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !done.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                cmd!(c, "PING").text();
+                longest = longest.max(start.elapsed());
+            }
+            longest
+        });
+        body();
+        done.store(true, Ordering::Relaxed);
+        pings.join().expect("pings")
+    })
+}
+
+/// Acquires this many shares of `k`, in pipelines.
+fn fill(c: &mut Connection, count: usize) {
+    let numbers: Vec<_> = (0..count).collect();
+    for some in numbers.chunks(500) {
+        let packed: Vec<u8> = some
+            .iter()
+            .flat_map(|n| {
+                line(&format!("LOCK.ACQUIRE k owner-{n} SHARED PX 600000")).get_packed_command()
+            })
+            .collect();
+        c.send_packed_command(&packed)
+            .expect("a connection to write to");
+        for _ in some {
+            c.receive().grant();
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_readers_behind_a_writer_get_in_and_hold_up_nobody() {
+    const READERS: usize = 10_000;
+    let server = Server::builder()
+        .config("maxclients", &(READERS + 100).to_string())
+        .config("client-output-buffer-limit", "normal 0 0 0")
+        .start();
+    let mut c = server.connection();
+    enter(&mut c, "writer");
+    let mut readers: Vec<Connection> = (0..READERS)
+        .map(|n| {
+            let mut reader = server.connection();
+            reader.post(&line(&format!(
+                "LOCK.ACQUIRE k r{n} SHARED PX 600000 BLOCK 0"
+            )));
+            reader
+        })
+        .collect();
+    let count = i64::try_from(READERS).expect("small");
+    eventually(|| info(&mut c).waiters == count, "all to wait");
+    let longest = longest_ping(&server, || {
+        run(&mut c, "LOCK.RELEASE k writer").int();
+        within(
+            Duration::from_secs(60),
+            || info(&mut c).holders == count,
+            "all to be in",
+        );
+    });
+    println!("the longest PING while {READERS} readers got in took {longest:?}");
+    assert!(longest < testbed::patience(GENEROUS), "{longest:?}");
+    let mut last = 0;
+    for reader in &mut readers {
+        let token = reader.receive().grant().token;
+        assert!(token > last, "in their order");
+        last = token;
+    }
+    assert_eq!(queue(&mut c), [""; 0]);
+    // And out again, by connections of which some have gone.
+    readers.truncate(READERS / 2);
+    for (n, reader) in readers.iter_mut().enumerate() {
+        assert_eq!(cmd!(*reader, "LOCK.RELEASE", "k", format!("r{n}")).int(), 0);
+    }
+    assert_eq!(info(&mut c).holders, count / 2);
+}
+
+#[test]
+fn ten_thousand_leases_that_end_together_free_the_lock() {
+    let server = Server::start();
+    let mut c = server.connection();
+    fill(&mut c, 10_000);
+    let next = crate::support::wait(&server, "k writer PX 600000 BLOCK 0");
+    let longest = longest_ping(&server, || {
+        run(&mut c, "PEXPIRE k 100").int();
+        let mut next = next;
+        next.granted();
+    });
+    println!("the longest PING while 10000 shares ended took {longest:?}");
+    assert!(longest < testbed::patience(GENEROUS), "{longest:?}");
+    assert_eq!(holders(&mut c).len(), 1);
+    eventually(
+        || server.info_field("lock", "lock_holders") == "1",
+        "all to be freed",
+    );
+}
+
+#[test]
+fn a_lock_of_thousands_is_freed_in_the_background() {
+    for command in [
+        "UNLINK k",
+        "FLUSHALL ASYNC",
+        "DEL k",
+        "FLUSHALL SYNC",
+        "LOCK.RELEASE k owner-0",
+    ] {
+        let server = Server::start();
+        let mut c = server.connection();
+        fill(&mut c, 5_000);
+        assert_eq!(info(&mut c).holders, 5_000);
+        let memory = run(&mut c, "MEMORY USAGE k").int();
+        assert!((5_000 * 40..5_000 * 600).contains(&memory), "{memory}");
+        run(&mut c, command).value();
+        let left = if command.starts_with("LOCK") {
+            "4999"
+        } else {
+            "0"
+        };
+        eventually(
+            || server.info_field("lock", "lock_holders") == left,
+            "them to be freed",
+        );
+    }
+}
+
+#[test]
+fn a_full_company_goes_to_a_replica_and_through_a_file() {
+    let mut server = Server::builder().config("save", "3600 1").start();
+    let mut c = server.connection();
+    fill(&mut c, 10_000);
+    run(&mut c, "LOCK.ACQUIRE k more SHARED").nil();
+    let replica = server.replica();
+    fill(&mut c, 3);
+    run(&mut c, "LOCK.RELEASE k owner-4711 ALL").int();
+    server.wait_for_sync(&replica);
+    assert_eq!(info(&mut replica.connection()).holders, 9_999);
+    assert_eq!(server.whole_state(), replica.whole_state());
+    let payload = cmd!(c, "DUMP", "k").bytes();
+    cmd!(c, "RESTORE", "r", 0, payload).okay();
+    let before = server.whole_state();
+    server.restart();
+    assert_eq!(server.whole_state(), before);
+}

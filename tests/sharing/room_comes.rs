@@ -1,0 +1,288 @@
+//! Whenever room may have come, those at the front who now have room are granted: the first at once, inside
+//! the LOCK command that made the room; where none did, within 10 ms.
+
+use crate::holders::{enter, holders_of, owners, shared};
+use crate::support::{Waiter, at_once, line, queue, run, unblocks, wait};
+use redis::Connection;
+use std::time::Duration;
+use testbed::{Expect, Server, Talk, cmd, eventually};
+
+/// Runs this command on a server with permits of `a` and `b`, two of two, and `d` in line for one, and
+/// demands that `d` has it when the next command of the same transaction looks.
+#[track_caller]
+fn at_once_by(command: &str) {
+    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
+    let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
+    let _behind = wait(&server, "k e LIMIT 2 PX 600000 BLOCK 0");
+    let exec = at_once(
+        &mut c,
+        &["MULTI", command, "LOCK.INFO k", "LOCK.WAITERS k", "EXEC"],
+    );
+    let exec = exec.into_iter().next_back().expect("EXEC").items();
+    exec[0].clone().value();
+    assert_eq!(exec[1].clone().lock_info().holders, 2, "{command}");
+    assert_eq!(exec[2].clone().items().len(), 1, "{command}");
+    next.granted();
+    assert_eq!(queue(&mut c), ["e"]);
+}
+
+#[test]
+fn by_a_release() {
+    at_once_by("LOCK.RELEASE k a");
+}
+
+#[test]
+fn by_a_release_of_the_last_of_several_holds() {
+    at_once_by("LOCK.RELEASE k a HOLDS 0");
+    at_once_by("LOCK.RELEASE k b ALL");
+}
+
+#[test]
+fn by_a_renewal_with_a_wider_limit() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let writer = enter(&mut c, "writer");
+    let mut readers =
+        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    let _next = wait(&server, "k e BLOCK 0");
+    let lines = ["MULTI", "LOCK.RENEW k writer SHARED", "LOCK.INFO k", "EXEC"];
+    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    let reader = exec[0].clone().grant();
+    assert_eq!((reader.token, reader.limit), (writer.token, Some(0)));
+    assert!(exec[1].clone().lock_info().holders >= 2);
+    for reader in &mut readers {
+        reader.granted();
+    }
+    assert_eq!(
+        (owners(&mut c), queue(&mut c)),
+        (
+            vec!["writer".to_owned(), "b".to_owned(), "d".to_owned()],
+            vec!["e".to_owned()]
+        )
+    );
+}
+
+#[test]
+fn by_a_renewal_of_a_semaphore_s_user() {
+    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
+    let mut next = wait(&server, "k d SHARED PX 600000 BLOCK 0");
+    run(&mut c, "LOCK.RENEW k a LIMIT 3").grant();
+    assert_eq!(queue(&mut c), ["d"], "b still bears two alone");
+    let lines = ["MULTI", "LOCK.RENEW k b LIMIT 3", "LOCK.INFO k", "EXEC"];
+    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    assert_eq!(exec[1].clone().lock_info().holders, 3);
+    next.granted();
+}
+
+/// Several tries: at least one is as quick as the contract says, however busy the machine is.
+const TRIES: usize = 10;
+const SOON: Duration = Duration::from_millis(10);
+
+/// The shortest of some delays is within 10 ms.
+#[track_caller]
+fn soon(mut delay: impl FnMut() -> Duration) {
+    let shortest = (0..TRIES).map(|_| delay()).min().expect("tries");
+    assert!(
+        shortest <= testbed::patience(SOON),
+        "the shortest delay was {shortest:?}"
+    );
+}
+
+#[test]
+fn by_the_end_of_a_share_s_lease() {
+    let (server, mut c, _) = shared(["a"], "LIMIT 2");
+    soon(|| {
+        run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 40").grant();
+        let end = testbed::state::unix_ms() + holders_of(&mut c, "k")[1].ttl_ms;
+        let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
+        let token = next.granted().token;
+        assert!(
+            token / 1000 >= end - 1,
+            "granted at {token}, before the end at {end}"
+        );
+        assert_eq!(owners(&mut c), ["a", "d"]);
+        assert_eq!(run(&mut c, "LOCK.RELEASE k d").int(), 0);
+        Duration::from_micros(u64::try_from(token - end * 1000).unwrap_or_default())
+    });
+}
+
+#[test]
+fn by_the_end_of_the_one_that_bore_the_fewest() {
+    let (server, mut c, _) = shared(["a"], "SHARED");
+    run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 50").grant();
+    let mut next =
+        ["d", "e"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    for waiter in &mut next {
+        waiter.granted();
+    }
+    assert_eq!(owners(&mut c), ["a", "d", "e"]);
+}
+
+#[test]
+fn by_a_higher_bound_of_holders() {
+    let server = Server::builder().config("lock.max-holders", "2").start();
+    let mut c = server.connection();
+    for owner in ["a", "b"] {
+        enter(&mut c, &format!("{owner} SHARED"));
+    }
+    let mut next =
+        ["d", "e"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    run(&mut c, "CONFIG SET lock.max-holders 3").okay();
+    next[0].granted();
+    assert_eq!(
+        (owners(&mut c), queue(&mut c)),
+        (
+            vec!["a".to_owned(), "b".to_owned(), "d".to_owned()],
+            vec!["e".to_owned()]
+        )
+    );
+    run(&mut c, "CONFIG SET lock.max-holders 10000").okay();
+    next[1].granted();
+}
+
+/// A reader holds `k`, a writer is in line and a reader behind it: `leave` takes the writer out, and the
+/// reader has room.
+#[track_caller]
+fn when_the_front_leaves(leave: impl FnOnce(&Server, &mut Connection, Waiter)) {
+    let (server, mut c, _) = shared(["a"], "SHARED");
+    run(&mut c, "ACL SETUSER ann on nopass ~* &* +@all").okay();
+    let ann = server.connection_as("ann", "any");
+    let writer = Waiter::on(&server, ann, &line("LOCK.ACQUIRE k writer BLOCK 0"));
+    let mut readers =
+        ["b", "d"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    leave(&server, &mut c, writer);
+    for reader in &mut readers {
+        reader.granted();
+    }
+    assert_eq!(owners(&mut c), ["a", "b", "d"]);
+    assert_eq!(queue(&mut c), [""; 0]);
+}
+
+#[test]
+fn by_a_front_call_whose_time_is_up() {
+    let (server, mut c, _) = shared(["a"], "SHARED");
+    let mut writer = wait(&server, "k writer BLOCK 300");
+    let mut reader = wait(&server, "k b SHARED PX 600000 BLOCK 0");
+    writer.receive().nil();
+    reader.granted();
+    assert_eq!(owners(&mut c), ["a", "b"]);
+}
+
+#[test]
+fn by_a_front_call_that_is_called_off() {
+    when_the_front_leaves(|_, c, mut writer| {
+        let lines = ["MULTI", "LOCK.RELEASE k writer ALL", "LOCK.INFO k", "EXEC"];
+        let exec = at_once(c, &lines).pop().expect("EXEC").items();
+        assert_eq!(exec[0].clone().int(), 0);
+        assert!(
+            exec[1].clone().lock_info().holders >= 2,
+            "inside the command"
+        );
+        writer.receive().nil();
+    });
+}
+
+#[test]
+fn by_a_front_call_that_closes() {
+    when_the_front_leaves(|_, _, writer| drop(writer));
+}
+
+#[test]
+fn by_a_front_call_that_is_killed() {
+    when_the_front_leaves(|_, c, writer| {
+        assert_eq!(cmd!(*c, "CLIENT", "KILL", "ID", writer.id).int(), 1);
+    });
+}
+
+#[test]
+fn by_a_front_call_that_is_unblocked() {
+    if unblocks() {
+        when_the_front_leaves(|_, c, mut writer| {
+            assert_eq!(cmd!(*c, "CLIENT", "UNBLOCK", writer.id).int(), 1);
+            writer.receive().nil();
+        });
+    }
+}
+
+#[test]
+fn by_a_front_call_whose_user_is_deleted() {
+    when_the_front_leaves(|_, c, _writer| {
+        assert_eq!(run(c, "ACL DELUSER ann").int(), 1);
+    });
+}
+
+/// Its rights are asked for when its turn has come; others have room behind it then.
+#[test]
+fn by_a_front_call_that_has_lost_its_right() {
+    if !unblocks() && !Server::version().is_redis_from(7, 2) {
+        return; // such a server does not ask again
+    }
+    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
+    run(&mut c, "ACL SETUSER ann on nopass ~* &* +@all").okay();
+    let ann = server.connection_as("ann", "any");
+    let mut refused = Waiter::on(&server, ann, &line("LOCK.ACQUIRE k ann LIMIT 2 BLOCK 0"));
+    let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
+    run(&mut c, "ACL SETUSER ann -lock.acquire").okay();
+    let lines = ["MULTI", "LOCK.RELEASE k a", "LOCK.INFO k", "EXEC"];
+    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    assert_eq!(exec[1].clone().lock_info().holders, 2);
+    refused.receive().refused("NOPERM");
+    next.granted();
+    assert_eq!(owners(&mut c), ["b", "d"]);
+}
+
+#[test]
+fn by_the_give_back_of_a_caller_that_was_killed() {
+    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
+    let gone = wait(&server, "k gone LIMIT 2 PX 600000 BLOCK 0");
+    let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
+    let kill = format!("CLIENT KILL ID {}", gone.id);
+    at_once(&mut c, &["MULTI", "LOCK.RELEASE k a", &kill, "EXEC"])
+        .pop()
+        .expect("EXEC")
+        .items();
+    next.granted();
+    assert_eq!(owners(&mut c), ["b", "d"]);
+}
+
+/// Whatever frees the whole lock.
+#[test]
+fn by_whatever_frees_the_lock() {
+    for command in [
+        "DEL k",
+        "UNLINK k",
+        "PEXPIRE k 0",
+        "FLUSHALL",
+        "RENAME k l",
+        "MOVE k 1",
+    ] {
+        let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
+        let mut next =
+            ["d", "e"].map(|owner| wait(&server, &format!("k {owner} LIMIT 2 PX 600000 BLOCK 0")));
+        let _last = wait(&server, "k f LIMIT 2 PX 600000 BLOCK 0");
+        run(&mut c, command).value();
+        for waiter in &mut next {
+            waiter.granted();
+        }
+        assert_eq!(
+            (owners(&mut c), queue(&mut c)),
+            (vec!["d".to_owned(), "e".to_owned()], vec!["f".to_owned()]),
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn a_key_that_comes_to_hold_another_type_answers_all_who_wait() {
+    let (server, mut c, _) = shared(["a", "b"], "LIMIT 2");
+    let mut waiters = ["d", "e"].map(|owner| wait(&server, &format!("k {owner} LIMIT 2 BLOCK 0")));
+    run(&mut c, "SET k text").okay();
+    for waiter in &mut waiters {
+        waiter.receive().refused("WRONGTYPE");
+    }
+    run(&mut c, "LOCK.HOLDERS k").refused("WRONGTYPE");
+    eventually(
+        || crate::support::blocked_clients(&server) == 0,
+        "nobody to wait",
+    );
+}
