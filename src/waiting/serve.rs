@@ -67,12 +67,22 @@ struct Serving<'call> {
 /// Grants the lock to the calls that are next: to the first in the queue who has room, to all of the same
 /// owner, and on while there is room. The first is granted now; many take several ticks.
 pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
+    serve_after(context, name, caller, None);
+}
+
+/// As [`serve`], where this owner was just granted the lock: its other calls come first.
+fn serve_after(
+    context: Context<'_>,
+    name: Text<'_>,
+    caller: Caller,
+    just_granted: Option<OwnerBuf>,
+) {
     let mut serving = Serving {
         context,
         name,
         lock_id: LockId::new(context.database(), name.bytes()),
         caller,
-        just_granted: None,
+        just_granted,
         began: None,
         allowed: false,
     };
@@ -308,6 +318,7 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
         admit(context, None, &next.waiter)
             .and_then(|admitted| check_kept(context, name, admitted, &next.waiter))
     });
+    let mut just_granted = None;
     if let Some(Ok(Admitted::New(granted, transition))) = admitted
         && let Some(deadline) = transition.deadline()
     {
@@ -330,10 +341,11 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
                 return;
             }
         }
+        just_granted = Some(next.waiter.owner.clone());
     } else {
         key.release();
     }
-    serve(context, name, Caller::Command);
+    serve_after(context, name, Caller::Command, just_granted);
 }
 
 /// Does the give-backs of this lock, before a command on it.
