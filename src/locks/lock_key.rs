@@ -251,7 +251,7 @@ impl<'call> LockKey<'call> {
         if let Some(shares) = new {
             self.0.put(Value::large(shares));
         }
-        self.set_expiry(Deadline::At(change.latest_end));
+        self.set_expiry(change.expiry());
         Ok(())
     }
 

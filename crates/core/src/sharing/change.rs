@@ -28,6 +28,8 @@ pub struct ShareChange<'a> {
     pub count: u32,
     /// The latest end of a share afterwards: the expiry of the key.
     pub latest_end: u64,
+    /// Where the lock is written whole, the key has no expiry: the server writes it after the shares.
+    pub whole: bool,
 }
 
 /// The change of one share, or the end of some.
@@ -97,6 +99,17 @@ impl ShareChange<'_> {
             step: Step::Only(share),
             count: 1,
             latest_end: share.end,
+            whole: false,
+        }
+    }
+
+    /// The expiry of the key afterwards.
+    #[must_use]
+    pub const fn expiry(&self) -> Deadline {
+        if self.whole {
+            Deadline::Never
+        } else {
+            Deadline::At(self.latest_end)
         }
     }
 

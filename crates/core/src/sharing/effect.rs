@@ -7,7 +7,8 @@
 //! latest end 8 bytes: the expiry of the key afterwards, in milliseconds since 1970
 //! token      7 bytes: of the share that comes, changes or goes; the highest that there is, where those
 //!            that have ended go
-//! what       1 byte: the step (0 only, 1 put, 2 remove, 3 remove the ended), plus 128 with a cut
+//! what       1 byte: the step (0 only, 1 put, 2 remove, 3 remove the ended), plus 128 with a cut, plus 64
+//!            where the lock is written whole and the key has no expiry
 //! count      4 bytes: the shares afterwards
 //! cut        8 bytes, if there is one
 //! only, put: end 8 bytes, limit 4 bytes, record (`../record.rs`)
@@ -34,6 +35,7 @@ const PUT: u8 = 1;
 const REMOVE: u8 = 2;
 const REMOVE_ENDED: u8 = 3;
 const CUT: u8 = 128;
+const WHOLE: u8 = 64;
 
 /// A buffer that any change of shares fits in.
 #[derive(Debug)]
@@ -94,7 +96,9 @@ impl<'a> ShareChange<'a> {
         writer.put(&[version]);
         writer.put(&self.latest_end.to_le_bytes());
         writer.put(&token.number().to_le_bytes()[..TOKEN_BYTES]);
-        writer.put(&[what | if self.cut.is_some() { CUT } else { 0 }]);
+        let cut = if self.cut.is_some() { CUT } else { 0 };
+        let whole = if self.whole { WHOLE } else { 0 };
+        writer.put(&[what | cut | whole]);
         writer.put(&self.count.to_le_bytes());
         if let Some(cut) = self.cut {
             writer.put(&cut.to_le_bytes());
@@ -124,7 +128,7 @@ impl<'a> ShareChange<'a> {
         };
         let token = Token::new(token)?;
         let with_token = || Share::read(rest).filter(|share| share.grant.token == token);
-        let step = match what & !CUT {
+        let step = match what & !(CUT | WHOLE) {
             ONLY => Step::Only(with_token()?),
             PUT => Step::Put(with_token()?),
             REMOVE => Step::Remove(token),
@@ -136,6 +140,7 @@ impl<'a> ShareChange<'a> {
             step,
             count: u32::from_le_bytes(*count),
             latest_end,
+            whole: what & WHOLE != 0,
         })
     }
 }
@@ -190,6 +195,7 @@ impl Shares {
                 },
                 count,
                 latest_end,
+                whole: true,
             }
         })
     }
@@ -221,6 +227,7 @@ mod tests {
             step,
             count: 3,
             latest_end: 0x0102_0304_0506,
+            whole: false,
         }
     }
 
@@ -275,6 +282,29 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_lock_that_is_written_whole_has_its_expiry_after_it() {
+        let mut shares = Shares::one(&share());
+        shares.put(&Share {
+            owner: Owner::new(b"web:8").unwrap(),
+            grant: Grant {
+                token: Token::MAX,
+                ..share().grant
+            },
+            ..share()
+        });
+        let mut read = None;
+        for change in shares.rewrite() {
+            assert_eq!(change.expiry(), crate::Deadline::Never);
+            let mut buffer = ShareEffectBuffer::new();
+            let effect = Transition::from_effect(change.effect(TOKEN, &mut buffer));
+            assert_eq!(effect, Ok(Transition::Share(change)));
+            let new = change.apply(read.as_mut()).unwrap();
+            read = new.or(read);
+        }
+        assert!(read.unwrap().iter().eq(shares.iter()));
     }
 
     #[test]

@@ -99,6 +99,7 @@ impl<'a> Shared<'a> {
             step,
             count: u32::try_from(count).unwrap_or(u32::MAX),
             latest_end,
+            whole: false,
         })
     }
 }

@@ -140,6 +140,7 @@ fn a_change_made_for_another_lock_is_found_out() {
         step: Step::Put(share(name, token, 40, 3, 1)),
         count,
         latest_end,
+        whole: false,
     };
     assert_eq!(put(b"c", 3, 3, 60).apply(Some(&mut lock())), Ok(None));
     for (change, why) in [

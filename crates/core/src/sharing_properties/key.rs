@@ -97,7 +97,7 @@ impl Stored {
                 if let Some(new) = change.apply(shares).expect("the lock it was made for") {
                     *self = Self::Shared(new, Deadline::Never);
                 }
-                self.set_expiry(Deadline::At(change.latest_end));
+                self.set_expiry(change.expiry());
             }
         }
     }

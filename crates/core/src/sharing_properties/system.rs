@@ -55,6 +55,7 @@ impl System {
                     step: Step::Put(share),
                     count,
                     latest_end: shares.latest_end().max(share.end),
+                    whole: false,
                 };
                 assert_eq!(change.apply(Some(&mut shares)), Ok(None));
             }
