@@ -11,7 +11,7 @@ use super::answer::{Answer, Wait};
 use super::ended::end_leases;
 use super::peer::peer_has_closed;
 use super::redirection::{NodesCache, redirection};
-use super::slice::SLICE;
+use super::slice::{MAX_GRANTS, SLICE};
 use super::state::{STATE, State};
 use super::timer;
 use crate::keeping;
@@ -60,14 +60,17 @@ struct Serving<'call> {
     just_granted: Option<OwnerBuf>,
     /// When the first call was granted.
     began: Option<Monotonic>,
+    /// How many calls were granted.
+    grants: usize,
     /// The server allows grants of this lock: it was asked.
     allowed: bool,
 }
 
 /// Grants the lock to the calls that are next: to the first in the queue who has room, to all of the same
-/// owner, and on while there is room. The first is granted now; many take several ticks.
-pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    serve_after(context, name, caller, None);
+/// owner, and on while there is room. The first is granted now; many take several ticks. True when the next
+/// tick has to go on with this lock.
+pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) -> bool {
+    serve_after(context, name, caller, None)
 }
 
 /// As [`serve`], where this owner was just granted the lock: its other calls come first.
@@ -76,7 +79,7 @@ fn serve_after(
     name: Text<'_>,
     caller: Caller,
     just_granted: Option<OwnerBuf>,
-) {
+) -> bool {
     let mut serving = Serving {
         context,
         name,
@@ -84,23 +87,24 @@ fn serve_after(
         caller,
         just_granted,
         began: None,
+        grants: 0,
         allowed: false,
     };
     loop {
         match serving.step() {
             Step::Again => {}
-            Step::Done => return,
+            Step::Done => return false,
             Step::Later => {
                 let lock_id = serving.lock_id;
                 STATE.with(context, |state| state.maybe_free.insert(lock_id));
                 timer::later(context);
-                return;
+                return false;
             }
             Step::Continue => {
                 let lock_id = serving.lock_id;
                 STATE.with(context, |state| state.to_serve.push_back(lock_id));
                 timer::soon(context);
-                return;
+                return true;
             }
         }
     }
@@ -167,6 +171,7 @@ impl Serving<'_> {
                 count_grant(before.is_none());
                 send_grant(blocked, &self.lock_id, &next, granted);
                 self.just_granted = Some(next.waiter.owner.clone());
+                self.grants += 1;
                 Step::Again
             }
             Ok(Admitted::Busy) => Step::Done,
@@ -213,7 +218,8 @@ impl Serving<'_> {
     /// True when the next call is to wait for another tick. An owner's calls are granted together.
     fn is_slice_over(&mut self, next: &Next) -> bool {
         let began = *self.began.get_or_insert(next.now);
-        next.now.since(began) >= SLICE && self.just_granted.as_ref() != Some(&next.waiter.owner)
+        (self.grants >= MAX_GRANTS || next.now.since(began) >= SLICE)
+            && self.just_granted.as_ref() != Some(&next.waiter.owner)
     }
 
     /// Asks the server whether it allows a new grant. In a command it has allowed it, except on a node of a

@@ -10,6 +10,10 @@ use crate::locks::monotonic;
 /// tick, so that the server serves its other clients in between.
 pub(super) const SLICE: Duration = Duration::from_millis(1);
 
+/// So many grants of one lock at most. The server writes their replies before it serves its other clients,
+/// which takes longer than the grants.
+pub(super) const MAX_GRANTS: usize = 128;
+
 /// The time of a part of a tick. Each part does at least one step, so that it always makes progress.
 pub(super) struct Slice(Monotonic);
 

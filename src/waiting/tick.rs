@@ -70,6 +70,7 @@ fn serve_due(context: Context<'_>) {
         let checks = state.check_limit.allows(state.lease_watch.len());
         Some((state.lease_watch.next_to_poll()?, checks))
     }) {
+        let mut goes_on = false;
         with_name(context, &lock_id, |name| {
             match checks
                 .then(|| check_served(context, name, &nodes))
@@ -78,10 +79,10 @@ fn serve_due(context: Context<'_>) {
                 Some(redirection) => refuse_all(context, &lock_id, |client| {
                     Answer::error(redirection.error(context, client))
                 }),
-                None => serve(context, name, Caller::EventLoop),
+                None => goes_on = serve(context, name, Caller::EventLoop),
             }
         });
-        if slice.is_over() {
+        if goes_on || slice.is_over() {
             return;
         }
     }

@@ -59,7 +59,7 @@ fn a_payload_carries_all_of_them_with_their_ends() {
     );
     run(&mut c, "PERSIST r").int();
     is_the_same(&before, at, &holders_of(&mut c, "r"), unix_ms());
-    run(&mut c, "RESTORE r 0 x").refused("ERR");
+    run(&mut c, "RESTORE new 0 x").refused("ERR");
     cmd!(c, "RESTORE", "r", 0, payload).refused("BUSYKEY");
     run(&mut c, "LOCK.ACQUIRE r e SHARED").nil();
     run(&mut c, "LOCK.RELEASE r b").int();
