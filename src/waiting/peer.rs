@@ -11,7 +11,8 @@ use crate::server::{Context, Socket};
 /// The most clients in one query.
 const MAX_CLIENTS: usize = 128;
 
-/// The calls to query: this one and others, twice as many as in the last query of this iteration.
+/// The calls to query: this one and others, twice as many as in the last query of this iteration. Those that
+/// are next come first: of a call that waits, the others in its line; else the other pending grants.
 fn calls_to_query(state: &mut State, id: WaiterId, client: u64) -> Vec<(WaiterId, u64)> {
     let iteration = STATE.stalls.iteration_began();
     let count = match state.sockets.last_query {
@@ -19,15 +20,21 @@ fn calls_to_query(state: &mut State, id: WaiterId, client: u64) -> Vec<(WaiterId
         _ => 1,
     };
     state.sockets.last_query = (count, iteration);
-    let calls = state.handles.values().copied();
-    let others = calls
-        .filter(|other| *other != id && !state.sockets.known.contains_key(other))
-        .filter_map(|other| {
-            let waits = state.queues.get(other).map(|waiter| waiter.client_id);
-            Some((other, waits.or_else(|| state.pending_grants.client(other))?))
-        });
+    let lock_id = state.queues.lock_of(id);
+    let in_line = lock_id.into_iter().flat_map(|lock_id| {
+        let line = state.queues.iter(lock_id.database, &lock_id.key);
+        line.map(|(other, waiter)| (other, waiter.client_id))
+    });
+    let pending = state.pending_grants.clients();
+    let pending = pending.filter(|(_, client)| !state.written.contains_key(client));
+    let elsewhere = state.handles.values().filter_map(|other| {
+        let waiter = state.queues.get(*other)?;
+        (state.queues.lock_of(*other) != lock_id).then_some((*other, waiter.client_id))
+    });
+    let unknown =
+        |(other, _): &(WaiterId, u64)| *other != id && !state.sockets.known.contains_key(other);
     std::iter::once((id, client))
-        .chain(others)
+        .chain(in_line.chain(pending).chain(elsewhere).filter(unknown))
         .take(count)
         .collect()
 }

@@ -75,10 +75,10 @@ impl PendingGrants {
         self.calls.is_empty()
     }
 
-    /// The connection of a call with a pending grant.
-    #[must_use]
-    pub fn client(&self, id: WaiterId) -> Option<u64> {
-        self.calls.get(&id).map(|pending| pending.client_id)
+    /// The calls with a pending grant, each with its connection.
+    pub fn clients(&self) -> impl Iterator<Item = (WaiterId, u64)> {
+        let calls = self.calls.iter();
+        calls.map(|(id, pending)| (*id, pending.client_id))
     }
 
     /// Adds the grant to a waiting call; `is_new` when it is no re-entry.
