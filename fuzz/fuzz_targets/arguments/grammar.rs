@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use redis_lock_core::keeping::{Keep, Silence};
 use redis_lock_core::requests;
-use redis_lock_core::{Holds, Lease, Owner, Release, ReleaseAmount, Renew, Token};
+use redis_lock_core::{Holds, Lease, Limit, Owner, Release, ReleaseAmount, Renew, Token};
 
 use super::{Command, Request};
 
@@ -29,19 +30,27 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
         ("PX", Some(1..=max_lease)),
         ("EX", Some(1..=max_lease / 1000)),
     ];
+    let limit = [("SHARED", None), ("LIMIT", Some(0..=MAX_HOLDS))];
+    let keep = ("KEEP", Some(0..=TEN_YEARS_MS));
     let token = ("TOKEN", Some(TOKENS));
     match command {
         Command::Acquire => vec![
+            limit[0].clone(),
+            limit[1].clone(),
             lease[0].clone(),
             lease[1].clone(),
+            keep,
             ("BLOCK", Some(0..=TEN_YEARS_MS)),
             ("HOLDS", Some(1..=MAX_HOLDS)),
             token,
         ],
         Command::Release => vec![("ALL", None), ("HOLDS", Some(0..=MAX_HOLDS)), token],
         Command::Renew => vec![
+            limit[0].clone(),
+            limit[1].clone(),
             lease[0].clone(),
             lease[1].clone(),
+            keep,
             token,
             ("RAISE", Some(TOKENS)),
         ],
@@ -113,7 +122,14 @@ impl<'a> Call<'a> {
         let nameless = command == Command::Acquire && self.owner == b"*";
         let raises_from_nothing = has("RAISE") && !has("TOKEN");
         let lowers = has("RAISE") && self.numbers.get("RAISE") < self.numbers.get("TOKEN");
+        let shares = has("SHARED") || has("LIMIT");
+        let silence = self.number("KEEP").unwrap_or(0);
+        let is_short = |lease: Lease| lease.millis() < 1000;
         !(has("PX") && has("EX")
+            || has("SHARED") && has("LIMIT")
+            || shares && has("RAISE")
+            || (1..1000).contains(&silence)
+            || silence > 0 && self.lease().is_some_and(is_short)
             || has("ALL") && has("HOLDS")
             || nameless && (has("HOLDS") || has("TOKEN"))
             || raises_from_nothing
@@ -135,7 +151,7 @@ impl<'a> Call<'a> {
         for (name, value) in &self.numbers {
             let (head, tail) = name.split_at(1);
             words.push(format!("{head}{}", tail.to_lowercase()).into_bytes());
-            if *name != "ALL" {
+            if !["ALL", "SHARED"].contains(name) {
                 words.push(value.to_string().into_bytes());
             }
         }
@@ -148,7 +164,9 @@ impl<'a> Call<'a> {
         match command {
             Command::Acquire => Request::Acquire(requests::Acquire {
                 owner: owner.filter(|owner| owner.bytes() != b"*"),
+                limit: self.limit(),
                 lease: self.lease(),
+                keep: self.keep(),
                 wait_ms: self.number("BLOCK"),
                 holds: self.number("HOLDS").and_then(holds),
                 token: self.token("TOKEN"),
@@ -165,10 +183,15 @@ impl<'a> Call<'a> {
             Command::Renew => {
                 let (owner, token) = (owner.expect("an owner"), self.token("TOKEN"));
                 let raised = token.zip(self.token("RAISE"));
-                Request::Renew(match raised {
+                let request = match raised {
                     Some((from, to)) => Renew::raise(owner, self.lease(), from, to)
                         .expect("a raise that does not lower"),
                     None => Renew::new(owner, self.lease(), token),
+                };
+                Request::Renew(requests::Renew {
+                    request,
+                    limit: self.limit(),
+                    keep: self.keep(),
                 })
             }
             Command::Fence => Request::Fence(self.token("token")),
@@ -186,6 +209,20 @@ impl<'a> Call<'a> {
 
     fn token(&self, name: &str) -> Option<Token> {
         self.number(name).and_then(Token::new)
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        if self.numbers.contains_key("SHARED") {
+            return Some(Limit::NONE);
+        }
+        Limit::new(self.number("LIMIT")?.try_into().ok()?)
+    }
+
+    fn keep(&self) -> Option<Keep> {
+        Some(match self.number("KEEP")? {
+            0 => Keep::End,
+            millis => Keep::For(Silence::from_millis(millis)?),
+        })
     }
 
     fn lease(&self) -> Option<Lease> {

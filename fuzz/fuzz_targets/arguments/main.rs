@@ -8,7 +8,7 @@ mod grammar;
 
 use libfuzzer_sys::fuzz_target;
 use redis_lock_core::requests::{self, Malformed, Words};
-use redis_lock_core::{Lease, Release, Renew, Token};
+use redis_lock_core::{Lease, Release, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
@@ -24,18 +24,20 @@ enum Command {
 enum Request<'a> {
     Acquire(requests::Acquire<'a>),
     Release(Release<'a>),
-    Renew(Renew<'a>),
+    Renew(requests::Renew<'a>),
     Fence(Option<Token>),
     Waiters(Option<usize>),
     Clock(Token),
 }
 
-const ENDS: [&[u8]; 16] = [
+const ENDS: [&[u8]; 18] = [
     b"0",
     b"1",
     b"-1",
     b"60",
     b"61",
+    b"999",
+    b"1000",
     b"60000",
     b"60001",
     b"2147483647",

@@ -1,5 +1,8 @@
 //! Mutants: the module, broken on purpose. The fault runs must notice each of these.
 
+mod alone;
+mod shared;
+
 use crate::campaign::Choice;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,161 +35,10 @@ impl Edit {
     }
 }
 
-const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "a re-entry gives a new token",
-        shown_by: "aof-always",
-        edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "    let grant = Grant {
-        holds,
-        lease,
-        ..before
-    };",
-            to: "    let grant = Grant {
-        token: clock.next(now).unwrap_or(before.token),
-        holds,
-        lease,
-    };",
-        }],
-    },
-    Mutant {
-        name: "a release does not look at the owner",
-        shown_by: "aof-always",
-        edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "    if held.owner != request.owner {
-        return Err(Refusal::NotOwner);
-    }
-    check_token(held.grant, request.token)?;
-    let before",
-            to: "    check_token(held.grant, request.token)?;
-    let before",
-        }],
-    },
-    Mutant {
-        name: "a repeated acquire with HOLDS adds up",
-        shown_by: "aof-always",
-        edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "        Some(wanted) if before.holds >= wanted => before.holds,\n",
-            to: "",
-        }],
-    },
-    Mutant {
-        name: "any token passes the fence",
-        shown_by: "aof-always",
-        edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "        Some(held) => check_token(held.grant, Some(token)),",
-            to: "        Some(held) => check_token(held.grant, Some(token)).or(Ok(())),",
-        }],
-    },
-    Mutant {
-        name: "the token clock is not restored",
-        shown_by: "aof-always",
-        edits: &[Edit {
-            file: "src/locks/clock.rs",
-            from: "    with_token_clock(|clock| clock.observe(token));",
-            to: "    let _ = token;",
-        }],
-    },
-    Mutant {
-        name: "a last release does not reach the file",
-        shown_by: "aof-always",
-        edits: &[Edit {
-            file: "src/locks/lock_key.rs",
-            from: "            effect::replicate_release(context);\n",
-            to: "",
-        }],
-    },
-    Mutant {
-        name: "locks are handed over while writes are paused",
-        shown_by: "failover",
-        edits: &[
-            Edit {
-                file: "src/waiting/serve.rs",
-                from: "if context.writes_paused() || context.flags().loading()",
-                to: "if context.flags().loading()",
-            },
-            Edit {
-                file: "src/waiting/serve.rs",
-                from: "        && !context.writes_paused()\n        && may_acquire",
-                to: "        && may_acquire",
-            },
-            Edit {
-                file: "src/waiting/serve.rs",
-                from: "WriteCheck::NotNow => return Step::Later,",
-                to: "WriteCheck::NotNow => {}",
-            },
-            Edit {
-                file: "src/waiting/tick.rs",
-                from: "!context.writes_paused() && !context.flags().loading()",
-                to: "!context.flags().loading()",
-            },
-        ],
-    },
-    Mutant {
-        name: "a grant on its way to a dead client is not taken back",
-        shown_by: "dying-waiters",
-        edits: &[Edit {
-            file: "crates/core/src/pending_grants.rs",
-            from: "        let shared = self.finish(&pending, false);
-",
-            to: "        let shared = self.finish(&pending, false);
-        if !pending.lock_id.key.is_empty() {
-            return None;
-        }
-",
-        }],
-    },
-    Mutant {
-        name: "a dead call takes the grant from its twin",
-        shown_by: "dying-waiters",
-        edits: &[Edit {
-            file: "crates/core/src/pending_grants.rs",
-            from: "        let shared = self.finish(&pending, false);",
-            to: "        let shared = self.finish(&pending, false) && false;",
-        }],
-    },
-    Mutant {
-        name: "a newcomer passes the queue",
-        shown_by: "dying-waiters",
-        edits: &[
-            Edit {
-                file: "src/waiting/lock.rs",
-                from: "key.record()?.is_none() && waiting(context, name) > 0",
-                to: "key.record()?.is_none() && waiting(context, name) > usize::MAX - 1",
-            },
-            Edit {
-                file: "src/waiting/lock.rs",
-                from: "held.is_none() && waiting(context, name) > 0",
-                to: "held.is_none() && waiting(context, name) > usize::MAX - 1",
-            },
-        ],
-    },
-    Mutant {
-        name: "a lock is granted where its slot has left",
-        shown_by: "cluster-slots",
-        edits: &[
-            Edit {
-                file: "src/waiting/serve.rs",
-                from: "held.is_none() && (caller == Caller::EventLoop || context.flags().cluster())",
-                to: "held.is_none() && caller == Caller::EventLoop && !context.flags().cluster()",
-            },
-            Edit {
-                file: "src/waiting/serve.rs",
-                from: "!context.flags().cluster()\n        && !context.writes_paused()",
-                to: "!context.writes_paused()",
-            },
-            Edit {
-                file: "src/waiting/redirection.rs",
-                from: "if !context.flags().cluster() {",
-                to: "if true {",
-            },
-        ],
-    },
-];
+/// All of them.
+fn all() -> impl Iterator<Item = &'static Mutant> {
+    alone::MUTANTS.iter().chain(shared::MUTANTS)
+}
 
 /// How many seeds are tried until a mutant is noticed.
 const SEEDS: u64 = 6;
@@ -199,7 +51,7 @@ pub fn run(choice: &Choice) -> bool {
         names.is_empty() || names.iter().any(|name| mutant.name.contains(name.as_str()))
     };
     let mut all_found = true;
-    for mutant in MUTANTS.iter().filter(wanted) {
+    for mutant in all().filter(wanted) {
         let library = build(mutant);
         let found = (0..SEEDS).find_map(|number| {
             let seed = choice.seed.wrapping_add(number);
@@ -292,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_edit_fits_the_code() {
-        for edit in MUTANTS.iter().flat_map(|mutant| mutant.edits) {
+        for edit in all().flat_map(|mutant| mutant.edits) {
             edit.applied(module::root());
         }
     }

@@ -73,7 +73,7 @@ impl fmt::Display for Outcome {
                 limit,
             } => {
                 write!(f, "{token} of {owner}, holds {holds}, lease {lease}")?;
-                option(f, ", limit", *limit)
+                option(f, "limit", *limit)
             }
             Self::Holders(holders) => {
                 for (place, holder) in holders.iter().enumerate() {

@@ -2,6 +2,8 @@
 
 const VERSION: u8 = 1;
 const WIDE: i64 = 1 << 55;
+/// What the version has besides where nobody is told of the change.
+const QUIET: i64 = 128;
 /// The version of a change of shares.
 const SHARES: u8 = 2;
 /// What says that a share comes or changes, at most.
@@ -83,7 +85,7 @@ pub fn read(effect: &[u8]) -> Option<Said> {
         bytes[..length].copy_from_slice(head);
         i64::from_le_bytes(bytes)
     };
-    let version = take(1);
+    let version = take(1) & !QUIET;
     let (mut deadline, mut token) = (take(8), take(7));
     if version == i64::from(SHARES) {
         let (what, _count) = (take(1), take(4));

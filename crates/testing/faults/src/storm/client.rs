@@ -15,7 +15,8 @@ use testbed::{Expect, Grant, Refusal, Reply};
 const CLIENTS_AN_OWNER: u32 = 2;
 
 /// The errors that a call may get in a storm.
-const EXPECTED: [&str; 7] = [
+const EXPECTED: [&str; 8] = [
+    "DEADLOCK",
     "NOTALONE",
     "NOTHELD",
     "NOTOWNER",

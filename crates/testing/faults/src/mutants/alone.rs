@@ -1,0 +1,154 @@
+//! What is wrong with a lock that one holder has alone, and with its queue.
+
+use super::{Edit, Mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "a re-entry gives a new token",
+        shown_by: "aof-always",
+        edits: &[Edit {
+            file: "crates/core/src/lock.rs",
+            from: "    let grant = reentered(before, request)?;
+    let lease = grant.lease;",
+            to: "    let mut grant = reentered(before, request)?;
+    grant.token = clock.next(now).unwrap_or(before.token);
+    let lease = grant.lease;",
+        }],
+    },
+    Mutant {
+        name: "a release does not look at the owner",
+        shown_by: "aof-always",
+        edits: &[Edit {
+            file: "crates/core/src/lock.rs",
+            from: "    if held.owner != request.owner {
+        return Err(Refusal::NotOwner);
+    }
+    check_token(held.grant, request.token)?;
+    let before",
+            to: "    check_token(held.grant, request.token)?;
+    let before",
+        }],
+    },
+    Mutant {
+        name: "a repeated acquire with HOLDS adds up",
+        shown_by: "aof-always",
+        edits: &[Edit {
+            file: "crates/core/src/lock.rs",
+            from: "        Some(wanted) if before.holds >= wanted => before.holds,\n",
+            to: "",
+        }],
+    },
+    Mutant {
+        name: "any token passes the fence",
+        shown_by: "aof-always",
+        edits: &[Edit {
+            file: "crates/core/src/lock.rs",
+            from: "        Some(held) => check_token(held.grant, Some(token)),",
+            to: "        Some(held) => check_token(held.grant, Some(token)).or(Ok(())),",
+        }],
+    },
+    Mutant {
+        name: "the token clock is not restored",
+        shown_by: "aof-always",
+        edits: &[Edit {
+            file: "src/locks/clock.rs",
+            from: "    with_token_clock(|clock| clock.observe(token));",
+            to: "    let _ = token;",
+        }],
+    },
+    Mutant {
+        name: "a last release does not reach the file",
+        shown_by: "aof-always",
+        edits: &[Edit {
+            file: "src/locks/lock_key.rs",
+            from: "            effect::replicate_release(context);\n",
+            to: "",
+        }],
+    },
+    Mutant {
+        name: "locks are handed over while writes are paused",
+        shown_by: "failover",
+        edits: &[
+            Edit {
+                file: "src/waiting/serve.rs",
+                from: "!context.writes_paused() && !context.flags().loading() && !context",
+                to: "!context.flags().loading() && !context",
+            },
+            Edit {
+                file: "src/waiting/serve.rs",
+                from: "        && !context.writes_paused()\n        && may_acquire",
+                to: "        && may_acquire",
+            },
+            Edit {
+                file: "src/waiting/serve.rs",
+                from: "WriteCheck::NotNow => return Step::Later,",
+                to: "WriteCheck::NotNow => {}",
+            },
+            Edit {
+                file: "src/waiting/tick.rs",
+                from: "!context.writes_paused() && !context.flags().loading()",
+                to: "!context.flags().loading()",
+            },
+        ],
+    },
+    Mutant {
+        name: "a grant on its way to a dead client is not taken back",
+        shown_by: "dying-waiters",
+        edits: &[Edit {
+            file: "crates/core/src/pending_grants.rs",
+            from: "        let shared = self.finish(&pending, false);
+",
+            to: "        let shared = self.finish(&pending, false);
+        if !pending.lock_id.key.is_empty() {
+            return None;
+        }
+",
+        }],
+    },
+    Mutant {
+        name: "a dead call takes the grant from its twin",
+        shown_by: "dying-waiters",
+        edits: &[Edit {
+            file: "crates/core/src/pending_grants.rs",
+            from: "        let shared = self.finish(&pending, false);",
+            to: "        let shared = self.finish(&pending, false) && false;",
+        }],
+    },
+    Mutant {
+        name: "a newcomer passes the queue",
+        shown_by: "dying-waiters",
+        edits: &[
+            Edit {
+                file: "src/waiting/lock.rs",
+                from: "if self.key.is_alone() || waiting(self.context, self.key.name()) == 0 {",
+                to: "if true {",
+            },
+            Edit {
+                file: "src/waiting/lock.rs",
+                from: "in_line: waiting(context, key.name()) > 0",
+                to: "in_line: false",
+            },
+        ],
+    },
+    Mutant {
+        name: "a lock is granted where its slot has left",
+        shown_by: "cluster-slots",
+        edits: &[
+            Edit {
+                file: "src/waiting/serve.rs",
+                from: "self.caller == Caller::EventLoop || self.context.flags().cluster()",
+                to: "self.caller == Caller::EventLoop && !self.context.flags().cluster()",
+            },
+            Edit {
+                file: "src/waiting/serve.rs",
+                from: "!context.flags().cluster()\n        && !context.writes_paused()",
+                to: "!context.writes_paused()",
+            },
+            Edit {
+                file: "src/waiting/redirection.rs",
+                from: "if !context.flags().cluster() {",
+                to: "if true {",
+            },
+        ],
+    },
+];
