@@ -6,7 +6,7 @@
 use super::map::shrink_if_sparse;
 use super::queue::{LockId, WaiterId};
 use super::sharing::Holders;
-use super::{Change, Deadline, Held, Holds, Map, OwnerBuf, ReleaseAmount, Token, UnixTime};
+use super::{Deadline, Holds, Map, OwnerBuf, ReleaseAmount, Token, UnixTime};
 
 /// The grant to one waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,14 +108,6 @@ impl PendingGrants {
         let pending = self.calls.remove(&id)?;
         let shared = self.finish(&pending, true);
         (!shared).then_some(UnconfirmedGrant(pending))
-    }
-
-    /// A call of the owner that did not wait was answered: the grant now outlives the pending calls. For
-    /// a lock of limit 1; of a shared one, [`PendingGrants::answered`] names the grant.
-    pub fn owner_answered(&mut self, lock_id: &LockId) {
-        if let Some(grants) = self.grants.get_mut(lock_id) {
-            grants.latest.answered = true;
-        }
     }
 
     /// A call of this grant that did not wait was answered: the grant now outlives the pending calls.
@@ -247,33 +239,6 @@ impl GiveBack {
             (true, _) => self.pending.took_hold.then_some(ReleaseAmount::One),
         };
         Some((OwnerBuf::from(owner), amount?))
-    }
-
-    /// The change to the lock: none if it has another grant by now.
-    #[must_use]
-    pub fn change(&self, lock: Option<&Held<'_>>, now: UnixTime) -> Change {
-        let Some(held) = lock.filter(|held| held.grant.token == self.pending.token) else {
-            return Change::Keep;
-        };
-        let as_granted = (self.pending.holds, self.pending.deadline);
-        if self.only_unchanged && (held.grant.holds, held.deadline) != as_granted {
-            return Change::Keep;
-        }
-        if !self.shared {
-            return Change::Free;
-        }
-        let fewer = Holds::new(held.grant.holds.number() - 1);
-        match fewer {
-            Some(holds) if self.pending.took_hold => {
-                let grant = super::Grant {
-                    holds,
-                    ..held.grant
-                };
-                let deadline = held.deadline.max(grant.lease.deadline_from(now));
-                Change::Hold(grant, deadline)
-            }
-            _ => Change::Keep,
-        }
     }
 }
 

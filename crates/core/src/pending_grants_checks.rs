@@ -1,6 +1,8 @@
 //! Invariants of the pending grants, for tests and fuzzing.
 
-use super::{LockGrants, PendingGrants};
+use super::{GiveBack, LockGrants, PendingGrants};
+use crate::sharing::Holders;
+use crate::{Change, Held, Release, Times, UnixTime, release};
 
 impl PendingGrants {
     /// Panics unless the state of each grant fits its calls.
@@ -29,5 +31,22 @@ impl PendingGrants {
     pub(crate) fn entries(&self) -> usize {
         let others = self.grants.values().map(|grants| grants.others.len());
         self.calls.len() + self.grants.len() + others.sum::<usize>()
+    }
+}
+
+impl GiveBack {
+    /// What becomes of a lock of limit 1.
+    pub(crate) fn change(&self, lock: Option<&Held<'_>>, now: UnixTime) -> Change {
+        let holders = lock.map(|held| Holders::Alone(*held));
+        let Some((owner, amount)) = self.release(holders.as_ref()) else {
+            return Change::Keep;
+        };
+        let request = Release {
+            owner: owner.as_owner(),
+            amount,
+            token: None,
+        };
+        let released = release(lock.map(Held::record), &request, || Times::of(lock, now));
+        released.expect("a holder").change
     }
 }

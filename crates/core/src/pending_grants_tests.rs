@@ -1,7 +1,7 @@
 //! Scenarios of one owner's waiting calls, from the grant to the answer or the disconnect.
 
 use super::super::queue::{Monotonic, Queues, Waiter};
-use super::super::{Grant, Lease, Limit, Owner, OwnerBuf};
+use super::super::{Change, Grant, Held, Lease, Limit, Owner, OwnerBuf};
 use super::*;
 
 /// A step of a scenario. The owner of the lock has the waiting calls 0 to 9.
@@ -118,6 +118,11 @@ impl Scenario {
         self.pending_grants.add(self.ids[call], pending, is_new);
     }
 
+    fn owner_answered(&mut self) {
+        let token = self.lock.unwrap().grant.token;
+        self.pending_grants.answered(&self.lock_id, token);
+    }
+
     /// Does a step; for [`Lost`], returns the holds that are left and the change.
     fn apply(&mut self, step: Step) -> Option<(u32, Change)> {
         match step {
@@ -131,14 +136,14 @@ impl Scenario {
             }
             FindsHolds(call) => self.add(call, false, false),
             Answered(call) => self.unconfirmed = self.pending_grants.deliver(self.ids[call]),
-            Direct => self.pending_grants.owner_answered(&self.lock_id),
+            Direct => self.owner_answered(),
             DirectReenters | DirectReleases => {
                 self.add_holds(if matches!(step, DirectReenters) {
                     1
                 } else {
                     -1
                 });
-                self.pending_grants.owner_answered(&self.lock_id);
+                self.owner_answered();
             }
             Raised => {
                 let from = self.lock.unwrap().grant.token;
@@ -146,7 +151,7 @@ impl Scenario {
                 let to = Token::new(self.last_token).unwrap();
                 self.lock.as_mut().unwrap().grant.token = to;
                 self.pending_grants.raise(&self.lock_id, from, to);
-                self.pending_grants.owner_answered(&self.lock_id);
+                self.owner_answered();
             }
             Regranted => self.regrant(),
             Lost(call, _) => {

@@ -117,7 +117,9 @@ impl System {
                 self.ids.push(id);
                 self.maybe_free.insert(lock_id(name));
             }
-            Ok(_) => self.pending_grants.owner_answered(&lock_id(name)),
+            Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)) => {
+                self.pending_grants.answered(&lock_id(name), grant.token);
+            }
             Err(_) => {}
         }
     }
@@ -137,9 +139,10 @@ impl System {
         let times = || Times::of(lock, self.wall());
         match release(lock.map(Held::record), &request, times) {
             Ok(released) => {
+                let token = lock.map(|held| held.grant.token);
                 self.change(name, request.owner, released.change);
-                if released.holds_left > 0 {
-                    self.pending_grants.owner_answered(&lock_id(name));
+                if let (Some(token), 1..) = (token, released.holds_left) {
+                    self.pending_grants.answered(&lock_id(name), token);
                 } else {
                     self.serve(name);
                 }
@@ -164,7 +167,7 @@ impl System {
         let renewed = renew(Some(&held), &request, &RULES, self.wall(), &mut self.tokens).unwrap();
         self.change(name, held.owner, renewed.change);
         self.pending_grants.raise(&lock_id(name), from, to);
-        self.pending_grants.owner_answered(&lock_id(name));
+        self.pending_grants.answered(&lock_id(name), to);
     }
 
     fn tick(&mut self) {

@@ -122,17 +122,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a rewritten file holds one share of each lock",
-        shown_by: "aof-always",
-        edits: &[Edit {
-            file: "src/locks/redis_lock.rs",
-            from: "for change in shares.rewrite() {",
-            to: "for change in shares.rewrite().take(1) {",
-        }],
-    },
-    Mutant {
-        name: "a snapshot holds no limits",
-        shown_by: "rdb-only",
+        name: "a lock that moves loses its limits",
+        shown_by: "cluster-slots",
         edits: &[Edit {
             file: "src/locks/redis_lock.rs",
             from: "                    out.number(fields.limit);

@@ -3,6 +3,7 @@
 mod calls;
 mod right;
 mod several_servers;
+mod shares;
 mod wrong;
 mod wrong_besides;
 
@@ -30,6 +31,7 @@ fn judge(examples: Vec<Example>) {
 fn what_a_lock_may_do() {
     judge(right::examples());
     judge(several_servers::right());
+    judge(shares::right());
 }
 
 #[test]
@@ -37,6 +39,7 @@ fn what_no_lock_may_do() {
     judge(wrong::examples());
     judge(wrong_besides::examples());
     judge(several_servers::wrong());
+    judge(shares::wrong());
 }
 
 #[test]
