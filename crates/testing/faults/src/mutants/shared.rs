@@ -101,8 +101,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a limit does not reach the file",
-        shown_by: "aof-always",
+        name: "a limit does not reach the replica",
+        shown_by: "failover",
         edits: &[Edit {
             file: "crates/core/src/sharing/effect.rs",
             from: "length += share.write(&mut buffer.0[length..]),",
@@ -113,8 +113,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
-        name: "a share that goes does not reach the file",
-        shown_by: "aof-always",
+        name: "a share that goes does not reach the replica",
+        shown_by: "failover",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
             from: "        effect::replicate(context, name, change.effect(seen, &mut buffer));\n        Ok(())",
