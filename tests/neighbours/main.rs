@@ -5,6 +5,7 @@ mod support;
 
 mod calls;
 mod expired;
+mod keeping;
 mod killed;
 mod refused;
 mod threads;

@@ -1,0 +1,212 @@
+//! While nothing may be written nothing is renewed: afterwards at once, and where less than a third of the
+//! lease is left, the connection is closed.
+
+use crate::support::{Keeper, count, end_of_lease, run};
+use redis::Connection;
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, Talk, cmd, eventually, line};
+
+const LEASE_MS: i64 = 3000;
+const GRANT: &str = "k a PX 3000 KEEP 60000";
+/// A busy machine.
+const BUSY_MS: i64 = 600;
+/// The server's clock is looked up now and then.
+const EARLY_MS: i64 = 5;
+
+/// Holds renewals up for longer than a lease: the connection is closed when less than a third of it is left,
+/// and not before.
+#[track_caller]
+fn closes_when_a_third_is_left(server: &Server, hold_up: impl FnOnce(&mut Connection)) {
+    let mut c = server.connection();
+    let mut keeper = Keeper::on(server, GRANT);
+    let mut other = Keeper::on(server, "long a PX 600000 KEEP 60000");
+    hold_up(&mut c);
+    let end = end_of_lease(&mut c);
+    keeper.is_closed();
+    let left = end - unix_ms();
+    let third = LEASE_MS / 3;
+    assert!(
+        (third - BUSY_MS..=third + EARLY_MS).contains(&left),
+        "{left} ms left"
+    );
+    assert_eq!(end_of_lease(&mut c), end, "renewed");
+    assert_eq!(count(server, "kept_closes"), 1);
+    // One with a long lease is not in a hurry.
+    other.is_open();
+}
+
+/// Holds renewals up for a moment in which one was due: it comes at once afterwards.
+#[track_caller]
+fn renews_at_once_after(server: &Server, hold_up: impl FnOnce(&mut Connection), end_it: impl FnOnce(&mut Connection)) {
+    let mut c = server.connection();
+    let mut keeper = Keeper::on(server, GRANT);
+    hold_up(&mut c);
+    let end = end_of_lease(&mut c);
+    let third = u64::try_from(LEASE_MS / 3).expect("positive");
+    sleep(Duration::from_millis(third + 300));
+    assert_eq!(end_of_lease(&mut c), end, "renewed");
+    end_it(&mut c);
+    let ended = unix_ms();
+    eventually(|| end_of_lease(&mut c) != end, "the renewal");
+    let after = end_of_lease(&mut c) - LEASE_MS - ended;
+    assert!((-EARLY_MS - 50..400).contains(&after), "{after}");
+    keeper.is_open();
+    assert_eq!(count(server, "kept_closes"), 0);
+}
+
+#[test]
+fn a_long_pause_of_writes_closes() {
+    closes_when_a_third_is_left(&Server::start(), |c| {
+        run(c, "CLIENT PAUSE 60000 WRITE").okay();
+    });
+}
+
+/// It is closed without a word of its own: in such a pause nobody is answered.
+#[test]
+fn a_long_pause_of_everything_closes() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut keeper = Keeper::on(&server, GRANT);
+    let end = end_of_lease(&mut c);
+    run(&mut c, "CLIENT PAUSE 5000 ALL").okay();
+    keeper.throw(&["PING"]);
+    keeper.is_closed();
+    let left = end - unix_ms();
+    assert!(left <= LEASE_MS / 3 + EARLY_MS, "{left} ms left");
+    assert!(left > LEASE_MS / 3 - BUSY_MS, "{left} ms left");
+}
+
+#[test]
+fn after_a_short_pause_it_is_renewed_at_once() {
+    renews_at_once_after(
+        &Server::start(),
+        |c| run(c, "CLIENT PAUSE 60000 WRITE").okay(),
+        |c| run(c, "CLIENT UNPAUSE").okay(),
+    );
+}
+
+/// The pause ends by itself.
+#[test]
+fn after_a_pause_that_ends_by_itself_it_is_renewed_at_once() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut keeper = Keeper::on(&server, GRANT);
+    let end = end_of_lease(&mut c);
+    let paused = unix_ms();
+    run(&mut c, "CLIENT PAUSE 1500 WRITE").okay();
+    eventually(|| end_of_lease(&mut c) != end, "the renewal");
+    let renewed = end_of_lease(&mut c) - LEASE_MS - paused;
+    assert!((1490..1900).contains(&renewed), "{renewed}");
+    keeper.is_open();
+}
+
+#[test]
+fn too_few_replicas_close() {
+    closes_when_a_third_is_left(&Server::start(), |c| {
+        run(c, "CONFIG SET min-replicas-to-write 1").okay();
+    });
+}
+
+#[test]
+fn after_too_few_replicas_it_is_renewed_at_once() {
+    renews_at_once_after(
+        &Server::start(),
+        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
+        |c| run(c, "CONFIG SET min-replicas-to-write 0").okay(),
+    );
+}
+
+/// Saves in the background, with this outcome.
+#[track_caller]
+fn save(c: &mut Connection, outcome: &str) {
+    run(c, "BGSAVE").value();
+    let status = format!("rdb_last_bgsave_status:{outcome}");
+    eventually(
+        || {
+            let text = cmd!(*c, "INFO", "persistence").text();
+            text.contains("rdb_bgsave_in_progress:0") && text.contains(&status)
+        },
+        "the save to end",
+    );
+}
+
+fn fail_to_save(server: &Server, c: &mut Connection) {
+    fs::create_dir_all(server.dir().join("dump.rdb/taken")).expect("a folder");
+    save(c, "err");
+}
+
+fn save_again(server: &Server, c: &mut Connection) {
+    fs::remove_dir_all(server.dir().join("dump.rdb")).expect("a folder to remove");
+    save(c, "ok");
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_closes() {
+    let server = Server::builder().config("save", "3600 1").start();
+    closes_when_a_third_is_left(&server, |c| {
+        fail_to_save(&server, c);
+        run(c, "LOCK.RENEW k a").refused("MISCONF");
+    });
+}
+
+#[test]
+fn when_the_disk_can_be_written_again_it_is_renewed_at_once() {
+    let server = Server::builder().config("save", "3600 1").start();
+    renews_at_once_after(
+        &server,
+        |c| fail_to_save(&server, c),
+        |c| save_again(&server, c),
+    );
+}
+
+/// A primary with a replica that is stopped: a failover does not come to its end.
+fn with_stopped_replica() -> (Server, Server) {
+    let primary = Server::start();
+    let replica = primary.replica();
+    replica.signal("STOP");
+    (primary, replica)
+}
+
+#[test]
+fn a_failover_that_hangs_closes() {
+    let (primary, _replica) = with_stopped_replica();
+    closes_when_a_third_is_left(&primary, |c| cmd!(*c, "FAILOVER").okay());
+}
+
+#[test]
+fn when_a_failover_is_aborted_it_is_renewed_at_once() {
+    let (primary, _replica) = with_stopped_replica();
+    renews_at_once_after(
+        &primary,
+        |c| cmd!(*c, "FAILOVER").okay(),
+        |c| cmd!(*c, "FAILOVER", "ABORT").okay(),
+    );
+}
+
+/// A full memory holds no renewal up.
+#[test]
+fn a_full_memory_holds_nothing_up() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut keeper = Keeper::on(&server, "k a PX 1000 KEEP 60000");
+    run(&mut c, "CONFIG SET maxmemory 1").okay();
+    run(&mut c, "LOCK.ACQUIRE j a").refused("OOM");
+    crate::support::await_renewals(&server, 3);
+    keeper.is_open();
+}
+
+/// What was asked for before a pause is done behind it: the thief comes too late.
+#[test]
+fn a_command_that_waited_for_the_end_of_a_pause_finds_it_renewed() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut keeper = Keeper::on(&server, GRANT);
+    run(&mut c, "CLIENT PAUSE 1800 WRITE").okay();
+    let mut thief = server.connection();
+    thief.post(&line("LOCK.ACQUIRE k thief PX 60000 BLOCK 1500"));
+    thief.receive().nil();
+    keeper.is_open();
+}
