@@ -27,6 +27,7 @@ const TIMES: &[&str] = &[
     "waited-ms",
     "left-ms",
     "client-id",
+    "kept-by",
     "total-wait-ms",
     "longest-wait-ms",
 ];
