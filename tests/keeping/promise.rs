@@ -47,7 +47,7 @@ fn keep(server: &Server, lock: usize, seed: u64, is_over: &AtomicBool) -> Vec<Ke
         let mut c = server.connection();
         let last_sent = Instant::now();
         let last_sent_micros = unix_micros();
-        let call = format!("LOCK.ACQUIRE k{lock} a PX {LEASE_MS} BLOCK 2000 KEEP 60000");
+        let call = format!("LOCK.ACQUIRE k{lock} a{lock} PX {LEASE_MS} BLOCK 2000 KEEP 60000");
         let Ok(Ok(grant)) = c.req_command(&line(&call)).map(Grant::try_from) else {
             continue;
         };
@@ -75,9 +75,9 @@ fn steal(server: &Server, lock: usize, waits: bool, is_over: &AtomicBool) -> Vec
     let block = if waits { "BLOCK 100" } else { "" };
     let mut all = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
-        let owner = if waits { "w" } else { "t" };
+        let owner = format!("{}{lock}", if waits { "w" } else { "t" });
         let call = format!("LOCK.ACQUIRE k{lock} {owner} PX 60000 {block}");
-        if let Ok(grant) = Grant::try_from(c.send(&line(&call)).value()) {
+        if let Ok(Ok(grant)) = c.send(&line(&call)).map(Grant::try_from) {
             all.push(Stolen {
                 token: grant.token,
                 at: Instant::now(),

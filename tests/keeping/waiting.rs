@@ -1,6 +1,6 @@
 //! `KEEP` of a call that waits: the keeping begins with the grant, and a grant that is given back is not kept.
 
-use crate::support::{Keeper, await_renewals, count, kept_by, run, while_stopped};
+use crate::support::{Keeper, at_once, await_renewals, count, kept_by, run, while_stopped};
 use redis::Connection;
 use testbed::{Expect, Server, Talk, eventually, line, waiters};
 
@@ -93,12 +93,10 @@ fn a_grant_that_is_lost_with_its_reply_closes() {
 fn a_takeover_of_a_grant_whose_reply_is_not_sent() {
     let (server, mut c, mut keeper) = waits("PX 60000 BLOCK 0 KEEP 60000");
     let mut second = Keeper::of(server.connection());
-    while_stopped(&server, || {
-        c.post(&line("LOCK.RELEASE k b"));
-        second.throw(&["LOCK.RENEW k a KEEP 30000"]);
-    });
-    assert_eq!(c.receive().int(), 0);
-    second.next().expect("a reply").grant();
+    let replies = at_once(&mut second, &["LOCK.RELEASE k b", "LOCK.RENEW k a KEEP 30000"]);
+    let [released, renewed] = replies.try_into().expect("two replies");
+    assert_eq!(released.int(), 0);
+    renewed.grant();
     // One of them keeps it, whoever came later, and the other is closed.
     eventually(|| count(&server, "kept_closes") == 1, "one to be closed");
     let by = kept_by(&mut c)[0].0;
