@@ -1,11 +1,11 @@
 //! What commands tell, and ask.
 
-use redis_lock_core::keeping::{Asked, GrantName, Keep, Keeper, Silence};
+use redis_lock_core::Token;
+use redis_lock_core::keeping::{Asked, GrantName, Keep, Keeper};
 use redis_lock_core::sharing::{ShareChange, Transition};
-use redis_lock_core::{LockId, Token};
 
 use super::close::{Cause, close};
-use super::grant::{renew, stands};
+use super::grant::renew;
 use super::state::{STATE, this_moment};
 use super::work;
 use crate::locks::LockKey;
@@ -17,8 +17,8 @@ pub(crate) fn any() -> bool {
     STATE.is_busy()
 }
 
-/// Whether a caller keeps its grant, and which command asks.
-pub(crate) type ToKeep = Option<(Keep, Asked)>;
+/// Whether a caller keeps its grant, which command asks, and the client that keeps it.
+pub(crate) type ToKeep = Option<(Keep, Asked, u64)>;
 
 /// Notes a change that is about to be made in a lock; `before` is the token of the caller's grant. To be
 /// called before the change is announced: a listener may free the lock.
@@ -44,7 +44,7 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
         }),
         _ => transition.granted(),
     };
-    if matches!(keep, Some((Keep::For(_), _))) {
+    if matches!(keep, Some((Keep::For(_), ..))) {
         work::begin(context);
     }
     let (database, key) = (context.database(), key.name().bytes());
@@ -54,7 +54,6 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
         token,
     };
     let now = this_moment(context);
-    let client_id = context.client_id();
     let closed = STATE.with(context, |state| {
         let grants = &mut state.grants;
         if let Transition::Share(ShareChange { cut: Some(at), .. }) = transition {
@@ -71,7 +70,7 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
         }
         let this = named(grant.token);
         match keep {
-            Some((Keep::For(silence), asked)) => {
+            Some((Keep::For(silence), asked, client_id)) => {
                 let keeper = Keeper {
                     client_id,
                     silence,
@@ -79,48 +78,13 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
                 };
                 grants.keep(this, keeper, grant.lease, deadline, now)
             }
-            Some((Keep::End, Asked::Renew)) => grants.end(this, client_id),
-            Some((Keep::End, Asked::Acquire)) | None => {
+            Some((Keep::End, Asked::Renew, client_id)) => grants.end(this, client_id),
+            Some((Keep::End, Asked::Acquire, _)) | None => {
                 grants.renewed(this, grant.lease, deadline, now);
                 None
             }
         }
     });
-    close(context, closed.into_iter().collect(), Cause::Other);
-    work::arm(context);
-}
-
-/// A waiting call with `KEEP` is answered: its connection keeps the grant, if it stands.
-pub(crate) fn keep_after_reply(
-    context: Context<'_>,
-    LockId { database, key }: &LockId,
-    token: Token,
-    silence: Silence,
-) {
-    let client_id = context.client_id();
-    let database = *database;
-    let name = GrantName {
-        database,
-        key,
-        token,
-    };
-    work::begin(context);
-    let now = this_moment(context);
-    let closed = match stands(context, (database, key), token) {
-        Some((lease, deadline)) => STATE.with(context, |state| {
-            let keeper = Keeper {
-                client_id,
-                silence,
-                asked: Asked::Acquire,
-            };
-            state.grants.keep(name, keeper, lease, deadline, now)
-        }),
-        // It was lost before the reply.
-        None => {
-            STATE.with(context, |state| state.close_unsent.push(client_id));
-            None
-        }
-    };
     close(context, closed.into_iter().collect(), Cause::Other);
     work::arm(context);
 }

@@ -2,7 +2,7 @@
 
 use redis_lock_core::keeping::KeptGrant;
 use redis_lock_core::sharing;
-use redis_lock_core::{Deadline, Lease, LockId, OwnerBuf, Renew, Token};
+use redis_lock_core::{Deadline, Lease, LockId, OwnerBuf, Renew};
 
 use crate::locks::{LockKey, LockView, now, rules, with_token_clock};
 use crate::server::{Context, OwnedText};
@@ -21,26 +21,16 @@ pub(super) enum Outcome {
 /// When the lease of a grant ends that stands.
 pub(super) fn deadline(context: Context<'_>, kept: &KeptGrant) -> Option<Deadline> {
     let LockId { database, key } = &kept.lock_id;
-    let (_, deadline) = stands(context, (*database, key), kept.token)?;
-    Some(deadline)
-}
-
-/// The lease and the deadline of a grant that stands.
-pub(super) fn stands(
-    context: Context<'_>,
-    (database, key): (i32, &[u8]),
-    token: Token,
-) -> Option<(Lease, Deadline)> {
-    if !context.select_database(database) {
+    if !context.select_database(*database) {
         return None;
     }
     let name = OwnedText::new(key);
     let view = LockView::open(context, name.text());
     let now = now(context);
     let holders = view.holders(now).ok()??;
-    let share = holders.with(token)?;
+    let share = holders.with(kept.token)?;
     let deadline = holders.end_of(&share);
-    (deadline >= Deadline::At(now.millis())).then_some((share.grant.lease, deadline))
+    (deadline >= Deadline::At(now.millis())).then_some(deadline)
 }
 
 /// Renews a grant. The server must allow writes of this key.

@@ -15,9 +15,7 @@ mod work;
 
 use crate::server::Context;
 
-pub(crate) use calls::{
-    ToKeep, any, is_kept, keep_after_reply, kept_by, leases_ended, note_change, renew_due,
-};
+pub(crate) use calls::{ToKeep, any, is_kept, kept_by, leases_ended, note_change, renew_due};
 pub(crate) use events::lock_lost;
 pub(crate) use state::kept;
 

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 
-use redis_lock_core::keeping::Silence;
-use redis_lock_core::{Grant, Limit, LockId, OwnerBuf, WaiterId};
+use redis_lock_core::{Grant, Limit, OwnerBuf, WaiterId};
 
 use crate::locks::CommandError;
 use crate::server::Handle;
@@ -22,8 +21,6 @@ pub(super) enum Answer {
         grant: Grant,
         /// The limit in force, where the call named one.
         limit: Option<Limit>,
-        /// The lock, and how long the connection may be silent that keeps the grant.
-        keep: Option<(LockId, Silence)>,
     },
     /// Its time is up, or it was cancelled.
     Nothing,

@@ -103,7 +103,7 @@ impl<'call> Lock<'call> {
             lock,
             before,
             transition,
-            keep: keep.map(|keep| (keep, Asked::Acquire)),
+            keep: keep.map(|keep| (keep, Asked::Acquire, context.client_id())),
             event: KeyspaceEvent::Acquire,
             counter: Some(counter),
             outcome: granted,
@@ -166,7 +166,7 @@ impl<'call> Lock<'call> {
         Ok(Judged {
             before,
             transition,
-            keep: keep.map(|keep| (keep, Asked::Renew)),
+            keep: keep.map(|keep| (keep, Asked::Renew, lock.context.client_id())),
             event: KeyspaceEvent::Renew,
             counter: Some(Counter::Renewals),
             outcome: granted,

@@ -1,6 +1,6 @@
 //! Granting a lock to the waiting calls that are next.
 
-use redis_lock_core::keeping::{Keep, check_lease};
+use redis_lock_core::keeping::{Asked, Keep, check_lease};
 use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition, next_in_line};
 use redis_lock_core::{
     Acquire, Deadline, GiveBack, Grant, LockId, Monotonic, OwnerBuf, PendingGrant, Refusal,
@@ -14,7 +14,7 @@ use super::redirection::{NodesCache, redirection};
 use super::slice::{MAX_GRANTS, SLICE};
 use super::state::{STATE, State};
 use super::timer;
-use crate::keeping;
+use crate::keeping::{self, ToKeep};
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, check_write, max_holders, monotonic, now, released,
     rules, with_token_clock,
@@ -165,11 +165,11 @@ impl Serving<'_> {
                 let deadline = deadline.unwrap_or(Deadline::Never);
                 let before = before.map(|(grant, _)| grant);
                 let token = before.map(|grant| grant.token);
-                keeping::note_change(&key, token, &transition, None);
+                keeping::note_change(&key, token, &transition, to_keep(&next.waiter));
                 let blocked = make_pending(context, &self.lock_id, &next, grant, deadline, before);
                 key.change(&transition, KeyspaceEvent::Acquire);
                 count_grant(before.is_none());
-                send_grant(blocked, &self.lock_id, &next, granted);
+                send_grant(blocked, &next, granted);
                 self.just_granted = Some(next.waiter.owner.clone());
                 self.grants += 1;
                 Step::Again
@@ -328,10 +328,11 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
     if let Some(Ok(Admitted::New(granted, transition))) = admitted
         && let Some(deadline) = transition.deadline()
     {
+        keeping::note_change(&key, None, &transition, to_keep(&next.waiter));
         let blocked = make_pending(context, &lock_id, &next, granted.grant, deadline, None);
         key.hand_over(&transition);
         count_grant(true);
-        send_grant(blocked, &lock_id, &next, granted);
+        send_grant(blocked, &next, granted);
         if let Transition::Alone(held) = transition {
             // The key is as just written, or a listener has changed it and has served the queue. So only
             // further calls of the new owner can be next.
@@ -420,6 +421,12 @@ fn count_grant(is_new: bool) {
     }
 }
 
+/// Whether the client of a waiting call keeps the grant.
+fn to_keep(waiter: &Waiter) -> ToKeep {
+    let silence = waiter.keep?;
+    Some((Keep::For(silence), Asked::Acquire, waiter.client_id))
+}
+
 /// Moves the call from its queue to the pending grants. Called before the key is written and the change
 /// announced: a listener may then kill the client, whose grant is given back, or free the lock, which goes
 /// to the next call.
@@ -448,7 +455,7 @@ fn make_pending(
 }
 
 /// Replies the grant to the call.
-fn send_grant(blocked: Option<Blocked<Wait>>, lock_id: &LockId, next: &Next, granted: Granted) {
+fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, granted: Granted) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
         blocked.answer(Answer::Granted {
@@ -457,7 +464,6 @@ fn send_grant(blocked: Option<Blocked<Wait>>, lock_id: &LockId, next: &Next, gra
             owner: next.waiter.owner.clone(),
             grant: granted.grant,
             limit: next.waiter.names_limit.then_some(granted.limit),
-            keep: next.waiter.keep.map(|silence| (lock_id.clone(), silence)),
         });
     }
 }

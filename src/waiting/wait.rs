@@ -6,7 +6,6 @@ use super::answer::{Answer, Wait};
 use super::peer::peer_has_closed;
 use super::state::STATE;
 use super::timer;
-use crate::keeping;
 use crate::locks::{monotonic, reply_grant};
 use crate::server::{Blocked, Context, Handle, Waits};
 use crate::statistics::WaitEnd;
@@ -22,7 +21,6 @@ impl Waits for Wait {
                 owner,
                 grant,
                 limit,
-                keep,
             } => {
                 let client = context.client_id();
                 let stalled = STATE.with(context, |state| {
@@ -43,9 +41,6 @@ impl Waits for Wait {
                     STATE.with(context, |state| state.reply_written(client, *id));
                 }
                 reply_grant(context, owner.as_owner(), *grant, *limit);
-                if let Some((lock_id, silence)) = keep {
-                    keeping::keep_after_reply(context, lock_id, grant.token, *silence);
-                }
             }
             Answer::Nothing => context.reply_null(),
             Answer::Error(error) => error.reply(context),

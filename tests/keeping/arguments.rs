@@ -13,7 +13,16 @@ fn the_silence_is_a_second_to_ten_years() {
         assert_eq!(kept_by(&mut c)[0].1, ms.parse::<i64>().expect("a number"));
     }
     run(&mut c, "LOCK.RELEASE k a ALL").int();
-    for ms in ["999", "1", "-1", "315360000001", "x", "1.5", "", "99999999999999999999"] {
+    for ms in [
+        "999",
+        "1",
+        "-1",
+        "315360000001",
+        "x",
+        "1.5",
+        "",
+        "99999999999999999999",
+    ] {
         for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
             let text = cmd!(c, command, "k", "a", "KEEP", ms).refused("ERR");
             assert!(text.contains("KEEP"), "{text}");
@@ -94,7 +103,10 @@ fn a_kept_lease_is_a_second_or_more() {
     // A shorter one never shortens in a re-entry.
     run(&mut c, "LOCK.ACQUIRE long a PX 1").grant();
     // KEEP 0 may shorten it.
-    assert_eq!(run(&mut c, "LOCK.RENEW long a PX 500 KEEP 0").grant().lease, 500);
+    assert_eq!(
+        run(&mut c, "LOCK.RENEW long a PX 500 KEEP 0").grant().lease,
+        500
+    );
     assert_eq!(count(&server, "kept"), 1);
     assert_eq!(run(&mut c, "CLIENT ID").int(), id);
 }
@@ -129,7 +141,19 @@ fn other_errors_come_first() {
     run(&mut c, "LOCK.ACQUIRE shared a KEEP 1000").refused("NOTALONE");
     let token = run(&mut c, "LOCK.FENCE short").int();
     let far = token + 3_600_000_000;
-    cmd!(*c, "LOCK.RENEW", "short", "a", "TOKEN", token, "RAISE", far, "KEEP", 1000).refused("AHEAD");
+    cmd!(
+        *c,
+        "LOCK.RENEW",
+        "short",
+        "a",
+        "TOKEN",
+        token,
+        "RAISE",
+        far,
+        "KEEP",
+        1000
+    )
+    .refused("AHEAD");
     run(&mut c, "LOCK.ACQUIRE short b KEEP 1000").nil();
 }
 
@@ -139,8 +163,19 @@ fn a_refused_call_lifts_no_token() {
     let (server, mut c) = prepared();
     let token = run(&mut c, "LOCK.FENCE short").int();
     let last = server.last_token();
-    cmd!(*c, "LOCK.RENEW", "short", "a", "TOKEN", token, "RAISE", last + 2_000_000, "KEEP", 1000)
-        .refused("ERR");
+    cmd!(
+        *c,
+        "LOCK.RENEW",
+        "short",
+        "a",
+        "TOKEN",
+        token,
+        "RAISE",
+        last + 2_000_000,
+        "KEEP",
+        1000
+    )
+    .refused("ERR");
     assert_eq!(server.last_token(), last);
     run(&mut c, "LOCK.ACQUIRE new a PX 500").grant();
     run(&mut c, "LOCK.ACQUIRE free a KEEP 1000 PX 500").refused("ERR");
@@ -192,7 +227,14 @@ fn scripts_and_functions_have_no_connection_to_keep() {
     assert_eq!(count(&server, "kept"), 0);
     // In a transaction that runs a script too.
     run(&mut c, "MULTI").okay();
-    cmd!(c, "EVAL", "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'KEEP', '1000')", 1, "k").text();
+    cmd!(
+        c,
+        "EVAL",
+        "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'KEEP', '1000')",
+        1,
+        "k"
+    )
+    .text();
     let replies = run(&mut c, "EXEC").items();
     replies[0].clone().refused("ERR");
 }

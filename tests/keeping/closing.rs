@@ -27,9 +27,7 @@ type End = fn(&Server, TcpStream, i64);
 
 const ENDS: [(&str, End); 6] = [
     ("FIN", |_, stream, _| {
-        stream
-            .shutdown(std::net::Shutdown::Both)
-            .expect("a socket");
+        stream.shutdown(std::net::Shutdown::Both).expect("a socket");
     }),
     ("RST", |_, stream, _| {
         let socket = SockRef::from(&stream);
@@ -72,7 +70,11 @@ fn nothing_is_released_and_the_renewals_stop() {
             name,
         );
         stands(&mut c, token);
-        assert_eq!((count(&server, "kept"), count(&server, "kept_closes")), (0, 0), "{name}");
+        assert_eq!(
+            (count(&server, "kept"), count(&server, "kept_closes")),
+            (0, 0),
+            "{name}"
+        );
         let end = end_of_lease(&mut c);
         assert!(end > unix_ms() + 50_000, "{name}");
         run(&mut c, "LOCK.ACQUIRE k b").nil();
@@ -103,7 +105,17 @@ fn a_new_connection_that_comes_back_in_time_keeps_it_again() {
     drop(keeper);
     eventually(|| kept_by(&mut c) == [(0, 0)], "nobody to keep it");
     let mut keeper = Keeper::of(server.connection());
-    let back = cmd!(*keeper, "LOCK.RENEW", "k", "a", "TOKEN", token, "KEEP", 60_000).grant();
+    let back = cmd!(
+        *keeper,
+        "LOCK.RENEW",
+        "k",
+        "a",
+        "TOKEN",
+        token,
+        "KEEP",
+        60_000
+    )
+    .grant();
     assert_eq!(back.token, token);
     assert_eq!(kept_by(&mut c), [(keeper.id, 60_000)]);
     await_renewals(&server, 2);
@@ -116,7 +128,11 @@ fn a_new_connection_learns_what_is_lost() {
     let mut c = server.connection();
     let mut keeper = Keeper::of(server.connection());
     let names = ["free", "anothers", "again", "stands"];
-    let tokens = names.map(|name| keeper.acquire(&format!("{name} a PX 60000 KEEP 60000")).token);
+    let tokens = names.map(|name| {
+        keeper
+            .acquire(&format!("{name} a PX 60000 KEEP 60000"))
+            .token
+    });
     drop(keeper);
     eventually(|| count(&server, "kept") == 0, "nothing to be kept");
     run(&mut c, "DEL free anothers again").int();
@@ -124,7 +140,16 @@ fn a_new_connection_learns_what_is_lost() {
     run(&mut c, "LOCK.ACQUIRE again a").grant();
     let mut keeper = Keeper::of(server.connection());
     let mut back = |n: usize| {
-        cmd!(*keeper, "LOCK.RENEW", names[n], "a", "TOKEN", tokens[n], "KEEP", 60_000)
+        cmd!(
+            *keeper,
+            "LOCK.RENEW",
+            names[n],
+            "a",
+            "TOKEN",
+            tokens[n],
+            "KEEP",
+            60_000
+        )
     };
     back(0).refused("NOTHELD");
     back(1).refused("NOTOWNER");

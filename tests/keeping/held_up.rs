@@ -40,7 +40,11 @@ fn closes_when_a_third_is_left(server: &Server, hold_up: impl FnOnce(&mut Connec
 
 /// Holds renewals up for a moment in which one was due: it comes at once afterwards.
 #[track_caller]
-fn renews_at_once_after(server: &Server, hold_up: impl FnOnce(&mut Connection), end_it: impl FnOnce(&mut Connection)) {
+fn renews_at_once_after(
+    server: &Server,
+    hold_up: impl FnOnce(&mut Connection),
+    end_it: impl FnOnce(&mut Connection),
+) {
     let mut c = server.connection();
     let mut keeper = Keeper::on(server, GRANT);
     hold_up(&mut c);

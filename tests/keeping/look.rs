@@ -59,7 +59,9 @@ fn info_counts_grants_renewals_and_closes() {
 /// How often the log speaks of the time-out.
 fn notes(server: &Server) -> usize {
     let log = server.log();
-    log.lines().filter(|line| line.contains("timeout of")).count()
+    log.lines()
+        .filter(|line| line.contains("timeout of"))
+        .count()
 }
 
 #[test]

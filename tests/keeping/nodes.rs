@@ -37,7 +37,14 @@ fn a_successor_keeps_nothing_until_it_is_asked() {
     let mut keeper = Keeper::of(primary.connection());
     let token = keeper.acquire("k a PX 60000 KEEP 60000").token;
     primary.wait_for_sync(&replica);
-    cmd!(primary.connection(), "FAILOVER", "TO", "127.0.0.1", replica.port()).okay();
+    cmd!(
+        primary.connection(),
+        "FAILOVER",
+        "TO",
+        "127.0.0.1",
+        replica.port()
+    )
+    .okay();
     keeper.is_closed();
     eventually(
         || replica.info_field("replication", "role") == "master",
@@ -46,7 +53,18 @@ fn a_successor_keeps_nothing_until_it_is_asked() {
     let mut c = replica.connection();
     assert_eq!(kept_by(&mut c), [(0, 0)]);
     let mut keeper = Keeper::of(replica.connection());
-    let back = cmd!(*keeper, "LOCK.RENEW", "k", "a", "TOKEN", token, "PX", 1500, "KEEP", 60_000);
+    let back = cmd!(
+        *keeper,
+        "LOCK.RENEW",
+        "k",
+        "a",
+        "TOKEN",
+        token,
+        "PX",
+        1500,
+        "KEEP",
+        60_000
+    );
     assert_eq!(back.grant().token, token);
     await_renewals(&replica, 2);
     assert_eq!(kept_by(&mut c), [(keeper.id, 60_000)]);

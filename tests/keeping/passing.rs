@@ -179,7 +179,19 @@ fn a_raise_takes_the_keeping_along() {
     let mut keeper = Keeper::of(server.connection());
     let token = keeper.acquire("k a PX 1500").token;
     let raised = token + 1000;
-    cmd!(*keeper, "LOCK.RENEW", "k", "a", "TOKEN", token, "RAISE", raised, "KEEP", 60_000).grant();
+    cmd!(
+        *keeper,
+        "LOCK.RENEW",
+        "k",
+        "a",
+        "TOKEN",
+        token,
+        "RAISE",
+        raised,
+        "KEEP",
+        60_000
+    )
+    .grant();
     assert_eq!(kept_by(&mut c), [(keeper.id, 60_000)]);
 }
 

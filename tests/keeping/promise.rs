@@ -43,11 +43,16 @@ enum Losses {
 fn keep(server: &Server, lock: usize, seed: u64, is_over: &AtomicBool) -> Vec<Kept> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut all = Vec::new();
-    while !is_over.load(Ordering::Relaxed) {
+    // A lock that comes back under its name has an old grant: of another owner.
+    for number in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
         let mut c = server.connection();
         let last_sent = Instant::now();
         let last_sent_micros = unix_micros();
-        let call = format!("LOCK.ACQUIRE k{lock} a{lock} PX {LEASE_MS} BLOCK 2000 KEEP 60000");
+        let call =
+            format!("LOCK.ACQUIRE k{lock} a{lock}-{number} PX {LEASE_MS} BLOCK 2000 KEEP 60000");
         let Ok(Ok(grant)) = c.req_command(&line(&call)).map(Grant::try_from) else {
             continue;
         };
@@ -76,7 +81,7 @@ fn steal(server: &Server, lock: usize, waits: bool, is_over: &AtomicBool) -> Vec
     let mut all = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
         let owner = format!("{}{lock}", if waits { "w" } else { "t" });
-        let call = format!("LOCK.ACQUIRE k{lock} {owner} PX 60000 {block}");
+        let call = format!("LOCK.ACQUIRE k{lock} {owner} PX {LEASE_MS} {block}");
         if let Ok(Ok(grant)) = c.send(&line(&call)).map(Grant::try_from) {
             all.push(Stolen {
                 token: grant.token,

@@ -102,7 +102,11 @@ fn paused() {
     run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
     keeper.throw(&["SET v 1"]);
     eventually(
-        || cmd!(c, "CLIENT", "LIST", "ID", keeper.id).text().contains("cmd=set"),
+        || {
+            cmd!(c, "CLIENT", "LIST", "ID", keeper.id)
+                .text()
+                .contains("cmd=set")
+        },
         "it to be paused",
     );
     run(&mut c, "LOCK.INFO k").lock_info();

@@ -84,9 +84,12 @@ fn replicas_and_the_append_only_file_have_the_renewals() {
         || {
             let end = end_of_lease(&mut c);
             let effects = primary.aof();
-            let last = effects.iter().rev().find(|words| words[0] == b"LOCK._APPLY");
-            let last = last.expect("an effect");
-            effect::read(&last[2]).deadline == end
+            let last = effects
+                .iter()
+                .rev()
+                .find(|words| words[0] == b"LOCK._APPLY");
+            let last = last.unwrap_or_else(|| panic!("{effects:?}"));
+            effect::read(&last[2]).is_some_and(|said| said.deadline == end)
         },
         "the renewal in the file",
     );

@@ -55,7 +55,14 @@ fn any_command_counts() {
     let server = Server::start();
     let mut keeper = Keeper::on(&server, "k a PX 60000 KEEP 1500");
     let mut last = Instant::now();
-    for words in ["PING", "GET nothing", "NO SUCH COMMAND", "LOCK.INFO k", "ECHO x", "CLIENT ID"] {
+    for words in [
+        "PING",
+        "GET nothing",
+        "NO SUCH COMMAND",
+        "LOCK.INFO k",
+        "ECHO x",
+        "CLIENT ID",
+    ] {
         sleep(Duration::from_millis(1000));
         last = Instant::now();
         let _ = run(&mut keeper, words).reply();
@@ -111,7 +118,18 @@ fn the_silence_of_a_wait_begins_with_its_reply() {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k b PX 60000").grant();
     let mut keeper = Keeper::of(server.connection());
-    post!(*keeper, "LOCK.ACQUIRE", "k", "a", "PX", 60_000, "BLOCK", 0, "KEEP", 1000);
+    post!(
+        *keeper,
+        "LOCK.ACQUIRE",
+        "k",
+        "a",
+        "PX",
+        60_000,
+        "BLOCK",
+        0,
+        "KEEP",
+        1000
+    );
     sleep(SECOND + AFTER + BUSY);
     let since = Instant::now();
     assert_eq!(run(&mut c, "LOCK.RELEASE k b").int(), 0);

@@ -26,7 +26,10 @@ fn a_lease_that_ends_closes_the_connection_within_ten_milliseconds() {
         late.push(unix_ms() - end);
     }
     late.sort_unstable();
-    assert!(late[0] >= 0 && late[4] <= LATE_MS && late[8] < BUSY_MS, "{late:?}");
+    assert!(
+        late[0] >= 0 && late[4] <= LATE_MS && late[8] < BUSY_MS,
+        "{late:?}"
+    );
 }
 
 /// Two that want the lock as soon as the lease has ended: one asks, one waits.
@@ -63,7 +66,10 @@ fn after_a_stall_no_pong_comes_with_a_grant_to_another() {
 /// The lease ends in a command of the same tick.
 #[test]
 fn in_the_batch_of_a_slow_command_no_pong_comes_with_a_grant_to_another() {
-    for (number, order) in [[0, 1, 2], [1, 0, 2], [0, 2, 1], [1, 2, 0]].into_iter().enumerate() {
+    for (number, order) in [[0, 1, 2], [1, 0, 2], [0, 2, 1], [1, 2, 0]]
+        .into_iter()
+        .enumerate()
+    {
         let server = Server::start();
         let mut c = server.connection();
         let mut keeper = Keeper::of(server.connection());
@@ -97,7 +103,13 @@ fn in_the_batch_of_a_slow_command_no_pong_comes_with_a_grant_to_another() {
 /// Its own command on the lock, too, finds the lease ended.
 #[test]
 fn who_asks_for_its_own_lock_after_the_end_of_the_lease_is_closed() {
-    for words in ["LOCK.RENEW k a", "LOCK.INFO k", "LOCK.ACQUIRE k a KEEP 60000", "EXISTS k", "PING"] {
+    for words in [
+        "LOCK.RENEW k a",
+        "LOCK.INFO k",
+        "LOCK.ACQUIRE k a KEEP 60000",
+        "EXISTS k",
+        "PING",
+    ] {
         let server = Server::start();
         let mut keeper = Keeper::on(&server, "k a PX 1000 KEEP 60000");
         while_stopped(&server, || {

@@ -2,7 +2,7 @@
 
 pub(crate) use testbed::run;
 
-use redis::{Connection, ConnectionLike};
+use redis::Connection;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 use testbed::{Expect, Grant, Reply, Server, Talk, cmd, eventually, line, patience};

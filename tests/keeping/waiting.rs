@@ -93,7 +93,10 @@ fn a_grant_that_is_lost_with_its_reply_closes() {
 fn a_takeover_of_a_grant_whose_reply_is_not_sent() {
     let (server, mut c, mut keeper) = waits("PX 60000 BLOCK 0 KEEP 60000");
     let mut second = Keeper::of(server.connection());
-    let replies = at_once(&mut second, &["LOCK.RELEASE k b", "LOCK.RENEW k a KEEP 30000"]);
+    let replies = at_once(
+        &mut second,
+        &["LOCK.RELEASE k b", "LOCK.RENEW k a KEEP 30000"],
+    );
     let [released, renewed] = replies.try_into().expect("two replies");
     assert_eq!(released.int(), 0);
     renewed.grant();
