@@ -2,38 +2,33 @@
 //! build with the feature `system-allocator`, for memory checkers, leaves it out.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
 
 use redis_module::raw;
 
-/// The largest alignment that the server's allocators guarantee (C's `max_align_t`), for a block whose size
-/// is a multiple of it. The jemalloc in Redis (`--with-lg-quantum=3`) aligns blocks of up to 24, 40 and 56
-/// bytes to 8 alone.
-const PROMISED_ALIGNMENT: usize = 16;
-
-/// The size to ask for, so that a block of this alignment has it.
-const fn size_to_ask(size: usize, alignment: usize) -> usize {
-    if alignment < PROMISED_ALIGNMENT {
-        size
-    } else {
-        size.next_multiple_of(PROMISED_ALIGNMENT)
-    }
-}
+/// The alignment of all blocks of the server. It is not that of C's `malloc`: the server builds jemalloc
+/// with sizes of 24, 40 and 56 bytes (`--with-lg-quantum=3`), or puts 8 bytes of its own before a block.
+const ALIGNMENT: usize = 8;
 
 /// The server's allocator in a server, the system's in unit tests.
 ///
 /// A process uses the same one from its first allocation on: in a server nothing is allocated before the
 /// API's pointers are set. So a block is always freed by the allocator that it is from.
+///
+/// A block that asks for more than the server's alignment (a hash table does) is a part of a larger one.
 pub(crate) struct ServerAllocator;
 
-// SAFETY: each method hands its arguments on to one allocator, always the same one in a process;
-// a layout that the server's allocator does not guarantee gets a null.
+// SAFETY: each method hands its arguments on to one allocator, always the same one in a process; a
+// block is aligned as the allocator does it, or as `alloc_aligned` does.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the pointer is the server's own; `layout` is the caller's promise.
         unsafe {
             match raw::RedisModule_Alloc {
-                Some(_) if layout.align() > PROMISED_ALIGNMENT => std::ptr::null_mut(),
-                Some(alloc) => alloc(size_to_ask(layout.size(), layout.align())).cast(),
+                Some(alloc) if layout.align() > ALIGNMENT => {
+                    alloc_aligned(layout, |size| alloc(size).cast())
+                }
+                Some(alloc) => alloc(layout.size()).cast(),
                 None => System.alloc(layout),
             }
         }
@@ -43,6 +38,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         // SAFETY: `block` is from `alloc` above, and so from the same allocator.
         unsafe {
             match raw::RedisModule_Free {
+                Some(free) if layout.align() > ALIGNMENT => free(start_of(block).cast()),
                 Some(free) => free(block.cast()),
                 None => System.dealloc(block, layout),
             }
@@ -50,32 +46,92 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as for `dealloc`; the alignment was checked when the block was made.
+        // SAFETY: as for `dealloc`; by the caller's promise `new_size` is right for the alignment.
         unsafe {
             match raw::RedisModule_Realloc {
-                Some(realloc) => {
-                    realloc(block.cast(), size_to_ask(new_size, layout.align())).cast()
+                Some(_) if layout.align() > ALIGNMENT => {
+                    let new_layout = Layout::from_size_align_unchecked(new_size, layout.align());
+                    let new = self.alloc(new_layout);
+                    if !new.is_null() {
+                        ptr::copy_nonoverlapping(block, new, layout.size().min(new_size));
+                        self.dealloc(block, layout);
+                    }
+                    new
                 }
+                Some(realloc) => realloc(block.cast(), new_size).cast(),
                 None => System.realloc(block, layout, new_size),
             }
         }
     }
 }
 
+/// A block in a larger one that `alloc` gives. How far it is from the start stands before it.
+///
+/// # Safety
+///
+/// `alloc` gives blocks of the size that it is told and with [`ALIGNMENT`], or null.
+unsafe fn alloc_aligned(layout: Layout, alloc: impl FnOnce(usize) -> *mut u8) -> *mut u8 {
+    let start = match layout.size().checked_add(layout.align()) {
+        Some(size) => alloc(size),
+        None => ptr::null_mut(),
+    };
+    if start.is_null() {
+        return start;
+    }
+    // From ALIGNMENT to the alignment asked for: both are powers of two.
+    let distance = layout.align() - start.addr() % layout.align();
+    // SAFETY: the larger block has room for this distance and the size. The distance is at least 8
+    // bytes, and so is before the block and aligned.
+    unsafe {
+        let block = start.add(distance);
+        block.cast::<usize>().sub(1).write(distance);
+        block
+    }
+}
+
+/// The start of the larger block.
+///
+/// # Safety
+///
+/// `block` is from [`alloc_aligned`].
+const unsafe fn start_of(block: *mut u8) -> *mut u8 {
+    // SAFETY: by the caller's promise the distance stands before the block.
+    unsafe { block.sub(block.cast::<usize>().sub(1).read()) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::size_to_ask;
+    use super::{ALIGNMENT, Layout, alloc_aligned, start_of};
+    use std::ptr;
 
     #[test]
-    fn a_block_that_is_aligned_to_16_has_a_multiple_of_16() {
-        for (size, alignment, asked) in [
-            (52, 16, 64),
-            (64, 16, 64),
-            (1, 16, 16),
-            (52, 8, 52),
-            (7, 1, 7),
-        ] {
-            assert_eq!(size_to_ask(size, alignment), asked, "{size}, {alignment}");
+    fn blocks_are_aligned_wherever_the_server_puts_the_larger_ones() {
+        for align in [16, 32, 64] {
+            for offset in (0..align).step_by(ALIGNMENT) {
+                let layout = Layout::from_size_align(52, align).unwrap();
+                let mut memory = vec![0_u64; 52];
+                let base = memory.as_mut_ptr().cast::<u8>();
+                let larger = base.wrapping_add(base.align_offset(align) + offset);
+                let mut asked = 0;
+                // SAFETY: the memory is larger than the size and all that is added here.
+                unsafe {
+                    let block = alloc_aligned(layout, |size| {
+                        asked = size;
+                        larger
+                    });
+                    assert_eq!(block.addr() % align, 0);
+                    let before = block.addr() - larger.addr();
+                    assert!(before >= ALIGNMENT && before + layout.size() <= asked);
+                    assert_eq!(start_of(block), larger);
+                }
+            }
         }
+    }
+
+    #[test]
+    fn without_memory_there_is_no_block() {
+        let layout = Layout::from_size_align(52, 16).unwrap();
+        // SAFETY: a null is allowed.
+        assert!(unsafe { alloc_aligned(layout, |_| ptr::null_mut()) }.is_null());
     }
 }
