@@ -1,56 +1,112 @@
 //! Who would wait in a circle.
 
+use std::mem;
+
 use redis_lock_core::deadlock::{Circle, Search};
 use redis_lock_core::{Limit, Owner};
 
+use super::serve::refuse;
 use super::state::STATE;
-use crate::locks::{LockView, detects_deadlocks, now};
+use crate::locks::{CommandError, LockView, detects_deadlocks, now};
 use crate::server::{self, Context, OwnedText, Text};
+use crate::statistics::{self, Counter};
 
-/// The circle that a call would close by waiting for a lock.
-pub(super) fn circle(
+/// What is known of a call that is about to wait.
+pub(super) enum Judged {
+    /// It may wait.
+    Waits,
+    /// It would wait in a circle.
+    Circle(Circle),
+    /// It may wait until the next tick, which judges it.
+    ByTick,
+}
+
+/// Judges a call that is about to wait for a lock.
+///
+/// A command of a node of a cluster finds no key of another slot than its own: from Redis 7.4 on and on
+/// Valkey the server looks for all of them in that slot. So there a tick goes on with the search.
+pub(super) fn judge(
     context: Context<'_>,
     name: Text<'_>,
     owner: Owner<'_>,
     limit: Limit,
-) -> Option<Circle> {
+) -> Judged {
+    match begin(context, name, owner, limit) {
+        None => Judged::Waits,
+        Some(_) if context.flags().cluster() => Judged::ByTick,
+        Some(search) => follow(context, search).map_or(Judged::Waits, Judged::Circle),
+    }
+}
+
+/// Judges the calls that a tick is to judge, and answers who waits in a circle.
+pub(super) fn judge_rest(context: Context<'_>) {
+    let rest = STATE.with(context, |state| mem::take(&mut state.to_judge));
+    for id in rest {
+        let call = STATE.with(context, |state| {
+            let lock_id = state.queues.lock_of(id)?.clone();
+            Some((lock_id, state.queues.get(id)?.clone()))
+        });
+        let Some((lock_id, waiter)) = call else {
+            continue;
+        };
+        if !context.select_database(lock_id.database) {
+            continue;
+        }
+        let (name, owner) = (OwnedText::new(&lock_id.key), waiter.owner.as_owner());
+        let search = begin(context, name.text(), owner, waiter.limit);
+        if let Some(circle) = search.and_then(|search| follow(context, search)) {
+            refuse(context, id, error(&circle));
+        }
+    }
+}
+
+/// The error of a call that closes a circle.
+pub(super) fn error(circle: &Circle) -> CommandError {
+    statistics::count(Counter::Deadlocks);
+    note(circle);
+    CommandError::Deadlock(circle.text())
+}
+
+/// Looks at the holders of the lock. `None` where that tells that no circle can be closed.
+fn begin<'a>(
+    context: Context<'_>,
+    name: Text<'a>,
+    owner: Owner<'a>,
+    limit: Limit,
+) -> Option<Search<'a>> {
     if !detects_deadlocks() || STATE.if_busy(context, |state| state.queues.len()) == 0 {
         return None;
     }
-    let database = context.database();
     let now = now(context);
-    let mut search = {
-        let view = LockView::open(context, name);
-        let holders = view.holders(now).ok()?;
-        let lock = (database, name.bytes());
-        STATE.with(context, |state| {
-            Search::begin(&state.queues, owner, lock, limit, holders.as_ref(), now)
-        })?
-    };
-    let found = loop {
-        let Some(next) = STATE.with(context, |state| search.next_lock(&state.queues)) else {
-            break None;
-        };
-        if !context.select_database(next.database) {
-            break None;
-        }
+    let view = LockView::open(context, name);
+    let holders = view.holders(now).ok()?;
+    let lock = (context.database(), name.bytes());
+    STATE.with(context, |state| {
+        Search::begin(&state.queues, owner, lock, limit, holders.as_ref(), now)
+    })
+}
+
+/// Goes from lock to lock, and comes back to the database.
+fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
+    let (database, now) = (context.database(), now(context));
+    let mut circle = None;
+    while circle.is_none()
+        && let Some(next) = STATE.with(context, |state| search.next_lock(&state.queues))
+        && context.select_database(next.database)
+    {
         // Opened without a borrow of the queues: a key that has expired comes back to them.
         let name = OwnedText::new(&next.key);
         let view = LockView::open(context, name.text());
-        let Ok(holders) = view.holders(now) else {
-            continue;
-        };
-        let found = STATE.with(context, |state| {
-            // What a caller who is gone is still to give back stands in nobody's way for long.
-            let holders = holders.filter(|_| !state.give_backs.contains(&next));
-            search.look(&state.queues, holders.as_ref(), now)
-        });
-        if found.is_some() {
-            break found;
+        if let Ok(holders) = view.holders(now) {
+            circle = STATE.with(context, |state| {
+                // What a caller who is gone is still to give back stands in nobody's way for long.
+                let holders = holders.filter(|_| !state.give_backs.contains(&next));
+                search.look(&state.queues, holders.as_ref(), now)
+            });
         }
-    };
+    }
     context.select_database(database);
-    found.inspect(note)
+    circle
 }
 
 /// Notes a circle in the log: who waits for which lock, escaped and cut.

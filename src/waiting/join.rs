@@ -7,6 +7,7 @@ use redis_lock_core::keeping::Silence;
 use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
+use super::deadlock::Judged;
 use super::serve::{Caller, serve};
 use super::state::STATE;
 use super::{deadlock, events, timer};
@@ -26,9 +27,9 @@ pub(crate) fn join(
     check_limits(context, name)
         .inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
     let bears = limit.unwrap_or(Limit::ONE);
-    if let Some(circle) = deadlock::circle(context, name, request.owner, bears) {
-        statistics::count(Counter::Deadlocks);
-        return Err(CommandError::Deadlock(circle.text()));
+    let judged = deadlock::judge(context, name, request.owner, bears);
+    if let Judged::Circle(circle) = &judged {
+        return Err(deadlock::error(circle));
     }
     let since = monotonic();
     let waiter = Waiter {
@@ -45,7 +46,7 @@ pub(crate) fn join(
     let user = User::to_check_again(context);
     let blocked = Blocked::<Wait>::block(context).ok_or(CommandError::CannotWait)?;
     let database = context.database();
-    let known = STATE.with(context, |state| {
+    let is_known = STATE.with(context, |state| {
         let id = state.queues.join(database, name.bytes(), waiter);
         state.handles.insert(blocked.handle(), id);
         state.blocked.insert(id, blocked);
@@ -56,10 +57,14 @@ pub(crate) fn join(
             // The next tick serves it and finds out when the lease ends.
             state.maybe_free.insert(lock_id);
         }
+        if matches!(judged, Judged::ByTick) {
+            state.to_judge.push(id);
+            return false;
+        }
         known
     });
     events::follow_clients(context);
-    if known {
+    if is_known {
         timer::within(context, wait);
     } else {
         timer::soon(context);

@@ -478,7 +478,8 @@ fn may_acquire(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
     user.may_run(context, &[command.text(), name, owner.text()])
 }
 
-fn refuse(context: Context<'_>, id: WaiterId, error: CommandError) {
+/// Ends a wait with an error.
+pub(super) fn refuse(context: Context<'_>, id: WaiterId, error: CommandError) {
     if let Some(blocked) = STATE.with(context, |state| {
         state.end_wait(context, id, WaitEnd::Refused)
     }) {

@@ -119,6 +119,8 @@ pub(super) struct State {
     pub(super) maybe_free: Set<LockId>,
     /// Locks that ticks are still to serve, in the order of their events.
     pub(super) to_serve: VecDeque<LockId>,
+    /// Calls that the next tick is to judge: whether they wait in a circle.
+    pub(super) to_judge: Vec<WaiterId>,
     /// Limits how often a cluster node checks that it still serves a lock.
     pub(super) check_limit: CheckLimit,
     /// A tick is running; it arms the timer for the next one at its end.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use redis_lock_core::LockId;
 
 use super::answer::Answer;
-use super::events;
 use super::redirection::{NodesCache, check_served};
 use super::serve::{Caller, give_back, refuse_all, serve};
 use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
+use super::{deadlock, events};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
@@ -25,6 +25,7 @@ const POLLS_PER_TICK: usize = 256;
 /// Runs a tick; returns the delay to the next one.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     time_out_waits(context);
+    deadlock::judge_rest(context);
     STATE.with(context, |state| {
         state.to_serve.extend(state.maybe_free.drain());
         state

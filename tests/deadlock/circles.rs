@@ -1,0 +1,179 @@
+//! Circles of locks that each have one holder.
+
+use crate::support::Stage;
+use testbed::{Expect, Talk, cmd};
+
+/// The owner of a number, and its lock.
+fn names(number: usize) -> (String, String) {
+    (format!("owner{number}"), format!("lock{number}"))
+}
+
+#[test]
+fn who_closes_a_circle_of_two_to_eight_is_told_and_all_others_wait() {
+    for owners in 2..=8 {
+        let mut stage = Stage::new();
+        for number in 0..owners {
+            let (owner, lock) = names(number);
+            stage.hold([&format!("{lock} {owner}")]);
+        }
+        let call = |number: usize| {
+            let (owner, lock) = (names(number).0, names((number + 1) % owners).1);
+            format!("{lock} {owner}")
+        };
+        // The circle is closed at another place each time.
+        let caller = owners / 2;
+        for number in (0..owners).filter(|number| *number != caller) {
+            stage.wait([&call(number)]);
+        }
+        stage.told(&call(caller), owners);
+        stage.told(&call(caller), owners);
+        stage.all_wait();
+        assert_eq!(stage.count(), 2);
+        // It lets go of what it holds, and all others come to their turn, the last one first.
+        let (owner, lock) = names(caller);
+        assert_eq!(stage.run(&format!("LOCK.RELEASE {lock} {owner}")).int(), 0);
+        for number in (1..owners).map(|back| (caller + owners - back) % owners) {
+            let granted = stage.granted(&call(number));
+            let (owner, lock) = names(number);
+            assert_eq!(granted.owner, owner.as_bytes());
+            assert_eq!(stage.run(&format!("LOCK.RELEASE {lock} {owner}")).int(), 0);
+        }
+        stage.all_wait();
+    }
+}
+
+#[test]
+fn the_caller_holds_what_it_held_as_it_held_it() {
+    let mut stage = Stage::new();
+    stage.hold(["k a", "k a", "j b"]);
+    stage.wait(["k b"]);
+    let before = stage.info("k");
+    let state = stage.server.state();
+    let changes = stage
+        .server
+        .info_field("persistence", "rdb_changes_since_last_save");
+    stage.told("j a", 2);
+    let after = stage.info("k");
+    assert!(after.ttl_ms <= before.ttl_ms);
+    assert_eq!((after.holds, after.token), (2, before.token));
+    assert_eq!(stage.server.state(), state);
+    let later = stage
+        .server
+        .info_field("persistence", "rdb_changes_since_last_save");
+    assert_eq!(changes, later);
+    assert_eq!((stage.info("k").waiters, stage.info("j").waiters), (1, 0));
+}
+
+#[test]
+fn nothing_is_told_or_touched_by_an_answer() {
+    let mut stage = Stage::new();
+    stage.run("CONFIG SET notify-keyspace-events KEA").value();
+    stage.hold(["k a", "j b"]);
+    stage.wait(["k b"]);
+    let mut listener = stage.server.connection();
+    cmd!(listener, "PSUBSCRIBE", "*").items();
+    let mut watcher = stage.server.connection();
+    cmd!(watcher, "WATCH", "k", "j").okay();
+    stage.told("j a", 2);
+    cmd!(watcher, "MULTI").okay();
+    cmd!(watcher, "PING").text();
+    assert_eq!(cmd!(watcher, "EXEC").items().len(), 1);
+    // The next event that comes is of another key.
+    stage.run("SET other 1").okay();
+    let event = listener.receive().items();
+    assert!(event[2].clone().text().ends_with("__:other"), "{event:?}");
+}
+
+#[test]
+fn a_release_opens_the_way() {
+    let mut stage = Stage::new();
+    stage.hold(["k a", "j b"]);
+    stage.wait(["k b"]);
+    stage.told("j a", 2);
+    stage.run("LOCK.RELEASE k a").int();
+    stage.granted("k b");
+    // Now it waits for one who waits for nothing.
+    stage.wait(["j a"]);
+    stage.all_wait();
+    assert_eq!(stage.count(), 1);
+}
+
+#[test]
+fn chains_that_do_not_come_back_are_no_circles() {
+    let mut stage = Stage::new();
+    stage.hold(["k a", "j b", "l c"]);
+    stage.wait(["l b", "j x", "j y", "k z", "j a"]);
+    stage.all_wait();
+    assert_eq!(stage.count(), 0);
+    // The end of the chain is the one that can close it.
+    stage.told("k c", 3);
+    stage.told("j c", 2);
+}
+
+#[test]
+fn the_shortest_circle_is_told() {
+    let mut stage = Stage::new();
+    // From a over b, and over c and d.
+    stage.hold(["shared b SHARED", "shared c SHARED", "other d", "k a"]);
+    stage.wait(["other c", "k d", "k b"]);
+    stage.told("shared a", 2);
+    let call = stage.waiter("k b");
+    drop(call);
+    testbed::eventually(
+        || testbed::waiters(&mut stage.c, "k") == ["d"],
+        "b to wait no more",
+    );
+    stage.told("shared a", 3);
+}
+
+#[test]
+fn an_owner_in_no_circle_waits_for_those_in_one() {
+    let mut stage = Stage::new();
+    stage.run("CONFIG SET lock.deadlock-detection no").okay();
+    stage.hold(["k a", "j b"]);
+    stage.wait(["k b", "j a"]);
+    stage.run("CONFIG SET lock.deadlock-detection yes").okay();
+    // It waits for a circle, but is not in it.
+    stage.wait(["k c", "j d"]);
+    stage.all_wait();
+    assert_eq!(stage.count(), 0);
+    // A second call of one that is in it is told.
+    stage.told("k b", 2);
+}
+
+#[test]
+fn a_time_out_a_kill_or_a_call_off_opens_the_way() {
+    let mut stage = Stage::new();
+    stage.hold(["k a", "j b"]);
+    // Time-outs are not looked at while they run.
+    let mut short = stage.server.connection();
+    short.post(&crate::support::line("LOCK.ACQUIRE k b BLOCK 300"));
+    testbed::eventually(|| testbed::waiters(&mut stage.c, "k") == ["b"], "b to wait");
+    stage.told("j a", 2);
+    short.receive().nil();
+    stage.wait(["j a"]);
+    drop(stage.waiter("j a"));
+
+    stage.wait(["k b"]);
+    stage.told("j a", 2);
+    assert_eq!(stage.run("LOCK.RELEASE k b ALL").int(), 0);
+    stage.waiter("k b").receive().nil();
+    stage.wait(["j a"]);
+    drop(stage.waiter("j a"));
+
+    stage.wait(["k b"]);
+    let id = stage.waiter_id("k b");
+    let replies = crate::support::at_once(
+        &mut stage.c,
+        &[
+            "LOCK.ACQUIRE j a BLOCK 5",
+            &format!("CLIENT KILL ID {id}"),
+            // In the same tick: it is gone already.
+            "LOCK.ACQUIRE j a BLOCK 5",
+        ],
+    );
+    let [told, killed, waited] = <[_; 3]>::try_from(replies).unwrap();
+    told.refused("DEADLOCK");
+    assert_eq!(killed.int(), 1);
+    waited.nil();
+}
