@@ -5,7 +5,7 @@ use std::mem;
 use redis_lock_core::deadlock::{Circle, Search};
 use redis_lock_core::{Limit, Owner};
 
-use super::serve::refuse;
+use super::refuse::refuse;
 use super::state::STATE;
 use crate::locks::{CommandError, LockView, detects_deadlocks, now};
 use crate::server::{self, Context, OwnedText, Text};

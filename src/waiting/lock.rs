@@ -11,8 +11,9 @@ use redis_lock_core::{
 };
 
 use super::ended::end_leases;
+use super::give_back::settle;
 use super::join::waiting;
-use super::serve::{Caller, hand_over, serve, settle};
+use super::serve::{Caller, hand_over, serve};
 use super::state::STATE;
 use crate::keeping::{self, ToKeep};
 use crate::locks::{

@@ -1,26 +1,21 @@
 //! Granting a lock to the waiting calls that are next.
 
-use redis_lock_core::keeping::{Asked, Keep, check_lease};
-use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition, next_in_line};
-use redis_lock_core::{
-    Acquire, Deadline, GiveBack, Grant, LockId, Monotonic, OwnerBuf, PendingGrant, Refusal,
-    Release, Token, Waiter, WaiterId,
-};
+use redis_lock_core::sharing::{Admitted, Holders, Transition, next_in_line};
+use redis_lock_core::{Deadline, LockId, Monotonic, OwnerBuf, Token};
 
-use super::answer::{Answer, Wait};
+use super::answer::Answer;
 use super::ended::end_leases;
-use super::peer::peer_has_closed;
 use super::redirection::{NodesCache, redirection};
+use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
-use super::state::{STATE, State};
+use super::state::STATE;
 use super::timer;
-use crate::keeping::{self, ToKeep};
-use crate::locks::{
-    CommandError, KeyspaceEvent, LockKey, check_write, max_holders, monotonic, now, released,
-    rules, with_token_clock,
+use super::turn::{
+    Next, admit, check_kept, count_grant, make_pending, may_acquire, next_call, send_grant, to_keep,
 };
-use crate::server::{Blocked, Context, OwnedText, Text, WriteCheck};
-use crate::statistics::{self, Counter, WaitEnd};
+use crate::keeping;
+use crate::locks::{CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released};
+use crate::server::{Context, Text, WriteCheck};
 
 /// Where [`serve`] is called from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +24,6 @@ pub(super) enum Caller {
     Command,
     /// The event loop.
     EventLoop,
-}
-
-/// The call that a lock is granted to next.
-struct Next {
-    id: WaiterId,
-    waiter: Waiter,
-    /// The time when it was chosen.
-    now: Monotonic,
 }
 
 enum Step {
@@ -242,67 +229,6 @@ impl Serving<'_> {
     }
 }
 
-/// Judges a waiting call whose turn it is.
-fn admit<'a>(
-    context: Context<'_>,
-    holders: Option<&Holders<'_>>,
-    waiter: &'a Waiter,
-) -> Result<Admitted<'a>, Refusal> {
-    let request = request(waiter);
-    let room = Room {
-        max_holders: max_holders(),
-        in_line: false,
-    };
-    with_token_clock(|clock| {
-        let (rules, now) = (rules(), now(context));
-        sharing::acquire(holders, &request, waiter.limit, room, &rules, now, clock)
-    })
-}
-
-/// The call that `first` finds. Ends the waits of calls that may not be granted any more: their time is
-/// up, or their client has disconnected and the server has not noticed.
-fn next_call(context: Context<'_>, first: impl Fn(&mut State) -> Option<WaiterId>) -> Option<Next> {
-    loop {
-        let (next, stalled) = STATE.if_busy(context, |state| {
-            let id = first(state)?;
-            let now = monotonic();
-            let next = Next {
-                id,
-                waiter: state.queues.get(id)?.clone(),
-                now,
-            };
-            Some((next, STATE.stalls.is_stalled(now)))
-        })?;
-        let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
-            WaitEnd::TimeOut
-        } else if stalled && peer_has_closed(context, next.id, next.waiter.client_id) {
-            WaitEnd::GivenUp
-        } else {
-            return Some(next);
-        };
-        let ended = STATE.with(context, |state| {
-            state.end_wait_at(context, next.now, next.id, end)
-        });
-        if let Some(blocked) = ended {
-            blocked.answer(Answer::Nothing);
-        }
-    }
-}
-
-/// Checks that the lease of a grant that is to be kept, or is kept, is long enough.
-fn check_kept<'a>(
-    context: Context<'_>,
-    name: Text<'_>,
-    admitted: Admitted<'a>,
-    waiter: &Waiter,
-) -> Result<Admitted<'a>, Refusal> {
-    if let Admitted::New(granted, _) | Admitted::Again(granted, _) = &admitted {
-        let is_kept = keeping::is_kept(context, name, granted.grant.token);
-        check_lease(waiter.keep.map(Keep::For), is_kept, granted.grant.lease)?;
-    }
-    Ok(admitted)
-}
-
 /// The last hold was released by the running command: frees the lock, or puts the next grant in its
 /// place.
 pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
@@ -353,159 +279,4 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
         key.release();
     }
     serve_after(context, name, Caller::Command, just_granted);
-}
-
-/// Does the give-backs of this lock, before a command on it.
-pub(super) fn settle(context: Context<'_>, name: Text<'_>) {
-    let give_backs = STATE.if_busy(context, |state| {
-        if state.give_backs.is_empty() {
-            return Vec::new();
-        }
-        let lock_id = LockId::new(context.database(), name.bytes());
-        state.give_backs.take(&lock_id)
-    });
-    if !give_backs.is_empty() {
-        apply_give_backs(context, name, give_backs);
-        serve(context, name, Caller::Command);
-    }
-}
-
-/// Does the give-backs of this lock, from the event loop.
-pub(super) fn give_back(context: Context<'_>, name: Text<'_>, lock_id: &LockId) {
-    apply_give_backs(
-        context,
-        name,
-        STATE.with(context, |state| state.give_backs.take(lock_id)),
-    );
-    serve(context, name, Caller::EventLoop);
-}
-
-fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBack>) {
-    for give_back in give_backs {
-        let key = LockKey::open(context, name);
-        let Ok(holders) = key.holders() else { break };
-        let Some((owner, amount)) = give_back.release(holders.as_ref()) else {
-            continue;
-        };
-        let request = Release {
-            owner: owner.as_owner(),
-            amount,
-            token: None,
-        };
-        let before = holders
-            .as_ref()
-            .and_then(|holders| holders.grant_of(request.owner));
-        let Ok((left, transition)) = sharing::release(holders.as_ref(), &request, now(context))
-        else {
-            continue;
-        };
-        if !matches!(transition, Transition::Keep) {
-            statistics::count(Counter::Releases);
-        }
-        if let (0, Some((grant, _))) = (left, before) {
-            released(context, grant.token);
-        }
-        let token = before.map(|(grant, _)| grant.token);
-        keeping::note_change(&key, token, &transition, None);
-        key.change(&transition, KeyspaceEvent::Release);
-    }
-}
-
-/// Counts the grant to a waiting call.
-fn count_grant(is_new: bool) {
-    if is_new {
-        statistics::count(Counter::Grants);
-        statistics::count(Counter::HandOffs);
-    } else {
-        statistics::count(Counter::Reentries);
-    }
-}
-
-/// Whether the client of a waiting call keeps the grant.
-fn to_keep(waiter: &Waiter) -> ToKeep {
-    let silence = waiter.keep?;
-    Some((Keep::For(silence), Asked::Acquire, waiter.client_id))
-}
-
-/// Moves the call from its queue to the pending grants. Called before the key is written and the change
-/// announced: a listener may then kill the client, whose grant is given back, or free the lock, which goes
-/// to the next call.
-fn make_pending(
-    context: Context<'_>,
-    lock_id: &LockId,
-    next: &Next,
-    grant: Grant,
-    deadline: Deadline,
-    before: Option<Grant>,
-) -> Option<Blocked<Wait>> {
-    let id = next.id;
-    let pending = PendingGrant {
-        lock_id: lock_id.clone(),
-        client_id: next.waiter.client_id,
-        token: grant.token,
-        took_hold: before.is_none_or(|before| grant.holds > before.holds),
-        holds: grant.holds,
-        deadline,
-    };
-    STATE.with(context, |state| {
-        let blocked = state.end_wait_at(context, next.now, id, WaitEnd::Granted)?;
-        state.pending_grants.add(id, pending, before.is_none());
-        Some(blocked)
-    })
-}
-
-/// Replies the grant to the call.
-fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, granted: Granted) {
-    if let Some(blocked) = blocked {
-        let handle = blocked.handle();
-        blocked.answer(Answer::Granted {
-            id: next.id,
-            handle,
-            owner: next.waiter.owner.clone(),
-            grant: granted.grant,
-            limit: next.waiter.names_limit.then_some(granted.limit),
-        });
-    }
-}
-
-/// True when the user of a waiting call may still acquire the lock. Checked only on servers that check
-/// their own blocked commands again.
-fn may_acquire(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
-    let Some(user) = STATE.with(context, |state| state.users.get(&id).cloned()) else {
-        return true;
-    };
-    let (command, owner) = (OwnedText::new(b"LOCK.ACQUIRE"), OwnedText::new(b"*"));
-    user.may_run(context, &[command.text(), name, owner.text()])
-}
-
-/// Ends a wait with an error.
-pub(super) fn refuse(context: Context<'_>, id: WaiterId, error: CommandError) {
-    if let Some(blocked) = STATE.with(context, |state| {
-        state.end_wait(context, id, WaitEnd::Refused)
-    }) {
-        blocked.answer(Answer::Error(error));
-    }
-}
-
-/// Ends all waits for the lock with these answers.
-pub(super) fn refuse_all(context: Context<'_>, lock_id: &LockId, answer: impl Fn(u64) -> Answer) {
-    let next = || -> Option<(u64, Blocked<_>)> {
-        STATE.with(context, |state| {
-            let id = state.queues.first(lock_id.database, &lock_id.key)?;
-            let client = state.queues.get(id)?.client_id;
-            Some((client, state.end_wait(context, id, WaitEnd::Refused)?))
-        })
-    };
-    while let Some((client, blocked)) = next() {
-        blocked.answer(answer(client));
-    }
-}
-
-fn request(waiter: &Waiter) -> Acquire<'_> {
-    Acquire {
-        owner: waiter.owner.as_owner(),
-        lease: waiter.lease,
-        holds: waiter.holds,
-        token: None,
-    }
 }

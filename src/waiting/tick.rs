@@ -9,8 +9,10 @@ use std::time::Duration;
 use redis_lock_core::LockId;
 
 use super::answer::Answer;
+use super::give_back::give_back;
 use super::redirection::{NodesCache, check_served};
-use super::serve::{Caller, give_back, refuse_all, serve};
+use super::refuse::refuse_all;
+use super::serve::{Caller, serve};
 use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
