@@ -181,7 +181,7 @@ fn a_lock_of_limit_1_is_stored_and_replicated_as_before() {
         .aof()
         .into_iter()
         .rfind(|command| command[0].eq_ignore_ascii_case(b"lock._apply"));
-    let said = testbed::effect::read(&applied.expect("an effect")[2]);
+    let said = testbed::effect::read(&applied.expect("an effect")[2]).expect("a lock of limit 1");
     assert_eq!(
         (said.owner, said.token, said.holds, said.lease_ms),
         (b"a".to_vec(), token, 1, 600_000)

@@ -96,8 +96,9 @@ fn stored(c: &mut impl Talk, key: &[u8]) -> Option<Stored> {
     let kind = cmd!(*c, "TYPE", key).text();
     let lock = match kind.as_str() {
         "RedisLock" => {
-            let info = LockInfo::try_from(cmd!(*c, "LOCK.INFO", key).value()).ok()?;
-            Some((info.owner, info.token, info.holds, info.lease_ms))
+            // None when every share has ended: the key may be there all the same.
+            let info = LockInfo::try_from(cmd!(*c, "LOCK.INFO", key).value()).ok();
+            info.map(|info| (info.owner, info.token, info.holds, info.lease_ms))
         }
         _ => None,
     };
