@@ -1,4 +1,4 @@
-//! A key's value: bytes in one allocation, or a larger thing in a box.
+//! A key's value: one entry as bytes in one allocation, or several entries in a box.
 //!
 //! The server keeps one thin pointer for a value. Its lowest bit tells which of the two it is. Bytes begin
 //! with their length.
@@ -16,10 +16,10 @@ use super::events::{ServerEvent, subscribe};
 use super::api::api;
 
 const LENGTH_BYTES: usize = 2;
-/// Set in the pointer to a larger thing; bytes lie at even addresses.
+/// Set in the pointer to a value of several entries; bytes lie at even addresses.
 const LARGE: usize = 1;
 
-/// A value that is more than bytes. It is freed on any thread.
+/// A value of several entries, which the module keeps as it likes. It is freed on any thread.
 pub(crate) trait Large: Send {
     /// How many entries it has. Bytes count as one.
     fn entries(&self) -> usize;
@@ -28,7 +28,7 @@ pub(crate) trait Large: Send {
 }
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
-/// What larger things have beyond one entry each.
+/// What values of several entries have beyond one entry each.
 static MORE_ENTRIES: AtomicI64 = AtomicI64::new(0);
 
 /// How many values exist.
@@ -88,7 +88,7 @@ pub(crate) struct Value<L: Large>(NonNull<u8>, PhantomData<L>);
 pub(crate) enum Stored<'a, L> {
     /// Bytes.
     Bytes(&'a [u8]),
-    /// A larger thing.
+    /// Several entries.
     Large(&'a L),
 }
 
@@ -119,7 +119,7 @@ impl<L: Large> Value<L> {
         Self(block, PhantomData)
     }
 
-    /// A value that is this larger thing.
+    /// A value of these entries.
     pub(crate) fn large(large: L) -> Self {
         ALIVE.fetch_add(1, Ordering::Relaxed);
         add_entries(large.entries(), 1);
@@ -165,7 +165,7 @@ impl<L: Large> Value<L> {
         }
     }
 
-    /// The bytes of a value that the server holds; `None` when it is a larger thing.
+    /// The bytes of a value that the server holds; `None` when it has several entries.
     ///
     /// # Safety
     ///
@@ -179,7 +179,7 @@ impl<L: Large> Value<L> {
         Some(unsafe { std::slice::from_raw_parts_mut(start.add(LENGTH_BYTES), length(start)) })
     }
 
-    /// Changes a larger thing that the server holds; `None` when it is bytes.
+    /// Changes the entries of a value that the server holds; `None` when it is bytes.
     ///
     /// # Safety
     ///
@@ -290,7 +290,7 @@ fn is_large(raw: *const c_void) -> bool {
     raw.addr() & LARGE != 0
 }
 
-/// The box of a larger thing.
+/// The box of a value of several entries.
 fn boxed<L>(raw: *const c_void) -> Option<*const Boxed<L>> {
     is_large(raw).then(|| raw.map_addr(|address| address & !LARGE).cast())
 }
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_thing_is_kept_and_changed_as_a_raw_pointer() {
+    fn several_entries_are_kept_and_changed_as_a_raw_pointer() {
         let raw = Value::large(vec![1_u64, 2]).into_raw();
         // SAFETY: `raw` is from `into_raw` just above, and used here alone.
         unsafe {

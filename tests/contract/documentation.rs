@@ -296,3 +296,39 @@ fn command_docs_are_the_same_in_resp3() {
         assert_eq!(syntax(&in_two["arguments"]), syntax(&in_three["arguments"]));
     }
 }
+
+#[test]
+fn what_was_added_later_says_since_when() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for (command, added) in [
+        ("lock.acquire", "SHARED LIMIT KEEP"),
+        ("lock.renew", "SHARED LIMIT KEEP"),
+    ] {
+        let docs = docs(&mut c, command);
+        let mut later = Vec::new();
+        let mut rest = docs["arguments"].clone().items();
+        while let Some(argument) = rest.pop() {
+            let mut fields = argument.fields();
+            if let Some(choices) = fields.remove("arguments") {
+                rest.extend(choices.items());
+            } else if let Some(since) = fields.remove("since") {
+                assert_eq!(since.text(), "0.2.0", "{command}");
+                later.push(fields.remove("token").expect("a keyword").text());
+            }
+        }
+        later.sort();
+        let mut added: Vec<_> = added.split(' ').collect();
+        added.sort_unstable();
+        assert_eq!(later, added, "{command}");
+        let history = docs["history"].clone().items();
+        assert!(
+            history[0].clone().items()[0].clone().text() == "0.2.0",
+            "{command}"
+        );
+    }
+    assert_eq!(
+        docs(&mut c, "lock.holders")["since"].clone().text(),
+        "0.2.0"
+    );
+}

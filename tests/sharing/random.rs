@@ -101,7 +101,8 @@ fn replicas_and_files_come_to_the_same() {
             let states = [state(&server), state(&replica)];
             assert_same(&states[0], &states[1], "on the replica");
             if part % 2 == 1 {
-                run(&mut c, "BGREWRITEAOF").value();
+                // Refused where the one before is still at it.
+                let _ = run(&mut c, "BGREWRITEAOF");
             }
         }
         let mut c = server.connection();
