@@ -190,7 +190,7 @@ impl Storm {
     /// The grants of each lock, in the order in which they were made, by the append-only file: the token of
     /// each is higher than all before it, and is one owner's.
     fn check_tokens_rise(&self) {
-        let mut known: HashMap<Vec<u8>, (i64, HashMap<i64, Vec<u8>>)> = HashMap::new();
+        let mut known: HashMap<Vec<u8>, Told> = HashMap::new();
         let mut grants = 0;
         for command in self.server.aof() {
             if !command[0].eq_ignore_ascii_case(b"LOCK._APPLY") {
@@ -202,7 +202,7 @@ impl Storm {
             let Some(Said { owner, token, .. }) = effect::read(effect) else {
                 continue;
             };
-            let (highest, owners) = known.entry(key.clone()).or_default();
+            let Told { highest, owners } = known.entry(key.clone()).or_default();
             match owners.get(&token) {
                 Some(whose) if *whose == owner => {}
                 Some(whose) => self
@@ -222,6 +222,15 @@ impl Storm {
         println!("{grants} grants in the append-only file");
         assert!(grants > 0);
     }
+}
+
+/// The grants of one lock.
+#[derive(Default)]
+struct Told {
+    /// The highest token.
+    highest: i64,
+    /// Whose each token is.
+    owners: HashMap<i64, Vec<u8>>,
 }
 
 /// Without what the server keeps for replicas and files, which grows to a size of its own.

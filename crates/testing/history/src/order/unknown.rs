@@ -20,9 +20,12 @@ impl<'a> Candidate<'a> {
             free
         };
         // Whoever is known to hold it holds it still.
-        let found_free = || match self.state.holders.is_empty() {
-            true => vec![free()],
-            false => Vec::new(),
+        let found_free = || {
+            if self.state.holders.is_empty() {
+                vec![free()]
+            } else {
+                Vec::new()
+            }
         };
         match (&call.action, &call.outcome) {
             (Action::Remove, Outcome::Done | Outcome::Lost) => vec![free()],

@@ -164,14 +164,11 @@ impl Words for Call {
     }
 
     fn shows(self, owner: &str, token: u64, holds: u32) -> Self {
-        let (limit, lease) = match self.action {
-            Action::Acquire { limit, lease, .. } | Action::Renew { limit, lease, .. } => {
-                (limit, lease)
-            }
-            _ => {
-                let holder = holder(owner, token, holds, Limit::ONE);
-                return self.is(Outcome::Holders(vec![holder]));
-            }
+        let (Action::Acquire { limit, lease, .. } | Action::Renew { limit, lease, .. }) =
+            self.action
+        else {
+            let holder = holder(owner, token, holds, Limit::ONE);
+            return self.is(Outcome::Holders(vec![holder]));
         };
         self.is(Outcome::Grant {
             token,
