@@ -349,4 +349,34 @@ mod tests {
             drop(Value::<Vec<u64>>::from_raw(raw));
         }
     }
+
+    #[test]
+    fn a_value_that_is_freed_on_another_thread_was_flushed_unless_its_key_was_deleted() {
+        MAIN_THREAD.store(thread(), Ordering::Relaxed);
+        COUNTS.store(true, Ordering::Relaxed);
+        let make = [
+            || Value::<Vec<u64>>::new(b"one").into_raw(),
+            || Value::large(vec![1_u64, 2]).into_raw(),
+        ];
+        for (make, entries) in make.into_iter().zip([1, 2]) {
+            for deleted in [true, false] {
+                let before = entries_flushed();
+                let raw = AtomicPtr::new(make());
+                let free = move || {
+                    let raw = raw.into_inner();
+                    // SAFETY: `raw` is from `into_raw`, and used here alone.
+                    unsafe {
+                        if deleted {
+                            Value::<Vec<u64>>::is_deleted(raw);
+                        }
+                        Value::<Vec<u64>>::count_if_flushed(raw);
+                        drop(Value::<Vec<u64>>::from_raw(raw));
+                    }
+                };
+                std::thread::spawn(free).join().unwrap();
+                let flushed = if deleted { 0 } else { entries };
+                assert_eq!(entries_flushed() - before, flushed);
+            }
+        }
+    }
 }
