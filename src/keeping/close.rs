@@ -22,7 +22,10 @@ pub(super) fn close(context: Context<'_>, clients: Vec<u64>, cause: Cause) {
     if clients.is_empty() {
         return;
     }
-    let running = context.running(&clients);
+    let running = match cause {
+        Cause::Command => context.removing(&clients),
+        Cause::Other => context.running(&clients),
+    };
     for client in clients {
         count(Counter::KeptCloses);
         if !running.contains(&client) {

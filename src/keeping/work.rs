@@ -236,7 +236,8 @@ fn ask(context: Context<'_>) {
         for client in clients {
             match idle.iter().find(|(known, _)| *known == client) {
                 Some((_, idle)) => {
-                    let noted = (now.unix.millis() / 1000).saturating_sub(*idle);
+                    let seconds = now.unix.millis() / 1000;
+                    let noted = seconds.saturating_add_signed(idle.saturating_neg());
                     if state.grants.heard(client, noted, now) {
                         silent.push(client);
                     }

@@ -198,7 +198,7 @@ fn a_waiting_call_is_judged_when_its_turn_comes() {
     run(&mut c, "LOCK.RELEASE k b").int();
     keeper.receive().refused("ERR");
     next.receive().grant();
-    keeper.is_open();
+    keeper.is_answered();
     assert_eq!(count(&server, "kept"), 0);
 }
 

@@ -14,7 +14,7 @@ fn a_persisted_lock_is_not_renewed_and_stays_kept() {
     await_renewals(&server, 4);
     assert_eq!(run(&mut c, "PTTL k").int(), -1);
     assert_eq!(kept_by(&mut c), [(keeper.id, 60_000)]);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// When the PERSIST is lifted, the third is counted anew.
@@ -44,7 +44,7 @@ fn a_lifted_persist_begins_the_third_anew() {
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(run(&mut c, "PTTL k").int(), -1);
     stands(&mut c, token);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// A PERSIST that is lifted with less than a third of the lease.
@@ -59,7 +59,7 @@ fn a_persist_that_is_lifted_by_a_short_expiry_is_renewed_in_time() {
     run(&mut c, "PEXPIRE k 800").int();
     let end = end_of_lease(&mut c);
     eventually(|| end_of_lease(&mut c) > end, "a renewal");
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn an_expiry_by_hand_stands_until_the_next_own_renewal() {
         let renewed = end_of_lease(&mut c) - 3000;
         assert!(renewed - before >= 1000, "{others}");
     }
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// One that ends before the next renewal ends the grant.
@@ -110,6 +110,6 @@ fn a_persisted_share_is_renewed() {
     run(&mut c, "PERSIST k").int();
     eventually(|| run(&mut c, "PTTL k").int() > 0, "a renewal");
     await_renewals(&server, 4);
-    keeper.is_open();
+    keeper.is_answered();
     assert_eq!(kept_by(&mut c).len(), 2);
 }

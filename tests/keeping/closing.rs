@@ -167,7 +167,7 @@ fn a_reset_leaves_the_keeping() {
     assert_eq!(run(&mut keeper, "RESET").text(), "RESET");
     await_renewals(&server, 3);
     assert_eq!(kept_by(&mut c), [(keeper.id, 60_000)]);
-    keeper.is_open();
+    keeper.is_answered();
     run(&mut c, "DEL k").int();
     keeper.throw(&["PING"]);
     keeper.is_closed();

@@ -151,13 +151,13 @@ fn what_takes_nothing_away_closes_nothing() {
     keeper.acquire("k a PX 600000 KEEP 600000");
     for way in OTHERS {
         let _ = run(&mut c, way).reply();
-        keeper.is_open();
+        keeper.is_answered();
         stands(&mut c, granted.token);
         assert_eq!(kept_by(&mut c), [(keeper.id, 600_000)], "{way}");
     }
     run(&mut c, "SELECT 1").okay();
     run(&mut c, "FLUSHDB").okay();
-    keeper.is_open();
+    keeper.is_answered();
     assert_eq!(count(&server, "kept_closes"), 0);
     assert_eq!(count(&server, "kept"), 2);
 }

@@ -92,7 +92,7 @@ fn a_slot_that_moves_closes() {
     cluster.move_slot(SLOT, 1, 0);
     keeper.throw(&["PING"]);
     keeper.is_closed();
-    other.is_open();
+    other.is_answered();
     let mut c = cluster.node(0).connection();
     let holders = cmd!(c, "LOCK.HOLDERS", KEY).items();
     assert_eq!(holders.len(), 1);
@@ -100,7 +100,7 @@ fn a_slot_that_moves_closes() {
     let mut keeper = Keeper::of(cluster.node(0).connection());
     keeper.renew("foo a PX 1000 KEEP 60000");
     await_renewals(cluster.node(0), 2);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// Another node takes the slot as after a split.

@@ -177,6 +177,6 @@ fn its_own_release_and_end_of_keeping_close_nothing() {
     keeper.acquire("k a PX 600000 KEEP 600000");
     let replies = at_once(&mut keeper, &["LOCK.RENEW k a KEEP 0", "DEL k", "PING"]);
     assert!(replies.iter().all(Result::is_ok), "{replies:?}");
-    keeper.is_open();
+    keeper.is_answered();
     assert_eq!(counted(&mut server.connection(), "kept_closes"), 0);
 }

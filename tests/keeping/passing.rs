@@ -19,7 +19,7 @@ fn another_connection_takes_over_and_the_first_is_closed() {
         await_open_and_kept(&server, &mut second);
         stands(&mut c, token);
         run(&mut c, "LOCK.RELEASE k a ALL").int();
-        second.is_open();
+        second.is_answered();
     }
     assert_eq!(count(&server, "kept_closes"), 2);
 }
@@ -27,7 +27,7 @@ fn another_connection_takes_over_and_the_first_is_closed() {
 fn await_open_and_kept(server: &Server, keeper: &mut Keeper) {
     keeper.renew("k a PX 1000 KEEP 60000");
     await_renewals(server, 2);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// A takeover by a connection that is closed at once leaves the lease as it is: nothing goes back.
@@ -68,7 +68,7 @@ fn its_own_keep_of_zero_ends_the_keeping_and_nothing_else() {
     let end = end_of_lease(&mut c);
     await_renewals(&server, 2);
     assert_eq!(end_of_lease(&mut c), end);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// In ACQUIRE it is as if it was not given.
@@ -100,13 +100,13 @@ fn plain_calls_from_anywhere_leave_the_keeping() {
     ] {
         run(&mut c, words).value();
         assert_eq!(kept_by(&mut c), [(keeper.id, 60_000)], "{words}");
-        keeper.is_open();
+        keeper.is_answered();
     }
     await_renewals(&server, 1);
     // The last release, from elsewhere too, ends it without a close.
     assert_eq!(run(&mut c, "LOCK.RELEASE k a").int(), 0);
     assert_eq!(count(&server, "kept"), 0);
-    keeper.is_open();
+    keeper.is_answered();
     assert_eq!(count(&server, "kept_closes"), 0);
     // The next grant is another.
     run(&mut c, "LOCK.ACQUIRE k a").grant();
@@ -125,7 +125,7 @@ fn a_release_that_hands_the_lock_over_ends_the_keeping() {
     assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
     testbed::Talk::receive(&mut next).grant();
     assert_eq!(kept_by(&mut c), [(0, 0)]);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_reentry_takes_the_longer_silence_and_a_renewal_sets_it() {
     let mut third = Keeper::of(server.connection());
     assert_eq!(silence(&mut third, "LOCK.RENEW k a KEEP 2000"), 2000);
     second.is_closed();
-    third.is_open();
+    third.is_answered();
 }
 
 #[test]
@@ -212,6 +212,6 @@ fn a_call_that_is_refused_changes_no_keeping() {
     }
     run(&mut c, "LOCK.ACQUIRE k b KEEP 1000").nil();
     assert_eq!(kept_by(&mut c), [(keeper.id, 60_000)]);
-    keeper.is_open();
+    keeper.is_answered();
     assert_eq!(count(&server, "kept"), 1);
 }

@@ -109,6 +109,6 @@ fn each_renewal_counts_as_one_write() {
         || primary.info_field("persistence", "rdb_last_save_time") != saved,
         "the server to save",
     );
-    keeper.is_open();
+    keeper.is_answered();
     assert_eq!(count(&primary, "kept_closes"), 0);
 }

@@ -46,7 +46,7 @@ fn a_kept_grant_is_renewed_when_a_third_of_its_lease_has_passed() {
     stands(&mut c, granted.token);
     let info = run(&mut c, "LOCK.INFO k").lock_info();
     assert_eq!((info.lease_ms, info.holds), (1500, 1));
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// The lease is the one that the grant remembers now, and the third begins with each change of it.
@@ -96,7 +96,7 @@ fn replicas_and_the_append_only_file_have_the_renewals() {
         },
         "the renewal in the file",
     );
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 #[test]

@@ -24,14 +24,14 @@ fn each_share_is_renewed_for_its_own_connection() {
     eventually(|| holders(&primary) == ["a", "b"], "the third to end");
     primary.wait_for_sync(&replica);
     assert_eq!(holders(&replica), ["a", "b"]);
-    first.is_open();
-    second.is_open();
+    first.is_answered();
+    second.is_answered();
     // One closes, and its share alone ends.
     drop(first);
     eventually(|| holders(&primary) == ["b"], "its lease to end");
     await_renewals(&primary, 2);
     assert_eq!(kept_by(&mut c), [(second.id, 60_000)]);
-    second.is_open();
+    second.is_answered();
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_share_that_is_put_out_closes_nothing_and_one_that_ends_does() {
     let mut second = Keeper::on(&server, "k b SHARED PX 60000 KEEP 60000");
     // A release in its name, from elsewhere: no news.
     assert_eq!(run(&mut c, "LOCK.RELEASE k a ALL").int(), 0);
-    first.is_open();
+    first.is_answered();
     assert_eq!(count(&server, "kept"), 1);
     // The key goes: all of them hear.
     let mut third = Keeper::on(&server, "k c SHARED PX 60000 KEEP 60000");
@@ -51,7 +51,7 @@ fn a_share_that_is_put_out_closes_nothing_and_one_that_ends_does() {
         keeper.throw(&["PING"]);
         keeper.is_closed();
     }
-    first.is_open();
+    first.is_answered();
 }
 
 /// A cut by hand ends them all.
@@ -77,7 +77,7 @@ fn a_cut_that_was_made_lasting_ends_shares_that_are_not_renewed_before() {
     run(&mut c, "PEXPIRE k 400").int();
     let mut second = Keeper::on(&server, "k b SHARED PX 60000 KEEP 60000");
     first.is_closed();
-    second.is_open();
+    second.is_answered();
     assert_eq!(holders(&server), ["b"]);
 }
 
@@ -116,12 +116,12 @@ fn a_writer_that_becomes_a_reader_stays_kept() {
     assert_eq!(kept_by(&mut c), [(keeper.id, 60_000), (0, 0)]);
     await_renewals(&server, 3);
     assert_eq!(holders(&server), ["a", "r"]);
-    keeper.is_open();
+    keeper.is_answered();
     // And back.
     run(&mut c, "LOCK.RELEASE k r").int();
     keeper.acquire("k a");
     await_renewals(&server, 2);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// One connection keeps many shares of one lock: each permit has an owner of its own.
@@ -134,5 +134,5 @@ fn one_connection_keeps_many_shares_of_a_lock() {
     }
     await_renewals(&server, 100);
     assert_eq!((count(&server, "kept"), holders(&server).len()), (50, 50));
-    keeper.is_open();
+    keeper.is_answered();
 }

@@ -84,7 +84,7 @@ fn the_smallest_silence_of_a_connection_counts() {
     keeper.acquire("short a PX 60000 KEEP 1000");
     run(&mut keeper, "LOCK.RELEASE short a ALL").int();
     sleep(SECOND + AFTER + BUSY);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// A connection that waits says nothing: its other grants go, though it is blocked.
@@ -155,11 +155,11 @@ fn a_stall_of_the_server_is_no_silence() {
         sleep(stall);
     });
     let over = Instant::now();
-    keepers[1].is_open();
+    keepers[1].is_answered();
     assert_eq!(keepers[0].receive().text(), "PONG");
     run(&mut c, "DEBUG SLEEP 2.5").okay();
     for keeper in &mut keepers {
-        keeper.is_open();
+        keeper.is_answered();
     }
     let since = Instant::now();
     assert!(since - silent_since > stall && since > over);
@@ -177,7 +177,7 @@ fn a_pause_is_no_silence() {
         cmd!(c, "CLIENT", "PAUSE", 3500, kind).okay();
         sleep(Duration::from_millis(3400));
         // In a pause of everything it is answered behind it.
-        keeper.is_open();
+        keeper.is_answered();
         is_closed_after(&mut keeper, SECOND, Instant::now());
     }
 }
@@ -194,7 +194,7 @@ fn a_step_of_the_wall_clock_is_no_silence() {
         clock.step(seconds);
         sleep(Duration::from_millis(1200));
         last = Instant::now();
-        keeper.is_open();
+        keeper.is_answered();
     }
     is_closed_after(&mut keeper, Duration::from_millis(2500), last);
     // Nor does a step lengthen a silence for ever.

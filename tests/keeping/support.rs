@@ -57,7 +57,7 @@ impl Keeper {
 
     /// Demands that a PING gets its PONG.
     #[track_caller]
-    pub(crate) fn is_open(&mut self) {
+    pub(crate) fn is_answered(&mut self) {
         assert_eq!(cmd!(self.connection, "PING").text(), "PONG");
     }
 

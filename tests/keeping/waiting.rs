@@ -25,7 +25,7 @@ fn the_keeping_begins_with_the_grant() {
     eventually(|| kept_by(&mut c) == [(keeper.id, 60_000)], "it to be kept");
     await_renewals(&server, 2);
     crate::support::stands(&mut c, granted.token);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// However the lock comes free.
@@ -48,7 +48,7 @@ fn a_wait_in_vain_keeps_nothing() {
     keeper.receive().nil();
     run(&mut c, "LOCK.RELEASE k b").int();
     assert_eq!(count(&server, "kept"), 0);
-    keeper.is_open();
+    keeper.is_answered();
 }
 
 /// The client has gone when the lock comes to it.
@@ -105,11 +105,11 @@ fn a_takeover_of_a_grant_whose_reply_is_not_sent() {
     let by = kept_by(&mut c)[0].0;
     if by == keeper.id {
         keeper.receive().grant();
-        keeper.is_open();
+        keeper.is_answered();
         second.is_closed();
     } else {
         assert_eq!(by, second.id);
-        second.is_open();
+        second.is_answered();
     }
 }
 
