@@ -70,6 +70,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
 /// # Safety
 ///
 /// `alloc` gives blocks of the size that it is told and with [`ALIGNMENT`], or null.
+#[allow(clippy::cast_ptr_alignment)] // blocks are aligned to 8 bytes at least
 unsafe fn alloc_aligned(layout: Layout, alloc: impl FnOnce(usize) -> *mut u8) -> *mut u8 {
     let start = match layout.size().checked_add(layout.align()) {
         Some(size) => alloc(size),
@@ -94,6 +95,7 @@ unsafe fn alloc_aligned(layout: Layout, alloc: impl FnOnce(usize) -> *mut u8) ->
 /// # Safety
 ///
 /// `block` is from [`alloc_aligned`].
+#[allow(clippy::cast_ptr_alignment)] // as above
 const unsafe fn start_of(block: *mut u8) -> *mut u8 {
     // SAFETY: by the caller's promise the distance stands before the block.
     unsafe { block.sub(block.cast::<usize>().sub(1).read()) }

@@ -9,3 +9,16 @@ mod waiting;
 
 mod circles;
 mod cluster;
+mod databases;
+mod gone;
+mod lines;
+mod never;
+mod on_the_way;
+mod precedence;
+mod random;
+mod replica;
+mod said;
+mod setting;
+mod shares;
+mod steps;
+mod tasks;

@@ -1,0 +1,43 @@
+//! Calls that never wait are never told.
+
+use crate::support::{Stage, at_once};
+use redis::Value;
+use testbed::{Expect, cmd};
+
+/// A call of `a` for `j` would close a circle, by waiting.
+fn circle() -> Stage {
+    let mut stage = Stage::new();
+    stage.hold(["k a", "j b"]);
+    stage.wait(["k b"]);
+    stage
+}
+
+#[test]
+fn without_block_in_transactions_and_in_scripts() {
+    let mut stage = circle();
+    stage.run("LOCK.ACQUIRE j a").nil();
+    let lines = ["MULTI", "LOCK.ACQUIRE j a BLOCK 0", "EXEC"];
+    let replies = at_once(&mut stage.c, &lines).remove(2).items();
+    assert_eq!(replies, [Value::Nil]);
+    let script = "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'BLOCK', 0)";
+    cmd!(stage.c, "EVAL", script, 1, "j").nil();
+    let code = "#!lua name=locks
+        redis.register_function('take', function(keys, args)
+            return redis.call('LOCK.ACQUIRE', keys[1], args[1], 'BLOCK', 0)
+        end)";
+    cmd!(stage.c, "FUNCTION", "LOAD", code).text();
+    cmd!(stage.c, "FCALL", "take", 1, "j", "a").nil();
+    stage.all_wait();
+    assert_eq!(stage.count(), 0);
+    stage.told("j a", 2);
+}
+
+#[test]
+fn who_gets_the_lock_at_once_is_not_judged() {
+    let mut stage = circle();
+    // Re-entry, and a lock that is free.
+    stage.run("LOCK.ACQUIRE k a BLOCK 0").grant();
+    stage.run("LOCK.ACQUIRE free a BLOCK 0").grant();
+    stage.run("LOCK.ACQUIRE k b").nil();
+    assert_eq!(stage.count(), 0);
+}

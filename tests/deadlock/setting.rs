@@ -1,0 +1,59 @@
+//! `lock.deadlock-detection`.
+
+use crate::support::Stage;
+use testbed::{Expect, Server, cmd};
+
+const NAME: &str = "lock.deadlock-detection";
+
+fn circle(server: Server) -> Stage {
+    let mut stage = Stage::on(server);
+    stage.hold(["k a", "j b"]);
+    stage.wait(["k b"]);
+    stage
+}
+
+#[test]
+fn is_on_and_can_be_turned_off_and_on_again() {
+    let mut stage = circle(Server::start());
+    let value = cmd!(stage.c, "CONFIG", "GET", NAME).fields().remove(NAME);
+    assert_eq!(value.unwrap().text(), "yes");
+    stage.told("j a", 2);
+    cmd!(stage.c, "CONFIG", "SET", NAME, "no").okay();
+    stage.wait(["j a"]);
+    stage.all_wait();
+    assert_eq!(stage.count(), 1);
+    // Turned on, it judges those that begin to wait from now on.
+    cmd!(stage.c, "CONFIG", "SET", NAME, "yes").okay();
+    stage.all_wait();
+    stage.told("k b", 2);
+    stage.told("j a", 2);
+}
+
+#[test]
+fn is_read_from_redis_conf_and_written_there() {
+    let mut server = Server::builder().config(NAME, "no").start();
+    let mut stage = circle(server);
+    stage.wait(["j a"]);
+    cmd!(stage.c, "CONFIG", "SET", NAME, "yes").okay();
+    cmd!(stage.c, "CONFIG", "REWRITE").okay();
+    stage.told("k b", 2);
+    server = stage.server;
+    server.restart();
+    let mut stage = circle(server);
+    stage.told("j a", 2);
+}
+
+#[test]
+fn takes_yes_and_no_only() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for value in ["maybe", "1", ""] {
+        assert!(cmd!(c, "CONFIG", "SET", NAME, value).is_err(), "{value}");
+    }
+    assert!(
+        Server::builder()
+            .config(NAME, "perhaps")
+            .try_start()
+            .is_err()
+    );
+}
