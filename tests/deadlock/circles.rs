@@ -48,7 +48,7 @@ fn the_caller_holds_what_it_held_as_it_held_it() {
     stage.hold(["k a", "k a", "j b"]);
     stage.wait(["k b"]);
     let before = stage.info("k");
-    let state = stage.server.state();
+    let locks = stage.server.state();
     let changes = stage
         .server
         .info_field("persistence", "rdb_changes_since_last_save");
@@ -56,7 +56,7 @@ fn the_caller_holds_what_it_held_as_it_held_it() {
     let after = stage.info("k");
     assert!(after.ttl_ms <= before.ttl_ms);
     assert_eq!((after.holds, after.token), (2, before.token));
-    assert_eq!(stage.server.state(), state);
+    assert_eq!(stage.server.state(), locks);
     let later = stage
         .server
         .info_field("persistence", "rdb_changes_since_last_save");

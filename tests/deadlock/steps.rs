@@ -117,7 +117,7 @@ fn a_join_is_no_dearer_in_a_long_line() {
         join(first);
         let before = server_cpu(pid);
         join(rest);
-        (server_cpu(pid) - before) / u32::try_from(CALLS).unwrap()
+        server_cpu(pid).saturating_sub(before) / u32::try_from(CALLS).unwrap()
     };
     let (short, long) = (cost_behind(10), cost_behind(4000));
     println!("measured: a join takes {short:?} behind 10, {long:?} behind 4000");
