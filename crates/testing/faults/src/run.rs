@@ -107,6 +107,7 @@ impl Run {
             ("grants", counts.grants),
             ("hand-offs", counts.hand_offs),
             ("re-entries", counts.re_entries),
+            ("deadlocks", counts.deadlocks),
             ("lost grants", counts.lost_grants),
         ] {
             findings.tally.add_count(what, times);

@@ -23,6 +23,17 @@ pub struct Call {
     pub outcome: Outcome,
 }
 
+impl Call {
+    /// Whether it was an acquire that was not granted, and does not wait any more.
+    pub(crate) fn was_denied(&self) -> bool {
+        matches!(self.action, Action::Acquire { .. })
+            && matches!(
+                self.outcome,
+                Outcome::Nil | Outcome::Refused(Refusal::Deadlock)
+            )
+    }
+}
+
 /// What a call asks for. Leases are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
@@ -141,4 +152,6 @@ pub enum Refusal {
     Ahead,
     /// `NOTALONE`
     NotAlone,
+    /// `DEADLOCK`: the call does not wait, as one without `BLOCK`.
+    Deadlock,
 }

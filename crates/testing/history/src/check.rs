@@ -1,5 +1,6 @@
 //! The check of a whole history.
 
+use crate::circles;
 use crate::clock::ServerClock;
 use crate::order;
 use crate::report::{Mode, Report};
@@ -22,13 +23,15 @@ pub fn check(history: &History, mode: Mode) -> Report {
     let clock = ServerClock::new(&history.facts.steps);
     let losses = in_order(&history.facts.losses);
     let mut report = Report::default();
-    for story in Story::all(history, mode, &clock, &losses) {
-        let evidence = Evidence::of(&story);
+    let stories = Story::all(history, mode, &clock, &losses);
+    for story in &stories {
+        let evidence = Evidence::of(story);
         evidence.check(&mut report);
         if mode != Mode::Split {
-            order::check(&story, &mut report);
+            order::check(story, &mut report);
         }
     }
+    circles::check(&stories, &mut report);
     report
 }
 

@@ -15,6 +15,7 @@ extern crate self as history;
 
 mod call;
 mod check;
+mod circles;
 mod clock;
 mod grants;
 mod holds;

@@ -35,6 +35,8 @@ pub enum Kind {
     RegisterRefused,
     /// A register took a write, and the token's grant was certainly over.
     RegisterTookStale,
+    /// Who was told of a deadlock would have waited in no circle.
+    NoCircle,
     /// No order of the calls explains their replies.
     NoOrder,
 }
@@ -76,6 +78,8 @@ pub struct Counts {
     pub hand_offs: usize,
     /// Acquires that were answered with a grant known already.
     pub re_entries: usize,
+    /// Acquires that were told of a deadlock.
+    pub deadlocks: usize,
     /// Grants that a loss took from their owner: another one was told of while they should have
     /// stood. Always zero in [`Mode::Strict`], where it is a violation.
     pub lost_grants: usize,
@@ -89,6 +93,7 @@ impl std::ops::AddAssign<&Counts> for Counts {
         self.grants += more.grants;
         self.hand_offs += more.hand_offs;
         self.re_entries += more.re_entries;
+        self.deadlocks += more.deadlocks;
         self.lost_grants += more.lost_grants;
         for (register, writes) in &more.writes {
             let sum = self.writes.entry(*register).or_default();
@@ -129,6 +134,7 @@ impl fmt::Display for Report {
             ("grants".to_owned(), counts.grants),
             ("hand-offs".to_owned(), counts.hand_offs),
             ("re-entries".to_owned(), counts.re_entries),
+            ("deadlocks".to_owned(), counts.deadlocks),
             ("lost grants".to_owned(), counts.lost_grants),
         ];
         for (register, writes) in &counts.writes {

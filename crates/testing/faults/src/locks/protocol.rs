@@ -162,6 +162,7 @@ pub(crate) fn refusal(code: &str) -> Option<Refusal> {
         "FENCED" => Some(Refusal::Fenced),
         "AHEAD" => Some(Refusal::Ahead),
         "NOTALONE" => Some(Refusal::NotAlone),
+        "DEADLOCK" => Some(Refusal::Deadlock),
         _ => None,
     }
 }

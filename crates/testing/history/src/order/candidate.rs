@@ -233,12 +233,14 @@ impl<'a> Candidate<'a> {
                 // The release called off a wait instead.
                 (Outcome::Left(0), Reply::Refused(_)) if waits_besides => candidates.push(before),
                 // It would have room, and stands behind one that has none.
-                (Outcome::Nil, Reply::Grant)
-                    if before.place(&call.owner).is_none()
+                (_, Reply::Grant)
+                    if call.was_denied()
+                        && before.place(&call.owner).is_none()
                         && line.iter().any(|waiting| before.is_stuck(waiting)) =>
                 {
                     candidates.push(before);
                 }
+                (_, Reply::Nil) if call.was_denied() => candidates.push(then),
                 (Outcome::Nil, Reply::Nil) | (Outcome::Done, Reply::Done) => candidates.push(then),
                 (Outcome::Left(told), Reply::Left(left)) if *told == left => candidates.push(then),
                 (Outcome::Refused(told), Reply::Refused(refusal)) if *told == refusal => {

@@ -140,7 +140,7 @@ fn may_call_off(story: &Story<'_>, release: &Call) -> bool {
 
 /// The waiting calls of others under way meanwhile, those too that were sent on to another server in the end.
 fn line<'a>(story: &Story<'a>, acquire: &Call) -> Vec<&'a Call> {
-    if !matches!(acquire.action, Action::Acquire { .. }) || acquire.outcome != Outcome::Nil {
+    if !acquire.was_denied() {
         return Vec::new();
     }
     let calls = story.calls.iter().copied();

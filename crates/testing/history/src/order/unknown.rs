@@ -72,7 +72,7 @@ impl<'a> Candidate<'a> {
                     }
                 }
             }
-            (Action::Acquire { .. }, Outcome::Nil) if expects_holds(&call.action) => Vec::new(),
+            _ if call.was_denied() && expects_holds(&call.action) => Vec::new(),
             (Action::Fence(token), Outcome::Refused(_)) if !self.fences(*token, false) => {
                 Vec::new()
             }

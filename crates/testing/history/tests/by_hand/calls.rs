@@ -66,6 +66,8 @@ pub(crate) fn remove() -> Call {
 pub(crate) trait Words: Sized {
     fn at(self, sent: u64, ended: u64) -> Self;
     fn by_client(self, client: u32) -> Self;
+    /// Of another lock.
+    fn of(self, key: &str) -> Self;
     fn px(self, ms: u64) -> Self;
     fn block(self) -> Self;
     fn limit(self, holders: u32) -> Self;
@@ -91,6 +93,11 @@ pub(crate) trait Words: Sized {
 impl Words for Call {
     fn at(mut self, sent: u64, ended: u64) -> Self {
         (self.sent, self.ended) = (sent * 1000, ended * 1000);
+        self
+    }
+
+    fn of(mut self, key: &str) -> Self {
+        key.clone_into(&mut self.key);
         self
     }
 

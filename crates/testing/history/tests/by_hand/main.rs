@@ -1,6 +1,7 @@
 //! Small histories, each with one thing in it that is right or wrong.
 
 mod calls;
+mod deadlocks;
 mod right;
 mod several_servers;
 mod shares;
@@ -32,6 +33,7 @@ fn what_a_lock_may_do() {
     judge(right::examples());
     judge(several_servers::right());
     judge(shares::right());
+    judge(deadlocks::right());
 }
 
 #[test]
@@ -40,6 +42,7 @@ fn what_no_lock_may_do() {
     judge(wrong_besides::examples());
     judge(several_servers::wrong());
     judge(shares::wrong());
+    judge(deadlocks::wrong_ones());
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl Client<'_> {
             match self.random.random_range(0..5) {
                 0 if self.random.random() => self.meddle(),
                 0 => self.overstay(),
+                1 if self.random.random_ratio(2, 3) => self.work_under_two(),
                 task if twins.contains(&task) => self.work_with_twin(),
                 _ => self.work(),
             }
@@ -66,6 +67,25 @@ impl Client<'_> {
                 Step::Lost => self.clean_up(&held.key, &held.owner),
             }
         }
+    }
+
+    /// Takes a second lock under the first, in any order, or is told not to wait for it.
+    fn work_under_two(&mut self) {
+        let (key, second, owner) = (self.key(), self.key(), self.owner());
+        let lease = self.random.random_range(LONG);
+        let limits = [self.limit(), self.limit()];
+        let Some(first) = self.enter(&key, &owner, limits[0], lease) else {
+            return;
+        };
+        self.pause(20);
+        if key != second
+            && let Some(both) = self.enter(&second, &owner, limits[1], lease)
+        {
+            self.write(&both);
+            self.give_back(&both);
+        }
+        self.write(&first);
+        self.give_back(&first);
     }
 
     /// Goes on writing to the database, and asks the server nothing: if the grant gets lost
@@ -438,7 +458,7 @@ impl Held {
             Outcome::Done
             | Outcome::Holders(_)
             | Outcome::Untouched
-            | Outcome::Refused(Refusal::Ahead | Refusal::NotAlone) => {
+            | Outcome::Refused(Refusal::Ahead | Refusal::NotAlone | Refusal::Deadlock) => {
                 if asked.is_some() || acquires {
                     self.limit = None;
                 }
