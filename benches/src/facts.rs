@@ -20,7 +20,7 @@ pub(crate) fn facts(programs: &[Program]) -> Vec<String> {
         format!("processor: {model}, {cores} cores to use"),
         format!(
             "memory: {} GiB",
-            memory_kib().map_or(0, |kib| kib.div_ceil(1024 * 1024))
+            memory_kib("MemTotal:").map_or(0, |kib| kib.div_ceil(1024 * 1024))
         ),
         format!("kernel: {}", output("uname", &["-s", "-r", "-m"])),
         format!(
@@ -36,9 +36,10 @@ pub(crate) fn facts(programs: &[Program]) -> Vec<String> {
     ]
 }
 
-fn memory_kib() -> Option<u64> {
+/// A figure of the machine's memory, such as `MemTotal:`.
+pub(crate) fn memory_kib(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 

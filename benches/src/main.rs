@@ -81,6 +81,8 @@ enum Topic {
     Repeats,
     Memory,
     Growth,
+    /// Up to ten million held locks, beside keys of SET PX.
+    Many,
     Contention,
     Quorum,
     Instructions,
@@ -135,6 +137,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
         Topic::Repeats,
         Topic::Memory,
         Topic::Growth,
+        Topic::Many,
         Topic::Contention,
         Topic::Quorum,
     ] {
@@ -145,8 +148,9 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
         let part = match topic {
             Topic::Pairs => pairs::measure(programs, scale),
             Topic::Repeats => repeats::measure(first, scale),
-            Topic::Memory => memory::measure(first, scale),
+            Topic::Memory => memory::measure(programs, scale),
             Topic::Growth => growth::measure(first, scale),
+            Topic::Many => growth::many(programs, scale),
             Topic::Contention => contention::measure(first, scale),
             Topic::Quorum => quorum::measure(first, scale),
             Topic::Instructions => Part::default(),

@@ -18,6 +18,18 @@ impl Workload {
     }
 }
 
+/// A number of locks that are held at once, and how often that is measured.
+pub(crate) struct Amount {
+    pub(crate) locks: usize,
+    pub(crate) rounds: usize,
+}
+
+impl Amount {
+    const fn new(locks: usize, rounds: usize) -> Self {
+        Self { locks, rounds }
+    }
+}
+
 /// All counts and times.
 pub(crate) struct Scale {
     pub(crate) is_full: bool,
@@ -34,6 +46,8 @@ pub(crate) struct Scale {
     pub(crate) hand_offs: usize,
     /// Locks in the file that a server starts from.
     pub(crate) stored_locks: usize,
+    /// How many locks are held, from few to very many.
+    pub(crate) amounts: &'static [Amount],
     /// Leases that end at once: without waiters, and with one waiter each.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
@@ -59,6 +73,7 @@ impl Scale {
             used_names: 50_000,
             hand_offs: 500,
             stored_locks: 100_000,
+            amounts: const { &[Amount::new(100_000, 1)] },
             leases: 10_000,
             awaited_leases: 1_000,
             workloads: const { &[Workload::new(1, 1, 0.3), Workload::new(64, 1, 0.3)] },
@@ -80,6 +95,13 @@ impl Scale {
             used_names: 1_000_000,
             hand_offs: 16_000,
             stored_locks: 1_000_000,
+            amounts: const {
+                &[
+                    Amount::new(100_000, 5),
+                    Amount::new(1_000_000, 3),
+                    Amount::new(10_000_000, 1),
+                ]
+            },
             leases: 10_000,
             awaited_leases: 10_000,
             // With many contenders each needs enough grants for its share to show.

@@ -3,13 +3,16 @@
 mod held;
 mod leases;
 mod loading;
+mod many;
 mod queue;
 
 use crate::part::Part;
 use crate::scale::Scale;
 use crate::servers::Program;
 
-/// All parts.
+pub(crate) use many::measure as many;
+
+/// The parts on one server.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut part = held::measure(program, scale);
     part.add(queue::measure(program, scale));

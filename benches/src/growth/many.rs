@@ -1,0 +1,253 @@
+//! What very many held locks cost, beside as many keys of SET PX: memory, files, and the end of their leases.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::Connection;
+use testbed::{Expect, Server, cmd};
+
+use crate::facts::memory_kib;
+use crate::part::Part;
+use crate::scale::{Amount, Scale};
+use crate::servers::{Program, cpu_of, for_each, number, settle, used_memory};
+use crate::stats::Rounds;
+use crate::table::Table;
+use crate::ways::{OWNER, command};
+
+const HOUR_MS: u32 = 3_600_000;
+/// The memory that has to be free for each: the server's, its child's, and files where these are in memory.
+const FREE_BYTES_EACH: usize = 1024;
+
+/// What is held.
+struct Kind {
+    name: &'static str,
+    /// The command that takes one, and the word before its lease.
+    words: [&'static str; 2],
+}
+
+const KINDS: [Kind; 2] = [
+    Kind {
+        name: "locks",
+        words: ["LOCK.ACQUIRE", "PX"],
+    },
+    Kind {
+        name: "keys of SET PX",
+        words: ["SET", "PX"],
+    },
+];
+
+const SIZES: [&str; 4] = ["MiB in all", "bytes each", "RDB bytes", "AOF bytes"];
+const TIMES: [&str; 7] = [
+    "taken",
+    "SAVE",
+    "RDB loaded",
+    "AOF rewritten",
+    "AOF loaded",
+    "lease ended",
+    "all gone, s",
+];
+
+/// The figures of one kind: the columns of both tables.
+struct Figures {
+    sizes: [f64; SIZES.len()],
+    times: [f64; TIMES.len()],
+}
+
+pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
+    let mut part = Part::default();
+    for program in programs {
+        part.tables.extend(tables(program, scale.amounts));
+    }
+    part
+}
+
+fn tables(program: &Program, amounts: &[Amount]) -> [Table; 2] {
+    let mut sizes = Table::new(
+        format!("The sizes of many held locks: {}", program.version),
+        "Key of 13 bytes, owner of 36. Memory is the server's used_memory; the AOF is as commands \
+         (aof-use-rdb-preamble no), else it is as large as the RDB file.",
+        &SIZES,
+    );
+    let mut times = Table::new(
+        format!("The times of many held locks: {}", program.version),
+        "CPU of each, in nanoseconds: of the server's main thread, and for an AOF rewrite of the child \
+         that does it. All leases end at once; the server spends at most a quarter of its time on \
+         expired keys, so it takes a while until all are gone.",
+        &TIMES,
+    );
+    for amount in amounts {
+        let free = memory_kib("MemAvailable:").map_or(usize::MAX, |kib| kib as usize * 1024);
+        let needed = amount.locks * FREE_BYTES_EACH;
+        let mut figures = [(); KINDS.len()].map(|()| Vec::new());
+        if needed <= free {
+            for _ in 0..amount.rounds {
+                for (kind, figures) in KINDS.iter().zip(&mut figures) {
+                    figures.push(life(program, kind, amount.locks));
+                }
+            }
+        }
+        for (kind, figures) in KINDS.iter().zip(&figures) {
+            let name = format!("{} {}", amount.locks, kind.name);
+            if figures.is_empty() {
+                let why = format!("{} GiB of free memory are needed", needed.div_ceil(1 << 30));
+                sizes.left_out(name.clone(), why.clone());
+                times.left_out(name, why);
+            } else {
+                sizes.row(name.clone(), spreads(figures, |f| &f.sizes));
+                times.row(name, spreads(figures, |f| &f.times));
+            }
+        }
+    }
+    [sizes, times]
+}
+
+/// Of each column the spread over the rounds.
+fn spreads<const COLUMNS: usize>(
+    rounds: &[Figures],
+    of: impl Fn(&Figures) -> &[f64; COLUMNS],
+) -> Vec<Option<crate::stats::Spread>> {
+    (0..COLUMNS)
+        .map(|column| {
+            let mut figures = Rounds::default();
+            for round in rounds {
+                figures.push(of(round)[column]);
+            }
+            figures.spread()
+        })
+        .collect()
+}
+
+/// All that happens to so many of a kind, on a server of their own.
+fn life(program: &Program, kind: &Kind, count: usize) -> Figures {
+    let builder = program.builder().config("aof-use-rdb-preamble", "no");
+    let server = builder.start();
+    settle(&server);
+    let mut connection = server.connection();
+    let before = used_memory_with(&server, connection);
+    connection = server.connection();
+
+    let began = Instant::now();
+    let taken = cpu_of(&server, || {
+        for_each(&mut connection, 0..count, |number| {
+            take(kind, number, HOUR_MS)
+        });
+    });
+    let filling = began.elapsed();
+    let bytes = used_memory_with(&server, connection) - before;
+    connection = server.connection();
+
+    let saved = cpu_of(&server, || cmd!(connection, "SAVE").okay());
+    let rdb = size_of(&server.dir().join("dump.rdb"));
+    cmd!(connection, "FLUSHALL", "SYNC").okay();
+    let rdb_loaded = cpu_of(&server, || {
+        cmd!(connection, "DEBUG", "RELOAD", "NOSAVE").okay();
+    });
+    assert_eq!(held(&mut connection), count, "loaded from the RDB file");
+
+    let rewritten = rewrite(&server, &mut connection);
+    let aof = size_of(&server.dir().join("appendonlydir"));
+    // What empties the server must not get into the file.
+    cmd!(connection, "CONFIG", "SET", "appendonly", "no").okay();
+    cmd!(connection, "FLUSHALL", "SYNC").okay();
+    let aof_loaded = cpu_of(&server, || cmd!(connection, "DEBUG", "LOADAOF").okay());
+    assert_eq!(held(&mut connection), count, "loaded from the AOF");
+
+    let (ended, gone) = expire(&server, &mut connection, kind, count, filling);
+    let each = |sum: f64| sum / count as f64;
+    Figures {
+        sizes: [
+            bytes / f64::from(1 << 20),
+            each(bytes),
+            each(rdb),
+            each(aof),
+        ],
+        times: [
+            each(taken),
+            each(saved),
+            each(rdb_loaded),
+            each(rewritten),
+            each(aof_loaded),
+            each(ended),
+            gone,
+        ],
+    }
+}
+
+fn take(kind: &Kind, number: usize, lease_ms: u32) -> redis::Cmd {
+    let [name, px] = kind.words;
+    command(
+        &[name, &format!("lock:{number:08}"), OWNER, px],
+        &[lease_ms],
+    )
+}
+
+/// The server's memory without this connection, which ends.
+fn used_memory_with(server: &Server, connection: Connection) -> f64 {
+    drop(connection);
+    used_memory(server)
+}
+
+fn held(connection: &mut Connection) -> usize {
+    usize::try_from(cmd!(*connection, "DBSIZE").int()).expect("a count")
+}
+
+/// The CPU of the child that writes the AOF, in nanoseconds.
+fn rewrite(server: &Server, connection: &mut Connection) -> f64 {
+    let children = || {
+        let of = |field| number(server, "cpu", field);
+        (of("used_cpu_user_children") + of("used_cpu_sys_children")) * 1e9
+    };
+    let before = children();
+    cmd!(*connection, "CONFIG", "SET", "appendonly", "yes").okay();
+    let runs = |field| number(server, "persistence", field) != 0.0;
+    while runs("aof_rewrite_in_progress") || runs("aof_rewrite_scheduled") {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let status = server.info_field("persistence", "aof_last_bgrewrite_status");
+    assert_eq!(status, "ok", "the rewrite of the AOF");
+    children() - before
+}
+
+/// Takes all with leases that end at the same time. The server's CPU from then until all are gone, in
+/// nanoseconds, and how many seconds that takes.
+fn expire(
+    server: &Server,
+    connection: &mut Connection,
+    kind: &Kind,
+    count: usize,
+    filling: Duration,
+) -> (f64, f64) {
+    // Doubled while the leases end before all are taken.
+    let mut lease = 2 * filling + Duration::from_millis(300);
+    loop {
+        cmd!(*connection, "FLUSHALL", "SYNC").okay();
+        let end = Instant::now() + lease;
+        for_each(connection, 0..count, |number| {
+            let left = end.saturating_duration_since(Instant::now()).as_millis();
+            take(kind, number, (left as u32).max(1))
+        });
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            lease *= 2;
+            continue;
+        }
+        thread::sleep(left);
+        let spent = cpu_of(server, || {
+            while held(connection) > 0 {
+                // More queries would cost more than what is measured.
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        return (spent, end.elapsed().as_secs_f64());
+    }
+}
+
+/// The bytes of a file, or of all in a folder.
+fn size_of(path: &Path) -> f64 {
+    let files = fs::read_dir(path).into_iter().flatten().flatten();
+    let within: f64 = files.map(|file| size_of(&file.path())).sum();
+    let own = fs::metadata(path).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
+    within + own as f64
+}
