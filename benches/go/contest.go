@@ -9,14 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
-// A contest: contenders take a lock and give it back, over and over, until time is up.
+// A contest: contenders take a lock and give it back, over and over, until their turn is over.
 type contest struct {
+	way        way
 	contenders []*contender
-	// When the last release of each lock was sent. Only the holder reads or sets it.
+	// When the last release of each lock was sent, in this turn. Only the holder reads or sets it.
 	releases []atomic.Int64
 	began    time.Time
 	over     atomic.Bool
@@ -25,6 +24,11 @@ type contest struct {
 type contender struct {
 	handle handle
 	key    int
+	turn
+}
+
+// What a contender has had in a turn.
+type turn struct {
 	grants int
 	// Grants after the time was up: each contender that still waits gets one.
 	late      int
@@ -34,55 +38,53 @@ type contender struct {
 }
 
 type outcome struct {
-	Grants  int     `json:"grants"`
+	Grants  []int   `json:"grants"`
 	Late    int     `json:"late"`
 	Seconds float64 `json:"seconds"`
-	Least   int     `json:"least"`
-	Most    int     `json:"most"`
 	Median  float64 `json:"median_us"`
 	P99     float64 `json:"p99_us"`
 	Worst   float64 `json:"worst_us"`
 	Errors  int     `json:"errors"`
 }
 
-func prepare(
-	client *redis.Client, newHandle func(*redis.Client, string) handle, contenders, locks int,
-) (*contest, error) {
-	c := &contest{releases: make([]atomic.Int64, locks), began: time.Now()}
+func prepare(port, name string, contenders, locks int) (*contest, error) {
+	c := &contest{way: ways[name](port, contenders), releases: make([]atomic.Int64, locks)}
+	client := connect(port, 1)
+	defer client.Close()
 	for number := range contenders {
-		key := fmt.Sprintf("contest:%T:%d", newHandle(client, ""), number%locks)
+		key := fmt.Sprintf("contest:%s:%d", name, number%locks)
 		if err := client.Del(context.Background(), key).Err(); err != nil {
 			return nil, err
 		}
-		c.contenders = append(c.contenders, &contender{
-			handle: newHandle(client, key),
-			key:    number % locks,
-		})
+		c.contenders = append(c.contenders, &contender{handle: c.way.handle(key), key: number % locks})
 	}
 	return c, nil
 }
 
-func (c *contest) run(length time.Duration) outcome {
+func (c *contest) turn(length time.Duration) outcome {
+	for lock := range c.releases {
+		c.releases[lock].Store(0)
+	}
+	c.over.Store(false)
+	c.began = time.Now()
 	var all sync.WaitGroup
-	start := time.Now()
 	for _, one := range c.contenders {
+		one.turn = turn{}
 		all.Go(func() { c.contend(one) })
 	}
 	time.Sleep(length)
 	c.over.Store(true)
-	lasted := time.Since(start)
+	lasted := time.Since(c.began)
 	all.Wait()
 	return c.outcome(lasted)
 }
 
 func (c *contest) contend(one *contender) {
 	for !c.over.Load() {
-		err := one.handle.acquire()
-		if err == nil {
+		err := one.handle(func() {
 			c.granted(one, time.Since(c.began))
 			c.releases[one.key].Store(int64(time.Since(c.began)))
-			err = one.handle.release()
-		}
+		})
 		if err != nil {
 			one.errors++
 			one.err = err
@@ -102,13 +104,11 @@ func (c *contest) granted(one *contender, now time.Duration) {
 }
 
 func (c *contest) outcome(length time.Duration) outcome {
-	result := outcome{Seconds: length.Seconds(), Least: math.MaxInt}
+	result := outcome{Seconds: length.Seconds()}
 	var latencies []float64
 	for _, one := range c.contenders {
-		result.Grants += one.grants
+		result.Grants = append(result.Grants, one.grants)
 		result.Late += one.late
-		result.Least = min(result.Least, one.grants)
-		result.Most = max(result.Most, one.grants)
 		result.Errors += one.errors
 		latencies = append(latencies, one.latencies...)
 		if one.err != nil {

@@ -1,23 +1,21 @@
-// Contenders for locks on one server, through go-redis. Arguments: the server's port, and the way of
-// locking (module, redsync).
+// Contenders for locks on one server. Arguments: the server's port, and the way of locking (client,
+// commands, redsync).
 //
-// Each line "contenders keys seconds" is a contest: everything is connected, "ready" is printed, and
-// the next line starts it. Its outcome is a line of JSON. So one process can run many, and whoever
-// drives it can measure the server around each.
+// The line "open contenders locks" connects, makes the locks free and is answered "ready". Each line
+// "run seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives several
+// such programs can let them take short turns, and can measure the server around each.
 //
 // With quorum or quorum-quick as the first argument it is a holder of locks on several servers instead.
 package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log"
 	"os"
+	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 func main() {
@@ -26,48 +24,42 @@ func main() {
 		hold(os.Args[1] == "quorum-quick", os.Args[2:])
 		return
 	}
-	if len(os.Args) != 3 {
-		log.Fatal("usage: contenders port module|redsync")
+	if len(os.Args) != 3 || ways[os.Args[2]] == nil {
+		log.Fatal("usage: contenders port client|commands|redsync")
 	}
-	newHandle, known := ways[os.Args[2]]
-	if !known {
-		log.Fatalf("no such way: %s", os.Args[2])
+	if err := serve(os.Args[1], os.Args[2]); err != nil {
+		log.Fatal(err)
 	}
+}
+
+func serve(port, name string) error {
+	var open *contest
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
 		var contenders, locks int
 		var seconds float64
-		if _, err := fmt.Sscan(input.Text(), &contenders, &locks, &seconds); err != nil {
-			log.Fatal(err)
+		line := input.Text()
+		if strings.HasPrefix(line, "open") {
+			if _, err := fmt.Sscanf(line, "open %d %d", &contenders, &locks); err != nil {
+				return err
+			}
+			if open != nil {
+				open.way.close()
+			}
+			var err error
+			if open, err = prepare(port, name, contenders, locks); err != nil {
+				return err
+			}
+			fmt.Println("ready")
+			continue
 		}
-		client := connect(os.Args[1], contenders)
-		contest, err := prepare(client, newHandle, contenders, locks)
-		if err != nil {
-			log.Fatal(err)
+		if _, err := fmt.Sscanf(line, "run %g", &seconds); err != nil {
+			return err
 		}
-		fmt.Println("ready")
-		if !input.Scan() {
-			return
-		}
-		outcome := contest.run(time.Duration(seconds * float64(time.Second)))
+		outcome := open.turn(time.Duration(seconds * float64(time.Second)))
 		if err := json.NewEncoder(os.Stdout).Encode(outcome); err != nil {
-			log.Fatal(err)
+			return err
 		}
-		client.Close()
 	}
-}
-
-// A call that waits in the server has its connection to itself, for as long as it waits: one for
-// each contender, and no limit to a read.
-func connect(port string, contenders int) *redis.Client {
-	client := redis.NewClient(&redis.Options{
-		Addr:         "127.0.0.1:" + port,
-		PoolSize:     contenders,
-		MinIdleConns: contenders,
-		ReadTimeout:  -1,
-	})
-	if err := client.Ping(context.Background()).Err(); err != nil {
-		log.Fatal(err)
-	}
-	return client
+	return nil
 }

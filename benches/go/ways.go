@@ -10,60 +10,103 @@ import (
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"redis-lock/clients/go/redislock"
 )
 
 const lease = 30 * time.Second
 
-// A handle is one contender's view of a lock.
-type handle interface {
-	acquire() error
-	release() error
+// A handle is one contender's view of a lock: it takes the lock, works, and gives it back.
+type handle func(work func()) error
+
+// A way of locking, connected for so many contenders.
+type way interface {
+	handle(key string) handle
+	close() error
 }
 
-// Ways of locking.
-var ways = map[string]func(client *redis.Client, key string) handle{
-	"module":  newModule,
-	"redsync": newRedsync,
+var ways = map[string]func(port string, contenders int) way{
+	"client":   newClient,
+	"commands": newCommands,
+	"redsync":  newRedsync,
 }
 
-// LOCK.ACQUIRE and LOCK.RELEASE.
-type module struct {
-	client     *redis.Client
-	key, owner string
+// This project's client, as docs/clients.md shows it.
+type client struct{ locks *redislock.Locks }
+
+func newClient(port string, _ int) way {
+	return client{redislock.New(redis.UniversalOptions{Addrs: []string{"127.0.0.1:" + port}}, "contenders")}
 }
 
-func newModule(client *redis.Client, key string) handle {
-	return &module{client, key, uuid.NewString()}
+func (c client) handle(key string) handle {
+	options := redislock.Options{Lease: lease, Wait: -1}
+	return func(work func()) error {
+		return c.locks.WithLock(context.Background(), key, options,
+			func(context.Context, *redislock.Lock) error {
+				work()
+				return nil
+			})
+	}
 }
 
-func (m *module) acquire() error {
-	ctx := context.Background()
-	return m.client.Do(ctx, "LOCK.ACQUIRE", m.key, m.owner, "PX", lease.Milliseconds(), "BLOCK", 0).Err()
+func (c client) close() error { return c.locks.Close() }
+
+// LOCK.ACQUIRE and LOCK.RELEASE and nothing else, on connections that are kept.
+type commands struct{ redis *redis.Client }
+
+func newCommands(port string, contenders int) way { return commands{connect(port, contenders)} }
+
+func (c commands) handle(key string) handle {
+	owner := uuid.NewString()
+	return func(work func()) error {
+		ctx := context.Background()
+		err := c.redis.Do(ctx, "LOCK.ACQUIRE", key, owner, "PX", lease.Milliseconds(), "BLOCK", 0).Err()
+		if err != nil {
+			return err
+		}
+		work()
+		return c.redis.Do(ctx, "LOCK.RELEASE", key, owner).Err()
+	}
 }
 
-func (m *module) release() error {
-	return m.client.Do(context.Background(), "LOCK.RELEASE", m.key, m.owner).Err()
-}
+func (c commands) close() error { return c.redis.Close() }
 
 // Redsync's mutex as it ships, on one server: who finds it taken asks again after 50 to 250 ms. Only
 // that it gives up after 32 times is lifted, because the others never do.
-type mutex struct {
-	mutex *redsync.Mutex
+type redsyncs struct {
+	redis *redis.Client
+	sync  *redsync.Redsync
 }
 
-func newRedsync(client *redis.Client, key string) handle {
-	sync := redsync.New(goredis.NewPool(client))
-	return &mutex{sync.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt32))}
+func newRedsync(port string, contenders int) way {
+	client := connect(port, contenders)
+	return redsyncs{client, redsync.New(goredis.NewPool(client))}
 }
 
-func (m *mutex) acquire() error {
-	return m.mutex.Lock()
-}
-
-func (m *mutex) release() error {
-	released, err := m.mutex.Unlock()
-	if err == nil && !released {
-		return errors.New("the lock was lost")
+func (r redsyncs) handle(key string) handle {
+	mutex := r.sync.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(math.MaxInt32))
+	return func(work func()) error {
+		if err := mutex.Lock(); err != nil {
+			return err
+		}
+		work()
+		released, err := mutex.Unlock()
+		if err == nil && !released {
+			return errors.New("the lock was lost")
+		}
+		return err
 	}
-	return err
+}
+
+func (r redsyncs) close() error { return r.redis.Close() }
+
+// A call that waits in the server has its connection to itself, for as long as it waits: one for
+// each contender, and no limit to a read.
+func connect(port string, contenders int) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:         "127.0.0.1:" + port,
+		PoolSize:     contenders,
+		MinIdleConns: contenders,
+		ReadTimeout:  -1,
+	})
 }

@@ -1,9 +1,9 @@
 """Contenders for locks on one server, through redis-py. Arguments: the server's port, and the way of
-locking (module, lock).
+locking (client, commands, lock).
 
-Each line "contenders keys seconds" is a contest: everything is connected, "ready" is printed, and
-the next line starts it. Its outcome is a line of JSON. So one process can run many, and whoever
-drives it can measure the server around each.
+The line "open contenders locks" connects, makes the locks free and is answered "ready". Each line "run
+seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives several such programs
+can let them take short turns, and can measure the server around each.
 """
 
 import json
@@ -12,56 +12,92 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import contextmanager
 
 import redis
+from redis_lock import LockBusy, LockLost, Locks
 
 LEASE_MS = 30_000
+HOUR = 3600
 
 
-class Module:
-    """LOCK.ACQUIRE and LOCK.RELEASE."""
+class Client:
+    """This project's client, as docs/clients.md shows it."""
 
-    def __init__(self, client, key):
-        self.client = client
-        self.key = key
-        self.owner = str(uuid.uuid4())
+    def __init__(self, port, contenders):
+        self.redis = redis.Redis(port=port)
+        self.locks = Locks(self.redis, service="contenders")
 
-    def acquire(self):
-        grant = self.client.execute_command(
-            "LOCK.ACQUIRE", self.key, self.owner, "PX", LEASE_MS, "BLOCK", 0
-        )
-        if grant is None:
-            raise RuntimeError("no grant")
+    def handle(self, key):
+        return lambda: self.locks.lock(key, lease=LEASE_MS / 1000, wait=HOUR)
 
-    def release(self):
-        self.client.execute_command("LOCK.RELEASE", self.key, self.owner)
+    def close(self):
+        self.locks.close()
+        self.redis.close()
+
+
+class Commands:
+    """LOCK.ACQUIRE and LOCK.RELEASE and nothing else, on connections that are kept."""
+
+    def __init__(self, port, contenders):
+        self.redis = connect(port, contenders)
+
+    def handle(self, key):
+        owner = str(uuid.uuid4())
+        call = self.redis.execute_command
+
+        @contextmanager
+        def held():
+            if call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0) is None:
+                raise RuntimeError("no grant")
+            yield
+            call("LOCK.RELEASE", key, owner)
+
+        return held
+
+    def close(self):
+        self.redis.close()
 
 
 class Lock:
     """redis-py's Lock with its defaults: while the lock is taken it asks again every 0.1 s."""
 
-    def __init__(self, client, key):
-        self.lock = client.lock(key, timeout=LEASE_MS / 1000)
+    def __init__(self, port, contenders):
+        self.redis = connect(port, contenders)
 
-    def acquire(self):
-        if not self.lock.acquire():
-            raise RuntimeError("no grant")
+    def handle(self, key):
+        lock = self.redis.lock(key, timeout=LEASE_MS / 1000)
+        return lambda: lock
 
-    def release(self):
-        self.lock.release()
+    def close(self):
+        self.redis.close()
 
 
-WAYS = {"module": Module, "lock": Lock}
+WAYS = {"client": Client, "commands": Commands, "lock": Lock}
+
+
+def connect(port, contenders):
+    """A call that waits in the server has its connection to itself: one for each contender."""
+    pool = redis.ConnectionPool(
+        host="127.0.0.1", port=port, max_connections=contenders + 1, socket_timeout=None
+    )
+    return redis.Redis.from_pool(pool)
 
 
 class Contest:
-    """Contenders that take a lock and give it back, over and over, until time is up."""
+    """Contenders that take a lock and give it back, over and over, until their turn is over."""
 
-    def __init__(self, client, way, contenders, locks):
-        self.keys = [f"contest:{way.__name__}:{number}" for number in range(locks)]
-        client.delete(*self.keys)
+    def __init__(self, port, name, contenders, locks):
+        self.way = WAYS[name](port, contenders)
+        self.keys = [f"contest:{name}:{number}" for number in range(locks)]
+        with redis.Redis(port=port) as client:
+            client.delete(*self.keys)
+        self.handles = [self.way.handle(self.keys[number % locks]) for number in range(contenders)]
+
+    def turn(self, seconds):
+        contenders = len(self.handles)
         # When the last release of each lock was sent. Only the holder reads or sets it.
-        self.releases = [None] * locks
+        self.releases = [None] * len(self.keys)
         self.over = False
         self.ready = threading.Barrier(contenders + 1)
         self.grants = [0] * contenders
@@ -69,55 +105,47 @@ class Contest:
         self.late = [0] * contenders
         self.latencies = [[] for _ in range(contenders)]
         self.errors = []
-        self.threads = [
-            threading.Thread(target=self.contend, args=(client, way, number))
-            for number in range(contenders)
+        threads = [
+            threading.Thread(target=self.contend, args=(number,)) for number in range(contenders)
         ]
-        for thread in self.threads:
+        for thread in threads:
             thread.start()
-
-    def run(self, seconds):
         self.ready.wait()
         began = time.perf_counter()
         time.sleep(seconds)
         self.over = True
         lasted = time.perf_counter() - began
-        for thread in self.threads:
+        for thread in threads:
             thread.join()
         return self.outcome(lasted)
 
-    def contend(self, client, way, number):
-        key = number % len(self.keys)
-        handle = way(client, self.keys[key])
-        client.ping()
+    def contend(self, number):
+        handle, lock = self.handles[number], number % len(self.keys)
         self.ready.wait()
         while not self.over:
             try:
-                handle.acquire()
-                self.granted(number, key, time.perf_counter())
-                self.releases[key] = time.perf_counter()
-                handle.release()
-            except (redis.RedisError, RuntimeError) as error:
+                with handle():
+                    self.granted(number, lock, time.perf_counter())
+                    self.releases[lock] = time.perf_counter()
+            except (redis.RedisError, RuntimeError, LockBusy, LockLost) as error:
                 self.errors.append(repr(error))
 
-    def granted(self, number, key, now):
+    def granted(self, number, lock, now):
         if self.over:
             self.late[number] += 1
             return
         self.grants[number] += 1
-        if self.releases[key] is not None:
-            self.latencies[number].append(now - self.releases[key])
+        if self.releases[lock] is not None:
+            self.latencies[number].append(now - self.releases[lock])
 
     def outcome(self, seconds):
         if self.errors:
             print(self.errors[0], file=sys.stderr)
         latencies = sorted(latency for of in self.latencies for latency in of)
         return {
-            "grants": sum(self.grants),
+            "grants": self.grants,
             "late": sum(self.late),
             "seconds": seconds,
-            "least": min(self.grants),
-            "most": max(self.grants),
             "median_us": percentile(latencies, 0.5),
             "p99_us": percentile(latencies, 0.99),
             "worst_us": percentile(latencies, 1.0),
@@ -134,18 +162,16 @@ def percentile(ordered, part):
 
 def main():
     port, name = int(sys.argv[1]), sys.argv[2]
+    contest = None
     for line in sys.stdin:
-        contenders, keys, seconds = line.split()
-        # A call that waits in the server has its connection to itself: one for each contender.
-        pool = redis.ConnectionPool(
-            host="127.0.0.1", port=port, max_connections=int(contenders) + 1, socket_timeout=None
-        )
-        client = redis.Redis(connection_pool=pool)
-        contest = Contest(client, WAYS[name], int(contenders), int(keys))
-        print("ready", flush=True)
-        sys.stdin.readline()
-        print(json.dumps(contest.run(float(seconds))), flush=True)
-        pool.disconnect()
+        task, *numbers = line.split()
+        if task == "open":
+            if contest:
+                contest.way.close()
+            contest = Contest(port, name, *map(int, numbers))
+            print("ready", flush=True)
+        else:
+            print(json.dumps(contest.turn(float(numbers[0]))), flush=True)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ pub(crate) fn plot(panels: &[Panel], subtitle: &str) -> String {
         INK,
         "What each way of locking costs, side by side",
     );
-    let note = format!("{subtitle}. Dashed: 1. Thin line: minimum and maximum of the rounds.");
+    let note = format!(
+        "{subtitle}. Dashed: 1. Thin line: minimum and maximum of the rounds, of contests the quartiles."
+    );
     text(&mut svg, MARGIN, 56.0, "font-size=\"12\"", PALE, &note);
     let mut top = HEADER;
     for panel in panels {
@@ -92,16 +94,16 @@ fn row(svg: &mut String, bar: &Bar, top: f64, position: &impl Fn(f64) -> f64) {
         end - LEFT
     );
     let middle = top + BAR / 2.0;
-    let (min, max) = (position(bar.ratio.min), position(bar.ratio.max));
+    let (low, high) = (position(bar.ratio.low), position(bar.ratio.high));
     let _ = writeln!(
         svg,
-        "<line x1=\"{min:.1}\" y1=\"{middle:.1}\" x2=\"{max:.1}\" y2=\"{middle:.1}\" \
+        "<line x1=\"{low:.1}\" y1=\"{middle:.1}\" x2=\"{high:.1}\" y2=\"{middle:.1}\" \
          stroke=\"{INK}\"/>"
     );
     let figure = format!("{} ×", number(bar.ratio.median));
     text(svg, RIGHT + 12.0, base, weight(bar), INK, &figure);
-    if bar.ratio.min < bar.ratio.max {
-        let range = format!("{}..{}", number(bar.ratio.min), number(bar.ratio.max));
+    if bar.ratio.low < bar.ratio.high {
+        let range = format!("{}..{}", number(bar.ratio.low), number(bar.ratio.high));
         text(svg, RIGHT + 82.0, base, "font-size=\"11\"", PALE, &range);
     }
 }

@@ -1,20 +1,15 @@
 //! The amounts of the quick form and of the full one.
 
-/// A number of contenders for a number of locks, and the time.
+/// A number of contenders for a number of locks.
 #[derive(Clone, Copy)]
 pub(crate) struct Workload {
     pub(crate) contenders: usize,
     pub(crate) locks: usize,
-    pub(crate) seconds: f64,
 }
 
 impl Workload {
-    const fn new(contenders: usize, locks: usize, seconds: f64) -> Self {
-        Self {
-            contenders,
-            locks,
-            seconds,
-        }
+    const fn new(contenders: usize, locks: usize) -> Self {
+        Self { contenders, locks }
     }
 }
 
@@ -51,12 +46,15 @@ pub(crate) struct Scale {
     /// Leases that end at once: without waiters, and with one waiter each.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
-    /// The contests.
+    /// The contests: the time of a turn, how many turns each contestant gets, and for how long a JVM runs
+    /// before.
     pub(crate) workloads: &'static [Workload],
-    pub(crate) contention_rounds: usize,
+    pub(crate) turn_seconds: f64,
+    pub(crate) turns: usize,
     pub(crate) warm_up_seconds: f64,
-    /// The time of pairs on five servers in each round, and the number of holders that are stopped for longer
+    /// Rounds of pairs on five servers, the time of pairs on five servers in each round, and the number of holders that are stopped for longer
     /// than their lease.
+    pub(crate) quorum_rounds: usize,
     pub(crate) quorum_seconds: f64,
     pub(crate) stalls: usize,
 }
@@ -76,9 +74,11 @@ impl Scale {
             amounts: const { &[Amount::new(100_000, 1)] },
             leases: 10_000,
             awaited_leases: 1_000,
-            workloads: const { &[Workload::new(1, 1, 0.3), Workload::new(64, 1, 0.3)] },
-            contention_rounds: 7,
+            workloads: const { &[Workload::new(1, 1), Workload::new(64, 1)] },
+            turn_seconds: 0.15,
+            turns: 9,
             warm_up_seconds: 1.0,
+            quorum_rounds: 7,
             quorum_seconds: 0.2,
             stalls: 3,
         }
@@ -104,18 +104,19 @@ impl Scale {
             },
             leases: 10_000,
             awaited_leases: 10_000,
-            // With many contenders each needs enough grants for its share to show.
             workloads: const {
                 &[
-                    Workload::new(1, 1, 1.0),
-                    Workload::new(8, 1, 1.0),
-                    Workload::new(64, 1, 3.0),
-                    Workload::new(256, 1, 3.0),
-                    Workload::new(64, 64, 1.0),
+                    Workload::new(1, 1),
+                    Workload::new(8, 1),
+                    Workload::new(64, 1),
+                    Workload::new(256, 1),
+                    Workload::new(64, 64),
                 ]
             },
-            contention_rounds: 7,
+            turn_seconds: 0.5,
+            turns: 21,
             warm_up_seconds: 3.0,
+            quorum_rounds: 7,
             quorum_seconds: 1.0,
             stalls: 20,
         }

@@ -4,30 +4,31 @@
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds(Vec<f64>);
 
-/// The median of a figure over the rounds, and its minimum and maximum.
+/// The median of a figure over the rounds, and where these lie: between the minimum and the maximum, or
+/// between the quartiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    pub(crate) min: f64,
+    pub(crate) low: f64,
     pub(crate) median: f64,
-    pub(crate) max: f64,
+    pub(crate) high: f64,
 }
 
 impl Spread {
+    /// Of a single figure; `None` when it is none.
+    pub(crate) fn of(value: f64) -> Option<Self> {
+        value.is_finite().then_some(Self {
+            low: value,
+            median: value,
+            high: value,
+        })
+    }
+
     /// Divided by a count.
     pub(crate) fn scaled(self, count: f64) -> Self {
         Self {
-            min: self.min / count,
+            low: self.low / count,
             median: self.median / count,
-            max: self.max / count,
-        }
-    }
-
-    /// The spread of the inverse.
-    pub(crate) fn inverted(self) -> Self {
-        Self {
-            min: 1.0 / self.max,
-            median: 1.0 / self.median,
-            max: 1.0 / self.min,
+            high: self.high / count,
         }
     }
 }
@@ -37,14 +38,26 @@ impl Rounds {
         self.0.push(value);
     }
 
-    /// `None` when nothing was measured.
+    /// The median, the minimum and the maximum; `None` when nothing was measured.
     pub(crate) fn spread(&self) -> Option<Spread> {
+        self.between(0.0)
+    }
+
+    /// The median and the quartiles: of many short turns a few are always disturbed.
+    pub(crate) fn quartiles(&self) -> Option<Spread> {
+        self.between(0.25)
+    }
+
+    /// The median, and what has this part of all below it, and as much above.
+    fn between(&self, part: f64) -> Option<Spread> {
         let mut values: Vec<f64> = self.0.iter().copied().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        let off = (part * last as f64).round() as usize;
         Some(Spread {
-            min: *values.first()?,
+            low: values[off],
             median: values[values.len() / 2],
-            max: *values.last()?,
+            high: values[last - off],
         })
     }
 
@@ -119,13 +132,27 @@ mod tests {
     fn a_spread_is_min_median_and_max() {
         let spread = rounds(&[5.0, 1.0, 3.0]).spread();
         let expected = Spread {
-            min: 1.0,
+            low: 1.0,
             median: 3.0,
-            max: 5.0,
+            high: 5.0,
         };
         assert_eq!(spread, Some(expected));
         assert_eq!(Rounds::default().spread(), None);
         assert_eq!(rounds(&[f64::NAN]).spread(), None);
+    }
+
+    #[test]
+    fn quartiles_leave_out_what_is_far_off() {
+        let spread = rounds(&[3.0, 99.0, 2.0, 1.0, 4.0]).quartiles();
+        let expected = Spread {
+            low: 2.0,
+            median: 3.0,
+            high: 4.0,
+        };
+        assert_eq!(spread, Some(expected));
+        let alone = rounds(&[7.0]);
+        assert_eq!(alone.quartiles(), alone.spread());
+        assert_eq!(Rounds::default().quartiles(), None);
     }
 
     #[test]

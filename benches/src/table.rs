@@ -116,14 +116,14 @@ impl Table {
 
 /// `1.25 (1.20..1.31)`; the median alone when all rounds have the same figure.
 pub(crate) fn cell(spread: Option<Spread>) -> String {
-    let Some(Spread { min, median, max }) = spread else {
+    let Some(Spread { low, median, high }) = spread else {
         return "-".to_owned();
     };
-    let [min, median, max] = [min, median, max].map(number);
-    if min == max {
+    let [low, median, high] = [low, median, high].map(number);
+    if low == high {
         median
     } else {
-        format!("{median} ({min}..{max})")
+        format!("{median} ({low}..{high})")
     }
 }
 
@@ -146,9 +146,9 @@ mod tests {
         let mut table = Table::new("Pairs", "Less is better.", &["ns", "ratio"]);
         let spread = |median| {
             Some(Spread {
-                min: median,
+                low: median,
                 median,
-                max: median * 1.5,
+                high: median * 1.5,
             })
         };
         table.row("plain", vec![spread(1000.0), None]);

@@ -35,6 +35,7 @@ pub(crate) fn build(name: &str) -> Result<Language, String> {
     match name {
         "java" => java(),
         "python" => python(),
+        "node" => node(),
         _ => go(),
     }
 }
@@ -98,12 +99,55 @@ fn python() -> Result<Language, String> {
         run(install)?;
         fs::write(&installed, &versions).map_err(|error| error.to_string())?;
     }
+    let client = root().join("clients/python");
+    let paths = format!("{}:{}", built.display(), client.display());
     Ok(Language {
         name: "python",
         versions,
         program: python.into(),
         arguments: vec![source.join("contenders.py").display().to_string()],
-        environment: vec![("PYTHONPATH", built.display().to_string())],
+        environment: vec![("PYTHONPATH", paths)],
+    })
+}
+
+fn node() -> Result<Language, String> {
+    needs("node", "--version", "no Node")?;
+    needs("npm", "--version", "no npm")?;
+    let (source, built) = (root().join("benches/node"), target_folder().join("node"));
+    fs::create_dir_all(&built).map_err(|error| error.to_string())?;
+    // As its users do: the client is a file that is copied.
+    let client = root().join("clients/node/src/redis-lock.ts");
+    for file in ["package.json", "package-lock.json", "contenders.js"]
+        .map(|name| source.join(name))
+        .iter()
+        .chain([&client])
+    {
+        let name = file.file_name().unwrap_or_default();
+        fs::copy(file, built.join(name)).map_err(|error| error.to_string())?;
+    }
+    let mut install = Command::new("npm");
+    install.args(["ci", "--silent", "--no-audit", "--no-fund"]);
+    install.current_dir(&built);
+    run(install)?;
+    let mut compile = Command::new(built.join("node_modules/.bin/tsc"));
+    compile
+        .args(["--target", "es2022", "--module", "node16"])
+        .args(["--skipLibCheck", "--types", "node", "redis-lock.ts"])
+        .current_dir(&built);
+    run(compile)?;
+    let package = fs::read_to_string(source.join("package.json"));
+    let package = package.map_err(|error| error.to_string())?;
+    let used: Vec<String> = package
+        .lines()
+        .filter(|line| line.contains("\"ioredis\"") || line.contains("\"redlock\""))
+        .map(|line| line.replace(['"', ','], "").trim().replace(": ", "@"))
+        .collect();
+    Ok(Language {
+        name: "node",
+        versions: versions(&format!("Node {}", output("node", &["--version"])), &used),
+        program: "node".into(),
+        arguments: vec![built.join("contenders.js").display().to_string()],
+        environment: Vec::new(),
     })
 }
 

@@ -1,9 +1,10 @@
-//! A program of another language that runs contests.
+//! A program of another language that takes turns in contests.
 
 use std::time::Duration;
 
-use super::{Outcome, Workload};
+use super::Outcome;
 use crate::process::Process;
+use crate::scale::Workload;
 use crate::toolchains::Language;
 
 /// How long it may take to start, to connect, and to finish after the time is up.
@@ -19,24 +20,18 @@ impl Contender {
         Process::start(&mut command, &format!("{}-{way}", language.name)).map(Self)
     }
 
-    /// Lets it connect, calls `start`, and lets it contend.
-    pub(super) fn contest(
-        &mut self,
-        workload: Workload,
-        start: impl FnOnce(),
-    ) -> Result<Outcome, String> {
-        let Workload {
-            contenders,
-            locks,
-            seconds,
-        } = workload;
-        self.0.send(&format!("{contenders} {locks} {seconds}"))?;
-        let ready = self.0.receive(TIMEOUT)?;
-        if ready != "ready" {
-            return Err(format!("it says {ready:?}"));
+    /// Connects so many contenders.
+    pub(super) fn open(&mut self, workload: Workload) -> Result<(), String> {
+        let Workload { contenders, locks } = workload;
+        self.0.send(&format!("open {contenders} {locks}"))?;
+        match self.0.receive(TIMEOUT)?.as_str() {
+            "ready" => Ok(()),
+            other => Err(format!("it says {other:?}")),
         }
-        start();
-        self.0.send("go")?;
+    }
+
+    pub(super) fn turn(&mut self, seconds: f64) -> Result<Outcome, String> {
+        self.0.send(&format!("run {seconds}"))?;
         let outcome = self.0.receive(TIMEOUT + Duration::from_secs_f64(seconds))?;
         serde_json::from_str(&outcome).map_err(|error| format!("{error} in {outcome:?}"))
     }

@@ -1,34 +1,35 @@
-//! Many contenders for one lock: the locks of popular client libraries, compared with this module through a
-//! usual client of the same language.
+//! Many contenders for one lock: this project's client in each language, its commands alone, and the locks of
+//! popular client libraries.
 
+mod client;
 mod contender;
+mod goals;
 mod native;
+mod turn;
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use testbed::{Server, server_cpu};
 
-use crate::part::{Bar, Goal, Panel, Part};
+use crate::part::Part;
 use crate::scale::{Scale, Workload};
 use crate::servers::Program;
-use crate::stats::{Rounds, order};
+use crate::stats::{Rounds, Spread, order};
 use crate::table::Table;
 use crate::toolchains::{self, Language};
+use client::Clients;
 use contender::Contender;
 use native::{Native, Passed};
 
-/// The outcome of a contest, as every program prints it.
+/// The outcome of a turn, as every program prints it.
 #[derive(Deserialize)]
 struct Outcome {
-    /// Grants before the time was up.
-    grants: u64,
+    /// Grants before the time was up, of each contender.
+    grants: Vec<u64>,
     /// Grants after that: each contender that still waits gets one.
     late: u64,
     seconds: f64,
-    /// The fewest and the most grants that one contender got.
-    least: u64,
-    most: u64,
     /// From the sending of a release to the receipt of the next grant.
     median_us: f64,
     p99_us: f64,
@@ -36,76 +37,95 @@ struct Outcome {
     errors: u64,
 }
 
-const COLUMNS: [&str; FIGURES] = [
+const COLUMNS: [&str; 9] = [
     "grants/s",
+    "of ours",
     "CPU us/grant",
+    "of ours",
     "hand-off us",
     "p99 us",
     "worst us",
     "least/most",
     "errors",
 ];
-const FIGURES: usize = 7;
+
+/// What is told of a turn.
+const FIGURES: usize = 4;
 const GRANTS: usize = 0;
 const CPU: usize = 1;
+const MEDIAN: usize = 2;
 const P99: usize = 3;
-const SHARE: usize = 5;
 
 impl Outcome {
-    /// In the order of the columns; NaN for the times of a contest without a hand-off.
+    /// NaN for the times of a turn without a hand-off.
     fn figures(&self, spent: Duration) -> [f64; FIGURES] {
         let time = |micros: f64| if micros > 0.0 { micros } else { f64::NAN };
-        [
-            self.grants as f64 / self.seconds,
-            spent.as_nanos() as f64 / 1000.0 / (self.grants + self.late) as f64,
-            time(self.median_us),
-            time(self.p99_us),
-            time(self.worst_us),
-            self.least as f64 / self.most as f64,
-            self.errors as f64,
-        ]
+        let grants: u64 = self.grants.iter().sum();
+        let mut figures = [0.0; FIGURES];
+        figures[GRANTS] = grants as f64 / self.seconds;
+        figures[CPU] = spent.as_nanos() as f64 / 1000.0 / (grants + self.late) as f64;
+        figures[MEDIAN] = time(self.median_us);
+        figures[P99] = time(self.p99_us);
+        figures
     }
 }
 
-/// A program that runs contests.
+/// A program that takes turns.
 struct Contestant {
     id: Id,
+    name: &'static str,
     runner: Result<Runner, String>,
     figures: [Rounds; FIGURES],
+    /// Over all turns: the grants of each contender, the longest hand-off, and the errors.
+    grants: Vec<u64>,
+    worst_us: f64,
+    errors: u64,
 }
 
 /// The language and the way, which identify a row.
 type Id = (&'static str, &'static str);
 
 enum Runner {
+    Clients(Clients),
     Native(Native),
     Process(Contender),
 }
 
-const ROWS: [(Id, &str); 10] = [
-    (("rust", "module"), "Rust, redis-rs: this module"),
+/// This project's client, in each language.
+const OURS: &str = "client";
+
+/// The contestants of a language stand together, and take turns one right after the other.
+const ROWS: [(Id, &str); 17] = [
+    (("rust", OURS), "Rust: this project's client"),
+    (("rust", "commands"), "Rust, redis-rs: its commands alone"),
     (
         ("rust", "baton"),
         "Rust, redis-rs: RPUSH + BLPOP, the floor",
     ),
-    (("java", "module"), "Java, Jedis: this module"),
+    (("java", OURS), "Java: this project's client on Jedis"),
+    (("java", "commands"), "Java, Jedis: its commands alone"),
     (("java", "baton"), "Java, Jedis: RPUSH + BLPOP, the floor"),
     (("java", "rlock"), "Java, Redisson: RLock"),
     (("java", "rfair"), "Java, Redisson: RFairLock"),
-    (("python", "module"), "Python, redis-py: this module"),
+    (("python", OURS), "Python: this project's client"),
+    (
+        ("python", "commands"),
+        "Python, redis-py: its commands alone",
+    ),
     (("python", "lock"), "Python, redis-py: Lock"),
-    (("go", "module"), "Go, go-redis: this module"),
+    (("go", OURS), "Go: this project's client"),
+    (("go", "commands"), "Go, go-redis: its commands alone"),
     (("go", "redsync"), "Go, redsync: Mutex"),
+    (("node", OURS), "Node: this project's client"),
+    (("node", "commands"), "Node, ioredis: its commands alone"),
+    (("node", "redlock"), "Node, redlock: Redlock"),
 ];
 
 /// Runs every client on one server, in turn.
 pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     let server = program.start();
-    let languages = ["java", "python", "go"].map(|name| (name, toolchains::build(name)));
-    let mut contestants: Vec<Contestant> = ROWS
-        .iter()
-        .map(|(id, _)| Contestant::new(*id, &server, &languages))
-        .collect();
+    let languages = ["java", "python", "go", "node"].map(|name| (name, toolchains::build(name)));
+    let mut contestants = ROWS.map(|(id, name)| Contestant::new(id, name, &server, &languages));
     let mut part = Part::default();
     let built = languages.iter().flat_map(|(_, language)| language);
     part.facts = built
@@ -115,14 +135,10 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
         contest(&mut contestants, &server, workload, scale);
         part.tables.push(table(program, &contestants, workload));
         match (workload.contenders, workload.locks) {
-            (1, 1) => part.goals.push(Goal::at_least(
-                "pairs a second of RLock's, one Java client",
-                2.0,
-                ratio(&contestants, GRANTS, "rlock").spread(),
-            )),
+            (1, 1) => part.goals.extend(goals::alone(&contestants)),
             (64, 1) => {
-                part.goals.extend(goals(&contestants));
-                part.panels.extend(panels(program, &contestants));
+                part.goals.extend(goals::many(&contestants));
+                part.panels.extend(goals::panels(program, &contestants));
             }
             _ => {}
         }
@@ -130,46 +146,41 @@ pub(crate) fn measure(program: &Program, scale: &Scale) -> Part {
     part
 }
 
+/// All take turns, each language's contestants one right after the other and each time in another order, so that
+/// a slow spell of the machine hits all that is compared.
 fn contest(contestants: &mut [Contestant], server: &Server, workload: Workload, scale: &Scale) {
     for contestant in contestants.iter_mut() {
-        contestant.figures = Default::default();
-        // The JVM needs time to compile; the others need no warm-up.
-        let seconds = if contestant.id.0 == "java" {
-            scale.warm_up_seconds
-        } else {
-            workload.seconds
-        };
-        contestant.run(
-            server,
-            Workload {
-                seconds,
-                ..workload
-            },
-        );
+        contestant.open(server, workload);
+        // A JVM needs time to compile; the others' first turn is warm-up enough.
+        if contestant.id.0 == "java" {
+            contestant.turn(server, scale.warm_up_seconds);
+        }
     }
-    for round in 0..scale.contention_rounds {
-        for index in order(round, contestants.len()) {
-            let contestant = &mut contestants[index];
-            let figures = contestant.run(server, workload);
-            for (kept, figure) in contestant.figures.iter_mut().zip(figures.iter().flatten()) {
-                kept.push(*figure);
+    for number in 0..=scale.turns {
+        for group in contestants.chunk_by_mut(|a, b| a.id.0 == b.id.0) {
+            for index in order(number, group.len()) {
+                let contestant = &mut group[index];
+                let turn = contestant.turn(server, scale.turn_seconds);
+                if number > 0 {
+                    contestant.count(turn);
+                }
             }
         }
     }
 }
 
 impl Contestant {
-    fn new(id: Id, server: &Server, languages: &[(&str, Result<Language, String>)]) -> Self {
+    fn new(
+        id: Id,
+        name: &'static str,
+        server: &Server,
+        languages: &[(&str, Result<Language, String>)],
+    ) -> Self {
         let (language, way) = id;
         let runner = match languages.iter().find(|(name, _)| *name == language) {
-            None => {
-                let passed = if way == "module" {
-                    Passed::Lock
-                } else {
-                    Passed::Baton
-                };
-                Ok(Runner::Native(Native::new(passed)))
-            }
+            None if way == OURS => Clients::new(server).map(Runner::Clients),
+            None if way == "baton" => Ok(Runner::Native(Native::new(Passed::Baton))),
+            None => Ok(Runner::Native(Native::new(Passed::Lock))),
             Some((_, Err(why))) => Err(why.clone()),
             Some((_, Ok(language))) => {
                 Contender::start(language, server.port(), way).map(Runner::Process)
@@ -177,34 +188,90 @@ impl Contestant {
         };
         Self {
             id,
+            name,
             runner,
             figures: Default::default(),
+            grants: Vec::new(),
+            worst_us: 0.0,
+            errors: 0,
         }
     }
 
-    /// One contest. A contestant that fails is left out from then on.
-    fn run(&mut self, server: &Server, workload: Workload) -> Option<[f64; FIGURES]> {
-        let mut before = server_cpu(server.pid());
-        let start = || before = server_cpu(server.pid());
+    /// Gets ready for a contest. Who fails is left out from then on.
+    fn open(&mut self, server: &Server, workload: Workload) {
+        self.figures = Default::default();
+        self.grants = vec![0; workload.contenders];
+        self.worst_us = 0.0;
+        self.errors = 0;
+        let opened = match &mut self.runner {
+            Ok(Runner::Clients(clients)) => {
+                clients.open(server, workload);
+                Ok(())
+            }
+            Ok(Runner::Native(native)) => {
+                native.open(server, workload);
+                Ok(())
+            }
+            Ok(Runner::Process(process)) => process.open(workload),
+            Err(_) => Ok(()),
+        };
+        if let Err(why) = opened {
+            self.runner = Err(why);
+        }
+    }
+
+    /// One turn, and the server's CPU for it. Who fails is left out from then on.
+    fn turn(&mut self, server: &Server, seconds: f64) -> Option<(Outcome, Duration)> {
+        let before = server_cpu(server.pid());
         let outcome = match self.runner.as_mut().ok()? {
-            Runner::Native(native) => Ok(native.contest(server, workload, start)),
-            Runner::Process(process) => process.contest(workload, start),
+            Runner::Clients(clients) => Ok(clients.turn(seconds)),
+            Runner::Native(native) => Ok(native.turn(seconds)),
+            Runner::Process(process) => process.turn(seconds),
         };
         let spent = server_cpu(server.pid()).saturating_sub(before);
         match outcome {
-            Ok(outcome) => Some(outcome.figures(spent)),
+            Ok(outcome) => Some((outcome, spent)),
             Err(why) => {
                 self.runner = Err(why);
                 None
             }
         }
     }
+
+    fn count(&mut self, turn: Option<(Outcome, Duration)>) {
+        let Some((outcome, spent)) = turn else { return };
+        for (kept, figure) in self.figures.iter_mut().zip(outcome.figures(spent)) {
+            kept.push(figure);
+        }
+        for (sum, grants) in self.grants.iter_mut().zip(&outcome.grants) {
+            *sum += grants;
+        }
+        self.worst_us = self.worst_us.max(outcome.worst_us);
+        self.errors += outcome.errors;
+    }
+
+    /// The grants of the contender that got fewest, to those of the one that got most.
+    fn share(&self) -> f64 {
+        let least = self.grants.iter().min().copied().unwrap_or(0);
+        let most = self.grants.iter().max().copied().unwrap_or(0);
+        least as f64 / most as f64
+    }
+}
+
+/// A figure's ratio to that of another contestant of the language, turn by turn; empty when one is left out.
+fn ratio(contestants: &[Contestant], figure: usize, id: Id, base: &str) -> Rounds {
+    let find = |way: &str| {
+        let found = contestants.iter().find(|c| c.id == (id.0, way))?;
+        found.runner.is_ok().then_some(&found.figures[figure])
+    };
+    match (find(id.1), find(base)) {
+        (Some(of), Some(base)) => of.over(base),
+        _ => Rounds::default(),
+    }
 }
 
 fn table(program: &Program, contestants: &[Contestant], workload: Workload) -> Table {
-    let Workload {
-        contenders, locks, ..
-    } = workload;
+    let Workload { contenders, locks } = workload;
     let who = match (contenders, locks) {
         (1, 1) => "One client, no contention".to_owned(),
         (_, 1) => format!("{contenders} contenders for one lock"),
@@ -212,92 +279,33 @@ fn table(program: &Program, contestants: &[Contestant], workload: Workload) -> T
     };
     let mut table = Table::new(
         format!("{who}: {}", program.version),
-        "A hand-off is the time from a release being sent to the next grant being seen, in the \
-         clients' process; least/most are the grants of the contender that got fewest and of the \
-         one that got most.",
+        "Medians of the turns, with the quartiles in brackets. \"Of ours\" is the ratio to this project's \
+         client of the same language in the turn beside. A hand-off is the time from a release being sent \
+         to the next grant being seen, in the clients' process; least/most are the grants of the contender \
+         that got fewest in all turns and of the one that got most.",
         &COLUMNS,
     );
-    for (contestant, (_, name)) in contestants.iter().zip(ROWS) {
-        match &contestant.runner {
-            Ok(_) => table.row(
-                name,
-                contestant.figures.iter().map(Rounds::spread).collect(),
-            ),
-            Err(why) => table.left_out(name, why),
+    for contestant in contestants {
+        if let Err(why) = &contestant.runner {
+            table.left_out(contestant.name, why);
+            continue;
         }
+        let own = |figure: usize| contestant.figures[figure].quartiles();
+        let of_ours = |figure| ratio(contestants, figure, contestant.id, OURS).quartiles();
+        table.row(
+            contestant.name,
+            vec![
+                own(GRANTS),
+                of_ours(GRANTS),
+                own(CPU),
+                of_ours(CPU),
+                own(MEDIAN),
+                own(P99),
+                Spread::of(contestant.worst_us).filter(|worst| worst.median > 0.0),
+                Spread::of(contestant.share()),
+                Spread::of(contestant.errors as f64),
+            ],
+        );
     }
     table
-}
-
-/// The ratio of this module's figure to another's, both in Java.
-fn ratio(contestants: &[Contestant], figure: usize, way: &str) -> Rounds {
-    ratio_in(contestants, figure, "java", way)
-}
-
-fn ratio_in(contestants: &[Contestant], figure: usize, language: &str, way: &str) -> Rounds {
-    let find = |way: &str| {
-        let found = contestants.iter().find(|c| c.id == (language, way))?;
-        found.runner.is_ok().then_some(&found.figures[figure])
-    };
-    match (find("module"), find(way)) {
-        (Some(ours), Some(theirs)) => ours.over(theirs),
-        _ => Rounds::default(),
-    }
-}
-
-fn goals(contestants: &[Contestant]) -> Vec<Goal> {
-    let of = |figure, way| ratio(contestants, figure, way).spread();
-    let share = contestants.iter().find(|c| c.id == ("java", "module"));
-    vec![
-        Goal::at_least(
-            "grants a second of RLock's, 64 Java contenders",
-            4.0,
-            of(GRANTS, "rlock"),
-        ),
-        Goal::at_least("grants a second of RFairLock's", 9.0, of(GRANTS, "rfair")),
-        Goal::at_least("grants a second of the floor's", 0.95, of(GRANTS, "baton")),
-        Goal::at_most("server CPU a grant of RLock's", 1.0 / 3.0, of(CPU, "rlock")),
-        Goal::at_most(
-            "server CPU a grant of RFairLock's",
-            1.0 / 9.0,
-            of(CPU, "rfair"),
-        ),
-        Goal::at_most("p99 hand-off of RLock's", 0.2, of(P99, "rlock")),
-        Goal::at_least(
-            "least grants of most, 64 Java contenders",
-            0.97,
-            share.and_then(|c| c.figures[SHARE].spread()),
-        ),
-    ]
-}
-
-fn panels(program: &Program, contestants: &[Contestant]) -> Vec<Panel> {
-    let titles = [
-        (GRANTS, "Grants a second, more is better"),
-        (CPU, "Server CPU of a grant, less is better"),
-        (P99, "p99 of a hand-off, less is better"),
-    ];
-    titles
-        .map(|(figure, title)| Panel {
-            title: format!(
-                "{title}: 64 contenders for one lock, {}; this module, same client = 1",
-                program.version
-            ),
-            bars: contestants
-                .iter()
-                .zip(ROWS)
-                .filter_map(|(contestant, ((language, way), name))| {
-                    let theirs = ratio_in(contestants, figure, language, way);
-                    Some(Bar {
-                        name: name.to_owned(),
-                        ratio: theirs
-                            .spread()
-                            .filter(|_| contestant.runner.is_ok())?
-                            .inverted(),
-                        ours: way == "module",
-                    })
-                })
-                .collect(),
-        })
-        .into()
 }

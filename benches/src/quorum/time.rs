@@ -55,7 +55,7 @@ pub(super) fn table(program: &Program, scale: &Scale, go: &Result<Language, Stri
 
 fn measure(contestants: &mut [Contestant], down: usize, scale: &Scale) {
     // The first round shows the clients which servers are down, and does not count.
-    for round in 0..=scale.contention_rounds {
+    for round in 0..=scale.quorum_rounds {
         for index in order(round, contestants.len()) {
             let contestant = &mut contestants[index];
             let Ok(process) = &mut contestant.process else {

@@ -3,8 +3,9 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.stream.Collectors;
 
-/** Contenders that take a lock and give it back, over and over, until time is up. */
+/** A turn of contenders that take a lock and give it back, over and over, until time is up. */
 final class Contest {
     private final Way way;
     private final String[] keys;
@@ -13,18 +14,11 @@ final class Contest {
     private final AtomicLongArray releases;
     private volatile boolean over;
 
-    Contest(Way way, int contenders, int locks) {
+    Contest(Way way, int contenders, String[] keys) {
         this.way = way;
         this.contenders = contenders;
-        this.keys = new String[locks];
-        for (int number = 0; number < locks; number++) {
-            keys[number] = "contest:" + way.getClass().getSimpleName() + ":" + number;
-        }
-        this.releases = new AtomicLongArray(locks);
-    }
-
-    void prepare() {
-        way.prepare(contenders, keys);
+        this.keys = keys;
+        this.releases = new AtomicLongArray(keys.length);
     }
 
     /** Runs it, and gives its outcome as JSON. */
@@ -48,9 +42,8 @@ final class Contest {
     }
 
     private static String outcome(List<Contender> all, double seconds) {
-        long grants = all.stream().mapToLong(contender -> contender.grants).sum();
-        long least = all.stream().mapToLong(contender -> contender.grants).min().orElse(0);
-        long most = all.stream().mapToLong(contender -> contender.grants).max().orElse(0);
+        String grants = all.stream().map(contender -> String.valueOf(contender.grants))
+                .collect(Collectors.joining(","));
         long late = all.stream().mapToLong(contender -> contender.late).sum();
         long errors = all.stream().mapToLong(contender -> contender.errors).sum();
         String error = all.stream().map(contender -> contender.error)
@@ -61,9 +54,9 @@ final class Contest {
         long[] latencies = all.stream().flatMapToLong(contender -> contender.latencies()).toArray();
         Arrays.sort(latencies);
         return String.format(
-                "{\"grants\":%d,\"late\":%d,\"seconds\":%.6f,\"least\":%d,\"most\":%d,\"median_us\":%.1f,"
+                "{\"grants\":[%s],\"late\":%d,\"seconds\":%.6f,\"median_us\":%.1f,"
                         + "\"p99_us\":%.1f,\"worst_us\":%.1f,\"errors\":%d}",
-                grants, late, seconds, least, most, percentile(latencies, 0.5),
+                grants, late, seconds, percentile(latencies, 0.5),
                 percentile(latencies, 0.99), percentile(latencies, 1.0), errors);
     }
 

@@ -57,13 +57,13 @@ abstract class JedisWay implements Way {
         }
     }
 
-    /** LOCK.ACQUIRE and LOCK.RELEASE. */
-    static final class Module extends JedisWay {
+    /** LOCK.ACQUIRE and LOCK.RELEASE and nothing else. */
+    static final class Commands extends JedisWay {
         private static final ProtocolCommand ACQUIRE = command("LOCK.ACQUIRE");
         private static final ProtocolCommand RELEASE = command("LOCK.RELEASE");
         private static final String LEASE = Integer.toString(LEASE_MS);
 
-        Module(int port) {
+        Commands(int port) {
             super(port);
         }
 

@@ -4,12 +4,12 @@ import java.io.InputStreamReader;
 import java.util.Locale;
 
 /**
- * Contenders for locks on one server. Arguments: the server's port, and the way of locking (module,
- * baton, rlock, rfair).
+ * Contenders for locks on one server. Arguments: the server's port, and the way of locking (client,
+ * commands, baton, rlock, rfair).
  *
- * <p>Each line "contenders keys seconds" is a contest: everything is connected, "ready" is printed,
- * and the next line starts it. Its outcome is a line of JSON. So one process can run many, warm, and
- * whoever drives it can measure the server around each.
+ * <p>The line "open contenders locks" connects, makes the locks free and is answered "ready". Each
+ * line "run seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives
+ * several such programs can let them take short turns, and can measure the server around each.
  */
 public final class Main {
     private Main() {}
@@ -18,22 +18,27 @@ public final class Main {
         Locale.setDefault(Locale.ROOT);
         int port = Integer.parseInt(arguments[0]);
         try (Way way = Way.named(arguments[1], port)) {
-            serve(way);
+            serve(way, arguments[1]);
         }
     }
 
-    private static void serve(Way way) throws IOException, InterruptedException {
+    private static void serve(Way way, String name) throws IOException, InterruptedException {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        int contenders = 0;
+        String[] keys = {};
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             String[] words = line.trim().split(" ");
-            Contest contest = new Contest(
-                    way, Integer.parseInt(words[0]), Integer.parseInt(words[1]));
-            contest.prepare();
-            System.out.println("ready");
-            if (input.readLine() == null) {
-                return;
+            if (words[0].equals("open")) {
+                contenders = Integer.parseInt(words[1]);
+                keys = new String[Integer.parseInt(words[2])];
+                for (int number = 0; number < keys.length; number++) {
+                    keys[number] = "contest:" + name + ":" + number;
+                }
+                way.prepare(contenders, keys);
+                System.out.println("ready");
+            } else {
+                System.out.println(new Contest(way, contenders, keys).run(Double.parseDouble(words[1])));
             }
-            System.out.println(contest.run(Double.parseDouble(words[2])));
         }
     }
 }

@@ -21,7 +21,8 @@ interface Way extends AutoCloseable {
 
     static Way named(String name, int port) {
         return switch (name) {
-            case "module" -> new JedisWay.Module(port);
+            case "client" -> new ClientWay(port);
+            case "commands" -> new JedisWay.Commands(port);
             case "baton" -> new JedisWay.Baton(port);
             case "rlock" -> new RedissonWay(port, false);
             case "rfair" -> new RedissonWay(port, true);

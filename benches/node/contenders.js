@@ -1,0 +1,142 @@
+// Contenders for locks on one server, through ioredis. Arguments: the server's port, and the way of locking
+// (client, commands, redlock).
+//
+// The line "open contenders locks" connects, makes the locks free and is answered "ready". Each line "run
+// seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives several such programs
+// can let them take short turns, and can measure the server around each.
+
+import { randomUUID } from "node:crypto";
+import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
+import { Redis } from "ioredis";
+import redlock from "redlock";
+import { Locks } from "./redis-lock.js";
+
+const Redlock = redlock.default ?? redlock;
+const LEASE_MS = 30_000;
+const HOUR_MS = 3_600_000;
+
+// Each way gives a contender's view of a lock: it takes the lock, works, and gives it back.
+const ways = {
+  // This project's client, as docs/clients.md shows it.
+  client(port) {
+    const redis = new Redis(port);
+    const locks = new Locks(redis, "contenders");
+    return {
+      handle: (key) => (work) => locks.withLock(key, { lease: LEASE_MS, wait: HOUR_MS }, async () => work()),
+      close: () => locks.close().then(() => redis.disconnect()),
+    };
+  },
+
+  // LOCK.ACQUIRE and LOCK.RELEASE and nothing else, each contender on a connection that is kept: a call that
+  // waits in the server has it to itself.
+  commands(port) {
+    const all = [];
+    return {
+      handle(key) {
+        const redis = new Redis(port);
+        all.push(redis);
+        const owner = randomUUID();
+        return async (work) => {
+          await redis.call("LOCK.ACQUIRE", key, owner, "PX", LEASE_MS, "BLOCK", 0);
+          work();
+          await redis.call("LOCK.RELEASE", key, owner);
+        };
+      },
+      close: () => all.forEach((redis) => redis.disconnect()),
+    };
+  },
+
+  // Redlock as it ships, on one server: who finds the lock taken asks again after about 200 ms. Only that it
+  // gives up after 10 times is lifted, because the others never do.
+  redlock(port) {
+    const redis = new Redis(port);
+    const locks = new Redlock([redis], { retryCount: -1 });
+    return {
+      handle: (key) => async (work) => {
+        const lock = await locks.acquire([key], LEASE_MS);
+        work();
+        await lock.release();
+      },
+      close: () => redis.disconnect(),
+    };
+  },
+};
+
+// Contenders that take a lock and give it back, over and over, until their turn is over.
+class Contest {
+  static async open(port, name, contenders, locks) {
+    const contest = new Contest();
+    contest.way = ways[name](port);
+    contest.keys = Array.from({ length: locks }, (_, number) => `contest:${name}:${number}`);
+    const redis = new Redis(port);
+    await redis.del(...contest.keys);
+    redis.disconnect();
+    const handle = (_, number) => contest.way.handle(contest.keys[number % locks]);
+    contest.handles = Array.from({ length: contenders }, handle);
+    return contest;
+  }
+
+  async turn(seconds) {
+    this.over = false;
+    this.grants = this.handles.map(() => 0);
+    this.late = 0; // grants after the time was up: each contender that still waits gets one
+    this.errors = [];
+    this.latencies = [];
+    this.releases = []; // when the last release of each lock was sent
+    const began = performance.now();
+    const all = this.handles.map((_, number) => this.contend(number));
+    await pause(seconds * 1000);
+    this.over = true;
+    const lasted = performance.now() - began;
+    await Promise.all(all);
+    return this.outcome(lasted / 1000);
+  }
+
+  async contend(number) {
+    const lock = number % this.keys.length;
+    while (!this.over) {
+      try {
+        await this.handles[number](() => {
+          this.granted(number, lock, performance.now());
+          this.releases[lock] = performance.now();
+        });
+      } catch (error) {
+        this.errors.push(error);
+      }
+    }
+  }
+
+  granted(number, lock, now) {
+    if (this.over) {
+      this.late += 1;
+      return;
+    }
+    this.grants[number] += 1;
+    if (this.releases[lock] !== undefined) this.latencies.push(1000 * (now - this.releases[lock]));
+  }
+
+  outcome(seconds) {
+    if (this.errors.length) console.error(this.errors[0]);
+    this.latencies.sort((a, b) => a - b);
+    const percentile = (part) => this.latencies[Math.max(Math.ceil(part * this.latencies.length) - 1, 0)] ?? 0;
+    return {
+      grants: this.grants, late: this.late, seconds, errors: this.errors.length,
+      median_us: percentile(0.5), p99_us: percentile(0.99), worst_us: percentile(1),
+    };
+  }
+}
+
+const [port, name] = process.argv.slice(2);
+let contest;
+for await (const line of createInterface({ input: process.stdin })) {
+  const [task, ...numbers] = line.split(" ");
+  if (task === "open") {
+    await contest?.way.close();
+    contest = await Contest.open(Number(port), name, ...numbers.map(Number));
+    console.log("ready");
+  } else {
+    console.log(JSON.stringify(await contest.turn(Number(numbers[0]))));
+  }
+}
+process.exit(0);
