@@ -13,14 +13,21 @@ const PAGE: &str = "benchmark.md";
 const PLOT: &str = "benchmark.svg";
 
 const NOTES: &str = "\
-- The contenders of a table are threads (Go: goroutines) of one process. They take a lock, do nothing, \
-and give it back, until time is up. Every lease is 30 s.
-- A call that waits in the server has its connection to itself, so this module's contenders have one \
-each, and so has the floor's: pools as large as the number of contenders. Redisson's threads share \
-the connections of its client, and one subscription tells all of them that a lock is free.
+- The contenders of a row are threads (Go: goroutines, Rust and Node: tasks) of one process. They take a lock, \
+do nothing, and give it back, until their turn is over. Every lease is 30 s. The rows of a language take \
+turns of half a second at most, one right after the other and each time in another order; the other languages \
+follow; then all begin again. So a slow spell of the machine hits all rows of a language alike. Figures of these \
+tables are medians of the turns with the quartiles in brackets, ratios are taken between turns that stand \
+beside each other.
+- \"This project's client\" is the one in clients/, one for all contenders, set up as docs/clients.md shows it. \
+\"Its commands alone\" are LOCK.ACQUIRE and LOCK.RELEASE without what a client does besides (renewal, \
+cancelling, calls that are safe to repeat): the floor of what a client can reach. A call that waits in the \
+server has its connection to itself; here it is kept, one for each contender, and so it is for RPUSH and \
+BLPOP. Redisson's threads share the connections of its client, and one subscription tells all of them that a \
+lock is free.
 - The clients' locks are used as they ship, but for three things: Redisson is given a lease, so that no \
 timer renews it, and room for 500 subscriptions, not 250, beyond which its fair locks come to a stop; \
-redsync never gives up. redis-py's and redsync's ask again after a pause.
+redsync and redlock never give up. redis-py's, redsync's and redlock's ask again after a pause.
 - The floor, RPUSH and BLPOP of a token, has no owner and no lease: it is no lock, but the least that \
 passing something on can cost.
 - The hash lock in Lua does what client libraries' re-entrant locks do on the server: a hash with a \
@@ -41,7 +48,7 @@ fn page(part: &Part, facts: &[String], form: &str) -> String {
         "# Benchmark\n\n\
          `{form}` wrote this page. The contestants of a table take turns, round by round, after a \
          round that does not count. A figure is the median of the rounds, with the minimum and the \
-         maximum in brackets. Server CPU is that of the server's main thread, as the kernel accounts \
+         maximum in brackets (of contests the quartiles). Server CPU is that of the server's main thread, as the kernel accounts \
          for it. A ratio is taken within each round.\n\n\
          ![The ratios as bars]({PLOT})\n\n## The machine\n\n"
     );
