@@ -275,7 +275,7 @@ pub(crate) fn apply(
     let holders = key.holders().unwrap_or(None);
     let event = KeyspaceEvent::of(holders.as_ref(), transition);
     if let (Transition::Share(change), Some(Holders::Shared(shared))) = (transition, holders)
-        && !context.flags().is_from_stream()
+        && !context.is_from_stream()
     {
         // A user's mistake changes nothing.
         change.apply(Some(&mut shared.shares.clone()))?;

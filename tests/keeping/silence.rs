@@ -1,7 +1,6 @@
 //! A connection that has been silent for `ms` is closed: never before, and at most 2 s after.
 
 use crate::support::{Keeper, count, kept_by, run, while_stopped};
-use redis::ConnectionLike;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use testbed::clock::SteppedClock;
