@@ -79,7 +79,30 @@ fn each_setting_has_its_default_and_there_are_no_others() {
         .fields()
         .into_keys()
         .collect();
-    assert_eq!(all, SETTINGS.map(|setting| setting.name));
+    let mut known = SETTINGS.map(|setting| setting.name).to_vec();
+    known.insert(0, "lock.deadlock-detection");
+    assert_eq!(all, known);
+}
+
+#[test]
+fn what_is_on_or_off_takes_yes_and_no_alone() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let name = "lock.deadlock-detection";
+    let get = |c: &mut Connection| {
+        cmd!(*c, "CONFIG", "GET", name).fields()[name]
+            .clone()
+            .text()
+    };
+    assert_eq!(get(&mut c), "yes");
+    for value in ["no", "yes", "no"] {
+        cmd!(c, "CONFIG", "SET", name, value).okay();
+        assert_eq!(get(&mut c), value);
+    }
+    for value in ["", "x", "1", "true"] {
+        cmd!(c, "CONFIG", "SET", name, value).refused("ERR");
+        assert_eq!(get(&mut c), "no");
+    }
 }
 
 #[test]

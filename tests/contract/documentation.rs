@@ -25,6 +25,7 @@ pub(crate) const COMMANDS: [Described; 11] = [
         categories: &["@write", "@fast", "@blocking", "@lock"],
         arguments: "key:key owner:string|* [SHARED|LIMIT limit:integer] \
                     [PX milliseconds:integer|EX seconds:integer] [BLOCK wait-milliseconds:integer] \
+                    [KEEP silence-milliseconds:integer] \
                     [HOLDS holds:integer] [TOKEN token:integer]",
     },
     Described {
@@ -42,7 +43,8 @@ pub(crate) const COMMANDS: [Described; 11] = [
         key_flags: &["RW", "access", "update"],
         categories: &["@write", "@fast", "@lock"],
         arguments: "key:key owner:string [SHARED|LIMIT limit:integer] \
-                    [PX milliseconds:integer|EX seconds:integer] [TOKEN token:integer] \
+                    [PX milliseconds:integer|EX seconds:integer] \
+                    [KEEP silence-milliseconds:integer] [TOKEN token:integer] \
                     [RAISE raised-token:integer]",
     },
     Described {
@@ -307,14 +309,22 @@ fn what_was_added_later_says_since_when() {
     ] {
         let docs = docs(&mut c, command);
         let mut later = Vec::new();
-        let mut rest = docs["arguments"].clone().items();
-        while let Some(argument) = rest.pop() {
+        for argument in docs["arguments"].clone().items() {
             let mut fields = argument.fields();
-            if let Some(choices) = fields.remove("arguments") {
-                rest.extend(choices.items());
-            } else if let Some(since) = fields.remove("since") {
-                assert_eq!(since.text(), "0.2.0", "{command}");
-                later.push(fields.remove("token").expect("a keyword").text());
+            // Of a choice, for all of it.
+            let Some(since) = fields.remove("since") else {
+                continue;
+            };
+            assert_eq!(since.text(), "0.2.0", "{command}");
+            let keyword = |fields: &mut BTreeMap<String, Value>| {
+                fields.remove("token").expect("a keyword").text()
+            };
+            match fields.remove("arguments") {
+                Some(choices) => {
+                    let choices = choices.items().into_iter();
+                    later.extend(choices.map(|choice| keyword(&mut choice.fields())));
+                }
+                None => later.push(keyword(&mut fields)),
             }
         }
         later.sort();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use testbed::{Expect, Server, cmd, eventually, post};
 
 /// The fields that count; all of them.
-pub(crate) const COUNTERS: [&str; 13] = [
+pub(crate) const COUNTERS: [&str; 16] = [
     "grants",
     "reentries",
     "renewals",
@@ -19,16 +19,20 @@ pub(crate) const COUNTERS: [&str; 13] = [
     "expirations",
     "forced_removals",
     "max_waiters_rejections",
+    "deadlocks",
+    "kept_renewals",
+    "kept_closes",
     "fence_checks",
     "fenced_refusals",
 ];
 
 /// The fields that tell what is so now, and those of the last minutes.
-pub(crate) const GAUGES: [&str; 11] = [
+pub(crate) const GAUGES: [&str; 12] = [
     "held",
     "holders",
     "waiting",
     "longest_queue",
+    "kept",
     "last_token",
     "wait_ms_p50",
     "wait_ms_p99",

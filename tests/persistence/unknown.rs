@@ -15,7 +15,8 @@ fn unknown() -> Vec<(Vec<u8>, String)> {
     let good = effect("o", AHEAD, 1, 60_000, -1);
     let of_version = |version: u8| {
         let known = "of which this version of the module knows 1 and 2";
-        let error = format!("effect of version {version}, {known}");
+        // The highest bit says that nobody is told.
+        let error = format!("effect of version {}, {known}", version & 127);
         ([&[version], &good[1..], b"more"].concat(), error)
     };
     let damaged = |effect: &[u8]| {

@@ -4,10 +4,17 @@ use crate::holders::{Holder, enter, holders, holders_of};
 use crate::support::run;
 use redis::Connection;
 use testbed::state::assert_same;
-use testbed::{Expect, Server, aof, cmd, eventually};
+use testbed::{Builder, Expect, Server, aof, cmd, eventually};
 
 /// Both forms in which an append-only file is rewritten.
 pub(crate) const PREAMBLES: [&str; 2] = ["yes", "no"];
+
+/// What it has answered is in the file: with `everysec` a write may be put off.
+fn append_only() -> Builder {
+    Server::builder()
+        .config("appendonly", "yes")
+        .config("appendfsync", "no")
+}
 
 /// Shared locks of all kinds: few and many holders, cut, persisted, narrowed, one with ended shares.
 #[track_caller]
@@ -140,7 +147,7 @@ fn what_was_answered_survives_a_kill() {
 /// The effect of a change tells of one holder, however many there are; of an end that they ended.
 #[test]
 fn a_change_costs_the_same_on_the_stream_with_many_holders() {
-    let server = Server::builder().config("appendonly", "yes").start();
+    let server = append_only().start();
     let mut c = server.connection();
     let lengths = |server: &Server| -> Vec<usize> {
         let applied = server.aof();
@@ -170,7 +177,7 @@ fn a_change_costs_the_same_on_the_stream_with_many_holders() {
 /// A lock that one holder has alone is as without sharing, in files and on the stream.
 #[test]
 fn a_lock_of_limit_1_is_stored_and_replicated_as_before() {
-    let server = Server::builder().config("appendonly", "yes").start();
+    let server = append_only().start();
     let mut c = server.connection();
     let end = testbed::state::unix_ms() + 600_000;
     let token = run(&mut c, "LOCK.ACQUIRE k a SHARED PX 500000")
