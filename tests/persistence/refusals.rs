@@ -58,7 +58,7 @@ fn refused_shares() -> Vec<(Vec<u8>, String)> {
         .concat()
     };
     let order = "token 5, which is not above the one before it".to_owned();
-    let head = |form, count| shares_head(form, count);
+    let head = shares_head;
     vec![
         (number(0), missing("form of the shares")),
         (
