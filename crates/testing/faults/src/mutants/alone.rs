@@ -4,6 +4,17 @@ use super::{Edit, Mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "who waits for somebody that waits is told of a deadlock",
+        shown_by: "aof-always",
+        edits: &[Edit {
+            file: "crates/core/src/deadlock/search.rs",
+            from: "        if holder == self.caller {
+",
+            to: "        if holder == self.caller || waited_for_by.is_some() {
+",
+        }],
+    },
+    Mutant {
         name: "a re-entry gives a new token",
         shown_by: "aof-always",
         edits: &[Edit {

@@ -130,6 +130,7 @@ impl<'a> Client<'a> {
             Err(refusal) => match refusal.code() {
                 "WRONGTYPE" => self.count("wrong type"),
                 "NOTALONE" => self.count("refused: not alone"),
+                "DEADLOCK" => self.count("told of a deadlock"),
                 _ => {}
             },
         }

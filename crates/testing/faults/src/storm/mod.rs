@@ -29,7 +29,7 @@ const KEYS: usize = 20;
 const MEMORY_LEFT: i64 = 1 << 20;
 
 /// What must happen, by the names under which it is counted.
-const WANTED: [&str; 24] = [
+const WANTED: [&str; 25] = [
     "grants at once",
     "hand-offs",
     "re-entries",
@@ -43,6 +43,7 @@ const WANTED: [&str; 24] = [
     "renewals",
     "shares",
     "refused: not alone",
+    "told of a deadlock",
     "closes",
     "closes while waiting",
     "kills",

@@ -42,10 +42,10 @@ impl Client<'_> {
         while !self.stage.run.is_over() {
             self.tasks += 1;
             let twins = if self.stage.habits.twins { 1..4 } else { 1..2 };
-            match self.random.random_range(0..5) {
+            match self.random.random_range(0..7) {
                 0 if self.random.random() => self.meddle(),
                 0 => self.overstay(),
-                1 if self.random.random_ratio(2, 3) => self.work_under_two(),
+                5 | 6 => self.work_under_two(),
                 task if twins.contains(&task) => self.work_with_twin(),
                 _ => self.work(),
             }
