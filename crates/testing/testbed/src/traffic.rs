@@ -165,6 +165,7 @@ impl Traffic {
                     "WRONGTYPE",
                     "ERR",
                     "BUSYKEY",
+                    "DEADLOCK",
                 ];
                 assert!(known.contains(&refusal.code()), "{refusal}");
             }
