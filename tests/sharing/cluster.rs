@@ -141,7 +141,7 @@ fn grants_on_their_way_are_answered_though_the_slot_leaves() {
     let mut c = cluster.node(1).connection();
     enter(&mut c, "a", 1);
     let mut readers = wait(cluster.node(1), ["d", "e", "f"], 0);
-    let mut _writer = wait(cluster.node(1), ["writer"], 1);
+    let [mut writer] = wait(cluster.node(1), ["writer"], 1);
     begin_to_move(&cluster);
     let to = cluster.node(0).port();
     let renew = format!("LOCK.RENEW {KEY} a SHARED");
@@ -168,7 +168,7 @@ fn grants_on_their_way_are_answered_though_the_slot_leaves() {
         granted >= 1,
         "the first inside the command; {sent_on} sent on"
     );
-    answer(&mut _writer[0]).refused("ASK");
+    answer(&mut writer).refused("ASK");
     let mut there = cluster.node(0).connection();
     cmd!(there, "ASKING").okay();
     assert_eq!(cmd!(there, "LOCK.HOLDERS", KEY).items().len(), 1 + granted);

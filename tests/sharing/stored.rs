@@ -61,8 +61,11 @@ fn zoo(c: &mut Connection) {
     eventually(|| holders_of(c, "ended").len() == 2, "one to end");
 }
 
+/// Owner, token, hold count, lease and limit.
+type Lasting = (Vec<u8>, i64, i64, i64, i64);
+
 /// All that lasts of the holders of all locks.
-fn told(c: &mut Connection) -> Vec<(String, Vec<(Vec<u8>, i64, i64, i64, i64)>)> {
+fn told(c: &mut Connection) -> Vec<(String, Vec<Lasting>)> {
     let mut keys: Vec<_> = run(c, "KEYS *")
         .items()
         .into_iter()
