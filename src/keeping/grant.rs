@@ -9,6 +9,7 @@ use crate::server::{Context, OwnedText};
 use crate::statistics::{Counter, count};
 
 /// What became of a grant that was to be renewed.
+#[derive(Clone, Copy)]
 pub(super) enum Outcome {
     /// It has this lease and deadline now.
     Renewed(Lease, Deadline),

@@ -30,16 +30,22 @@ pub(super) struct State {
     pub(super) close_sent: Vec<u64>,
     /// The first `KEEP` was noted in the log.
     pub(super) is_noted: bool,
-    /// Subscribed to the iterations of the event loop.
-    pub(super) follows_iterations: bool,
-    /// Subscribed to disconnects.
-    pub(super) follows_clients: bool,
+    pub(super) follows: Follows,
     /// Writes were paused when the time was told last.
     pub(super) was_paused: bool,
     /// When grants were looked at in turn.
     pub(super) looked_at: Monotonic,
     /// When the timer is due, and the timer.
     pub(super) timer: Option<(Timer, Monotonic)>,
+}
+
+/// The events that are subscribed to.
+#[derive(Default)]
+pub(super) struct Follows {
+    /// The iterations of the event loop.
+    pub(super) iterations: bool,
+    /// Disconnects.
+    pub(super) clients: bool,
 }
 
 impl State {

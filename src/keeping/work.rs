@@ -30,7 +30,7 @@ pub(super) fn begin(context: Context<'_>) {
     note_first(context);
     follow(context);
     let follows = STATE.with(context, |state| {
-        std::mem::replace(&mut state.follows_clients, true)
+        std::mem::replace(&mut state.follows.clients, true)
     });
     if !follows {
         server::subscribe(
@@ -44,7 +44,7 @@ pub(super) fn begin(context: Context<'_>) {
 /// Follows the iterations of the event loop while there is anything to do in them.
 pub(super) fn follow(context: Context<'_>) {
     let follows = STATE.with(context, |state| {
-        std::mem::replace(&mut state.follows_iterations, true)
+        std::mem::replace(&mut state.follows.iterations, true)
     });
     if !follows {
         server::subscribe(context, ServerEvent::LoopIteration, iteration_begins);
@@ -55,7 +55,7 @@ pub(super) fn follow(context: Context<'_>) {
 /// Ten times a second: the iterations are followed no more when nothing is kept.
 pub(super) fn cron(context: Context<'_>) {
     let idle = STATE.with(context, |state| {
-        state.is_idle() && std::mem::take(&mut state.follows_iterations)
+        state.is_idle() && std::mem::take(&mut state.follows.iterations)
     });
     if idle {
         server::unsubscribe(context, ServerEvent::LoopIteration, iteration_begins);

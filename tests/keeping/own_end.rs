@@ -8,8 +8,11 @@ use testbed::{Expect, Server, Talk, cmd, line};
 /// More than a connection takes at once.
 const BIG: usize = 8 << 20;
 
+/// Ends the grant that a connection keeps.
+type End = fn(&mut Keeper);
+
 /// The ways in which a connection ends its own grant: each demands the whole reply.
-const WAYS: [(&str, fn(&mut Keeper)); 6] = [
+const WAYS: [(&str, End); 6] = [
     ("a command", |keeper| {
         assert_eq!(run(keeper, "DEL k").int(), 1);
     }),

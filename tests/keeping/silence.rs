@@ -62,7 +62,7 @@ fn any_command_counts() {
         "ECHO x",
         "CLIENT ID",
     ] {
-        sleep(Duration::from_millis(1000));
+        sleep(SECOND);
         last = Instant::now();
         let _ = run(&mut keeper, words).reply();
     }
