@@ -5,11 +5,12 @@ use redis_lock_core::keeping::{Asked, GrantName, Keep, Keeper};
 use redis_lock_core::sharing::{ShareChange, Transition};
 
 use super::close::{Cause, close};
+use super::follow;
 use super::grant::renew;
 use super::state::{STATE, this_moment};
 use super::work;
 use crate::locks::LockKey;
-use crate::server::{self, Context, Text};
+use crate::server::{Context, Text};
 
 /// True when anything is kept.
 #[inline]
@@ -45,7 +46,7 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
         _ => transition.granted(),
     };
     if matches!(keep, Some((Keep::For(_), ..))) {
-        work::begin(context);
+        follow::begin(context);
     }
     let (database, key) = (context.database(), key.name().bytes());
     let named = |token| GrantName {
@@ -152,19 +153,4 @@ pub(crate) fn kept_by(context: Context<'_>, name: Text<'_>, token: Token) -> Opt
 /// True when a grant is kept.
 pub(crate) fn is_kept(context: Context<'_>, name: Text<'_>, token: Token) -> bool {
     kept_by(context, name, token).is_some()
-}
-
-/// Notes the first `KEEP` in the log, where the server closes quiet connections itself.
-pub(super) fn note_first(context: Context<'_>) {
-    if STATE.with(context, |state| {
-        std::mem::replace(&mut state.is_noted, true)
-    }) {
-        return;
-    }
-    if let Some(timeout) = context.setting(c"timeout").filter(|timeout| timeout != "0") {
-        server::warn(&format!(
-            "the server's timeout of {timeout} s closes quiet connections, those that keep leases too: \
-             set it to 0, or let the clients send a command more often"
-        ));
-    }
 }

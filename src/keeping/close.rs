@@ -4,7 +4,6 @@
 //! runs: the rest of that would run with other rights.
 
 use super::state::STATE;
-use super::work;
 use crate::server::Context;
 use crate::statistics::{Counter, count};
 
@@ -37,7 +36,6 @@ pub(super) fn close(context: Context<'_>, clients: Vec<u64>, cause: Cause) {
             Cause::Other => state.close_unsent.push(client),
         });
     }
-    work::follow(context);
 }
 
 /// At the end of an iteration of the event loop, before any reply is sent.

@@ -5,7 +5,6 @@ use redis_lock_core::UnixTime;
 
 use super::close::{Cause, close};
 use super::state::STATE;
-use super::work;
 use crate::server::{self, Context, Databases, ServerEvent};
 
 pub(super) fn load(context: Context<'_>) {
@@ -14,7 +13,6 @@ pub(super) fn load(context: Context<'_>) {
     server::subscribe(context, ServerEvent::Flushed, |_| {});
     server::subscribe(context, ServerEvent::Swapped, |_| {});
     server::subscribe(context, ServerEvent::RoleChanged, role_changed);
-    server::subscribe(context, ServerEvent::Cron, work::cron);
 }
 
 /// A key has lost its lock without a release. Called while the server removes it.

@@ -3,23 +3,25 @@
 //!
 //! What is kept, and what is due, is in [`state`]. A command notes here what it changes ([`calls`]); events
 //! tell what is lost ([`events`]); the event loop renews, asks who is silent and looks at leases that end
-//! ([`work`]). Each of them may close connections ([`close`]).
+//! ([`work`]), for as long as anything is kept ([`follow`]). Each of them may close connections ([`close`]).
 
 mod calls;
 mod close;
 mod events;
+mod follow;
 mod grant;
 mod state;
 mod timer;
 mod work;
 
-use crate::server::Context;
+use crate::server::{self, Context, ServerEvent};
 
 pub(crate) use calls::{ToKeep, any, is_kept, kept_by, leases_ended, note_change, renew_due};
 pub(crate) use events::lock_lost;
 pub(crate) use state::kept;
 
-/// Subscribes to the events by which grants are lost without a call about their key.
+/// Subscribes to the events by which grants are lost without a call about their key, and to the clock.
 pub(crate) fn load(context: Context<'_>) {
     events::load(context);
+    server::subscribe(context, ServerEvent::Cron, follow::cron);
 }

@@ -5,14 +5,12 @@ use std::time::Duration;
 use redis_lock_core::Monotonic;
 use redis_lock_core::keeping::{KeptGrant, Now};
 
-use super::calls::note_first;
-use super::close::{Cause, close, close_sent, close_unsent};
-use super::events::client_disconnected;
+use super::close::{Cause, close};
 use super::grant::{Outcome, deadline, renew};
 use super::state::{STATE, this_moment};
 use super::timer;
 use crate::locks::{check_write, monotonic};
-use crate::server::{self, Context, OwnedText, ServerEvent, WriteCheck};
+use crate::server::{Context, OwnedText, WriteCheck};
 
 /// How long the work goes on before the server serves its clients.
 const SLICE: Duration = Duration::from_millis(1);
@@ -25,58 +23,6 @@ const LOOKED_AT_ONCE: usize = 64;
 /// The longest pause between two looks.
 const MAX_PAUSE: Duration = Duration::from_millis(8);
 
-/// A connection begins to keep a grant.
-pub(super) fn begin(context: Context<'_>) {
-    note_first(context);
-    follow(context);
-    let follows = STATE.with(context, |state| {
-        std::mem::replace(&mut state.follows.clients, true)
-    });
-    if !follows {
-        server::subscribe(
-            context,
-            ServerEvent::ClientDisconnected,
-            client_disconnected,
-        );
-    }
-}
-
-/// Follows the iterations of the event loop while there is anything to do in them.
-pub(super) fn follow(context: Context<'_>) {
-    let follows = STATE.with(context, |state| {
-        std::mem::replace(&mut state.follows.iterations, true)
-    });
-    if !follows {
-        server::subscribe(context, ServerEvent::LoopIteration, iteration_begins);
-        server::subscribe(context, ServerEvent::LoopIterationEnds, iteration_ends);
-    }
-}
-
-/// Ten times a second: the iterations are followed no more when nothing is kept.
-pub(super) fn cron(context: Context<'_>) {
-    let idle = STATE.with(context, |state| {
-        state.is_idle() && std::mem::take(&mut state.follows.iterations)
-    });
-    if idle {
-        server::unsubscribe(context, ServerEvent::LoopIteration, iteration_begins);
-        server::unsubscribe(context, ServerEvent::LoopIterationEnds, iteration_ends);
-    }
-}
-
-fn iteration_begins(context: Context<'_>) {
-    if STATE.is_busy() {
-        close_sent(context);
-        work(context);
-    }
-}
-
-fn iteration_ends(context: Context<'_>) {
-    if STATE.is_busy() {
-        end_leases(context);
-        close_unsent(context);
-    }
-}
-
 fn timer_fired(context: Context<'_>) {
     timer::has_fired(context);
     if STATE.is_busy() {
@@ -84,7 +30,8 @@ fn timer_fired(context: Context<'_>) {
     }
 }
 
-fn work(context: Context<'_>) {
+/// Does what is due.
+pub(super) fn work(context: Context<'_>) {
     let paused = context.writes_paused();
     let now = this_moment(context);
     STATE.with(context, |state| {
@@ -105,7 +52,7 @@ fn work(context: Context<'_>) {
 }
 
 /// Looks at the leases that have ended, as far as is known.
-fn end_leases(context: Context<'_>) {
+pub(super) fn end_leases(context: Context<'_>) {
     loop {
         let now = this_moment(context);
         let Some(kept) = STATE.with(context, |state| state.grants.take_ended(now.unix)) else {

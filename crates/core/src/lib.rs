@@ -17,6 +17,7 @@ pub mod keeping;
 mod lease_watch;
 mod limit;
 mod lock;
+mod lock_id;
 mod map;
 mod pending_grants;
 mod queue;
@@ -52,8 +53,9 @@ pub use lock::{
     Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
     Times, acquire, fence, release, renew,
 };
+pub use lock_id::LockId;
 pub use map::{Map, Set, shrink_if_sparse};
-pub use queue::{LockId, Monotonic, OwnerWaits, QueueId, QueueWaits, Queues, Waiter, WaiterId};
+pub use queue::{OwnerWaits, QueueId, QueueWaits, Queues, Waiter, WaiterId};
 pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
-pub use time::{Deadline, Lease, UnixTime};
+pub use time::{Deadline, Lease, Monotonic, UnixTime};
 pub use token::{Token, TokenClock};

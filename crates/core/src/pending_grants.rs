@@ -3,8 +3,9 @@
 //! The caller's connection may close before the reply is written. Then the call gives back its hold,
 //! or the whole grant when no other call of the grant was answered or is pending.
 
+use super::LockId;
 use super::map::shrink_if_sparse;
-use super::queue::{LockId, WaiterId};
+use super::queue::WaiterId;
 use super::sharing::Holders;
 use super::{Deadline, Holds, Map, OwnerBuf, ReleaseAmount, Token, UnixTime};
 

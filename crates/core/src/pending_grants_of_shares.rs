@@ -1,9 +1,10 @@
 //! Pending grants of a lock with several holders.
 
-use super::super::queue::{Monotonic, Queues, Waiter, WaiterId};
+use super::super::queue::{Queues, Waiter, WaiterId};
 use super::super::sharing::{Holders, Share, Shared, Shares, StoredShares};
 use super::super::{Grant, Lease, Limit, Owner, OwnerBuf};
 use super::*;
+use crate::Monotonic;
 
 const END: u64 = 1000;
 

@@ -1,8 +1,9 @@
 //! Scenarios of one owner's waiting calls, from the grant to the answer or the disconnect.
 
-use super::super::queue::{Monotonic, Queues, Waiter};
+use super::super::queue::{Queues, Waiter};
 use super::super::{Change, Grant, Held, Lease, Limit, Owner, OwnerBuf};
 use super::*;
+use crate::Monotonic;
 
 /// A step of a scenario. The owner of the lock has the waiting calls 0 to 9.
 #[derive(Clone, Copy, Debug)]

@@ -16,13 +16,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::map::shrink_if_sparse;
-use super::{Limit, Map};
+use super::{Limit, LockId, Map, Monotonic};
 use exclusive::ExclusiveCalls;
 use list::{Links, List};
 use owners::Owners;
 
 pub use owners::OwnerWaits;
-pub use waiter::{LockId, Monotonic, QueueWaits, Waiter, WaiterId};
+pub use waiter::{QueueWaits, Waiter, WaiterId};
 
 /// All queues of a server.
 #[derive(Debug, Default)]

@@ -1,4 +1,6 @@
-//! Times of the wall clock, leases and deadlines.
+//! Times of the two clocks, leases and deadlines.
+
+use std::time::Duration;
 
 /// A time of the wall clock, in microseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +25,25 @@ impl UnixTime {
     #[must_use]
     pub const fn millis(self) -> u64 {
         self.micros / 1000
+    }
+}
+
+/// A time of a monotonic clock, in microseconds since some start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Monotonic(pub u64);
+
+impl Monotonic {
+    /// The time `length` later.
+    #[must_use]
+    pub fn plus(self, length: Duration) -> Self {
+        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(micros))
+    }
+
+    /// The time passed since `earlier`; zero when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 }
 

@@ -1,29 +1,7 @@
 //! Who waits, for what, and how long.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use crate::keeping::Silence;
-use crate::{Holds, Lease, Limit, OwnerBuf};
-
-/// A time of a monotonic clock, in microseconds since some start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Monotonic(pub u64);
-
-impl Monotonic {
-    /// The time `length` later.
-    #[must_use]
-    pub fn plus(self, length: Duration) -> Self {
-        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(micros))
-    }
-
-    /// The time passed since `earlier`; zero when `earlier` is later.
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
-    }
-}
+use crate::{Holds, Lease, Limit, Monotonic, OwnerBuf};
 
 /// Identifies a waiting call. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,40 +28,6 @@ pub struct Waiter {
     pub since: Monotonic,
     /// When it ends; `None` for never.
     pub until: Option<Monotonic>,
-}
-
-/// A lock's identity: a key of a database.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LockId {
-    /// The database's number.
-    pub database: i32,
-    /// The key's name.
-    pub key: Arc<[u8]>,
-}
-
-impl LockId {
-    /// The lock of this key of this database.
-    #[must_use]
-    pub fn new(database: i32, key: &[u8]) -> Self {
-        Self {
-            database,
-            key: Arc::from(key),
-        }
-    }
-
-    /// True for this key of this database.
-    #[must_use]
-    pub fn is(&self, database: i32, key: &[u8]) -> bool {
-        self.database == database && *self.key == *key
-    }
-
-    /// The lowest of all in their order.
-    pub(crate) fn before_all() -> Self {
-        Self {
-            database: i32::MIN,
-            key: Arc::from([]),
-        }
-    }
 }
 
 /// The waits for one lock.

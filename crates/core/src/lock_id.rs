@@ -1,0 +1,37 @@
+//! Which lock.
+
+use std::sync::Arc;
+
+/// A lock's identity: a key of a database.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockId {
+    /// The database's number.
+    pub database: i32,
+    /// The key's name.
+    pub key: Arc<[u8]>,
+}
+
+impl LockId {
+    /// The lock of this key of this database.
+    #[must_use]
+    pub fn new(database: i32, key: &[u8]) -> Self {
+        Self {
+            database,
+            key: Arc::from(key),
+        }
+    }
+
+    /// True for this key of this database.
+    #[must_use]
+    pub fn is(&self, database: i32, key: &[u8]) -> bool {
+        self.database == database && *self.key == *key
+    }
+
+    /// The lowest of all in their order.
+    pub(crate) fn before_all() -> Self {
+        Self {
+            database: i32::MIN,
+            key: Arc::from([]),
+        }
+    }
+}
