@@ -154,13 +154,12 @@ impl<L: Large> Value<L> {
     pub(super) unsafe fn stored<'a>(raw: *const c_void) -> Stored<'a, L> {
         // SAFETY: by the caller's promise it is a whole value.
         unsafe {
-            match boxed(raw) {
-                Some(boxed) => Stored::Large(&(*boxed).large),
-                None => {
-                    let start = raw.cast::<u8>();
-                    let bytes = std::slice::from_raw_parts(start.add(LENGTH_BYTES), length(start));
-                    Stored::Bytes(bytes)
-                }
+            if let Some(boxed) = boxed(raw) {
+                Stored::Large(&(*boxed).large)
+            } else {
+                let start = raw.cast::<u8>();
+                let bytes = std::slice::from_raw_parts(start.add(LENGTH_BYTES), length(start));
+                Stored::Bytes(bytes)
             }
         }
     }

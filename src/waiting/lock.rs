@@ -116,23 +116,20 @@ impl<'call> Lock<'call> {
         self,
         request: &Release<'a>,
     ) -> Result<Judged<'call, 'a, u32>, CommandError> {
-        let (before, holds_left, transition) = match self.key.alone() {
+        let (before, holds_left, transition) = if let Some(record) = self.key.alone() {
             // The usual release need not look up when the lease ends.
-            Some(record) => {
-                let released = core::release(Some(record), request, || Times {
-                    now: now(self.context),
-                    deadline: self.key.deadline(),
-                })?;
-                let transition = Transition::of(request.owner, released.change);
-                (Some(record.grant.token), released.holds_left, transition)
-            }
-            None => {
-                let holders = self.key.holders()?;
-                let before = token_of(holders.as_ref(), request.owner);
-                let (left, transition) =
-                    sharing::release(holders.as_ref(), request, now(self.context))?;
-                (before, left, transition)
-            }
+            let released = core::release(Some(record), request, || Times {
+                now: now(self.context),
+                deadline: self.key.deadline(),
+            })?;
+            let transition = Transition::of(request.owner, released.change);
+            (Some(record.grant.token), released.holds_left, transition)
+        } else {
+            let holders = self.key.holders()?;
+            let before = token_of(holders.as_ref(), request.owner);
+            let (left, transition) =
+                sharing::release(holders.as_ref(), request, now(self.context))?;
+            (before, left, transition)
         };
         let changes = !matches!(transition, Transition::Keep);
         Ok(Judged {
