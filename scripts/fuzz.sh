@@ -80,7 +80,10 @@ keep() {
 mode=${1:-fuzz}
 case $mode in
     fuzz | keep) build build --quiet ;;
-    lint) build clippy -- -D warnings && exit ;;
+    lint)
+        build clippy -- -D warnings
+        exit
+        ;;
     *) die "usage: fuzz.sh [lint | keep]" ;;
 esac
 mkdir -p "$logs"

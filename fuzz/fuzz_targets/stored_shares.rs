@@ -202,6 +202,7 @@ fn make(change: &Change, shares: &mut Result<Shares, ()>) {
         _ => return,
     };
     let mut change = ShareChange {
+        whole: false,
         cut: cut.map(Number::value),
         step,
         count: 0,
