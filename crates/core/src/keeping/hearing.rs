@@ -26,6 +26,8 @@ pub struct Now {
 pub(super) const LONGEST_GAP: Duration = Duration::from_millis(250);
 /// How far the server's own clock, which it reads now and then, may be behind.
 pub(super) const LAG: i64 = 100_000;
+/// So long after the wall clock was set the server's own clock shows it.
+const SETTLING: Duration = Duration::from_millis(200);
 /// The wall clock was set, or has drifted, by more than this.
 const STEP: i64 = 50_000;
 /// How many stalls and settings of the wall clock are remembered.
@@ -105,6 +107,14 @@ impl Hearing {
                 ahead,
             },
         );
+    }
+
+    /// True when the wall clock was set so short a while ago that the server's own clock may not show it yet.
+    pub(super) fn was_just_set(&self) -> bool {
+        let (Some(last), Some(setting)) = (self.last, self.settings.back()) else {
+            return false;
+        };
+        self.settings.len() > 1 && last.since(setting.from) <= SETTLING
     }
 
     /// The time, by the clock that stands still in stalls. `at` is not before the last stall.

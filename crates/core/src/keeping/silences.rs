@@ -28,7 +28,7 @@ impl KeptGrants {
         let is_time = |first: &(_, _)| alive.since(first.0) >= GATHERING;
         // The server's clock may still show the second before: its notes would seem to be later.
         let is_exact = now.unix.micros() % 1_000_000 >= LAG.unsigned_abs();
-        if !is_exact || !self.asks.first().is_some_and(is_time) {
+        if !is_exact || self.hearing.was_just_set() || !self.asks.first().is_some_and(is_time) {
             return clients;
         }
         while clients.len() < max
@@ -63,6 +63,10 @@ impl KeptGrants {
         let Some(id) = self.connection_of(client_id) else {
             return false;
         };
+        if self.hearing.was_just_set() {
+            // The note may be by the clock of before. The client is asked about again.
+            return false;
+        }
         let latest = self.hearing.latest(noted);
         let alive = self.hearing.alive(now.monotonic);
         let Some(connection) = self.connections.get_mut(&id) else {

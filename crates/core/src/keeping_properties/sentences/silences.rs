@@ -85,6 +85,28 @@ fn a_stall_a_pause_and_a_step_of_the_wall_clock_are_no_silence() {
     assert!(server.closed_after(7, noted).unwrap() >= 1000);
 }
 
+/// The server's own clock is looked up now and then: a moment after a step it may still be that of before, and
+/// what it says of a client is off by the step.
+#[test]
+fn a_note_by_the_clock_of_before_a_step_closes_nobody() {
+    for step in [-7_200_000, 3_600_000] {
+        let mut server = Server::new();
+        server.pass(8_000_500);
+        server.keep(name("a", 1), 7, 2500, 30_000);
+        server.pass(2400);
+        let heard = server.second();
+        server.pass(600);
+        server.wall = server.wall.saturating_add_signed(step);
+        let noted = heard.saturating_add_signed(step / 1000);
+        assert!(server.registry.to_ask(server.now(), 9).is_empty());
+        assert!(!server.registry.heard(7, noted, server.now()));
+        server.pass(150);
+        assert!(!server.registry.heard(7, noted, server.now()));
+        // Soon it can be asked about again.
+        assert!(server.closed_after(7, heard).is_some());
+    }
+}
+
 #[test]
 fn of_a_call_that_waited_silence_begins_with_the_reply() {
     let mut server = Server::new();
