@@ -202,8 +202,12 @@ impl Serving<'_> {
         })
     }
 
-    /// True when the next call is to wait for another tick. An owner's calls are granted together.
+    /// True when the next call is to wait for another tick. An owner's calls are granted together, and one
+    /// call is granted however long the refusal of those before it took.
     fn is_slice_over(&mut self, next: &Next) -> bool {
+        if self.grants == 0 {
+            return false;
+        }
         let began = *self.began.get_or_insert(next.now);
         (self.grants >= MAX_GRANTS || next.now.since(began) >= SLICE)
             && self.just_granted.as_ref() != Some(&next.waiter.owner)
