@@ -72,9 +72,12 @@ fn while_writes_are_paused_nothing_is_granted() {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiters = wait_as(&server, ["b", "c"]);
-    run(&mut c, "LOCK.RENEW k a PX 20").grant();
     let before = last_token(&mut c);
-    run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
+    // In one write: the lease must not end before the pause.
+    let lines = ["LOCK.RENEW k a PX 20", "CLIENT PAUSE 60000 WRITE"];
+    let [renewed, paused] = at_once(&mut c, &lines).try_into().expect("two replies");
+    renewed.grant();
+    paused.okay();
     eventually(
         || cmd!(c, "LOCK.INFO", "k").value() == redis::Value::Nil,
         "the lease's end",
