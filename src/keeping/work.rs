@@ -19,7 +19,7 @@ const ASKED_AT_ONCE: usize = 100;
 /// How many grants of forgotten connections are put away at once.
 const SWEPT_AT_ONCE: usize = 200;
 /// How many grants are looked at in turn: a lease may have been cut by hand.
-const LOOKED_AT_ONCE: usize = 64;
+const LOOKED_AT_ONCE: usize = 16;
 /// The longest pause between two looks.
 const MAX_PAUSE: Duration = Duration::from_millis(8);
 

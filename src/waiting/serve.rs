@@ -90,7 +90,8 @@ fn serve_after(
             Step::Continue => {
                 let lock_id = serving.lock_id;
                 STATE.with(context, |state| state.to_serve.push_back(lock_id));
-                timer::soon(context);
+                // Not in this iteration: it writes the replies of these grants.
+                timer::within(context, Some(SLICE));
                 return true;
             }
         }

@@ -12,7 +12,7 @@ pub(super) const SLICE: Duration = Duration::from_millis(1);
 
 /// So many grants of one lock at most. The server writes their replies before it serves its other clients,
 /// which takes longer than the grants.
-pub(super) const MAX_GRANTS: usize = 128;
+pub(super) const MAX_GRANTS: usize = 64;
 
 /// The time of a part of a tick. Each part does at least one step, so that it always makes progress.
 pub(super) struct Slice(Monotonic);
