@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use redis::{Cmd, Connection};
 use testbed::{Expect, Server, cmd};
 
 use crate::facts::output;
@@ -64,26 +65,51 @@ impl Counted {
     }
 }
 
-/// The instructions of a pair without contention, pipelined: reading, running, replying. The
-/// difference between two servers that do the same, but one of them runs pairs in between. Of each the
-/// minimum of several runs: what runs by the clock only adds to it.
+/// The instructions of a pair without contention, pipelined: reading, running, replying.
 pub(crate) fn pair(
     program: &Program,
     setting: Setting,
     way: Way,
     built: &Path,
 ) -> Result<u64, String> {
+    let pairs = (0..BATCH).map(|number| way.pair(&format!("lock:{number}")));
+    pair_of(program, setting, built, pairs, |connection| {
+        way.prepare(connection)
+    })
+}
+
+/// The same of one pair, over and over, once the server is prepared.
+pub(crate) fn same_pair(
+    program: &Program,
+    built: &Path,
+    pair: &[Cmd; 2],
+    prepare: impl Fn(&mut Connection),
+) -> Result<u64, String> {
+    let pairs = (0..BATCH).map(|_| pair.clone());
+    pair_of(program, Setting::Plain, built, pairs, |connection| {
+        prepare(connection);
+        Ok(())
+    })
+}
+
+/// The difference between two servers that do the same, but one of them runs pairs in between. Of each the
+/// minimum of several runs: what runs by the clock only adds to it.
+fn pair_of(
+    program: &Program,
+    setting: Setting,
+    built: &Path,
+    pairs: impl Iterator<Item = [Cmd; 2]>,
+    prepare: impl Fn(&mut Connection) -> Result<(), String>,
+) -> Result<u64, String> {
     let mut batch = redis::Pipeline::new();
-    for number in 0..BATCH {
-        for command in way.pair(&format!("lock:{number}")) {
-            batch.add_command(command);
-        }
+    for command in pairs.flatten() {
+        batch.add_command(command);
     }
     let packed = batch.get_packed_pipeline();
     let count = |batches: u32| {
         let counted = Counted::start(program, setting, built)?;
         let mut connection = counted.server.connection();
-        way.prepare(&mut connection)?;
+        prepare(&mut connection)?;
         // The first batch makes room that all others use.
         for _ in 0..=batches {
             send_packed(&mut connection, &packed, batch.len());

@@ -17,9 +17,11 @@ mod contention;
 mod facts;
 mod growth;
 mod instructions;
+mod keeping;
 mod memory;
 mod pairs;
 mod part;
+mod ping;
 mod plot;
 mod process;
 mod quorum;
@@ -27,6 +29,7 @@ mod repeats;
 mod report;
 mod scale;
 mod servers;
+mod sharing;
 mod stats;
 mod table;
 mod target;
@@ -49,8 +52,8 @@ use testbed::module::root;
 struct Options {
     #[arg(value_enum, default_value = "quick")]
     form: Form,
-    /// Servers by name, such as "redis-7.0 valkey-9.1"; without it the installed one. All run the
-    /// pairs, the first of them everything else.
+    /// Servers by name, such as "redis-7.0 valkey-9.1"; without it the installed one. The first runs
+    /// everything; the others pairs, shares, kept leases, many locks and the memory of a waiter.
     #[arg(long, value_delimiter = ' ')]
     servers: Vec<String>,
     /// Only these parts.
@@ -83,6 +86,10 @@ enum Topic {
     Growth,
     /// Up to ten million held locks, beside keys of SET PX.
     Many,
+    /// Readers of one lock, beside exclusive locks.
+    Sharing,
+    /// Leases that the server renews.
+    Keeping,
     Contention,
     Quorum,
     Instructions,
@@ -90,10 +97,10 @@ enum Topic {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, ports @ ..] = &arguments[..]
-        && role == quorum::ROLE
-    {
-        return quorum::hold(ports);
+    match &arguments[..] {
+        [role, ports @ ..] if role == quorum::ROLE => return quorum::hold(ports),
+        [role, port, key] if role == keeping::ROLE => return keeping::keep(port, key),
+        _ => {}
     }
     testbed::without_watchdog();
     let options = Options::parse();
@@ -138,6 +145,8 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
         Topic::Memory,
         Topic::Growth,
         Topic::Many,
+        Topic::Sharing,
+        Topic::Keeping,
         Topic::Contention,
         Topic::Quorum,
     ] {
@@ -151,6 +160,8 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
             Topic::Memory => memory::measure(programs, scale),
             Topic::Growth => growth::measure(first, scale),
             Topic::Many => growth::many(programs, scale),
+            Topic::Sharing => sharing::measure(programs, scale),
+            Topic::Keeping => keeping::measure(programs, scale),
             Topic::Contention => contention::measure(first, scale),
             Topic::Quorum => quorum::measure(first, scale),
             Topic::Instructions => Part::default(),

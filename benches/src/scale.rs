@@ -46,6 +46,10 @@ pub(crate) struct Scale {
     /// Leases that end at once: without waiters, and with one waiter each.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
+    /// How many times all kept grants come to be renewed while CPU and PINGs are measured, and how many
+    /// keepers are killed.
+    pub(crate) renewals: u32,
+    pub(crate) crashes: usize,
     /// The contests: the time of a turn, how many turns each contestant gets, and for how long a JVM runs
     /// before.
     pub(crate) workloads: &'static [Workload],
@@ -74,6 +78,8 @@ impl Scale {
             amounts: const { &[Amount::new(100_000, 1)] },
             leases: 10_000,
             awaited_leases: 1_000,
+            renewals: 1,
+            crashes: 10,
             workloads: const { &[Workload::new(1, 1), Workload::new(64, 1)] },
             turn_seconds: 0.15,
             turns: 9,
@@ -104,6 +110,8 @@ impl Scale {
             },
             leases: 10_000,
             awaited_leases: 10_000,
+            renewals: 6,
+            crashes: 40,
             workloads: const {
                 &[
                     Workload::new(1, 1),

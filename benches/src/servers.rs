@@ -1,5 +1,6 @@
 //! The servers of the benchmark, and what is done on them around the measurements.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -184,4 +185,14 @@ pub(crate) fn number(server: &Server, section: &str, field: &str) -> f64 {
     let text = server.info_field(section, field);
     text.parse()
         .unwrap_or_else(|_| panic!("{field} is {text:?}"))
+}
+
+/// The limit of open files, of which each connection takes one here and one in the server.
+pub(crate) fn open_files_allowed() -> usize {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(usize::MAX)
 }

@@ -1,6 +1,5 @@
 //! Ten thousand leases that end at once: their cost, and the delay for other clients.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
 
 use crate::part::Part;
+use crate::ping::longest_ping_while;
 use crate::scale::Scale;
 use crate::servers::{Program, for_each, settle};
 use crate::stats::{Rounds, Spread, interleave, percentile};
@@ -77,7 +77,7 @@ fn at_once(program: &Program, scale: &Scale) -> Table {
             command(&[name, &format!("lock:{number}"), OWNER, px], &[LEASE_MS])
         });
         let start = server_cpu(server.pid());
-        let worst = worst_ping_while(&server, || {
+        let worst = longest_ping_while(&server, || {
             eventually(
                 || {
                     // More queries would cost more than what is measured.
@@ -90,7 +90,7 @@ fn at_once(program: &Program, scale: &Scale) -> Table {
         let spent = server_cpu(server.pid()).saturating_sub(start);
         [
             spent.as_nanos() as f64 / 1000.0 / scale.leases as f64,
-            worst,
+            worst.time,
         ]
     });
     let mut table = Table::new(
@@ -164,7 +164,7 @@ fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> 
     let in_time = begin.elapsed() < Duration::from_millis(lease_ms.into());
     let start = server_cpu(server.pid());
     let mut late: Vec<f64> = Vec::with_capacity(count);
-    let worst = worst_ping_while(server, || {
+    let worst = longest_ping_while(server, || {
         for (client, end) in clients.iter_mut().zip(&ends) {
             late.push(lateness(client.receive().grant().token, *end));
         }
@@ -177,7 +177,7 @@ fn awaited_round(server: &Server, clients: &mut [Connection], lease_ms: u32) -> 
     in_time.then(|| {
         [
             spent.as_nanos() as f64 / 1000.0 / count as f64,
-            worst,
+            worst.time,
             percentile(&late, 0.5),
             percentile(&late, 0.99),
             percentile(&late, 1.0),
@@ -192,28 +192,6 @@ fn lateness(token: i64, end_ms: i64) -> f64 {
 
 fn keys(server: &Server) -> i64 {
     cmd!(server.connection(), "DBSIZE").int()
-}
-
-/// The longest time of a PING during `work`, in milliseconds.
-fn worst_ping_while(server: &Server, work: impl FnOnce()) -> f64 {
-    const PAUSE: Duration = Duration::from_millis(5);
-    let done = AtomicBool::new(false);
-    let mut pinger = server.connection();
-    thread::scope(|scope| {
-        let worst = scope.spawn(|| {
-            let mut worst = Duration::ZERO;
-            while !done.load(Ordering::Relaxed) {
-                let start = Instant::now();
-                cmd!(pinger, "PING").value();
-                worst = worst.max(start.elapsed());
-                thread::sleep(PAUSE);
-            }
-            worst
-        });
-        work();
-        done.store(true, Ordering::Relaxed);
-        worst.join().expect("a pinger").as_secs_f64() * 1000.0
-    })
 }
 
 fn spreads(figures: &[Rounds]) -> Vec<Option<Spread>> {

@@ -1,6 +1,5 @@
 //! A hand-off with few and with many waiters, compared with an item passed on by RPUSH and BLPOP.
 
-use std::fs;
 use std::time::Instant;
 
 use redis::{Cmd, Connection};
@@ -8,7 +7,7 @@ use testbed::{Expect, Server, Talk, cmd, eventually, post, server_cpu};
 
 use crate::part::{Bar, Goal, Panel, Part};
 use crate::scale::Scale;
-use crate::servers::{Program, number, settle};
+use crate::servers::{Program, number, open_files_allowed, settle};
 use crate::stats::{Rounds, order, percentile};
 use crate::table::Table;
 
@@ -124,16 +123,6 @@ fn compare(queues: &mut [Queue], passed: Passed, hand_offs: usize) -> Vec<(f64, 
         (spent / count as f64 / 1000.0, percentile(&waited, 0.5))
     };
     spent.into_iter().zip(waited).map(cost).collect()
-}
-
-/// The limit of open files, of which each connection takes one here and one in the server.
-fn open_files_allowed() -> usize {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .unwrap_or(usize::MAX)
 }
 
 /// Clients that pass something on, in the order in which they ask for it.

@@ -1,0 +1,75 @@
+//! The server's memory for a share.
+
+use redis::Cmd;
+use testbed::{Expect, cmd};
+
+use super::{HOUR_MS, share};
+use crate::part::{Goal, Part};
+use crate::scale::Scale;
+use crate::servers::{Program, for_each, used_memory};
+use crate::stats::interleave;
+use crate::table::Table;
+use crate::ways::{OWNER, command};
+
+/// The holders of a lock that many share.
+const HOLDERS: usize = 10_000;
+
+struct Kind {
+    name: &'static str,
+    acquire: fn(usize) -> Cmd,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "LOCK.ACQUIRE PX, a lock each",
+        acquire: |number| command(&["LOCK.ACQUIRE", &key(number), OWNER, "PX"], &[HOUR_MS]),
+    },
+    Kind {
+        name: "LOCK.ACQUIRE SHARED PX, a lock each",
+        acquire: |number| share(&key(number), number),
+    },
+    Kind {
+        name: "LOCK.ACQUIRE SHARED PX, 10000 to a lock",
+        acquire: |number| share(&key(number / HOLDERS), number),
+    },
+];
+
+fn key(number: usize) -> String {
+    format!("lock:{number:07}")
+}
+
+pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+    let server = program.start();
+    let count = scale.memory_locks;
+    let mut kinds = KINDS;
+    let figures = interleave(scale.rounds, &mut kinds, |kind| {
+        cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
+        let before = used_memory(&server);
+        for_each(&mut server.connection(), 0..count, kind.acquire);
+        [(used_memory(&server) - before) / count as f64]
+    });
+    let mut table = Table::new(
+        format!("Memory of a share: {}", program.version),
+        &format!(
+            "{count} of them, keys of 12 bytes, owners of {}; and the ratio to a lock that is not shared.",
+            OWNER.len()
+        ),
+        &["bytes a holder", "of a plain lock"],
+    );
+    let base = &figures[0][0];
+    for (kind, [bytes]) in kinds.iter().zip(&figures) {
+        table.row(kind.name, vec![bytes.spread(), bytes.over(base).spread()]);
+    }
+    let ratio = |index: usize| {
+        let [bytes] = figures.get(index)?;
+        bytes.over(base).spread()
+    };
+    Part {
+        tables: vec![table],
+        goals: vec![
+            Goal::at_most("bytes of a lone share of a plain lock's", 1.3, ratio(1)),
+            Goal::at_most("bytes of one of 10000 shares", 1.3, ratio(2)),
+        ],
+        ..Part::default()
+    }
+}

@@ -1,0 +1,166 @@
+//! A reader's pair while few or many readers hold the same lock.
+
+use redis::{Cmd, Connection};
+use testbed::Server;
+
+use super::{HOUR_MS, KEY, share};
+use crate::callgrind::{same_pair, valgrind_is_here};
+use crate::part::{Goal, Part};
+use crate::scale::Scale;
+use crate::servers::{Program, cpu_of, for_each, send_packed};
+use crate::stats::{Spread, interleave_slices};
+use crate::table::Table;
+use crate::target::target_folder;
+use crate::ways::{OWNER, command};
+
+const BATCH: usize = 500;
+
+/// A pair on a lock with so many holders, the pair's own included.
+#[derive(Clone, Copy)]
+struct Kind {
+    name: &'static str,
+    shared: bool,
+    holders: usize,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        name: "LOCK.ACQUIRE PX + LOCK.RELEASE, 1 holder",
+        shared: false,
+        holders: 1,
+    },
+    Kind {
+        name: "LOCK.ACQUIRE SHARED PX + LOCK.RELEASE, 1 holder",
+        shared: true,
+        holders: 1,
+    },
+    Kind {
+        name: "the same, 100 holders",
+        shared: true,
+        holders: 100,
+    },
+    Kind {
+        name: "the same, 10000 holders",
+        shared: true,
+        holders: 10_000,
+    },
+];
+
+const GOALS: [&str; KINDS.len() - 1] = [
+    "CPU of a reader's pair, 1 holder, of an exclusive one",
+    "CPU of a reader's pair, 100 holders",
+    "CPU of a reader's pair, 10000 holders",
+];
+
+impl Kind {
+    fn pair(self) -> [Cmd; 2] {
+        let acquire: &[&str] = if self.shared {
+            &["LOCK.ACQUIRE", KEY, OWNER, "SHARED", "PX"]
+        } else {
+            &["LOCK.ACQUIRE", KEY, OWNER, "PX"]
+        };
+        [
+            command(acquire, &[HOUR_MS]),
+            command(&["LOCK.RELEASE", KEY, OWNER], &[]),
+        ]
+    }
+
+    /// The other holders come. Each lease ends later than those before it, the pair's last, so that the
+    /// key's TTL changes with every one that comes or goes.
+    fn prepare(self, connection: &mut Connection) {
+        for_each(connection, 1..self.holders, |number| share(KEY, number));
+    }
+}
+
+pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+    let servers = KINDS.map(|kind| {
+        let server = program.start();
+        kind.prepare(&mut server.connection());
+        server
+    });
+    let mut contestants: Vec<Contestant> = KINDS
+        .iter()
+        .zip(&servers)
+        .map(|(kind, server)| Contestant::new(*kind, server))
+        .collect();
+    let slices = scale.pipelined_pairs / BATCH;
+    let costs = interleave_slices(scale.rounds, slices, &mut contestants, |contestant| {
+        [contestant.pair()]
+    });
+    let counts = instructions(program);
+    let count = |index: usize| Some(*counts.as_ref().ok()?.get(index)? as f64);
+    let mut table = Table::new(
+        format!("A reader's pair, by the holders: {}", program.version),
+        &format!(
+            "Pipelined, on one lock; the pair's own share is one of the holders. Instructions are counted by \
+             callgrind, with reading, running and replying.{}",
+            counts
+                .as_ref()
+                .err()
+                .map_or_else(String::new, |why| format!(" They are left out: {why}."))
+        ),
+        &["ns a pair", "of exclusive", "instructions", "of exclusive"],
+    );
+    let base = &costs[0][0];
+    let mut goals = Vec::new();
+    for (index, (kind, [cost])) in KINDS.iter().zip(&costs).enumerate() {
+        let ratio = cost.over(base).spread();
+        let counted = count(index);
+        let of_base = counted.zip(count(0)).map(|(ours, base)| ours / base);
+        table.row(
+            kind.name,
+            vec![
+                cost.spread(),
+                ratio,
+                counted.and_then(Spread::of),
+                of_base.and_then(Spread::of),
+            ],
+        );
+        let goal = index.checked_sub(1).and_then(|index| GOALS.get(index));
+        goals.extend(goal.map(|what| Goal::at_most(what, 1.5, ratio)));
+    }
+    Part {
+        tables: vec![table],
+        goals,
+        ..Part::default()
+    }
+}
+
+/// Those of each kind.
+fn instructions(program: &Program) -> Result<Vec<u64>, String> {
+    if !valgrind_is_here() {
+        return Err("valgrind is not installed".to_owned());
+    }
+    let folder = target_folder();
+    let counts = KINDS.iter().map(|kind| {
+        same_pair(program, &folder, &kind.pair(), |connection| {
+            kind.prepare(connection);
+        })
+    });
+    counts.collect()
+}
+
+struct Contestant<'a> {
+    server: &'a Server,
+    connection: Connection,
+    batch: Vec<u8>,
+}
+
+impl<'a> Contestant<'a> {
+    fn new(kind: Kind, server: &'a Server) -> Self {
+        let pair = kind.pair().map(|command| command.get_packed_command());
+        Self {
+            server,
+            connection: server.connection(),
+            batch: pair.concat().repeat(BATCH),
+        }
+    }
+
+    /// Server CPU of a pair.
+    fn pair(&mut self) -> f64 {
+        let spent = cpu_of(self.server, || {
+            send_packed(&mut self.connection, &self.batch, 2 * BATCH);
+        });
+        spent / BATCH as f64
+    }
+}

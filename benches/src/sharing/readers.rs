@@ -1,0 +1,89 @@
+//! Ten thousand readers that a writer lets in.
+
+use std::time::Instant;
+
+use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually, server_cpu};
+
+use super::{HOUR_MS, KEY};
+use crate::part::{Goal, Part};
+use crate::ping::longest_ping_while;
+use crate::scale::Scale;
+use crate::servers::{Program, number, open_files_allowed, settle};
+use crate::stats::interleave;
+use crate::table::Table;
+use crate::ways::{OWNER, command};
+
+const READERS: usize = 10_000;
+/// Open files besides one for each reader.
+const OTHER_FILES: usize = 200;
+
+pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+    let readers = READERS.min(open_files_allowed().saturating_sub(OTHER_FILES));
+    let max = (readers + OTHER_FILES).to_string();
+    let server = program.builder().config("maxclients", &max).start();
+    settle(&server);
+    let mut clients: Vec<Connection> = (0..readers).map(|_| server.connection()).collect();
+    let figures = interleave(scale.rounds, &mut [()], |()| let_in(&server, &mut clients));
+    let mut table = Table::new(
+        format!(
+            "{readers} readers let in behind a writer: {}",
+            program.version
+        ),
+        "From the writer's LOCK.RELEASE until the last reader has its grant: server CPU of each, the \
+         longest that another client's PING took meanwhile, the most CPU that the server spent between such \
+         a PING and its reply, and the time until the last grant had come.",
+        &[
+            "us a reader",
+            "longest PING ms",
+            "server's part ms",
+            "all in, ms",
+        ],
+    );
+    let mut goals = Vec::new();
+    for figures in &figures {
+        let spreads = figures.each_ref().map(crate::stats::Rounds::spread);
+        goals.push(Goal::at_most(
+            "longest PING while readers are let in, ms",
+            5.0,
+            spreads[1],
+        ));
+        table.row("LOCK.ACQUIRE SHARED BLOCK", spreads.to_vec());
+    }
+    Part {
+        tables: vec![table],
+        goals,
+        ..Part::default()
+    }
+}
+
+fn let_in(server: &Server, clients: &mut [Connection]) -> [f64; 4] {
+    cmd!(server.connection(), "FLUSHALL", "SYNC").okay();
+    let mut writer = server.connection();
+    cmd!(writer, "LOCK.ACQUIRE", KEY, OWNER, "PX", HOUR_MS).grant();
+    for (reader, client) in clients.iter_mut().enumerate() {
+        let owner = reader.to_string();
+        let words = ["LOCK.ACQUIRE", KEY, &owner, "SHARED", "BLOCK", "0", "PX"];
+        client.post(&command(&words, &[HOUR_MS]));
+    }
+    eventually(
+        || number(server, "clients", "blocked_clients") as usize == clients.len(),
+        "all to wait",
+    );
+    let before = server_cpu(server.pid());
+    let start = Instant::now();
+    let longest = longest_ping_while(server, || {
+        cmd!(writer, "LOCK.RELEASE", KEY, OWNER).int();
+        for client in &mut *clients {
+            client.receive().value();
+        }
+    });
+    let passed = start.elapsed().as_secs_f64() * 1000.0;
+    let spent = server_cpu(server.pid()).saturating_sub(before);
+    [
+        spent.as_nanos() as f64 / 1000.0 / clients.len() as f64,
+        longest.time,
+        longest.server,
+        passed,
+    ]
+}
