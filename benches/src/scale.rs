@@ -46,7 +46,7 @@ pub(crate) struct Scale {
     /// Leases that end at once: without waiters, and with one waiter each.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
-    /// How many times all kept grants come to be renewed while CPU and PINGs are measured, and how many
+    /// How many times all kept grants are renewed while another client's PINGs are measured, and how many
     /// keepers are killed.
     pub(crate) renewals: u32,
     pub(crate) crashes: usize,
@@ -78,7 +78,7 @@ impl Scale {
             amounts: const { &[Amount::new(100_000, 1)] },
             leases: 10_000,
             awaited_leases: 1_000,
-            renewals: 1,
+            renewals: 2,
             crashes: 10,
             workloads: const { &[Workload::new(1, 1), Workload::new(64, 1)] },
             turn_seconds: 0.15,
