@@ -29,7 +29,7 @@ pub(crate) enum Limit {
     AtLeast(f64),
 }
 
-/// A ratio that the module is meant to reach.
+/// A ratio, or a figure whose name has its unit, that the module is meant to reach.
 pub(crate) struct Goal {
     pub(crate) what: &'static str,
     pub(crate) limit: Limit,

@@ -56,7 +56,9 @@ fn page(part: &Part, facts: &[String], form: &str) -> String {
         let _ = writeln!(text, "- {fact}");
     }
     let _ = write!(text, "\n## How to read it\n\n{NOTES}");
-    text.push_str("\n## Goals\n\n| ratio | goal | here | |\n| --- | --- | --- | --- |\n");
+    text.push_str(
+        "\n## Goals\n\n| ratio, or figure | goal | here | |\n| --- | --- | --- | --- |\n",
+    );
     for goal in &part.goals {
         let [limit, found, verdict] = columns(goal);
         let _ = writeln!(text, "| {} | {limit} | {found} | {verdict} |", goal.what);
@@ -69,7 +71,7 @@ fn page(part: &Part, facts: &[String], form: &str) -> String {
 
 /// The goals for a terminal.
 pub(crate) fn goals(part: &Part) -> String {
-    let mut text = String::from("Goals, as ratios of this run\n");
+    let mut text = String::from("Goals of this run, ratios where no unit is named\n");
     for goal in &part.goals {
         let [limit, found, verdict] = columns(goal);
         let _ = writeln!(text, "  {:52} {limit:14} {found:24} {verdict}", goal.what);

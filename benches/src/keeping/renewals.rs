@@ -42,7 +42,7 @@ const KINDS: [Kind; 5] = [
         written: false,
         goals: Some([
             "100000 kept grants, 1 connection: CPU of a core",
-            "longest PING meanwhile, ms",
+            "longest PING, 100000 kept on 1 connection, ms",
         ]),
     },
     Kind {
@@ -51,7 +51,7 @@ const KINDS: [Kind; 5] = [
         written: false,
         goals: Some([
             "100000 kept, 10000 connections: CPU of a core",
-            "longest PING meanwhile, ms ",
+            "longest PING, 100000 kept on 10000 connections, ms",
         ]),
     },
     Kind {
