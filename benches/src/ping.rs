@@ -14,7 +14,8 @@ pub(crate) struct Longest {
     /// From the call to the reply, the machine's other work included.
     pub(crate) time: f64,
     /// The most CPU that the server's main thread used between a call and its reply: how long the server
-    /// itself held a client up, however busy the machine is.
+    /// itself held a client up, however busy the machine is. While it runs the kernel counts only at its
+    /// ticks, so this may be off by one, which is some milliseconds.
     pub(crate) server: f64,
 }
 
