@@ -91,6 +91,8 @@ enum Topic {
     /// Leases that the server renews.
     Keeping,
     Contention,
+    /// Readers, writers and permits, beside those of Redisson.
+    SharedContention,
     Quorum,
     Instructions,
 }
@@ -148,6 +150,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
         Topic::Sharing,
         Topic::Keeping,
         Topic::Contention,
+        Topic::SharedContention,
         Topic::Quorum,
     ] {
         if !wants(topic) {
@@ -163,6 +166,7 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
             Topic::Sharing => sharing::measure(programs, scale),
             Topic::Keeping => keeping::measure(programs, scale),
             Topic::Contention => contention::measure(first, scale),
+            Topic::SharedContention => contention::shared::measure(programs, scale),
             Topic::Quorum => quorum::measure(first, scale),
             Topic::Instructions => Part::default(),
         };

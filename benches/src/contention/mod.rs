@@ -5,6 +5,7 @@ mod client;
 mod contender;
 mod goals;
 mod native;
+pub(crate) mod shared;
 mod turn;
 
 use std::time::Duration;

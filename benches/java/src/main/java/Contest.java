@@ -3,6 +3,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 
 /** A turn of contenders that take a lock and give it back, over and over, until time is up. */
@@ -41,7 +42,7 @@ final class Contest {
         return outcome(all, lasted);
     }
 
-    private static String outcome(List<Contender> all, double seconds) {
+    private String outcome(List<Contender> all, double seconds) {
         String grants = all.stream().map(contender -> String.valueOf(contender.grants))
                 .collect(Collectors.joining(","));
         long late = all.stream().mapToLong(contender -> contender.late).sum();
@@ -51,13 +52,29 @@ final class Contest {
         if (!error.isEmpty()) {
             System.err.println(error);
         }
-        long[] latencies = all.stream().flatMapToLong(contender -> contender.latencies()).toArray();
+        if (way.shares() != Shares.NONE) {
+            return String.format(
+                    "{\"grants\":[%s],\"late\":%d,\"seconds\":%.6f,\"errors\":%d,"
+                            + "\"write_waits_us\":[%s],\"other_waits_us\":[%s]}",
+                    grants, late, seconds, errors, micros(all, contender -> contender.writeWaits),
+                    micros(all, contender -> contender.otherWaits));
+        }
+        long[] latencies = all.stream()
+                .flatMapToLong(contender -> contender.handOffs.stream())
+                .toArray();
         Arrays.sort(latencies);
         return String.format(
                 "{\"grants\":[%s],\"late\":%d,\"seconds\":%.6f,\"median_us\":%.1f,"
                         + "\"p99_us\":%.1f,\"worst_us\":%.1f,\"errors\":%d}",
                 grants, late, seconds, percentile(latencies, 0.5),
                 percentile(latencies, 0.99), percentile(latencies, 1.0), errors);
+    }
+
+    private static String micros(List<Contender> all, Function<Contender, Times> times) {
+        return all.stream()
+                .flatMapToLong(contender -> times.apply(contender).stream())
+                .mapToObj(nanos -> String.valueOf(nanos / 1000))
+                .collect(Collectors.joining(","));
     }
 
     /** In microseconds. */
@@ -78,10 +95,14 @@ final class Contest {
         private long late;
         private long errors;
         private String error;
-        private long[] latencies = new long[1024];
-        private int measured;
+        private final Times handOffs = new Times();
+        /** From the call to the grant, also of grants after the time was up: who starves gets no other. */
+        private final Times writeWaits = new Times();
+        private final Times otherWaits = new Times();
+        private final int number;
 
         Contender(int number, CountDownLatch start) {
+            this.number = number;
             this.key = number % keys.length;
             this.handle = way.handle(keys[key], number);
             this.start = start;
@@ -94,11 +115,17 @@ final class Contest {
             } catch (InterruptedException interrupted) {
                 return;
             }
-            while (!over) {
+            boolean exclusive = way.shares() == Shares.NONE;
+            for (long call = 0; !over; call++) {
                 try {
+                    long asked = exclusive ? 0 : System.nanoTime();
                     handle.acquire();
-                    granted(System.nanoTime());
-                    releases.set(key, System.nanoTime());
+                    if (exclusive) {
+                        granted(System.nanoTime());
+                        releases.set(key, System.nanoTime());
+                    } else {
+                        waited(call, System.nanoTime() - asked);
+                    }
                     handle.release();
                 } catch (Exception problem) {
                     errors++;
@@ -115,17 +142,19 @@ final class Contest {
             }
             grants++;
             long released = releases.get(key);
-            if (released == 0) {
-                return;
+            if (released > 0) {
+                handOffs.add(now - released);
             }
-            if (measured == latencies.length) {
-                latencies = Arrays.copyOf(latencies, 2 * measured);
-            }
-            latencies[measured++] = now - released;
         }
 
-        private java.util.stream.LongStream latencies() {
-            return Arrays.stream(latencies, 0, measured);
+        private void waited(long call, long nanos) {
+            if (over) {
+                late++;
+            } else {
+                grants++;
+            }
+            boolean writes = way.shares().writes(number, call);
+            (writes ? writeWaits : otherWaits).add(nanos);
         }
     }
 }

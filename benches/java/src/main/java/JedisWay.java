@@ -57,24 +57,39 @@ abstract class JedisWay implements Way {
         }
     }
 
-    /** LOCK.ACQUIRE and LOCK.RELEASE and nothing else. */
+    /** LOCK.ACQUIRE, of a share where the contest asks for one, and LOCK.RELEASE, and nothing else. */
     static final class Commands extends JedisWay {
         private static final ProtocolCommand ACQUIRE = command("LOCK.ACQUIRE");
         private static final ProtocolCommand RELEASE = command("LOCK.RELEASE");
+        private static final String LIMIT = Integer.toString(Shares.PERMITS);
         private static final String LEASE = Integer.toString(LEASE_MS);
 
-        Commands(int port) {
+        private final Shares shares;
+
+        Commands(int port, Shares shares) {
             super(port);
+            this.shares = shares;
+        }
+
+        @Override
+        public Shares shares() {
+            return shares;
         }
 
         @Override
         public Handle handle(String key, int contender) {
             String owner = UUID.randomUUID().toString();
+            String[] alone = {key, owner, "PX", LEASE, "BLOCK", "0"};
+            String[] shared = shares == Shares.PERMITS_OF_EIGHT
+                    ? new String[] {key, owner, "LIMIT", LIMIT, "PX", LEASE, "BLOCK", "0"}
+                    : new String[] {key, owner, "SHARED", "PX", LEASE, "BLOCK", "0"};
             return new Handle() {
+                private long calls;
+
                 @Override
                 public void acquire() {
-                    Object grant = client.sendBlockingCommand(
-                            ACQUIRE, key, owner, "PX", LEASE, "BLOCK", "0");
+                    String[] wanted = shares.writes(contender, calls++) ? alone : shared;
+                    Object grant = client.sendBlockingCommand(ACQUIRE, wanted);
                     if (grant == null) {
                         throw new IllegalStateException("no grant");
                     }

@@ -5,7 +5,8 @@ import java.util.Locale;
 
 /**
  * Contenders for locks on one server. Arguments: the server's port, and the way of locking (client,
- * commands, baton, rlock, rfair).
+ * commands, baton, rlock, rfair; for shares commands- or redisson- with threads, calls or permits, see
+ * {@link Shares}).
  *
  * <p>The line "open contenders locks" connects, makes the locks free and is answered "ready". Each
  * line "run seconds" then is a turn of the contest, answered by a line of JSON. So whoever drives

@@ -3,6 +3,11 @@ interface Way extends AutoCloseable {
     /** How long a grant lasts at most. */
     int LEASE_MS = 30_000;
 
+    /** Who asks for which share; a contest of shares measures waits, any other one hand-offs. */
+    default Shares shares() {
+        return Shares.NONE;
+    }
+
     /** Connects for so many contenders, and makes the locks free. */
     void prepare(int contenders, String[] keys);
 
@@ -20,9 +25,15 @@ interface Way extends AutoCloseable {
     }
 
     static Way named(String name, int port) {
+        Shares shares = Shares.named(name);
+        if (shares != Shares.NONE) {
+            return name.startsWith("commands-")
+                    ? new JedisWay.Commands(port, shares)
+                    : new RedissonSharesWay(port, shares);
+        }
         return switch (name) {
             case "client" -> new ClientWay(port);
-            case "commands" -> new JedisWay.Commands(port);
+            case "commands" -> new JedisWay.Commands(port, Shares.NONE);
             case "baton" -> new JedisWay.Baton(port);
             case "rlock" -> new RedissonWay(port, false);
             case "rfair" -> new RedissonWay(port, true);
