@@ -78,6 +78,14 @@ impl ServerClock {
             && self.earliest(later.max(earlier), Moment::MAX) < self.latest(0, earlier)
     }
 
+    /// Whether the clock may have been set between two moments.
+    pub(crate) fn set_between(&self, from: Moment, to: Moment) -> bool {
+        self.leads.windows(2).any(|pair| {
+            let (from_step, to_step) = (pair[1].from, pair[0].to);
+            from_step <= to && to_step >= from
+        })
+    }
+
     fn between(&self, from: Moment, to: Moment) -> impl Iterator<Item = &Lead> {
         self.leads
             .iter()

@@ -31,6 +31,6 @@ pub use call::{Action, Call, Down, Holder, Outcome, Refusal};
 pub use check::check;
 pub use limit::Limit;
 pub use record::{
-    ClockStep, Facts, History, Moment, Register, Sighting, Span, Trust, Write, Written,
+    ClockStep, Facts, History, Kept, Moment, Register, Sighting, Span, Trust, Write, Written,
 };
 pub use report::{Counts, Kind, Mode, Report, Violation, Writes};

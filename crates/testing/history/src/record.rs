@@ -26,8 +26,30 @@ pub struct History {
     pub writes: Vec<Write>,
     /// Where clients were told how long they may trust what they hold.
     pub trusts: Vec<Trust>,
+    /// Connections that kept a grant (`KEEP`).
+    pub kept: Vec<Kept>,
     /// What was done to the servers.
     pub facts: Facts,
+}
+
+/// A connection on which a grant was to be kept. The call that asked for it is among the calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The lock.
+    pub key: String,
+    /// Who holds it.
+    pub owner: String,
+    /// The token in the reply; none where there was no reply, and it may have been kept all the same.
+    pub token: Option<u64>,
+    /// Just before the call that asked for it was sent.
+    pub asked: Moment,
+    /// Just after its reply was read.
+    pub since: Moment,
+    /// Just before the last PING was sent on this connection that was answered.
+    pub heard: Option<Moment>,
+    /// A moment after which nothing is renewed for it: the server has been seen to know of the
+    /// connection's end.
+    pub until: Moment,
 }
 
 /// `LOCK.WAITERS` of a key: whose calls waited, first in line first.

@@ -37,6 +37,9 @@ pub enum Kind {
     RegisterTookStale,
     /// Who was told of a deadlock would have waited in no circle.
     NoCircle,
+    /// A PING was answered on a connection whose grant was lost, or somebody else got the lock too soon
+    /// after one.
+    PromiseBroken,
     /// No order of the calls explains their replies.
     NoOrder,
 }
@@ -80,6 +83,8 @@ pub struct Counts {
     pub re_entries: usize,
     /// Acquires that were told of a deadlock.
     pub deadlocks: usize,
+    /// Grants that were kept beyond the lease that the call gave them.
+    pub kept_on: usize,
     /// Grants that a loss took from their owner: another one was told of while they should have
     /// stood. Always zero in [`Mode::Strict`], where it is a violation.
     pub lost_grants: usize,
@@ -94,6 +99,7 @@ impl std::ops::AddAssign<&Counts> for Counts {
         self.hand_offs += more.hand_offs;
         self.re_entries += more.re_entries;
         self.deadlocks += more.deadlocks;
+        self.kept_on += more.kept_on;
         self.lost_grants += more.lost_grants;
         for (register, writes) in &more.writes {
             let sum = self.writes.entry(*register).or_default();
@@ -135,6 +141,7 @@ impl fmt::Display for Report {
             ("hand-offs".to_owned(), counts.hand_offs),
             ("re-entries".to_owned(), counts.re_entries),
             ("deadlocks".to_owned(), counts.deadlocks),
+            ("kept on".to_owned(), counts.kept_on),
             ("lost grants".to_owned(), counts.lost_grants),
         ];
         for (register, writes) in &counts.writes {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::ServerClock;
-use crate::{Call, History, Mode, Moment, Outcome, Sighting, Span, Trust, Write};
+use crate::{Call, History, Kept, Mode, Moment, Outcome, Sighting, Span, Trust, Write};
 
 /// All that was recorded of one key, and what was done to the servers.
 pub(crate) struct Story<'a> {
@@ -13,6 +13,7 @@ pub(crate) struct Story<'a> {
     pub(crate) sightings: Vec<&'a Sighting>,
     pub(crate) writes: Vec<&'a Write>,
     pub(crate) trusts: Vec<&'a Trust>,
+    pub(crate) kept: Vec<&'a Kept>,
     pub(crate) clock: &'a ServerClock,
     pub(crate) evictions: &'a [Span],
     /// In order. None where nothing may be lost.
@@ -36,6 +37,7 @@ impl<'a> Story<'a> {
                 sightings: Vec::new(),
                 writes: Vec::new(),
                 trusts: Vec::new(),
+                kept: Vec::new(),
                 clock,
                 evictions: &history.facts.evictions,
                 losses,
@@ -52,6 +54,9 @@ impl<'a> Story<'a> {
         }
         for trust in &history.trusts {
             story(&trust.key, &|story| story.trusts.push(trust));
+        }
+        for kept in &history.kept {
+            story(&kept.key, &|story| story.kept.push(kept));
         }
         let mut stories: Vec<_> = stories.into_values().collect();
         for story in &mut stories {

@@ -133,9 +133,7 @@ impl<'a> Candidate<'a> {
             }
             return vec![now];
         }
-        if now.times.over(scene)
-            || operation.is_command() && now.state.settles_first(operation.sent)
-        {
+        if now.over(scene) || operation.is_command() && now.state.settles_first(operation.sent) {
             return Vec::new();
         }
         let mut candidates = match &operation.what {
@@ -397,9 +395,15 @@ impl<'a> Candidate<'a> {
         }
     }
 
+    /// Whether some holder's lease was certainly over before this candidate began.
+    fn over(&self, scene: Scene<'_>) -> bool {
+        let mut holders = self.state.holders.iter().enumerate();
+        holders.any(|(place, held)| self.times.over(place, held.owner, held.lease, scene))
+    }
+
     /// The candidates in which one more call has given back what it took.
     pub(super) fn give_backs(&self, scene: Scene<'_>) -> Vec<Self> {
-        if self.times.over(scene) {
+        if self.over(scene) {
             return Vec::new();
         }
         let holders = self.state.holders.iter().enumerate();

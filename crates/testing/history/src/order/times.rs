@@ -2,7 +2,7 @@
 
 use crate::clock::{ServerClock, ServerTime, earliest_end, latest_end};
 use crate::story::Story;
-use crate::{Moment, Span};
+use crate::{Kept, Moment, Span};
 
 /// How long a lock may seem to stand beyond the end of its lease, in microseconds. A server looks at
 /// its clock before it serves a command, so that nothing needs as much: it is room for a machine
@@ -31,6 +31,7 @@ pub(super) struct Scene<'s> {
     pub(super) now: Moment,
     pub(super) clock: &'s ServerClock,
     evictions: &'s [Span],
+    kept: &'s [&'s Kept],
 }
 
 impl<'s> Scene<'s> {
@@ -39,6 +40,7 @@ impl<'s> Scene<'s> {
             now,
             clock: story.clock,
             evictions: story.evictions,
+            kept: &story.kept,
         }
     }
 }
@@ -59,11 +61,16 @@ impl Times {
         evicted.min().filter(|evicted| *evicted <= scene.now)
     }
 
-    /// Whether some lease was certainly over before this candidate began.
-    pub(super) fn over(&self, scene: Scene<'_>) -> bool {
+    /// Whether the lease of the holder at this place was certainly over before this candidate began: the
+    /// server itself may have renewed it while a connection kept it.
+    pub(super) fn over(&self, place: usize, owner: &str, lease: u64, scene: Scene<'_>) -> bool {
         let began = scene.clock.earliest(self.since, scene.now);
-        let mut ends = self.ends.iter();
-        ends.any(|end| began > end.latest.saturating_add(LATE_END))
+        let is_over = |end: ServerTime| began > end.saturating_add(LATE_END);
+        is_over(self.ends[place].latest)
+            && scene.kept.iter().all(|kept| {
+                let renewed = || scene.clock.latest(kept.asked, kept.until);
+                kept.owner != owner || is_over(latest_end(renewed(), lease))
+            })
     }
 
     /// The end of a lease in milliseconds that begins now.

@@ -1,6 +1,7 @@
 //! Rules over pairs of calls: cheap to check, and clear in what they say.
 
 mod exclusion;
+mod keeping;
 mod queue;
 mod registers;
 mod tokens;
@@ -49,12 +50,14 @@ impl<'s, 'a> Evidence<'s, 'a> {
         self.tokens(found);
         self.queue(found);
         self.registers(found, counts);
+        self.keeping(found);
         self.count(counts);
     }
 
     fn count(&self, counts: &mut Counts) {
         counts.operations += self.story.calls.len();
         counts.grants += self.grants.all().len();
+        counts.kept_on += self.kept_on();
         for (index, grant) in self.grants.all().iter().enumerate() {
             let Some(first) = grant.acquires().min_by_key(|call| call.ended) else {
                 continue;

@@ -1,8 +1,8 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Call, Down, History, Holder, Limit, Outcome, Refusal, Register, Sighting, Span, Trust,
-    Write, Written,
+    Action, Call, Down, History, Holder, Kept, Limit, Outcome, Refusal, Register, Sighting, Span,
+    Trust, Write, Written,
 };
 
 /// The lease that calls ask for unless they say otherwise.
@@ -229,6 +229,9 @@ pub(crate) trait Besides: Sized {
     fn writes(self, register: Register, token: u64, sent: u64, written: Written) -> Self;
     fn trusts(self, token: u64, from: u64, to: u64) -> Self;
     fn sees(self, at: u64, clients: &[u32]) -> Self;
+    /// The grant is kept on a connection from this moment until that one; the last PING that was answered
+    /// there was sent at `heard`.
+    fn keeps(self, owner: &str, token: u64, span: (u64, u64), heard: u64) -> Self;
     fn loses(self, from: u64, to: u64) -> Self;
     fn evicts(self, from: u64, to: u64) -> Self;
     fn steps(self, at: u64, ahead_ms: i64) -> Self;
@@ -262,6 +265,19 @@ impl Besides for History {
             sent: at * 1000,
             ended: at * 1000 + 1000,
             clients: clients.to_vec(),
+        });
+        self
+    }
+
+    fn keeps(mut self, owner: &str, token: u64, (from, to): (u64, u64), heard: u64) -> Self {
+        self.kept.push(Kept {
+            key: "lock".to_owned(),
+            owner: owner.to_owned(),
+            token: Some(token),
+            asked: (from - 1) * 1000,
+            since: from * 1000,
+            heard: Some(heard * 1000),
+            until: to * 1000,
         });
         self
     }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod deadlocks;
+mod keeping;
 mod right;
 mod several_servers;
 mod shares;
@@ -34,6 +35,7 @@ fn what_a_lock_may_do() {
     judge(several_servers::right());
     judge(shares::right());
     judge(deadlocks::right());
+    judge(keeping::right());
 }
 
 #[test]
@@ -43,6 +45,7 @@ fn what_no_lock_may_do() {
     judge(several_servers::wrong());
     judge(shares::wrong());
     judge(deadlocks::wrong_ones());
+    judge(keeping::wrong_ones());
 }
 
 #[test]
