@@ -108,6 +108,7 @@ impl Run {
             ("hand-offs", counts.hand_offs),
             ("re-entries", counts.re_entries),
             ("deadlocks", counts.deadlocks),
+            ("kept on", counts.kept_on),
             ("lost grants", counts.lost_grants),
         ] {
             findings.tally.add_count(what, times);

@@ -135,6 +135,7 @@ fn alone() -> Vec<Setup> {
             ..lossy("rdb-only", against_clients_and(&rdb), START_ALONE)
         },
         dying_waiters(),
+        kept(),
         strict(
             "memory-full",
             policies.map(Fault::Fill).to_vec(),
@@ -167,6 +168,20 @@ fn dying_waiters() -> Setup {
         length: Duration::from_secs(4),
         calm: Duration::from_millis(40),
         ..strict("dying-waiters", faults, START_ALONE)
+    }
+}
+
+/// Grants that are kept, and lost by force.
+fn kept() -> Setup {
+    let faults = vec![Fault::Stop, Fault::Remove, Fault::Newcomer];
+    Setup {
+        habits: Habits {
+            keeps: true,
+            ..Habits::default()
+        },
+        length: Duration::from_secs(8),
+        calm: Duration::from_millis(600),
+        ..strict("kept", faults, START_ALONE)
     }
 }
 

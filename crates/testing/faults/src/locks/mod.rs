@@ -12,7 +12,7 @@ mod stage;
 
 use crate::run::{Findings, Run, names, with_clients};
 use crate::workload::{Configuration, Workload};
-use client::Client;
+use client::{Client, Record};
 use configuration::{Losses, Setup};
 use history::{History, Outcome, Register};
 use nemesis::LocksNemesis;
@@ -75,6 +75,14 @@ impl Configuration for Setup {
         let [sql, stale_sql] = names(Register::Sql);
         let mut wanted = vec!["grants", "hand-offs", "re-entries"];
         wanted.extend([script, stale_script, sql, stale_sql]);
+        if self.habits.keeps {
+            wanted.extend([
+                "kept on",
+                "takeovers of a keeper",
+                "closed when it was lost",
+            ]);
+            wanted.push("closed when it was silent");
+        }
         if self.losses == Losses::Must {
             wanted.push("lost grants");
         }
@@ -91,6 +99,9 @@ fn play(stage: &Stage, setup: &Setup) -> History {
         // Half of them come by the proxy, where connections are cut.
         let is_direct = !setup.cuts() || number % 2 == 0;
         let mut client = Client::new(stage, number, is_direct);
+        if stage.habits.keeps && number == 0 {
+            client.keep_silent();
+        }
         client.run();
         client.into_record()
     };
@@ -104,9 +115,10 @@ fn play(stage: &Stage, setup: &Setup) -> History {
             history
         })
     });
-    for (calls, writes) in records {
-        history.calls.extend(calls);
-        history.writes.extend(writes);
+    for record in records {
+        history.calls.extend(record.calls);
+        history.writes.extend(record.writes);
+        history.kept.extend(record.kept);
     }
     history
 }
@@ -117,7 +129,7 @@ fn last_look(stage: &Stage, history: &mut History) {
     for key in &stage.run.keys {
         client.look(key);
     }
-    let (calls, _) = client.into_record();
+    let Record { calls, .. } = client.into_record();
     for call in &calls {
         if call.outcome == Outcome::Untouched {
             let key = &call.key;

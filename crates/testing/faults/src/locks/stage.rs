@@ -36,6 +36,8 @@ pub(crate) struct Habits {
     pub(crate) wait: bool,
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,
+    /// Most owners keep their grants, and nothing closes their connections but a loss.
+    pub(crate) keeps: bool,
 }
 
 #[derive(Default)]

@@ -37,7 +37,18 @@ impl Client<'_> {
     /// Makes a call and records it.
     pub(super) fn ask(&mut self, key: &str, owner: &str, action: Action, wait_ms: u64) -> Outcome {
         let command = protocol::command(key, owner, &action, wait_ms);
-        let heard = self.hear(key, &command);
+        self.ask_so(key, owner, action, &command)
+    }
+
+    /// Makes a call by this command and records it.
+    pub(super) fn ask_so(
+        &mut self,
+        key: &str,
+        owner: &str,
+        action: Action,
+        command: &Cmd,
+    ) -> Outcome {
+        let heard = self.hear(key, command);
         if matches!(action, Action::Acquire { block: true, .. }) {
             // Others stood behind it until then.
             for (sent, ended) in std::mem::take(&mut self.sent_on) {
@@ -166,6 +177,7 @@ impl Client<'_> {
             match answer {
                 Answer::Value(value) => {
                     self.lines.insert(node, line);
+                    self.answered_by = node;
                     return heard(What::Value(value), now);
                 }
                 Answer::Error(error) => {

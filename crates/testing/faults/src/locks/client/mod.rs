@@ -1,17 +1,25 @@
 //! A client of the locks, which records what it asks and what it is answered.
 
 mod ask;
+mod keep;
 mod task;
 
 use super::line::Line;
 use super::stage::Stage;
 use crate::register::SqlRegister;
-use history::{Call, Moment, Write};
+use history::{Call, Kept, Moment, Write};
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 
 /// The number of the first client's twin; the others' follow.
 pub(crate) const TWINS: u32 = 500;
+
+/// What a client recorded.
+pub(crate) struct Record {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) kept: Vec<Kept>,
+}
 
 /// A client. It makes one call at a time.
 pub(crate) struct Client<'s> {
@@ -22,12 +30,15 @@ pub(crate) struct Client<'s> {
     is_direct: bool,
     /// To each node that was needed so far.
     lines: HashMap<usize, Line>,
+    /// Which node has answered last.
+    answered_by: usize,
     sql: SqlRegister,
     tasks: u32,
     /// When servers had the last call that they sent on elsewhere.
     sent_on: Vec<(Moment, Moment)>,
     calls: Vec<Call>,
     writes: Vec<Write>,
+    kept: Vec<Kept>,
 }
 
 impl<'s> Client<'s> {
@@ -39,16 +50,22 @@ impl<'s> Client<'s> {
             random: stage.run.random(number),
             is_direct,
             lines: HashMap::new(),
+            answered_by: 0,
             sql: stage.sql.connection(),
             tasks: 0,
             sent_on: Vec::new(),
             calls: Vec::new(),
             writes: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
     /// What it recorded.
-    pub(crate) fn into_record(self) -> (Vec<Call>, Vec<Write>) {
-        (self.calls, self.writes)
+    pub(crate) fn into_record(self) -> Record {
+        Record {
+            calls: self.calls,
+            writes: self.writes,
+            kept: self.kept,
+        }
     }
 }

@@ -19,14 +19,14 @@ const WAIT: Range<u64> = 20..900;
 const IDLE: usize = 30;
 
 /// What a client knows of its own grant.
-struct Held {
-    key: String,
-    owner: String,
-    token: u64,
-    holds: u32,
-    lease: u64,
+pub(super) struct Held {
+    pub(super) key: String,
+    pub(super) owner: String,
+    pub(super) token: u64,
+    pub(super) holds: u32,
+    pub(super) lease: u64,
     /// How many holders it bears; none where nobody knows.
-    limit: Option<Limit>,
+    pub(super) limit: Option<Limit>,
 }
 
 /// How a step under the lock went.
@@ -41,6 +41,11 @@ impl Client<'_> {
     pub(crate) fn run(&mut self) {
         while !self.stage.run.is_over() {
             self.tasks += 1;
+            let keeps = if self.stage.habits.keeps { 2 } else { 12 };
+            if self.random.random_ratio(1, keeps) {
+                self.keep();
+                continue;
+            }
             let twins = if self.stage.habits.twins { 1..4 } else { 1..2 };
             match self.random.random_range(0..7) {
                 0 if self.random.random() => self.meddle(),
@@ -293,7 +298,7 @@ impl Client<'_> {
     }
 
     /// Gives everything back, and sometimes writes once more, too late.
-    fn give_back(&mut self, held: &Held) {
+    pub(super) fn give_back(&mut self, held: &Held) {
         let token = self.random.random_ratio(1, 2).then_some(held.token);
         let outcome = match self.random.random_range(0..3) {
             0 => {
@@ -319,7 +324,7 @@ impl Client<'_> {
     }
 
     /// After a reply that was lost: neither a hold nor a wait of this owner stays behind.
-    fn clean_up(&mut self, key: &str, owner: &str) {
+    pub(super) fn clean_up(&mut self, key: &str, owner: &str) {
         loop {
             match self.release(key, owner, Down::All, None) {
                 Outcome::Lost => {}
@@ -331,7 +336,7 @@ impl Client<'_> {
     }
 
     /// To what the lock guards: the database is for those who have it alone.
-    fn write(&mut self, held: &Held) {
+    pub(super) fn write(&mut self, held: &Held) {
         if !held.is_alone() || self.random.random_ratio(1, 2) {
             self.write_by_script(&held.key, held.token);
         }
@@ -340,7 +345,7 @@ impl Client<'_> {
         }
     }
 
-    fn acquire(
+    pub(super) fn acquire(
         &mut self,
         key: &str,
         owner: &str,
@@ -359,11 +364,17 @@ impl Client<'_> {
         self.ask(key, owner, action, wait_ms)
     }
 
-    fn release(&mut self, key: &str, owner: &str, down: Down, token: Option<u64>) -> Outcome {
+    pub(super) fn release(
+        &mut self,
+        key: &str,
+        owner: &str,
+        down: Down,
+        token: Option<u64>,
+    ) -> Outcome {
         self.ask(key, owner, Action::Release { down, token }, 0)
     }
 
-    fn renew(
+    pub(super) fn renew(
         &mut self,
         key: &str,
         owner: &str,
@@ -390,13 +401,13 @@ impl Client<'_> {
         }
     }
 
-    fn key(&mut self) -> String {
+    pub(super) fn key(&mut self) -> String {
         let keys = &self.stage.run.keys;
         keys.choose(&mut self.random).expect("keys").clone()
     }
 
     /// What is asked for: to write, to read, or one of a few permits.
-    fn limit(&mut self) -> Option<Limit> {
+    pub(super) fn limit(&mut self) -> Option<Limit> {
         match self.random.random_range(0..10) {
             0..5 => None,
             5..8 => Some(Limit::NONE),
@@ -406,12 +417,12 @@ impl Client<'_> {
     }
 
     /// An owner that nobody has used before.
-    fn owner(&self) -> String {
+    pub(super) fn owner(&self) -> String {
         format!("client-{}:task-{}", self.number, self.tasks)
     }
 
     /// Up to so many milliseconds.
-    fn pause(&mut self, most: u64) {
+    pub(super) fn pause(&mut self, most: u64) {
         sleep(Duration::from_millis(self.random.random_range(0..=most)));
     }
 }
