@@ -1,6 +1,7 @@
 //! Mutants: the module, broken on purpose. The fault runs must notice each of these.
 
 mod alone;
+mod kept;
 mod shared;
 
 use crate::campaign::Choice;
@@ -37,7 +38,8 @@ impl Edit {
 
 /// All of them.
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    alone::MUTANTS.iter().chain(shared::MUTANTS)
+    let first = alone::MUTANTS.iter();
+    first.chain(shared::MUTANTS).chain(kept::MUTANTS)
 }
 
 /// How many seeds are tried until a mutant is noticed.

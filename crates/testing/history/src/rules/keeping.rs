@@ -5,10 +5,20 @@
 
 use super::Evidence;
 use crate::clock::earliest_end;
-use crate::grants::{Grant, shown};
+use crate::grants::shown;
 use crate::report::{Kind, Violation};
 use crate::text::Seconds;
-use crate::{Action, Call, Down, Kept, Moment, Outcome};
+use crate::{Action, Down, Kept, Moment, Outcome};
+
+/// A grant, and what was promised of it when a PING was answered.
+struct Promise<'k> {
+    kept: &'k Kept,
+    index: usize,
+    /// Just before the PING was sent.
+    heard: Moment,
+    /// From then on the owner may have released it.
+    released: Moment,
+}
 
 impl Evidence<'_, '_> {
     pub(super) fn keeping(&self, found: &mut Vec<Violation>) {
@@ -16,10 +26,16 @@ impl Evidence<'_, '_> {
             let Some((index, heard)) = self.promised(kept) else {
                 continue;
             };
+            let promise = Promise {
+                kept,
+                index,
+                heard,
+                released: self.released(kept, index),
+            };
             let broken = self
-                .removed(kept, heard)
-                .or_else(|| self.taken_over(kept, heard))
-                .or_else(|| self.taken(kept, index, heard));
+                .removed(&promise)
+                .or_else(|| self.taken_over(&promise))
+                .or_else(|| self.taken(&promise));
             if let Some(broken) = broken {
                 let text = format!("{}, and {broken}", name(kept, heard));
                 found.push(self.violation(Kind::PromiseBroken, text));
@@ -32,7 +48,7 @@ impl Evidence<'_, '_> {
         let kept = self.story.kept.iter();
         kept.filter(|kept| {
             self.promised(kept).is_some_and(|(index, heard)| {
-                let lease = self.longest_lease(&self.grants.all()[index]);
+                let lease = self.leases(index).max().unwrap_or(0);
                 heard > kept.since.saturating_add(lease.saturating_mul(1000))
             })
         })
@@ -44,47 +60,55 @@ impl Evidence<'_, '_> {
         Some((self.grants.index(kept.token?)?, kept.heard?))
     }
 
+    /// From when on the owner may have released it, with which the keeping ends and closes nothing.
+    fn released(&self, kept: &Kept, index: usize) -> Moment {
+        let releases = self.story.calls.iter().filter(|call| match call.action {
+            Action::Release { down, token } => {
+                matches!(call.outcome, Outcome::Left(0) | Outcome::Lost)
+                    && call.owner == kept.owner
+                    && !matches!(down, Down::To(1..))
+                    && self.grants.can_meet(token, index)
+            }
+            _ => false,
+        });
+        releases.map(|call| call.sent).min().unwrap_or(Moment::MAX)
+    }
+
     /// The lock had been taken away before the PING was sent.
-    fn removed(&self, kept: &Kept, heard: Moment) -> Option<String> {
-        let mut calls = self.story.calls.iter();
-        let removal = calls.find(|call| {
+    fn removed(&self, promise: &Promise<'_>) -> Option<String> {
+        let Promise { kept, heard, .. } = *promise;
+        let removal = self.story.calls.iter().find(|call| {
             (&call.action, &call.outcome) == (&Action::Remove, &Outcome::Done)
                 && call.sent > kept.since
-                && call.ended < heard
+                && call.ended < heard.min(promise.released)
                 && !self.story.loss_between(kept.asked, heard)
         });
         removal.map(ToString::to_string)
     }
 
     /// Another connection had taken the keeping over before the PING was sent.
-    fn taken_over(&self, kept: &Kept, heard: Moment) -> Option<String> {
-        let mut others = self.story.kept.iter();
-        let other = others.find(|other| {
+    fn taken_over(&self, promise: &Promise<'_>) -> Option<String> {
+        let Promise { kept, heard, .. } = *promise;
+        let other = self.story.kept.iter().find(|other| {
             other.token == kept.token
                 && other.asked > kept.since
-                && other.since < heard
+                && other.since < heard.min(promise.released)
                 && !self.story.loss_between(kept.asked, heard)
         });
-        other.map(|other| {
-            format!(
-                "another connection has kept it since {}",
-                Seconds(other.since)
-            )
-        })
+        let since = Seconds(other?.since);
+        Some(format!("another connection has kept it since {since}"))
     }
 
     /// Somebody else, who cannot have held the lock together with this grant, got it before a third of the
     /// lease had passed since the PING, and without force.
-    fn taken(&self, kept: &Kept, index: usize, heard: Moment) -> Option<String> {
-        let grant = &self.grants.all()[index];
-        let third = self.shortest_lease(grant) / 3;
-        let (third, heard_at) = (third, i64::try_from(heard).unwrap_or(i64::MAX));
-        let until = Moment::try_from(earliest_end(heard_at, third)).unwrap_or(0);
-        let mut calls = self.story.calls.iter();
-        let taken = calls.find(|call| {
-            call.ended < until
-                && shown(call).any(|token| self.is_later(index, token))
-                && !self.is_excused(kept, index, heard, call.ended)
+    fn taken(&self, promise: &Promise<'_>) -> Option<String> {
+        let third = self.leases(promise.index).min().unwrap_or(0) / 3;
+        let heard = i64::try_from(promise.heard).unwrap_or(i64::MAX);
+        let until = Moment::try_from(earliest_end(heard, third)).unwrap_or(0);
+        let taken = self.story.calls.iter().find(|call| {
+            call.ended < until.min(promise.released)
+                && shown(call).any(|token| self.is_later(promise.index, token))
+                && !self.is_excused(promise, call.ended)
         });
         taken.map(ToString::to_string)
     }
@@ -99,43 +123,26 @@ impl Evidence<'_, '_> {
         })
     }
 
-    /// Whether the grant can have ended in a way that the promise leaves out: by force after the PING was
-    /// sent, or in a loss, or by the owner's own release. (Of a shorter renewal, its lease counts.)
-    fn is_excused(&self, kept: &Kept, index: usize, heard: Moment, taken: Moment) -> bool {
-        let story = self.story;
-        let between = |call: &Call| call.sent <= taken && call.ended >= heard;
-        let ended = story.calls.iter().any(|call| match &call.action {
-            Action::Remove => {
-                matches!(call.outcome, Outcome::Done | Outcome::Lost) && between(call)
-            }
-            Action::Release { down, token } => {
-                matches!(call.outcome, Outcome::Left(0) | Outcome::Lost)
-                    && call.owner == kept.owner
-                    && call.sent <= taken
-                    && !matches!(down, Down::To(1..))
-                    && self.grants.can_meet(*token, index)
-            }
-            _ => false,
+    /// Whether the grant can have ended by force after the PING was sent, or in a loss. (Of a shorter
+    /// renewal, its lease counts.)
+    fn is_excused(&self, promise: &Promise<'_>, taken: Moment) -> bool {
+        let (story, heard) = (self.story, promise.heard);
+        let removed = story.calls.iter().any(|call| {
+            call.action == Action::Remove
+                && matches!(call.outcome, Outcome::Done | Outcome::Lost)
+                && call.sent <= taken
+                && call.ended >= heard
         });
         let mut evictions = story.evictions.iter();
-        ended
+        removed
             || evictions.any(|eviction| eviction.overlaps(heard, taken))
             || story.clock.set_between(heard, taken)
-            || story.loss_between(kept.asked, taken)
-    }
-
-    /// The shortest lease that it can have had.
-    fn shortest_lease(&self, grant: &Grant<'_>) -> u64 {
-        self.leases(grant).min().unwrap_or(0)
-    }
-
-    /// The longest lease that it can have had.
-    fn longest_lease(&self, grant: &Grant<'_>) -> u64 {
-        self.leases(grant).max().unwrap_or(0)
+            || story.loss_between(promise.kept.asked, taken)
     }
 
     /// The leases that calls of its owner were told of, or asked for.
-    fn leases(&self, grant: &Grant<'_>) -> impl Iterator<Item = u64> {
+    fn leases(&self, index: usize) -> impl Iterator<Item = u64> {
+        let grant = &self.grants.all()[index];
         let calls = self.story.calls.iter();
         let own = calls.filter(|call| call.owner == grant.owner);
         own.filter_map(|call| match (&call.action, &call.outcome) {

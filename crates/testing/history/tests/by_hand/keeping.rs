@@ -64,6 +64,13 @@ pub(crate) fn right() -> Vec<Example> {
             lost_to_bob(release("ann").at(2000, 2001).is(Outcome::Lost)),
         ),
         right(
+            "released, and removed then",
+            kept([
+                release("ann").at(2000, 2001).is(Outcome::Left(0)),
+                remove().at(2500, 2501).is(Outcome::Done),
+            ]),
+        ),
+        right(
             "a third of a shorter lease",
             kept([
                 renew("ann").px(600).at(2000, 2001).granted(10, 1),
