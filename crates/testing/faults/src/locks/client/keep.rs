@@ -211,14 +211,13 @@ impl<'s> Client<'s> {
         self.write(held);
         let token = Some(held.token);
         let stands = self.renew(&held.key, &held.owner, None, None, token, None);
-        if !self.stage.habits.keeps {
-        } else if matches!(stands, Outcome::Grant { .. }) {
-            let trouble = format!(
-                "{}: the connection was closed, and the grant stood",
-                held.owner
-            );
+        let stands = matches!(stands, Outcome::Grant { .. });
+        // Elsewhere connections are closed by other things too.
+        if self.stage.habits.keeps && stands {
+            let owner = &held.owner;
+            let trouble = format!("{owner}: the connection was closed, and the grant stood");
             self.stage.run.trouble(trouble);
-        } else {
+        } else if self.stage.habits.keeps {
             self.stage.run.count("closed when it was lost", 1);
         }
         self.clean_up(&held.key, &held.owner);
