@@ -139,6 +139,7 @@ fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn a_thousand_holders_are_looked_at_and_no_more() {
     let circle = search(&chain(MAX_STEPS), &[]).unwrap();
     assert_eq!(circle.waits().len(), MAX_STEPS);
@@ -146,6 +147,7 @@ fn a_thousand_holders_are_looked_at_and_no_more() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn each_share_that_must_go_is_a_step() {
     let mut queues = chain(2);
     for (readers, found) in [(MAX_STEPS, false), (MAX_STEPS - 1, true)] {
