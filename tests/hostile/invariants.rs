@@ -89,6 +89,7 @@ pub(crate) fn check_waiter(waiter: Value) {
     assert!(take("client-id").int() > 0);
     assert!(take("waited-ms").int() >= 0);
     assert!(take("left-ms").int() >= -1);
+    assert!((0..1 << 31).contains(&take("limit").int()));
     assert!(fields.is_empty(), "{fields:?}");
 }
 
