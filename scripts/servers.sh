@@ -4,6 +4,7 @@
 #
 # usage: servers.sh <name>
 #        servers.sh names    the names of all, one a line
+#        servers.sh others   the same without the installed server, on which `make test` runs
 #        servers.sh json     the same as a JSON array
 set -eu
 . "$(dirname -- "$0")/lib.sh"
@@ -12,6 +13,12 @@ name=$1
 list=$tools/servers.txt
 case $name in
     names) exec awk '/^[^#]/ { print $1 }' "$list" ;;
+    others)
+        installed="$(server_version "$(command -v "${REDIS_SERVER:-redis-server}" || :)" | tr ' ' '-')"
+        exec awk -v installed="$installed" '
+            /^[^#]/ { server = $1; sub(/-[^-]*$/, "", server); if (index(installed, server "-" $2) != 1) print $1 }
+        ' "$list"
+        ;;
     json) exec awk '/^[^#]/ { printf "%s\"%s\"", n++ ? "," : "[", $1 } END { print "]" }' "$list" ;;
 esac
 # shellcheck disable=SC2046 # a line of words
