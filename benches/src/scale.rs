@@ -46,10 +46,11 @@ pub(crate) struct Scale {
     /// Leases that end at once: without waiters, and with one waiter each.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
-    /// How many times all kept grants are renewed while another client's PINGs are measured, and how many
-    /// keepers are killed.
+    /// How many times all kept grants are renewed while another client's PINGs are measured; how many
+    /// keepers are killed, and how many processes with Redisson's watchdog.
     pub(crate) renewals: u32,
     pub(crate) crashes: usize,
+    pub(crate) watchdog_crashes: usize,
     /// The contests: the time of a turn, how many turns each contestant gets, and for how long a JVM runs
     /// before.
     pub(crate) workloads: &'static [Workload],
@@ -80,6 +81,7 @@ impl Scale {
             awaited_leases: 1_000,
             renewals: 2,
             crashes: 10,
+            watchdog_crashes: 3,
             workloads: const { &[Workload::new(1, 1), Workload::new(64, 1)] },
             turn_seconds: 0.15,
             turns: 9,
@@ -112,6 +114,7 @@ impl Scale {
             awaited_leases: 10_000,
             renewals: 6,
             crashes: 40,
+            watchdog_crashes: 10,
             workloads: const {
                 &[
                     Workload::new(1, 1),

@@ -21,9 +21,21 @@ pub(crate) struct Language {
 
 impl Language {
     pub(crate) fn command(&self) -> Command {
+        self.command_of(&self.arguments)
+    }
+
+    /// Another program of Java's, by its class.
+    pub(crate) fn class(&self, name: &str) -> Command {
+        let mut arguments = self.arguments.clone();
+        arguments.pop();
+        arguments.push(name.to_owned());
+        self.command_of(&arguments)
+    }
+
+    fn command_of(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .args(&self.arguments)
+            .args(arguments)
             .envs(self.environment.iter().cloned());
         command
     }

@@ -1,4 +1,4 @@
-//! From the crash of a keeper to the next one's grant.
+//! From the crash of a keeper until another can have its lock, beside Redisson's watchdog.
 
 use std::env;
 use std::io::stdin;
@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testbed::{Expect, Server, Talk, cmd, post, waiters};
+use testbed::{Expect, Server, Talk, cmd, post, waiters, within};
 
 use super::SILENCE_MS;
 use crate::part::{Goal, Part};
@@ -15,11 +15,14 @@ use crate::scale::Scale;
 use crate::servers::Program;
 use crate::stats::{Spread, percentile};
 use crate::table::Table;
+use crate::toolchains::Language;
 
 /// The argument that starts this program as a keeper.
 pub(crate) const ROLE: &str = "keep-a-lock";
 
 const LEASE_MS: u32 = 2_000;
+/// What Redisson's watchdog renews, as it ships.
+const WATCHDOG_MS: u32 = 30_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Keeps a lock of the server at this port until its input ends or it is killed.
@@ -43,15 +46,69 @@ pub(crate) fn keep(port: &str, key: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale: &Scale) -> Part {
+    let ours = all(program, scale.crashes, LEASE_MS, |server, key| {
+        let exe = env::current_exe().expect("this program");
+        let mut command = Command::new(exe);
+        command.args([ROLE, &server.port().to_string(), key]);
+        command
+    });
+    let mut table = Table::new(
+        format!(
+            "From a keeper's crash until another can have its lock: {}",
+            program.version
+        ),
+        &format!(
+            "Processes are killed (kill -9) at moments spread over the time between two renewals. {} keep a lease \
+             of {LEASE_MS} ms each, and it ends with the next client's grant. {} have a lock of Redisson, whose \
+             watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends when the key is gone.",
+            scale.crashes, scale.watchdog_crashes
+        ),
+        &["least s", "median s", "most s"],
+    );
+    table.row("LOCK.ACQUIRE KEEP", ours.map(Spread::of).to_vec());
+    let name = "Redisson: RLock";
+    match java {
+        Ok(java) => {
+            let theirs = all(
+                program,
+                scale.watchdog_crashes,
+                WATCHDOG_MS,
+                |server, key| {
+                    let mut command = java.class("Watchdog");
+                    command.args([&server.port().to_string(), key]);
+                    command
+                },
+            );
+            table.row(name, theirs.map(Spread::of).to_vec());
+        }
+        Err(why) => table.left_out(name, why),
+    }
+    let what = "s from a crash to the next grant, lease of 2 s, most";
+    Part {
+        tables: vec![table],
+        goals: vec![Goal::at_most(what, 2.1, Spread::of(ours[2]))],
+        ..Part::default()
+    }
+}
+
+/// The least, the median and the most seconds of so many crashes, at every moment between two renewals.
+fn all(
+    program: &Program,
+    crashes: usize,
+    lease_ms: u32,
+    keeper: impl Fn(&Server, &str) -> Command + Sync,
+) -> [f64; 3] {
     let server = program.start();
+    let (server, keeper) = (&server, &keeper);
     let mut seconds: Vec<f64> = thread::scope(|scope| {
-        let crashes: Vec<_> = (0..scale.crashes)
+        let crashes: Vec<_> = (0..crashes)
             .map(|number| {
-                // At every moment between two renewals.
-                let after = number as f64 / scale.crashes as f64 * f64::from(LEASE_MS) / 3000.0;
-                let server = &server;
-                scope.spawn(move || crash(server, number, 1.0 + after))
+                let after = number as f64 / crashes as f64 * f64::from(lease_ms) / 3000.0;
+                scope.spawn(move || {
+                    let key = format!("lock:{number}");
+                    crash(server, &key, keeper(server, &key), 1.0 + after)
+                })
             })
             .collect();
         let crashes = crashes.into_iter();
@@ -60,46 +117,33 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
             .collect()
     });
     seconds.sort_by(f64::total_cmp);
-    let [least, median, most] = [0.0, 0.5, 1.0].map(|part| percentile(&seconds, part));
-    let mut table = Table::new(
-        format!(
-            "From a keeper's crash to the next grant: {}",
-            program.version
-        ),
-        &format!(
-            "{} processes, each with a kept lease of {LEASE_MS} ms, are killed (kill -9) at moments spread over a \
-             third of it, while another client waits.",
-            seconds.len()
-        ),
-        &["least s", "median s", "most s"],
-    );
-    table.row(
-        "LOCK.ACQUIRE KEEP",
-        [least, median, most].map(Spread::of).to_vec(),
-    );
-    let what = "s from a crash to the next grant, lease of 2 s, most";
-    Part {
-        tables: vec![table],
-        goals: vec![Goal::at_most(what, 2.1, Spread::of(most))],
-        ..Part::default()
-    }
+    [0.0, 0.5, 1.0].map(|part| percentile(&seconds, part))
 }
 
-/// The seconds from the kill to the waiting client's grant.
-fn crash(server: &Server, number: usize, kept_for: f64) -> f64 {
-    let key = format!("lock:{number}");
-    let exe = env::current_exe().expect("this program");
-    let mut command = Command::new(exe);
-    command.args([ROLE, &server.port().to_string(), &key]);
-    let keeper = Process::start(&mut command, &format!("keeper-{number}")).expect("a keeper");
-    keeper.receive(PATIENCE).expect("its grant");
-    let mut next = server.connection();
-    post!(next, "LOCK.ACQUIRE", key, "next", "BLOCK", 0);
-    thread::sleep(Duration::from_secs_f64(kept_for));
+/// The seconds from the kill until another can have the lock.
+fn crash(server: &Server, key: &str, mut command: Command, kept_for: f64) -> f64 {
+    let keeper = Process::start(&mut command, key).expect("a keeper");
+    keeper.receive(PATIENCE).expect("that it has the lock");
     let mut other = server.connection();
-    assert_eq!(waiters(&mut other, &key).len(), 1, "it is kept");
+    let ours = cmd!(other, "TYPE", key).text() == "RedisLock";
+    let mut next = server.connection();
+    if ours {
+        post!(next, "LOCK.ACQUIRE", key, "next", "BLOCK", 0);
+    }
+    thread::sleep(Duration::from_secs_f64(kept_for));
+    if ours {
+        assert_eq!(waiters(&mut other, key).len(), 1, "it is kept");
+    }
     let start = Instant::now();
     drop(keeper);
-    next.receive().grant();
+    if ours {
+        next.receive().grant();
+    } else {
+        within(
+            PATIENCE,
+            || cmd!(other, "EXISTS", key).int() == 0,
+            "its end",
+        );
+    }
     start.elapsed().as_secs_f64()
 }

@@ -6,6 +6,7 @@ mod renewals;
 use crate::part::Part;
 use crate::scale::Scale;
 use crate::servers::Program;
+use crate::toolchains;
 
 pub(crate) use crash::{ROLE, keep};
 
@@ -14,10 +15,11 @@ const SILENCE_MS: u32 = 60_000;
 
 /// All parts on each server; the goals are those of the first.
 pub(crate) fn measure(programs: &[Program], scale: &Scale) -> Part {
+    let java = toolchains::build("java");
     let mut all = Part::default();
     for (index, program) in programs.iter().enumerate() {
         let mut part = renewals::measure(program, scale);
-        part.add(crash::measure(program, scale));
+        part.add(crash::measure(program, &java, scale));
         if index > 0 {
             part.goals.clear();
         }
