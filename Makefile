@@ -16,6 +16,7 @@
 #   CHECKERS="..."     fewer for sanitize: address valgrind
 #   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
+#   BENCH="..."        options for bench: --only pairs; --only sharing,keeping
 #   LANGUAGES="..."    fewer for clients: python node go ...; REQUIRE_ALL=1: what is left out is a failure
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
@@ -124,8 +125,8 @@ clients: setup-server build ## the client and example programs of each language 
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
 CHECK = cargo run --quiet --package benchmark --
 
-bench: setup-server setup-counts build ## what each way of locking costs, in five minutes
-	@$(BENCHMARK) quick --servers "$(SERVERS)"
+bench: setup-server setup-counts build ## what each way of locking costs, in short form (BENCH='--only pairs' for a part)
+	@$(BENCHMARK) quick --servers "$(SERVERS)" $(BENCH)
 
 bench-full: setup-server setup-counts build ## the same in full; writes docs/benchmark.md and its plot
 	@$(BENCHMARK) full --servers "$(or $(SERVERS),redis-7.0 valkey-9.1)"
