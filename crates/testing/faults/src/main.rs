@@ -17,6 +17,9 @@ enum Program {
     Storm(Options),
     /// Breaks the module on purpose, in many ways: each must be noticed by the workload `locks`.
     Mutants(Common),
+    /// Is a process that keeps a lock: what this program starts itself as.
+    #[command(hide = true)]
+    Keep { orders: String },
     /// Is a contender for the quorum's locks: what this program starts itself as.
     #[command(hide = true)]
     Contend { orders: String },
@@ -51,13 +54,8 @@ fn main() -> ExitCode {
         Program::Locks(options) => play(|_| faults::locks(), options),
         Program::Quorum(options) => play(faults::quorum, options),
         Program::Storm(options) => play(faults::storm, options),
-        Program::Contend { orders } => match faults::contend(&orders) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("a contender: {why}");
-                ExitCode::FAILURE
-            }
-        },
+        Program::Keep { orders } => ended("a keeper", faults::keep(&orders)),
+        Program::Contend { orders } => ended("a contender", faults::contend(&orders)),
         Program::Mutants(common) => {
             let choice = common.choice();
             verdict(faults::mutants(&choice), &choice)
@@ -76,6 +74,17 @@ fn play(workload: impl Fn(u64) -> Workload, options: Options) -> ExitCode {
         testbed::without_watchdog();
     }
     verdict(faults::play(workload(choice.seconds), &choice), &choice)
+}
+
+/// What a process of a run came to.
+fn ended(who: &str, worked: Result<(), String>) -> ExitCode {
+    match worked {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{who}: {why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn verdict(passed: bool, choice: &Choice) -> ExitCode {

@@ -1,10 +1,12 @@
-//! A proxy of a server, which cuts connections in the middle of a request or of a reply.
+//! A proxy of a server, which cuts connections in the middle of a request or of a reply, or leaves them half-open.
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// Where a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,17 +15,26 @@ pub(crate) enum Cut {
     Request,
     /// After half of what the server answers next: the command has been carried out.
     Reply,
+    /// Nowhere: from now on all bytes get lost, in both directions. The client gives its end up after a while;
+    /// the server is told nothing.
+    Neither,
 }
 
 const NONE: u8 = 0;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
+const NEITHER: u8 = 3;
+
+/// For how long a client waits on a connection that is half-open.
+const GIVEN_UP: Duration = Duration::from_millis(700);
 
 /// Forwards connections to one port until it is dropped.
 pub(crate) struct Proxy {
     port: u16,
     open: Arc<Mutex<Vec<Arc<Pipe>>>>,
     lost_replies: Arc<AtomicU64>,
+    /// Connections that are or were half-open, by the port that the server sees.
+    half_open: Mutex<HashSet<u16>>,
 }
 
 /// One connection: what is to happen to it, and its two ends.
@@ -57,6 +68,7 @@ impl Proxy {
             port,
             open,
             lost_replies,
+            half_open: Mutex::default(),
         }
     }
 
@@ -77,12 +89,30 @@ impl Proxy {
         if open.is_empty() {
             return false;
         }
+        let pipe = &open[which % open.len()];
         let order = match cut {
             Cut::Request => REQUEST,
             Cut::Reply => REPLY,
+            Cut::Neither => NEITHER,
         };
-        open[which % open.len()].order.store(order, SeqCst);
+        if cut == Cut::Neither {
+            let Ok(address) = pipe.ends[1].local_addr() else {
+                return false;
+            };
+            self.half_open.lock().expect("ports").insert(address.port());
+            let pipe = Arc::clone(pipe);
+            thread::spawn(move || {
+                thread::sleep(GIVEN_UP);
+                let _ = pipe.ends[0].shutdown(Shutdown::Both);
+            });
+        }
+        pipe.order.store(order, SeqCst);
         true
+    }
+
+    /// Whether the connection is or was half-open that the server sees come from this port.
+    pub(crate) fn is_half_open(&self, port: u16) -> bool {
+        self.half_open.lock().expect("ports").contains(&port)
     }
 }
 
@@ -118,11 +148,19 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// Copies one direction until either end closes, or until the cut that is meant for it.
+    /// Copies one direction until either end closes, or until the cut that is meant for it. Of a connection that is
+    /// half-open each end closes for itself.
     fn forward(&self, mut from: TcpStream, order: u8, to: usize) {
         let mut buffer = [0; 4096];
         while let Ok(count) = from.read(&mut buffer) {
-            let is_cut = self.order.load(SeqCst) == order;
+            let ordered = self.order.load(SeqCst);
+            if ordered == NEITHER {
+                if count == 0 {
+                    break;
+                }
+                continue;
+            }
+            let is_cut = ordered == order;
             if is_cut && order == REPLY && count > 0 {
                 self.lost_replies.fetch_add(1, SeqCst);
             }
@@ -136,7 +174,11 @@ impl Pipe {
                 break;
             }
         }
-        self.close();
+        if self.order.load(SeqCst) == NEITHER {
+            let _ = self.ends[1 - to].shutdown(Shutdown::Both);
+        } else {
+            self.close();
+        }
     }
 
     fn close(&self) {
@@ -189,5 +231,24 @@ mod tests {
             assert_eq!(talk(Some(Cut::Request)), told("ques", "", 0));
         }
         assert_eq!(talk(Some(Cut::Reply)), told("question", "answ", 1));
+    }
+
+    #[test]
+    fn half_open_tells_the_server_nothing() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let proxy = Proxy::start(listener.local_addr().expect("an address").port());
+        let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).expect("a proxy");
+        let (mut server, address) = listener.accept().expect("a client");
+        while !proxy.cut(0, Cut::Neither) {
+            thread::yield_now();
+        }
+        assert!(proxy.is_half_open(address.port()));
+        client.write_all(b"question").expect("a proxy");
+        server.write_all(b"answered").expect("a proxy");
+        assert_eq!(client.read_to_end(&mut Vec::new()).expect("its end"), 0);
+        let moment = Some(std::time::Duration::from_millis(50));
+        server.set_read_timeout(moment).expect("a time limit");
+        let silence = server.read(&mut [0; 8]).expect_err("nothing");
+        assert_eq!(silence.kind(), std::io::ErrorKind::WouldBlock);
     }
 }

@@ -136,6 +136,7 @@ fn alone() -> Vec<Setup> {
         },
         dying_waiters(),
         kept(),
+        kept_silent(),
         strict(
             "memory-full",
             policies.map(Fault::Fill).to_vec(),
@@ -182,6 +183,20 @@ fn kept() -> Setup {
         length: Duration::from_secs(8),
         calm: Duration::from_millis(600),
         ..strict("kept", faults, START_ALONE)
+    }
+}
+
+/// Grants that are kept on connections that fall silent, by a server that stalls.
+fn kept_silent() -> Setup {
+    let kept = kept();
+    Setup {
+        name: "kept-silent",
+        faults: vec![Fault::HalfOpen, Fault::Stall, Fault::Newcomer],
+        habits: Habits {
+            silent: true,
+            ..kept.habits
+        },
+        ..kept
     }
 }
 

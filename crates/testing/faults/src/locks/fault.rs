@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     },
     /// `SIGSTOP` for longer than short leases, then `SIGCONT`.
     Stop,
+    /// `SIGSTOP` for longer than the lease of a kept grant.
+    Stall,
     /// `CLIENT KILL` of the first in line.
     ClientKill,
     /// `CLIENT KILL` of the first in line in the moment when it gets the lock.
@@ -22,6 +24,8 @@ pub(crate) enum Fault {
     CutRequest,
     /// One that is cut in the middle of a reply.
     CutReply,
+    /// One on which all bytes get lost, and of whose end the server hears nothing.
+    HalfOpen,
     /// `CLIENT PAUSE`
     Pause,
     /// `BGSAVE`
@@ -56,11 +60,13 @@ impl Fault {
         match self {
             Self::Crash { .. } => "kill -9",
             Self::Stop => "SIGSTOP",
+            Self::Stall => "long SIGSTOP",
             Self::ClientKill => "CLIENT KILL",
             Self::KillWhenGranted => "killed when granted",
             Self::Unblock => "CLIENT UNBLOCK",
             Self::CutRequest => "cut request",
             Self::CutReply => "cut reply",
+            Self::HalfOpen => "half-open",
             Self::Pause => "CLIENT PAUSE",
             Self::Save => "BGSAVE",
             Self::Rewrite => "BGREWRITEAOF",

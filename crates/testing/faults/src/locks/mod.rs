@@ -4,11 +4,14 @@ mod client;
 mod configuration;
 mod deployment;
 mod fault;
+mod keeper;
 mod line;
 mod nemesis;
 mod observer;
 mod protocol;
 mod stage;
+
+pub use keeper::keep;
 
 use crate::run::{Findings, Run, names, with_clients};
 use crate::workload::{Configuration, Workload};
@@ -81,7 +84,15 @@ impl Configuration for Setup {
                 "takeovers of a keeper",
                 "closed when it was lost",
             ]);
-            wanted.push("closed when it was silent");
+            wanted.extend(if self.habits.silent {
+                &[
+                    "closed when it was half-open",
+                    "kept through a short SIGSTOP",
+                    "taken from a stopped keeper",
+                ][..]
+            } else {
+                &["closed when it was silent"]
+            });
         }
         if self.losses == Losses::Must {
             wanted.push("lost grants");
@@ -99,8 +110,10 @@ fn play(stage: &Stage, setup: &Setup) -> History {
         // Half of them come by the proxy, where connections are cut.
         let is_direct = !setup.cuts() || number % 2 == 0;
         let mut client = Client::new(stage, number, is_direct);
-        if stage.habits.keeps && number == 0 {
-            client.keep_silent();
+        match number {
+            0 if stage.habits.silent => client.stop_keepers(),
+            0 if stage.habits.keeps => client.keep_silent(),
+            _ => {}
         }
         client.run();
         client.into_record()

@@ -1,11 +1,12 @@
 //! What everybody in a run of this workload shares: the servers, and notes about what was done to them.
 
 use super::deployment::Deployment;
+use crate::clock;
 use crate::register::Sql;
 use crate::run::Run;
 use history::{ClockStep, Facts, Span};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ pub(crate) struct Stage {
     pub(crate) sql: Sql,
     /// Whoever gets a lock now does not touch it for a while.
     holders_idle: AtomicBool,
+    /// For how many milliseconds servers were stopped so far, and are now.
+    stalled: AtomicU64,
     notes: Mutex<Notes>,
 }
 
@@ -38,6 +41,8 @@ pub(crate) struct Habits {
     pub(crate) twins: bool,
     /// Most owners keep their grants, and nothing closes their connections but a loss.
     pub(crate) keeps: bool,
+    /// They may be silent for a short while only, and some fall silent for longer.
+    pub(crate) silent: bool,
 }
 
 #[derive(Default)]
@@ -57,6 +62,7 @@ impl Stage {
             deployment,
             sql: Sql::new(),
             holders_idle: AtomicBool::new(false),
+            stalled: AtomicU64::new(0),
             notes: Mutex::default(),
         }
     }
@@ -69,6 +75,16 @@ impl Stage {
     /// Whether they are.
     pub(crate) fn holders_idle(&self) -> bool {
         self.holders_idle.load(SeqCst)
+    }
+
+    /// Notes that a server is about to be stopped for so long.
+    pub(crate) fn will_stall(&self, length: Duration) {
+        self.stalled.fetch_add(clock::millis(length), SeqCst);
+    }
+
+    /// How long servers were stopped in all, to the end of any such time.
+    pub(crate) fn stalled(&self) -> Duration {
+        Duration::from_millis(self.stalled.load(SeqCst))
     }
 
     /// Notes whose connection this is.

@@ -79,6 +79,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ],
     },
     Mutant {
+        name: "a stall of the server is silence of a keeper",
+        shown_by: "kept-silent",
+        edits: &[Edit {
+            file: "crates/core/src/keeping/hearing.rs",
+            from: "if paused || monotonic.since(last) > LONGEST_GAP {",
+            to: "if paused {",
+        }],
+    },
+    Mutant {
         name: "what a closed connection kept is renewed on",
         shown_by: "kept",
         edits: &[Edit {

@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The number of the first client's keeper connections; the others' follow.
-const KEEPERS: u32 = 600;
+pub(super) const KEEPERS: u32 = 600;
 
 /// A lease that is renewed soon, in milliseconds.
 const LEASE: Range<u64> = 1_000..1_500;
@@ -23,12 +23,12 @@ const SILENCE: u64 = 20_000;
 const LENGTH: Range<u64> = 50..2_500;
 
 /// How long the connection may be silent that is silent for too long in the end.
-const SHORT_SILENCE: u64 = 2_000;
+pub(super) const SHORT_SILENCE: u64 = 2_000;
 /// For how long it is silent at first, which is not too long.
 const QUIET: u64 = 1_500;
-/// After this time of silence it has been closed: two seconds after the end of its time, and in stalls of the
-/// server, of which there may be so much, no time passes.
-const TOO_QUIET: u64 = SHORT_SILENCE + 2_000 + 2_000;
+/// After this time of silence it has been closed, by contract and on a busy machine. In stalls of the server no
+/// time passes.
+pub(super) const TOO_QUIET: u64 = SHORT_SILENCE + 2_000 + 2_000;
 
 /// A connection that keeps a grant.
 struct Keeper<'s> {
@@ -51,11 +51,36 @@ impl Keeper<'_> {
     /// Closes the connection, and waits until the server knows.
     fn close(self) -> Kept {
         self.line.close(self.stage);
-        Kept {
-            until: self.stage.run.now(),
-            ..self.kept
-        }
+        ended(self.kept, self.stage)
     }
+
+    /// Whether its bytes get lost, so that neither end hears of the other.
+    fn is_half_open(&self) -> bool {
+        self.line.is_half_open(self.stage)
+    }
+
+    /// Waits until the server closes the connection by itself, of which the client cannot hear.
+    fn await_close(self) -> Kept {
+        let stage = self.stage;
+        let (began, stalled) = (Instant::now(), stage.stalled());
+        let most = Duration::from_millis(TOO_QUIET);
+        while self.line.is_known(stage).unwrap_or(true) {
+            if began.elapsed() > most + (stage.stalled() - stalled) {
+                let trouble = "a half-open connection is open that has been silent for too long";
+                stage.run.trouble(trouble);
+                return self.close();
+            }
+            sleep(Duration::from_millis(5));
+        }
+        stage.run.count("closed when it was half-open", 1);
+        ended(self.kept, stage)
+    }
+}
+
+/// Nothing is renewed for it from now on.
+pub(super) fn ended(kept: Kept, stage: &Stage) -> Kept {
+    let until = stage.run.now();
+    Kept { until, ..kept }
 }
 
 impl<'s> Client<'s> {
@@ -70,13 +95,21 @@ impl<'s> Client<'s> {
             token: None,
         };
         let wait_ms = self.random.random_range(20..900);
-        let Some((mut keeper, held)) = self.ask_to_keep(&key, &owner, action, wait_ms, SILENCE)
-        else {
+        let asked = self.ask_to_keep(&key, &owner, action, wait_ms, self.silence());
+        let Some((mut keeper, held)) = asked else {
             return;
         };
         let length = self.random.random_range(LENGTH);
         if !self.stay(&mut keeper, &held, length) {
-            self.lose(keeper, &held);
+            if !keeper.is_half_open() {
+                self.lose(keeper, &held);
+            } else if self.random.random_ratio(1, 3) {
+                self.move_on(keeper, &held, true);
+            } else {
+                // A lease later others have the lock.
+                let kept = keeper.await_close();
+                self.kept.push(kept);
+            }
             return;
         }
         match self.random.random_range(0..5) {
@@ -92,6 +125,15 @@ impl<'s> Client<'s> {
                 let kept = keeper.close();
                 self.kept.push(kept);
             }
+        }
+    }
+
+    /// How long a keeper connection may be silent.
+    fn silence(&self) -> u64 {
+        if self.stage.habits.silent {
+            SHORT_SILENCE
+        } else {
+            SILENCE
         }
     }
 
@@ -113,7 +155,9 @@ impl<'s> Client<'s> {
             let trouble = "a connection was closed that had not been silent for too long";
             self.stage.run.trouble(trouble);
         }
+        let stalled = self.stage.stalled();
         sleep(Duration::from_millis(TOO_QUIET));
+        sleep(self.stage.stalled() - stalled);
         if keeper.ping() {
             let trouble = "a connection is open that has been silent for too long";
             self.stage.run.trouble(trouble);
@@ -133,7 +177,9 @@ impl<'s> Client<'s> {
         wait_ms: u64,
         silence: u64,
     ) -> Option<(Keeper<'s>, Held)> {
-        let mut client = Client::new(self.stage, self.number + KEEPERS, self.is_direct);
+        // Where connections fall silent, it is those that keep something.
+        let is_direct = self.is_direct && !self.stage.habits.silent;
+        let mut client = Client::new(self.stage, self.number + KEEPERS, is_direct);
         let mut command = protocol::command(key, owner, &action, wait_ms);
         command.arg("KEEP").arg(silence);
         let asked = self.stage.run.now();
@@ -187,6 +233,8 @@ impl<'s> Client<'s> {
     /// Works while the connection is there; whether it still is in the end.
     fn stay(&mut self, keeper: &mut Keeper<'_>, held: &Held, length_ms: u64) -> bool {
         let end = Instant::now() + Duration::from_millis(length_ms);
+        // For most the server alone renews.
+        let renews = self.random.random_ratio(1, 4);
         while Instant::now() < end {
             if !keeper.ping() {
                 return false;
@@ -194,7 +242,7 @@ impl<'s> Client<'s> {
             match self.random.random_range(0..12) {
                 0 => self.write(held),
                 // An own renewal leaves the keeping as it is.
-                1 => {
+                1 if renews => {
                     self.renew(&held.key, &held.owner, None, None, Some(held.token), None);
                 }
                 2 => self.pause(200),
@@ -238,9 +286,11 @@ impl<'s> Client<'s> {
             token: Some(held.token),
             raise: None,
         };
-        let next = self.ask_to_keep(&held.key, &held.owner, action, 0, SILENCE);
+        let silence = self.silence();
+        let next = self.ask_to_keep(&held.key, &held.owner, action, 0, silence);
         if let Some(mut before) = before {
-            if next.is_some() && !before.ping() {
+            let is_half_open = before.is_half_open();
+            if next.is_some() && !is_half_open && !before.ping() {
                 self.stage.run.count("takeovers of a keeper", 1);
             }
             let kept = before.close();
@@ -251,7 +301,7 @@ impl<'s> Client<'s> {
             return;
         };
         let length = self.random.random_range(LENGTH) / 4;
-        if self.stay(&mut next, held, length) {
+        if self.stay(&mut next, held, length) || next.is_half_open() {
             self.release(&held.key, &held.owner, Down::All, None);
             let kept = next.close();
             self.kept.push(kept);

@@ -2,6 +2,7 @@
 
 mod ask;
 mod keep;
+mod stopped;
 mod task;
 
 use super::line::Line;

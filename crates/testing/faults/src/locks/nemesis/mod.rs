@@ -13,6 +13,7 @@ use history::{Action, Call, ClockStep, History, Moment, Outcome, Sighting, Span}
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::Server;
@@ -57,12 +58,14 @@ impl<'s> LocksNemesis<'s> {
     fn inject_now(&mut self, fault: Fault) -> bool {
         match fault {
             Fault::Crash { loses } => self.crash(loses),
-            Fault::Stop => self.stop(),
+            Fault::Stop => self.stop(100..500),
+            Fault::Stall => self.stop(1_100..2_800),
             Fault::ClientKill => self.kill_a_waiter(),
             Fault::KillWhenGranted => self.kill_when_granted(),
             Fault::Unblock => self.unblock(),
             Fault::CutRequest => self.cut(Cut::Request),
             Fault::CutReply => self.cut(Cut::Reply),
+            Fault::HalfOpen => self.cut(Cut::Neither),
             Fault::Pause => self.pause(),
             Fault::Save => self.start_in_background("BGSAVE"),
             Fault::Rewrite => self.start_in_background("BGREWRITEAOF"),
@@ -103,10 +106,11 @@ impl<'s> LocksNemesis<'s> {
         true
     }
 
-    /// Long enough for short leases to end.
-    fn stop(&mut self) -> bool {
+    /// For so many milliseconds: leases may end meanwhile.
+    fn stop(&mut self, millis: Range<u64>) -> bool {
         let nodes = self.stage.deployment.nodes().len();
-        let pause = Duration::from_millis(self.random.random_range(100..500));
+        let pause = Duration::from_millis(self.random.random_range(millis));
+        self.stage.will_stall(pause);
         let stop = &mut |server: &mut Server| {
             server.signal("STOP");
             sleep(pause);
