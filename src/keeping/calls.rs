@@ -90,6 +90,19 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
     work::arm(context);
 }
 
+/// A client that was granted this lock was not told so. It keeps nothing, also where the grant stands as that of
+/// other calls.
+pub(crate) fn given_back(context: Context<'_>, name: Text<'_>, token: Token, client_id: u64) {
+    STATE.if_busy(context, |state| {
+        let name = GrantName {
+            database: context.database(),
+            key: name.bytes(),
+            token,
+        };
+        state.grants.given_back(name, client_id);
+    });
+}
+
 /// The leases of these grants have ended: before they are granted to anybody else.
 pub(crate) fn leases_ended(
     context: Context<'_>,

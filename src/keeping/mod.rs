@@ -16,7 +16,9 @@ mod work;
 
 use crate::server::{self, Context, ServerEvent};
 
-pub(crate) use calls::{ToKeep, any, is_kept, kept_by, leases_ended, note_change, renew_due};
+pub(crate) use calls::{
+    ToKeep, any, given_back, is_kept, kept_by, leases_ended, note_change, renew_due,
+};
 pub(crate) use events::lock_lost;
 pub(crate) use state::kept;
 

@@ -37,6 +37,7 @@ pub(super) fn give_back(context: Context<'_>, name: Text<'_>, lock_id: &LockId) 
 
 fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBack>) {
     for give_back in give_backs {
+        keeping::given_back(context, name, give_back.token(), give_back.client_id());
         let key = LockKey::open(context, name);
         let Ok(holders) = key.holders() else { break };
         let Some((owner, amount)) = give_back.release(holders.as_ref()) else {

@@ -2,7 +2,7 @@
 
 use crate::support::{Keeper, at_once, await_renewals, count, kept_by, run, while_stopped};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, eventually, line, waiters};
+use testbed::{Expect, Kind, Server, Talk, eventually, line, waiters};
 
 /// `k` is held by `b`, and a call with KEEP waits for it.
 fn waits(words: &str) -> (Server, Connection, Keeper) {
@@ -67,6 +67,46 @@ fn a_grant_that_is_given_back_is_not_kept() {
         assert_eq!(next.receive().grant().owner, b"c");
         assert_eq!(kept_by(&mut c), [(0, 0)]);
         assert_eq!(count(&server, "kept"), 0);
+    }
+}
+
+/// A re-entry of a grant that another call of its owner got: its client is unblocked before it is told.
+#[test]
+fn a_re_entry_that_is_given_back_keeps_nothing() {
+    let version = Server::version();
+    if version.kind == Kind::Redis && !version.is_redis_from(7, 4) {
+        println!("skipped: this server does not unblock a module's clients");
+        return;
+    }
+    for how in ["ERROR", "TIMEOUT"] {
+        for order in [&[1, 2][..], &[2, 1], &[0, 1, 2, 3]] {
+            let (server, mut c, mut first) = waits("PX 1000 BLOCK 0");
+            let mut second = Keeper::of(server.connection());
+            second.post(&line("LOCK.ACQUIRE k a PX 1000 BLOCK 0 KEEP 60000"));
+            eventually(|| waiters(&mut c, "k") == ["a", "a"], "it to wait");
+            let unblock = format!("CLIENT UNBLOCK {} {how}", second.id);
+            let lines = ["MULTI", "LOCK.RELEASE k b", &unblock, "EXEC"];
+            let lines: Vec<_> = order.iter().map(|index| lines[*index]).collect();
+            for reply in at_once(&mut c, &lines) {
+                reply.value();
+            }
+            assert_eq!(first.receive().grant().holds, 1);
+            let told = match second.next().expect("an answer") {
+                Ok(redis::Value::Nil) => false,
+                Ok(grant) => grant.grant().holds == 2,
+                Err(refusal) => refusal.code() != "UNBLOCKED",
+            };
+            println!("{}: told {told}", lines.join(", "));
+            if told {
+                assert_eq!(kept_by(&mut c), [(second.id, 60_000)]);
+                continue;
+            }
+            assert_eq!(kept_by(&mut c), [(0, 0)]);
+            assert_eq!(count(&server, "kept"), 0);
+            eventually(|| run(&mut c, "EXISTS k").int() == 0, "the lease to end");
+            second.is_answered();
+            assert_eq!(count(&server, "kept_renewals"), 0);
+        }
     }
 }
 

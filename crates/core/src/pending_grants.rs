@@ -215,6 +215,18 @@ impl GiveBack {
         &self.pending.lock_id
     }
 
+    /// The grant.
+    #[must_use]
+    pub const fn token(&self) -> Token {
+        self.pending.token
+    }
+
+    /// The client that was not told of it.
+    #[must_use]
+    pub const fn client_id(&self) -> u64 {
+        self.pending.client_id
+    }
+
     /// What is released of a lock that may be shared, in whose name: nothing if the grant has ended. A
     /// narrower limit is not given back.
     #[must_use]

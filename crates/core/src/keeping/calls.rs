@@ -102,6 +102,14 @@ impl KeptGrants {
         }
     }
 
+    /// A client that was to keep this grant was not told so: it keeps it no more, and is not closed.
+    pub fn given_back(&mut self, name: GrantName<'_>, client_id: u64) {
+        let keeper = self.get(name).map(|kept| kept.client_id);
+        if keeper == Some(client_id) {
+            self.released(name);
+        }
+    }
+
     /// The token of a grant was raised.
     pub fn raised(&mut self, name: GrantName<'_>, to: Token) {
         if let Some(id) = self.find(name) {

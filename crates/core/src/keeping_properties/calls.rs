@@ -31,6 +31,11 @@ pub(super) enum Call {
     Release {
         grant: usize,
     },
+    /// A waiting call that was to keep it was not answered.
+    GiveBack {
+        grant: usize,
+        client: usize,
+    },
     Raise {
         grant: usize,
     },
@@ -144,6 +149,17 @@ impl World {
                     with(name, |name| self.registry.released(name));
                     self.standing.remove(&name);
                     self.keeping.remove(&name);
+                }
+            }
+            Call::GiveBack { grant, client } => {
+                let caller = self.clients[client].id;
+                if let Some(name) = self.nth(grant) {
+                    with(name, |name| self.registry.given_back(name, caller));
+                    let is_its = |kept: &Keeping| kept.client == caller;
+                    if self.keeping.get(&name).is_some_and(is_its) {
+                        self.keeping.remove(&name);
+                        self.reached.insert("kept, and given back");
+                    }
                 }
             }
             Call::Raise { grant } => {

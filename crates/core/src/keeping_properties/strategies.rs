@@ -34,6 +34,7 @@ fn calls() -> impl Strategy<Value = Call> {
             .prop_map(|(grant, asked, lease)| Call::Renew { grant, asked, lease }),
         1 => (grant.clone(), client.clone()).prop_map(|(grant, client)| Call::End { grant, client }),
         1 => grant.clone().prop_map(|grant| Call::Release { grant }),
+        1 => (grant.clone(), client.clone()).prop_map(|(grant, client)| Call::GiveBack { grant, client }),
         1 => grant.clone().prop_map(|grant| Call::Raise { grant }),
         1 => lock.prop_map(|lock| Call::Del { lock }),
         1 => grant.clone().prop_map(|grant| Call::Lose { grant }),

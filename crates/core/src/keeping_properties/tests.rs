@@ -54,6 +54,7 @@ fn the_histories_reach_every_case() {
         "asked in vain",
         "due before a command",
         "ended by another",
+        "kept, and given back",
         "lease ended",
         "lifted by hand",
         "persisted",
