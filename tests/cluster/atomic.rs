@@ -8,11 +8,11 @@ use testbed::cluster::slot;
 use testbed::{Cluster, Expect, LockInfo, Server, Talk, cmd, eventually, within};
 
 /// The source, which serves [`KEY`], and the target.
-const SOURCE: usize = 1;
-const TARGET: usize = 0;
+pub(crate) const SOURCE: usize = 1;
+pub(crate) const TARGET: usize = 0;
 
 /// Whether this server has it; says so where it does not.
-fn has_atomic_migration() -> bool {
+pub(crate) fn has_atomic_migration() -> bool {
     let has = Server::version().is_valkey_from(9, 0);
     if !has {
         println!("skipped: this server moves slots key by key only");
@@ -21,8 +21,8 @@ fn has_atomic_migration() -> bool {
 }
 
 /// Two nodes, and what is told of the migrations from the source to the target.
-struct Migration {
-    cluster: Cluster,
+pub(crate) struct Migration {
+    pub(crate) cluster: Cluster,
 }
 
 impl Migration {
@@ -30,17 +30,17 @@ impl Migration {
         Self { cluster }
     }
 
-    fn source(&self) -> Connection {
+    pub(crate) fn source(&self) -> Connection {
         self.cluster.node(SOURCE).connection()
     }
 
-    fn target(&self) -> Connection {
+    pub(crate) fn target(&self) -> Connection {
         self.cluster.node(TARGET).connection()
     }
 
     /// Starts to move these slots.
     #[track_caller]
-    fn begin(&self, first: u16, last: u16) {
+    pub(crate) fn begin(&self, first: u16, last: u16) {
         let (first, last) = (first.to_string(), last.to_string());
         let id = self.cluster.id(TARGET);
         let words = ["MIGRATESLOTS", "SLOTSRANGE", &first, &last, "NODE", &id];
@@ -58,7 +58,7 @@ impl Migration {
     }
 
     #[track_caller]
-    fn wait_for_state(&self, node: usize, wanted: &str) {
+    pub(crate) fn wait_for_state(&self, node: usize, wanted: &str) {
         const ENDS: [&str; 3] = ["success", "failed", "cancelled"];
         let mut last = Default::default();
         let reached = || {
@@ -72,7 +72,7 @@ impl Migration {
 
     /// Moves these slots from source to target.
     #[track_caller]
-    fn run(&self, first: u16, last: u16) {
+    pub(crate) fn run(&self, first: u16, last: u16) {
         self.begin(first, last);
         self.wait_for_state(SOURCE, "success");
         self.cluster.wait_until_whole();
@@ -81,7 +81,7 @@ impl Migration {
 
     /// Keeps migrations from their last step on the source, the pause, or lets them go on.
     #[track_caller]
-    fn hold_before_pause(&self, hold: bool) {
+    pub(crate) fn hold_before_pause(&self, hold: bool) {
         let mut c = self.source();
         cmd!(
             c,
@@ -95,7 +95,7 @@ impl Migration {
 
     /// Keeps migrations from their last step on the target, the change of owner, or lets them go on.
     #[track_caller]
-    fn hold_in_pause(&self, hold: bool) {
+    pub(crate) fn hold_in_pause(&self, hold: bool) {
         let mut c = self.target();
         cmd!(
             c,
@@ -108,7 +108,7 @@ impl Migration {
     }
 }
 
-fn two_nodes() -> Migration {
+pub(crate) fn two_nodes() -> Migration {
     Migration::on(Cluster::start(2, 0))
 }
 

@@ -3,6 +3,7 @@
 mod addresses;
 mod atomic;
 mod idle;
+mod keeping;
 mod leaving;
 mod redirects;
 mod support;

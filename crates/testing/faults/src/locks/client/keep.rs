@@ -17,6 +17,8 @@ pub(super) const KEEPERS: u32 = 600;
 
 /// A lease that is renewed soon, in milliseconds.
 const LEASE: Range<u64> = 1_000..1_500;
+/// A lease that is longer than any stall of the server.
+const LASTING: u64 = 4_000;
 /// How long a keeper connection may be silent: longer than any of them is.
 const SILENCE: u64 = 20_000;
 /// How long a grant is kept.
@@ -89,7 +91,7 @@ impl<'s> Client<'s> {
         let (key, owner, limit) = (self.key(), self.owner(), self.limit());
         let action = Action::Acquire {
             limit,
-            lease: Some(self.random.random_range(LEASE)),
+            lease: Some(self.lease_to_keep()),
             block: self.random.random_ratio(4, 5),
             holds: None,
             token: None,
@@ -125,6 +127,15 @@ impl<'s> Client<'s> {
                 let kept = keeper.close();
                 self.kept.push(kept);
             }
+        }
+    }
+
+    /// One that is renewed soon; where the server stalls, also one that outlasts that.
+    fn lease_to_keep(&mut self) -> u64 {
+        if self.stage.habits.silent && self.random.random_ratio(1, 3) {
+            LASTING
+        } else {
+            self.random.random_range(LEASE)
         }
     }
 
