@@ -3,7 +3,7 @@
 use crate::atomic::{SOURCE, TARGET, has_atomic_migration, two_nodes};
 use crate::support::{KEY, SLOT, SOON};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually};
 
 /// A lease that is renewed several times in a test.
 const LEASE_MS: u32 = 1_200;

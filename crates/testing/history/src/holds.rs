@@ -180,6 +180,13 @@ impl<'a> Witnesses<'_, 'a> {
                 renewals.push((call.sent.max(start), call.ended, lease));
             }
         }
+        // Where the clock was set meanwhile, the server's own may bring the end nearer.
+        let kept = self.story.kept.iter().filter(|kept| {
+            kept.owner == owner
+                && kept.until >= start
+                && self.story.clock.set_between(kept.asked, kept.until)
+        });
+        renewals.extend(kept.map(|kept| (kept.asked.max(start), kept.until, None)));
         let renewals = renewals.into_iter().map(|(sent, ended, lease)| Setting {
             sent,
             ended,

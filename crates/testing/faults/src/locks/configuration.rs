@@ -2,7 +2,7 @@
 
 use super::deployment::{Alone, Deployment, Guarded, Loss, Pair, Sharded};
 use super::fault::Fault;
-use super::stage::Habits;
+use super::stage::{Habits, Keeping};
 use history::Mode;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -177,7 +177,7 @@ fn kept() -> Setup {
     let faults = vec![Fault::Stop, Fault::Remove, Fault::Newcomer];
     Setup {
         habits: Habits {
-            keeps: true,
+            keeping: Keeping::Most,
             ..Habits::default()
         },
         length: Duration::from_secs(8),
@@ -193,7 +193,7 @@ fn kept_silent() -> Setup {
         name: "kept-silent",
         faults: vec![Fault::HalfOpen, Fault::Stall, Fault::Newcomer],
         habits: Habits {
-            silent: true,
+            keeping: Keeping::Silent,
             ..kept.habits
         },
         ..kept

@@ -53,15 +53,17 @@ pub fn keep(orders: &str) -> Result<(), String> {
     let call = acquire(&orders, &mut connection)?;
     let is_granted = matches!(call.outcome, Outcome::Grant { .. });
     tell(&Event::Asked(call))?;
-    while is_granted {
+    if !is_granted {
+        return Ok(());
+    }
+    loop {
         let sent = clock::now() - orders.origin;
         if redis::cmd("PING").query::<Value>(&mut connection).is_err() {
-            break;
+            return tell(&Event::Closed);
         }
         tell(&Event::Heard(sent))?;
         sleep(PACE);
     }
-    tell(&Event::Closed)
 }
 
 fn acquire(orders: &Orders, connection: &mut Connection) -> Result<Call, String> {

@@ -78,13 +78,13 @@ impl Configuration for Setup {
         let [sql, stale_sql] = names(Register::Sql);
         let mut wanted = vec!["grants", "hand-offs", "re-entries"];
         wanted.extend([script, stale_script, sql, stale_sql]);
-        if self.habits.keeps {
+        if self.habits.keeping.is_usual() {
             wanted.extend([
                 "kept on",
                 "takeovers of a keeper",
                 "closed when it was lost",
             ]);
-            wanted.extend(if self.habits.silent {
+            wanted.extend(if self.habits.keeping.is_silent() {
                 &[
                     "closed when it was half-open",
                     "kept through a short SIGSTOP",
@@ -111,8 +111,8 @@ fn play(stage: &Stage, setup: &Setup) -> History {
         let is_direct = !setup.cuts() || number % 2 == 0;
         let mut client = Client::new(stage, number, is_direct);
         match number {
-            0 if stage.habits.silent => client.stop_keepers(),
-            0 if stage.habits.keeps => client.keep_silent(),
+            0 if stage.habits.keeping.is_silent() => client.stop_keepers(),
+            0 if stage.habits.keeping.is_usual() => client.keep_silent(),
             _ => {}
         }
         client.run();

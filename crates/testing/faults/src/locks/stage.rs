@@ -39,10 +39,31 @@ pub(crate) struct Habits {
     pub(crate) wait: bool,
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,
-    /// Most owners keep their grants, and nothing closes their connections but a loss.
-    pub(crate) keeps: bool,
-    /// They may be silent for a short while only, and some fall silent for longer.
-    pub(crate) silent: bool,
+    pub(crate) keeping: Keeping,
+}
+
+/// Which owners keep their grants (`KEEP`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// A few, and their connections are closed by faults too.
+    #[default]
+    Few,
+    /// Most, and nothing closes their connections but a loss.
+    Most,
+    /// Most, on connections that may be silent for a short while only, and some of which fall silent.
+    Silent,
+}
+
+impl Keeping {
+    /// Whether most owners do.
+    pub(crate) fn is_usual(self) -> bool {
+        self != Self::Few
+    }
+
+    /// Whether connections fall silent.
+    pub(crate) fn is_silent(self) -> bool {
+        self == Self::Silent
+    }
 }
 
 #[derive(Default)]
@@ -85,6 +106,11 @@ impl Stage {
     /// How long servers were stopped in all, to the end of any such time.
     pub(crate) fn stalled(&self) -> Duration {
         Duration::from_millis(self.stalled.load(SeqCst))
+    }
+
+    /// How long they were since.
+    pub(crate) fn stalled_since(&self, before: Duration) -> Duration {
+        self.stalled().saturating_sub(before)
     }
 
     /// Notes whose connection this is.

@@ -94,10 +94,10 @@ impl<'a> Candidate<'a> {
 
     /// The candidates in which one lease is over, or all is evicted.
     pub(super) fn lapses(&self, scene: Scene<'_>) -> Vec<Self> {
-        let places = 0..self.state.holders.len();
-        let mut lapsed: Vec<_> = places
-            .filter_map(|place| {
-                let since = self.times.lapse(place, scene)?;
+        let holders = self.state.holders.iter().enumerate();
+        let mut lapsed: Vec<_> = holders
+            .filter_map(|(place, held)| {
+                let since = self.times.lapse(place, held.owner, held.lease, scene)?;
                 let mut lapsed = self.clone();
                 lapsed.remove(place);
                 lapsed.times.since = since;

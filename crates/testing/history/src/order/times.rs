@@ -46,9 +46,25 @@ impl<'s> Scene<'s> {
 }
 
 impl Times {
-    /// When the lease of the holder at this place may have ended, if it may.
-    pub(super) fn lapse(&self, place: usize, scene: Scene<'_>) -> Option<Moment> {
-        let over = scene.clock.first(self.since, self.ends[place].earliest);
+    /// When the lease of the holder at this place may have ended, if it may. Where the clock was set back, a
+    /// renewal by the server itself may have brought the end nearer.
+    pub(super) fn lapse(
+        &self,
+        place: usize,
+        owner: &str,
+        lease: u64,
+        scene: Scene<'_>,
+    ) -> Option<Moment> {
+        let renewals = scene.kept.iter().filter(|kept| {
+            kept.owner == owner
+                && kept.asked <= scene.now
+                && scene.clock.set_between(kept.asked, kept.until)
+        });
+        let earliest = renewals
+            .map(|kept| scene.clock.earliest(kept.asked, kept.until.min(scene.now)))
+            .map(|renewed| earliest_end(renewed, lease))
+            .fold(self.ends[place].earliest, Ord::min);
+        let over = scene.clock.first(self.since, earliest);
         (over <= scene.now).then_some(over)
     }
 

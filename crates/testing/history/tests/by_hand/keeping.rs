@@ -1,7 +1,7 @@
 //! What a PING promises on the connection that keeps a grant, and what it does not. A third of a lease is
 //! 333 ms.
 
-use history::Kind::PromiseBroken;
+use history::Kind::{Exclusion, NoOrder, PromiseBroken};
 use history::{Call, History, Mode, Outcome};
 
 use crate::Example;
@@ -21,6 +21,18 @@ fn taken(after: u64) -> Call {
     acquire("bob")
         .at(3000 + after - 1, 3000 + after)
         .granted(20, 1)
+}
+
+/// Granted while the clock is an hour ahead, kept until this moment, and free for somebody else 3 s after the
+/// clock was set right.
+fn kept_until(closed: u64) -> History {
+    calls([
+        acquire("ann").at(100, 101).granted(10, 1),
+        acquire("bob").at(3300, 3301).granted(20, 1),
+    ])
+    .keeps("ann", 10, (101, closed), 200)
+    .steps(50, 3_600_000)
+    .steps(300, 0)
 }
 
 fn lost_to_bob(before: Call) -> History {
@@ -82,6 +94,7 @@ pub(crate) fn right() -> Vec<Example> {
             "the clock was set",
             kept([taken(100)]).steps(3050, 3_600_000),
         ),
+        right("renewed when the clock was set back", kept_until(2000)),
         (
             "lost with its server",
             Mode::Lossy,
@@ -118,7 +131,7 @@ pub(crate) fn wrong_ones() -> Vec<Example> {
         wrong(
             "somebody else is seen to hold it",
             kept([look().at(3100, 3101).shows("bob", 20, 1)]),
-            [PromiseBroken, history::Kind::NoOrder],
+            [PromiseBroken, NoOrder],
         ),
         wrong(
             "a PING is answered after a removal",
@@ -137,6 +150,11 @@ pub(crate) fn wrong_ones() -> Vec<Example> {
             "another took over, and a PING is answered here",
             kept([renew("ann").at(2000, 2001).granted(10, 1)]).keeps("ann", 10, (2001, 4000), 3900),
             [PromiseBroken],
+        ),
+        wrong(
+            "closed when the clock was set back",
+            kept_until(250),
+            [Exclusion, NoOrder],
         ),
         wrong(
             "a release that leaves a hold",

@@ -67,7 +67,7 @@ impl Keeper<'_> {
         let (began, stalled) = (Instant::now(), stage.stalled());
         let most = Duration::from_millis(TOO_QUIET);
         while self.line.is_known(stage).unwrap_or(true) {
-            if began.elapsed() > most + (stage.stalled() - stalled) {
+            if began.elapsed() > most + stage.stalled_since(stalled) {
                 let trouble = "a half-open connection is open that has been silent for too long";
                 stage.run.trouble(trouble);
                 return self.close();
@@ -132,7 +132,7 @@ impl<'s> Client<'s> {
 
     /// One that is renewed soon; where the server stalls, also one that outlasts that.
     fn lease_to_keep(&mut self) -> u64 {
-        if self.stage.habits.silent && self.random.random_ratio(1, 3) {
+        if self.stage.habits.keeping.is_silent() && self.random.random_ratio(1, 3) {
             LASTING
         } else {
             self.random.random_range(LEASE)
@@ -141,7 +141,7 @@ impl<'s> Client<'s> {
 
     /// How long a keeper connection may be silent.
     fn silence(&self) -> u64 {
-        if self.stage.habits.silent {
+        if self.stage.habits.keeping.is_silent() {
             SHORT_SILENCE
         } else {
             SILENCE
@@ -168,7 +168,7 @@ impl<'s> Client<'s> {
         }
         let stalled = self.stage.stalled();
         sleep(Duration::from_millis(TOO_QUIET));
-        sleep(self.stage.stalled() - stalled);
+        sleep(self.stage.stalled_since(stalled));
         if keeper.ping() {
             let trouble = "a connection is open that has been silent for too long";
             self.stage.run.trouble(trouble);
@@ -189,7 +189,7 @@ impl<'s> Client<'s> {
         silence: u64,
     ) -> Option<(Keeper<'s>, Held)> {
         // Where connections fall silent, it is those that keep something.
-        let is_direct = self.is_direct && !self.stage.habits.silent;
+        let is_direct = self.is_direct && !self.stage.habits.keeping.is_silent();
         let mut client = Client::new(self.stage, self.number + KEEPERS, is_direct);
         let mut command = protocol::command(key, owner, &action, wait_ms);
         command.arg("KEEP").arg(silence);
@@ -272,11 +272,11 @@ impl<'s> Client<'s> {
         let stands = self.renew(&held.key, &held.owner, None, None, token, None);
         let stands = matches!(stands, Outcome::Grant { .. });
         // Elsewhere connections are closed by other things too.
-        if self.stage.habits.keeps && stands {
+        if self.stage.habits.keeping.is_usual() && stands {
             let owner = &held.owner;
             let trouble = format!("{owner}: the connection was closed, and the grant stood");
             self.stage.run.trouble(trouble);
-        } else if self.stage.habits.keeps {
+        } else if self.stage.habits.keeping.is_usual() {
             self.stage.run.count("closed when it was lost", 1);
         }
         self.clean_up(&held.key, &held.owner);

@@ -90,7 +90,7 @@ impl Client<'_> {
         let wait = PATIENCE + PATIENCE;
         let outcome = self.ask(KEY, &taker(&self.owner()), action, clock::millis(wait));
         let taken = matches!(outcome, Outcome::Grant { .. });
-        let most = Duration::from_millis(TOO_QUIET + LEASE) + (stage.stalled() - stalled);
+        let most = Duration::from_millis(TOO_QUIET + LEASE) + stage.stalled_since(stalled);
         if !taken || began.elapsed() > most {
             let trouble = "a lock was not free a lease after its keeper's silence";
             stage.run.trouble(trouble);

@@ -41,7 +41,11 @@ impl Client<'_> {
     pub(crate) fn run(&mut self) {
         while !self.stage.run.is_over() {
             self.tasks += 1;
-            let keeps = if self.stage.habits.keeps { 2 } else { 6 };
+            let keeps = if self.stage.habits.keeping.is_usual() {
+                2
+            } else {
+                6
+            };
             if self.random.random_ratio(1, keeps) {
                 self.keep();
                 continue;
