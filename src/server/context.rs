@@ -159,7 +159,12 @@ impl Context<'_> {
         let cached = unsafe { raw::RedisModule_CachedMicroseconds.map(|cached| cached()) };
         cached
             .and_then(|micros| u64::try_from(micros).ok())
-            .unwrap_or_else(|| self.unix_micros_now())
+            .unwrap_or_else(|| {
+                let since_1970 = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or(Duration::ZERO);
+                since_1970.as_secs() * 1_000_000 + u64::from(since_1970.subsec_micros())
+            })
     }
 
     /// As [`Context::unix_micros`], in milliseconds, which costs less on Redis 7.0.
@@ -175,13 +180,13 @@ impl Context<'_> {
         u64::try_from(millis).unwrap_or(0)
     }
 
-    /// The wall clock in microseconds since 1970, not that at the start of the command.
+    /// The wall clock in microseconds since 1970, to the millisecond; not that at the start of the command. It is
+    /// the server's own, which ends leases.
     #[allow(clippy::unused_self)] // as above
     pub(crate) fn unix_micros_now(self) -> u64 {
-        let since_1970 = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        since_1970.as_secs() * 1_000_000 + u64::from(since_1970.subsec_micros())
+        // SAFETY: takes no argument.
+        let millis = unsafe { api!(RedisModule_Milliseconds)() };
+        u64::try_from(millis).unwrap_or(0) * 1000
     }
 
     pub(crate) fn reply_integer(self, number: i64) {

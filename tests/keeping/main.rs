@@ -6,6 +6,7 @@ mod support;
 
 mod arguments;
 mod by_hand;
+mod clocks;
 mod closing;
 mod held_up;
 mod look;
