@@ -1,25 +1,30 @@
-//! A proxy in front of a server: it passes requests on and loses or delays their replies, or holds requests
-//! back.
+//! A proxy in front of a server: it passes requests on and loses or delays their replies, holds requests
+//! back, resets connections, or lets nothing through at all.
 
+use rustix::net::sockopt::set_socket_linger;
 use serde::Deserialize;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// What becomes of the reply to a request, which always reaches the server.
+/// What becomes of a request, or of the reply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// The connection ends in its place.
+    /// The connection ends in place of the reply.
     Cut,
-    /// It never comes; the connection stays open.
+    /// The connection is reset in place of the reply.
+    Reset,
+    /// The connection is reset in the middle of the request, of which the server gets a half.
+    ResetRequest,
+    /// The reply never comes; the connection stays open.
     Keep,
-    /// It comes so many milliseconds later.
+    /// The reply comes so many milliseconds later.
     Delay(u64),
-    /// It never comes, nor does any other reply on any connection, until [`Proxy::speak`].
+    /// The reply never comes, nor does any other on any connection, until [`Proxy::speak`].
     Silence,
 }
 
@@ -33,13 +38,27 @@ pub struct Proxy {
 struct Shared {
     injected: Mutex<Option<Injected>>,
     lost: AtomicUsize,
+    /// Replies are lost.
     is_silent: AtomicBool,
+    /// Requests too.
+    swallows: AtomicBool,
     /// Requests with these bytes stay here.
     held_words: Mutex<Option<String>>,
     let_go: Condvar,
     held_back: AtomicUsize,
     is_closed: AtomicBool,
-    clients: Mutex<Vec<TcpStream>>,
+    pipes: Mutex<Vec<Weak<Pipe>>>,
+}
+
+/// One connection, by its two ends.
+struct Pipe {
+    client: TcpStream,
+    server: TcpStream,
+    /// What is to become of the next reply.
+    next: Mutex<Option<Fault>>,
+    /// It has lost bytes in silence. As TCP never loses any and goes on, it passes no more on.
+    has_lost: AtomicBool,
+    is_reset: AtomicBool,
 }
 
 /// A fault for the next requests that have all these words in them.
@@ -62,7 +81,7 @@ impl Proxy {
                     return;
                 }
                 if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) {
-                    connect(client, server, &of_all);
+                    Pipe::open(client, server, &of_all);
                 }
             }
         });
@@ -106,9 +125,21 @@ impl Proxy {
         self.shared.is_silent.store(true, SeqCst);
     }
 
-    /// Replies come back again.
+    /// From now on nothing gets through, neither way; not even that an end has closed.
+    pub fn swallow(&self) {
+        self.shared.swallows.store(true, SeqCst);
+        self.fall_silent();
+    }
+
+    /// All gets through again. A connection that has lost something in between ends.
     pub fn speak(&self) {
+        self.shared.swallows.store(false, SeqCst);
         self.shared.is_silent.store(false, SeqCst);
+        for pipe in self.shared.open_pipes() {
+            if pipe.has_lost.load(SeqCst) {
+                pipe.close();
+            }
+        }
     }
 
     /// Holds requests with these bytes back.
@@ -131,8 +162,8 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, SeqCst);
-        for client in self.shared.clients.lock().expect("clients").drain(..) {
-            let _ = client.shutdown(Shutdown::Both);
+        for pipe in self.shared.open_pipes() {
+            pipe.close();
         }
         // Wakes the listener, which then ends.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
@@ -163,61 +194,119 @@ impl Shared {
         Some(fault)
     }
 
-    /// How much of a reply goes on; none when its connection is to end.
-    fn answer(&self, reply: &[u8], fault: Option<Fault>) -> Option<usize> {
+    /// How much of a request goes on, and whether its connection does.
+    fn request(&self, request: &[u8], pipe: &Pipe) -> (usize, bool) {
+        let fault = self.see(request);
+        if self.swallows.load(SeqCst) {
+            pipe.has_lost.store(true, SeqCst);
+            return (0, true);
+        }
+        if fault == Some(Fault::ResetRequest) {
+            pipe.reset();
+            return (request.len() / 2, false);
+        }
+        if fault.is_some() {
+            *pipe.next.lock().expect("a fault") = fault;
+        }
+        (request.len(), true)
+    }
+
+    /// The same of a reply.
+    fn reply(&self, reply: &[u8], pipe: &Pipe) -> (usize, bool) {
+        let fault = pipe.next.lock().expect("a fault").take();
         match fault {
-            Some(Fault::Cut | Fault::Keep) => {
+            Some(Fault::Cut | Fault::Keep | Fault::Reset) => {
                 self.lost.fetch_add(1, SeqCst);
             }
             Some(Fault::Delay(ms)) => thread::sleep(Duration::from_millis(ms)),
             Some(Fault::Silence) => self.is_silent.store(true, SeqCst),
-            None => {}
+            Some(Fault::ResetRequest) | None => {}
         }
         match fault {
-            Some(Fault::Cut) => None,
-            Some(Fault::Keep) => Some(0),
-            _ if self.is_silent.load(SeqCst) => Some(0),
-            _ => Some(reply.len()),
-        }
-    }
-}
-
-fn connect(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
-    let fault_of_next = Arc::new(Mutex::new(None));
-    let clone = |stream: &TcpStream| stream.try_clone().expect("a stream");
-    let (from_client, to_server) = (clone(&client), clone(&server));
-    shared.clients.lock().expect("clients").push(clone(&client));
-    let (seen_by, set) = (Arc::clone(shared), Arc::clone(&fault_of_next));
-    thread::spawn(move || {
-        forward(from_client, to_server, |request| {
-            if let Some(fault) = seen_by.see(request) {
-                *set.lock().expect("a fault") = Some(fault);
+            Some(Fault::Cut) => (0, false),
+            Some(Fault::Reset) => {
+                pipe.reset();
+                (0, false)
             }
-            Some(request.len())
-        });
-    });
-    let shared = Arc::clone(shared);
-    thread::spawn(move || {
-        forward(server, client, |reply| {
-            let fault = fault_of_next.lock().expect("a fault").take();
-            shared.answer(reply, fault)
-        });
-    });
-}
-
-/// Copies, of each piece as much as `look` says, until that says none or an end closes; then both are
-/// closed.
-fn forward(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&[u8]) -> Option<usize>) {
-    let mut buffer = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = from.read(&mut buffer) {
-        let Some(kept) = look(&buffer[..count]) else {
-            break;
-        };
-        if to.write_all(&buffer[..kept]).is_err() {
-            break;
+            Some(Fault::Keep) => (0, true),
+            _ if self.is_silent.load(SeqCst) || pipe.has_lost.load(SeqCst) => {
+                pipe.has_lost.store(true, SeqCst);
+                (0, true)
+            }
+            _ => (reply.len(), true),
         }
     }
-    for end in [from, to] {
-        let _ = end.shutdown(Shutdown::Both);
+
+    fn open_pipes(&self) -> Vec<Arc<Pipe>> {
+        let mut pipes = self.pipes.lock().expect("pipes");
+        pipes.retain(|pipe| pipe.strong_count() > 0);
+        pipes.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Pipe {
+    fn open(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) {
+        let pipe = Arc::new(Self {
+            client,
+            server,
+            next: Mutex::new(None),
+            has_lost: AtomicBool::new(false),
+            is_reset: AtomicBool::new(false),
+        });
+        let mut pipes = shared.pipes.lock().expect("pipes");
+        pipes.retain(|pipe| pipe.strong_count() > 0);
+        pipes.push(Arc::downgrade(&pipe));
+        drop(pipes);
+        let (requests, shared_too) = (Arc::clone(&pipe), Arc::clone(shared));
+        thread::spawn(move || {
+            let look = |bytes: &[u8]| shared_too.request(bytes, &requests);
+            requests.forward(&requests.client, &requests.server, look, &shared_too);
+        });
+        let shared = Arc::clone(shared);
+        thread::spawn(move || {
+            let look = |bytes: &[u8]| shared.reply(bytes, &pipe);
+            pipe.forward(&pipe.server, &pipe.client, look, &shared);
+        });
+    }
+
+    /// Copies, of each piece as much as `look` says, until that says that it is over or an end closes; then
+    /// both are closed.
+    fn forward(
+        &self,
+        mut from: &TcpStream,
+        mut to: &TcpStream,
+        look: impl Fn(&[u8]) -> (usize, bool),
+        shared: &Shared,
+    ) {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let (kept, goes_on) = look(&buffer[..count]);
+            if to.write_all(&buffer[..kept]).is_err() || !goes_on {
+                break;
+            }
+        }
+        if shared.swallows.load(SeqCst) && !shared.is_closed.load(SeqCst) {
+            self.has_lost.store(true, SeqCst); // the other end does not hear of it
+        } else {
+            self.close();
+        }
+    }
+
+    fn close(&self) {
+        if self.is_reset.load(SeqCst) {
+            return;
+        }
+        for end in [&self.client, &self.server] {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Both ends are reset when nobody reads from them any more, which is at once.
+    fn reset(&self) {
+        self.is_reset.store(true, SeqCst);
+        for end in [&self.client, &self.server] {
+            let _ = set_socket_linger(end, Some(Duration::ZERO));
+            let _ = end.shutdown(Shutdown::Read);
+        }
     }
 }

@@ -198,19 +198,34 @@ fn a_proxy_loses_and_delays_replies() {
     let begun = Instant::now();
     assert_eq!(increase("x", 10_000), Ok(5));
     assert!(begun.elapsed().as_millis() >= 400);
+    for fault in ["reset", "reset-request"] {
+        inject(json!(fault), 1);
+        let error = increase("x", 10_000).expect_err("a reset");
+        assert!(error.to_string().contains("reset"), "{error}");
+    }
+    assert_eq!(increase("x", 10_000), Ok(7)); // the half of a request is none
     inject(json!("cut"), 7);
     let lost = serve.order(&json!({ "do": "lost", "port": proxy }));
-    assert_eq!(lost, json!({ "lost": 3, "pending": 7 }));
+    assert_eq!(lost, json!({ "lost": 4, "pending": 7 }));
 
-    let mut c = connect(proxy).expect("a connection");
-    let limit = Some(Duration::from_millis(300));
-    c.set_read_timeout(limit).expect("a limit");
-    serve.order(&json!({ "do": "silence", "port": proxy }));
-    redis::cmd("PING")
-        .query::<String>(&mut c)
-        .expect_err("no reply");
-    serve.order(&json!({ "do": "speak", "port": proxy }));
-    assert!(talks(proxy));
+    for silence in ["silence", "swallow"] {
+        let mut c = connect(proxy).expect("a connection");
+        let limit = Some(Duration::from_millis(300));
+        c.set_read_timeout(limit).expect("a limit");
+        serve.order(&json!({ "do": silence, "port": proxy }));
+        let increased = redis::cmd("INCR").arg(silence).query::<i64>(&mut c);
+        assert!(increased.expect_err("no reply").is_timeout());
+        serve.order(&json!({ "do": "speak", "port": proxy }));
+        // It has lost bytes.
+        let error = redis::cmd("PING").query::<String>(&mut c);
+        assert!(error.expect_err("an end").is_connection_dropped());
+    }
+    let reached = |key: &str| {
+        let mut c = connect(server).expect("a connection");
+        redis::cmd("EXISTS").arg(key).query::<bool>(&mut c)
+    };
+    assert_eq!(reached("silence"), Ok(true));
+    assert_eq!(reached("swallow"), Ok(false));
     serve.order(&json!({ "do": "end", "port": proxy }));
     eventually(|| !talks(proxy), "the proxy to end");
     assert!(talks(server));

@@ -20,11 +20,11 @@
 //! | `fail-over` | the `port` of a replica | `{"port": …}` of the new primary: in a cluster this replica, by Sentinels any |
 //! | `user` | the `port` of a server, `name` | `{}`; it has this user of docs/operations.md |
 //! | `inject` | the `port` of a proxy, a `fault`, `words`, `times` (1) | `{}`; so many requests with all these words meet it |
-//! | `silence`, `speak` | the `port` of a proxy | `{}`; it loses all replies, or passes them on again |
+//! | `silence`, `swallow`, `speak` | the `port` of a proxy | `{}`; it loses all replies, or all bytes, or passes them on again |
 //! | `lost` | the `port` of a proxy | `{"lost": …, "pending": …}`: replies lost so far, requests that will meet its fault |
 //! | `end` | any port | `{}`; what it was started with has ended, and its folders are gone |
 //!
-//! A `fault` is `"cut"`, `"keep"`, `"silence"` or `{"delay": milliseconds}`: see [`testbed::Fault`].
+//! A `fault` is `"cut"`, `"reset"`, `"reset-request"`, `"keep"`, `"silence"` or `{"delay": milliseconds}`: see [`testbed::Fault`].
 
 use crate::Event;
 use serde::Deserialize;
@@ -83,6 +83,7 @@ enum Order {
     Resume(At),
     FailOver(At),
     Silence(At),
+    Swallow(At),
     Speak(At),
     Lost(At),
     End(At),
@@ -198,6 +199,7 @@ impl Bed {
                 times,
             } => self.proxy(port).inject(fault, &words, times),
             Order::Silence(At { port }) => self.proxy(port).fall_silent(),
+            Order::Swallow(At { port }) => self.proxy(port).swallow(),
             Order::Speak(At { port }) => self.proxy(port).speak(),
             Order::Lost(At { port }) => {
                 let proxy = self.proxy(port);
