@@ -1,0 +1,50 @@
+//! Why a scenario was not passed.
+
+use std::any::Any;
+use std::fmt;
+
+/// What a scenario comes to, or a step of it.
+pub(crate) type Verdict<T = ()> = Result<T, Failure>;
+
+/// Why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The client did what it must not do.
+    Wrong(String),
+    /// The language has no such thing.
+    Unsupported(String),
+}
+
+impl Failure {
+    /// What the test bed says by a panic.
+    pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::Wrong(text.unwrap_or("it has panicked").to_owned())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Wrong(why)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(why) => f.write_str(why),
+            Self::Unsupported(what) => write!(f, "unsupported: {what}"),
+        }
+    }
+}
+
+/// Fails the scenario with this text unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::failure::Failure::Wrong(format!($($text)+)));
+        }
+    };
+}
+pub(crate) use ensure;

@@ -1,0 +1,84 @@
+//! A wait is called off.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::ms;
+use crate::site::DRIVER;
+use crate::stage::{LEASE, Stage, random};
+use crate::worker::Answer;
+use std::thread;
+use std::time::Duration;
+use testbed::{Expect, cmd};
+
+/// In the very moment of the grant: afterwards the lock is free, or held by exactly who was told so.
+pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let mut server = site.server().connection();
+    let (mut granted, mut cancelled) = (0, 0);
+    let rounds = stage.count(60, 1000);
+    for round in 0..rounds {
+        let key = format!("key-{}", round % 7);
+        cmd!(server, "LOCK.ACQUIRE", &key, DRIVER, "PX", 60_000).grant();
+        let call = worker.acquire(&key).wait(ms(20_000)).ask();
+        stage.until_waiting(&site, &key, 1)?;
+        // Both, some microseconds before or after each other.
+        let offset = i64::try_from(random(3000)).expect("a small number") - 1500;
+        let apart = |is_late: bool| {
+            if is_late {
+                thread::sleep(Duration::from_micros(offset.unsigned_abs()));
+            }
+        };
+        let number = call.number();
+        let cancel = thread::scope(|scope| {
+            let cancel = scope.spawn(|| {
+                apart(offset > 0);
+                worker.cancel_number(number)
+            });
+            apart(offset < 0);
+            cmd!(server, "LOCK.RELEASE", &key, DRIVER).int();
+            cancel.join().expect("a thread")
+        });
+        // A grant that came first leaves nothing to cancel.
+        cancel.answer()?;
+        match call.answer()? {
+            Answer::Grant(grant) => {
+                granted += 1;
+                stage.agree(&site)?;
+                worker.release(&grant).ok()?;
+            }
+            other => {
+                ensure!(
+                    other.class() == Some("cancelled"),
+                    "a cancelled wait is answered with {other}"
+                );
+                cancelled += 1;
+                stage.agree(&site)?;
+            }
+        }
+        stage.agree(&site)?;
+    }
+    ensure!(
+        granted + cancelled == rounds && cancelled > 0,
+        "of {rounds} waits none was cancelled"
+    );
+
+    // In line, and for ever, and where nobody releases.
+    cmd!(server, "LOCK.ACQUIRE", "taken", DRIVER, "PX", 60_000).grant();
+    let calls: Vec<_> = (0..20)
+        .map(|_| worker.acquire("taken").for_ever().ask())
+        .collect();
+    stage.until_waiting(&site, "taken", calls.len())?;
+    for call in &calls {
+        worker.cancel(call).answer()?;
+        call.refused("cancelled")?;
+    }
+    stage.agree(&site)?;
+    // Before it stands in line.
+    for _ in 0..20 {
+        let call = worker.acquire("taken").for_ever().ask();
+        worker.cancel(&call).answer()?;
+        call.refused("cancelled")?;
+        stage.agree(&site)?;
+    }
+    cmd!(server, "LOCK.RELEASE", "taken", DRIVER).int();
+    stage.end(&site, &[&worker], LEASE)
+}

@@ -1,0 +1,136 @@
+//! Several servers.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::{MARGIN, TOLD, ms, wait_for};
+use crate::site::Site;
+use crate::stage::{LEASE, Stage, own_group};
+use std::time::Instant;
+use testbed::{Cluster, Expect, Sentinels, cluster, cmd};
+
+/// The primary is killed, and what it held is with its successor.
+pub(super) fn failover(stage: &Stage) -> Verdict {
+    let setup = Sentinels::builder(1, 1).down_after(ms(1000));
+    let site = Site::sentinels(setup.start_with(own_group));
+    let worker = stage.worker(&site)?;
+    let lease = ms(15_000);
+    let held = worker.acquire("held").lease(lease).granted()?;
+    let in_line = worker.acquire("held").lease(lease).wait(ms(40_000)).ask();
+    stage.until_waiting(&site, "held", 1)?;
+    {
+        let mut all = site.guarded();
+        let (primary, replica) = (all.primary(), 1 - all.primary());
+        all.server(primary).wait_for_sync(all.server(replica));
+        all.server_mut(primary).kill9();
+        all.wait_for_primary_other_than(primary);
+    }
+    // Lined up again with the new primary, and kept there.
+    let waits = wait_for(ms(10_000), || stage.until_waiting(&site, "held", 1).ok());
+    ensure!(
+        waits.is_some(),
+        "the waiting call has not lined up with the new primary"
+    );
+    stage.works(&worker, "other", ms(5000))?;
+    stage.agree(&site)?;
+    worker.holds(&held)?;
+    ensure!(worker.check(&held)?, "a lock is lost with a failover");
+    worker.release(&held).ok()?;
+    worker.release(&in_line.granted()?).ok()?;
+    stage.end(&site, &[&worker], lease)
+}
+
+fn three_nodes() -> Site {
+    let settings = |it| own_group(it).config("cluster-require-full-coverage", "no");
+    Site::cluster(Cluster::start_with(3, 0, settings))
+}
+
+/// A key that a node serves.
+fn key_at(site: &Site, node: usize) -> String {
+    let nodes = site.nodes();
+    let mut names = (0..).map(|number| format!("key-{number}"));
+    let serves = |key: &String| nodes.serves(cluster::slot(key)) == node;
+    names.find(serves).expect("a key for each node")
+}
+
+/// A slot moves, with the lock in it and the call that waits for it.
+pub(super) fn slot_move(stage: &Stage) -> Verdict {
+    let site = three_nodes();
+    let worker = stage.worker(&site)?;
+    let lease = ms(5000);
+    let (moved, stays) = (key_at(&site, 0), key_at(&site, 1));
+    let held = worker.acquire(&moved).lease(lease).granted()?;
+    let other = worker.acquire(&stays).lease(lease).granted()?;
+    let in_line = worker.acquire(&moved).lease(lease).wait(ms(20_000)).ask();
+    stage.until_waiting(&site, &moved, 1)?;
+    site.nodes().move_slot(cluster::slot(&moved), 0, 1);
+    let waits = wait_for(ms(5000), || stage.until_waiting(&site, &moved, 1).ok());
+    ensure!(
+        waits.is_some(),
+        "the waiting call has not lined up with the new node"
+    );
+    std::thread::sleep(lease + ms(200)); // kept by the new node
+    stage.agree(&site)?;
+    for grant in [&held, &other] {
+        worker.holds(grant)?;
+        ensure!(
+            worker.check(grant)?,
+            "{} is lost with a slot that moved",
+            grant.key
+        );
+        worker.release(grant).ok()?;
+    }
+    worker.release(&in_line.granted()?).ok()?;
+    stage.works(&worker, &moved, ms(1000))?;
+    stage.end(&site, &[&worker], lease)
+}
+
+/// One node hangs for longer than a lease.
+pub(super) fn hung_node(stage: &Stage) -> Verdict {
+    let site = three_nodes();
+    let worker = stage.worker(&site)?;
+    let lease = ms(1500);
+    let keys: Vec<_> = (0..3).map(|node| key_at(&site, node)).collect();
+    let held: Vec<_> = keys
+        .iter()
+        .map(|key| worker.acquire(key).lease(lease).granted())
+        .collect::<Verdict<_>>()?;
+    site.nodes().node(0).signal("STOP");
+    let begun = Instant::now();
+    let same_node = worker.acquire(&format!("{{{}}}:free", keys[0])).ask();
+    let mut longest = ms(0);
+    while begun.elapsed() < ms(2600) {
+        for key in &keys[1..] {
+            let key = format!("{{{key}}}:free");
+            let (took, answer) = worker.acquire(&key).lease(lease).ask().took()?;
+            ensure!(
+                matches!(answer, crate::worker::Answer::Grant(_)),
+                "{key} on a sound node: {answer}"
+            );
+            longest = longest.max(took);
+            if let crate::worker::Answer::Grant(grant) = answer {
+                worker.release(&grant).ok()?;
+            }
+        }
+    }
+    same_node.refused("unavailable")?;
+    worker.loses(&held[0], lease + MARGIN)?;
+    site.nodes().node(0).signal("CONT");
+    ensure!(
+        longest < MARGIN + crate::limits::lateness(begun),
+        "a lock on a sound node took {longest:.1?}"
+    );
+    for grant in &held[1..] {
+        worker.holds(grant)?;
+        ensure!(
+            worker.check(grant)?,
+            "{} on a sound node is lost",
+            grant.key
+        );
+    }
+    site.nodes().wait_until_whole();
+    stage.works(&worker, &keys[0], ms(5000))?;
+    stage.agree_within(&site, lease + MARGIN)?;
+    // And then one is lost at a sound node, and told at once.
+    cmd!(site.nodes().node(1).connection(), "DEL", &keys[1]).int();
+    worker.loses(&held[1], TOLD)?;
+    stage.end(&site, &[&worker], LEASE)
+}

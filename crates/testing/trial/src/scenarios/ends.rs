@@ -1,0 +1,180 @@
+//! The client's process ends, forks, or closes.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::{MARGIN, lateness, ms, wait_for};
+use crate::stage::{LEASE, Stage, random};
+use rustix::process::Signal;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Instant;
+use testbed::{Expect, cmd};
+
+/// `kill -9`: the lock is free a lease later, not before and not much after.
+pub(super) fn killed_worker(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let heir = stage.worker(&site)?;
+    let held = worker.acquire("held").granted()?;
+    let waits = worker.acquire("held").for_ever().ask();
+    stage.until_waiting(&site, "held", 1)?;
+    thread::sleep(LEASE); // it is renewed by now
+    worker.holds(&held)?;
+    let next = heir.acquire("held").wait(ms(10_000)).ask();
+    stage.until_waiting(&site, "held", 2)?;
+    let begun = Instant::now();
+    worker.kill()?;
+    stage.until_waiting(&site, "held", 1)?; // the dead one's call has left the line
+    ensure!(
+        begun.elapsed() < MARGIN + lateness(begun),
+        "a dead client waited on for {:.1?}",
+        begun.elapsed()
+    );
+    let next_grant = next.granted()?;
+    let took = begun.elapsed();
+    // It was renewed when a third had passed, or less.
+    ensure!(
+        took + ms(100) >= LEASE * 2 / 3,
+        "a dead client's lock was free after {took:.1?}"
+    );
+    ensure!(
+        took < LEASE + MARGIN + lateness(begun),
+        "a dead client's lock was free after {took:.1?} only"
+    );
+    drop(waits);
+    heir.release(&next_grant).ok()?;
+    stage.end(&site, &[&heir], LEASE)
+}
+
+/// SIGTERM and SIGINT, while locks are taken, waited for, and given back.
+pub(super) fn signals(stage: &Stage) -> Verdict {
+    let site = stage.server();
+    let rounds = stage.count(20, 500);
+    let next = AtomicUsize::new(0);
+    let play = || -> Verdict {
+        loop {
+            let round = next.fetch_add(1, SeqCst);
+            if round >= rounds {
+                return Ok(());
+            }
+            let worker = stage.worker(&site)?;
+            let key = |of: &str| format!("{of}-{round}");
+            let lease = ms(1000);
+            let acquire = |of: &str| worker.acquire(&key(of)).lease(lease);
+            let moment = Instant::now() + ms(random(60));
+            let mut calls = vec![acquire("held").ask()];
+            let mut releases = Vec::new();
+            while Instant::now() < moment {
+                calls.push(acquire("held").wait(ms(5000)).ask());
+                calls.push(acquire("other").wait(ms(5000)).ask());
+                thread::sleep(ms(3));
+                for grant in stage.ledger().held() {
+                    if grant.key == key("held") || grant.key == key("other") {
+                        releases.push(worker.release(&grant));
+                    }
+                }
+            }
+            let signal = if round % 2 == 0 {
+                Signal::TERM
+            } else {
+                Signal::INT
+            };
+            worker.signal(signal);
+            // One that takes the signal as a word to end may do so at the end of its input.
+            thread::sleep(ms(100));
+            worker.end()?;
+            stage.keys_free(&site, &[key("held"), key("other")], lease, "a signal")?;
+        }
+    };
+    thread::scope(|scope| {
+        let players: Vec<_> = (0..3).map(|_| scope.spawn(play)).collect();
+        players.into_iter().try_for_each(|player| {
+            player
+                .join()
+                .unwrap_or_else(|it| Err(crate::failure::Failure::from_panic(it.as_ref())))
+        })
+    })?;
+    stage.end(&site, &[], LEASE)
+}
+
+/// A child has the parent's memory, but not its locks.
+pub(super) fn fork(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let mut server = site.server().connection();
+    let held = worker.acquire("held").granted()?;
+    let in_line = worker.acquire("held").wait(ms(20_000)).ask();
+    stage.until_waiting(&site, "held", 1)?;
+    let mut keeper = || {
+        cmd!(server, "LOCK.HOLDERS", "held")
+            .items()
+            .remove(0)
+            .fields()["kept-by"]
+            .clone()
+            .int()
+    };
+    let before = keeper();
+    for _ in 0..stage.count(3, 20) {
+        worker.fork()?;
+        worker.holds(&held)?;
+        ensure!(worker.check(&held)?, "a fork has lost the parent's lock");
+    }
+    ensure!(
+        keeper() == before,
+        "a fork has cost the parent its connection"
+    );
+    stage.until_waiting(&site, "held", 1)?;
+    // What a child left behind is free a lease later.
+    let alone = || {
+        let mut server = site.server().connection();
+        (cmd!(server, "DBSIZE").int() == 1).then_some(())
+    };
+    ensure!(
+        wait_for(ms(10_000) + MARGIN, alone).is_some(),
+        "a child's lock stays"
+    );
+    worker.release(&held).ok()?;
+    worker.release(&in_line.granted()?).ok()?;
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// `close` gives back all locks and calls off all waits; other `Locks` go on.
+pub(super) fn closed(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    worker.open_as("b", &site, None)?.ok()?;
+    let stays = worker.acquire("stays").of("b").granted()?;
+    let held = worker.acquire("held").granted()?;
+    let waits = [
+        worker.acquire("stays").for_ever().ask(),
+        worker.acquire("held").wait(ms(20_000)).ask(),
+    ];
+    stage.until_waiting(&site, "stays", 1)?;
+    stage.until_waiting(&site, "held", 1)?;
+    worker.close("a").ok()?;
+    for wait in &waits {
+        let answer = wait.answer()?;
+        let told = answer.class();
+        ensure!(
+            matches!(told, Some("misuse" | "cancelled" | "unavailable")),
+            "a wait at a close: {answer}"
+        );
+    }
+    stage.agree(&site)?;
+    ensure!(
+        !worker.check(&held)?,
+        "a check says that a lock is held after the close"
+    );
+    worker.acquire("late").refused("misuse")?;
+    worker.holds(&stays)?;
+    ensure!(worker.check(&stays)?, "another Locks has lost its lock");
+    let ended = wait_for(ms(2000), || {
+        let clients = cmd!(site.server().connection(), "CLIENT", "LIST").text();
+        let open = clients
+            .lines()
+            .filter(|line| line.contains("name=lock-"))
+            .count();
+        // The keeper of the other.
+        (open <= 1).then_some(())
+    });
+    ensure!(ended.is_some(), "connections stay open after the close");
+    worker.close("a").answer()?;
+    stage.end(&site, &[&worker], LEASE)
+}

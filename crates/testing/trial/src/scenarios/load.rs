@@ -1,0 +1,207 @@
+//! Many locks, many calls.
+
+use crate::failure::{Failure, Verdict, ensure};
+use crate::limits::ms;
+use crate::stage::{LEASE, Stage};
+use crate::worker::{Call, Usage, Worker};
+use history::{Action, Down, History, Mode, Outcome, check};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Instant;
+use testbed::{Expect, cmd};
+
+/// How many calls are under way at once, of those that must be answered at once.
+const AT_ONCE: usize = 50;
+
+/// Makes so many calls, no more than some at a time; gives what each came to.
+fn in_turn<T>(
+    count: usize,
+    call: impl Fn(usize) -> Call,
+    take: impl Fn(Call) -> Verdict<T>,
+) -> Verdict<Vec<T>> {
+    let mut under_way = VecDeque::new();
+    let mut all = Vec::new();
+    for number in 0..count {
+        if under_way.len() == AT_ONCE {
+            all.push(take(under_way.pop_front().expect("a call"))?);
+        }
+        under_way.push_back(call(number));
+    }
+    for call in under_way {
+        all.push(take(call)?);
+    }
+    Ok(all)
+}
+
+/// Thousands of kept locks, in a process that then stands still for longer than their lease.
+pub(super) fn many_held(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let count = stage.count(1000, 10_000);
+    let keep = ms(15_000);
+    let acquire = |number| worker.acquire(&format!("held-{number}")).keep(keep).ask();
+    let held = in_turn(count, acquire, |call| call.granted())?;
+    stage.agree(&site)?;
+    worker.stall(ms(3000)).ok()?;
+    stage.agree(&site)?;
+    let still = stage.ledger().held().len();
+    ensure!(
+        still == count,
+        "{} of {count} locks were told as lost after a stall",
+        count - still
+    );
+    for grant in held.iter().step_by(count / 100) {
+        ensure!(worker.check(grant)?, "{} is lost after a stall", grant.key);
+    }
+    in_turn(
+        count,
+        |number| worker.release(&held[number]),
+        |call| call.ok(),
+    )?;
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// Hundreds of tasks on ten locks, judged by a history of all calls.
+pub(super) fn crowd(stage: &Stage) -> Verdict {
+    const LOCKS: usize = 10;
+    let (site, worker) = stage.pair()?;
+    let tasks = stage.count(100, 500);
+    let turns = stage.count(4, 6);
+    let begun = Instant::now();
+    let now = || u64::try_from(begun.elapsed().as_micros()).expect("a short time");
+    let history = Mutex::new(History::default());
+    let record =
+        |task: usize, key: &str, owner: &str, action: Action, sent: u64, outcome: Outcome| {
+            let call = history::Call {
+                client: u32::try_from(task).expect("a small number"),
+                key: key.to_owned(),
+                owner: owner.to_owned(),
+                action,
+                sent,
+                ended: now(),
+                outcome,
+            };
+            history.lock().expect("a history").calls.push(call);
+        };
+    let lease = ms(30_000);
+    let work = |task: usize| -> Verdict {
+        for turn in 0..turns {
+            let key = format!("key-{}", (task + turn * 3) % LOCKS);
+            let sent = now();
+            let call = worker.acquire(&key).lease(lease).wait(ms(60_000)).ask();
+            let grant = call.granted()?;
+            let millis = u64::try_from(lease.as_millis()).expect("a short time");
+            let action = Action::Acquire {
+                limit: None,
+                lease: Some(millis),
+                block: true,
+                holds: Some(1),
+                token: None,
+            };
+            let outcome = Outcome::Grant {
+                token: grant.token,
+                owner: grant.owner.clone(),
+                holds: 1,
+                lease: millis,
+                limit: None,
+            };
+            record(task, &key, &grant.owner, action, sent, outcome);
+            let sent = now();
+            worker.release(&grant).ok()?;
+            let action = Action::Release {
+                down: Down::To(0),
+                token: Some(grant.token),
+            };
+            record(task, &key, &grant.owner, action, sent, Outcome::Left(0));
+        }
+        Ok(())
+    };
+    let (send, done) = channel();
+    thread::scope(|scope| {
+        for task in 0..tasks {
+            let (send, work) = (send.clone(), &work);
+            scope.spawn(move || send.send(work(task)));
+        }
+    });
+    drop(send);
+    done.into_iter().collect::<Verdict<()>>()?;
+    stage.agree(&site)?;
+    let history = history.into_inner().expect("a history");
+    let report = check(&history, Mode::Strict);
+    if let Some(violation) = report.violations.first() {
+        return Err(Failure::Wrong(violation.to_string()));
+    }
+    ensure!(
+        report.counts.grants == tasks * turns,
+        "{} grants of {}",
+        report.counts.grants,
+        tasks * turns
+    );
+    stage.end(&site, &[&worker], lease)
+}
+
+/// What a worker takes, and how many connections it has.
+fn measure(worker: &Worker, server: &mut testbed::redis::Connection) -> (Usage, usize) {
+    let clients = cmd!(*server, "CLIENT", "LIST").text();
+    (worker.usage(), clients.lines().count())
+}
+
+/// Thousands of locks and waits, one after the other: nothing grows.
+pub(super) fn growth(stage: &Stage) -> Verdict {
+    /// What a runtime may take by itself, between two looks.
+    const MEMORY_KB: u64 = 24 * 1024;
+    const THREADS: usize = 4;
+    const CONNECTIONS: usize = 2;
+    let (site, worker) = stage.pair()?;
+    let mut server = site.server().connection();
+    let count = stage.count(2000, 50_000);
+    let half = |count: usize| -> Verdict {
+        in_turn(
+            count / 4,
+            |number| {
+                worker
+                    .acquire(&format!("free-{}", number % 1000))
+                    .wait(ms(20_000))
+                    .ask()
+            },
+            |call| worker.release(&call.granted()?).ok(),
+        )?;
+        // And a wait behind each of as many others.
+        for _ in 0..count / 4 / 10 {
+            let wait = || worker.acquire("awaited").wait(ms(20_000)).ask();
+            let calls: Vec<_> = (0..10).map(|_| wait()).collect();
+            for call in calls {
+                worker.release(&call.granted()?).ok()?;
+            }
+        }
+        Ok(())
+    };
+    half(count)?;
+    let (before, connections_before) = measure(&worker, &mut server);
+    half(count)?;
+    let mut last = (before, connections_before);
+    let settled = crate::limits::wait_for(ms(1500), || {
+        last = measure(&worker, &mut server);
+        let (after, connections) = last;
+        (after.memory_kb <= before.memory_kb + MEMORY_KB
+            && after.threads <= before.threads + THREADS
+            && connections <= connections_before + CONNECTIONS)
+            .then_some(())
+    });
+    let (after, connections) = last;
+    ensure!(
+        settled.is_some(),
+        "after {} more locks and waits: memory {} -> {} MB, threads {} -> {}, connections {} -> {}",
+        count / 2,
+        before.memory_kb / 1024,
+        after.memory_kb / 1024,
+        before.threads,
+        after.threads,
+        connections_before,
+        connections
+    );
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker], LEASE)
+}

@@ -1,0 +1,107 @@
+//! Locks are taken away.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::{MARGIN, TOLD, ms};
+use crate::stage::{LEASE, Stage};
+use testbed::{Expect, cmd};
+
+/// `SET` over a lock.
+pub(super) fn overwritten(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let mut server = site.server().connection();
+    let (held, other) = (
+        worker.acquire("held").granted()?,
+        worker.acquire("other").granted()?,
+    );
+    let in_line = worker.acquire("held").wait(ms(10_000)).ask();
+    stage.until_waiting(&site, "held", 1)?;
+    cmd!(server, "SET", "held", "text").okay();
+    worker.loses(&held, TOLD)?;
+    in_line.refused("misuse")?;
+    worker.acquire("held").refused("misuse")?;
+    ensure!(
+        !worker.check(&held)?,
+        "a check says that an overwritten lock is held"
+    );
+    let release = worker.release(&held).answer()?;
+    ensure!(
+        release.class() == Some("lost"),
+        "the release of an overwritten lock is answered with {release}"
+    );
+    // It shared a connection with the other.
+    worker.holds(&other)?;
+    ensure!(worker.check(&other)?, "another lock is lost too");
+    stage.agree(&site)?;
+    cmd!(server, "DEL", "held").int();
+    stage.works(&worker, "held", ms(1000))?;
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// `DEL`, as an administrator's force-unlock.
+pub(super) fn deleted(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let two = stage.worker(&site)?;
+    let mut server = site.server().connection();
+    let others: Vec<_> = (0..20)
+        .map(|number| worker.acquire(&format!("other-{number}")).granted())
+        .collect::<Verdict<_>>()?;
+    for round in 0..stage.count(5, 50) {
+        let key = format!("held-{round}");
+        let held = worker.acquire(&key).granted()?;
+        let next = two.acquire(&key).wait(ms(10_000)).ask();
+        stage.until_waiting(&site, &key, 1)?;
+        cmd!(server, "DEL", &key).int();
+        worker.loses(&held, TOLD)?;
+        let next = next.granted()?;
+        ensure!(held.token < next.token, "tokens do not rise");
+        let release = worker.release(&held).answer()?;
+        ensure!(
+            release.class() == Some("lost"),
+            "the release of a deleted lock is answered with {release}"
+        );
+        stage.agree(&site)?;
+        two.release(&next).ok()?;
+    }
+    // Two at once.
+    cmd!(server, "DEL", "other-0", "other-1").int();
+    for lost in &others[..2] {
+        worker.loses(lost, TOLD)?;
+    }
+    for held in &others[2..] {
+        worker.holds(held)?;
+        ensure!(
+            worker.check(held)?,
+            "{} is lost with another lock",
+            held.key
+        );
+    }
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker, &two], LEASE)
+}
+
+/// A lease that is not kept: it ends by itself, and the client says so.
+pub(super) fn fixed_lease(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let lease = ms(1200);
+    let held = worker.acquire("held").fixed().lease(lease).granted()?;
+    let next = worker
+        .acquire("held")
+        .fixed()
+        .lease(lease)
+        .wait(ms(5000))
+        .ask();
+    ensure!(worker.check(&held)?, "a fixed lease is not held");
+    worker.loses(&held, lease + MARGIN)?;
+    let next = next.granted()?;
+    ensure!(
+        worker.check(&next)?,
+        "a fixed lease that was waited for is not held"
+    );
+    ensure!(
+        !worker.check(&held)?,
+        "a check says that a lease is held that has ended"
+    );
+    worker.release(&next).ok()?;
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker], lease)
+}

@@ -1,0 +1,121 @@
+//! The network between client and server fails.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::{MARGIN, ms};
+use crate::stage::{LEASE, Stage};
+use testbed::{Expect, Fault, Proxy, cmd};
+
+/// The server hears everything, the client nothing.
+pub(super) fn silent_replies(stage: &Stage) -> Verdict {
+    silent(stage, Proxy::fall_silent)
+}
+
+/// Nobody hears anything.
+pub(super) fn silent_network(stage: &Stage) -> Verdict {
+    silent(stage, Proxy::swallow)
+}
+
+fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
+    let keep = ms(1000);
+    // The longest silence that the server bears, until it judges it, and the lease that then runs out.
+    let all_over = keep + ms(2000) + LEASE;
+    let site = stage.server();
+    let (proxy, outside) = site.behind_proxy();
+    let worker = stage.worker(&outside)?;
+    let acquire = |key: &str| worker.acquire(key).keep(keep);
+    let (held, released) = (acquire("held").granted()?, acquire("released").granted()?);
+    let busy = acquire("busy").granted()?;
+    let in_line = acquire("busy").wait(ms(2500)).ask();
+    stage.until_waiting(&site, "busy", 1)?;
+    fault(&proxy);
+    let calls = [
+        (acquire("free").ask(), "unavailable"),
+        (acquire("awaited").wait(ms(1500)).ask(), "unavailable"),
+        (in_line, "unavailable"),
+    ];
+    let release = worker.release(&released).answer()?;
+    let told = release.class();
+    ensure!(
+        matches!(told, Some("unavailable" | "lost")),
+        "a release into silence is answered with {release}"
+    );
+    for (call, class) in &calls {
+        call.refused(class)?;
+    }
+    worker.loses(&held, LEASE + MARGIN)?;
+    worker.loses(&busy, LEASE + MARGIN)?;
+    ensure!(
+        !worker.check(&held)?,
+        "a check says that a lost lock is held"
+    );
+    // Who has been told is not kept on.
+    stage.all_free(&site, all_over, "all was told as lost")?;
+    proxy.speak();
+    stage.works(&worker, "held", ms(3000))?;
+    stage.works(&worker, "free", ms(3000))?;
+    let again = acquire("again").granted()?;
+    ensure!(worker.check(&again)?, "a new lock is not held");
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// Half of a request arrives.
+pub(super) fn resets_in_request(stage: &Stage) -> Verdict {
+    resets(stage, Fault::ResetRequest)
+}
+
+/// The server has done what was asked, and the client does not hear it.
+pub(super) fn resets_in_reply(stage: &Stage) -> Verdict {
+    resets(stage, Fault::Reset)
+}
+
+fn resets(stage: &Stage, fault: Fault) -> Verdict {
+    const ROUNDS: usize = 3;
+    let site = stage.server();
+    let mut server = site.server().connection();
+    let (proxy, outside) = site.behind_proxy();
+    let worker = stage.worker(&outside)?;
+    let other = stage.worker(&site)?;
+    let held = worker.acquire("held").granted()?;
+    let met = |words: &str| -> Verdict {
+        ensure!(
+            proxy.pending() == 0,
+            "no request with {words} met the fault"
+        );
+        Ok(())
+    };
+    for round in 0..ROUNDS {
+        let key = format!("free-{round}");
+        proxy.inject(fault, "LOCK.ACQUIRE", 1);
+        let grant = worker.acquire(&key).granted()?;
+        met("LOCK.ACQUIRE")?;
+        stage.agree(&site)?;
+        let holds = cmd!(server, "LOCK.INFO", &key).lock_info().holds;
+        ensure!(
+            holds == 1,
+            "{key} is held {holds} times after a repeated acquire"
+        );
+        proxy.inject(fault, "LOCK.RELEASE", 1);
+        worker.release(&grant).ok()?;
+        met("LOCK.RELEASE")?;
+        stage.agree(&site)?;
+
+        // A wait is reset when it is sent, or when its grant comes.
+        let key = format!("awaited-{round}");
+        let first = other.acquire(&key).granted()?;
+        proxy.inject(fault, "LOCK.ACQUIRE BLOCK", 1);
+        let wait = worker.acquire(&key).wait(ms(5000)).ask();
+        let in_line =
+            || crate::limits::wait_for(ms(2000), || stage.until_waiting(&site, &key, 1).ok());
+        in_line();
+        other.release(&first).ok()?;
+        let second = wait.granted()?;
+        met("BLOCK")?;
+        stage.agree(&site)?;
+        worker.release(&second).ok()?;
+        stage.agree(&site)?;
+    }
+    // The connection that keeps it was reset again and again.
+    worker.holds(&held)?;
+    ensure!(worker.check(&held)?, "a lock is lost with its connection");
+    stage.end(&site, &[&worker, &other], LEASE)
+}

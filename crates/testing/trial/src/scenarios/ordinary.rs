@@ -1,0 +1,126 @@
+//! Nothing fails.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::{MARGIN, ms};
+use crate::stage::{LEASE, Stage};
+use crate::worker::Mode;
+
+/// Exclusive and shared locks, permits, waits.
+pub(super) fn ordinary(stage: &Stage) -> Verdict {
+    let (site, one) = stage.pair()?;
+    let two = stage.worker(&site)?;
+
+    let first = one.acquire("alone").granted()?;
+    stage.agree(&site)?;
+    one.acquire("alone").refused("busy")?;
+    two.acquire("alone").refused("busy")?;
+    stage.agree(&site)?;
+    let (took, answer) = two.acquire("alone").wait(ms(300)).ask().took()?;
+    ensure!(
+        answer.class() == Some("busy"),
+        "a wait in vain is answered with {answer}"
+    );
+    ensure!(took >= ms(300), "a wait of 300 ms is over after {took:?}");
+    stage.agree(&site)?;
+    // In line, of both workers.
+    let waits = [
+        two.acquire("alone").wait(ms(10_000)).ask(),
+        one.acquire("alone").for_ever().ask(),
+    ];
+    stage.until_waiting(&site, "alone", 2)?;
+    one.release(&first).ok()?;
+    let second = waits[0].granted()?;
+    waits[1].is_pending()?;
+    stage.agree(&site)?;
+    two.release(&second).ok()?;
+    let third = waits[1].granted()?;
+    ensure!(
+        first.token < second.token && second.token < third.token,
+        "tokens do not rise"
+    );
+    one.release(&third).ok()?;
+    stage.agree(&site)?;
+    ensure!(
+        !one.check(&third)?,
+        "a check says that a released lock is held"
+    );
+
+    let shared =
+        |worker: &crate::worker::Worker| worker.acquire("shared").mode(Mode::Shared).granted();
+    let readers = [shared(&one)?, shared(&one)?, shared(&two)?];
+    two.acquire("shared").refused("busy")?;
+    let writer = two.acquire("shared").wait(ms(5000)).ask();
+    stage.until_waiting(&site, "shared", 1)?;
+    one.acquire("shared").mode(Mode::Shared).refused("busy")?;
+    for (reader, worker) in readers.iter().zip([&one, &one, &two]) {
+        writer.is_pending()?;
+        worker.release(reader).ok()?;
+    }
+    writer.granted()?;
+
+    let permit = || one.acquire("permits").mode(Mode::Limit(2));
+    let permits = [permit().granted()?, permit().granted()?];
+    ensure!(
+        permits[0].owner != permits[1].owner,
+        "two permits have one owner"
+    );
+    permit().refused("busy")?;
+    let third = permit().wait(ms(5000)).ask();
+    stage.until_waiting(&site, "permits", 1)?;
+    one.release(&permits[0]).ok()?;
+    third.granted()?;
+    stage.agree(&site)?;
+    stage.end(&site, &[&one, &two], LEASE)
+}
+
+/// Locks of one owner.
+pub(super) fn tasks(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let of = |key: &str, task: &'static str| worker.acquire(key).task(task).wait(ms(3000)).ask();
+
+    let outer = of("again", "ann").granted()?;
+    let inner = of("again", "ann").granted()?;
+    ensure!(
+        outer.owner == inner.owner && outer.token == inner.token,
+        "a re-entry is another grant"
+    );
+    worker.release(&inner).ok()?;
+    ensure!(
+        worker.check(&outer)?,
+        "the end of a re-entry has ended the grant"
+    );
+    worker.acquire("again").refused("busy")?;
+    worker.release(&outer).ok()?;
+    worker.acquire("again").granted()?;
+
+    // Each of two has what the other wants.
+    let (one, two) = (of("left", "ann").granted()?, of("right", "bob").granted()?);
+    let waits = of("right", "ann");
+    stage.until_waiting(&site, "right", 1)?;
+    let (took, answer) = of("left", "bob").took()?;
+    ensure!(
+        answer.class() == Some("deadlock"),
+        "a circle of waits is answered with {answer}"
+    );
+    ensure!(
+        took < ms(1000) + MARGIN,
+        "a deadlock is told after {took:?}"
+    );
+    stage.agree(&site)?;
+    worker.release(&two).ok()?;
+    worker.release(&waits.granted()?).ok()?;
+    worker.release(&one).ok()?;
+
+    // Two that share cannot both have it alone.
+    let share = |task| {
+        worker
+            .acquire("both")
+            .mode(Mode::Shared)
+            .task(task)
+            .granted()
+    };
+    let (_one, _two) = (share("ann")?, share("bob")?);
+    of("both", "ann").refused("not-alone")?;
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker], LEASE)
+}

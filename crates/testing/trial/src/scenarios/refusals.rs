@@ -1,0 +1,210 @@
+//! The server answers, but not with a lock.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::{AT_ONCE, MARGIN, ms};
+use crate::stage::{LEASE, Stage};
+use crate::worker::{LOCKS, Worker};
+use std::thread;
+use std::time::{Duration, Instant};
+use testbed::{Expect, Talk, cmd, post, run};
+
+/// How many connections may be tried in two seconds by a client that cannot get in.
+const KNOCKS: u64 = 20;
+
+/// A password that is wrong, and none at all.
+pub(super) fn wrong_password(stage: &Stage) -> Verdict {
+    let site = stage.server();
+    let mut server = site.server().connection();
+    run(&mut server, "CONFIG SET requirepass secret").okay();
+    let worker = stage.new_worker()?;
+    for (locks, password) in [("wrong", Some("guess")), ("none", None)] {
+        let before = count(&mut server, "total_connections_received");
+        let begun = Instant::now();
+        // Refused here already, or by the first call.
+        let opened = worker.open_as(locks, &site, password)?.answer()?;
+        if opened.ok().is_ok() {
+            for wait in [Duration::ZERO, ms(10_000)] {
+                refused_at_once(&worker, locks, wait)?;
+            }
+        } else {
+            ensure!(
+                opened.class() == Some("refused"),
+                "{locks} password: open is answered with {opened}"
+            );
+        }
+        thread::sleep(ms(2000).saturating_sub(begun.elapsed()));
+        let knocks = count(&mut server, "total_connections_received") - before;
+        ensure!(
+            knocks <= KNOCKS,
+            "{locks} password: {knocks} connections in two seconds"
+        );
+    }
+    worker.open_as(LOCKS, &site, Some("secret"))?.ok()?;
+    let held = worker.acquire("held").granted()?;
+    run(&mut server, "CONFIG SET requirepass \"\"").value();
+    run(&mut server, "ACL SETUSER default nopass").okay();
+    ensure!(
+        worker.check(&held)?,
+        "a lock taken with the right password is not held"
+    );
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// A server as it comes.
+pub(super) fn missing_module(stage: &Stage) -> Verdict {
+    let site = stage.server_with(testbed::Builder::without_module);
+    let worker = stage.new_worker()?;
+    let opened = worker.open_as(LOCKS, &site, None)?.answer()?;
+    let mut texts = Vec::new();
+    if let crate::worker::Answer::Error { class, text } = opened {
+        ensure!(
+            class == "refused",
+            "without the module open is answered with {class}"
+        );
+        texts.push(text);
+    } else {
+        for wait in [Duration::ZERO, ms(10_000)] {
+            texts.push(refused_at_once(&worker, LOCKS, wait)?);
+        }
+    }
+    for text in texts {
+        ensure!(
+            text.contains("module"),
+            "the error does not ask for the module: {text:?}"
+        );
+    }
+    stage.end(&site, &[&worker], LEASE)
+}
+
+fn refused_at_once(worker: &Worker, locks: &'static str, wait: Duration) -> Verdict<String> {
+    let (took, answer) = worker.acquire("k").of(locks).wait(wait).ask().took()?;
+    ensure!(took < AT_ONCE + MARGIN, "refused after {took:.1?}");
+    match answer {
+        crate::worker::Answer::Error { class, text } if class == "refused" => Ok(text),
+        other => Err(format!("answered with {other}, not refused").into()),
+    }
+}
+
+/// The server takes no more clients for a while.
+pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let mut server = site.server().connection();
+    let held = worker.acquire("held").granted()?;
+    let newcomer = stage.worker(&site)?;
+    cmd!(server, "LOCK.ACQUIRE", "taken", "driver", "PX", 60_000).grant();
+    run(&mut server, "CONFIG SET maxclients 1").okay();
+    let before = count(&mut server, "rejected_connections");
+    // This one has its keeper, but no connection to wait on; the other has none, or keeps one by chance.
+    let in_line = worker.acquire("taken").wait(ms(8000)).ask();
+    let now = newcomer.acquire("free").ask().answer()?;
+    if now.class().is_some() {
+        ensure!(
+            now.class() == Some("unavailable"),
+            "with maxclients full: {now}"
+        );
+    }
+    thread::sleep(ms(2000));
+    let knocks = count(&mut server, "rejected_connections") - before;
+    ensure!(
+        knocks <= 10 * KNOCKS,
+        "{knocks} connections were tried in two seconds"
+    );
+    worker.holds(&held)?;
+    run(&mut server, "CONFIG SET maxclients 10000").okay();
+    stage.until_waiting(&site, "taken", 1)?;
+    cmd!(server, "LOCK.RELEASE", "taken", "driver").int();
+    in_line.granted()?;
+    stage.works(&newcomer, "other", ms(3000))?;
+    ensure!(worker.check(&held)?, "a lock is lost with maxclients full");
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker, &newcomer], LEASE)
+}
+
+/// A script runs for longer than the server bears.
+pub(super) fn busy_script(stage: &Stage) -> Verdict {
+    let site = stage.server_with(|it| it.config("lua-time-limit", "100"));
+    let worker = stage.worker(&site)?;
+    let lease = ms(8000);
+    let mut server = site.server().connection();
+    let mut script = site.server().connection();
+    let held = worker.acquire("held").lease(lease).granted()?;
+    let released = worker.acquire("released").lease(lease).granted()?;
+    ensure!(worker.check(&held)?, "a lock is not held");
+    post!(script, "EVAL", "while true do end", 0);
+    thread::sleep(ms(300)); // now the server answers BUSY
+    let awaited = worker
+        .acquire("awaited")
+        .lease(lease)
+        .wait(ms(10_000))
+        .ask();
+    worker.acquire("free").refused("unavailable")?;
+    let release = worker.release(&released);
+    thread::sleep(ms(600));
+    run(&mut server, "SCRIPT KILL").okay();
+    script.receive().expect_err("the script was killed");
+    awaited.granted()?;
+    let release = release.answer()?;
+    ensure!(
+        matches!(release.class(), None | Some("unavailable")),
+        "a release meanwhile is answered with {release}"
+    );
+    stage.works(&worker, "other", ms(3000))?;
+    thread::sleep(lease); // renewed again
+    worker.holds(&held)?;
+    ensure!(
+        worker.check(&held)?,
+        "a lock is lost while the server is busy for less than a lease"
+    );
+    stage.agree_within(&site, lease)?;
+    stage.end(&site, &[&worker], lease)
+}
+
+/// The right to take locks is gone for a while.
+pub(super) fn no_permission(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let lease = ms(3000);
+    let mut server = site.server().connection();
+    let held = worker.acquire("held").lease(lease).granted()?;
+    run(
+        &mut server,
+        "ACL SETUSER default -lock.acquire -lock.renew -lock.release",
+    )
+    .okay();
+    for wait in [Duration::ZERO, ms(10_000)] {
+        refused_at_once(&worker, LOCKS, wait)?;
+    }
+    // In that moment its connection ends, and it comes back too early.
+    let keeper = cmd!(server, "LOCK.HOLDERS", "held")
+        .items()
+        .remove(0)
+        .fields()["kept-by"]
+        .clone()
+        .int();
+    cmd!(server, "CLIENT", "KILL", "ID", keeper).int();
+    thread::sleep(ms(400));
+    run(
+        &mut server,
+        "ACL SETUSER default +lock.acquire +lock.renew +lock.release",
+    )
+    .okay();
+    stage.works(&worker, "other", ms(3000))?;
+    thread::sleep(lease + ms(500)); // it is kept again, or its loss was told
+    stage.agree(&site)?;
+    let is_held = worker.holds(&held).is_ok();
+    ensure!(
+        worker.check(&held)? == is_held,
+        "a check does not say what was told"
+    );
+    stage.end(&site, &[&worker], lease)
+}
+
+fn count(server: &mut testbed::redis::Connection, field: &str) -> u64 {
+    let info = cmd!(*server, "INFO", "stats").text();
+    let line = info.lines().find_map(|line| {
+        line.strip_prefix(field)?
+            .strip_prefix(':')
+            .map(str::to_owned)
+    });
+    line.and_then(|text| text.trim().parse().ok())
+        .expect("a count")
+}

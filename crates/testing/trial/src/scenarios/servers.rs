@@ -1,0 +1,178 @@
+//! The server hangs, is killed, comes back.
+
+use crate::failure::{Verdict, ensure};
+use crate::limits::{MARGIN, ms};
+use crate::site::{DRIVER, Site};
+use crate::stage::{LEASE, Stage};
+use crate::worker::Worker;
+use std::thread;
+use std::time::Instant;
+use testbed::{Expect, cmd};
+
+/// Hangs for less than a lease: nothing is lost.
+pub(super) fn hung_shortly(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let lease = ms(5000);
+    let acquire = |key: &str| worker.acquire(key).lease(lease);
+    let held = acquire("held").granted()?;
+    let in_line = acquire("held").wait(ms(15_000)).ask();
+    stage.until_waiting(&site, "held", 1)?;
+    // Not what is left of a first lease.
+    ensure!(worker.check(&held)?, "a lock is not held");
+    site.server().signal("STOP");
+    let begun = Instant::now();
+    let (took, answer) = acquire("free").ask().took()?;
+    ensure!(
+        answer.class() == Some("unavailable"),
+        "while the server hangs: {answer} after {took:?}"
+    );
+    thread::sleep(ms(1700).saturating_sub(begun.elapsed()));
+    site.server().signal("CONT");
+    stage.works(&worker, "other", ms(3000))?;
+    stage.agree_within(&site, lease + MARGIN)?;
+    worker.holds(&held)?;
+    ensure!(
+        worker.check(&held)?,
+        "a lock is lost while the server hangs for less than a lease"
+    );
+    worker.release(&held).ok()?;
+    worker.release(&in_line.granted()?).ok()?;
+    stage.end(&site, &[&worker], lease)
+}
+
+/// Hangs for longer: what was held is told as lost while it does.
+pub(super) fn hung_long(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let lease = ms(1000);
+    let acquire = |key: &str| worker.acquire(key).lease(lease);
+    let (held, released) = (acquire("held").granted()?, acquire("released").granted()?);
+    cmd!(
+        site.server().connection(),
+        "LOCK.ACQUIRE",
+        "taken",
+        DRIVER,
+        "PX",
+        60_000
+    )
+    .grant();
+    let in_line = acquire("taken").wait(ms(20_000)).ask();
+    stage.until_waiting(&site, "taken", 1)?;
+    site.server().signal("STOP");
+    let begun = Instant::now();
+    unreachable(&worker, &released, &held, lease)?;
+    thread::sleep(ms(3000).saturating_sub(begun.elapsed()));
+    site.server().signal("CONT");
+    stage.works(&worker, "held", ms(3000))?;
+    stage.agree_within(&site, lease + MARGIN)?;
+    in_line.is_pending()?;
+    cmd!(site.server().connection(), "LOCK.RELEASE", "taken", DRIVER).int();
+    in_line.granted()?;
+    stage.end(&site, &[&worker], lease)
+}
+
+/// Is gone for good.
+pub(super) fn killed(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let (held, released) = (
+        worker.acquire("held").granted()?,
+        worker.acquire("released").granted()?,
+    );
+    let in_line = worker.acquire("held").wait(ms(3000)).ask();
+    stage.until_waiting(&site, "held", 1)?;
+    site.server().kill9();
+    unreachable(&worker, &released, &held, LEASE)?;
+    in_line.refused("unavailable")?;
+    ensure!(
+        !worker.check(&held)?,
+        "a check says that a lost lock is held"
+    );
+    worker.close("a").answer()?;
+    // The port is another's to take, so it is the same server that comes back, with nothing.
+    site.server().restart();
+    stage.end(&site, &[&worker], LEASE)
+}
+
+/// Every call is answered in its time, and what is held is lost a lease later.
+fn unreachable(
+    worker: &Worker,
+    released: &crate::ledger::Grant,
+    held: &crate::ledger::Grant,
+    lease: std::time::Duration,
+) -> Verdict {
+    let calls = [
+        worker.acquire("free").ask(),
+        worker.acquire("awaited").wait(ms(1200)).ask(),
+    ];
+    let release = worker.release(released);
+    worker.loses(held, lease + MARGIN)?;
+    for call in calls {
+        call.refused("unavailable")?;
+    }
+    let release = release.answer()?;
+    let told = release.class();
+    ensure!(
+        matches!(told, Some("unavailable" | "lost")),
+        "a release without a server is answered with {release}"
+    );
+    Ok(())
+}
+
+/// Comes back with all that it had: nothing is lost.
+pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
+    let site = stage.server_with(|it| {
+        it.config("appendonly", "yes")
+            .config("appendfsync", "always")
+    });
+    let worker = stage.worker(&site)?;
+    let lease = ms(5000);
+    let held: Vec<_> = (0..5)
+        .map(|number| {
+            worker
+                .acquire(&format!("held-{number}"))
+                .lease(lease)
+                .granted()
+        })
+        .collect::<Verdict<_>>()?;
+    let in_line = worker.acquire("held-0").lease(lease).wait(ms(20_000)).ask();
+    stage.until_waiting(&site, "held-0", 1)?;
+    again(&site);
+    stage.until_waiting(&site, "held-0", 1)?;
+    // For longer than a lease: it is kept again.
+    thread::sleep(lease + ms(200));
+    stage.agree(&site)?;
+    for grant in &held {
+        worker.holds(grant)?;
+        ensure!(worker.check(grant)?, "{} is lost with a restart", grant.key);
+        worker.release(grant).ok()?;
+    }
+    worker.release(&in_line.granted()?).ok()?;
+    stage.end(&site, &[&worker], lease)
+}
+
+/// Comes back with nothing: all is lost, and told.
+pub(super) fn restart_without_data(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let lease = ms(8000);
+    let held = worker.acquire("held").lease(lease).granted()?;
+    again(&site);
+    // As soon as the client is back, and not at the end of the lease.
+    worker.loses(&held, ms(1500) + MARGIN)?;
+    ensure!(
+        !worker.check(&held)?,
+        "a check says that a lost lock is held"
+    );
+    worker.acquire("held").granted()?;
+    let release = worker.release(&held).answer()?;
+    ensure!(
+        release.class() == Some("lost"),
+        "the release of a lost lock is answered with {release}"
+    );
+    stage.agree(&site)?;
+    stage.end(&site, &[&worker], LEASE)
+}
+
+fn again(site: &Site) {
+    let mut server = site.server();
+    server.kill9();
+    server.restart();
+}

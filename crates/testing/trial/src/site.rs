@@ -1,0 +1,187 @@
+//! The servers of a scenario: what workers are told to connect to, and what is seen there.
+
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use testbed::sentinels::NAME;
+use testbed::{Cluster, Expect, Proxy, Sentinels, Server, cluster};
+
+/// Owners of calls that the scenario makes itself begin so, and are nobody's concern.
+pub(crate) const DRIVER: &str = "driver";
+
+/// The servers of one scenario. They end with the last handle.
+#[derive(Clone)]
+pub(crate) struct Site {
+    servers: Arc<Servers>,
+    address: Value,
+}
+
+/// The workers' owners of one lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) holders: Vec<String>,
+    pub(crate) waiters: Vec<String>,
+}
+
+enum Servers {
+    One(Mutex<Server>),
+    Cluster(Mutex<Cluster>),
+    Sentinels(Mutex<Sentinels>),
+}
+
+impl Site {
+    pub(crate) fn one(server: Server) -> Self {
+        let address = json!({ "url": url(server.port()) });
+        Self::new(Servers::One(Mutex::new(server)), address)
+    }
+
+    pub(crate) fn cluster(cluster: Cluster) -> Self {
+        let nodes: Vec<_> = (0..cluster.nodes().len())
+            .map(|node| cluster.address(node))
+            .collect();
+        Self::new(
+            Servers::Cluster(Mutex::new(cluster)),
+            json!({ "cluster": nodes }),
+        )
+    }
+
+    pub(crate) fn sentinels(all: Sentinels) -> Self {
+        let address = |server: &Server| format!("127.0.0.1:{}", server.port());
+        let sentinels: Vec<_> = all.sentinels().iter().map(address).collect();
+        let address = json!({ "sentinels": sentinels, "master": NAME });
+        Self::new(Servers::Sentinels(Mutex::new(all)), address)
+    }
+
+    fn new(servers: Servers, address: Value) -> Self {
+        Self {
+            servers: Arc::new(servers),
+            address,
+        }
+    }
+
+    /// A proxy in front of the one server, and the same site behind it.
+    pub(crate) fn behind_proxy(&self) -> (Proxy, Self) {
+        let proxy = Proxy::start(self.server().port());
+        let site = Self {
+            servers: Arc::clone(&self.servers),
+            address: json!({ "url": url(proxy.port()) }),
+        };
+        (proxy, site)
+    }
+
+    /// What a worker is told.
+    pub(crate) fn address(&self) -> Value {
+        self.address.clone()
+    }
+
+    /// The one server.
+    pub(crate) fn server(&self) -> MutexGuard<'_, Server> {
+        match &*self.servers {
+            Servers::One(server) => server
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+            _ => panic!("it has several servers"),
+        }
+    }
+
+    /// The cluster.
+    pub(crate) fn nodes(&self) -> MutexGuard<'_, Cluster> {
+        match &*self.servers {
+            Servers::Cluster(cluster) => cluster
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+            _ => panic!("it is no cluster"),
+        }
+    }
+
+    /// The servers behind Sentinels.
+    pub(crate) fn guarded(&self) -> MutexGuard<'_, Sentinels> {
+        match &*self.servers {
+            Servers::Sentinels(all) => all
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+            _ => panic!("it has no Sentinels"),
+        }
+    }
+
+    /// Who holds and waits for these locks, among the workers; none where a server does not answer.
+    pub(crate) fn look(&self, keys: &[String]) -> Option<Vec<Seen>> {
+        match &*self.servers {
+            Servers::One(_) => look(&self.server(), keys),
+            Servers::Sentinels(_) => {
+                let all = self.guarded();
+                look(all.server(all.primary()), keys)
+            }
+            Servers::Cluster(_) => {
+                let cluster = self.nodes();
+                let node = |key: &String| {
+                    let slot = cluster::slot(key);
+                    let mut nodes = 0..cluster.nodes().len();
+                    nodes.find(|node| cluster.serves_in_view_of(*node, slot) == Some(*node))
+                };
+                let look_at = |key: &String| {
+                    let seen = look(cluster.node(node(key)?), std::slice::from_ref(key))?;
+                    seen.into_iter().next()
+                };
+                keys.iter().map(look_at).collect()
+            }
+        }
+    }
+}
+
+fn url(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}/0")
+}
+
+fn look(server: &Server, keys: &[String]) -> Option<Vec<Seen>> {
+    const PIECE: usize = 500;
+    if !server.is_up() {
+        return None;
+    }
+    let mut connection = server
+        .client()
+        .get_connection_with_timeout(Duration::from_secs(1))
+        .ok()?;
+    connection
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .ok()?;
+    let mut all = Vec::new();
+    for piece in keys.chunks(PIECE) {
+        let mut pipe = redis::pipe();
+        for key in piece {
+            pipe.cmd("LOCK.HOLDERS")
+                .arg(key)
+                .cmd("LOCK.WAITERS")
+                .arg(key);
+            pipe.ignore_errors();
+        }
+        let replies: Vec<redis::Value> = pipe.query(&mut connection).ok()?;
+        let pairs = replies.chunks(2);
+        all.extend(pairs.map(|pair| Seen {
+            holders: owners(&pair[0]),
+            waiters: owners(&pair[1]),
+        }));
+    }
+    Some(all)
+}
+
+/// The owners among what HOLDERS or WAITERS replied; none for a key of another type.
+fn owners(reply: &redis::Value) -> Vec<String> {
+    let Ok(redis::Value::Array(entries)) = reply.clone().reply() else {
+        return Vec::new();
+    };
+    let owner = |entry: redis::Value| entry.fields()["owner"].clone().text();
+    let owners = entries.into_iter().map(owner);
+    owners.filter(|owner| !owner.starts_with(DRIVER)).collect()
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.holders.first(), self.waiters.first()) {
+            (Some(owner), _) => write!(f, "is still held by {owner}"),
+            (None, Some(owner)) => write!(f, "is still waited for by {owner}"),
+            (None, None) => f.write_str("is free"),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What a scenario works with: workers of one language, servers of its own, and one ledger.
+
+use crate::failure::{Verdict, ensure};
+use crate::ledger::{Ledger, Shared, Slack};
+use crate::limits::{MARGIN, TOLD, lateness, ms, wait_for};
+use crate::site::Site;
+use crate::worker::{Answer, Worker};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use testbed::{Builder, Server};
+
+/// The lease of a lock for which nothing else is said.
+pub(crate) const LEASE: Duration = ms(2000);
+/// How long a server takes at most to see that a client is gone, and to take out what has ended.
+const SEEN: Duration = ms(300);
+
+pub(crate) struct Stage {
+    program: PathBuf,
+    ledger: Shared,
+    workers: AtomicUsize,
+    is_long: bool,
+    has_ended: AtomicBool,
+}
+
+impl Stage {
+    pub(crate) fn new(program: &Path, is_long: bool) -> Self {
+        Self {
+            program: program.to_owned(),
+            ledger: Arc::new(Ledger::default()),
+            workers: AtomicUsize::new(0),
+            is_long,
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// One number in the short form, another in the long one.
+    pub(crate) fn count(&self, short: usize, long: usize) -> usize {
+        if self.is_long { long } else { short }
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// A server of its own.
+    pub(crate) fn server(&self) -> Site {
+        self.server_with(|settings| settings)
+    }
+
+    pub(crate) fn server_with(&self, change: impl Fn(Builder) -> Builder) -> Site {
+        Site::one(change(own_group(Server::builder())).start())
+    }
+
+    /// A worker that has opened nothing.
+    pub(crate) fn new_worker(&self) -> Verdict<Worker> {
+        let index = self.workers.fetch_add(1, SeqCst);
+        Worker::started(&self.program, index, &self.ledger)
+    }
+
+    /// A worker that knows the servers.
+    pub(crate) fn worker(&self, site: &Site) -> Verdict<Worker> {
+        let worker = self.new_worker()?;
+        worker.open(site)?;
+        Ok(worker)
+    }
+
+    /// A server and a worker.
+    pub(crate) fn pair(&self) -> Verdict<(Site, Worker)> {
+        let site = self.server();
+        let worker = self.worker(&site)?;
+        Ok((site, worker))
+    }
+
+    /// Waits until so many calls of workers stand in line.
+    pub(crate) fn until_waiting(&self, site: &Site, key: &str, count: usize) -> Verdict {
+        let keys = [key.to_owned()];
+        let waits = || (site.look(&keys)?[0].waiters.len() == count).then_some(());
+        ensure!(
+            wait_for(ms(5000), waits).is_some(),
+            "{key} is not waited for by {count} within 5 s"
+        );
+        Ok(())
+    }
+
+    /// Nothing is held or waited for by one that has been told it is not, from now on; and all losses are told.
+    pub(crate) fn agree(&self, site: &Site) -> Verdict {
+        self.agree_within(site, Duration::ZERO)
+    }
+
+    /// The same where the server could not be reached: what is left over may last so long.
+    pub(crate) fn agree_within(&self, site: &Site, leftover: Duration) -> Verdict {
+        self.ledger.agrees(
+            site,
+            Slack {
+                leftover,
+                untold: TOLD,
+            },
+        )
+    }
+
+    /// A lock can be taken and given back, within so long from now on.
+    pub(crate) fn works(&self, worker: &Worker, key: &str, limit: Duration) -> Verdict {
+        let begun = Instant::now();
+        loop {
+            match worker.acquire(key).ask().answer()? {
+                Answer::Grant(grant) => return worker.release(&grant).ok(),
+                other => {
+                    let over = begun.elapsed() > limit + lateness(begun);
+                    ensure!(
+                        !over,
+                        "{:.1?} later {key} cannot be had: {other}",
+                        begun.elapsed()
+                    );
+                    std::thread::sleep(ms(20));
+                }
+            }
+        }
+    }
+
+    /// The end of every scenario: nothing stays longer than a lease after its owner has gone.
+    pub(crate) fn end(&self, site: &Site, workers: &[&Worker], lease: Duration) -> Verdict {
+        for worker in workers {
+            worker.nothing_overdue();
+        }
+        self.agree_within(site, lease + MARGIN)?;
+        for worker in workers {
+            worker.end()?;
+        }
+        self.all_free(site, lease, "the process had ended")?;
+        self.has_ended.store(true, SeqCst);
+        Ok(())
+    }
+
+    /// All is free a lease later.
+    pub(crate) fn all_free(&self, site: &Site, lease: Duration, why: &str) -> Verdict {
+        self.ledger.all_free(site, lease + SEEN, why)
+    }
+
+    /// These are, of all.
+    pub(crate) fn keys_free(
+        &self,
+        site: &Site,
+        keys: &[String],
+        lease: Duration,
+        why: &str,
+    ) -> Verdict {
+        self.ledger.keys_free(site, keys, lease + SEEN, why)
+    }
+
+    /// What was noted meanwhile.
+    pub(crate) fn judge_notes(&self) -> Verdict {
+        self.ledger.judge()
+    }
+
+    /// That the scenario has come to its end.
+    pub(crate) fn judge(&self) -> Verdict {
+        ensure!(
+            self.has_ended.load(SeqCst),
+            "the scenario has not looked at its end"
+        );
+        Ok(())
+    }
+}
+
+/// The Ctrl-C of a terminal is not for the servers: this program ends them.
+pub(crate) fn own_group(settings: Builder) -> Builder {
+    settings.own_process_group()
+}
+
+/// A random number below this one.
+pub(crate) fn random(bound: u64) -> u64 {
+    SysRng.try_next_u64().expect("the system's random bytes") % bound
+}

@@ -1,0 +1,263 @@
+//! One worker: a process that has the client of a language, and does what one line of JSON after the other says.
+
+mod call;
+mod process;
+mod request;
+
+pub(crate) use call::{Answer, Call};
+pub(crate) use process::Usage;
+pub(crate) use request::{Acquire, Mode};
+
+use crate::failure::{Failure, Verdict, ensure};
+use crate::ledger::{Grant, Shared};
+use crate::limits::{RELEASE, REPLY, lateness, ms, wait_for};
+use crate::site::Site;
+use call::{Desk, Kind};
+use process::Process;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a worker may take to start, its runtime included.
+const START: Duration = Duration::from_secs(20);
+/// What every scenario's first `Locks` is called.
+pub(crate) const LOCKS: &str = "a";
+
+/// A worker that runs. It is killed with this handle.
+pub(crate) struct Worker {
+    index: usize,
+    desk: Arc<Desk>,
+    process: Process,
+    ledger: Shared,
+}
+
+impl Worker {
+    /// Starts one, and waits until it answers.
+    pub(crate) fn start(
+        program: &Path,
+        index: usize,
+        ledger: &Shared,
+        patience: Duration,
+    ) -> Verdict<Self> {
+        let desk = Arc::new(Desk::new(index, Arc::clone(ledger)));
+        let process = Process::start(program, &desk)
+            .map_err(|why| Failure::Wrong(format!("does not start: {why}")))?;
+        let worker = Self {
+            index,
+            desk,
+            process,
+            ledger: Arc::clone(ledger),
+        };
+        let ready = worker.call(
+            json!({ "do": "stall", "ms": 0 }),
+            Kind::Other,
+            Some(patience),
+        );
+        match ready.answer()? {
+            Answer::Ok(_) => Ok(worker),
+            other => Err(Failure::Wrong(format!(
+                "does not start: {other:?}{}",
+                worker.process.last_words()
+            ))),
+        }
+    }
+
+    /// The usual patience with a start.
+    pub(crate) fn started(program: &Path, index: usize, ledger: &Shared) -> Verdict<Self> {
+        Self::start(program, index, ledger, START)
+    }
+
+    /// Makes a `Locks` on these servers.
+    pub(crate) fn open(&self, site: &Site) -> Verdict {
+        self.open_as(LOCKS, site, None)?.answer()?.ok()
+    }
+
+    /// The same with a name and a password of its own; whether it can be done is told by the answer.
+    pub(crate) fn open_as(
+        &self,
+        locks: &str,
+        site: &Site,
+        password: Option<&str>,
+    ) -> Verdict<Call> {
+        let request = json!({
+            "do": "open", "name": locks, "server": site.address(), "service": "trial",
+            "password": password, "reply_ms": REPLY.as_millis(),
+        });
+        // Some clients connect here, others later.
+        Ok(self.call(request, Kind::Other, Some(2 * REPLY)))
+    }
+
+    /// To ask for a lock.
+    pub(crate) fn acquire(&self, key: &str) -> Acquire<'_> {
+        Acquire::new(self, key)
+    }
+
+    fn ask(&self, acquire: &Acquire<'_>) -> Call {
+        let limit = acquire.limit();
+        let (request, kind) = (acquire.request(), acquire.kind());
+        self.call(request, kind, limit)
+    }
+
+    /// Calls a call off.
+    pub(crate) fn cancel(&self, call: &Call) -> Call {
+        self.cancel_number(call.number())
+    }
+
+    /// The same by its number, for another thread.
+    pub(crate) fn cancel_number(&self, call: u64) -> Call {
+        // A reply for the release, and one for the wait's own answer.
+        self.desk.hurry(call, 2 * REPLY);
+        self.call(
+            json!({ "do": "cancel", "call": call }),
+            Kind::Other,
+            Some(2 * REPLY),
+        )
+    }
+
+    /// Gives a lock back.
+    pub(crate) fn release(&self, grant: &Grant) -> Call {
+        let number = grant.number;
+        self.ledger.release(|it| it.number == number, false);
+        self.call(
+            json!({ "do": "release", "grant": number.1 }),
+            Kind::Release(number),
+            Some(RELEASE),
+        )
+    }
+
+    /// Whether the client says, having asked the server, that it holds a lock.
+    pub(crate) fn check(&self, grant: &Grant) -> Verdict<bool> {
+        let request = json!({ "do": "check", "grant": grant.number.1 });
+        let held = match self
+            .call(request, Kind::Check(grant.number), Some(REPLY))
+            .answer()?
+        {
+            Answer::Ok(value) => {
+                value["held"].as_bool().or(value["ok"]["held"].as_bool()) == Some(true)
+            }
+            Answer::Error { .. } => false,
+            other => {
+                return Err(Failure::Wrong(format!(
+                    "a check is answered with {other:?}"
+                )));
+            }
+        };
+        if held {
+            self.ledger.said_to_be_held(grant.number);
+        }
+        Ok(held)
+    }
+
+    /// Stands still.
+    pub(crate) fn stall(&self, time: Duration) -> Call {
+        self.desk.stalls(time);
+        self.call(
+            json!({ "do": "stall", "ms": time.as_millis() }),
+            Kind::Other,
+            Some(time),
+        )
+    }
+
+    /// Forks.
+    pub(crate) fn fork(&self) -> Verdict {
+        match self
+            .call(json!({ "do": "fork" }), Kind::Other, Some(ms(10_000)))
+            .answer()?
+        {
+            Answer::Error { class, .. } if class == "unsupported" => {
+                Err(Failure::Unsupported("fork".to_owned()))
+            }
+            answer => answer.ok(),
+        }
+    }
+
+    /// Closes a `Locks`, which gives back all that came from it.
+    pub(crate) fn close(&self, locks: &str) -> Call {
+        let index = self.index;
+        self.ledger
+            .release(|it| it.number.0 == index && it.locks == locks, false);
+        self.call(
+            json!({ "do": "close", "locks": locks }),
+            Kind::Close(locks.to_owned()),
+            Some(RELEASE),
+        )
+    }
+
+    /// Waits until the loss of a lock has been told; how long that took.
+    pub(crate) fn loses(&self, grant: &Grant, limit: Duration) -> Verdict<Duration> {
+        let begun = Instant::now();
+        let told = self.ledger.loss(grant, limit);
+        ensure!(
+            told.is_some(),
+            "the loss of {} was not told within {limit:?}",
+            grant.key
+        );
+        Ok(begun.elapsed())
+    }
+
+    /// A grant of this worker has not been told as lost.
+    pub(crate) fn holds(&self, grant: &Grant) -> Verdict {
+        let lost = self.ledger.loss(grant, Duration::ZERO);
+        ensure!(
+            lost.is_none(),
+            "{} was told as lost, and was not",
+            grant.key
+        );
+        Ok(())
+    }
+
+    /// Ends its standard input, on which it ends at once and releases nothing.
+    pub(crate) fn end(&self) -> Verdict {
+        self.desk.expect_end();
+        self.process.close_input();
+        self.ended(ms(3000), "its input ended")
+    }
+
+    /// Sends the process a signal, as from a terminal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        self.desk.expect_end();
+        self.process.signal(signal);
+    }
+
+    /// Waits until the process has gone.
+    pub(crate) fn ended(&self, limit: Duration, why: &str) -> Verdict {
+        let begun = Instant::now();
+        let gone = wait_for(limit, || (!self.process.is_alive()).then_some(()));
+        let late = lateness(begun);
+        ensure!(
+            gone.is_some(),
+            "the process is still there {:?} after {why}",
+            limit + late
+        );
+        self.ledger.gone(self.index);
+        Ok(())
+    }
+
+    /// Kills the process without a warning.
+    pub(crate) fn kill(&self) -> Verdict {
+        self.signal(rustix::process::Signal::KILL);
+        self.ended(ms(2000), "it was killed")
+    }
+
+    /// Memory and threads.
+    pub(crate) fn usage(&self) -> Usage {
+        self.process.usage()
+    }
+
+    /// The last of what it has written to standard error.
+    pub(crate) fn last_words(&self) -> String {
+        self.process.last_words()
+    }
+
+    /// Every call has been answered that should have been by now.
+    pub(crate) fn nothing_overdue(&self) {
+        self.desk.overdue();
+    }
+
+    fn call(&self, request: Value, kind: Kind, limit: Option<Duration>) -> Call {
+        let (call, line) = self.desk.open(request, kind, limit);
+        self.process.write(&line);
+        call
+    }
+}

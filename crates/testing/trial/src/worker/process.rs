@@ -1,0 +1,146 @@
+//! The process of a worker, with all that its start script has started.
+
+use super::call::Desk;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// How many lines of standard error are kept.
+const LAST_LINES: usize = 12;
+
+pub(super) struct Process {
+    child: Mutex<Child>,
+    input: Mutex<Option<ChildStdin>>,
+    last: Arc<Mutex<VecDeque<String>>>,
+    group: Pid,
+}
+
+/// What a process has taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) memory_kb: u64,
+    pub(crate) threads: usize,
+}
+
+impl Process {
+    /// Starts the script in a process group of its own. What it writes goes to the desk.
+    pub(super) fn start(program: &Path, desk: &Arc<Desk>) -> io::Result<Self> {
+        let mut child = Command::new(program)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let group = Pid::from_child(&child);
+        let input = child.stdin.take();
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let last = Arc::new(Mutex::new(VecDeque::new()));
+        let words = Arc::clone(&last);
+        thread::spawn(move || {
+            for line in lines(errors) {
+                let mut words = words.lock().expect("lines");
+                words.push_back(line);
+                if words.len() > LAST_LINES {
+                    words.pop_front();
+                }
+            }
+        });
+        let (desk, words) = (Arc::clone(desk), Arc::clone(&last));
+        thread::spawn(move || {
+            for line in lines(output) {
+                desk.take(&line);
+            }
+            desk.end(&tail(&words));
+        });
+        Ok(Self {
+            child: Mutex::new(child),
+            input: Mutex::new(input),
+            last,
+            group,
+        })
+    }
+
+    /// Writes a line. That it cannot be read any more is told by the end of the output.
+    pub(super) fn write(&self, line: &str) {
+        if let Some(input) = &mut *self.input.lock().expect("the input") {
+            let _ = input.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+
+    pub(super) fn close_input(&self) {
+        *self.input.lock().expect("the input") = None;
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(self.group, signal);
+    }
+
+    /// Whether anything of it is left.
+    pub(super) fn is_alive(&self) -> bool {
+        let _ = self.child.lock().expect("the process").try_wait();
+        !self.members().is_empty()
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        for pid in self.members() {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            let number =
+                resident.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+            sum.memory_kb += number.unwrap_or_default();
+            sum.threads += fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        }
+        sum
+    }
+
+    pub(super) fn last_words(&self) -> String {
+        tail(&self.last)
+    }
+
+    /// The processes of the group that have not ended.
+    fn members(&self) -> Vec<u32> {
+        let group = self.group.as_raw_nonzero().get();
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter(|pid| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // The name before it may hold anything but the last bracket.
+            let fields = stat
+                .rsplit_once(") ")
+                .map(|(_, rest)| rest)
+                .unwrap_or_default();
+            let mut fields = fields.split(' ');
+            let is_dead = fields
+                .next()
+                .is_none_or(|state| state == "Z" || state == "X");
+            !is_dead && fields.nth(1).and_then(|text| text.parse().ok()) == Some(group)
+        })
+        .collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.lock().expect("the process").wait();
+    }
+}
+
+fn lines(pipe: Option<impl io::Read>) -> impl Iterator<Item = String> {
+    let reader = pipe.map(BufReader::new);
+    reader
+        .into_iter()
+        .flat_map(|reader| reader.lines().map_while(Result::ok))
+}
+
+fn tail(last: &Mutex<VecDeque<String>>) -> String {
+    let last = last.lock().expect("lines");
+    last.iter().map(|line| format!("\n    {line}")).collect()
+}
