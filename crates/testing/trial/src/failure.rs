@@ -16,6 +16,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// With what it is about in front.
+    pub(crate) fn of(self, what: &str) -> Self {
+        match self {
+            Self::Wrong(why) => Self::Wrong(format!("{what}: {why}")),
+            unsupported @ Self::Unsupported(_) => unsupported,
+        }
+    }
+
     /// What the test bed says by a panic.
     pub(crate) fn from_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);

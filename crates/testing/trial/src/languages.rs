@@ -19,17 +19,24 @@ pub(crate) struct Language {
 /// How long the first start may take, in which the worker may be built.
 const BUILD: Duration = Duration::from_secs(600);
 
-/// The languages in this folder, `<language>/trial/start`, in order; of these names, if there are any.
+/// The languages in this folder, `<language>/trial/start`, in order; of these names, if there are any. A client
+/// with a second worker, such as one for asyncio, has `start-<which>` for it.
 pub(crate) fn all(clients: &Path, names: &[String]) -> Vec<Language> {
-    let folders = fs::read_dir(clients).into_iter().flatten().flatten();
-    let mut all: Vec<_> = folders
-        .map(|folder| Language {
-            name: folder.file_name().to_string_lossy().into_owned(),
-            program: folder.path().join("trial/start"),
-        })
-        .filter(|language| is_executable(&language.program))
-        .filter(|language| names.is_empty() || names.contains(&language.name))
-        .collect();
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all = Vec::new();
+    for folder in entries(clients) {
+        for file in entries(&folder.path().join("trial")) {
+            let (language, file_name) = (folder.file_name(), file.file_name());
+            let (language, file_name) = (language.to_string_lossy(), file_name.to_string_lossy());
+            let which = file_name.strip_prefix("start");
+            let is_start = which.is_some_and(|it| it.is_empty() || it.starts_with('-'));
+            let name = format!("{language}{}", which.unwrap_or_default());
+            let program = file.path();
+            if is_start && is_executable(&program) && (names.is_empty() || names.contains(&name)) {
+                all.push(Language { name, program });
+            }
+        }
+    }
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }

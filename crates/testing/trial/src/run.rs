@@ -35,10 +35,12 @@ pub(crate) fn all(
             .and_then(|()| one(language, scenarios[row], settings));
         let mut table = table.lock().expect("the table");
         let name = scenarios[row].name;
-        match &verdict {
-            Ok(()) => println!("{}, {name}: passed", language.name),
-            Err(why) => println!("{}, {name}: {why}", language.name),
-        }
+        let word = match &verdict {
+            Ok(()) => "passed",
+            Err(Failure::Wrong(_)) => "FAILED",
+            Err(Failure::Unsupported(_)) => "unsupported",
+        };
+        println!("{}, {name}: {word}", language.name);
         table.enter(row, column, verdict, begun.elapsed());
     };
     let (heavy, light): (Vec<_>, Vec<_>) =

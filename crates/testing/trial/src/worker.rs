@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// How long a worker may take to start, its runtime included.
 const START: Duration = Duration::from_secs(20);
+/// A loss that is told too late is waited for, to tell how late.
+const MUCH_LATER: Duration = ms(3000);
 /// What every scenario's first `Locks` is called.
 pub(crate) const LOCKS: &str = "a";
 
@@ -129,10 +131,7 @@ impl Worker {
     /// Whether the client says, having asked the server, that it holds a lock.
     pub(crate) fn check(&self, grant: &Grant) -> Verdict<bool> {
         let request = json!({ "do": "check", "grant": grant.number.1 });
-        let held = match self
-            .call(request, Kind::Check(grant.number), Some(REPLY))
-            .answer()?
-        {
+        let held = match self.call(request, Kind::Other, Some(REPLY)).answer()? {
             Answer::Ok(value) => {
                 value["held"].as_bool().or(value["ok"]["held"].as_bool()) == Some(true)
             }
@@ -161,15 +160,9 @@ impl Worker {
 
     /// Forks.
     pub(crate) fn fork(&self) -> Verdict {
-        match self
-            .call(json!({ "do": "fork" }), Kind::Other, Some(ms(10_000)))
-            .answer()?
-        {
-            Answer::Error { class, .. } if class == "unsupported" => {
-                Err(Failure::Unsupported("fork".to_owned()))
-            }
-            answer => answer.ok(),
-        }
+        let limit = Some(ms(10_000));
+        let fork = self.call(json!({ "do": "fork" }), Kind::Other, limit);
+        fork.ok()
     }
 
     /// Closes a `Locks`, which gives back all that came from it.
@@ -187,13 +180,17 @@ impl Worker {
     /// Waits until the loss of a lock has been told; how long that took.
     pub(crate) fn loses(&self, grant: &Grant, limit: Duration) -> Verdict<Duration> {
         let begun = Instant::now();
-        let told = self.ledger.loss(grant, limit);
+        let told = self.ledger.loss(grant, limit + MUCH_LATER);
+        let Some(at) = told else {
+            return Err(format!("the loss of {} was not told", grant.key).into());
+        };
+        let (took, late) = (at.saturating_duration_since(begun), lateness(begun));
+        let key = &grant.key;
         ensure!(
-            told.is_some(),
-            "the loss of {} was not told within {limit:?}",
-            grant.key
+            took <= limit + late,
+            "the loss of {key} was told after {took:.1?}, not {limit:.1?}"
         );
-        Ok(begun.elapsed())
+        Ok(took)
     }
 
     /// A grant of this worker has not been told as lost.
@@ -245,11 +242,6 @@ impl Worker {
         self.process.usage()
     }
 
-    /// The last of what it has written to standard error.
-    pub(crate) fn last_words(&self) -> String {
-        self.process.last_words()
-    }
-
     /// Every call has been answered that should have been by now.
     pub(crate) fn nothing_overdue(&self) {
         self.desk.overdue();
@@ -259,5 +251,11 @@ impl Worker {
         let (call, line) = self.desk.open(request, kind, limit);
         self.process.write(&line);
         call
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.desk.expect_end();
     }
 }

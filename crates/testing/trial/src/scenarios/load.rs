@@ -154,6 +154,7 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     const MEMORY_KB: u64 = 24 * 1024;
     const THREADS: usize = 4;
     const CONNECTIONS: usize = 2;
+    const TASKS: usize = 10;
     let (site, worker) = stage.pair()?;
     let mut server = site.server().connection();
     let count = stage.count(2000, 50_000);
@@ -168,14 +169,20 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
             },
             |call| worker.release(&call.granted()?).ok(),
         )?;
-        // And a wait behind each of as many others.
-        for _ in 0..count / 4 / 10 {
-            let wait = || worker.acquire("awaited").wait(ms(20_000)).ask();
-            let calls: Vec<_> = (0..10).map(|_| wait()).collect();
-            for call in calls {
-                worker.release(&call.granted()?).ok()?;
+        // And as many in line for one.
+        let in_line = || -> Verdict {
+            for _ in 0..count / 4 / TASKS {
+                let grant = worker.acquire("awaited").wait(ms(20_000)).granted()?;
+                worker.release(&grant).ok()?;
             }
-        }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let tasks: Vec<_> = (0..TASKS).map(|_| scope.spawn(in_line)).collect();
+            tasks
+                .into_iter()
+                .try_for_each(|task| task.join().expect("no panic"))
+        })?;
         Ok(())
     };
     half(count)?;

@@ -124,7 +124,7 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
 pub(super) fn busy_script(stage: &Stage) -> Verdict {
     let site = stage.server_with(|it| it.config("lua-time-limit", "100"));
     let worker = stage.worker(&site)?;
-    let lease = ms(8000);
+    let lease = ms(4000);
     let mut server = site.server().connection();
     let mut script = site.server().connection();
     let held = worker.acquire("held").lease(lease).granted()?;

@@ -1,6 +1,6 @@
 //! The calls of a worker that are under way, and their answers, judged by their time limits as they come.
 
-use crate::failure::{Failure, Verdict, ensure};
+use crate::failure::{Failure, Verdict};
 use crate::ledger::{Grant, Number, Shared};
 use crate::limits::{MARGIN, lateness, ms};
 use serde_json::Value;
@@ -26,7 +26,6 @@ pub(crate) enum Answer {
 pub(super) enum Kind {
     Acquire { locks: String, key: String },
     Release(Number),
-    Check(Number),
     Close(String),
     Other,
 }
@@ -248,7 +247,7 @@ impl Desk {
                 self.ledger
                     .release(|it| it.number.0 == self.worker && it.locks == *locks, true);
             }
-            Kind::Check(_) | Kind::Other => {}
+            Kind::Other => {}
         }
     }
 
@@ -300,10 +299,7 @@ impl Call {
     pub(crate) fn granted(&self) -> Verdict<Grant> {
         match self.answer()? {
             Answer::Grant(grant) => Ok(grant),
-            other => Err(Failure::Wrong(format!(
-                "{} is answered with {other}, not a grant",
-                self.what
-            ))),
+            other => Err(other.unlike("a grant").of(&self.what)),
         }
     }
 
@@ -311,18 +307,13 @@ impl Call {
     pub(crate) fn refused(&self, class: &str) -> Verdict<String> {
         match self.answer()? {
             Answer::Error { class: has, text } if has == class => Ok(text),
-            other => Err(Failure::Wrong(format!(
-                "{} is answered with {other}, not {class}",
-                self.what
-            ))),
+            other => Err(other.unlike(class).of(&self.what)),
         }
     }
 
     /// It must have been done.
     pub(crate) fn ok(&self) -> Verdict {
-        self.answer()?
-            .ok()
-            .map_err(|why| Failure::Wrong(format!("{}: {why}", self.what)))
+        self.answer()?.ok().map_err(|why| why.of(&self.what))
     }
 
     /// When the answer came after the call was sent.
@@ -340,8 +331,18 @@ impl Call {
 
 impl Answer {
     pub(crate) fn ok(&self) -> Verdict {
-        ensure!(matches!(self, Self::Ok(_)), "answered with {self}");
-        Ok(())
+        match self {
+            Self::Ok(_) => Ok(()),
+            other => Err(other.unlike("ok")),
+        }
+    }
+
+    /// That this is another answer than there should be.
+    fn unlike(&self, expected: &str) -> Failure {
+        match self.class() {
+            Some("unsupported") => Failure::Unsupported(self.to_string()),
+            _ => Failure::Wrong(format!("answered with {self}, not {expected}")),
+        }
     }
 
     /// The class of an error.
