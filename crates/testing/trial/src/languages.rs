@@ -32,7 +32,9 @@ pub(crate) fn all(clients: &Path, names: &[String]) -> Vec<Language> {
             let is_start = which.is_some_and(|it| it.is_empty() || it.starts_with('-'));
             let name = format!("{language}{}", which.unwrap_or_default());
             let program = file.path();
-            if is_start && is_executable(&program) && (names.is_empty() || names.contains(&name)) {
+            let is_meant =
+                names.is_empty() || names.iter().any(|it| *it == name || *it == language);
+            if is_start && is_executable(&program) && is_meant {
                 all.push(Language { name, program });
             }
         }

@@ -68,15 +68,20 @@ fn main() -> ExitCode {
         .clients
         .unwrap_or_else(|| testbed::module::root().join("clients"));
     let languages = languages::all(&clients, &options.language);
-    if let Some(name) = options
-        .language
-        .iter()
-        .find(|name| languages.iter().all(|it| it.name != **name))
-    {
+    let is_there = |name: &String| {
+        languages
+            .iter()
+            .any(|it| it.name.starts_with(name.as_str()))
+    };
+    if let Some(name) = options.language.iter().find(|name| !is_there(name)) {
         eprintln!(
             "there is no {}",
             clients.join(name).join("trial/start").display()
         );
+        return ExitCode::FAILURE;
+    }
+    if languages.is_empty() {
+        eprintln!("there is no worker in {}", clients.display());
         return ExitCode::FAILURE;
     }
     testbed::without_watchdog();

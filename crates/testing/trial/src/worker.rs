@@ -177,20 +177,19 @@ impl Worker {
         )
     }
 
-    /// Waits until the loss of a lock has been told; how long that took.
-    pub(crate) fn loses(&self, grant: &Grant, limit: Duration) -> Verdict<Duration> {
-        let begun = Instant::now();
+    /// Waits until the loss of a lock has been told, which must be within so long since then.
+    pub(crate) fn loses(&self, grant: &Grant, since: Instant, limit: Duration) -> Verdict {
         let told = self.ledger.loss(grant, limit + MUCH_LATER);
         let Some(at) = told else {
             return Err(format!("the loss of {} was not told", grant.key).into());
         };
-        let (took, late) = (at.saturating_duration_since(begun), lateness(begun));
+        let (took, late) = (at.saturating_duration_since(since), lateness(since));
         let key = &grant.key;
         ensure!(
             took <= limit + late,
             "the loss of {key} was told after {took:.1?}, not {limit:.1?}"
         );
-        Ok(took)
+        Ok(())
     }
 
     /// A grant of this worker has not been told as lost.

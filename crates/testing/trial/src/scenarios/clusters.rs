@@ -112,7 +112,7 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
         }
     }
     same_node.refused("unavailable")?;
-    worker.loses(&held[0], lease + MARGIN)?;
+    worker.loses(&held[0], begun, lease + MARGIN)?;
     site.nodes().node(0).signal("CONT");
     ensure!(
         longest < MARGIN + crate::limits::lateness(begun),
@@ -130,7 +130,8 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
     stage.works(&worker, &keys[0], ms(5000))?;
     stage.agree_within(&site, lease + MARGIN)?;
     // And then one is lost at a sound node, and told at once.
+    let begun = Instant::now();
     cmd!(site.nodes().node(1).connection(), "DEL", &keys[1]).int();
-    worker.loses(&held[1], TOLD)?;
+    worker.loses(&held[1], begun, TOLD)?;
     stage.end(&site, &[&worker], LEASE)
 }

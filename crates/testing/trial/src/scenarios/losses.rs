@@ -3,6 +3,7 @@
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, TOLD, ms};
 use crate::stage::{LEASE, Stage};
+use std::time::Instant;
 use testbed::{Expect, cmd};
 
 /// `SET` over a lock.
@@ -15,8 +16,9 @@ pub(super) fn overwritten(stage: &Stage) -> Verdict {
     );
     let in_line = worker.acquire("held").wait(ms(10_000)).ask();
     stage.until_waiting(&site, "held", 1)?;
+    let begun = Instant::now();
     cmd!(server, "SET", "held", "text").okay();
-    worker.loses(&held, TOLD)?;
+    worker.loses(&held, begun, TOLD)?;
     in_line.refused("misuse")?;
     worker.acquire("held").refused("misuse")?;
     ensure!(
@@ -50,8 +52,9 @@ pub(super) fn deleted(stage: &Stage) -> Verdict {
         let held = worker.acquire(&key).granted()?;
         let next = two.acquire(&key).wait(ms(10_000)).ask();
         stage.until_waiting(&site, &key, 1)?;
+        let begun = Instant::now();
         cmd!(server, "DEL", &key).int();
-        worker.loses(&held, TOLD)?;
+        worker.loses(&held, begun, TOLD)?;
         let next = next.granted()?;
         ensure!(held.token < next.token, "tokens do not rise");
         let release = worker.release(&held).answer()?;
@@ -63,9 +66,10 @@ pub(super) fn deleted(stage: &Stage) -> Verdict {
         two.release(&next).ok()?;
     }
     // Two at once.
+    let begun = Instant::now();
     cmd!(server, "DEL", "other-0", "other-1").int();
     for lost in &others[..2] {
-        worker.loses(lost, TOLD)?;
+        worker.loses(lost, begun, TOLD)?;
     }
     for held in &others[2..] {
         worker.holds(held)?;
@@ -83,6 +87,7 @@ pub(super) fn deleted(stage: &Stage) -> Verdict {
 pub(super) fn fixed_lease(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let lease = ms(1200);
+    let begun = Instant::now();
     let held = worker.acquire("held").fixed().lease(lease).granted()?;
     let next = worker
         .acquire("held")
@@ -91,7 +96,7 @@ pub(super) fn fixed_lease(stage: &Stage) -> Verdict {
         .wait(ms(5000))
         .ask();
     ensure!(worker.check(&held)?, "a fixed lease is not held");
-    worker.loses(&held, lease + MARGIN)?;
+    worker.loses(&held, begun, lease + MARGIN)?;
     let next = next.granted()?;
     ensure!(
         worker.check(&next)?,

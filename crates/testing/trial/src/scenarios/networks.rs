@@ -3,6 +3,7 @@
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, ms};
 use crate::stage::{LEASE, Stage};
+use std::time::Instant;
 use testbed::{Expect, Fault, Proxy, cmd};
 
 /// The server hears everything, the client nothing.
@@ -28,6 +29,7 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     let in_line = acquire("busy").wait(ms(2500)).ask();
     stage.until_waiting(&site, "busy", 1)?;
     fault(&proxy);
+    let begun = Instant::now();
     let calls = [
         (acquire("free").ask(), "unavailable"),
         (acquire("awaited").wait(ms(1500)).ask(), "unavailable"),
@@ -42,8 +44,8 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     for (call, class) in &calls {
         call.refused(class)?;
     }
-    worker.loses(&held, LEASE + MARGIN)?;
-    worker.loses(&busy, LEASE + MARGIN)?;
+    worker.loses(&held, begun, LEASE + MARGIN)?;
+    worker.loses(&busy, begun, LEASE + MARGIN)?;
     ensure!(
         !worker.check(&held)?,
         "a check says that a lost lock is held"
@@ -104,9 +106,7 @@ fn resets(stage: &Stage, fault: Fault) -> Verdict {
         let first = other.acquire(&key).granted()?;
         proxy.inject(fault, "LOCK.ACQUIRE BLOCK", 1);
         let wait = worker.acquire(&key).wait(ms(5000)).ask();
-        let in_line =
-            || crate::limits::wait_for(ms(2000), || stage.until_waiting(&site, &key, 1).ok());
-        in_line();
+        stage.until_waiting(&site, &key, 1)?;
         other.release(&first).ok()?;
         let second = wait.granted()?;
         met("BLOCK")?;

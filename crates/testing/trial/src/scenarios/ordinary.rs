@@ -10,6 +10,8 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     let (site, one) = stage.pair()?;
     let two = stage.worker(&site)?;
 
+    one.release(&one.acquire("alone").granted()?).ok()?;
+    stage.agree(&site)?;
     let first = one.acquire("alone").granted()?;
     stage.agree(&site)?;
     one.acquire("alone").refused("busy")?;

@@ -99,12 +99,13 @@ fn unreachable(
     held: &crate::ledger::Grant,
     lease: std::time::Duration,
 ) -> Verdict {
+    let begun = Instant::now();
     let calls = [
         worker.acquire("free").ask(),
         worker.acquire("awaited").wait(ms(1200)).ask(),
     ];
     let release = worker.release(released);
-    worker.loses(held, lease + MARGIN)?;
+    worker.loses(held, begun, lease + MARGIN)?;
     for call in calls {
         call.refused("unavailable")?;
     }
@@ -154,9 +155,10 @@ pub(super) fn restart_without_data(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let lease = ms(8000);
     let held = worker.acquire("held").lease(lease).granted()?;
+    let begun = Instant::now();
     again(&site);
     // As soon as the client is back, and not at the end of the lease.
-    worker.loses(&held, ms(1500) + MARGIN)?;
+    worker.loses(&held, begun, ms(1500) + MARGIN)?;
     ensure!(
         !worker.check(&held)?,
         "a check says that a lost lock is held"

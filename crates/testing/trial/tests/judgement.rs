@@ -1,0 +1,94 @@
+//! The trial passes a worker that does as it should, and finds out one that does not.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use testbed::module;
+
+/// What the trial says of the reference worker with a defect; whether it passes.
+fn judge(defect: &str, scenarios: &[&str]) -> (bool, String) {
+    let clients = tempfile::tempdir().expect("a folder");
+    let folder = clients.path().join("reference/trial");
+    fs::create_dir_all(&folder).expect("a folder");
+    let start = folder.join("start");
+    let script = format!("#!/bin/sh\nexec '{}'\n", env!("CARGO_BIN_EXE_reference"));
+    fs::write(&start, script).expect("a script");
+    fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).expect("a script");
+    run(clients.path(), defect, scenarios)
+}
+
+fn run(clients: &Path, defect: &str, scenarios: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trial"));
+    command.arg("--clients").arg(clients);
+    for scenario in scenarios {
+        command.args(["--scenario", scenario]);
+    }
+    let command = command.env("REFERENCE_DEFECT", defect);
+    let output = command
+        .env("REDIS_LOCK_MODULE", module::path())
+        .output()
+        .expect("the trial");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (
+        output.status.success(),
+        text + &String::from_utf8_lossy(&output.stderr),
+    )
+}
+
+#[test]
+fn a_worker_that_is_right_passes() {
+    let scenarios = [
+        "ordinary",
+        "deleted",
+        "closed",
+        "cancel-at-grant",
+        "wrong-password",
+        "fixed-lease",
+        "growth",
+    ];
+    let (passed, text) = judge("none", &scenarios);
+    assert!(passed, "{text}");
+    assert!(
+        text.contains(&format!("{} passed; 0 failed", scenarios.len())),
+        "{text}"
+    );
+    let (passed, text) = judge("none", &["fork"]);
+    assert!(passed && text.contains("unsupported"), "{text}");
+}
+
+#[test]
+fn each_defect_is_found_out() {
+    const DEFECTS: [(&str, &str, &str); 8] = [
+        ("forgets-release", "ordinary", "alone is held by trial:"),
+        (
+            "forgets-cancel",
+            "cancel-at-grant",
+            "who was told that it is not",
+        ),
+        ("keeps-quiet", "deleted", "the loss of held-0 was not told"),
+        ("is-slow", "ordinary", "its limit is"),
+        ("knocks", "wrong-password", "connections in two seconds"),
+        ("leaks", "growth", "connections"),
+        ("makes-up", "crowd", " of key-"),
+        ("dies", "ordinary", "has ended by itself"),
+    ];
+    thread::scope(|scope| {
+        for (defect, scenario, why) in DEFECTS {
+            scope.spawn(move || {
+                let (passed, text) = judge(defect, &[scenario]);
+                assert!(!passed && text.contains(why), "{defect}: {text}");
+            });
+        }
+    });
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let nothing = tempfile::tempdir().expect("a folder");
+    for (scenario, why) in [("dance", "no scenario dance"), ("ordinary", "no worker")] {
+        let (passed, text) = run(nothing.path(), "none", &[scenario]);
+        assert!(!passed && text.contains(why), "{text}");
+    }
+}
