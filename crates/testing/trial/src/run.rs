@@ -3,13 +3,15 @@
 use crate::failure::{Failure, Verdict};
 use crate::languages::Language;
 use crate::scenarios::Scenario;
-use crate::stage::Stage;
+use crate::site::Site;
+use crate::stage::{Stage, own_group};
 use crate::table::Table;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
+use testbed::Server;
 
 /// How it is run.
 pub(crate) struct Settings {
@@ -27,12 +29,13 @@ pub(crate) fn all(
     table: &mut Table,
 ) {
     let prepared = language.prepare();
+    let sound = Site::one(own_group(Server::builder()).start());
     let table = Mutex::new(table);
     let play = |row: usize| {
         let begun = Instant::now();
         let verdict = prepared
             .clone()
-            .and_then(|()| one(language, scenarios[row], settings));
+            .and_then(|()| one(language, scenarios[row], &sound, settings));
         let mut table = table.lock().expect("the table");
         let name = scenarios[row].name;
         let word = match &verdict {
@@ -58,8 +61,8 @@ pub(crate) fn all(
     heavy.into_iter().for_each(play);
 }
 
-fn one(language: &Language, scenario: &Scenario, settings: &Settings) -> Verdict {
-    let stage = Stage::new(&language.program, settings.is_long);
+fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settings) -> Verdict {
+    let stage = Stage::new(&language.program, sound, settings.is_long);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.play)(&stage)));
     match played {
         // What was noted meanwhile comes before what followed from it.

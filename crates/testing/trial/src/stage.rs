@@ -20,6 +20,8 @@ const SEEN: Duration = ms(300);
 
 pub(crate) struct Stage {
     program: PathBuf,
+    /// A sound server, on which every worker is warmed up.
+    sound: Site,
     ledger: Shared,
     workers: AtomicUsize,
     is_long: bool,
@@ -27,9 +29,10 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(program: &Path, is_long: bool) -> Self {
+    pub(crate) fn new(program: &Path, sound: &Site, is_long: bool) -> Self {
         Self {
             program: program.to_owned(),
+            sound: sound.clone(),
             ledger: Arc::new(Ledger::default()),
             workers: AtomicUsize::new(0),
             is_long,
@@ -55,10 +58,13 @@ impl Stage {
         Site::one(change(own_group(Server::builder())).start())
     }
 
-    /// A worker that has opened nothing.
+    /// A worker that has opened nothing. It has taken, awaited and given back a lock on another server: what a
+    /// runtime loads or compiles at the first call is no matter of time limits.
     pub(crate) fn new_worker(&self) -> Verdict<Worker> {
         let index = self.workers.fetch_add(1, SeqCst);
-        Worker::started(&self.program, index, &self.ledger)
+        let worker = Worker::started(&self.program, index, &self.ledger)?;
+        worker.warm_up(&self.sound)?;
+        Ok(worker)
     }
 
     /// A worker that knows the servers.

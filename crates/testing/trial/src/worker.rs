@@ -70,24 +70,43 @@ impl Worker {
         Self::start(program, index, ledger, START)
     }
 
+    /// Takes, awaits and gives back a lock, in any time.
+    pub(crate) fn warm_up(&self, site: &Site) -> Verdict {
+        const WARM: &str = "warm";
+        let key = format!("warm-{}", self.process.number());
+        let call = |request, kind| self.call(request, kind, Some(START));
+        let acquire = self.acquire(&key).of(WARM).wait(START);
+        let ask = || call(acquire.request(), acquire.kind());
+        let release = |grant: &Grant| {
+            let request = json!({ "do": "release", "grant": grant.number.1 });
+            call(request, Kind::Release(grant.number)).ok()
+        };
+        call(self.opening(WARM, site, None), Kind::Other).ok()?;
+        let first = ask().granted()?;
+        let second = ask();
+        release(&first)?;
+        release(&second.granted()?)?;
+        let close = json!({ "do": "close", "locks": WARM });
+        call(close, Kind::Close(WARM.to_owned())).ok()
+    }
+
     /// Makes a `Locks` on these servers.
     pub(crate) fn open(&self, site: &Site) -> Verdict {
-        self.open_as(LOCKS, site, None)?.answer()?.ok()
+        self.open_as(LOCKS, site, None).ok()
     }
 
     /// The same with a name and a password of its own; whether it can be done is told by the answer.
-    pub(crate) fn open_as(
-        &self,
-        locks: &str,
-        site: &Site,
-        password: Option<&str>,
-    ) -> Verdict<Call> {
-        let request = json!({
+    pub(crate) fn open_as(&self, locks: &str, site: &Site, password: Option<&str>) -> Call {
+        // Some clients connect here, others later.
+        let request = self.opening(locks, site, password);
+        self.call(request, Kind::Other, Some(2 * REPLY))
+    }
+
+    fn opening(&self, locks: &str, site: &Site, password: Option<&str>) -> Value {
+        json!({
             "do": "open", "name": locks, "server": site.address(), "service": "trial",
             "password": password, "reply_ms": REPLY.as_millis(),
-        });
-        // Some clients connect here, others later.
-        Ok(self.call(request, Kind::Other, Some(2 * REPLY)))
+        })
     }
 
     /// To ask for a lock.

@@ -62,7 +62,7 @@ fn main() {
     for line in io::stdin().lines().map_while(Result::ok) {
         let request: Value = serde_json::from_str(&line).expect("a request");
         let id = request["id"].as_u64().expect("an id");
-        if is_wrong("dies") && id > 5 {
+        if is_wrong("dies") && id > 10 {
             process::exit(1);
         }
         if request["do"] == "acquire" {

@@ -139,7 +139,7 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
 /// `close` gives back all locks and calls off all waits; other `Locks` go on.
 pub(super) fn closed(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
-    worker.open_as("b", &site, None)?.ok()?;
+    worker.open_as("b", &site, None).ok()?;
     let stays = worker.acquire("stays").of("b").granted()?;
     let held = worker.acquire("held").granted()?;
     let waits = [

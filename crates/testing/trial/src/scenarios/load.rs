@@ -151,8 +151,8 @@ fn measure(worker: &Worker, server: &mut testbed::redis::Connection) -> (Usage, 
 /// Thousands of locks and waits, one after the other: nothing grows.
 pub(super) fn growth(stage: &Stage) -> Verdict {
     /// What a runtime may take by itself, between two looks.
-    const MEMORY_KB: u64 = 24 * 1024;
-    const THREADS: usize = 4;
+    const MEMORY_KB: u64 = 48 * 1024;
+    const THREADS: usize = 16;
     const CONNECTIONS: usize = 2;
     const TASKS: usize = 10;
     let (site, worker) = stage.pair()?;

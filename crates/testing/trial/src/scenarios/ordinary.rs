@@ -25,17 +25,16 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     ensure!(took >= ms(300), "a wait of 300 ms is over after {took:?}");
     stage.agree(&site)?;
     // In line, of both workers.
-    let waits = [
-        two.acquire("alone").wait(ms(10_000)).ask(),
-        one.acquire("alone").for_ever().ask(),
-    ];
+    let before = two.acquire("alone").wait(ms(10_000)).ask();
+    stage.until_waiting(&site, "alone", 1)?;
+    let behind = one.acquire("alone").for_ever().ask();
     stage.until_waiting(&site, "alone", 2)?;
     one.release(&first).ok()?;
-    let second = waits[0].granted()?;
-    waits[1].is_pending()?;
+    let second = before.granted()?;
+    behind.is_pending()?;
     stage.agree(&site)?;
     two.release(&second).ok()?;
-    let third = waits[1].granted()?;
+    let third = behind.granted()?;
     ensure!(
         first.token < second.token && second.token < third.token,
         "tokens do not rise"

@@ -21,7 +21,7 @@ pub(super) fn wrong_password(stage: &Stage) -> Verdict {
         let before = count(&mut server, "total_connections_received");
         let begun = Instant::now();
         // Refused here already, or by the first call.
-        let opened = worker.open_as(locks, &site, password)?.answer()?;
+        let opened = worker.open_as(locks, &site, password).answer()?;
         if opened.ok().is_ok() {
             for wait in [Duration::ZERO, ms(10_000)] {
                 refused_at_once(&worker, locks, wait)?;
@@ -39,7 +39,7 @@ pub(super) fn wrong_password(stage: &Stage) -> Verdict {
             "{locks} password: {knocks} connections in two seconds"
         );
     }
-    worker.open_as(LOCKS, &site, Some("secret"))?.ok()?;
+    worker.open_as(LOCKS, &site, Some("secret")).ok()?;
     let held = worker.acquire("held").granted()?;
     run(&mut server, "CONFIG SET requirepass \"\"").value();
     run(&mut server, "ACL SETUSER default nopass").okay();
@@ -54,7 +54,7 @@ pub(super) fn wrong_password(stage: &Stage) -> Verdict {
 pub(super) fn missing_module(stage: &Stage) -> Verdict {
     let site = stage.server_with(testbed::Builder::without_module);
     let worker = stage.new_worker()?;
-    let opened = worker.open_as(LOCKS, &site, None)?.answer()?;
+    let opened = worker.open_as(LOCKS, &site, None).answer()?;
     let mut texts = Vec::new();
     if let crate::worker::Answer::Error { class, text } = opened {
         ensure!(

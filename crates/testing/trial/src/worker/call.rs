@@ -219,10 +219,12 @@ impl Desk {
                 .ok_or("no such class");
         }
         let Kind::Acquire { locks, key } = kind else {
-            return match value.get("ok") {
-                None | Some(Value::Null | Value::Bool(false)) => Err("neither ok nor an error"),
-                Some(_) => Ok(Answer::Ok(value.clone())),
-            };
+            // A check may say that alone.
+            let is_done =
+                value["ok"] != Value::Null && value["ok"] != false || value["held"].is_boolean();
+            return is_done
+                .then(|| Answer::Ok(value.clone()))
+                .ok_or("neither ok nor an error");
         };
         Ok(Answer::Grant(Grant {
             number: (self.worker, value["grant"].as_u64().ok_or("no grant")?),

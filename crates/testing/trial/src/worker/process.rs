@@ -81,6 +81,11 @@ impl Process {
         let _ = kill_process_group(self.group, signal);
     }
 
+    /// A number that no other process has.
+    pub(super) fn number(&self) -> i32 {
+        self.group.as_raw_nonzero().get()
+    }
+
     /// Whether anything of it is left.
     pub(super) fn is_alive(&self) -> bool {
         let _ = self.child.lock().expect("the process").try_wait();
@@ -106,7 +111,7 @@ impl Process {
 
     /// The processes of the group that have not ended.
     fn members(&self) -> Vec<u32> {
-        let group = self.group.as_raw_nonzero().get();
+        let group = self.number();
         let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         pids.filter(|pid| {
