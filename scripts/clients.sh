@@ -17,12 +17,6 @@ if ! "$tools/setup.sh" postgres; then
     [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
 fi
 
-missing_of() {
-    while read -r program; do
-        has "$program" || printf ' %s' "$program"
-    done <"$1"
-}
-
 # How many tests passed and failed, by what cargo, pytest, Node, Go, Maven and the shell tests print.
 count() {
     awk '

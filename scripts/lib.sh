@@ -7,6 +7,13 @@ has() { command -v "$1" >/dev/null 2>&1; }
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+# Which of the programs that this file names, one a line, are not here.
+missing_of() {
+    while read -r program; do
+        has "$program" || printf ' %s' "$program"
+    done <"$1"
+}
+
 # The module that `cargo build --release` leaves.
 module_path() {
     case ${CARGO_TARGET_DIR:-target} in

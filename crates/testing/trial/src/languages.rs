@@ -14,6 +14,8 @@ pub(crate) struct Language {
     pub(crate) name: String,
     /// Its start script.
     pub(crate) program: PathBuf,
+    /// The scenarios that it cannot do, by its file `without`: one a line.
+    without: Vec<String>,
 }
 
 /// How long the first start may take, in which the worker may be built.
@@ -25,6 +27,8 @@ pub(crate) fn all(clients: &Path, names: &[String]) -> Vec<Language> {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all = Vec::new();
     for folder in entries(clients) {
+        let without = fs::read_to_string(folder.path().join("trial/without")).unwrap_or_default();
+        let without: Vec<_> = without.lines().map(str::to_owned).collect();
         for file in entries(&folder.path().join("trial")) {
             let (language, file_name) = (folder.file_name(), file.file_name());
             let (language, file_name) = (language.to_string_lossy(), file_name.to_string_lossy());
@@ -35,7 +39,11 @@ pub(crate) fn all(clients: &Path, names: &[String]) -> Vec<Language> {
             let is_meant =
                 names.is_empty() || names.iter().any(|it| *it == name || *it == language);
             if is_start && is_executable(&program) && is_meant {
-                all.push(Language { name, program });
+                all.push(Language {
+                    name,
+                    program,
+                    without: without.clone(),
+                });
             }
         }
     }
@@ -44,6 +52,11 @@ pub(crate) fn all(clients: &Path, names: &[String]) -> Vec<Language> {
 }
 
 impl Language {
+    /// Whether it can do this scenario.
+    pub(crate) fn can_do(&self, scenario: &str) -> bool {
+        self.without.iter().all(|name| name != scenario)
+    }
+
     /// Starts the worker once, for which it may have to be built.
     pub(crate) fn prepare(&self) -> Verdict {
         let ledger = Arc::new(Ledger::default());

@@ -1,6 +1,6 @@
 //! What the workers of a scenario were told, and whether the servers agree.
 
-use crate::failure::{Failure, Verdict, ensure};
+use crate::failure::{Failure, Verdict};
 use crate::limits::wait_for;
 use crate::site::{Seen, Site};
 use std::collections::{BTreeSet, HashMap};
@@ -101,9 +101,10 @@ impl Ledger {
     pub(crate) fn release(&self, which: impl Fn(&Grant) -> bool, answered: bool) {
         for (grant, state) in self.told().grants.values_mut() {
             if which(grant) && matches!(state, State::Held | State::Releasing) {
-                *state = match answered {
-                    true => State::Released,
-                    false => State::Releasing,
+                *state = if answered {
+                    State::Released
+                } else {
+                    State::Releasing
                 };
             }
         }
@@ -180,7 +181,7 @@ impl Ledger {
             let keys = self.keys();
             let before = self.expected();
             let seen = site.look(&keys)?;
-            let differs = self.compare(&before, &keys, &seen);
+            let differs = self.told().compare(&before, &keys, &seen);
             let over = |limit: Duration| begun.elapsed() > limit + crate::limits::lateness(begun);
             match differs {
                 None => return Some(Ok(())),
@@ -199,33 +200,6 @@ impl Ledger {
         }
     }
 
-    /// Nobody holds or waits for any of the keys, as far as workers do.
-    pub(crate) fn all_free(&self, site: &Site, limit: Duration, why: &str) -> Verdict {
-        self.keys_free(site, &self.keys(), limit, why)
-    }
-
-    /// The same of these keys.
-    pub(crate) fn keys_free(
-        &self,
-        site: &Site,
-        keys: &[String],
-        limit: Duration,
-        why: &str,
-    ) -> Verdict {
-        let mut last = String::from("no look at the server");
-        let free = wait_for(limit, || {
-            let seen = site.look(keys)?;
-            let mut taken = keys.iter().zip(&seen);
-            match taken.find(|(_, seen)| !seen.holders.is_empty() || !seen.waiters.is_empty()) {
-                Some((key, seen)) => last = format!("{key}: {seen}"),
-                None => return Some(()),
-            }
-            None
-        });
-        ensure!(free.is_some(), "{limit:?} after {why} {last}");
-        Ok(())
-    }
-
     fn expected(&self) -> Expected {
         let mut held: HashMap<_, BTreeSet<_>> = HashMap::new();
         for grant in self.held() {
@@ -237,16 +211,21 @@ impl Ledger {
         }
     }
 
-    /// What differs, and whether it is a loss that was not told.
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.told.lock().expect("what was told")
+    }
+}
+
+impl Told {
+    /// What differs, and whether it is a loss that was not self.
     fn compare(&self, before: &Expected, keys: &[String], seen: &[Seen]) -> Option<(bool, String)> {
-        let told = self.told();
         let mut may_hold: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-        for (grant, state) in told.grants.values() {
+        for (grant, state) in self.grants.values() {
             if matches!(state, State::Held | State::Releasing) {
                 may_hold.entry(&grant.key).or_default().insert(&grant.owner);
             }
         }
-        let after = told.pending();
+        let after = self.pending();
         let mut untold = None;
         for (key, seen) in keys.iter().zip(seen) {
             let key = key.as_str();
@@ -287,12 +266,6 @@ impl Ledger {
         untold
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
-        self.told.lock().expect("what was told")
-    }
-}
-
-impl Told {
     /// How many calls for each lock have no answer.
     fn pending(&self) -> HashMap<String, usize> {
         let mut pending = HashMap::new();

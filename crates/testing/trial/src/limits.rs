@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A reply of the server, connecting included: what the workers are told.
-pub(crate) const REPLY: Duration = Duration::from_millis(1000);
+pub(crate) const REPLY: Duration = Duration::from_secs(1);
 /// An acquire that does not wait, in all.
-pub(crate) const AT_ONCE: Duration = Duration::from_millis(1000);
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
 /// A release, and a close.
-pub(crate) const RELEASE: Duration = Duration::from_millis(2000);
+pub(crate) const RELEASE: Duration = Duration::from_secs(2);
 /// What a call may take beyond its limit: the runtime's own time, on a machine that has other things to do.
 pub(crate) const MARGIN: Duration = Duration::from_millis(750);
 /// How soon a loss is told that the server tells of by closing the connection.

@@ -46,11 +46,11 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let known = scenarios::all();
+    let known = scenarios::ALL;
     if options.list {
-        known
-            .iter()
-            .for_each(|it| println!("{:<26} {}", it.name, it.about));
+        for it in known {
+            println!("{:<26} {}", it.name, it.about);
+        }
         return ExitCode::SUCCESS;
     }
     if let Some(name) = options

@@ -4,14 +4,13 @@ use crate::failure::{Failure, Verdict};
 use crate::languages::Language;
 use crate::scenarios::Scenario;
 use crate::site::Site;
-use crate::stage::{Stage, own_group};
+use crate::stage::Stage;
 use crate::table::Table;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
-use testbed::Server;
 
 /// How it is run.
 pub(crate) struct Settings {
@@ -29,7 +28,7 @@ pub(crate) fn all(
     table: &mut Table,
 ) {
     let prepared = language.prepare();
-    let sound = Site::one(own_group(Server::builder()).start());
+    let sound = Site::start();
     let table = Mutex::new(table);
     let play = |row: usize| {
         let begun = Instant::now();
@@ -62,6 +61,9 @@ pub(crate) fn all(
 }
 
 fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settings) -> Verdict {
+    if !language.can_do(scenario.name) {
+        return Err(Failure::Unsupported("by its own word".to_owned()));
+    }
     let stage = Stage::new(&language.program, sound, settings.is_long);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.play)(&stage)));
     match played {

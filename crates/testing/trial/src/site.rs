@@ -1,11 +1,13 @@
 //! The servers of a scenario: what workers are told to connect to, and what is seen there.
 
+use crate::failure::{Verdict, ensure};
+use crate::limits::{ms, wait_for};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use testbed::sentinels::NAME;
-use testbed::{Cluster, Expect, Proxy, Sentinels, Server, cluster};
+use testbed::{Builder, Cluster, Expect, Proxy, Sentinels, Server, cluster};
 
 /// Owners of calls that the scenario makes itself begin so, and are nobody's concern.
 pub(crate) const DRIVER: &str = "driver";
@@ -31,7 +33,17 @@ enum Servers {
 }
 
 impl Site {
-    pub(crate) fn one(server: Server) -> Self {
+    /// A server.
+    pub(crate) fn start() -> Self {
+        Self::start_with(|settings| settings)
+    }
+
+    /// A server with settings of its own.
+    pub(crate) fn start_with(change: impl Fn(Builder) -> Builder) -> Self {
+        Self::one(change(own_group(Server::builder())).start())
+    }
+
+    fn one(server: Server) -> Self {
         let address = json!({ "url": url(server.port()) });
         Self::new(Servers::One(Mutex::new(server)), address)
     }
@@ -103,6 +115,34 @@ impl Site {
                 .unwrap_or_else(std::sync::PoisonError::into_inner),
             _ => panic!("it has no Sentinels"),
         }
+    }
+
+    /// Waits until so many calls of workers stand in line.
+    pub(crate) fn until_waiting(&self, key: &str, count: usize) -> Verdict {
+        let keys = [key.to_owned()];
+        let waits = || (self.look(&keys)?[0].waiters.len() == count).then_some(());
+        let waits = wait_for(ms(5000), waits);
+        ensure!(
+            waits.is_some(),
+            "{key} is not waited for by {count} within 5 s"
+        );
+        Ok(())
+    }
+
+    /// No worker holds or waits for any of these locks.
+    pub(crate) fn until_free(&self, keys: &[String], limit: Duration, why: &str) -> Verdict {
+        let mut last = String::from("no look at the server");
+        let free = wait_for(limit, || {
+            let seen = self.look(keys)?;
+            let mut locks = keys.iter().zip(&seen);
+            let taken = locks.find(|(_, it)| !it.holders.is_empty() || !it.waiters.is_empty());
+            if let Some((key, seen)) = taken {
+                last = format!("{key} {seen}");
+            }
+            taken.is_none().then_some(())
+        });
+        ensure!(free.is_some(), "{limit:.1?} after {why} {last}");
+        Ok(())
     }
 
     /// Who holds and waits for these locks, among the workers; none where a server does not answer.
@@ -184,4 +224,9 @@ impl fmt::Display for Seen {
             (None, None) => f.write_str("is free"),
         }
     }
+}
+
+/// The Ctrl-C of a terminal is not for the servers: this program ends them.
+pub(crate) fn own_group(settings: Builder) -> Builder {
+    settings.own_process_group()
 }

@@ -2,21 +2,20 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::ledger::{Ledger, Shared, Slack};
-use crate::limits::{MARGIN, TOLD, lateness, ms, wait_for};
+use crate::limits::{MARGIN, TOLD, ms};
 use crate::site::Site;
-use crate::worker::{Answer, Worker};
+use crate::worker::Worker;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
-use testbed::{Builder, Server};
+use std::time::Duration;
 
 /// The lease of a lock for which nothing else is said.
 pub(crate) const LEASE: Duration = ms(2000);
 /// How long a server takes at most to see that a client is gone, and to take out what has ended.
-const SEEN: Duration = ms(300);
+pub(crate) const SEEN: Duration = ms(300);
 
 pub(crate) struct Stage {
     program: PathBuf,
@@ -49,15 +48,6 @@ impl Stage {
         &self.ledger
     }
 
-    /// A server of its own.
-    pub(crate) fn server(&self) -> Site {
-        self.server_with(|settings| settings)
-    }
-
-    pub(crate) fn server_with(&self, change: impl Fn(Builder) -> Builder) -> Site {
-        Site::one(change(own_group(Server::builder())).start())
-    }
-
     /// A worker that has opened nothing. It has taken, awaited and given back a lock on another server: what a
     /// runtime loads or compiles at the first call is no matter of time limits.
     pub(crate) fn new_worker(&self) -> Verdict<Worker> {
@@ -76,20 +66,9 @@ impl Stage {
 
     /// A server and a worker.
     pub(crate) fn pair(&self) -> Verdict<(Site, Worker)> {
-        let site = self.server();
+        let site = Site::start();
         let worker = self.worker(&site)?;
         Ok((site, worker))
-    }
-
-    /// Waits until so many calls of workers stand in line.
-    pub(crate) fn until_waiting(&self, site: &Site, key: &str, count: usize) -> Verdict {
-        let keys = [key.to_owned()];
-        let waits = || (site.look(&keys)?[0].waiters.len() == count).then_some(());
-        ensure!(
-            wait_for(ms(5000), waits).is_some(),
-            "{key} is not waited for by {count} within 5 s"
-        );
-        Ok(())
     }
 
     /// Nothing is held or waited for by one that has been told it is not, from now on; and all losses are told.
@@ -108,25 +87,6 @@ impl Stage {
         )
     }
 
-    /// A lock can be taken and given back, within so long from now on.
-    pub(crate) fn works(&self, worker: &Worker, key: &str, limit: Duration) -> Verdict {
-        let begun = Instant::now();
-        loop {
-            match worker.acquire(key).ask().answer()? {
-                Answer::Grant(grant) => return worker.release(&grant).ok(),
-                other => {
-                    let over = begun.elapsed() > limit + lateness(begun);
-                    ensure!(
-                        !over,
-                        "{:.1?} later {key} cannot be had: {other}",
-                        begun.elapsed()
-                    );
-                    std::thread::sleep(ms(20));
-                }
-            }
-        }
-    }
-
     /// The end of every scenario: nothing stays longer than a lease after its owner has gone.
     pub(crate) fn end(&self, site: &Site, workers: &[&Worker], lease: Duration) -> Verdict {
         for worker in workers {
@@ -143,18 +103,7 @@ impl Stage {
 
     /// All is free a lease later.
     pub(crate) fn all_free(&self, site: &Site, lease: Duration, why: &str) -> Verdict {
-        self.ledger.all_free(site, lease + SEEN, why)
-    }
-
-    /// These are, of all.
-    pub(crate) fn keys_free(
-        &self,
-        site: &Site,
-        keys: &[String],
-        lease: Duration,
-        why: &str,
-    ) -> Verdict {
-        self.ledger.keys_free(site, keys, lease + SEEN, why)
+        site.until_free(&self.ledger.keys(), lease + SEEN, why)
     }
 
     /// What was noted meanwhile.
@@ -170,11 +119,6 @@ impl Stage {
         );
         Ok(())
     }
-}
-
-/// The Ctrl-C of a terminal is not for the servers: this program ends them.
-pub(crate) fn own_group(settings: Builder) -> Builder {
-    settings.own_process_group()
 }
 
 /// A random number below this one.

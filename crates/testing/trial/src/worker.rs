@@ -17,6 +17,7 @@ use process::Process;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to start, its runtime included.
@@ -81,7 +82,7 @@ impl Worker {
             let request = json!({ "do": "release", "grant": grant.number.1 });
             call(request, Kind::Release(grant.number)).ok()
         };
-        call(self.opening(WARM, site, None), Kind::Other).ok()?;
+        call(opening(WARM, site, None), Kind::Other).ok()?;
         let first = ask().granted()?;
         let second = ask();
         release(&first)?;
@@ -98,15 +99,8 @@ impl Worker {
     /// The same with a name and a password of its own; whether it can be done is told by the answer.
     pub(crate) fn open_as(&self, locks: &str, site: &Site, password: Option<&str>) -> Call {
         // Some clients connect here, others later.
-        let request = self.opening(locks, site, password);
+        let request = opening(locks, site, password);
         self.call(request, Kind::Other, Some(2 * REPLY))
-    }
-
-    fn opening(&self, locks: &str, site: &Site, password: Option<&str>) -> Value {
-        json!({
-            "do": "open", "name": locks, "server": site.address(), "service": "trial",
-            "password": password, "reply_ms": REPLY.as_millis(),
-        })
     }
 
     /// To ask for a lock.
@@ -147,6 +141,25 @@ impl Worker {
         )
     }
 
+    /// A lock can be taken and given back, within so long from now on.
+    pub(crate) fn works(&self, key: &str, limit: Duration) -> Verdict {
+        let begun = Instant::now();
+        loop {
+            match self.acquire(key).ask().answer()? {
+                Answer::Grant(grant) => return self.release(&grant).ok(),
+                other => {
+                    let over = begun.elapsed() > limit + lateness(begun);
+                    ensure!(
+                        !over,
+                        "{:.1?} later {key} cannot be had: {other}",
+                        begun.elapsed()
+                    );
+                    thread::sleep(ms(20));
+                }
+            }
+        }
+    }
+
     /// Whether the client says, having asked the server, that it holds a lock.
     pub(crate) fn check(&self, grant: &Grant) -> Verdict<bool> {
         let request = json!({ "do": "check", "grant": grant.number.1 });
@@ -154,12 +167,7 @@ impl Worker {
             Answer::Ok(value) => {
                 value["held"].as_bool().or(value["ok"]["held"].as_bool()) == Some(true)
             }
-            Answer::Error { .. } => false,
-            other => {
-                return Err(Failure::Wrong(format!(
-                    "a check is answered with {other:?}"
-                )));
-            }
+            Answer::Error { .. } | Answer::Grant(_) => false,
         };
         if held {
             self.ledger.said_to_be_held(grant.number);
@@ -270,6 +278,14 @@ impl Worker {
         self.process.write(&line);
         call
     }
+}
+
+/// The request for a `Locks`.
+fn opening(locks: &str, site: &Site, password: Option<&str>) -> Value {
+    json!({
+        "do": "open", "name": locks, "server": site.address(), "service": "trial",
+        "password": password, "reply_ms": REPLY.as_millis(),
+    })
 }
 
 impl Drop for Worker {

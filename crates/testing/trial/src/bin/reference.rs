@@ -337,7 +337,7 @@ impl Locks {
                     Err(("refused", _))
                         if is_wrong("knocks") && begun.elapsed().as_millis() < 900 => {}
                     Err(("unavailable", _)) if begun.elapsed().as_millis() < 300 => {
-                        thread::sleep(PING / 10)
+                        thread::sleep(PING / 10);
                     }
                     reply => return grant(reply?, begun),
                 }
@@ -357,9 +357,10 @@ impl Locks {
         connection.set_read_timeout(limit).ok();
         *wait.place.lock().unwrap() = Some((Arc::clone(self), key.to_owned(), owner.to_owned()));
         // A cancel that came before this call could be called off.
-        let reply = match wait.is_cancelled.load(SeqCst) {
-            true => Ok(Reply::Nil),
-            false => connection.req_command(&command),
+        let reply = if wait.is_cancelled.load(SeqCst) {
+            Ok(Reply::Nil)
+        } else {
+            connection.req_command(&command)
         };
         *wait.place.lock().unwrap() = None;
         let reply = match reply {

@@ -19,7 +19,7 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
         let key = format!("key-{}", round % 7);
         cmd!(server, "LOCK.ACQUIRE", &key, DRIVER, "PX", 60_000).grant();
         let call = worker.acquire(&key).wait(ms(20_000)).ask();
-        stage.until_waiting(&site, &key, 1)?;
+        site.until_waiting(&key, 1)?;
         // Both, some microseconds before or after each other.
         let offset = i64::try_from(random(3000)).expect("a small number") - 1500;
         let apart = |is_late: bool| {
@@ -66,7 +66,7 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
     let calls: Vec<_> = (0..20)
         .map(|_| worker.acquire("taken").for_ever().ask())
         .collect();
-    stage.until_waiting(&site, "taken", calls.len())?;
+    site.until_waiting("taken", calls.len())?;
     for call in &calls {
         worker.cancel(call).answer()?;
         call.refused("cancelled")?;

@@ -2,8 +2,8 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, TOLD, ms, wait_for};
-use crate::site::Site;
-use crate::stage::{LEASE, Stage, own_group};
+use crate::site::{Site, own_group};
+use crate::stage::{LEASE, Stage};
 use std::time::Instant;
 use testbed::{Cluster, Expect, Sentinels, cluster, cmd};
 
@@ -15,7 +15,7 @@ pub(super) fn failover(stage: &Stage) -> Verdict {
     let lease = ms(15_000);
     let held = worker.acquire("held").lease(lease).granted()?;
     let in_line = worker.acquire("held").lease(lease).wait(ms(40_000)).ask();
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("held", 1)?;
     {
         let mut all = site.guarded();
         let (primary, replica) = (all.primary(), 1 - all.primary());
@@ -24,12 +24,12 @@ pub(super) fn failover(stage: &Stage) -> Verdict {
         all.wait_for_primary_other_than(primary);
     }
     // Lined up again with the new primary, and kept there.
-    let waits = wait_for(ms(10_000), || stage.until_waiting(&site, "held", 1).ok());
+    let waits = wait_for(ms(10_000), || site.until_waiting("held", 1).ok());
     ensure!(
         waits.is_some(),
         "the waiting call has not lined up with the new primary"
     );
-    stage.works(&worker, "other", ms(5000))?;
+    worker.works("other", ms(5000))?;
     stage.agree(&site)?;
     worker.holds(&held)?;
     ensure!(worker.check(&held)?, "a lock is lost with a failover");
@@ -60,9 +60,9 @@ pub(super) fn slot_move(stage: &Stage) -> Verdict {
     let held = worker.acquire(&moved).lease(lease).granted()?;
     let other = worker.acquire(&stays).lease(lease).granted()?;
     let in_line = worker.acquire(&moved).lease(lease).wait(ms(20_000)).ask();
-    stage.until_waiting(&site, &moved, 1)?;
+    site.until_waiting(&moved, 1)?;
     site.nodes().move_slot(cluster::slot(&moved), 0, 1);
-    let waits = wait_for(ms(5000), || stage.until_waiting(&site, &moved, 1).ok());
+    let waits = wait_for(ms(5000), || site.until_waiting(&moved, 1).ok());
     ensure!(
         waits.is_some(),
         "the waiting call has not lined up with the new node"
@@ -79,7 +79,7 @@ pub(super) fn slot_move(stage: &Stage) -> Verdict {
         worker.release(grant).ok()?;
     }
     worker.release(&in_line.granted()?).ok()?;
-    stage.works(&worker, &moved, ms(1000))?;
+    worker.works(&moved, ms(1000))?;
     stage.end(&site, &[&worker], lease)
 }
 
@@ -127,7 +127,7 @@ pub(super) fn hung_node(stage: &Stage) -> Verdict {
         );
     }
     site.nodes().wait_until_whole();
-    stage.works(&worker, &keys[0], ms(5000))?;
+    worker.works(&keys[0], ms(5000))?;
     stage.agree_within(&site, lease + MARGIN)?;
     // And then one is lost at a sound node, and told at once.
     let begun = Instant::now();

@@ -2,7 +2,8 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, lateness, ms, wait_for};
-use crate::stage::{LEASE, Stage, random};
+use crate::site::Site;
+use crate::stage::{LEASE, SEEN, Stage, random};
 use rustix::process::Signal;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -15,14 +16,14 @@ pub(super) fn killed_worker(stage: &Stage) -> Verdict {
     let heir = stage.worker(&site)?;
     let held = worker.acquire("held").granted()?;
     let waits = worker.acquire("held").for_ever().ask();
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("held", 1)?;
     thread::sleep(LEASE); // it is renewed by now
     worker.holds(&held)?;
     let next = heir.acquire("held").wait(ms(10_000)).ask();
-    stage.until_waiting(&site, "held", 2)?;
+    site.until_waiting("held", 2)?;
     let begun = Instant::now();
     worker.kill()?;
-    stage.until_waiting(&site, "held", 1)?; // the dead one's call has left the line
+    site.until_waiting("held", 1)?; // the dead one's call has left the line
     ensure!(
         begun.elapsed() < MARGIN + lateness(begun),
         "a dead client waited on for {:.1?}",
@@ -46,7 +47,7 @@ pub(super) fn killed_worker(stage: &Stage) -> Verdict {
 
 /// SIGTERM and SIGINT, while locks are taken, waited for, and given back.
 pub(super) fn signals(stage: &Stage) -> Verdict {
-    let site = stage.server();
+    let site = Site::start();
     let rounds = stage.count(20, 500);
     let next = AtomicUsize::new(0);
     let play = || -> Verdict {
@@ -72,7 +73,7 @@ pub(super) fn signals(stage: &Stage) -> Verdict {
                     }
                 }
             }
-            let signal = if round % 2 == 0 {
+            let signal = if round.is_multiple_of(2) {
                 Signal::TERM
             } else {
                 Signal::INT
@@ -81,7 +82,7 @@ pub(super) fn signals(stage: &Stage) -> Verdict {
             // One that takes the signal as a word to end may do so at the end of its input.
             thread::sleep(ms(100));
             worker.end()?;
-            stage.keys_free(&site, &[key("held"), key("other")], lease, "a signal")?;
+            site.until_free(&[key("held"), key("other")], lease + SEEN, "a signal")?;
         }
     };
     thread::scope(|scope| {
@@ -101,7 +102,7 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
     let mut server = site.server().connection();
     let held = worker.acquire("held").granted()?;
     let in_line = worker.acquire("held").wait(ms(20_000)).ask();
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("held", 1)?;
     let mut keeper = || {
         cmd!(server, "LOCK.HOLDERS", "held")
             .items()
@@ -120,7 +121,7 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
         keeper() == before,
         "a fork has cost the parent its connection"
     );
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("held", 1)?;
     // What a child left behind is free a lease later.
     let alone = || {
         let mut server = site.server().connection();
@@ -138,16 +139,26 @@ pub(super) fn fork(stage: &Stage) -> Verdict {
 
 /// `close` gives back all locks and calls off all waits; other `Locks` go on.
 pub(super) fn closed(stage: &Stage) -> Verdict {
-    let (site, worker) = stage.pair()?;
+    let site = Site::start();
+    let worker = stage.new_worker()?;
     worker.open_as("b", &site, None).ok()?;
     let stays = worker.acquire("stays").of("b").granted()?;
+    let connections = || {
+        let clients = cmd!(site.server().connection(), "CLIENT", "LIST").text();
+        let names = clients
+            .split_whitespace()
+            .filter(|word| word.starts_with("name=lock-"));
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = connections();
+    worker.open(&site)?;
     let held = worker.acquire("held").granted()?;
     let waits = [
         worker.acquire("stays").for_ever().ask(),
         worker.acquire("held").wait(ms(20_000)).ask(),
     ];
-    stage.until_waiting(&site, "stays", 1)?;
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("stays", 1)?;
+    site.until_waiting("held", 1)?;
     worker.close("a").ok()?;
     for wait in &waits {
         let answer = wait.answer()?;
@@ -165,16 +176,12 @@ pub(super) fn closed(stage: &Stage) -> Verdict {
     worker.acquire("late").refused("misuse")?;
     worker.holds(&stays)?;
     ensure!(worker.check(&stays)?, "another Locks has lost its lock");
-    let ended = wait_for(ms(2000), || {
-        let clients = cmd!(site.server().connection(), "CLIENT", "LIST").text();
-        let open = clients
-            .lines()
-            .filter(|line| line.contains("name=lock-"))
-            .count();
-        // The keeper of the other.
-        (open <= 1).then_some(())
-    });
-    ensure!(ended.is_some(), "connections stay open after the close");
+    let ended = || (connections().len() <= before.len()).then_some(());
+    ensure!(
+        wait_for(ms(2000), ended).is_some(),
+        "connections stay open after the close: {:?}",
+        connections()
+    );
     worker.close("a").answer()?;
     stage.end(&site, &[&worker], LEASE)
 }

@@ -15,7 +15,7 @@ pub(super) fn overwritten(stage: &Stage) -> Verdict {
         worker.acquire("other").granted()?,
     );
     let in_line = worker.acquire("held").wait(ms(10_000)).ask();
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("held", 1)?;
     let begun = Instant::now();
     cmd!(server, "SET", "held", "text").okay();
     worker.loses(&held, begun, TOLD)?;
@@ -35,7 +35,7 @@ pub(super) fn overwritten(stage: &Stage) -> Verdict {
     ensure!(worker.check(&other)?, "another lock is lost too");
     stage.agree(&site)?;
     cmd!(server, "DEL", "held").int();
-    stage.works(&worker, "held", ms(1000))?;
+    worker.works("held", ms(1000))?;
     stage.end(&site, &[&worker], LEASE)
 }
 
@@ -51,7 +51,7 @@ pub(super) fn deleted(stage: &Stage) -> Verdict {
         let key = format!("held-{round}");
         let held = worker.acquire(&key).granted()?;
         let next = two.acquire(&key).wait(ms(10_000)).ask();
-        stage.until_waiting(&site, &key, 1)?;
+        site.until_waiting(&key, 1)?;
         let begun = Instant::now();
         cmd!(server, "DEL", &key).int();
         worker.loses(&held, begun, TOLD)?;

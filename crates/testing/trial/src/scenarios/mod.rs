@@ -42,142 +42,139 @@ const fn heavy(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static 
 }
 
 /// All of them; the long ones first, so that the others fit in beside.
-pub(crate) fn all() -> &'static [Scenario] {
-    const ALL: &[Scenario] = &[
-        light(
-            "failover",
-            clusters::failover,
-            "the primary is killed, Sentinel names another",
-        ),
-        light(
-            "slot-move",
-            clusters::slot_move,
-            "a held and awaited lock moves to another node",
-        ),
-        light(
-            "hung-node",
-            clusters::hung_node,
-            "one node of a cluster hangs, locks on the others go on",
-        ),
-        light(
-            "signals",
-            ends::signals,
-            "SIGTERM and SIGINT at random moments",
-        ),
-        light(
-            "silent-replies",
-            networks::silent_replies,
-            "requests get through and no reply comes",
-        ),
-        light(
-            "silent-network",
-            networks::silent_network,
-            "no byte gets through",
-        ),
-        light(
-            "hung-long",
-            servers::hung_long,
-            "the server hangs for longer than a lease",
-        ),
-        light(
-            "hung-shortly",
-            servers::hung_shortly,
-            "the server hangs for less than a lease",
-        ),
-        light(
-            "killed-server",
-            servers::killed,
-            "the server is gone for good",
-        ),
-        light(
-            "restart-with-data",
-            servers::restart_with_data,
-            "kill -9 and restart, with an append-only file",
-        ),
-        light(
-            "restart-without-data",
-            servers::restart_without_data,
-            "kill -9 and restart, nothing is left",
-        ),
-        light(
-            "killed-worker",
-            ends::killed_worker,
-            "kill -9 of the client: free a lease later",
-        ),
-        light(
-            "fork",
-            ends::fork,
-            "a child holds nothing and takes nothing away",
-        ),
-        light(
-            "closed",
-            ends::closed,
-            "close gives all back and calls all off",
-        ),
-        light(
-            "resets-in-request",
-            networks::resets_in_request,
-            "connections reset in the middle of requests",
-        ),
-        light(
-            "resets-in-reply",
-            networks::resets_in_reply,
-            "connections reset in place of replies",
-        ),
-        light(
-            "busy-script",
-            refusals::busy_script,
-            "a script keeps the server busy",
-        ),
-        light(
-            "full-maxclients",
-            refusals::full_maxclients,
-            "the server takes no more clients",
-        ),
-        light(
-            "no-permission",
-            refusals::no_permission,
-            "NOPERM, for a while",
-        ),
-        light(
-            "wrong-password",
-            refusals::wrong_password,
-            "fails at once and does not knock on",
-        ),
-        light(
-            "missing-module",
-            refusals::missing_module,
-            "the server has no locks",
-        ),
-        light("overwritten", losses::overwritten, "SET over a held lock"),
-        light("deleted", losses::deleted, "DEL over held locks"),
-        light(
-            "fixed-lease",
-            losses::fixed_lease,
-            "a lease that nobody renews ends, and is told",
-        ),
-        light(
-            "ordinary",
-            ordinary::ordinary,
-            "alone, shared, permits, waits in line",
-        ),
-        light("tasks", ordinary::tasks, "re-entry, deadlock, not alone"),
-        light(
-            "cancel-at-grant",
-            cancelling::at_the_grant,
-            "a release and a cancel at the same moment",
-        ),
-        heavy(
-            "many-held",
-            load::many_held,
-            "thousands of locks held over a stall of 3 s",
-        ),
-        heavy("crowd", load::crowd, "hundreds of tasks on ten locks"),
-        heavy(
-            "growth",
-            load::growth,
-            "memory, connections, threads over thousands of locks and waits",
-        ),
-    ];
-    ALL
-}
+pub(crate) const ALL: &[Scenario] = &[
+    light(
+        "failover",
+        clusters::failover,
+        "the primary is killed, Sentinel names another",
+    ),
+    light(
+        "slot-move",
+        clusters::slot_move,
+        "a held and awaited lock moves to another node",
+    ),
+    light(
+        "hung-node",
+        clusters::hung_node,
+        "one node of a cluster hangs, locks on the others go on",
+    ),
+    light(
+        "signals",
+        ends::signals,
+        "SIGTERM and SIGINT at random moments",
+    ),
+    light(
+        "silent-replies",
+        networks::silent_replies,
+        "requests get through and no reply comes",
+    ),
+    light(
+        "silent-network",
+        networks::silent_network,
+        "no byte gets through",
+    ),
+    light(
+        "hung-long",
+        servers::hung_long,
+        "the server hangs for longer than a lease",
+    ),
+    light(
+        "hung-shortly",
+        servers::hung_shortly,
+        "the server hangs for less than a lease",
+    ),
+    light(
+        "killed-server",
+        servers::killed,
+        "the server is gone for good",
+    ),
+    light(
+        "restart-with-data",
+        servers::restart_with_data,
+        "kill -9 and restart, with an append-only file",
+    ),
+    light(
+        "restart-without-data",
+        servers::restart_without_data,
+        "kill -9 and restart, nothing is left",
+    ),
+    light(
+        "killed-worker",
+        ends::killed_worker,
+        "kill -9 of the client: free a lease later",
+    ),
+    light(
+        "fork",
+        ends::fork,
+        "a child holds nothing and takes nothing away",
+    ),
+    light(
+        "closed",
+        ends::closed,
+        "close gives all back and calls all off",
+    ),
+    light(
+        "resets-in-request",
+        networks::resets_in_request,
+        "connections reset in the middle of requests",
+    ),
+    light(
+        "resets-in-reply",
+        networks::resets_in_reply,
+        "connections reset in place of replies",
+    ),
+    light(
+        "busy-script",
+        refusals::busy_script,
+        "a script keeps the server busy",
+    ),
+    light(
+        "full-maxclients",
+        refusals::full_maxclients,
+        "the server takes no more clients",
+    ),
+    light(
+        "no-permission",
+        refusals::no_permission,
+        "NOPERM, for a while",
+    ),
+    light(
+        "wrong-password",
+        refusals::wrong_password,
+        "fails at once and does not knock on",
+    ),
+    light(
+        "missing-module",
+        refusals::missing_module,
+        "the server has no locks",
+    ),
+    light("overwritten", losses::overwritten, "SET over a held lock"),
+    light("deleted", losses::deleted, "DEL over held locks"),
+    light(
+        "fixed-lease",
+        losses::fixed_lease,
+        "a lease that nobody renews ends, and is told",
+    ),
+    light(
+        "ordinary",
+        ordinary::ordinary,
+        "alone, shared, permits, waits in line",
+    ),
+    light("tasks", ordinary::tasks, "re-entry, deadlock, not alone"),
+    light(
+        "cancel-at-grant",
+        cancelling::at_the_grant,
+        "a release and a cancel at the same moment",
+    ),
+    heavy(
+        "many-held",
+        load::many_held,
+        "thousands of locks held over a stall of 3 s",
+    ),
+    heavy("crowd", load::crowd, "hundreds of tasks on ten locks"),
+    heavy(
+        "growth",
+        load::growth,
+        "memory, connections, threads over thousands of locks and waits",
+    ),
+];

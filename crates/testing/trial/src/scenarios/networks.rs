@@ -2,6 +2,7 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{MARGIN, ms};
+use crate::site::Site;
 use crate::stage::{LEASE, Stage};
 use std::time::Instant;
 use testbed::{Expect, Fault, Proxy, cmd};
@@ -20,14 +21,14 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     let keep = ms(1000);
     // The longest silence that the server bears, until it judges it, and the lease that then runs out.
     let all_over = keep + ms(2000) + LEASE;
-    let site = stage.server();
+    let site = Site::start();
     let (proxy, outside) = site.behind_proxy();
     let worker = stage.worker(&outside)?;
     let acquire = |key: &str| worker.acquire(key).keep(keep);
     let (held, released) = (acquire("held").granted()?, acquire("released").granted()?);
     let busy = acquire("busy").granted()?;
     let in_line = acquire("busy").wait(ms(2500)).ask();
-    stage.until_waiting(&site, "busy", 1)?;
+    site.until_waiting("busy", 1)?;
     fault(&proxy);
     let begun = Instant::now();
     let calls = [
@@ -53,8 +54,8 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     // Who has been told is not kept on.
     stage.all_free(&site, all_over, "all was told as lost")?;
     proxy.speak();
-    stage.works(&worker, "held", ms(3000))?;
-    stage.works(&worker, "free", ms(3000))?;
+    worker.works("held", ms(3000))?;
+    worker.works("free", ms(3000))?;
     let again = acquire("again").granted()?;
     ensure!(worker.check(&again)?, "a new lock is not held");
     stage.end(&site, &[&worker], LEASE)
@@ -72,7 +73,7 @@ pub(super) fn resets_in_reply(stage: &Stage) -> Verdict {
 
 fn resets(stage: &Stage, fault: Fault) -> Verdict {
     const ROUNDS: usize = 3;
-    let site = stage.server();
+    let site = Site::start();
     let mut server = site.server().connection();
     let (proxy, outside) = site.behind_proxy();
     let worker = stage.worker(&outside)?;
@@ -106,7 +107,7 @@ fn resets(stage: &Stage, fault: Fault) -> Verdict {
         let first = other.acquire(&key).granted()?;
         proxy.inject(fault, "LOCK.ACQUIRE BLOCK", 1);
         let wait = worker.acquire(&key).wait(ms(5000)).ask();
-        stage.until_waiting(&site, &key, 1)?;
+        site.until_waiting(&key, 1)?;
         other.release(&first).ok()?;
         let second = wait.granted()?;
         met("BLOCK")?;

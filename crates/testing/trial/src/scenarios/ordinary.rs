@@ -26,9 +26,9 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     stage.agree(&site)?;
     // In line, of both workers.
     let before = two.acquire("alone").wait(ms(10_000)).ask();
-    stage.until_waiting(&site, "alone", 1)?;
+    site.until_waiting("alone", 1)?;
     let behind = one.acquire("alone").for_ever().ask();
-    stage.until_waiting(&site, "alone", 2)?;
+    site.until_waiting("alone", 2)?;
     one.release(&first).ok()?;
     let second = before.granted()?;
     behind.is_pending()?;
@@ -51,7 +51,7 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     let readers = [shared(&one)?, shared(&one)?, shared(&two)?];
     two.acquire("shared").refused("busy")?;
     let writer = two.acquire("shared").wait(ms(5000)).ask();
-    stage.until_waiting(&site, "shared", 1)?;
+    site.until_waiting("shared", 1)?;
     one.acquire("shared").mode(Mode::Shared).refused("busy")?;
     for (reader, worker) in readers.iter().zip([&one, &one, &two]) {
         writer.is_pending()?;
@@ -67,7 +67,7 @@ pub(super) fn ordinary(stage: &Stage) -> Verdict {
     );
     permit().refused("busy")?;
     let third = permit().wait(ms(5000)).ask();
-    stage.until_waiting(&site, "permits", 1)?;
+    site.until_waiting("permits", 1)?;
     one.release(&permits[0]).ok()?;
     third.granted()?;
     stage.agree(&site)?;
@@ -97,7 +97,7 @@ pub(super) fn tasks(stage: &Stage) -> Verdict {
     // Each of two has what the other wants.
     let (one, two) = (of("left", "ann").granted()?, of("right", "bob").granted()?);
     let waits = of("right", "ann");
-    stage.until_waiting(&site, "right", 1)?;
+    site.until_waiting("right", 1)?;
     let (took, answer) = of("left", "bob").took()?;
     ensure!(
         answer.class() == Some("deadlock"),

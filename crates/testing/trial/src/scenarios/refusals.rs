@@ -2,6 +2,7 @@
 
 use crate::failure::{Verdict, ensure};
 use crate::limits::{AT_ONCE, MARGIN, ms};
+use crate::site::Site;
 use crate::stage::{LEASE, Stage};
 use crate::worker::{LOCKS, Worker};
 use std::thread;
@@ -13,7 +14,7 @@ const KNOCKS: u64 = 20;
 
 /// A password that is wrong, and none at all.
 pub(super) fn wrong_password(stage: &Stage) -> Verdict {
-    let site = stage.server();
+    let site = Site::start();
     let mut server = site.server().connection();
     run(&mut server, "CONFIG SET requirepass secret").okay();
     let worker = stage.new_worker()?;
@@ -52,7 +53,7 @@ pub(super) fn wrong_password(stage: &Stage) -> Verdict {
 
 /// A server as it comes.
 pub(super) fn missing_module(stage: &Stage) -> Verdict {
-    let site = stage.server_with(testbed::Builder::without_module);
+    let site = Site::start_with(testbed::Builder::without_module);
     let worker = stage.new_worker()?;
     let opened = worker.open_as(LOCKS, &site, None).answer()?;
     let mut texts = Vec::new();
@@ -111,10 +112,10 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
     );
     worker.holds(&held)?;
     run(&mut server, "CONFIG SET maxclients 10000").okay();
-    stage.until_waiting(&site, "taken", 1)?;
+    site.until_waiting("taken", 1)?;
     cmd!(server, "LOCK.RELEASE", "taken", "driver").int();
     in_line.granted()?;
-    stage.works(&newcomer, "other", ms(3000))?;
+    newcomer.works("other", ms(3000))?;
     ensure!(worker.check(&held)?, "a lock is lost with maxclients full");
     stage.agree(&site)?;
     stage.end(&site, &[&worker, &newcomer], LEASE)
@@ -122,7 +123,7 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
 
 /// A script runs for longer than the server bears.
 pub(super) fn busy_script(stage: &Stage) -> Verdict {
-    let site = stage.server_with(|it| it.config("lua-time-limit", "100"));
+    let site = Site::start_with(|it| it.config("lua-time-limit", "100"));
     let worker = stage.worker(&site)?;
     let lease = ms(4000);
     let mut server = site.server().connection();
@@ -148,7 +149,7 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
         matches!(release.class(), None | Some("unavailable")),
         "a release meanwhile is answered with {release}"
     );
-    stage.works(&worker, "other", ms(3000))?;
+    worker.works("other", ms(3000))?;
     thread::sleep(lease); // renewed again
     worker.holds(&held)?;
     ensure!(
@@ -187,7 +188,7 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
         "ACL SETUSER default +lock.acquire +lock.renew +lock.release",
     )
     .okay();
-    stage.works(&worker, "other", ms(3000))?;
+    worker.works("other", ms(3000))?;
     thread::sleep(lease + ms(500)); // it is kept again, or its loss was told
     stage.agree(&site)?;
     let is_held = worker.holds(&held).is_ok();

@@ -16,7 +16,7 @@ pub(super) fn hung_shortly(stage: &Stage) -> Verdict {
     let acquire = |key: &str| worker.acquire(key).lease(lease);
     let held = acquire("held").granted()?;
     let in_line = acquire("held").wait(ms(15_000)).ask();
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("held", 1)?;
     // Not what is left of a first lease.
     ensure!(worker.check(&held)?, "a lock is not held");
     site.server().signal("STOP");
@@ -28,7 +28,7 @@ pub(super) fn hung_shortly(stage: &Stage) -> Verdict {
     );
     thread::sleep(ms(1700).saturating_sub(begun.elapsed()));
     site.server().signal("CONT");
-    stage.works(&worker, "other", ms(3000))?;
+    worker.works("other", ms(3000))?;
     stage.agree_within(&site, lease + MARGIN)?;
     worker.holds(&held)?;
     ensure!(
@@ -56,13 +56,13 @@ pub(super) fn hung_long(stage: &Stage) -> Verdict {
     )
     .grant();
     let in_line = acquire("taken").wait(ms(20_000)).ask();
-    stage.until_waiting(&site, "taken", 1)?;
+    site.until_waiting("taken", 1)?;
     site.server().signal("STOP");
     let begun = Instant::now();
     unreachable(&worker, &released, &held, lease)?;
     thread::sleep(ms(3000).saturating_sub(begun.elapsed()));
     site.server().signal("CONT");
-    stage.works(&worker, "held", ms(3000))?;
+    worker.works("held", ms(3000))?;
     stage.agree_within(&site, lease + MARGIN)?;
     in_line.is_pending()?;
     cmd!(site.server().connection(), "LOCK.RELEASE", "taken", DRIVER).int();
@@ -78,7 +78,7 @@ pub(super) fn killed(stage: &Stage) -> Verdict {
         worker.acquire("released").granted()?,
     );
     let in_line = worker.acquire("held").wait(ms(3000)).ask();
-    stage.until_waiting(&site, "held", 1)?;
+    site.until_waiting("held", 1)?;
     site.server().kill9();
     unreachable(&worker, &released, &held, LEASE)?;
     in_line.refused("unavailable")?;
@@ -120,7 +120,7 @@ fn unreachable(
 
 /// Comes back with all that it had: nothing is lost.
 pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
-    let site = stage.server_with(|it| {
+    let site = Site::start_with(|it| {
         it.config("appendonly", "yes")
             .config("appendfsync", "always")
     });
@@ -135,9 +135,9 @@ pub(super) fn restart_with_data(stage: &Stage) -> Verdict {
         })
         .collect::<Verdict<_>>()?;
     let in_line = worker.acquire("held-0").lease(lease).wait(ms(20_000)).ask();
-    stage.until_waiting(&site, "held-0", 1)?;
+    site.until_waiting("held-0", 1)?;
     again(&site);
-    stage.until_waiting(&site, "held-0", 1)?;
+    site.until_waiting("held-0", 1)?;
     // For longer than a lease: it is kept again.
     thread::sleep(lease + ms(200));
     stage.agree(&site)?;

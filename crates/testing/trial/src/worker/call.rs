@@ -84,7 +84,7 @@ impl Desk {
         if let Kind::Acquire { key, .. } = &kind {
             self.ledger.asked((self.worker, number), key);
         }
-        let (send, answers) = channel();
+        let (tell, answers) = channel();
         let sent = Instant::now();
         let due = limit.map(|limit| sent + limit);
         let pending = Pending {
@@ -92,7 +92,7 @@ impl Desk {
             what: what.clone(),
             sent,
             due,
-            answers: send,
+            answers: tell,
         };
         self.pending().insert(number, pending);
         let call = Call {
@@ -367,11 +367,8 @@ impl std::fmt::Display for Answer {
 }
 
 fn describe(request: &Value) -> String {
-    let of = |name: &str| request[name].as_str().map(|text| format!(" {text}"));
-    let mut text = request["do"].as_str().unwrap_or_default().to_owned();
-    text.extend(of("key"));
-    if let Some(wait) = request["wait_ms"].as_i64() {
-        text += &format!(" wait_ms {wait}");
-    }
-    text
+    let words = ["do", "key"].map(|name| request[name].as_str().unwrap_or_default());
+    let wait = request["wait_ms"].as_i64();
+    let wait = wait.map_or_else(String::new, |wait| format!("wait_ms {wait}"));
+    [words[0], words[1], &wait].join(" ").trim().to_owned()
 }

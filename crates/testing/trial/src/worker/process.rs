@@ -147,5 +147,6 @@ fn lines(pipe: Option<impl io::Read>) -> impl Iterator<Item = String> {
 
 fn tail(last: &Mutex<VecDeque<String>>) -> String {
     let last = last.lock().expect("lines");
-    last.iter().map(|line| format!("\n    {line}")).collect()
+    last.iter()
+        .fold(String::new(), |text, line| text + "\n    " + line)
 }
