@@ -68,7 +68,7 @@ fn each_defect_is_found_out() {
             "who was told that it is not",
         ),
         ("keeps-quiet", "deleted", "the loss of held-0 was not told"),
-        ("is-slow", "ordinary", "its limit is"),
+        ("is-slow", "missing-module", "its limit is"),
         ("knocks", "wrong-password", "connections in two seconds"),
         ("leaks", "growth", "connections"),
         ("makes-up", "crowd", " of key-"),

@@ -1,6 +1,6 @@
 //! A wait is called off.
 
-use crate::failure::{Verdict, ensure};
+use crate::failure::{Failure, Verdict, ensure};
 use crate::limits::ms;
 use crate::site::DRIVER;
 use crate::stage::{LEASE, Stage, random};
@@ -37,8 +37,11 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
             cmd!(server, "LOCK.RELEASE", &key, DRIVER).int();
             cancel.join().expect("a thread")
         });
-        // A grant that came first leaves nothing to cancel.
-        cancel.answer()?;
+        // A grant that came first leaves nothing to cancel, whatever that is called.
+        let cancel = cancel.answer()?;
+        if cancel.class() == Some("unsupported") {
+            return Err(Failure::Unsupported(cancel.to_string()));
+        }
         match call.answer()? {
             Answer::Grant(grant) => {
                 granted += 1;

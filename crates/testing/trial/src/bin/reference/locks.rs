@@ -1,32 +1,33 @@
-//! A worker of its own for the trial's tests: a plain client on bare commands of one server, that can be told to be
-//! wrong (`REFERENCE_DEFECT`), so that it is seen that the trial notices.
+//! One `Locks`: a keeper, waits, and what was lost.
 
 use redis::{Connection, ConnectionLike, Value as Reply};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use std::{env, process, thread};
+use std::{env, thread};
 
 /// A defect, and the owner of the grants that it makes up.
 const MAKES_UP: &str = "makes-up";
+/// Connections that wait for use.
+const IDLE: usize = 16;
 const PING: Duration = Duration::from_millis(100);
 
 /// What is wrong with this worker, if anything.
-fn is_wrong(defect: &str) -> bool {
+pub(super) fn is_wrong(defect: &str) -> bool {
     env::var("REFERENCE_DEFECT").is_ok_and(|it| it == defect)
 }
 
 /// The class of an error, and its text.
-type Error = (&'static str, String);
+pub(super) type Error = (&'static str, String);
 
 #[derive(Clone)]
-struct Grant {
-    key: String,
-    owner: String,
-    token: u64,
+pub(super) struct Grant {
+    pub(super) key: String,
+    pub(super) owner: String,
+    pub(super) token: u64,
     lease: u64,
     keep: u64,
     /// When the server was last known to hold it.
@@ -34,199 +35,49 @@ struct Grant {
 }
 
 /// A `Locks` on one server.
-struct Locks {
+pub(super) struct Locks {
     client: redis::Client,
-    keeper: Mutex<Option<Connection>>,
-    grants: Mutex<HashMap<u64, Grant>>,
-    idle: Mutex<Vec<Connection>>,
-    is_closed: AtomicBool,
+    pub(super) keeper: Mutex<Option<Connection>>,
+    pub(super) grants: Mutex<HashMap<u64, Grant>>,
+    pub(super) idle: Mutex<Vec<Connection>>,
+    pub(super) is_closed: AtomicBool,
 }
 
 /// A wait that is under way.
 #[derive(Default)]
-struct Wait {
-    is_cancelled: AtomicBool,
+pub(super) struct Wait {
+    pub(super) is_cancelled: AtomicBool,
     place: Mutex<Option<(Arc<Locks>, String, String)>>,
 }
 
-#[derive(Default)]
-struct Worker {
-    locks: Mutex<HashMap<String, Arc<Locks>>>,
-    waits: Mutex<HashMap<u64, Arc<Wait>>>,
-    homes: Mutex<HashMap<u64, Arc<Locks>>>,
-    next: AtomicU64,
-}
-
-fn main() {
-    let worker = Arc::new(Worker::default());
-    for line in io::stdin().lines().map_while(Result::ok) {
-        let request: Value = serde_json::from_str(&line).expect("a request");
-        let id = request["id"].as_u64().expect("an id");
-        if is_wrong("dies") && id > 10 {
-            process::exit(1);
-        }
-        if request["do"] == "acquire" {
-            worker.waits.lock().unwrap().insert(id, Arc::default());
-        }
-        let worker = Arc::clone(&worker);
-        thread::spawn(move || {
-            let mut answer = worker
-                .answer(id, &request)
-                .unwrap_or_else(|(class, text)| json!({ "error": class, "text": text }));
-            answer["id"] = id.into();
-            tell(&answer);
-        });
-    }
-    process::exit(0);
-}
-
-fn tell(line: &Value) {
-    let _ = writeln!(io::stdout(), "{line}");
-}
-
-impl Worker {
-    fn answer(self: &Arc<Self>, id: u64, request: &Value) -> Result<Value, Error> {
-        let number = |name: &str| request[name].as_u64().unwrap_or_default();
-        match request["do"].as_str() {
-            Some("open") => self.open(request),
-            Some("acquire") => self.acquire(id, request),
-            Some("cancel") => self.cancel(number("call")),
-            Some("release") => self.release(number("grant")),
-            Some("check") => {
-                let locks = self.homes.lock().unwrap().get(&number("grant")).cloned();
-                let Some(locks) = locks else {
-                    return Ok(json!({ "ok": true, "held": false }));
-                };
-                let _ = locks.command(&redis::cmd("PING"));
-                let held = locks.grants.lock().unwrap().contains_key(&number("grant"));
-                Ok(json!({ "ok": true, "held": held }))
-            }
-            Some("stall") => {
-                thread::sleep(Duration::from_millis(number("ms")));
-                Ok(json!({ "ok": true }))
-            }
-            Some("close") => self.close(request["locks"].as_str().unwrap_or_default()),
-            _ => Err(("unsupported", String::new())),
-        }
+impl Wait {
+    pub(super) fn is_of(&self, locks: &Arc<Locks>) -> bool {
+        let place = self.place.lock().unwrap();
+        place
+            .as_ref()
+            .is_some_and(|(of, _, _)| Arc::ptr_eq(of, locks))
     }
 
-    fn open(self: &Arc<Self>, request: &Value) -> Result<Value, Error> {
-        let url = request["server"]["url"]
-            .as_str()
-            .ok_or(("unsupported", String::new()))?;
-        let password = request["password"]
-            .as_str()
-            .map(|it| format!("redis://:{it}@"));
-        let url = password.map_or_else(|| url.to_owned(), |it| url.replace("redis://", &it));
-        let locks = Arc::new(Locks {
+    /// Leaves neither the wait nor its grant, as long as that has not been taken over.
+    pub(super) fn call_off(&self) {
+        if let Some((locks, key, owner)) = &*self.place.lock().unwrap() {
+            let mut release = redis::cmd("LOCK.RELEASE");
+            locks.command(release.arg(key).arg(owner).arg("ALL")).ok();
+        }
+    }
+}
+
+impl Locks {
+    pub(super) fn new(url: &str) -> Result<Self, Error> {
+        Ok(Self {
             client: redis::Client::open(url).map_err(|error| ("misuse", error.to_string()))?,
             keeper: Mutex::default(),
             grants: Mutex::default(),
             idle: Mutex::default(),
             is_closed: AtomicBool::new(false),
-        });
-        let name = request["name"].as_str().unwrap_or_default().to_owned();
-        self.locks.lock().unwrap().insert(name, Arc::clone(&locks));
-        thread::spawn(move || locks.look_after());
-        Ok(json!({ "ok": true }))
+        })
     }
 
-    fn acquire(&self, id: u64, request: &Value) -> Result<Value, Error> {
-        let locks = self
-            .locks
-            .lock()
-            .unwrap()
-            .get(request["locks"].as_str().unwrap_or_default())
-            .cloned();
-        let locks = locks
-            .filter(|it| !it.is_closed.load(SeqCst))
-            .ok_or(("misuse", "closed".to_owned()))?;
-        let wait = self
-            .waits
-            .lock()
-            .unwrap()
-            .get(&id)
-            .cloned()
-            .unwrap_or_default();
-        let key = request["key"].as_str().unwrap_or_default().to_owned();
-        let owner = format!("trial:here:{}:{id}", process::id());
-        let grant = locks.acquire(request, &key, &owner, &wait);
-        let grant = match grant {
-            Ok(grant) => grant,
-            Err(_) if wait.is_cancelled.load(SeqCst) => return Err(("cancelled", String::new())),
-            Err(error) => return Err(error),
-        };
-        let number = self.next.fetch_add(1, SeqCst);
-        let answer = json!({ "grant": number, "token": grant.token, "owner": grant.owner });
-        locks.grants.lock().unwrap().insert(number, grant);
-        self.homes.lock().unwrap().insert(number, locks);
-        Ok(answer)
-    }
-
-    fn cancel(&self, call: u64) -> Result<Value, Error> {
-        let wait = self.waits.lock().unwrap().get(&call).cloned();
-        let Some(wait) = wait else {
-            return Err(("misuse", "no such call".to_owned()));
-        };
-        if is_wrong("forgets-cancel") {
-            tell(&json!({ "id": call, "error": "cancelled" }));
-            return Ok(json!({ "ok": true }));
-        }
-        wait.is_cancelled.store(true, SeqCst);
-        let place = wait.place.lock().unwrap().clone();
-        if let Some((locks, key, owner)) = place {
-            locks
-                .command(redis::cmd("LOCK.RELEASE").arg(key).arg(owner).arg("ALL"))
-                .ok();
-        }
-        Ok(json!({ "ok": true }))
-    }
-
-    fn release(&self, number: u64) -> Result<Value, Error> {
-        let locks = self
-            .homes
-            .lock()
-            .unwrap()
-            .get(&number)
-            .cloned()
-            .ok_or(("misuse", String::new()))?;
-        let grant = locks.grants.lock().unwrap().remove(&number);
-        let grant = grant.ok_or(("lost", String::new()))?;
-        if is_wrong("forgets-release") {
-            return Ok(json!({ "ok": true }));
-        }
-        locks.give_back(&grant)
-    }
-
-    fn close(&self, name: &str) -> Result<Value, Error> {
-        let locks = self
-            .locks
-            .lock()
-            .unwrap()
-            .remove(name)
-            .ok_or(("misuse", String::new()))?;
-        locks.is_closed.store(true, SeqCst);
-        let waits: Vec<_> = self.waits.lock().unwrap().values().cloned().collect();
-        for wait in waits {
-            let place = wait.place.lock().unwrap().clone();
-            if let Some((_, key, owner)) = place.filter(|(of, _, _)| Arc::ptr_eq(of, &locks)) {
-                wait.is_cancelled.store(true, SeqCst);
-                locks
-                    .command(redis::cmd("LOCK.RELEASE").arg(key).arg(owner).arg("ALL"))
-                    .ok();
-            }
-        }
-        let grants: Vec<_> = locks.grants.lock().unwrap().drain().collect();
-        for (_, grant) in grants {
-            locks.give_back(&grant).ok();
-        }
-        *locks.keeper.lock().unwrap() = None;
-        locks.idle.lock().unwrap().clear();
-        Ok(json!({ "ok": true }))
-    }
-}
-
-impl Locks {
     fn connect(&self) -> Result<Connection, Error> {
         let limit = Duration::from_millis(700);
         let connected = self
@@ -241,7 +92,7 @@ impl Locks {
     }
 
     /// Sends a command on the keeper.
-    fn command(&self, command: &redis::Cmd) -> Result<Reply, Error> {
+    pub(super) fn command(&self, command: &redis::Cmd) -> Result<Reply, Error> {
         let mut keeper = self.keeper.lock().unwrap();
         if keeper.is_none() {
             *keeper = Some(self.connect()?);
@@ -269,7 +120,7 @@ impl Locks {
         }
     }
 
-    fn acquire(
+    pub(super) fn acquire(
         self: &Arc<Self>,
         request: &Value,
         key: &str,
@@ -368,7 +219,11 @@ impl Locks {
             Ok(reply) => reply,
             Err(error) => return Err(classify(&error)),
         };
-        self.idle.lock().unwrap().push(connection);
+        let mut idle = self.idle.lock().unwrap();
+        if idle.len() < IDLE {
+            idle.push(connection);
+        }
+        drop(idle);
         let mut granted = grant(reply, Instant::now())?;
         if wait.is_cancelled.load(SeqCst) {
             self.give_back(&granted).ok();
@@ -379,7 +234,7 @@ impl Locks {
         Ok(granted)
     }
 
-    fn give_back(&self, grant: &Grant) -> Result<Value, Error> {
+    pub(super) fn give_back(&self, grant: &Grant) -> Result<Value, Error> {
         if grant.owner == MAKES_UP {
             return Ok(json!({ "ok": true }));
         }
@@ -395,7 +250,7 @@ impl Locks {
     }
 
     /// Sends PINGs, comes back after a loss of the connection, and tells what was lost meanwhile.
-    fn look_after(&self) {
+    pub(super) fn look_after(&self) {
         while !self.is_closed.load(SeqCst) {
             thread::sleep(PING);
             if self.grants.lock().unwrap().is_empty() {
@@ -454,4 +309,8 @@ fn classify(error: &redis::RedisError) -> Error {
         _ => "unavailable",
     };
     (class, text)
+}
+
+pub(super) fn tell(line: &Value) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
