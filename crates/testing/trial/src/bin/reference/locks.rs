@@ -132,19 +132,7 @@ impl Locks {
             request["keep_ms"].as_u64().unwrap_or(0),
         );
         let wait_ms = request["wait_ms"].as_i64().unwrap_or(0);
-        let mut command = redis::cmd("LOCK.ACQUIRE");
-        command
-            .arg(key)
-            .arg(owner)
-            .arg("PX")
-            .arg(lease)
-            .arg("HOLDS")
-            .arg(1);
-        match (&request["mode"], request["mode"]["limit"].as_u64()) {
-            (_, Some(limit)) => command.arg("LIMIT").arg(limit),
-            (mode, _) if mode == "shared" => command.arg("SHARED"),
-            _ => &mut command,
-        };
+        let mut command = acquisition(request, key, owner);
         let grant = |reply: Reply, known: Instant| match reply {
             Reply::Array(parts) => match parts.first() {
                 Some(Reply::Int(token)) => Ok(Grant {
@@ -278,6 +266,25 @@ impl Locks {
             }
         }
     }
+}
+
+/// The command, without what is different where it waits.
+fn acquisition(request: &Value, key: &str, owner: &str) -> redis::Cmd {
+    let lease = request["lease_ms"].as_u64();
+    let mut command = redis::cmd("LOCK.ACQUIRE");
+    command
+        .arg(key)
+        .arg(owner)
+        .arg("PX")
+        .arg(lease)
+        .arg("HOLDS")
+        .arg(1);
+    match (&request["mode"], request["mode"]["limit"].as_u64()) {
+        (_, Some(limit)) => command.arg("LIMIT").arg(limit),
+        (mode, _) if mode == "shared" => command.arg("SHARED"),
+        _ => &mut command,
+    };
+    command
 }
 
 fn renewal(grant: &Grant) -> redis::Cmd {
