@@ -9,6 +9,7 @@ set -eu
 cd "$root"
 left_out=
 for start in clients/*/trial/start; do
+    [ -e "$start" ] || continue
     language=${start#clients/}
     language=${language%/trial/start}
     case " ${LANGUAGES:-$language} " in *" $language "*) ;; *) continue ;; esac
