@@ -2,7 +2,7 @@
 # Each test has a test bed of its own, which ends with it.
 
 start_testbed() {
-    coproc testbed { cd "$here/../../.." && exec cargo run --quiet --package testbed -- serve; }
+    coproc testbed { cd "$here/../../.." && exec ${TESTBED:-cargo run --quiet --package testbed --} serve 2>/dev/null; }
 }
 
 end() { # the processes of the test, then the servers
@@ -23,8 +23,8 @@ ports() {
     mapfile -t ports < <(grep -o '"port":[0-9]*' <<<"$answer" | cut -d: -f2)
 }
 
-start_server() { # sets port
-    order '"do": "server"'
+start_server() { # with settings, as JSON: sets port
+    order "\"do\": \"server\"${1:+, \"config\": {$1\}}"
     ports
     port=${ports[0]}
 }
@@ -37,16 +37,17 @@ start_cluster() { # sets nodes
 
 start_sentinel() { # sets sentinel, port and replica
     order '"do": "sentinels"'
+    master=$(grep -o '"name":"[^"]*' <<<"$answer" | cut -d\" -f4)
     ports # "sentinels" is before "servers"
     sentinel=${ports[0]} port=${ports[1]} replica=${ports[2]}
 }
 
-# start_proxy fault words [times]: sets proxy
+# start_proxy [fault words [times]]: sets proxy
 start_proxy() {
     order "\"do\": \"proxy\", \"port\": $port"
     ports
     proxy=${ports[0]}
-    order "\"do\": \"inject\", \"port\": $proxy, \"fault\": \"$1\", \"words\": \"$2\", \"times\": ${3:-1}"
+    [[ ! ${1:-} ]] || order "\"do\": \"inject\", \"port\": $proxy, \"fault\": \"$1\", \"words\": \"$2\", \"times\": ${3:-1}"
 }
 
 # eventually seconds command...: until it succeeds

@@ -1,0 +1,292 @@
+# Losses, servers that are away, and clients that are gone.
+
+# work: a command under the lock of $KEY with the options given, whose output is in out and err. Sets work.
+start_work() {
+    become_lock "$@" $KEY sleep 60 2>"$folder/err" &
+    work=$!
+    eventually 5 is 1 at "$port" EXISTS $KEY
+}
+
+test_it_is_kept_by_pings_alone() {
+    start_work -l 1s
+    local renewals token
+    token=$(field token)
+    sleep 3.5
+    equal "$(field token)" "$token"
+    renewals=$(at "$port" INFO commandstats | grep -c 'cmdstat_lock.renew:')
+    equal "$renewals" 0
+    equal "$(at "$port" CLIENT LIST | grep -c 'name=lock-keeper')" 1
+    kill $work
+    ends_with $work 143
+    is_free
+}
+
+test_a_keeper_that_is_cut_off_comes_back() {
+    local keeper
+    start_work -l 4s
+    keeper=$(field kept-by)
+    at "$port" CLIENT KILL ID "$keeper" >/dev/null
+    comes_back() { [[ $(field kept-by) -gt $keeper ]]; }
+    eventually 3 comes_back
+    kill $work
+    ends_with $work 143
+    check 'nothing is told' [ ! -s "$folder/err" ]
+}
+
+test_a_server_that_comes_back_with_its_data_is_no_loss() {
+    start_server '"appendonly": "yes"'
+    local token
+    start_work -l 20s
+    token=$(field token)
+    order "\"do\": \"stop\", \"port\": $port"
+    order "\"do\": \"restart\", \"port\": $port"
+    kept_again() { [[ $(field kept-by) -gt 0 ]]; }
+    eventually 8 kept_again
+    equal "$(field token)" "$token"
+    kill $work
+    ends_with $work 143
+}
+
+test_a_server_that_comes_back_without_its_data_is_a_loss() {
+    start_work -l 20s
+    order "\"do\": \"kill\", \"port\": $port"
+    order "\"do\": \"restart\", \"port\": $port"
+    ends_with $work 76
+    says 'lost: NOTHELD'
+}
+
+test_a_hung_server_is_a_loss_after_the_lease() {
+    local began
+    began=$(ms)
+    start_work -l 2s
+    order "\"do\": \"pause\", \"port\": $port"
+    ends_with $work 76
+    check 'not before the lease' [ "$(since "$began")" -gt 1900 ]
+    check 'soon after' [ "$(since "$began")" -lt 4500 ]
+    says 'no answer for a whole lease'
+    order "\"do\": \"resume\", \"port\": $port"
+}
+
+test_a_silent_network_is_a_loss_after_the_lease() {
+    start_proxy
+    at() { redis-cli -p "$1" "${@:2}"; }
+    command $shell "$program" -p "$proxy" -l 2s $KEY sleep 60 2>"$folder/err" &
+    work=$!
+    eventually 5 is 1 at "$port" EXISTS $KEY
+    order "\"do\": \"silence\", \"port\": $proxy"
+    ends_with $work 76
+    says 'no answer'
+    eventually 5 is_free
+}
+
+test_another_type_in_its_place_is_told_at_once() {
+    local began
+    start_work -l 20s
+    began=$(ms)
+    at "$port" SET $KEY other >/dev/null
+    ends_with $work 76
+    check 'at once' [ "$(since "$began")" -lt 2500 ]
+    says 'lost: WRONGTYPE'
+}
+
+test_a_loss_just_before_the_release_is_told() {
+    redis_lock $KEY redis-cli -p "$port" DEL $KEY >/dev/null 2>"$folder/err"
+    equal $? 76
+    says 'lost: NOTHELD'
+    redis_lock $KEY sh -c "redis-cli -p $port DEL $KEY; exit 5" >/dev/null 2>"$folder/err"
+    equal $? 5 # of the command: an error of the work is never replaced
+    says 'lost: NOTHELD'
+}
+
+test_what_ignores_sigterm_is_killed_after_the_grace() {
+    local began
+    become_lock --grace 1s $KEY sh -c 'trap "" TERM; sleep 60; sleep 60' 2>"$folder/err" &
+    work=$!
+    eventually 5 is 1 at "$port" EXISTS $KEY
+    began=$(ms)
+    at "$port" DEL $KEY >/dev/null
+    ends_with $work 76
+    check 'after the grace' [ "$(since "$began")" -gt 900 ]
+    check 'soon after it' [ "$(since "$began")" -lt 4000 ]
+}
+
+test_a_fixed_lease_is_not_kept() {
+    local began
+    began=$(ms)
+    redis_lock --fixed -l 800 $KEY redis-cli -p "$port" LOCK.HOLDERS $KEY >"$folder/out"
+    equal "$(sed -n '/^kept-by$/{n;p;}' "$folder/out")" 0
+    redis_lock --fixed -l 800 $KEY sleep 30 2>"$folder/err"
+    equal $? 76
+    check 'at its end' [ "$(since "$began")" -lt 3000 ]
+    says 'its time is over'
+}
+
+test_at_most_so_long() {
+    local began
+    began=$(ms)
+    redis_lock -l 1s --at-most 3s $KEY sleep 30 2>"$folder/err"
+    equal $? 76
+    check 'not before' [ "$(since "$began")" -gt 2900 ]
+    check 'nor long after' [ "$(since "$began")" -lt 4500 ]
+    is_free
+}
+
+test_held_is_asked_in_the_command() {
+    redis_lock $KEY $shell -c "$shell '$program' --held && redis-cli -p $port DEL $KEY; trap 'trapped=yes' TERM
+        trapped=; until [ \$trapped ]; do sleep 0.1; done; $shell '$program' --held; echo \$?" >"$folder/out" 2>/dev/null
+    equal "$(tail -n 1 "$folder/out")" 76
+    $shell "$program" --held
+    equal $? 76
+}
+
+test_a_command_under_the_lock_may_use_it_again() {
+    equal "$(redis_lock $KEY $shell "$program" -p "$port" $KEY -- $shell "$program" -p "$port" $KEY echo in)" in
+    is_free
+    redis_lock --shared $KEY $shell "$program" -p "$port" $KEY true 2>/dev/null
+    equal $? 75 # a share is no whole lock
+}
+
+test_after_a_kill_of_both_the_lock_is_free() {
+    start_work -l 3s
+    kill -9 $work "$(pgrep -P $work -x sleep | head -n 1)"
+    eventually 6 is_free
+}
+
+test_a_kill_of_the_program_alone_keeps_the_lock_for_the_command() {
+    become_lock -l 1s $KEY sleep 3 2>"$folder/err" &
+    work=$!
+    eventually 5 is 1 at "$port" EXISTS $KEY
+    kill -9 $work
+    sleep 2
+    equal "$(at "$port" EXISTS $KEY)" 1
+    eventually 4 is_free
+}
+
+test_a_killed_waiter_leaves_the_line() {
+    hold
+    become_lock -w forever $KEY true &
+    local waiter=$!
+    eventually 5 is 1 waiters
+    kill -9 $waiter
+    eventually 4 is 0 waiters
+}
+
+test_a_stopped_command_is_silent_and_loses_the_lock() {
+    start_work -l 1s -k 1s
+    local sleeper
+    sleeper=$(pgrep -P $work -x sleep | head -n 1)
+    kill -STOP "$sleeper"
+    eventually 8 is_free
+    kill -CONT "$sleeper"
+    ends_with $work 76
+}
+
+test_lost_replies_do_not_add_up() {
+    local word
+    for word in LOCK.ACQUIRE LOCK.RELEASE 'CLIENT ID'; do
+        start_proxy cut "$word" 1
+        equal "$(redis_lock -p "$proxy" -w 4s -l 3s $KEY sh -c "sleep 1.5; redis-cli -p $port LOCK.INFO $KEY" 2>"$folder/err" |
+            sed -n '/^holds$/{n;p;}')" 1
+        check "nothing is told of $word: $(cat "$folder/err")" [ ! -s "$folder/err" ]
+        is_free || exit 1
+    done
+}
+
+test_a_grant_that_crosses_the_signal_is_released() {
+    hold
+    start_proxy keep BLOCK
+    become_lock -p "$proxy" -w 60s $KEY true &
+    local waiter=$! first
+    eventually 5 is 1 waiters
+    first=$(field owner)
+    kill $holder
+    wait $holder
+    granted() { [[ $(field owner) && $(field owner) != "$first" ]]; }
+    eventually 5 granted # the reply to the waiter does not come
+    kill $waiter
+    ends_with $waiter 143
+    is_free
+}
+
+test_signals_at_any_moment_leave_nothing() {
+    local round
+    for ((round = 0; round < ${LONG:+480} + 20; round++)); do
+        become_lock -l 20s -w 9s $KEY sleep 0.1 2>/dev/null &
+        work=$!
+        sleep "0.$(printf %03d $((RANDOM % 160)))"
+        kill $work 2>/dev/null
+        wait $work
+        eventually 1 is_free
+    done
+}
+
+test_now_or_not_at_all_fails_within_its_second() {
+    local began
+    order "\"do\": \"pause\", \"port\": $port"
+    began=$(ms)
+    redis_lock $KEY true 2>"$folder/err"
+    equal $? 69
+    check "hung: $(since "$began")" [ "$(since "$began")" -lt 2500 ]
+    says 'does not serve: no answer'
+    order "\"do\": \"kill\", \"port\": $port"
+    began=$(ms)
+    redis_lock $KEY true 2>"$folder/err"
+    equal $? 69
+    check "down: $(since "$began")" [ "$(since "$began")" -lt 1800 ]
+    says 'Connection refused'
+    eventually 4 is '' ls "$TMPDIR"
+}
+
+test_a_release_ends_within_its_time() {
+    local began
+    start_work -l 20s
+    order "\"do\": \"pause\", \"port\": $port"
+    began=$(ms)
+    kill $work
+    ends_with $work 143
+    check "$(since "$began")" [ "$(since "$began")" -lt 4500 ]
+    says 'not released'
+    order "\"do\": \"resume\", \"port\": $port"
+}
+
+test_through_a_failover_the_lock_is_kept_and_the_wait_goes_on() {
+    start_sentinel
+    local login=(--sentinels "127.0.0.1:1,127.0.0.1:$sentinel" --master "$master") token
+    command $shell "$program" "${login[@]}" -l 30s $KEY sleep 60 2>"$folder/err" &
+    work=$!
+    eventually 10 is 1 at "$port" EXISTS $KEY
+    token=$(field token)
+    command $shell "$program" "${login[@]}" -w 60s $KEY true 2>"$folder/waiter" &
+    local waiter=$!
+    eventually 10 is 1 waiters
+    eventually 20 is "$token" field token "$replica" # it has got there
+    order "\"do\": \"kill\", \"port\": $port"
+    eventually 60 is 1 waiters "$replica"
+    kept_there() { [[ $(field kept-by "$replica") -gt 0 ]]; }
+    eventually 20 kept_there
+    equal "$(field token "$replica")" "$token"
+    kill $work
+    ends_with $work 143
+    ends_with $waiter 0
+}
+
+test_in_a_cluster_each_lock_is_on_the_node_of_its_key() {
+    start_cluster
+    local key moved
+    for key in lock:1 lock:2 lock:3 lock:4; do
+        equal "$(command $shell "$program" -p "${nodes[0]}" "$key" redis-cli -c -p "${nodes[1]}" LOCK.HOLDERS "$key" |
+            grep -c ^kept-by)" 1
+    done
+    # A hung node holds up no call to another.
+    at0() { redis-cli -c -p "${nodes[0]}" "$@"; }
+    key='{a}' moved='{b}' # the first is on the last node, the second on the first
+    command $shell "$program" -p "${nodes[0]}" -l 2s "$moved" sleep 60 2>"$folder/err" &
+    work=$!
+    eventually 5 is 1 at0 EXISTS "$moved"
+    order "\"do\": \"pause\", \"port\": ${nodes[2]}"
+    sleep 3
+    equal "$(at "${nodes[0]}" EXISTS "$moved")" 1
+    kill $work
+    ends_with $work 143
+    order "\"do\": \"resume\", \"port\": ${nodes[2]}"
+}
