@@ -4,6 +4,7 @@
 start_work() {
     become_lock "$@" $KEY sleep 60 2>"$folder/err" &
     work=$!
+    eventually 5 pgrep -P $work -x sleep >/dev/null
     eventually 5 is 1 at "$port" EXISTS $KEY
 }
 
@@ -153,9 +154,9 @@ test_after_a_kill_of_both_the_lock_is_free() {
 }
 
 test_a_kill_of_the_program_alone_keeps_the_lock_for_the_command() {
-    become_lock -l 1s $KEY sleep 3 2>"$folder/err" &
+    become_lock -l 1s $KEY sh -c 'sleep 3.5; :' 2>"$folder/err" &
     work=$!
-    eventually 5 is 1 at "$port" EXISTS $KEY
+    eventually 5 pgrep -P $work -x sh >/dev/null
     kill -9 $work
     sleep 2
     equal "$(at "$port" EXISTS $KEY)" 1

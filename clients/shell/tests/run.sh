@@ -31,6 +31,7 @@ hold() { # in the background: sets holder
 }
 
 run_test() {
+    local began=$SECONDS
     folder=$(mktemp -d)
     (
         trap end EXIT
@@ -44,11 +45,12 @@ run_test() {
         left() { ls "$TMPDIR"; }
         eventually 4 is '' left
     ) >"$folder/output" 2>&1
-    local status=$? began=$SECONDS
+    local status=$?
     if ((status == 0)); then
-        echo "ok      ${1//_/ }${2:+ ($shell)}"
+        echo "ok      ${1//_/ } ($shell, $((SECONDS - began)) s)"
     else
-        { echo "FAILED  ${1//_/ } ($shell)"; sed 's/^/        /' "$folder/output"; } | cat
+        echo "FAILED  ${1//_/ } ($shell)"
+        sed 's/^/        /' "$folder/output"
     fi
     rm -rf "$folder"
     return $status
