@@ -1,3 +1,15 @@
 #!/bin/sh
-# Tests redis-lock.sh.
-exec "$(dirname -- "$0")/tests/run.sh"
+# Checks and tests redis-lock.
+set -eu
+cd "$(dirname -- "$0")"
+if command -v shellcheck >/dev/null; then
+    shellcheck redis-lock run.sh trial/start
+else
+    echo 'shellcheck is not installed: left out'
+fi
+if command -v mandoc >/dev/null; then
+    mandoc -T lint -W warning redis-lock.1
+else
+    echo 'mandoc is not installed: left out'
+fi
+exec tests/run.sh "$@"

@@ -2,8 +2,11 @@
 # The example programs with redis-cli: see examples/README.md for what each does.
 
 cd "$(dirname -- "${BASH_SOURCE[0]}")" || exit
-. ../../clients/shell/redis-lock.sh
-LOCK_SERVICE=examples
+# shellcheck disable=SC2034 # read by redis-lock
+REDIS_LOCK=functions REDIS_LOCK_SERVICE=examples
+. ../../clients/shell/redis-lock
+export REDIS_LOCK_SERVICE
+lost=76
 
 BUY="
 redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
@@ -38,22 +41,24 @@ pause() { sleep "$(($1 / 1000)).$(printf %03d "$(($1 % 1000))")"; }
 sold=10 refused=11 stale=12
 
 attempt() {
-    local left token
+    local left
     left=$(ask GET '{stock}:left') || fail "$left"
-    [[ $left != 0 ]] || return $refused
+    [[ $left != 0 ]] || exit $refused
     pause 2
-    token=$(lock_token) || return
-    written "$BUY" 3 'lock:{stock}' '{stock}:left' '{stock}:sold' "$token" "$((left - 1))" "$1" || return $stale
-    return $sold
+    written "$BUY" 3 'lock:{stock}' '{stock}:left' '{stock}:sold' "$LOCK_TOKEN" "$((left - 1))" "$name" || exit $stale
+    exit $sold
 }
 
 buy() {
     local outcome
     while :; do
-        with_lock -l 10000 -w 60000 'lock:{stock}' attempt "$1"
+        ../../clients/shell/redis-lock -p "$port" -l 10s -w 60s 'lock:{stock}' -- \
+            bash programs.sh attempt --port "$port" --name "$1" &
+        trap 'kill $!; wait $!; exit 143' TERM
+        wait $!
         outcome=$?
-        [[ $outcome == "$LOCK_LOST" ]] || echo $outcome >>"$outcomes"
-        [[ $outcome == "$LOCK_LOST" || $outcome == "$stale" ]] || break
+        [[ $outcome == "$lost" ]] || echo $outcome >>"$outcomes"
+        [[ $outcome == "$lost" || $outcome == "$stale" ]] || break
     done
 }
 
@@ -116,30 +121,34 @@ seat() {
     esac
 }
 
-job_steps() {
-    local keys=('lock:{job}' "{job}:$run:step" "{job}:$run:log" "{job}:$run:done") done=0 step last token
-    trap 'lost; exit 143' TERM
+job() {
+    local keys=('lock:{job}' "{job}:$run:step" "{job}:$run:log" "{job}:$run:done") done=0 step last status
+    begin -l "$lease_ms" 'lock:{job}'
     # SIGTERM says that the lock is lost, or that the program is to end.
-    lost() { lock_check 2>/dev/null || { echo "{\"job\": \"lost\", \"steps\": $done}"; exit 0; }; }
-    [[ $(ask EXISTS "${keys[3]}") == 0 ]] || { echo '{"job": "skipped"}'; return; }
+    trap 'stop_when_lost; unlock; exit 143' TERM
+    stop_when_lost() { held || { echo "{\"job\": \"lost\", \"steps\": $done}"; exit 0; }; }
+    if [[ $(ask EXISTS "${keys[3]}") != 0 ]]; then
+        unlock || exit
+        echo '{"job": "skipped"}'
+        return
+    fi
     step=$(ask GET "${keys[1]}") || fail "$step"
     for ((step = ${step:-0} + 1; step <= steps; step++)); do
         pause "$step_ms" # works
-        lost
-        token=$LOCK_TOKEN last=$((step == steps))
-        written "$STEP" 4 "${keys[@]}" "$token" "$step" "$token $name" "$last" ||
-            { echo "{\"job\": \"lost\", \"steps\": $done}"; return; }
+        stop_when_lost
+        last=$((step == steps))
+        written "$STEP" 4 "${keys[@]}" "$LOCK_TOKEN" "$step" "$LOCK_TOKEN $name" "$last" ||
+            { echo "{\"job\": \"lost\", \"steps\": $done}"; exit; }
         done=$((done + 1))
     done
+    unlock
+    status=$?
+    [[ $status == 0 || $status == "$lost" ]] || exit 1
     echo "{\"job\": \"completed\", \"steps\": $done}"
 }
 
-job() {
-    with_lock -l "$lease_ms" -w 60000 'lock:{job}' job_steps
-    local status=$?
-    [[ $status != "$LOCK_LOST" ]] || return 0 # told by the steps
-    return $status
-}
+# Takes a lock for this process.
+begin() { lock -p "$port" -w 60s "$@" || fail 'not locked'; }
 
 # The last seat, kept in one row that is there, in one that is not there yet, and in several tables: see
 # docs/fencing.md. To sell it, each way has a claim, which changes no row for a stale token;
@@ -183,17 +192,19 @@ in_sql() {
     echo "${answer##*[ $'\n']}" # psql says `INSERT 0 1`
 }
 
-fence_writes() {
+fence() {
     local token way told
     local -A free outcome=([redis]=refused)
-    token=$(lock_token) || return
+    [[ $sql == sqlite:* ]] || command -v psql >/dev/null || misused "psql is not installed"
+    begin -l "$lease_ms" -k 1s --grace forever 'lock:{order}'
+    # Goes on when the lock is lost: the writes are to be late, and to be refused.
+    trap 'if held; then unlock; exit 143; fi' TERM
+    token=$LOCK_TOKEN
     for way in "${ways[@]}"; do
         free[$way]=$(in_sql "${claims[$way]}") || exit
         [[ ${free[$way]} == 0 ]] && free[$way]=stale && continue
         free[$way]=$(in_sql "${free_seats[$way]}") || exit
     done
-    # Goes on when the lock is lost: the writes are to be late, and to be refused.
-    trap '! lock_check 2>/dev/null || exit 143' TERM
     echo "{\"event\": \"held\", \"token\": $token}"
     pause "$work_ms"
     ! written "$WRITE" 2 'lock:{order}' '{order}:state' "$token" "$name" || outcome[redis]=written
@@ -207,15 +218,8 @@ fence_writes() {
         case ${outcome[$way]} in 0) outcome[$way]=refused ;; 1) outcome[$way]=written ;; esac
         told+=", \"$way\": \"${outcome[$way]}\""
     done
+    unlock 2>/dev/null # where it is lost, that is as it should be
     echo "$told}"
-}
-
-fence() {
-    [[ $sql == sqlite:* ]] || command -v psql >/dev/null || misused "psql is not installed"
-    with_lock -l "$lease_ms" -w 60000 'lock:{order}' fence_writes
-    local status=$?
-    [[ $status != "$LOCK_LOST" ]] || return 0 # as it should be where the writes were refused
-    return $status
 }
 
 program=$1
@@ -231,6 +235,7 @@ while (($#)); do
     shift 2
 done
 case $program${what:+ $what} in
+    attempt) needs=port texts=name ;;
     stock) needs='port buyers' texts=name ;;
     'seat hold') needs='port lease_ms wait_ms' texts=user ;;
     'seat extend') needs='port token lease_ms' texts=user ;;
@@ -241,5 +246,4 @@ case $program${what:+ $what} in
 esac
 for option in $needs; do [[ ${!option} =~ ^[0-9]+$ ]] || misused "--${option//_/-} takes a number"; done
 for option in $texts; do [[ ${!option} ]] || misused "--$option is missing"; done
-LOCK_CLI="redis-cli -p $port"
 "$program"

@@ -147,11 +147,11 @@ END
 test_basic_a_script_that_is_killed_frees_the_lock() {
     cat >"$folder/script" <<END
 REDIS_LOCK=functions; . "$program"
-lock -p $port $KEY; sleep 60
+lock -p $port -l 2s $KEY; sleep 60
 END
     command $shell "$folder/script" &
     local script=$!
     eventually 5 is 1 at "$port" EXISTS $KEY
     kill -9 $script
-    eventually 5 is_free
+    eventually 6 is_free
 }
