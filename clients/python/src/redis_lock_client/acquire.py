@@ -1,0 +1,290 @@
+"""Taking a lock: at once, again by the same task, or in line."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from .engine import Engine, Pause, Place
+from .errors import (
+    ACQUIRE,
+    RENEW,
+    LockBusy,
+    LockError,
+    LockLost,
+    LockMisuse,
+    LockUnavailable,
+    ServerError,
+    caused,
+    error_of,
+    meaning,
+    show,
+)
+from .grants import Held
+from .keeper import Call, Keeper, Unanswered
+from .options import FOR_EVER, TEN_YEARS, Request, milliseconds
+from .owners import Task, new_owner
+from .resp import Word
+
+
+async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
+    """A grant, or an error. `task` is None where every hold has an owner of its own."""
+    if engine.is_closed:
+        raise LockMisuse(f"{show(request.key)}: the locks are closed")
+    if task is None:
+        return await Acquire(engine, request, request.owner or new_owner(engine.service)).run()
+    if request.name in task.acquiring:
+        raise LockMisuse(f"{show(request.key)}: this task is acquiring it already")
+    task.acquiring.add(request.name)
+    try:
+        held = task.held.get(request.name)
+        if held is not None and held.state == "held":
+            return await enter_again(engine, request, held)
+        held = None
+        step = Acquire(engine, request, task.owner)
+        try:
+            held = await step.run()
+        finally:
+            if held is None and step.is_open:
+                task.rename()
+        held.task, task.held[request.name] = task, held
+        return held
+    finally:
+        task.acquiring.discard(request.name)
+
+
+async def enter_again(engine: Engine, request: Request, held: Held) -> Held:
+    """One more hold of a grant."""
+    with engine.rt.mutex:
+        holds = held.holds
+        keep: tuple[Word, ...] = ("KEEP", milliseconds(request.keep)) if request.keep and held.keep else ()
+    words = ("LOCK.ACQUIRE", held.name, held.owner, *request.mode(), "PX", milliseconds(request.lease), *keep,
+             "HOLDS", holds + 1, "TOKEN", held.token)
+    until = time.monotonic() + max(engine.limits.now, request.wait if request.wait != FOR_EVER else 0)
+    step = Acquire(engine, request, held.owner)
+    try:
+        call = await step.answered(held.keeper, words, until)
+    except BaseException as error:
+        if isinstance(error, LockLost):
+            engine.lose(held, str(error), error.__cause__)
+        elif step.is_open:
+            engine.give_back(held.keeper, ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN",
+                                           held.token), engine.limits.release)
+        raise
+    if call.reply is None:
+        raise LockBusy(f"{show(request.key)}: others are in line for it")
+    with engine.rt.mutex:
+        held.holds += 1
+        held.lease = int(call.reply[3]) / 1000
+        held.sent = max(held.sent, call.sent) if not held.keep or call.epoch == held.epoch else held.sent
+        first = engine.deadlines.put(held, held.known_until())
+    if first:
+        engine.rt.watch()
+    return held
+
+
+class Acquire:
+    """One acquire of an owner that does not hold the lock."""
+
+    def __init__(self, engine: Engine, request: Request, owner: str) -> None:
+        self.engine, self.request, self.owner = engine, request, owner
+        self.is_open = False  # whether the server may have granted what nobody knows of
+        self.keeper: Keeper | None = None
+        until = request.wait if request.wait else engine.limits.now
+        self.until = time.monotonic() + until
+
+    async def run(self) -> Held:
+        """The grant."""
+        request = self.request
+        try:
+            if not request.replicas and (not request.wait or not self.engine.waiting[request.name]):
+                try:
+                    held = await self._try()
+                except LockUnavailable:
+                    if not request.wait:
+                        raise
+                    held = None
+                if held is not None:
+                    return held
+                if not request.wait:
+                    raise LockBusy(f"{show(request.key)}: others hold it, or are in line for it")
+            self.engine.waiting[request.name] += 1
+            try:
+                return await self._wait()
+            finally:
+                self.engine.waiting[request.name] -= 1
+                if not self.engine.waiting[request.name]:
+                    del self.engine.waiting[request.name]
+        except BaseException:
+            if self.is_open and self.keeper is not None:
+                self.engine.give_back(self.keeper, self._all(), max(self.engine.limits.release, request.lease))
+            raise
+
+    async def _try(self) -> Held | None:
+        keeper = await self._keeper()
+        words = (*self._words(), *self._keep(), "HOLDS", 1)
+        call = await self.answered(keeper, words, self.until if not self.request.wait else min(
+            self.until, time.monotonic() + self.engine.limits.now))
+        return None if call.reply is None else self._granted(call.reply, call)
+
+    async def _keeper(self) -> Keeper:
+        until = min(self.until, time.monotonic() + self.engine.limits.now)
+        place = await self.engine.rt.place_of(self.request.name, until)
+        self.keeper = self.engine.keeper(place)
+        return self.keeper
+
+    def _words(self) -> tuple[Word, ...]:
+        request = self.request
+        return ("LOCK.ACQUIRE", request.name, self.owner, *request.mode(), "PX", milliseconds(request.lease))
+
+    def _keep(self) -> tuple[Word, ...]:
+        return ("KEEP", milliseconds(self.request.keep)) if self.request.keep else ()
+
+    def _all(self) -> tuple[Word, ...]:
+        return ("LOCK.RELEASE", self.request.name, self.owner, "ALL")
+
+    def _granted(self, reply: list[Any], call: Call) -> Held:
+        assert self.keeper is not None
+        held = Held(self.request, self.owner, self.keeper, reply, call.sent)
+        self.engine.add(held, call)
+        if self.engine.is_closed:  # which did not see it any more
+            self.engine.lose(held, "the locks were closed", None)
+            raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
+        self.is_open = False
+        return held
+
+    async def answered(self, keeper: Keeper, words: tuple[Word, ...], until: float, kind: int = ACQUIRE) -> Call:
+        """A call that is sent until it is answered with something other than what passes."""
+        pause = Pause()
+        while True:
+            was_open, self.is_open = self.is_open, True
+            call = await self.engine.call(keeper, words, until)
+            self.is_open = was_open or call.attempts > 0
+            reply: Any = call.reply
+            if call.done and not isinstance(reply, Exception):
+                self.is_open = reply is not None
+                return call
+            if isinstance(reply, ServerError):
+                if meaning(str(reply), kind) != "passing":
+                    self.is_open = was_open
+                    raise error_of(self.request.key, reply, kind)
+                place = self.engine.rt.moved(str(reply))
+                if place is not None:
+                    keeper = self.keeper = self.engine.keeper(place)
+            elif isinstance(reply, LockError):
+                raise caused(type(reply)(f"{show(self.request.key)}: {reply}"), reply.__cause__)
+            left = until - time.monotonic()
+            if left <= 0 or self.engine.is_closed:
+                why = reply or keeper.error or "no answer in time"
+                told = LockUnavailable(f"{show(self.request.key)}: {why}")
+                raise caused(told, why if isinstance(why, BaseException) else None)
+            await self.engine.rt.sleep(min(pause.take(), left))
+            if isinstance(reply, Unanswered):
+                self.keeper = keeper = await self._again(keeper)
+
+    async def _again(self, keeper: Keeper) -> Keeper:
+        """Where the next attempt goes: in a cluster, the slot may be served elsewhere by now."""
+        try:
+            return await self._keeper()
+        except LockUnavailable:
+            return keeper
+
+    # In line.
+
+    async def _wait(self) -> Held:
+        pause = Pause()
+        last: BaseException | None = None
+        while True:
+            left = self.until - time.monotonic()
+            if self.engine.is_closed:
+                raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
+            if left <= 0 and last is not None:
+                raise caused(LockUnavailable(f"{show(self.request.key)}: {last}"), last)
+            try:
+                held = await self._in_line(max(left, 0.0))
+            except Unanswered as error:
+                last, held = error, None
+            except ServerError as error:
+                if meaning(str(error), ACQUIRE) != "passing":
+                    raise error_of(self.request.key, error, ACQUIRE) from error
+                self.engine.rt.moved(str(error))
+                last, held = error, None
+            except LockUnavailable as error:
+                last, held = error, None
+            if held is not None:
+                return held
+            left = self.until - time.monotonic()
+            if left > 0:
+                await self.engine.rt.sleep(min(pause.take(), left))
+
+    async def _in_line(self, left: float) -> Held | None:
+        """One wait on a wait connection. None: the grant came, and went unseen."""
+        rt, reply_time = self.engine.rt, self.engine.limits.reply
+        keeper = await self._keeper()
+        wire = await rt.borrow(keeper.place, time.monotonic() + reply_time)
+        block: tuple[Word, ...] = ("BLOCK", milliseconds(min(left, TEN_YEARS)) if left != FOR_EVER else 0)
+        words = (*self._words(), "HOLDS", 1, *(block if self.request.wait else ()))
+        entry = (self.request.name, self.owner, keeper.place)
+        self.engine.waits.add(entry)
+        self.is_open = True
+        try:
+            reply = (await rt.ask(wire, [words], time.monotonic() + left + reply_time))[0]
+            if self.request.replicas and isinstance(reply, list):
+                await self._acknowledged(wire)
+        except Unanswered:
+            rt.drop(wire)
+            raise
+        except LockError:
+            rt.give_back(wire)
+            raise
+        except BaseException:
+            await rt.finish(self._call_off(keeper, wire))
+            raise
+        finally:
+            self.engine.waits.discard(entry)
+        rt.give_back(wire)
+        if isinstance(reply, ServerError):
+            self.is_open = False
+            raise reply
+        if reply is None:
+            self.is_open = False
+            if self.engine.is_closed:
+                raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
+            raise LockBusy(f"{show(self.request.key)}: others hold it, or are in line for it")
+        return await self._kept(keeper, reply)
+
+    async def _kept(self, keeper: Keeper, reply: list[Any]) -> Held | None:
+        """What a wait has given is renewed on the keeper: from there on its time is known, and it is kept."""
+        words = ("LOCK.RENEW", self.request.name, self.owner, "TOKEN", int(reply[0]), *self._keep())
+        until = time.monotonic() + self.engine.limits.reply
+        try:
+            call = await self.answered(keeper, words, until, RENEW)
+        except LockLost:
+            self.is_open = False
+            return None
+        return self._granted(call.reply, call)
+
+    async def _call_off(self, keeper: Keeper, wire: Any) -> None:
+        """Leaves the line. What is granted meanwhile is released by the same call."""
+        rt, until = self.engine.rt, time.monotonic() + self.engine.limits.reply
+        call = self.engine.give_back(keeper, self._all(), max(self.engine.limits.release, self.request.lease))
+        self.is_open = False
+        try:
+            await rt.answer_of(wire, until)
+            await rt.wait(call, until)
+        except BaseException:
+            rt.drop(wire)
+            raise
+        rt.give_back(wire)
+
+    async def _acknowledged(self, wire: Any) -> None:
+        """Waits until enough replicas have the grant."""
+        wanted, left = self.request.replicas, max(self.until - time.monotonic(), self.engine.limits.reply)
+        left = min(left, self.request.lease / 2)
+        got = (await self.engine.rt.ask(
+            wire, [("WAIT", wanted, math.ceil(left * 1000))], time.monotonic() + left + self.engine.limits.reply))[0]
+        if isinstance(got, ServerError):
+            raise error_of(self.request.key, got, ACQUIRE)
+        if got < wanted:
+            raise LockUnavailable(f"{show(self.request.key)}: {got} of {wanted} replicas have it")

@@ -1,0 +1,328 @@
+"""What threads and asyncio have in common: the calls, step by step, and what becomes of grants.
+
+Each step that does I/O, or waits, is one of a `Runtime`. That of asyncio suspends the task there; that of threads
+blocks, so that its coroutines run from their begin to their end without ever being suspended.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from .errors import RELEASE, LockLost, LockUnavailable, ServerError, caused, error_of, meaning, show
+from .grants import Deadlines, Held
+from .keeper import AGAIN, Call, Keeper, Unanswered
+from .options import Limits, milliseconds
+from .owners import Tasks
+from .resp import Word
+
+T = TypeVar("T")
+log = logging.getLogger("redis_lock_client")
+STILL = 1.0  # seconds by which a timer is late when the process did not run
+
+
+class Place(Protocol):
+    """A server: where a keeper is."""
+
+    @property
+    def address(self) -> object:
+        """Tells it from others."""
+
+
+class Runtime(Protocol):
+    """What is done with threads, or with asyncio."""
+
+    mutex: AbstractContextManager[Any]
+
+    def gate(self) -> Any:
+        """What a caller waits at."""
+
+    async def wait(self, call: Call, until: float) -> bool:
+        """Waits for its answer."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work that a cancellation of the caller does not stop."""
+
+    def wake(self, keeper: Keeper) -> None:
+        """There is something to send."""
+
+    def watch(self) -> None:
+        """There is an earlier deadline."""
+
+    def tell(self, held: Held) -> None:
+        """A grant is lost: calls its listeners."""
+
+    async def place_of(self, name: bytes, until: float) -> Place:
+        """The server of this key."""
+
+    def moved(self, text: str) -> Place | None:
+        """What a MOVED tells."""
+
+    def unreachable(self, place: Place) -> None:
+        """A server that cannot be reached: in a cluster, others may serve its slots by now."""
+
+    async def borrow(self, place: Place, until: float) -> Any:
+        """A wait connection."""
+
+    async def ask(self, wire: Any, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
+        """Sends calls there, and gives their replies. Raises `Unanswered`."""
+
+    async def answer_of(self, wire: Any, until: float) -> Any:
+        """The reply to a call that was sent before."""
+
+    def give_back(self, wire: Any) -> None:
+        """A wait connection on which nothing is under way."""
+
+    def drop(self, wire: Any) -> None:
+        """A wait connection that is to be closed."""
+
+
+class Pause:
+    """Between two attempts: from 50 ms to 1 s, with jitter."""
+
+    def __init__(self) -> None:
+        self._next = 0.05
+
+    def take(self) -> float:
+        """The next one, in seconds."""
+        now, self._next = self._next, min(self._next * 2, 1.0)
+        return now * random.uniform(0.5, 1.0)
+
+
+class Engine:
+    """The grants of a `Locks` object and the keepers of their servers."""
+
+    def __init__(self, runtime: Runtime, service: str, limits: Limits) -> None:
+        self.rt, self.service, self.limits = runtime, service, limits
+        self.tasks = Tasks(service)
+        self.keepers: dict[object, Keeper] = {}
+        self.held: set[Held] = set()
+        self.deadlines = Deadlines()
+        self.waits: set[tuple[bytes, str, Any]] = set()
+        self.waiting: Counter[bytes] = Counter()
+        self.is_closed = False
+        self._awake = 0.0
+
+    # Keepers.
+
+    def keeper(self, place: Place) -> Keeper:
+        """That of a server."""
+        with self.rt.mutex:
+            found = self.keepers.get(place.address)
+            if found is None:
+                found = self.keepers[place.address] = Keeper(place, self.limits, self.lose, self.moved)
+            return found
+
+    def send(self, keeper: Keeper, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> Call:
+        """Sends a call, and does not wait for it."""
+        call = Call(words, then)
+        call.gate = self.rt.gate()
+        with self.rt.mutex:
+            keeper.put(call)
+        self.rt.wake(keeper)
+        return call
+
+    async def call(self, keeper: Keeper, words: tuple[Word, ...], until: float) -> Call:
+        """Sends a call, and waits for it until then. What is not sent by then will never be."""
+        call = self.send(keeper, words)
+        try:
+            await self.rt.wait(call, until)
+        finally:
+            if not call.done:
+                call.dropped = True
+        if isinstance(call.reply, Unanswered) or not call.done:
+            self.rt.unreachable(keeper.place)
+        return call
+
+    # Grants.
+
+    def add(self, held: Held, call: Call) -> None:
+        """A grant that a call on its keeper has found."""
+        with self.rt.mutex:
+            self.held.add(held)
+            held.epoch = call.epoch
+            if held.keep:
+                held.keeper.keep(held, call.epoch)
+            first = self.deadlines.put(held, self._look_at(held))
+            self.deadlines.shrink(len(self.held))
+        self.rt.wake(held.keeper)
+        if first:
+            self.rt.watch()
+
+    def forget(self, held: Held, state: str) -> None:
+        """A grant that has ended."""
+        held.state = state
+        held.keeper.leave(held)
+        self.held.discard(held)
+        if held.task is not None and held.task.held.get(held.name) is held:
+            del held.task.held[held.name]
+
+    def lose(self, held: Held, why: str, cause: BaseException | None) -> None:
+        """Tells a loss, once."""
+        with self.rt.mutex:
+            if held.state != "held":
+                return
+            held.why, held.cause = why, cause
+            self.forget(held, "lost")
+        log.warning("%s: lost: %s", show(held.request.key), why)
+        self.rt.tell(held)
+
+    def moved(self, held: Held, text: str) -> bool:
+        """A kept grant whose key another server has by now, as a MOVED tells."""
+        place = self.rt.moved(text)
+        return place is not None and self.follow(held, place)
+
+    def follow(self, held: Held, place: Place) -> bool:
+        """Has it kept there from now on, where that is elsewhere."""
+        if place.address == held.keeper.place.address:
+            return False
+        held.keeper.leave(held)
+        keeper = self.keeper(place)
+        keeper.keep(held, -1)
+        self.rt.wake(keeper)
+        return True
+
+    def watch(self, now: float, late: float) -> float:
+        """Looks at the grants that are due. Gives the time of the next look."""
+        if late > STILL:
+            self._awake = now + self.limits.reply
+            for keeper in list(self.keepers.values()):
+                with self.rt.mutex:
+                    keeper.stood_still(now)
+                self.rt.wake(keeper)
+        elif late > AGAIN:
+            self._awake = max(self._awake, now + AGAIN)
+        if now < self._awake:
+            return self._awake
+        with self.rt.mutex:
+            due = self.deadlines.due(now)
+        for held in due:
+            self._look(held, now)
+        return self.deadlines.first()
+
+    def _look(self, held: Held, now: float) -> None:
+        if now >= held.known_until():
+            if now >= held.ends:
+                why = "the longest time that was asked for has passed"
+            elif held.keep:
+                why = "nothing has been heard of it for a whole lease"
+            else:
+                why = "its lease has passed"
+            self.lose(held, why, held.keeper.error)
+            return
+        if held.keep and held.ends - now <= held.lease:
+            self._let_go(held, now)
+        with self.rt.mutex:
+            self.deadlines.put(held, max(self._look_at(held), now + 0.001))
+
+    def _look_at(self, held: Held) -> float:
+        if held.keep:
+            return min(held.known_until(), held.ends - held.lease)
+        return held.known_until()
+
+    def _let_go(self, held: Held, now: float) -> None:
+        """The last lease of a grant that is kept at most so long: nobody renews it any more."""
+        with self.rt.mutex:
+            held.keeper.leave(held)
+            held.keep, held.sent, held.lease = 0.0, now, held.ends - now
+        words = ("LOCK.RENEW", held.name, held.owner, "TOKEN", held.token, "PX", milliseconds(held.ends - now))
+
+        def answered(call: Call) -> None:
+            text = str(call.reply)
+            if isinstance(call.reply, ServerError) and meaning(text, RELEASE) == "lost":
+                self.lose(held, f"a renewal was answered {text}", call.reply)
+            elif not isinstance(call.reply, list):
+                held.keeper.reset()  # else the server would go on
+
+        self.send(held.keeper, (*words, "KEEP", 0), answered)
+
+    # Releasing.
+
+    async def release(self, held: Held) -> None:
+        """Gives back one hold."""
+        with self.rt.mutex:
+            held.holds -= 1
+            holds = held.holds
+            if not holds and held.state == "held":
+                self.forget(held, "released")
+        if held.state == "lost":
+            raise held.lost()
+        words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN", held.token)
+        await self._released(held, self.give_back(held.keeper, words, max(self.limits.release, held.lease)))
+
+    async def _released(self, held: Held, call: Call) -> None:
+        if not await self.rt.wait(call, time.monotonic() + self.limits.release):
+            self.reset(held.keeper)
+            why = held.keeper.error or call.reply
+            told = LockUnavailable(f"{show(held.request.key)}: the release has not been answered: {why}")
+            raise caused(told, why if isinstance(why, BaseException) else None)
+        error = call.reply
+        if not isinstance(error, Exception):
+            if held.state == "held":
+                held.sent = call.sent
+            return
+        if isinstance(error, ServerError) and meaning(str(error), RELEASE) == "lost":
+            if held.state == "held":
+                self.lose(held, f"a release was answered {error}", error)
+            if call.attempts == 1 or held.state == "lost":
+                raise caused(LockLost(f"{show(held.request.key)}: the release was answered {error}"), error)
+            return  # an earlier attempt has released it
+        self.reset(held.keeper)
+        raise error_of(held.request.key, error, RELEASE)
+
+    def give_back(self, keeper: Keeper, words: tuple[Word, ...], seconds: float) -> Call:
+        """A release that is sent until it is answered, whether somebody waits for it or not."""
+        until = time.monotonic() + seconds
+
+        def answered(call: Call) -> None:
+            reply = call.reply
+            passes = isinstance(reply, Unanswered) or (
+                isinstance(reply, ServerError) and meaning(str(reply), RELEASE) == "passing")
+            now = time.monotonic()
+            if not passes or now > until:
+                if passes or (isinstance(reply, Exception) and not isinstance(reply, ServerError)):
+                    log.warning("a release could not be carried out: a lease may have to end: %s", reply)
+                call.finish(reply)
+                return
+            place = self.rt.moved(str(reply)) if isinstance(reply, ServerError) else None
+            target = self.keeper(place) if place is not None else keeper
+            with self.rt.mutex:
+                target.put_later(call, now if isinstance(reply, Unanswered) or place else now + AGAIN)
+            self.rt.wake(target)
+
+        return self.send(keeper, words, answered)
+
+    def reset(self, keeper: Keeper) -> None:
+        """Closes the connection: what must not be kept there is not kept on the next."""
+        with self.rt.mutex:
+            keeper.reset()
+        self.rt.wake(keeper)
+
+    async def close(self) -> None:
+        """Releases all that is held, and calls off all waits."""
+        self.is_closed = True
+        until = time.monotonic() + self.limits.close
+        calls = [self.give_back(self.keeper(place), ("LOCK.RELEASE", name, owner, "ALL"), self.limits.close)
+                 for name, owner, place in list(self.waits)]
+        for held in list(self.held):
+            with self.rt.mutex:
+                if held.state != "held":
+                    continue
+                held.why = "the locks were closed"
+                self.forget(held, "lost")
+            words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", 0, "TOKEN", held.token)
+            calls.append(self.give_back(held.keeper, words, self.limits.close))
+            self.rt.tell(held)
+        for call in calls:
+            await self.rt.wait(call, until)
+        while self.waits and time.monotonic() < until:
+            await self.rt.sleep(0.005)
+

@@ -1,0 +1,208 @@
+"""The keeper: what is sent on the one connection that keeps the grants of a server, and what its replies tell.
+
+No I/O: whoever has the connection asks what to send (`to_send`), hands in what came (`received`), says when the
+connection has opened and closed, and comes back at `next_time`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from .errors import RENEW, ServerError, meaning
+from .grants import Held
+from .options import Limits
+from .resp import Word, encode
+
+IDLE_PING = 10.0  # seconds between two PINGs where nothing is kept
+AGAIN = 0.1  # seconds until a renewal or release that could not be carried out is sent again
+
+
+class Unanswered(Exception):
+    """The connection has closed before the reply: the call may have been carried out, or not."""
+
+
+class Call:
+    """One call on a keeper. What it is answered with goes to `then`; it is `done` from then on."""
+
+    __slots__ = ("words", "then", "sent", "epoch", "reply", "done", "dropped", "attempts", "until", "gate")
+
+    def __init__(self, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> None:
+        self.words, self.then = words, then
+        self.sent, self.epoch, self.attempts = 0.0, 0, 0
+        self.reply: Any = None
+        self.done = self.dropped = False
+        self.until = 0.0
+        self.gate: Any = None  # what the caller waits at
+
+    def answer(self, reply: Any) -> None:
+        """The reply, or an exception in its place."""
+        self.reply = reply
+        if self.then is not None:
+            self.then(self)
+        else:
+            self.finish(reply)
+
+    def finish(self, reply: Any) -> None:
+        """Lets the caller go on."""
+        self.reply, self.done = reply, True
+        if self.gate is not None:
+            self.gate.open()
+
+
+class Keeper:
+    """The bookkeeping of one connection after the other to one server."""
+
+    def __init__(self, place: Any, limits: Limits, lose: Callable[[Held, str, BaseException | None], None],
+                 moved: Callable[[Held, str], bool]) -> None:
+        self.place, self._limits, self._lose, self._moved = place, limits, lose, moved
+        self.epoch, self.is_open, self.must_close = 0, False, False
+        self.error: BaseException | None = None  # why it is not open
+        self.grants: dict[Held, None] = {}
+        self._paces: Counter[float] = Counter()
+        self._outgoing: deque[Call] = deque()
+        self._pending: deque[Call] = deque()
+        self._later: list[tuple[float, int, Call]] = []
+        self._numbers = itertools.count()
+        self._pinged, self._proven, self._awake = 0.0, -math.inf, 0.0
+        self.io: Any = None  # who has the connection
+
+    # What the calls use.
+
+    def put(self, call: Call) -> None:
+        """To be sent next."""
+        self._outgoing.append(call)
+
+    def put_later(self, call: Call, at: float) -> None:
+        """To be sent then."""
+        heapq.heappush(self._later, (at, next(self._numbers), call))
+
+    def keep(self, held: Held, epoch: int) -> None:
+        """A grant that a call with KEEP on that connection has made or renewed."""
+        held.keeper = self
+        if held not in self.grants:
+            self.grants[held] = None
+            held.pace = min(held.lease, held.keep) / 3
+            self._paces[held.pace] += 1
+        held.epoch = epoch
+        if epoch != self.epoch or not self.is_open:
+            self._renew(held)
+
+    def leave(self, held: Held) -> None:
+        """Keeps it no longer."""
+        if held in self.grants:
+            del self.grants[held]
+            self._paces[held.pace] -= 1
+            if not self._paces[held.pace]:
+                del self._paces[held.pace]
+
+    def reset(self) -> None:
+        """Has the connection closed, and its grants kept on a new one."""
+        self.must_close = True
+
+    def wanted(self) -> bool:
+        """Whether there is something to do for a connection."""
+        return bool(self.grants or self._outgoing or self._later)
+
+    def proven_after(self, sent: float) -> float:
+        """When the PING was sent whose PONG tells of grants of that time."""
+        return self._proven if self.is_open and self._proven > sent else -math.inf
+
+    # What the one who has the connection uses.
+
+    def opened(self, now: float) -> None:
+        """A new connection."""
+        self.epoch += 1
+        self.is_open, self.must_close, self.error = True, False, None
+        self._proven, self._pinged, self._awake = -math.inf, now, now
+        for held in self.grants:
+            self._renew(held)
+
+    def closed(self, error: BaseException) -> None:
+        """Its end, or that none could be opened. All that was sent stays unanswered."""
+        self.is_open, self.error = False, error
+        pending, self._pending = self._pending, deque()
+        for call in pending:
+            call.answer(Unanswered(str(error)))
+
+    def refused(self, error: Exception) -> None:
+        """What waits to be sent is answered with it."""
+        self.error = error
+        waiting, self._outgoing = self._outgoing, deque()
+        for call in waiting:
+            call.answer(error)
+
+    def to_send(self, now: float) -> bytes:
+        """All that is to be sent now."""
+        while self._later and self._later[0][0] <= now:
+            self._outgoing.append(heapq.heappop(self._later)[2])
+        if now >= self._pinged + self._pace():
+            self._ping(now)
+        parts = []
+        while self._outgoing:
+            call = self._outgoing.popleft()
+            if call.dropped:
+                continue
+            call.sent, call.epoch = now, self.epoch
+            call.attempts += 1
+            self._pending.append(call)
+            parts.append(encode(call.words))
+        return b"".join(parts)
+
+    def received(self, reply: Any) -> None:
+        """One reply."""
+        if not self._pending:
+            raise Unanswered("a reply that nobody asked for")
+        self._pending.popleft().answer(reply)
+
+    def stood_still(self, now: float) -> None:
+        """The process did not run: what has come meanwhile is read before anything is judged."""
+        self._awake = now
+        if self.is_open:
+            self._ping(now)
+
+    def is_silent(self, now: float) -> bool:
+        """Whether a reply is overdue."""
+        return bool(self._pending) and now >= max(self._pending[0].sent, self._awake) + self._limits.reply
+
+    def next_time(self) -> float:
+        """When to come back, where nothing else happens."""
+        at = self._pinged + self._pace()
+        if self._pending:
+            at = min(at, max(self._pending[0].sent, self._awake) + self._limits.reply)
+        if self._later:
+            at = min(at, self._later[0][0])
+        return at
+
+    def _ping(self, now: float) -> None:
+        self._pinged = now
+        self._outgoing.append(Call(("PING",), self.ponged))
+
+    def _pace(self) -> float:
+        return max(0.1, min(min(self._paces), IDLE_PING)) if self._paces else IDLE_PING
+
+    def ponged(self, call: Call) -> None:
+        """A PONG tells of all grants that were kept on its connection when the PING was sent."""
+        if not isinstance(call.reply, Exception) and call.epoch == self.epoch:
+            self._proven = max(self._proven, call.sent)
+
+    def _renew(self, held: Held) -> None:
+        self._outgoing.append(Call(held.renewal(), lambda call: self._renewed(held, call)))
+
+    def _renewed(self, held: Held, call: Call) -> None:
+        reply = call.reply
+        if held.state != "held" or held.keeper is not self or isinstance(reply, Unanswered):
+            return
+        if isinstance(reply, list):
+            held.proven(call.sent, call.epoch, reply)
+            return
+        text = str(reply)
+        if isinstance(reply, ServerError) and meaning(text, RENEW) == "lost":
+            self._lose(held, f"a renewal was answered {text}", reply)
+        elif not self._moved(held, text):
+            again = Call(held.renewal(), lambda call: self._renewed(held, call))
+            self.put_later(again, call.sent + AGAIN)

@@ -1,0 +1,458 @@
+"""The runtime of asyncio: a task for each keeper, one for the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Coroutine
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+from .clients import Node, Source
+from .engine import STILL, Engine, Pause
+from .errors import LockError, LockMisuse, LockUnavailable
+from .grants import Held
+from .keeper import Call, Keeper, Unanswered
+from .options import Limits
+from .resp import Garbage, Replies, Word, encode
+
+T = TypeVar("T")
+log = logging.getLogger("redis_lock_client")
+IDLE, IDLE_SECONDS = 16, 60.0
+LONGEST = 86_400.0
+
+
+class Gate:
+    """What one caller waits at, once."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def open(self) -> None:
+        """Lets the caller through."""
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+async def until_done(future: asyncio.Future[Any], until: float) -> bool:
+    """Waits for it until then. It is neither cancelled nor are its errors raised."""
+    left = until - time.monotonic()
+    if future.done():
+        return True
+    await asyncio.wait({future}, timeout=max(0.0, min(left, LONGEST)))
+    late = time.monotonic() - until
+    if not future.done() and late > 0.05:  # the loop stood still: what has come is read first
+        await asyncio.wait({future}, timeout=min(late, 1.0))
+    return future.done()
+
+
+class Wire:
+    """An open connection."""
+
+    def __init__(self, node: Node, connection: Any) -> None:
+        self.node, self.idle_since, self.pid = node, 0.0, os.getpid()
+        self._connection = connection
+        self.reader: asyncio.StreamReader = connection._reader
+        self.writer: asyncio.StreamWriter = connection._writer
+        self.replies = Replies()
+        self.ready: list[Any] = []
+        self.skip = 1
+        self.reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, node: Node, name: str) -> Wire:
+        """Opens one."""
+        connection = node.make()
+        try:
+            await connection.connect()
+            wire = cls(node, connection)
+            wire.send(encode(("CLIENT", "SETNAME", name)))
+        except BaseException:
+            writer = connection._writer
+            if writer is not None:
+                writer.transport.abort()
+            await connection.disconnect(nowait=True)
+            raise
+        return wire
+
+    def send(self, data: bytes) -> None:
+        """Sends it as soon as that goes."""
+        if self.writer.is_closing():
+            raise Unanswered("the connection is closed")
+        self.writer.write(data)
+
+    async def read(self) -> None:
+        """Waits for more."""
+        try:
+            data = await self.reader.read(65536)
+            if not data:
+                raise Unanswered("the server has closed the connection")
+            self.ready += self.replies.feed(data)
+        except (OSError, Garbage) as error:
+            raise Unanswered(str(error)) from error
+        if self.skip and self.ready:
+            del self.ready[0]  # to the name: also where it is not allowed
+            self.skip = 0
+
+    async def reply(self, until: float) -> Any:
+        """The next reply."""
+        while not self.ready:
+            if self.reading is None:
+                self.reading = asyncio.ensure_future(self.read())
+            if not await until_done(self.reading, until):
+                raise Unanswered("no answer in time")
+            reading, self.reading = self.reading, None
+            reading.result()
+        return self.ready.pop(0)
+
+    def is_fresh(self) -> bool:
+        """Whether nothing has come on it, its end included, since it was used."""
+        return not (self.ready or self.reading or self.reader.at_eof() or self.writer.is_closing()
+                    or self.reader.exception())
+
+    def close(self) -> None:
+        """Closes it. In a forked child the parent has it open still, and its loop watches it."""
+        if self.pid != os.getpid():
+            raw: Any = self.writer.get_extra_info("socket")
+            owned = getattr(raw, "_sock", None)
+            if isinstance(owned, socket.socket):
+                owned.close()
+            return
+        if self.reading is not None:
+            self.reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self.reading.cancel()
+            self.reading = None
+        self.writer.transport.abort()
+        self._connection._reader = self._connection._writer = None
+
+
+class KeeperTask:
+    """Who has the connection of a keeper."""
+
+    def __init__(self, runtime: Loop, keeper: Keeper) -> None:
+        self._runtime, self._keeper = runtime, keeper
+        self.wire: Wire | None = None
+        self._woken = asyncio.Event()
+        self.task = asyncio.get_running_loop().create_task(self._run(), name="lock-keeper")
+
+    def wake(self) -> None:
+        """There is something to do: what is to be sent is sent at once."""
+        if self.wire is not None:
+            self._flush(self.wire)
+        self._woken.set()
+
+    def _flush(self, wire: Wire) -> None:
+        data = self._keeper.to_send(time.monotonic())
+        if data:
+            try:
+                wire.send(data)
+            except Unanswered:
+                pass  # its reader tells
+
+    async def _run(self) -> None:
+        pause = Pause()
+        while True:
+            if not self._keeper.wanted():
+                self._woken.clear()
+                await self._woken.wait()
+                continue
+            try:
+                wire = await self._open()
+            except Exception as error:
+                failure = self._runtime.source.failure(error)
+                self._keeper.closed(failure)
+                if isinstance(failure, LockError):
+                    self._keeper.refused(failure)
+                self._runtime.unreachable(self._keeper.place)
+                await asyncio.sleep(pause.take())
+                continue
+            opened = time.monotonic()
+            try:
+                await self._serve(wire)
+            except Unanswered as error:
+                log.info("keeper closed: %s", error)
+                self.wire = None
+                self._keeper.closed(error)
+            finally:
+                self.wire = None
+                wire.close()
+            if time.monotonic() - opened > 1.0:
+                pause = Pause()
+            elif self._keeper.epoch > 1:
+                await asyncio.sleep(pause.take())
+
+    async def _open(self) -> Wire:
+        opening = asyncio.ensure_future(Wire.open(self._keeper.place, "lock-keeper"))
+        try:
+            if await until_done(opening, time.monotonic() + 5 * self._runtime.limits.reply):
+                return opening.result()
+        finally:
+            if not opening.done():
+                opening.cancel()
+        raise Unanswered("no connection in time")
+
+    async def _serve(self, wire: Wire) -> None:
+        keeper = self._keeper
+        keeper.opened(time.monotonic())
+        self.wire = wire
+        reading: asyncio.Task[None] | None = None
+        try:
+            while True:
+                self._woken.clear()
+                self._flush(wire)
+                if reading is None:
+                    reading = asyncio.ensure_future(wire.read())
+                    reading.add_done_callback(lambda _: self._woken.set())
+                at = keeper.next_time()
+                timer = asyncio.get_running_loop().call_later(
+                    max(0.0, min(at - time.monotonic(), LONGEST)), self._woken.set)
+                try:
+                    await self._woken.wait()
+                finally:
+                    timer.cancel()
+                if not reading.done() and time.monotonic() - at > 0.05:
+                    await until_done(reading, time.monotonic() + 0.05)  # the loop stood still
+                if reading.done():
+                    done, reading = reading, None
+                    done.result()
+                    replies, wire.ready = wire.ready, []
+                    for reply in replies:
+                        keeper.received(reply)
+                if keeper.must_close:
+                    raise Unanswered("a release is not answered")
+                now = time.monotonic()
+                if now - at > STILL:
+                    keeper.stood_still(now)
+                elif keeper.is_silent(now):
+                    raise Unanswered("the server gives no answer")
+        finally:
+            if reading is not None:
+                reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+                reading.cancel()
+
+
+class Loop:
+    """What the engine does with asyncio."""
+
+    def __init__(self, client: Any, limits: Limits) -> None:
+        self.source, self.limits = Source(client, limits, is_async=True), limits
+        self.engine: Engine
+        self.mutex = nullcontext()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: list[Wire] = []
+        self._used: set[Wire] = set()
+        self._clock: asyncio.Task[None] | None = None
+        self._watched: asyncio.Event | None = None
+        self._map: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[Any]] = set()
+        self._is_over = False
+
+    def must_be_ours(self) -> None:
+        """Locks belong to the loop that used them first."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is not loop:
+            raise LockMisuse("these locks belong to another event loop: make them inside of the loop that uses them")
+
+    # Calls.
+
+    def gate(self) -> Gate:
+        return Gate()
+
+    async def wait(self, call: Call, until: float) -> bool:
+        return call.done or await until_done(call.gate.future, until)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work that goes on by itself."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        task = self.start(work)
+        try:
+            return await asyncio.shield(task)
+        except BaseException:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+
+    def wake(self, keeper: Keeper) -> None:
+        if keeper.io is None or keeper.io.task.done():
+            if self._is_over:
+                return
+            keeper.io = KeeperTask(self, keeper)
+        keeper.io.wake()
+
+    # Where the servers are.
+
+    async def place_of(self, name: bytes, until: float) -> Node:
+        if self.source.is_cluster and not self.source.client.nodes_manager.slots_cache:
+            self._refresh()
+            assert self._map is not None
+            await until_done(self._map, until)
+        try:
+            return self.source.node_of(name)
+        except LockError:
+            raise
+        except Exception as error:
+            self._refresh()
+            raise LockUnavailable(f"the cluster's map is not known: {error}") from error
+
+    def moved(self, text: str) -> Node | None:
+        return self.source.moved(text)
+
+    def unreachable(self, place: Any) -> None:
+        if self.source.is_cluster:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Asks the cluster for its map, in a task of its own: a node that hangs must hold up nobody."""
+        if self._map is None or self._map.done():
+            self._map = self.start(self._read_map())
+
+    async def _read_map(self) -> None:
+        client = self.source.client
+        try:
+            if not client.nodes_manager.slots_cache:
+                await client.initialize()
+            else:
+                await client.nodes_manager.initialize()
+            self.source.forget_moves()
+            for keeper in list(self.engine.keepers.values()):
+                if not keeper.is_open:
+                    for held in list(keeper.grants):
+                        self.engine.follow(held, self.source.node_of(held.name))
+        except Exception as error:
+            log.info("the cluster's map could not be read: %s", error)
+            await asyncio.sleep(0.2)
+
+    # Wait connections.
+
+    async def borrow(self, place: Any, until: float) -> Wire:
+        while True:
+            wire = next((it for it in reversed(self._idle) if it.node == place), None)
+            if wire is None:
+                break
+            self._idle.remove(wire)
+            if wire.is_fresh():
+                self._used.add(wire)
+                return wire
+            wire.close()
+        opening = self.start(Wire.open(place, "lock-wait"))
+        try:
+            if not await until_done(opening, until):
+                raise Unanswered("no connection in time")
+            wire = opening.result()
+        except Exception as error:
+            raise self.source.failure(error) from error
+        finally:
+            if not opening.done():
+                opening.cancel()
+            elif wire is None and not opening.cancelled() and opening.exception() is None:
+                opening.result().close()
+        self._used.add(wire)
+        return wire
+
+    async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
+        wire.send(b"".join(map(encode, calls)))
+        return [await wire.reply(until) for _ in calls]
+
+    async def answer_of(self, wire: Wire, until: float) -> Any:
+        return await wire.reply(until)
+
+    def give_back(self, wire: Wire) -> None:
+        self._used.discard(wire)
+        if len(self._idle) >= IDLE or self._is_over:
+            wire.close()
+            return
+        wire.idle_since = time.monotonic()
+        self._idle.append(wire)
+        if len(self._idle) == 1:
+            self.watch()
+
+    def drop(self, wire: Wire) -> None:
+        self._used.discard(wire)
+        wire.close()
+
+    # The clock.
+
+    def watch(self) -> None:
+        if self._is_over:
+            return
+        if self._clock is None or self._clock.done():
+            self._watched = asyncio.Event()
+            self._clock = asyncio.get_running_loop().create_task(self._watch(), name="lock-clock")
+        assert self._watched is not None
+        self._watched.set()
+
+    async def _watch(self) -> None:
+        assert self._watched is not None
+        at, loop = time.monotonic(), asyncio.get_running_loop()
+        while True:
+            self._watched.clear()
+            now = time.monotonic()
+            if now - at > 0.05:
+                await asyncio.sleep(0.05)  # the loop stood still: what has come is read first
+            next_look = self.engine.watch(time.monotonic(), now - at)
+            old = [wire for wire in self._idle if wire.idle_since + IDLE_SECONDS <= now]
+            self._idle = [wire for wire in self._idle if wire not in old]
+            for wire in old:
+                wire.close()
+            if self._idle:
+                next_look = min(next_look, self._idle[0].idle_since + IDLE_SECONDS)
+            seconds = min(max(0.0, next_look - time.monotonic()), LONGEST)
+            is_due: list[bool] = []
+            timer = loop.call_later(seconds, lambda due=is_due: (due.append(True), self._watched.set()))  # type: ignore
+            try:
+                await self._watched.wait()
+            finally:
+                timer.cancel()
+            at = next_look if is_due and seconds < LONGEST else time.monotonic()
+
+    def tell(self, held: Held) -> None:
+        for listener in list(held.listeners):
+            try:
+                listener()
+            except Exception:
+                log.exception("a listener failed")
+
+    # The end.
+
+    async def close(self) -> None:
+        """Closes all connections. Waits that are still out end by it."""
+        self._is_over = True
+        tasks: list[asyncio.Task[Any]] = [
+            keeper.io.task for keeper in self.engine.keepers.values() if keeper.io is not None]
+        if self._clock is not None:
+            tasks.append(self._clock)
+        if self._map is not None:
+            tasks.append(self._map)
+        for task in tasks:
+            task.cancel()
+        for wire in self._idle:
+            wire.close()
+        self._idle.clear()
+        for wire in list(self._used):
+            wire.writer.transport.abort()
+        if tasks:
+            await asyncio.wait(tasks, timeout=0.2)
+
+    def leave(self) -> None:
+        """In a forked child: closes what was inherited, and sends nothing."""
+        wires = [*self._idle, *self._used]
+        wires += [it.io.wire for it in self.engine.keepers.values() if it.io is not None and it.io.wire is not None]
+        for wire in wires:
+            try:
+                wire.close()
+            except OSError:
+                pass

@@ -1,0 +1,527 @@
+"""The runtime of threads: a daemon thread for each keeper, one for the clock, and waits in the callers' own."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import queue
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from .clients import Node, Source
+from .engine import STILL, Engine, Pause
+from .errors import LockError, LockUnavailable
+from .grants import Held
+from .keeper import Call, Keeper, Unanswered
+from .options import Limits
+from .resp import Garbage, Replies, Word, encode
+
+T = TypeVar("T")
+log = logging.getLogger("redis_lock_client")
+IDLE, IDLE_SECONDS = 16, 60.0
+LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine whose every step blocks, so that it never stops half way."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("a step did not block")
+
+
+class Gate:
+    """What one caller waits at, once."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def open(self) -> None:
+        """Lets the caller through."""
+        try:
+            self._lock.release()
+        except RuntimeError:
+            pass  # it is open
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has opened by then."""
+        return self._lock.acquire(timeout=max(0.0, min(seconds, LONGEST)))
+
+
+class Wire:
+    """An open connection."""
+
+    def __init__(self, source: Source, node: Node, name: str) -> None:
+        self.node, self.idle_since, self.pid = node, 0.0, os.getpid()
+        self._connection = node.make()
+        try:
+            self._connection.connect()
+        except BaseException:
+            self._connection.disconnect()
+            raise
+        self.socket: socket.socket = self._connection._sock
+        self.socket.settimeout(source._limits.reply)
+        self.replies = Replies()
+        self.ready: list[Any] = []
+        self.poll = selectors.DefaultSelector()
+        self.poll.register(self.socket, selectors.EVENT_READ)
+        self.skip = 1
+        self.send(encode(("CLIENT", "SETNAME", name)))
+
+    def send(self, data: bytes) -> None:
+        """Sends all of it, within a reply's time."""
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise Unanswered(str(error)) from error
+
+    def read(self) -> None:
+        """Reads what is there; at once, where something is."""
+        try:
+            while True:
+                data = self.socket.recv(65536)
+                if not data:
+                    raise Unanswered("the server has closed the connection")
+                self.ready += self.replies.feed(data)
+                if self.skip and self.ready:
+                    del self.ready[0]  # to the name: also where it is not allowed
+                    self.skip = 0
+                pending = getattr(self.socket, "pending", None)
+                if pending is None or not pending():
+                    return
+        except (TimeoutError, BlockingIOError):
+            return
+        except (OSError, Garbage) as error:
+            raise Unanswered(str(error)) from error
+
+    def reply(self, until: float) -> Any:
+        """The next reply."""
+        while not self.ready:
+            left = until - time.monotonic()
+            came = self.poll.select(max(0.0, min(left, LONGEST)))
+            if came:
+                self.read()
+            elif left <= 0 and not self.poll.select(0.05 if left < -0.05 else 0):
+                raise Unanswered("no answer in time")
+        return self.ready.pop(0)
+
+    def is_fresh(self) -> bool:
+        """Whether nothing has come on it, its end included, since it was used."""
+        if self.ready:
+            return False
+        if self.skip:
+            self.reply_to_name()
+        return not self.poll.select(0)
+
+    def reply_to_name(self) -> None:
+        """Reads the reply to the name where that has come alone."""
+        if self.poll.select(0):
+            self.read()
+
+    def shut(self) -> None:
+        """Ends a read in another thread."""
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Closes it. In a forked child it stays open in the parent."""
+        self.poll.close()
+        if self.pid == os.getpid():
+            self._connection.disconnect()
+        else:
+            self.socket.close()
+
+
+class KeeperThread:
+    """Who has the connection of a keeper."""
+
+    def __init__(self, runtime: Threads, keeper: Keeper) -> None:
+        self._runtime, self._keeper = runtime, keeper
+        self._woken, self._waker = socket.socketpair()
+        for end in (self._woken, self._waker):
+            end.setblocking(False)
+        self._parked = selectors.DefaultSelector()
+        self._parked.register(self._woken, selectors.EVENT_READ)
+        self.is_over, self._sleeps, self._asked = False, False, False
+        self.wire: Wire | None = None
+        self.thread = threading.Thread(target=self._run, name="lock-keeper", daemon=True)
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._asked = True
+        if self._sleeps:
+            try:
+                self._waker.send(b"w")
+            except OSError:
+                pass
+
+    def _run(self) -> None:
+        pause = Pause()
+        try:
+            while not self.is_over:
+                if not self._keeper.wanted():
+                    self._sleep(None, math.inf)
+                    continue
+                try:
+                    self.wire = wire = Wire(self._runtime.source, self._keeper.place, "lock-keeper")
+                except Exception as error:
+                    self._failed(self._runtime.source.failure(error))
+                    until = time.monotonic() + pause.take()
+                    while not self.is_over and time.monotonic() < until:
+                        self._sleep(None, until - time.monotonic())
+                    continue
+                opened = time.monotonic()
+                try:
+                    self._serve(wire)
+                except Unanswered as error:
+                    with self._runtime.mutex:
+                        self._keeper.closed(error)
+                    log.info("keeper closed: %s", error)
+                finally:
+                    self.wire = None
+                    wire.close()
+                if time.monotonic() - opened > 1.0:
+                    pause = Pause()
+                elif not self.is_over and self._keeper.epoch > 1:
+                    time.sleep(pause.take())
+        finally:
+            self.close()
+
+    def _failed(self, error: Exception) -> None:
+        with self._runtime.mutex:
+            self._keeper.closed(error)
+            if isinstance(error, LockError):
+                self._keeper.refused(error)
+        self._runtime.unreachable(self._keeper.place)
+
+    def _serve(self, wire: Wire) -> None:
+        keeper, mutex = self._keeper, self._runtime.mutex
+        wire.poll.register(self._woken, selectors.EVENT_READ)
+        with mutex:
+            keeper.opened(time.monotonic())
+        while True:
+            now = time.monotonic()
+            with mutex:
+                data = keeper.to_send(now)
+            if data:
+                wire.send(data)
+            at = keeper.next_time()
+            came = self._sleep(wire, at - time.monotonic())
+            if came:
+                wire.read()
+            replies, wire.ready = wire.ready, []
+            for reply in replies:
+                with mutex:
+                    keeper.received(reply)
+            if keeper.must_close:
+                raise Unanswered("a release is not answered")
+            if self.is_over:
+                raise Unanswered("the locks were closed")
+            now = time.monotonic()
+            if now - at > STILL:
+                with mutex:
+                    keeper.stood_still(now)
+            elif keeper.is_silent(now) and not wire.poll.select(0):
+                raise Unanswered("the server gives no answer")
+
+    def _sleep(self, wire: Wire | None, seconds: float) -> bool:
+        """Until something comes, or somebody wakes it. Whether something came from the server."""
+        poll = wire.poll if wire else self._parked
+        self._sleeps = True
+        came = poll.select(0 if self._asked else max(0.0, min(seconds, LONGEST)))
+        self._sleeps = self._asked = False
+        from_server = False
+        for key, _ in came:
+            if key.fileobj is not self._woken:
+                from_server = True
+                continue
+            try:
+                self._woken.recv(4096)
+            except OSError:
+                pass
+        return from_server
+
+    def close(self) -> None:
+        """Closes what wakes it."""
+        self._parked.close()
+        self._woken.close()
+        self._waker.close()
+
+
+class Threads:
+    """What the engine does with threads."""
+
+    def __init__(self, client: Any, limits: Limits) -> None:
+        self.source, self.limits = Source(client, limits, is_async=False), limits
+        self.engine: Engine
+        self.mutex = threading.RLock()  # a signal handler may use the locks, too
+        self._idle: list[Wire] = []
+        self._used: set[Wire] = set()
+        self._clock: threading.Thread | None = None
+        self._told: queue.SimpleQueue[Held | None] = queue.SimpleQueue()
+        self._teller: threading.Thread | None = None
+        self._watched = threading.Event()
+        self._refreshing = False
+        self._is_over = False
+
+    # Calls.
+
+    def gate(self) -> Gate:
+        return Gate()
+
+    async def wait(self, call: Call, until: float) -> bool:
+        if call.done or call.gate.wait(until - time.monotonic()):
+            return True
+        late = time.monotonic() - until
+        if late > 0.05:  # this process stood still: what has come is read first
+            call.gate.wait(min(late, self.limits.reply))
+        return call.done
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+    def wake(self, keeper: Keeper) -> None:
+        thread = keeper.io
+        if thread is None or not thread.thread.is_alive():
+            with self.mutex:
+                thread = keeper.io
+                if thread is None or thread.thread.ident is not None and not thread.thread.is_alive():
+                    if self._is_over:
+                        return
+                    thread = keeper.io = KeeperThread(self, keeper)
+                    thread.thread.start()
+        thread.wake()
+
+    # Where the servers are.
+
+    async def place_of(self, name: bytes, until: float) -> Node:
+        try:
+            return self.source.node_of(name)
+        except LockError:
+            raise
+        except Exception as error:
+            self._refresh()
+            raise LockUnavailable(f"the cluster's map is not known: {error}") from error
+
+    def moved(self, text: str) -> Node | None:
+        return self.source.moved(text)
+
+    def unreachable(self, place: Any) -> None:
+        if self.source.is_cluster:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Asks the cluster for its map, in a thread of its own: a node that hangs must hold up nobody."""
+        if self._refreshing:
+            return
+        self._refreshing = True
+
+        def refresh() -> None:
+            try:
+                self.source.client.nodes_manager.initialize()
+                self.source.forget_moves()
+                self._follow()
+            except Exception as error:
+                log.info("the cluster's map could not be read: %s", error)
+                time.sleep(0.2)
+            finally:
+                self._refreshing = False
+
+        threading.Thread(target=refresh, name="lock-map", daemon=True).start()
+
+    def _follow(self) -> None:
+        """Grants whose slots another node serves by now are kept there."""
+        for keeper in list(self.engine.keepers.values()):
+            if not keeper.is_open:
+                for held in list(keeper.grants):
+                    node = self.source.node_of(held.name)
+                    with self.mutex:
+                        self.engine.follow(held, node)
+
+    # Wait connections.
+
+    async def borrow(self, place: Any, until: float) -> Wire:
+        while True:
+            with self.mutex:
+                wire = next((it for it in reversed(self._idle) if it.node == place), None)
+                if wire is None:
+                    break
+                self._idle.remove(wire)
+            try:
+                is_fresh = wire.is_fresh() and not wire.ready
+            except Unanswered:
+                is_fresh = False
+            if is_fresh:
+                self._used.add(wire)
+                return wire
+            wire.close()
+        return self._opened(place, until)
+
+    def _opened(self, place: Any, until: float) -> Wire:
+        """Opens it in a thread of its own, so that neither a time limit nor a signal is held up."""
+        found: list[Any] = []
+        gate, guard = Gate(), threading.Lock()
+        left = False
+
+        def connect() -> None:
+            try:
+                wire: Any = Wire(self.source, place, "lock-wait")
+            except Exception as error:
+                wire = self.source.failure(error)
+            with guard:
+                found.append(wire)
+                if left and isinstance(wire, Wire):
+                    wire.close()
+            gate.open()
+
+        try:
+            threading.Thread(target=connect, name="lock-wait", daemon=True).start()
+        except RuntimeError:  # at the end of the interpreter no thread can be started
+            connect()
+        try:
+            gate.wait(until - time.monotonic())
+        except BaseException:
+            with guard:
+                left = True
+                if found and isinstance(found[0], Wire):
+                    found[0].close()
+            raise
+        with guard:
+            left = True
+        if not found:
+            raise Unanswered("no connection in time")
+        if isinstance(found[0], Exception):
+            raise found[0]
+        self._used.add(found[0])
+        wire: Wire = found[0]
+        return wire
+
+    async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
+        wire.send(b"".join(map(encode, calls)))
+        return [wire.reply(until) for _ in calls]
+
+    async def answer_of(self, wire: Wire, until: float) -> Any:
+        return wire.reply(until)
+
+    def give_back(self, wire: Wire) -> None:
+        with self.mutex:
+            self._used.discard(wire)
+            if len(self._idle) < IDLE and not self._is_over:
+                wire.idle_since = time.monotonic()
+                self._idle.append(wire)
+                first = len(self._idle) == 1
+            else:
+                wire.close()
+                return
+        if first:
+            self.watch()
+
+    def drop(self, wire: Wire) -> None:
+        with self.mutex:
+            self._used.discard(wire)
+        wire.close()
+
+    # The clock.
+
+    def watch(self) -> None:
+        if self._clock is None or self._clock.ident is not None and not self._clock.is_alive():
+            with self.mutex:
+                if self._clock is None or self._clock.ident is not None and not self._clock.is_alive():
+                    if self._is_over:
+                        return
+                    self._clock = threading.Thread(target=self._watch, name="lock-clock", daemon=True)
+                    self._clock.start()
+        self._watched.set()
+
+    def _watch(self) -> None:
+        at = time.monotonic()
+        while not self._is_over:
+            self._watched.clear()
+            now = time.monotonic()
+            next_look = self.engine.watch(now, now - at)
+            with self.mutex:
+                old = [wire for wire in self._idle if wire.idle_since + IDLE_SECONDS <= now]
+                self._idle = [wire for wire in self._idle if wire not in old]
+                if self._idle:
+                    next_look = min(next_look, self._idle[0].idle_since + IDLE_SECONDS)
+            for wire in old:
+                wire.close()
+            seconds = min(max(0.0, next_look - time.monotonic()), LONGEST)
+            woken = self._watched.wait(seconds)
+            at = time.monotonic() if woken or seconds == LONGEST else next_look
+
+    def tell(self, held: Held) -> None:
+        if not held.listeners:
+            return
+        with self.mutex:
+            if self._teller is None or self._teller.ident is not None and not self._teller.is_alive():
+                self._teller = threading.Thread(target=self._tell, name="lock-lost", daemon=True)
+                self._teller.start()
+        self._told.put(held)
+
+    def _tell(self) -> None:
+        while True:
+            held = self._told.get()
+            if held is None:
+                return
+            for listener in held.listeners:
+                try:
+                    listener()
+                except Exception:
+                    log.exception("a listener failed")
+
+    # The end.
+
+    def close(self) -> None:
+        """Closes all connections. Waits that are still out end by it."""
+        with self.mutex:
+            self._is_over = True
+            idle, self._idle = self._idle, []
+            used = list(self._used)
+            keepers = list(self.engine.keepers.values())
+        for wire in idle:
+            wire.close()
+        for wire in used:
+            wire.shut()
+        for keeper in keepers:
+            if keeper.io is not None:
+                keeper.io.is_over = True
+                keeper.io.wake()
+                if keeper.io.wire is not None and keeper._pending:
+                    keeper.io.wire.shut()
+        self._watched.set()
+        self._told.put(None)
+        for keeper in keepers:
+            if keeper.io is not None and keeper.io.thread is not threading.current_thread():
+                keeper.io.thread.join(0.2)
+
+    def leave(self) -> None:
+        """In a forked child: closes what was inherited, and sends nothing."""
+        wires = [*self._idle, *self._used]
+        for keeper in self.engine.keepers.values():
+            if keeper.io is not None:
+                keeper.io.close()
+                if keeper.io.wire is not None:
+                    wires.append(keeper.io.wire)
+        for wire in wires:
+            try:
+                wire.close()
+            except OSError:
+                pass
+
+
