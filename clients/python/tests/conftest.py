@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import pytest
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file__).parent)]
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "src"), str(pathlib.Path(__file__).parent)]
 
 from servers import Place, Server, order  # noqa: E402
 

@@ -1,6 +1,7 @@
 """Real servers with the module, and proxies: by `testbed serve` (crates/testing/testbed/src/bin/testbed/serve.rs)."""
 
 import json
+import os
 import pathlib
 import subprocess
 import threading
@@ -8,7 +9,8 @@ import time
 
 import redis
 
-SERVE = ["cargo", "run", "--quiet", "--package", "testbed", "--", "serve"]
+SERVE = [*os.environ.get("TESTBED", "cargo run --quiet --package testbed --").split(), "serve"]
+LONG = bool(os.environ.get("LONG"))
 testbed = subprocess.Popen(SERVE, cwd=pathlib.Path(__file__).parents[3], text=True,
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 one_at_a_time = threading.Lock()

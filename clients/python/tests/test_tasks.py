@@ -1,4 +1,4 @@
-"""redis_lock_asyncio.py: locks of asyncio tasks. What the two helpers share is tested with threads."""
+"""Locks of asyncio tasks. What the two clients share is tested with threads."""
 
 import asyncio
 import functools
@@ -13,8 +13,8 @@ import pytest
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import Sentinel
 
-from redis_lock import LockBusy, LockLost
-from redis_lock_asyncio import Locks
+from redis_lock_client import LockBusy, LockLost
+from redis_lock_client.asyncio import Locks
 from servers import node_of
 
 KEY = "lock:orders:42"
@@ -23,7 +23,7 @@ PROCESS = """
 import asyncio, signal, sys
 sys.path.insert(0, sys.argv[1])
 from redis.asyncio import Redis
-from redis_lock_asyncio import Locks
+from redis_lock_client.asyncio import Locks
 async def main():
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
     async with Locks(Redis(port=int(sys.argv[2])), "test") as locks:
@@ -39,8 +39,7 @@ def run(test):
     @functools.wraps(test)
     def in_a_loop(**fixtures):
         async def bounded():
-            async with asyncio.timeout(100):
-                await test(**fixtures)
+            await asyncio.wait_for(test(**fixtures), 100)
         asyncio.run(bounded())
 
     return in_a_loop
@@ -61,7 +60,7 @@ class Other:
         self.task = asyncio.create_task(self._run(locks, lease, wait))
 
     async def _run(self, locks, lease, wait):
-        async with locks.lock(KEY, lease, wait) as self.grant:
+        async with locks.lock(KEY, lease=lease, wait=wait) as self.grant:
             await self.end.wait()
 
     async def holds(self):
@@ -132,15 +131,15 @@ async def test_a_grant_that_crosses_the_cancel_is_released(server, proxy):
 @run
 async def test_the_lease_is_counted_from_the_sending_and_after_a_wait_from_a_renewal(server, proxy):
     async with Locks(Redis(port=proxy.port)) as slow, Locks(Redis(port=server.port)) as locks:
-        await slow._client.ping()
+        await (await slow.lock("warm").acquire()).release()
         proxy.order("inject", fault={"delay": 500}, words="LOCK.ACQUIRE")
         async with slow.lock(KEY, lease=10) as grant:
-            assert 9 < grant.valid_for() <= 9.5
+            assert 9 < grant.remaining <= 9.5
             other = Other(locks, lease=3)
             await waiters(server, 1)
             await asyncio.sleep(1.5)
         renewals = server.calls("lock.renew")
-        assert (await other.holds()).valid_for() > 2.5
+        assert (await other.holds()).remaining > 2.5
         assert server.calls("lock.renew") == 1 >= renewals
         await other.ends()
 
@@ -178,10 +177,10 @@ async def test_calls_whose_replies_are_lost_do_not_add_up(server, proxy):
         await inner.__aenter__()
         holds_are(2, "LOCK.ACQUIRE")
         proxy.order("inject", fault="cut", words="LOCK.RENEW")
-        renewals = server.calls("lock.renew")
-        await until(lambda: server.calls("lock.renew") > renewals + 1, "another renewal")
+        server.redis.client_kill_filter(_type="normal", skipme=True)
+        await until(lambda: proxy.order("lost")["pending"] == 0, "a renewal without an answer")
         holds_are(2, "LOCK.RENEW")
-        grant.check()
+        await grant.check()
         proxy.order("inject", fault="cut", words="LOCK.RELEASE")
         await inner.__aexit__(None, None, None)
         holds_are(1, "LOCK.RELEASE")
@@ -199,25 +198,24 @@ async def test_calls_whose_replies_are_lost_do_not_add_up(server, proxy):
 
 
 @run
-async def test_one_scheduler_renews_all_locks_every_third_of_their_lease(server):
+async def test_the_server_renews_and_the_client_sends_pings_alone(server):
     async with Locks(Redis(port=server.port)) as locks, AsyncExitStack() as all_locks:
         for number in range(20):
             await all_locks.enter_async_context(locks.lock(f"many:{number}", lease=1.5))
-        before = server.calls("lock.renew")
-        await asyncio.sleep(4)
-        assert 6.3 <= (server.calls("lock.renew") - before) / 20 <= 8.5  # every 0.5 s
-        assert len(asyncio.all_tasks()) < 2 + 20 + 2  # this test, the scheduler, renewals
+        pings = server.calls("ping")
+        await asyncio.sleep(3)
+        assert server.calls("lock.renew") == 0
+        assert 4 <= server.calls("ping") - pings <= 8  # every 0.5 s
+        assert len(asyncio.all_tasks()) <= 2 + 3  # this test; the keeper, its reader, the clock
 
 
 @pytest.mark.parametrize("answer", ["NOTHELD", "NOTOWNER", "FENCED"])
 @run
-async def test_a_renewal_that_is_refused_stops_the_work_at_once(server, answer):
+async def test_a_loss_stops_the_work_at_once(server, answer):
     async with Locks(Redis(port=server.port)) as locks:
         began, stopped = time.monotonic(), None
         with pytest.raises(LockLost, match=answer):
-            async with locks.lock("outer"), locks.lock(KEY, lease=3), locks.lock(KEY) as grant:
-                grant.renew_at = time.monotonic() + 1
-                locks._changed.set()
+            async with locks.lock("outer"), locks.lock(KEY), locks.lock(KEY) as grant:
                 transaction = server.redis.pipeline()
                 transaction.delete(KEY)
                 if answer != "NOTHELD":
@@ -230,8 +228,9 @@ async def test_a_renewal_that_is_refused_stops_the_work_at_once(server, answer):
                     stopped = time.monotonic() - began
                     with pytest.raises(LockLost):
                         grant.token
-        assert 0.9 < stopped < 2
-        assert asyncio.current_task().cancelling() == 0
+        assert stopped < 2
+        if hasattr(asyncio.Task, "cancelling"):
+            assert asyncio.current_task().cancelling() == 0
         assert (server.info(KEY) is None) == (answer == "NOTHELD")
         assert server.info("outer") is None
 
@@ -244,7 +243,7 @@ async def test_silence_past_the_lease_stops_the_work_at_its_end(server, proxy):
         async with locks.lock(KEY, lease=1) as grant:
             proxy.order("silence")
             await asyncio.sleep(60)
-    assert grant.lost.is_set() and 0.9 < time.monotonic() - began < 1.5
+    assert grant.lost and 0.9 < time.monotonic() - began < 2.5
 
 
 @run
@@ -252,17 +251,15 @@ async def test_a_cancel_from_outside_is_not_taken_for_a_loss(server):
     async with Locks(Redis(port=server.port)) as locks:
         other = Other(locks)
         await other.holds()
+        other.grant.on_lost(other.task.cancel)  # at the very time
         server.redis.delete(KEY)
-        other.grant.lose("as by a renewal")
-        other.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await other.task
         # Lost where the work has ended by itself: told all the same, and no cancellation stays.
         other = Other(locks)
         await other.holds()
-        other.end.set()
         server.redis.delete(KEY)
-        other.grant.lose("as by a renewal")
+        other.end.set()
         with pytest.raises(LockLost):
             await other.task
 
@@ -272,7 +269,7 @@ def process(server):
     processes = []
 
     def start(lease):
-        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
         words = [sys.executable, "-c", PROCESS, folder, str(server.port), str(lease)]
         processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
         return processes[-1]
@@ -319,8 +316,6 @@ async def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sent
         await until(lambda: sentinels.replica.info(KEY), "the grant to get to the replica")
         sentinels.primary.order("kill")
         await until(lambda: sentinels.replica.waiters(KEY), "the waiter", 60)
-        holder.grant.renew_at = 0
-        locks._changed.set()
         await until(lambda: sentinels.replica.calls("lock.renew"), "a renewal there")
         assert holder.grant.token == token
         await holder.ends()

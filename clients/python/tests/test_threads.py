@@ -1,4 +1,4 @@
-"""redis_lock.py: locks of threads."""
+"""Locks of threads."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import redis
 from redis.cluster import RedisCluster
 from redis.sentinel import Sentinel
 
-from redis_lock import LockBusy, LockLost, Locks
+from redis_lock_client import LockBusy, LockError, LockLost, LockMisuse, Locks
 from servers import eventually, node_of
 
 KEY = "lock:orders:42"
@@ -22,7 +22,7 @@ KEY = "lock:orders:42"
 PROCESS = """
 import redis, signal, sys, time
 sys.path.insert(0, sys.argv[1])
-from redis_lock import Locks
+from redis_lock_client import Locks
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background ignores it
 with Locks(redis.Redis(port=int(sys.argv[2])), "test") as locks:
@@ -47,7 +47,7 @@ def process(server):
     processes = []
 
     def start(lease):
-        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "src")
         words = [sys.executable, "-c", PROCESS, folder, str(server.port), str(lease)]
         processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
         return processes[-1]
@@ -68,9 +68,9 @@ class Other:
 
     def _run(self, locks, lease, wait):
         try:
-            with locks.lock(KEY, lease, wait) as self.grant:
+            with locks.lock(KEY, lease=lease, wait=wait) as self.grant:
                 self.end.wait(60)
-        except (LockBusy, LockLost, redis.RedisError) as error:
+        except (LockError, redis.RedisError) as error:
             self.error = error
 
     def holds(self):
@@ -142,7 +142,7 @@ def test_close_cancels_the_waits_of_all_threads(server, locks):
         server.wait_for_waiters(KEY, 2)
         waiting.close()
         assert server.waiters(KEY) == []
-        assert all(isinstance(other.ends(), LockBusy) for other in others)
+        assert all(isinstance(other.ends(), LockMisuse) for other in others)
 
 
 def test_a_grant_that_crosses_the_interrupt_is_released(server, locks, proxy):
@@ -168,12 +168,12 @@ def test_a_grant_that_crosses_the_interrupt_is_released(server, locks, proxy):
 def test_the_lease_is_counted_from_the_sending_and_not_by_the_wall_clock(
         locks, server, proxy, monkeypatch):
     with Locks(connect(proxy), "slow") as slow:
-        slow._client.ping()
+        slow.lock("warm").acquire().release()
         proxy.order("inject", fault={"delay": 500}, words="LOCK.ACQUIRE")
         with slow.lock(KEY, lease=10) as grant:
-            assert 9 < grant.valid_for() <= 9.5
+            assert 9 < grant.remaining <= 9.5
             monkeypatch.setattr(time, "time", lambda: 0)
-            assert 9 < grant.valid_for() <= 9.5
+            assert 9 < grant.remaining <= 9.5
 
 
 def test_after_a_wait_the_lease_is_counted_from_one_renewal(server, locks):
@@ -182,13 +182,13 @@ def test_after_a_wait_the_lease_is_counted_from_one_renewal(server, locks):
         server.wait_for_waiters(KEY, 1)
         time.sleep(1.5)
         renewals = server.calls("lock.renew")
-    assert other.holds().valid_for() > 2.5  # of the lease from the sending of the wait, 1.5 are left
+    assert other.holds().remaining > 2.5  # of the lease from the sending of the wait, 1.5 are left
     assert server.calls("lock.renew") == renewals + 1
     other.ends()
 
 
 def test_each_thread_is_an_owner_of_its_own(server, locks):
-    form = rf"test:[^:]+:{os.getpid()}:[0-9a-f-]{{36}}:\d+"
+    form = rf"test:[^:]+:{os.getpid()}:[0-9a-f-]{{36}}"
     with locks.lock(KEY) as grant:
         assert re.fullmatch(form, grant.owner)
         assert server.info(KEY)["owner"] == grant.owner
@@ -219,13 +219,13 @@ def test_nested_use_counts_and_ends_in_any_order(server, locks, order):
     outer, inner = [hold.__enter__() for hold in holds]
     assert outer.token == inner.token == server.info(KEY)["token"] > 2**31
     assert (server.info(KEY)["holds"], server.info(KEY)["lease-ms"]) == (2, 30000)
-    assert outer.valid_for() > 29
+    assert outer.remaining > 29
     holds[order[0]].__exit__(None, None, None)
     assert server.info(KEY)["holds"] == 1
     assert outer.token
     holds[order[1]].__exit__(None, None, None)
     assert server.info(KEY) is None
-    with pytest.raises(LockLost):
+    with pytest.raises(LockMisuse):
         outer.token
 
 
@@ -248,8 +248,8 @@ def test_calls_whose_replies_are_lost_do_not_add_up(server, proxy):
         inner.__enter__()
         holds_are(2, word)
         word = lost("LOCK.RENEW")
-        renewals = server.calls("lock.renew")
-        eventually(lambda: server.calls("lock.renew") > renewals + 1, "another renewal")
+        server.redis.client_kill_filter(_type="normal", skipme=True)
+        eventually(lambda: proxy.order("lost")["pending"] == 0, "a renewal without an answer")
         holds_are(2, word)
         assert grant.check() is None
         word = lost("LOCK.RELEASE")
@@ -273,53 +273,59 @@ def test_a_wait_whose_grant_was_lost_on_the_way_is_found_again(server, locks, pr
     assert server.info(KEY) is None
 
 
-def test_one_scheduler_renews_all_locks_every_third_of_their_lease(server, locks):
-    threads = threading.active_count()
+def test_the_server_renews_and_the_client_sends_pings_alone(server, locks):
     with ExitStack() as all_locks:
         for number in range(20):
             all_locks.enter_context(locks.lock(f"many:{number}", lease=1.5))
-        before = server.calls("lock.renew")
-        time.sleep(4)
-        assert 6.3 <= (server.calls("lock.renew") - before) / 20 <= 8.5  # every 0.5 s
-        assert threading.active_count() <= threads + 1 + 8  # it, and those that renew
+        threads, calls, pings = threading.active_count(), server.calls("lock.renew"), server.calls("ping")
+        time.sleep(3)
+        assert server.calls("lock.renew") == calls == 0
+        assert 4 <= server.calls("ping") - pings <= 8  # every 0.5 s
+        assert threading.active_count() <= threads <= 4
+        assert all(server.info(f"many:{number}") for number in range(20))
 
 
 @pytest.mark.parametrize("answer", ["NOTHELD", "NOTOWNER", "FENCED"])
-def test_a_renewal_that_is_refused_tells_at_once(server, locks, answer):
+def test_a_loss_is_told_at_once(server, locks, answer):
+    told = threading.Event()
     with pytest.raises(LockLost, match=answer):
-        with locks.lock(KEY, lease=3) as grant:
+        with locks.lock(KEY, lease=10) as grant, locks.lock("other") as stays:
+            grant.on_lost(told.set)
             transaction = server.redis.pipeline()
             transaction.delete(KEY)
             if answer != "NOTHELD":
                 owner = grant.owner if answer == "FENCED" else "other"
                 transaction.execute_command("LOCK.ACQUIRE", KEY, owner)
             transaction.execute()
-            assert grant.lost.wait(2)  # a third of the lease, where the lease itself is 3 s
+            assert told.wait(2) and grant.lost and not grant.held  # of a lease of 10 s
             with pytest.raises(LockLost):
                 grant.token
-            assert grant.valid_for() == 0
+            assert grant.remaining == 0
+            stays.check()
     assert (server.info(KEY) is None) == (answer == "NOTHELD")  # another's grant is not touched
 
 
 def test_silence_past_the_lease_is_a_loss_at_its_end(server, proxy):
-    locks = Locks(connect(proxy), "test")
+    locks, told = Locks(connect(proxy), "test"), threading.Event()
     with pytest.raises(LockLost):
         with locks.lock(KEY, lease=1) as grant:
+            grant.on_lost(told.set)
+            eventually(lambda: grant.remaining > 0.9, "a PONG")
             held_from = time.monotonic()
             proxy.order("silence")
-            assert grant.lost.wait(5)
-            assert 0.9 < time.monotonic() - held_from < 1.3
+            assert told.wait(5)
+            assert 0.5 < time.monotonic() - held_from < 2
             with pytest.raises(LockLost):
                 grant.token
 
 
-def test_the_work_is_refused_also_when_nobody_was_there_to_tell(server, monkeypatch):
-    monkeypatch.setattr(Locks, "_schedule", lambda _: None)
+def test_the_work_is_refused_also_when_nobody_was_there_to_tell(server):
     with pytest.raises(LockLost):
-        with Locks(connect(server), "test").lock(KEY, lease=0.2) as grant:
+        with Locks(connect(server), "test").lock(KEY, lease=0.2, fixed=True) as grant:
             assert grant.token
-            time.sleep(0.2)
-            assert not grant.lost.is_set()
+            time.sleep(0.3)
+            assert grant.remaining == 0
+            eventually(lambda: grant.lost, "the end of the lease")
             grant.token
 
 
@@ -361,11 +367,6 @@ def test_through_a_failover_the_grant_is_renewed_and_the_wait_goes_on(sentinels)
         eventually(lambda: sentinels.replica.info(KEY), "the grant to get to the replica")
         sentinels.primary.order("kill")
         sentinels.replica.wait_for_waiters(KEY, 1, seconds=60)
-        renewals = sentinels.replica.calls("lock.renew")
-        holder.grant.renew_at = 0
-        with locks._changed:
-            locks._changed.notify_all()
-        eventually(lambda: sentinels.replica.calls("lock.renew") > renewals, "a renewal there")
         assert holder.grant.token == token
         assert waiter.grant is None
         assert holder.ends() is None

@@ -41,13 +41,13 @@ async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
         held = task.held.get(request.name)
         if held is not None and held.state == "held":
             return await enter_again(engine, request, held)
-        held = None
         step = Acquire(engine, request, task.owner)
         try:
             held = await step.run()
-        finally:
-            if held is None and step.is_open:
+        except BaseException:
+            if step.is_open:
                 task.rename()
+            raise
         held.task, task.held[request.name] = task, held
         return held
     finally:

@@ -72,7 +72,8 @@ class Grant(GrantBase):
     def _enter(self) -> None:
         self._body = asyncio.current_task()
         if self._body is not None:
-            self._cancels = self._body.cancelling() if hasattr(self._body, "cancelling") else 0
+            cancelling = getattr(self._body, "cancelling", None)  # from Python 3.11
+            self._cancels = cancelling() if cancelling else 0
         self._held.listeners.append(self._stop)
         if self.lost:
             self._stop()
@@ -107,8 +108,9 @@ class Grant(GrantBase):
                 await asyncio.sleep(0)
             except asyncio.CancelledError:
                 pass
-        if hasattr(body, "uncancel"):
-            left = body.uncancel()
+        uncancel = getattr(body, "uncancel", None)
+        if uncancel:
+            left = uncancel()
             if left > self._cancels:
                 if not isinstance(error, asyncio.CancelledError):
                     raise asyncio.CancelledError

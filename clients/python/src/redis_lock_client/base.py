@@ -62,6 +62,11 @@ class GrantBase:
         return self._held.token
 
     @property
+    def holds(self) -> int:
+        """How many holds of this grant the task has."""
+        return self._held.holds
+
+    @property
     def held(self) -> bool:
         """Whether it is held, as far as is known here: neither released nor lost."""
         return not self._released and self._held.state == "held" and self._held.pid == os.getpid()
@@ -127,8 +132,9 @@ class Entered(Generic[G]):
 def attach(error: BaseException, other: LockError) -> None:
     """Tells of a second error with the first."""
     note = f"and {type(other).__name__}: {other}"
-    if hasattr(error, "add_note"):
-        error.add_note(note)
+    add_note = getattr(error, "add_note", None)  # from Python 3.11
+    if add_note:
+        add_note(note)
     else:
         log.warning("%s", note)
 

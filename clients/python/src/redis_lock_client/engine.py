@@ -32,54 +32,72 @@ class Place(Protocol):
     @property
     def address(self) -> object:
         """Tells it from others."""
+        ...
 
 
 class Runtime(Protocol):
     """What is done with threads, or with asyncio."""
 
-    mutex: AbstractContextManager[Any]
+    @property
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guards the state of keepers and grants."""
+        ...
 
     def gate(self) -> Any:
         """What a caller waits at."""
+        ...
 
     async def wait(self, call: Call, until: float) -> bool:
         """Waits for its answer."""
+        ...
 
     async def sleep(self, seconds: float) -> None:
         """Waits."""
+        ...
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Work that a cancellation of the caller does not stop."""
+        ...
 
     def wake(self, keeper: Keeper) -> None:
         """There is something to send."""
+        ...
 
     def watch(self) -> None:
         """There is an earlier deadline."""
+        ...
 
     def tell(self, held: Held) -> None:
         """A grant is lost: calls its listeners."""
+        ...
 
     async def place_of(self, name: bytes, until: float) -> Place:
         """The server of this key."""
+        ...
 
     def moved(self, text: str) -> Place | None:
         """What a MOVED tells."""
+        ...
 
     def unreachable(self, place: Place) -> None:
         """A server that cannot be reached: in a cluster, others may serve its slots by now."""
+        ...
 
     async def borrow(self, place: Place, until: float) -> Any:
         """A wait connection."""
+        ...
 
     async def ask(self, wire: Any, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
         """Sends calls there, and gives their replies. Raises `Unanswered`."""
+        ...
 
     async def answer_of(self, wire: Any, until: float) -> Any:
         """The reply to a call that was sent before."""
+        ...
 
     def give_back(self, wire: Any) -> None:
         """A wait connection on which nothing is under way."""
+        ...
 
     def drop(self, wire: Any) -> None:
         """A wait connection that is to be closed."""

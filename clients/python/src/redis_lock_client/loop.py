@@ -131,6 +131,12 @@ class Wire:
         self._connection._reader = self._connection._writer = None
 
 
+def close_unused(opening: asyncio.Task[Wire]) -> None:
+    """A connection that came when nobody waited for it any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
 class KeeperTask:
     """Who has the connection of a keeper."""
 
@@ -352,16 +358,17 @@ class Loop:
         try:
             if not await until_done(opening, until):
                 raise Unanswered("no connection in time")
-            wire = opening.result()
+            opened = opening.result()
+        except asyncio.CancelledError:
+            opening.add_done_callback(close_unused)
+            raise
         except Exception as error:
             raise self.source.failure(error) from error
         finally:
             if not opening.done():
                 opening.cancel()
-            elif wire is None and not opening.cancelled() and opening.exception() is None:
-                opening.result().close()
-        self._used.add(wire)
-        return wire
+        self._used.add(opened)
+        return opened
 
     async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
         wire.send(b"".join(map(encode, calls)))

@@ -24,6 +24,7 @@ from .resp import Garbage, Replies, Word, encode
 T = TypeVar("T")
 log = logging.getLogger("redis_lock_client")
 IDLE, IDLE_SECONDS = 16, 60.0
+SLICE = 0.5  # seconds: after so long an exception that another thread has set is raised here
 LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
 
 
@@ -108,7 +109,7 @@ class Wire:
         """The next reply."""
         while not self.ready:
             left = until - time.monotonic()
-            came = self.poll.select(max(0.0, min(left, LONGEST)))
+            came = self.poll.select(max(0.0, min(left, SLICE)))
             if came:
                 self.read()
             elif left <= 0 and not self.poll.select(0.05 if left < -0.05 else 0):
