@@ -222,7 +222,7 @@ def test_nested_use_counts_and_ends_in_any_order(server, locks, order):
     assert outer.remaining > 29
     holds[order[0]].__exit__(None, None, None)
     assert server.info(KEY)["holds"] == 1
-    assert outer.token
+    assert (outer, inner)[order[1]].token
     holds[order[1]].__exit__(None, None, None)
     assert server.info(KEY) is None
     with pytest.raises(LockMisuse):
@@ -281,7 +281,7 @@ def test_the_server_renews_and_the_client_sends_pings_alone(server, locks):
         time.sleep(3)
         assert server.calls("lock.renew") == calls == 0
         assert 4 <= server.calls("ping") - pings <= 8  # every 0.5 s
-        assert threading.active_count() <= threads <= 4
+        assert threading.active_count() <= threads
         assert all(server.info(f"many:{number}") for number in range(20))
 
 

@@ -273,10 +273,12 @@ class Acquire:
         try:
             await rt.answer_of(wire, until)
             await rt.wait(call, until)
-        except BaseException:
+        except BaseException as error:
             rt.drop(wire)
-            raise
-        rt.give_back(wire)
+            if not isinstance(error, Unanswered):  # which must not take the place of what has ended the wait
+                raise
+        else:
+            rt.give_back(wire)
 
     async def _acknowledged(self, wire: Any) -> None:
         """Waits until enough replicas have the grant."""

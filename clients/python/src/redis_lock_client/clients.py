@@ -42,7 +42,7 @@ class Source:
     """The user's client, as where connections come from."""
 
     def __init__(self, client: Any, limits: Limits, is_async: bool) -> None:
-        self.client, self._limits, self._is_async = client, limits, is_async
+        self.client, self.limits, self._is_async = client, limits, is_async
         names = [kind.__module__ for kind in type(client).__mro__]
         self.library = next((name.split(".")[0] for name in names if name.split(".")[0] in ("redis", "valkey")), "")
         if not self.library:
@@ -59,7 +59,7 @@ class Source:
 
     def _connection(self, kind: Any, settings: dict[str, Any]) -> Any:
         kept = {name: value for name, value in settings.items() if name not in _LEFT_OUT}
-        own: dict[str, Any] = {"socket_timeout": self._limits.reply, "socket_connect_timeout": self._limits.reply,
+        own: dict[str, Any] = {"socket_timeout": self.limits.reply, "socket_connect_timeout": self.limits.reply,
                                "retry": self._no_retry()}
         if not any("UnixDomainSocket" in base.__name__ for base in kind.__mro__):
             own |= {"socket_keepalive": True, "socket_keepalive_options": _ALIVE}

@@ -61,17 +61,17 @@ class Wire:
         self.writer: asyncio.StreamWriter = connection._writer
         self.replies = Replies()
         self.ready: list[Any] = []
-        self.skip = 1
         self.reading: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, node: Node, name: str) -> Wire:
+    async def open(cls, node: Node, name: str, seconds: float) -> Wire:
         """Opens one."""
         connection = node.make()
         try:
             await connection.connect()
             wire = cls(node, connection)
             wire.send(encode(("CLIENT", "SETNAME", name)))
+            await wire.reply(time.monotonic() + seconds)  # also where it is not allowed
         except BaseException:
             writer = connection._writer
             if writer is not None:
@@ -95,9 +95,6 @@ class Wire:
             self.ready += self.replies.feed(data)
         except (OSError, Garbage) as error:
             raise Unanswered(str(error)) from error
-        if self.skip and self.ready:
-            del self.ready[0]  # to the name: also where it is not allowed
-            self.skip = 0
 
     async def reply(self, until: float) -> Any:
         """The next reply."""
@@ -193,7 +190,7 @@ class KeeperTask:
                 await asyncio.sleep(pause.take())
 
     async def _open(self) -> Wire:
-        opening = asyncio.ensure_future(Wire.open(self._keeper.place, "lock-keeper"))
+        opening = asyncio.ensure_future(Wire.open(self._keeper.place, "lock-keeper", self._runtime.limits.reply))
         try:
             if await until_done(opening, time.monotonic() + 5 * self._runtime.limits.reply):
                 return opening.result()
@@ -354,7 +351,7 @@ class Loop:
                 self._used.add(wire)
                 return wire
             wire.close()
-        opening = self.start(Wire.open(place, "lock-wait"))
+        opening = self.start(Wire.open(place, "lock-wait", self.limits.reply))
         try:
             if not await until_done(opening, until):
                 raise Unanswered("no connection in time")

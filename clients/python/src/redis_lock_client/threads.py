@@ -71,13 +71,17 @@ class Wire:
             self._connection.disconnect()
             raise
         self.socket: socket.socket = self._connection._sock
-        self.socket.settimeout(source._limits.reply)
+        self.socket.settimeout(source.limits.reply)
         self.replies = Replies()
         self.ready: list[Any] = []
         self.poll = selectors.DefaultSelector()
         self.poll.register(self.socket, selectors.EVENT_READ)
-        self.skip = 1
-        self.send(encode(("CLIENT", "SETNAME", name)))
+        try:
+            self.send(encode(("CLIENT", "SETNAME", name)))
+            self.reply(time.monotonic() + source.limits.reply)  # also where it is not allowed
+        except BaseException:
+            self.close()
+            raise
 
     def send(self, data: bytes) -> None:
         """Sends all of it, within a reply's time."""
@@ -94,9 +98,6 @@ class Wire:
                 if not data:
                     raise Unanswered("the server has closed the connection")
                 self.ready += self.replies.feed(data)
-                if self.skip and self.ready:
-                    del self.ready[0]  # to the name: also where it is not allowed
-                    self.skip = 0
                 pending = getattr(self.socket, "pending", None)
                 if pending is None or not pending():
                     return
@@ -118,16 +119,7 @@ class Wire:
 
     def is_fresh(self) -> bool:
         """Whether nothing has come on it, its end included, since it was used."""
-        if self.ready:
-            return False
-        if self.skip:
-            self.reply_to_name()
-        return not self.poll.select(0)
-
-    def reply_to_name(self) -> None:
-        """Reads the reply to the name where that has come alone."""
-        if self.poll.select(0):
-            self.read()
+        return not self.ready and not self.poll.select(0)
 
     def shut(self) -> None:
         """Ends a read in another thread."""
@@ -363,11 +355,7 @@ class Threads:
                 if wire is None:
                     break
                 self._idle.remove(wire)
-            try:
-                is_fresh = wire.is_fresh() and not wire.ready
-            except Unanswered:
-                is_fresh = False
-            if is_fresh:
+            if wire.is_fresh():
                 self._used.add(wire)
                 return wire
             wire.close()
