@@ -1,12 +1,12 @@
-"""redis_quorum.py: one lock on five servers."""
+"""One lock on five servers."""
 
 import threading
 import time
 
 import pytest
 
-import redis_quorum
-from redis_quorum import NotHeld, acquire
+from redis_lock_client import LockBusy, LockLost, LockUnavailable, quorum as quorums
+from redis_lock_client.quorum import acquire
 from servers import Place, Server, eventually
 
 KEY = "lock:report"
@@ -19,7 +19,7 @@ def five(start):
 
 
 def connect(servers):
-    return redis_quorum.connect([f"redis://127.0.0.1:{server.port}" for server in servers], LEASE)
+    return quorums.connect([f"redis://127.0.0.1:{server.port}" for server in servers], LEASE)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_all_servers_have_one_token_and_it_rises(five, quorum):
         with acquire(quorum, KEY, LEASE) as lock:
             assert grants(five) == [(lock.owner, lock.token)] * 5
             assert lock.token > last
-            assert LEASE / 2 < lock.valid_for() < LEASE
+            assert LEASE / 2 < lock.remaining < LEASE
             last = lock.token
         assert grants(five) == []
 
@@ -56,7 +56,7 @@ def test_a_majority_is_enough(five, quorum, down):
 def test_less_is_not(five, quorum):
     for server in five[:3]:
         server.order("kill")
-    with pytest.raises(NotHeld, match="refused"):
+    with pytest.raises(LockUnavailable, match="refused"):
         acquire(quorum, KEY, LEASE, wait=0.3)
     assert grants(five[3:]) == []
 
@@ -71,7 +71,7 @@ def test_servers_that_hang_are_not_needed(five, quorum):
 
 def test_what_is_held_is_not_granted_again(five, quorum):
     with acquire(quorum, KEY, LEASE) as lock:
-        with pytest.raises(NotHeld, match="None"):
+        with pytest.raises(LockBusy, match="None"):
             acquire(quorum, KEY, LEASE, wait=0.1)
         assert grants(five) == [(lock.owner, lock.token)] * 5
 
@@ -79,7 +79,7 @@ def test_what_is_held_is_not_granted_again(five, quorum):
 def test_what_a_minority_has_granted_is_released(five, quorum):
     for server in five[:3]:
         server.redis.execute_command("LOCK.ACQUIRE", KEY, "other")
-    with pytest.raises(NotHeld):
+    with pytest.raises(LockBusy):
         acquire(quorum, KEY, LEASE)
     assert grants(five[3:]) == []
 
@@ -107,11 +107,12 @@ def test_contenders_take_turns(quorum):
 
 def test_a_holder_that_is_gone_is_waited_for_until_its_lease_ends(five, quorum):
     gone = acquire(quorum, KEY, lease=1.0)
+    gone._over.set()  # nobody renews it: as after a kill
     start = time.monotonic()
     with acquire(quorum, KEY, LEASE, wait=10) as lock:
         assert time.monotonic() - start < 3
-        assert gone.valid_for() == 0 and lock.token > gone.token
-        with pytest.raises(NotHeld, match="NOTOWNER"):
+        assert gone.remaining == 0 and lock.token > gone.token
+        with pytest.raises(LockLost):
             gone.renew()
 
 
@@ -138,3 +139,18 @@ def test_a_server_far_ahead_is_left_out(five, quorum):
         assert grants(five[1:]) == [(lock.owner, lock.token)] * 4
         lock.renew()
     eventually(lambda: grants(five) == [], "the lock to be free")
+
+
+def test_it_is_renewed_in_the_background_and_a_lost_majority_is_told_at_once(five, quorum):
+    told = threading.Event()
+    with pytest.raises(LockLost, match="NOTHELD"):
+        with acquire(quorum, KEY, lease=1.2) as lock:
+            lock.on_lost(told.set)
+            until = time.monotonic() + 2
+            eventually(lambda: time.monotonic() > until, "longer than the lease")
+            assert lock.token and lock.held
+            for server in five[:3]:
+                server.redis.delete(KEY)
+            assert told.wait(1) and not lock.held
+            with pytest.raises(LockLost):
+                lock.token

@@ -90,7 +90,7 @@ class Worker:
         return {"ok": True} if in_child(work) == 0 else {"error": "misuse", "text": "the child failed"}
 
     async def close(self, order):
-        await self.locks.pop(order["locks"]).close()
+        await self.locks[order["locks"]].close()
         return {"ok": True}
 
     async def do(self, order):

@@ -94,7 +94,7 @@ class Worker:
         return {"ok": True} if in_child(work) == 0 else {"error": "misuse", "text": "the child failed"}
 
     def close(self, order):
-        self.locks.pop(order["locks"]).close()
+        self.locks[order["locks"]].close()
         return {"ok": True}
 
     def do(self, order):

@@ -69,6 +69,8 @@ class Keeper:
         self._later: list[tuple[float, int, Call]] = []
         self._numbers = itertools.count()
         self._pinged, self._proven, self._awake = 0.0, -math.inf, 0.0
+        self._heard = False
+        self._openings: deque[float] = deque(maxlen=8)
         self.io: Any = None  # who has the connection
 
     # What the calls use.
@@ -119,6 +121,8 @@ class Keeper:
         self.epoch += 1
         self.is_open, self.must_close, self.error = True, False, None
         self._proven, self._pinged, self._awake = -math.inf, now, now
+        self._heard = False
+        self._openings.append(now)
         for held in self.grants:
             self._renew(held)
 
@@ -128,6 +132,10 @@ class Keeper:
         pending, self._pending = self._pending, deque()
         for call in pending:
             call.answer(Unanswered(str(error)))
+
+    def may_open_at_once(self, now: float) -> bool:
+        """Whether the last connection was of use, and there were not many of them within a second."""
+        return self._heard and (len(self._openings) < 8 or self._openings[0] < now - 1.0)
 
     def refused(self, error: Exception) -> None:
         """What waits to be sent is answered with it."""
@@ -157,6 +165,7 @@ class Keeper:
         """One reply."""
         if not self._pending:
             raise Unanswered("a reply that nobody asked for")
+        self._heard = True
         self._pending.popleft().answer(reply)
 
     def stood_still(self, now: float) -> None:

@@ -174,7 +174,6 @@ class KeeperTask:
                 self._runtime.unreachable(self._keeper.place)
                 await asyncio.sleep(pause.take())
                 continue
-            opened = time.monotonic()
             try:
                 await self._serve(wire)
             except Unanswered as error:
@@ -184,9 +183,9 @@ class KeeperTask:
             finally:
                 self.wire = None
                 wire.close()
-            if time.monotonic() - opened > 1.0:
+            if self._keeper.may_open_at_once(time.monotonic()):
                 pause = Pause()
-            elif self._keeper.epoch > 1:
+            else:
                 await asyncio.sleep(pause.take())
 
     async def _open(self) -> Wire:

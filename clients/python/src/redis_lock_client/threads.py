@@ -175,7 +175,6 @@ class KeeperThread:
                     while not self.is_over and time.monotonic() < until:
                         self._sleep(None, until - time.monotonic())
                     continue
-                opened = time.monotonic()
                 try:
                     self._serve(wire)
                 except Unanswered as error:
@@ -185,9 +184,9 @@ class KeeperThread:
                 finally:
                     self.wire = None
                     wire.close()
-                if time.monotonic() - opened > 1.0:
+                if self._keeper.may_open_at_once(time.monotonic()):
                     pause = Pause()
-                elif not self.is_over and self._keeper.epoch > 1:
+                elif not self.is_over:
                     time.sleep(pause.take())
         finally:
             self.close()
