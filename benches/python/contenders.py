@@ -15,7 +15,7 @@ import uuid
 from contextlib import contextmanager
 
 import redis
-from redis_lock import LockBusy, LockLost, Locks
+from redis_lock_client import LockError, Locks
 
 LEASE_MS = 30_000
 HOUR = 3600
@@ -29,7 +29,8 @@ class Client:
         self.locks = Locks(self.redis, service="contenders")
 
     def handle(self, key):
-        return lambda: self.locks.lock(key, lease=LEASE_MS / 1000, wait=HOUR)
+        lock = self.locks.lock(key, lease=LEASE_MS / 1000, wait=HOUR)
+        return lambda: lock
 
     def close(self):
         self.locks.close()
@@ -127,7 +128,7 @@ class Contest:
                 with handle():
                     self.granted(number, lock, time.perf_counter())
                     self.releases[lock] = time.perf_counter()
-            except (redis.RedisError, RuntimeError, LockBusy, LockLost) as error:
+            except (redis.RedisError, RuntimeError, LockError) as error:
                 self.errors.append(repr(error))
 
     def granted(self, number, lock, now):

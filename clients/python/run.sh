@@ -1,8 +1,15 @@
 #!/bin/sh
-# Tests the Python clients in the ignored folder .venv, with what requirements.txt pins.
+# Checks and tests the Python client in the ignored folder .venv, with what requirements.txt pins. LONG=1: the long
+# forms of the tests, too. PYTHON: another Python than python3.
 set -eu
 cd "$(dirname -- "$0")"
 
-[ -x .venv/bin/python ] || python3 -m venv .venv
+[ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-exec .venv/bin/python -m pytest -q -p no:cacheprovider tests
+.venv/bin/mypy
+if command -v node >/dev/null; then
+    .venv/bin/pyright
+else
+    echo 'pyright left out, for want of node'
+fi
+exec .venv/bin/python -m pytest -q -n 4 --dist worksteal -p no:cacheprovider -o faulthandler_timeout=120

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 
 import redis
 
-from redis_lock import LockLost, Locks
+from redis_lock_client import LockLost, Locks
 
 BUY = """
 redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
@@ -127,11 +127,13 @@ def job(client, options):
     steps = 0
     try:
         with Locks(client, "examples") as locks, \
-                locks.lock(keys[0], options.lease_ms / 1000, wait=60) as grant:
+                locks.lock(keys[0], lease=options.lease_ms / 1000, wait=60) as grant:
             if client.exists(keys[3]):
                 return tell(job="skipped")
+            lost = threading.Event()
+            grant.on_lost(lost.set)
             for step in range(int(client.get(keys[1]) or 0) + 1, options.steps + 1):
-                grant.lost.wait(options.step_ms / 1000)  # works
+                lost.wait(options.step_ms / 1000)  # works
                 token, last = grant.token, int(step == options.steps)
                 if not written(client, STEP, keys, token, step, f"{token} {options.name}", last):
                     return tell(job="lost", steps=steps)
@@ -147,7 +149,7 @@ def fence(client, options):
     outcome = {}
     try:
         with Locks(client, "examples") as locks, connected(options.sql) as database, \
-                locks.lock(lock, options.lease_ms / 1000, wait=60) as grant:
+                locks.lock(lock, lease=options.lease_ms / 1000, wait=60) as grant:
             token = grant.token
             given = {"token": token, "name": options.name, "lock": lock}
             free = {way: claimed(database, way, given) for way in WAYS}

@@ -24,7 +24,7 @@ def connect(where, **settings):
     return redis.Redis(port=where.port, **settings)
 
 
-@pytest.mark.parametrize("number, entry", enumerate(TABLE), ids=[it["begins"] or "else" for it in TABLE])
+@pytest.mark.parametrize("number, entry", list(enumerate(TABLE)), ids=[it["begins"] or "else" for it in TABLE])
 def test_each_error_means_what_the_table_says(number, entry):
     text = entry["begins"] + " and more"
     first = next(it for it in TABLE if text.startswith(it["begins"]))

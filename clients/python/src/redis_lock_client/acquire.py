@@ -36,20 +36,22 @@ async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
         return await Acquire(engine, request, request.owner or new_owner(engine.service)).run()
     if request.name in task.acquiring:
         raise LockMisuse(f"{show(request.key)}: this task is acquiring it already")
-    task.acquiring.add(request.name)
+    step = None
     try:
+        task.acquiring.add(request.name)
         held = task.held.get(request.name)
         if held is not None and held.state == "held":
             return await enter_again(engine, request, held)
         step = Acquire(engine, request, task.owner)
-        try:
-            held = await step.run()
-        except BaseException:
-            if step.is_open:
-                task.rename()
-            raise
+        held = await step.run()
         held.task, task.held[request.name] = task, held
         return held
+    except BaseException:
+        if step is not None and (step.is_open or step.held is not None):
+            if step.held is not None:  # the signal came after the grant
+                engine.abandon(step.held)
+            task.rename()
+        raise
     finally:
         task.acquiring.discard(request.name)
 
@@ -91,6 +93,7 @@ class Acquire:
         self.engine, self.request, self.owner = engine, request, owner
         self.is_open = False  # whether the server may have granted what nobody knows of
         self.keeper: Keeper | None = None
+        self.held: Held | None = None
         until = request.wait if request.wait else engine.limits.now
         self.until = time.monotonic() + until
 
@@ -146,7 +149,7 @@ class Acquire:
 
     def _granted(self, reply: list[Any], call: Call) -> Held:
         assert self.keeper is not None
-        held = Held(self.request, self.owner, self.keeper, reply, call.sent)
+        self.held = held = Held(self.request, self.owner, self.keeper, reply, call.sent)
         self.engine.add(held, call)
         if self.engine.is_closed:  # which did not see it any more
             self.engine.lose(held, "the locks were closed", None)

@@ -157,7 +157,9 @@ class Lock:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        await self._entered.pop().__aexit__(kind, error, trace)
+        entry = self._entered.last()
+        self._entered.drop(entry)
+        await entry[1].__aexit__(kind, error, trace)
 
 
 class Locks(LocksBase):

@@ -117,16 +117,20 @@ class Entered(Generic[G]):
         """One more block."""
         self._entries.append((runs_now(), grant))
 
-    def pop(self) -> G:
-        """The grant of the block that ends."""
+    def last(self) -> tuple[object, G]:
+        """The block that ends, which stays here until it is dropped."""
         me = runs_now()
         mine = [entry for entry in self._entries if entry[0] is me]
         if not mine and len(self._entries) == 1:
             mine = self._entries  # entered in one task, and left in another
         if not mine:
             raise LockMisuse("this task is in no `with` of this lock")
-        self._entries.remove(mine[-1])
-        return mine[-1][1]
+        return mine[-1]
+
+    def drop(self, entry: tuple[object, G]) -> None:
+        """It has ended."""
+        if entry in self._entries:
+            self._entries.remove(entry)
 
 
 def attach(error: BaseException, other: LockError) -> None:

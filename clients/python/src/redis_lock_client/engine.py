@@ -264,17 +264,22 @@ class Engine:
 
     # Releasing.
 
-    async def release(self, held: Held) -> None:
-        """Gives back one hold."""
+    def abandon(self, held: Held) -> Call:
+        """Gives back a hold, whether somebody waits for it or not."""
         with self.rt.mutex:
             held.holds -= 1
             holds = held.holds
             if not holds and held.state == "held":
                 self.forget(held, "released")
+        words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN", held.token)
+        return self.give_back(held.keeper, words, max(self.limits.release, held.lease))
+
+    async def release(self, held: Held) -> None:
+        """Gives back one hold."""
+        call = self.abandon(held)
         if held.state == "lost":
             raise held.lost()
-        words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN", held.token)
-        await self._released(held, self.give_back(held.keeper, words, max(self.limits.release, held.lease)))
+        await self._released(held, call)
 
     async def _released(self, held: Held, call: Call) -> None:
         if not await self.rt.wait(call, time.monotonic() + self.limits.release):

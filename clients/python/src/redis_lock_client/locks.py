@@ -48,8 +48,24 @@ class Grant(GrantBase):
 
     def release(self) -> None:
         """Gives it back. Raises LockLost where it was lost, LockUnavailable where the server gave no answer."""
-        self._to_be_released()
-        drive(self._engine.release(self._held))
+        held = self._held
+        holds = held.holds
+        try:
+            self._to_be_released()
+            drive(self._engine.release(held))
+        except LockError:
+            raise
+        except BaseException:  # of a signal, at any moment: the call may be sent twice, but not left out
+            if held.state != "lost":
+                held.holds, self._released = holds, True
+                self._engine.abandon(held)
+            raise
+
+    def _give_up(self) -> None:
+        """Gives it back in the background, where that has not begun."""
+        if not self._released and self._held.state == "held" and self._held.pid == os.getpid():
+            self._released = True
+            self._engine.abandon(self._held)
 
     def __enter__(self) -> Grant:
         return self
@@ -85,7 +101,12 @@ class Lock:
                             fixed=not asked.keep, at_most=None if asked.at_most == FOR_EVER else asked.at_most,
                             owner=asked.owner, replicas=asked.replicas)
         engine = self._locks._engine
-        return Grant(self._locks, drive(acquire(engine, asked, self._locks._task_of(asked, self._task))))
+        held = drive(acquire(engine, asked, self._locks._task_of(asked, self._task)))
+        try:
+            return Grant(self._locks, held)
+        except BaseException:
+            engine.abandon(held)
+            raise
 
     def try_acquire(self) -> Grant | None:
         """A grant, or None where others hold the lock."""
@@ -99,13 +120,25 @@ class Lock:
         try:
             self._entered.push(grant)
         except BaseException:
-            grant.__exit__(None, None, None)
+            grant._give_up()
             raise
         return grant
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self._entered.pop().__exit__(kind, error, trace)
+        entry = None
+        try:
+            entry = self._entered.last()
+            entry[1].__exit__(kind, error, trace)
+        except LockError:
+            raise
+        except BaseException:  # of a signal, at any moment
+            entry = entry or self._entered.last()
+            entry[1]._give_up()
+            raise
+        finally:
+            if entry is not None:
+                self._entered.drop(entry)
 
 
 class Locks(LocksBase):
