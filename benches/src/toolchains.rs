@@ -111,7 +111,7 @@ fn python() -> Result<Language, String> {
         run(install)?;
         fs::write(&installed, &versions).map_err(|error| error.to_string())?;
     }
-    let client = root().join("clients/python");
+    let client = root().join("clients/python/src");
     let paths = format!("{}:{}", built.display(), client.display());
     Ok(Language {
         name: "python",

@@ -115,7 +115,7 @@ class Grant(GrantBase):
                 if not isinstance(error, asyncio.CancelledError):
                     raise asyncio.CancelledError
                 return False
-        elif isinstance(error, asyncio.CancelledError) and error.args not in ((_STOPPED,), ()):
+        elif isinstance(error, asyncio.CancelledError) and error.args != (_STOPPED,):
             return False
         return isinstance(error, asyncio.CancelledError)
 
