@@ -24,7 +24,9 @@ export async function eventually<T>(holds: () => T | Promise<T>, what: string, m
   }
 }
 
-const testbed = spawn("cargo", ["run", "--quiet", "--package", "testbed", "--", "serve"],
+/** The program that starts servers: TESTBED, or the one of this project. */
+const [program = "cargo", ...given] = process.env["TESTBED"]?.split(" ") ?? ["cargo", "run", "--quiet", "--package", "testbed", "--"];
+const testbed = spawn(program, [...given, "serve"],
   { cwd: path.resolve(import.meta.dirname, "../../../.."), stdio: ["pipe", "pipe", "inherit"] });
 const answers = createInterface(testbed.stdout)[Symbol.asyncIterator]();
 let last: Promise<unknown> = Promise.resolve();
@@ -52,27 +54,38 @@ export class Place {
   inject(fault: unknown, words: string): Promise<unknown> { return this.order("inject", { fault, words }); }
 }
 
-export class Server extends Place {
-  readonly redis = new Redis({ port: this.port, retryStrategy: () => 50, maxRetriesPerRequest: null });
+export type Fields = Record<string, any>;
 
-  constructor({ port }: { port: number }) {
+export class Server extends Place {
+  readonly redis: Redis;
+
+  constructor({ port }: { readonly port: number }) {
     super(port);
+    this.redis = new Redis({ port, retryStrategy: () => 50, maxRetriesPerRequest: null });
     this.redis.on("error", () => {});
     ends.push(() => this.redis.disconnect());
   }
 
   /** LOCK.INFO as an object; none where the lock is free. */
-  async info(key: string): Promise<Record<string, any> | undefined> {
-    const flat = (await this.redis.call("LOCK.INFO", key)) as any[] | null;
+  async info(key: string): Promise<Fields | undefined> {
+    const flat = (await this.redis.call("LOCK.INFO", key)) as unknown[] | null;
     return flat ? fields(flat) : undefined;
   }
 
-  async waiters(key: string): Promise<Record<string, any>[]> {
-    return ((await this.redis.call("LOCK.WAITERS", key)) as any[][]).map(fields);
+  async holders(key: string): Promise<Fields[]> {
+    return ((await this.redis.call("LOCK.HOLDERS", key)) as unknown[][]).map(fields);
+  }
+
+  async waiters(key: string): Promise<Fields[]> {
+    return ((await this.redis.call("LOCK.WAITERS", key)) as unknown[][]).map(fields);
   }
 
   async waitForWaiters(key: string, number: number, ms?: number): Promise<void> {
     await eventually(async () => (await this.waiters(key)).length === number, `${number} to wait`, ms);
+  }
+
+  async waitUntilFree(key: string, ms?: number): Promise<void> {
+    await eventually(async () => !(await this.info(key)), `${key} to be free`, ms);
   }
 
   /** How often a command has been called. */
@@ -81,13 +94,23 @@ export class Server extends Place {
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
 
+  /** The connections of clients of this name. */
+  async named(name: string): Promise<string[]> {
+    const list = (await this.redis.call("CLIENT", "LIST")) as string;
+    return list.split("\n").filter((line) => line.includes(`name=${name} `));
+  }
+
+  /** How many connections it has accepted. */
+  async accepted(): Promise<number> {
+    return Number(/total_connections_received:(\d+)/.exec(await this.redis.info("stats"))?.[1]);
+  }
+
   /** What the server has refused to users. */
   async refused(): Promise<unknown> { return this.redis.call("ACL", "LOG"); }
 }
 
-function fields(flat: any[]): Record<string, any> {
-  const pairs = flat.flatMap((name, at) => (at % 2 ? [] : [[name, flat[at + 1]]]));
-  return Object.fromEntries(pairs);
+function fields(flat: readonly unknown[]): Fields {
+  return Object.fromEntries(flat.flatMap((name, at) => (at % 2 ? [] : [[name, flat[at + 1]]])));
 }
 
 /** Starts what ends with the test. */
@@ -98,22 +121,28 @@ async function start(what: string, how: object = {}): Promise<any> {
   return said;
 }
 
-export const startServer = async () => new Server(await start("server"));
-export const startProxy = async ({ port }: Server) => new Place((await start("proxy", { port })).port);
+export const startServer = async (config: Record<string, string> = {}): Promise<Server> =>
+  new Server(await start("server", { config }));
+export const startProxy = async ({ port }: Place): Promise<Place> => new Place((await start("proxy", { port })).port);
 
-/** Three primaries. */
-export async function startCluster(): Promise<Server[]> {
-  return (await start("cluster")).nodes.map((node: Place) => new Server(node));
+/** Primaries, each with so many replicas. */
+export async function startCluster(replicas = 0): Promise<Server[]> {
+  return (await start("cluster", { replicas })).nodes.map((node: Place) => new Server(node));
 }
 
-export async function nodeOf(cluster: Server[], key: string): Promise<Server> {
-  const slot = (await cluster[0].redis.call("CLUSTER", "KEYSLOT", key)) as number;
-  return cluster.find((_, number) => slot < Math.floor((16384 * (number + 1)) / cluster.length))!;
+export async function nodeOf(cluster: readonly Server[], key: string): Promise<Server> {
+  const some = cluster[0];
+  assert(some);
+  const slot = (await some.redis.call("CLUSTER", "KEYSLOT", key)) as number;
+  const node = cluster[Math.floor((slot * 3) / 16_384)];
+  assert(node);
+  return node;
 }
 
 /** A primary, a replica, and a Sentinel that watches over them. */
 export async function startSentinels(): Promise<{ primary: Server; replica: Server; sentinel: Server }> {
   const all = await start("sentinels");
-  const [primary, replica, sentinel] = [...all.servers, ...all.sentinels].map((it) => new Server(it));
+  const [primary, replica, sentinel] = [...all.servers, ...all.sentinels].map((it: Place) => new Server(it));
+  assert(primary && replica && sentinel);
   return { primary, replica, sentinel };
 }

@@ -1,0 +1,408 @@
+/** The calls of a process: each one on the right connection, within its time, and with nothing left behind. */
+
+import diagnostics from "node:diagnostics_channel";
+import type { Driver, Words } from "./driver.ts";
+import { LockBusy, LockError, LockLost, LockMisuse, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
+import { Holding, type Mode, Turn } from "./holding.ts";
+import type { Keeper } from "./keeper.ts";
+import type { Line } from "./line.ts";
+import type { LockEvent, LocksOptions, Wish } from "./options.ts";
+import { type GrantReply, grantOf } from "./replies.ts";
+import { Ask, Servers } from "./servers.ts";
+import { Stop, TimeUp } from "./stop.ts";
+import { Pace, type Timer, later, now } from "./time.ts";
+import { waitInLine } from "./wait.ts";
+
+const channel = diagnostics.channel("redis-lock-client");
+
+/** One acquire. */
+export interface Request {
+  readonly name: string;
+  readonly mode: Mode;
+  readonly owner: string;
+  /** Whether nobody has used the owner before, so that all it has comes from this call. */
+  readonly isFresh: boolean;
+  readonly wish: Wish;
+  readonly turn?: Turn;
+}
+
+const modeWords = (mode: Mode): (string | number)[] =>
+  mode === "exclusive" ? [] : mode === "shared" ? ["SHARED"] : ["LIMIT", mode.limit];
+
+export class Calls {
+  readonly servers: Servers;
+  readonly #driver: Driver;
+  readonly #options: LocksOptions;
+  readonly #pending = new Set<Stop>();
+  readonly #holdings = new Set<Holding>();
+  readonly #background = new Set<Promise<unknown>>();
+  /** How many calls wait for a key. */
+  readonly #waiting = new Map<string, number>();
+  #closing: Promise<void> | undefined;
+
+  constructor(driver: Driver, options: LocksOptions) {
+    this.#driver = driver;
+    this.#options = options;
+    this.servers = new Servers(driver, options.replyTimeout ?? 1000, (type, server, error) => {
+      this.tell({ type, ...(server && { server }), ...(error && { error }) });
+    });
+  }
+
+  get #releaseLimit(): number {
+    return this.#options.releaseTimeout ?? 2000;
+  }
+
+  /** The key as the server knows it. */
+  keyOf(name: string): string {
+    return this.#driver.prefix + name;
+  }
+
+  mustBeOpen(): void {
+    if (this.#closing) throw new LockMisuse("the locks are closed");
+  }
+
+  /** Runs a call that the user's signal, and the closing of the locks, end early. */
+  async stoppable<T>(signal: AbortSignal | undefined, call: (stop: Stop) => Promise<T>): Promise<T> {
+    this.mustBeOpen();
+    const stop = new Stop(signal);
+    this.#pending.add(stop);
+    try {
+      stop.throwIfStopped();
+      return await call(stop);
+    } finally {
+      stop.end();
+      this.#pending.delete(stop);
+    }
+  }
+
+  /** Rejects with a LockError, or with what stopped it: then neither a hold nor a wait is left. */
+  async acquire(request: Request, stop: Stop): Promise<Holding> {
+    const { name, wish } = request;
+    const key = this.keyOf(name);
+    const start = now();
+    const until = start + wish.wait;
+    const limit = start + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
+    const words: Words = ["LOCK.ACQUIRE", key, request.owner, ...modeWords(request.mode), "PX", wish.lease, "HOLDS", 1];
+    const busy = (): never => {
+      this.tell({ type: "busy", key: name, owner: request.owner, ms: now() - start });
+      throw new LockBusy(`${name}: others hold it, or are in line`, { key: name });
+    };
+    const pace = new Pace();
+    for (;;) {
+      if (wish.replicas === 0 && (wish.wait === 0 || !this.#waiting.has(key))) {
+        const holding = await this.#try(request, words, limit, stop);
+        if (holding) return this.#acquired(holding, start);
+      }
+      if (wish.replicas === 0 && now() >= until) busy();
+      try {
+        const grant = await this.#inLine(key, () => waitInLine(this.servers,
+          { key, name, owner: request.owner, words, until, limit, replicas: wish.replicas }, stop, (task) => this.inBackground(task)));
+        if (!grant) return busy();
+        const holding = await this.#confirm(request, grant, Math.max(limit, now() + this.servers.reply), stop);
+        if (holding) return this.#acquired(holding, start);
+        if (now() >= until) busy();
+      } catch (error) {
+        if (error instanceof ServerReply ? meaning(error.message, "acquire") !== "passing" : !(error instanceof NoReply)) {
+          throw error instanceof ServerReply ? errorOf(error, "acquire", name) : error;
+        }
+        if (now() >= limit) throw new LockUnavailable(`${name}: the server gave no answer in time`, { key: name, cause: error });
+        await this.servers.passed(key, error);
+        await stop.pause(pace.next(), limit);
+      }
+    }
+  }
+
+  /** One more hold of a grant; in its turn. */
+  async reenter(holding: Holding, mode: Mode, wish: Wish, stop: Stop): Promise<void> {
+    const { key, name, owner, token, keep, count } = holding;
+    const words: Words = ["LOCK.ACQUIRE", key, owner, ...modeWords(mode), "PX", Math.max(wish.lease, keep ? 1000 : 1),
+      ...(keep ? ["KEEP", wish.keep || keep] : []), "HOLDS", count + 1, "TOKEN", token];
+    const ask = new Ask();
+    const until = now() + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
+    holding.inUse += 1;
+    try {
+      const { reply, sent, line, keeper } = await this.servers.ask(key, words, { kind: "acquire", name, until, stop }, ask);
+      holding.count = count + 1;
+      if (holding.loss) throw holding.loss;
+      holding.proved(sent, grantOf(reply)?.lease ?? holding.lease);
+      if (keep) keeper.take(holding, line);
+    } catch (error) {
+      this.#unused(holding);
+      if (error instanceof LockLost) holding.lose(error.message, error);
+      else if (ask.sentOn && isOpen(error)) void holding.turn.take(() => this.#giveBack(holding, count, ask));
+      throw error;
+    }
+  }
+
+  /** Gives one hold back, whatever comes: from now on it is not held. */
+  async release(holding: Holding, signal?: AbortSignal): Promise<void> {
+    if (holding.loss) throw holding.loss;
+    const { name, token, since } = holding;
+    this.#unused(holding);
+    const stop = new Stop(signal);
+    const until = now() + this.#releaseLimit;
+    const released = holding.turn.take(async () => {
+      if (holding.loss) throw holding.loss;
+      holding.count -= 1;
+      const ask = new Ask();
+      try {
+        await this.servers.ask(holding.key, ["LOCK.RELEASE", holding.key, holding.owner, "HOLDS", holding.count, "TOKEN", token],
+          { kind: "release", name, until, stop }, ask);
+      } catch (error) {
+        if (error instanceof LockLost) {
+          if (ask.repeated) return; // the first call had been carried out
+          holding.lose(error.message, error);
+          throw holding.loss ?? error;
+        }
+        // What may be held still must not be kept on, nor hold up who asks for the lock next.
+        if (isOpen(error)) this.#mustEnd(holding, ask, stop);
+        throw error;
+      }
+      this.tell({ type: "released", key: name, owner: holding.owner, ms: now() - since });
+    });
+    this.inBackground(released);
+    try {
+      await stop.race(released, until + this.servers.reply);
+    } catch (error) {
+      throw error instanceof TimeUp ? new LockUnavailable(`${name}: the release was not answered in time`, { key: name }) : error;
+    } finally {
+      stop.end();
+    }
+  }
+
+  /** Rejects with LockLost when the grant does not stand, and with LockUnavailable when that is not known. */
+  async check(holding: Holding): Promise<void> {
+    const { key, name, token } = holding;
+    const until = now() + this.servers.reply;
+    const stop = new Stop();
+    const asked = now();
+    try {
+      if (!holding.keep) {
+        await this.servers.ask(key, ["LOCK.FENCE", key, token], { kind: "renew", name, until, stop });
+        return;
+      }
+      let cause: unknown;
+      for (const pace = new Pace(); holding.isLive && holding.keep; await stop.pause(pace.next(), until)) {
+        await stop.race(holding.keeper?.ping() ?? Promise.resolve(), until).catch((error: unknown) => { cause = error; });
+        if (!holding.isLive || holding.knownUntil >= asked + holding.lease) return;
+        if (now() >= until) throw new LockUnavailable(`${name}: the server gave no answer in time`, { key: name, cause });
+      }
+    } catch (error) {
+      if (error instanceof LockLost) holding.lose(error.message, error);
+      throw error;
+    }
+  }
+
+  /** Renews the grant, with another lease or mode. */
+  async renew(holding: Holding, { lease, mode, keep }: { lease?: number | undefined; mode?: Mode; keep?: number }): Promise<void> {
+    const { key, name, owner, token } = holding;
+    const words: Words = ["LOCK.RENEW", key, owner, ...modeWords(mode ?? "exclusive"), ...(lease === undefined ? [] : ["PX", lease]),
+      ...(keep === undefined ? [] : ["KEEP", keep]), "TOKEN", token];
+    try {
+      const { reply, sent } = await this.servers.ask(key, words,
+        { kind: "renew", name, until: now() + this.servers.reply, stop: new Stop() });
+      const set = grantOf(reply)?.lease ?? holding.lease;
+      if (mode) holding.mode = mode;
+      if (keep === 0) holding.keeper?.leave(holding);
+      if (holding.keep && keep !== 0) holding.proved(sent, set);
+      else holding.setFixed(sent, set);
+    } catch (error) {
+      if (error instanceof LockLost) holding.lose(error.message, error);
+      throw error;
+    }
+  }
+
+  /** Takes a grant over that is known by its owner and token. */
+  async adopt(name: string, owner: string, token: number, wish: Wish, stop: Stop): Promise<Holding> {
+    const request: Request = { name, mode: "exclusive", owner, isFresh: false, wish };
+    const until = now() + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
+    return this.#renewed(request, { token, holds: 1, lease: wish.lease }, until, stop);
+  }
+
+  /** A command that only looks at a lock, or an administrator's. */
+  look(command: string, name: string): Promise<unknown> {
+    return this.#driver.look(command, name);
+  }
+
+  /** Lets go of a grant without a release: it stays for a lease, for whoever adopts it. */
+  async detach(holding: Holding): Promise<void> {
+    if (holding.keep) await this.renew(holding, { keep: 0 });
+    holding.released();
+  }
+
+  /** Ends within its limit, whatever the server does. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  /** Work that `close` waits for. */
+  inBackground(task: Promise<unknown>): void {
+    this.#background.add(task);
+    const done = (): boolean => this.#background.delete(task);
+    task.then(done, done);
+  }
+
+  /** Errors of the user's listeners break nothing here. */
+  guard(listener: () => void): void {
+    try {
+      listener();
+    } catch (error) {
+      queueMicrotask(() => { throw error; });
+    }
+  }
+
+  tell(event: LockEvent): void {
+    const { onEvent } = this.#options;
+    if (onEvent) this.guard(() => onEvent(event));
+    if (channel.hasSubscribers) channel.publish(event);
+  }
+
+  unheard(holding: Holding, error: unknown): void {
+    this.tell({ type: "unheard", key: holding.name, owner: holding.owner, error });
+  }
+
+  async #close(): Promise<void> {
+    await Promise.resolve(); // `mustBeOpen` is false from here on
+    const reason = new DOMException("the locks were closed", "AbortError");
+    for (const stop of this.#pending) stop.stop(reason);
+    for (const holding of [...this.#holdings]) {
+      holding.lose("the locks were closed");
+      this.inBackground(holding.turn.take(() => this.#giveBack(holding, 0)));
+    }
+    const until = now() + (this.#options.closeTimeout ?? 2000);
+    while (this.#background.size > 0 && now() < until) {
+      await new Stop().race(Promise.allSettled(this.#background), until).catch(() => {});
+    }
+    this.servers.close();
+  }
+
+  /** An acquire that does not wait. Nothing when others hold the lock. */
+  async #try(request: Request, words: Words, until: number, stop: Stop): Promise<Holding | undefined> {
+    const { name, wish } = request;
+    const key = this.keyOf(name);
+    const ask = new Ask();
+    const given = wish.keep ? [...words, "KEEP", wish.keep] as unknown as Words : words;
+    try {
+      const { reply, sent, line, keeper } = await this.servers.ask(key, given, { kind: "acquire", name, until, stop }, ask);
+      const grant = grantOf(reply);
+      return grant && this.#held(request, grant, sent, line, keeper);
+    } catch (error) {
+      if (ask.sentOn && isOpen(error)) await this.#undo(request, ask);
+      throw error;
+    }
+  }
+
+  /** A call that waits in the server is counted: others of this process need not try before they wait. */
+  async #inLine<T>(key: string, wait: () => Promise<T>): Promise<T> {
+    this.#waiting.set(key, (this.#waiting.get(key) ?? 0) + 1);
+    try {
+      return await wait();
+    } finally {
+      const others = (this.#waiting.get(key) ?? 1) - 1;
+      if (others > 0) this.#waiting.set(key, others);
+      else this.#waiting.delete(key);
+    }
+  }
+
+  /** What a wait was granted is kept from here on. Nothing when it has ended unseen. */
+  async #confirm(request: Request, grant: GrantReply, until: number, stop: Stop): Promise<Holding | undefined> {
+    try {
+      return await this.#renewed(request, grant, until, stop);
+    } catch (error) {
+      if (error instanceof LockLost) return undefined;
+      await this.#undo(request, new Ask());
+      throw error;
+    }
+  }
+
+  async #renewed(request: Request, { token }: GrantReply, until: number, stop: Stop): Promise<Holding> {
+    const { name, owner, wish } = request;
+    const key = this.keyOf(name);
+    const keep = wish.keep ? ["KEEP", wish.keep] : [];
+    const { reply, sent, line, keeper } = await this.servers.ask(key, ["LOCK.RENEW", key, owner, "TOKEN", token, ...keep],
+      { kind: "renew", name, until, stop });
+    const grant = grantOf(reply) ?? { token, holds: 1, lease: wish.lease };
+    return this.#held(request, grant, sent, line, keeper);
+  }
+
+  #held(request: Request, grant: GrantReply, sent: number, line: Line, keeper: Keeper): Holding {
+    const { name, mode, owner, wish } = request;
+    const terms = { key: this.keyOf(name), name, owner, token: grant.token, mode, lease: grant.lease, keep: wish.keep,
+      reply: this.servers.reply };
+    const holding = new Holding(terms, sent, request.turn);
+    this.#holdings.add(holding);
+    holding.onLost((error) => this.tell({ type: "lost", key: name, owner, error }));
+    if (wish.keep) keeper.take(holding, line);
+    else holding.watch();
+    const tail = wish.atMost < Infinity ? this.#endAt(holding, sent + wish.atMost) : undefined;
+    holding.whenEnded(() => {
+      tail?.cancel();
+      this.#holdings.delete(holding);
+    });
+    return holding;
+  }
+
+  /** Without a hold in use nothing is kept, whatever the server answers. */
+  #unused(holding: Holding): void {
+    holding.inUse -= 1;
+    if (holding.inUse === 0) holding.released();
+  }
+
+  #acquired(holding: Holding, start: number): Holding {
+    this.tell({ type: "acquired", key: holding.name, owner: holding.owner, ms: now() - start });
+    return holding;
+  }
+
+  /** When no more than a lease is left, what is left is the lease, and nobody renews it. */
+  #endAt(holding: Holding, last: number): Timer {
+    holding.endAt(last);
+    return later(last - holding.lease - now(), () => {
+      if (!holding.isLive) return;
+      const rest = Math.max(1, Math.floor(last - now()));
+      this.inBackground(this.renew(holding, { lease: rest, keep: 0 }).catch(() => {
+        if (holding.isLive) holding.lose("it could not be given an end");
+        return this.#giveBack(holding, 0);
+      }));
+    });
+  }
+
+  /** An acquire that was ended early has left nothing: what is not answered soon is carried on in the background. */
+  async #undo(request: Request, ask: Ask): Promise<void> {
+    const { name, owner, isFresh } = request;
+    const key = this.keyOf(name);
+    if (!isFresh) {
+      // All that the owner has may be more than this call got: it is only not kept on.
+      if (ask.sentOn) ask.sentOn.keeper.replace(ask.sentOn.line);
+      return;
+    }
+    const released = this.#released(name, ["LOCK.RELEASE", key, owner, "ALL"], ask);
+    this.inBackground(released);
+    if (ask.sentOn?.line.open) await new Stop().race(released, now() + this.servers.reply).catch(() => {});
+  }
+
+  /** Releases down to so many holds, told to nobody. */
+  #giveBack({ name, key, owner, token }: Holding, holds: number, ask = new Ask()): Promise<void> {
+    return this.#released(name, ["LOCK.RELEASE", key, owner, "HOLDS", holds, "TOKEN", token], ask);
+  }
+
+  async #released(name: string, words: Words, ask: Ask): Promise<void> {
+    const until = now() + this.#releaseLimit;
+    try {
+      await this.servers.ask(words[1] as string, words, { kind: "release", name, until, stop: new Stop() });
+    } catch (error) {
+      if (isOpen(error)) ask.sentOn?.keeper.replace(ask.sentOn.line);
+    }
+  }
+
+  /** A release that was not answered. */
+  #mustEnd(holding: Holding, ask: Ask, stop: Stop): void {
+    if (stop.stopped) this.inBackground(this.#giveBack(holding, holding.count, ask));
+    else ask.sentOn?.keeper.replace(ask.sentOn.line);
+  }
+}
+
+/** Whether it is open what a call that ended so has done. */
+function isOpen(error: unknown): boolean {
+  return !(error instanceof LockError) || error instanceof LockUnavailable;
+}

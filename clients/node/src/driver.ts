@@ -1,0 +1,53 @@
+/** What this package needs of a client library: connections made as the user's client makes its own. */
+
+import type { Stop } from "./stop.ts";
+
+/** The words of a command. */
+export type Words = readonly [name: string, ...arguments: (string | number)[]];
+
+/** Where a server of a cluster is. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A connection of the library that has logged in, and that does not come back when it closes. */
+export interface Socket {
+  /** Rejects with ServerReply or NoReply. */
+  send(words: Words): Promise<unknown>;
+  /** Closes at once; no command is sent. */
+  destroy(): void;
+}
+
+/** A connection that is being opened. */
+export interface Opening {
+  /** Rejects with ServerReply (the login was refused) or NoReply. */
+  readonly ready: Promise<Socket>;
+  /** Calls the opening off, or closes what it opened. */
+  destroy(): void;
+}
+
+export interface OpenOptions {
+  /** For CLIENT SETNAME, which may fail. */
+  readonly name: string;
+  /** How long connecting may take. */
+  readonly ms: number;
+  /** Called once, when a connection that was ready has closed. */
+  readonly closed: (why: Error) => void;
+  /** A server of the cluster. */
+  readonly at?: Address | undefined;
+}
+
+/** One for each client library. */
+export interface Driver {
+  /** What the user's client puts before each key. */
+  readonly prefix: string;
+  /** Of a cluster: some of its servers, and how their addresses are seen from here. */
+  readonly cluster?: {
+    seeds(stop: Stop, until: number): Promise<readonly Address[]>;
+    seen(address: Address): Address;
+  };
+  open(options: OpenOptions): Opening;
+  /** Sends a command that only looks, or that an administrator sends, on the user's own client; the key is without the prefix. */
+  look(command: string, key: string): Promise<unknown>;
+}

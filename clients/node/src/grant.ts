@@ -1,0 +1,118 @@
+/** What an acquire returns: one hold of a lock. */
+
+import type { Calls } from "./calls.ts";
+import { LockLost, LockMisuse } from "./errors.ts";
+import type { Holding } from "./holding.ts";
+import { now } from "./time.ts";
+
+/** One hold of a lock. It is held until it is released, or lost. */
+export class Grant {
+  readonly #calls: Calls;
+  readonly #holding: Holding;
+  #isReleased = false;
+  #abort: AbortController | undefined;
+
+  /** @internal */
+  constructor(calls: Calls, holding: Holding) {
+    this.#calls = calls;
+    this.#holding = holding;
+  }
+
+  /** The key of the lock. */
+  get key(): string {
+    return this.#holding.name;
+  }
+
+  /** The owner, as LOCK.INFO tells it. */
+  get owner(): string {
+    return this.#holding.owner;
+  }
+
+  /** The fencing token, to be sent with each write: it rises from grant to grant. */
+  get token(): number {
+    return this.#holding.token;
+  }
+
+  /** Whether this hold is neither released nor told as lost. Asks nobody. */
+  get held(): boolean {
+    return !this.#isReleased && this.#holding.isLive;
+  }
+
+  /** For how many ms nobody else gets the lock, as far as is known without asking. */
+  get remaining(): number {
+    return this.held ? Math.max(0, this.#holding.knownUntil - now()) : 0;
+  }
+
+  /** How many holds the owner has in this grant; more than 1 in a task that took the lock again. */
+  get holds(): number {
+    return this.#holding.isLive ? this.#holding.count : 0;
+  }
+
+  /** Aborted as soon as the grant is lost, with LockLost as the reason. Pass it on to what the work calls. */
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      const abort = (this.#abort = new AbortController());
+      if (this.#holding.loss) abort.abort(this.#holding.loss);
+      else this.#holding.onLost((loss) => abort.abort(loss));
+    }
+    return this.#abort.signal;
+  }
+
+  /**
+   * Calls back once, when the grant is lost; at once where it is already. Returns a function that takes the
+   * listener away.
+   */
+  onLost(listener: (loss: LockLost) => void): () => void {
+    const loss = this.#holding.loss;
+    if (this.#isReleased) return () => {};
+    if (!loss) return this.#holding.onLost((it) => this.#calls.guard(() => listener(it)));
+    this.#calls.guard(() => listener(loss));
+    return () => {};
+  }
+
+  /**
+   * Asks the server whether the grant stands. Rejects with LockLost when it does not, and with LockUnavailable
+   * when there is no answer.
+   */
+  async check(): Promise<void> {
+    this.#mustBeHeld();
+    await this.#calls.check(this.#holding);
+    this.#mustBeHeld();
+  }
+
+  /** Sets the lease, and has it begin anew. Without an argument its present length. */
+  async extend(lease?: number): Promise<void> {
+    this.#mustBeHeld();
+    await this.#calls.renew(this.#holding, { lease });
+  }
+
+  /** Goes on as a reader: those who wait for the lock as readers get in. For a lock that was taken once. */
+  async downgrade(): Promise<void> {
+    this.#mustBeHeld();
+    await this.#calls.renew(this.#holding, { mode: "shared" });
+  }
+
+  /**
+   * Gives this hold back. Rejects with LockLost when the grant had been lost, with LockUnavailable when there
+   * was no answer (then the lock comes free within a lease), and with LockMisuse the second time.
+   */
+  async release(options: { signal?: AbortSignal } = {}): Promise<void> {
+    if (this.#isReleased) throw new LockMisuse(`${this.key}: released already`, { key: this.key });
+    this.#isReleased = true;
+    await this.#calls.release(this.#holding, options.signal);
+  }
+
+  /**
+   * For `await using`: gives this hold back, unless that was done. Never rejects, for that would replace an
+   * error of the work; where the work should hear of a loss at its end, let it end with `await grant.release()`.
+   */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isReleased) return;
+    await this.release().catch((error: unknown) => this.#calls.unheard(this.#holding, error));
+  }
+
+  #mustBeHeld(): void {
+    if (this.#isReleased) throw new LockMisuse(`${this.key}: released already`, { key: this.key });
+    if (this.#holding.loss) throw this.#holding.loss;
+  }
+}

@@ -1,0 +1,209 @@
+/** The one connection of the process to a server on which its grants are kept. */
+
+import type { Driver, Address } from "./driver.ts";
+import { NoReply, ServerReply, meaning } from "./errors.ts";
+import type { Holding } from "./holding.ts";
+import { Line } from "./line.ts";
+import { grantOf } from "./replies.ts";
+import { Pace, type Timer, later, now } from "./time.ts";
+
+/** A PING at least so often, also when nothing is kept, so that a dead connection is found before it is needed. */
+const IDLE_PING = 10_000;
+const FASTEST_PING = 100;
+
+export interface KeeperContext {
+  readonly driver: Driver;
+  readonly at: Address | undefined;
+  readonly reply: number;
+  tell(event: "keeper-lost" | "keeper-back", cause?: Error): void;
+  /** The keeper cannot be reached, or says that it does not serve a key: the grants may belong elsewhere now. */
+  strayed(keeper: Keeper, text?: string): Promise<void>;
+}
+
+export class Keeper {
+  /** The sending of the last PING that has been answered: it tells of all grants that are kept. */
+  proven = -Infinity;
+  readonly #context: KeeperContext;
+  readonly #holdings = new Set<Holding>();
+  readonly #pace = new Pace();
+  #line: Line | undefined;
+  #opening: Promise<Line> | undefined;
+  #isReopening = false;
+  #notBefore = 0;
+  #ping: Timer | undefined;
+  /** The smallest third of a lease or a silence since the grants were last looked at all together. */
+  #interval = IDLE_PING;
+  #isClosed = false;
+
+  constructor(context: KeeperContext) {
+    this.#context = context;
+  }
+
+  get isOpen(): boolean {
+    return this.#line?.open === true;
+  }
+
+  get holdings(): ReadonlySet<Holding> {
+    return this.#holdings;
+  }
+
+  /** The connection, opened if it is not. Rejects with ServerReply or NoReply after one attempt. */
+  line(): Promise<Line> {
+    if (this.#line) return Promise.resolve(this.#line);
+    this.#opening ??= this.#open().finally(() => { this.#opening = undefined; });
+    return this.#opening;
+  }
+
+  /** A grant that was asked for with KEEP on this line. */
+  take(holding: Holding, line: Line): void {
+    if (!holding.isLive) return;
+    if (line !== this.#line) return this.adopt(holding);
+    holding.keeper = this;
+    this.#holdings.add(holding);
+    this.#hurry(holding);
+    holding.isKept = true;
+    holding.unwatch();
+  }
+
+  /** A grant that is to be kept here from now on. */
+  adopt(holding: Holding): void {
+    holding.keeper?.leave(holding);
+    holding.keeper = this;
+    this.#holdings.add(holding);
+    this.#hurry(holding);
+    holding.watch();
+    if (this.#line) void this.#keepOn(holding, this.#line);
+    else void this.#reopen();
+  }
+
+  /** Not kept by this keeper any more, as far as the client is concerned. */
+  leave(holding: Holding): void {
+    if (!this.#holdings.delete(holding)) return;
+    if (this.#holdings.size === 0) this.#interval = IDLE_PING;
+    if (holding.isKept) holding.proof = Math.max(holding.proof, this.proven);
+    holding.isKept = false;
+    holding.keeper = undefined;
+  }
+
+  /** Asks whether all grants that are kept here stand. Rejects with ServerReply or NoReply. */
+  async ping(): Promise<void> {
+    const line = await this.line();
+    const sent = now();
+    await line.send(["PING"]);
+    this.#pace.reset();
+    if (line === this.#line) this.proven = Math.max(this.proven, sent);
+  }
+
+  /** Closes this line, if it is the keeper's still: what a call on it may have left must not be kept on. */
+  replace(line: Line): void {
+    if (line === this.#line) line.close("replaced");
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#ping?.cancel();
+    this.#line?.close();
+  }
+
+  async #open(): Promise<Line> {
+    const pause = this.#notBefore - now();
+    if (pause > 0) await new Promise<void>((resolve) => { later(pause, resolve, { ref: true }); });
+    if (this.#isClosed) throw new NoReply("closed");
+    const { driver, at, reply } = this.#context;
+    let line: Line;
+    try {
+      line = await Line.open(driver, { name: "lock-keeper", ms: reply, at });
+    } catch (error) {
+      this.#notBefore = now() + this.#pace.next();
+      throw error;
+    }
+    if (this.#isClosed) {
+      line.close();
+      throw new NoReply("closed");
+    }
+    this.#line = line;
+    this.#notBefore = now() + this.#pace.next(); // should it close at once
+    line.onClose = (why) => this.#closed(why);
+    this.#interval = IDLE_PING;
+    for (const holding of this.#holdings) {
+      this.#hurry(holding);
+      void this.#keepOn(holding, line);
+    }
+    this.#schedule();
+    return line;
+  }
+
+  #closed(why: Error): void {
+    this.#line = undefined;
+    this.#ping?.cancel();
+    this.#ping = undefined;
+    for (const holding of this.#holdings) {
+      if (holding.isKept) holding.proof = Math.max(holding.proof, this.proven);
+      holding.isKept = false;
+      holding.watch();
+    }
+    this.proven = -Infinity;
+    if (this.#isClosed || this.#holdings.size === 0) return;
+    this.#context.tell("keeper-lost", why);
+    void this.#reopen();
+  }
+
+  async #reopen(): Promise<void> {
+    if (this.#isReopening) return;
+    this.#isReopening = true;
+    try {
+      while (this.#holdings.size > 0 && !this.#line && !this.#isClosed) {
+        try {
+          await this.line();
+          this.#context.tell("keeper-back");
+        } catch {
+          await this.#context.strayed(this);
+        }
+      }
+    } finally {
+      this.#isReopening = false;
+    }
+  }
+
+  /** Has the grant kept on this line, and learns whether it stands. */
+  async #keepOn(holding: Holding, line: Line): Promise<void> {
+    const pace = new Pace();
+    while (holding.isLive && holding.keeper === this && line.open) {
+      const sent = now();
+      try {
+        const { key, owner, token, keep } = holding;
+        const grant = grantOf(await line.send(["LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", keep]));
+        this.#pace.reset();
+        if (holding.keeper !== this || !holding.isLive) return;
+        holding.proved(sent, grant?.lease ?? holding.lease);
+        holding.isKept = line === this.#line;
+        if (holding.isKept) holding.unwatch();
+        return;
+      } catch (error) {
+        if (!(error instanceof ServerReply)) return; // the line has closed
+        if (meaning(error.message, "renew") === "lost") {
+          holding.lose(error.message, error);
+          return;
+        }
+        if (error.message.startsWith("READONLY") || error.message.startsWith("MASTERDOWN")) line.close(error.message);
+        if (error.message.startsWith("MOVED")) await this.#context.strayed(this, error.message);
+        await new Promise<void>((resolve) => { later(pace.next(), resolve); });
+      }
+    }
+  }
+
+  #hurry({ lease, keep }: Holding): void {
+    const interval = Math.max(FASTEST_PING, Math.min(lease, keep) / 3);
+    if (interval >= this.#interval) return;
+    this.#interval = interval;
+    if (this.#line) this.#schedule();
+  }
+
+  #schedule(): void {
+    this.#ping?.cancel();
+    this.#ping = later(this.#interval, () => {
+      this.ping().catch(() => {}); // the line says for itself that it has closed
+      if (this.#line) this.#schedule();
+    });
+  }
+}

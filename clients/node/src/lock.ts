@@ -1,0 +1,114 @@
+/** A lock: a name, a mode and options. Making one calls nothing. */
+
+import type { Calls } from "./calls.ts";
+import { LockBusy, LockError, attach } from "./errors.ts";
+import { Grant } from "./grant.ts";
+import type { Mode } from "./holding.ts";
+import { type LockOptions, type LocksOptions, type Wish, checkKey, freshOwner, wishOf } from "./options.ts";
+import type { Stop } from "./stop.ts";
+import { later } from "./time.ts";
+
+/** How long work may take to end after it was told that its lock is lost. */
+const FAREWELL = 1000;
+
+/** Whoever takes locks: a `Locks`, where each acquire is an owner, or a task. */
+export interface Taker {
+  readonly calls: Calls;
+  readonly defaults: LocksOptions;
+  take(name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant>;
+}
+
+/** Acquires for an owner of its own. */
+export async function takeAlone(calls: Calls, service: string, name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant> {
+  const owner = wish.owner ?? freshOwner(service);
+  return new Grant(calls, await calls.acquire({ name, mode, owner, isFresh: wish.owner === undefined, wish }, stop));
+}
+
+/** A lock on one key. */
+export class Lock {
+  /** The key, as the user's client knows it. */
+  readonly key: string;
+  readonly #taker: Taker;
+  readonly #mode: Mode;
+  readonly #options: LockOptions;
+
+  /** @internal */
+  constructor(taker: Taker, key: string, mode: Mode, options: LockOptions) {
+    this.key = checkKey(key);
+    this.#taker = taker;
+    this.#mode = mode;
+    this.#options = options;
+    wishOf(options, taker.defaults);
+  }
+
+  /**
+   * Takes the lock. Rejects with LockBusy when others have it and the time to wait is over, with the reason of
+   * the signal when that was aborted, or with another LockError: then neither a hold nor a wait is left.
+   */
+  async acquire(options: LockOptions = {}): Promise<Grant> {
+    const all = { ...this.#options, ...options };
+    const wish = wishOf(all, this.#taker.defaults);
+    return this.#taker.calls.stoppable(all.signal, (stop) => this.#taker.take(this.key, this.#mode, wish, stop));
+  }
+
+  /** Like `acquire`, but undefined when others have it. */
+  async tryAcquire(options: LockOptions = {}): Promise<Grant | undefined> {
+    try {
+      return await this.acquire(options);
+    } catch (error) {
+      if (error instanceof LockBusy) return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Does the work while holding the lock, and gives the lock back. An error of the work is what is thrown,
+   * with what went wrong with the lock as its `cause`; where the work succeeds, an error of the lock is. When the
+   * lock is lost, `grant.signal` is aborted, and the work has a second to end before LockLost is thrown.
+   */
+  async run<T>(work: (grant: Grant) => T | Promise<T>, options: LockOptions = {}): Promise<T> {
+    return runUnder(await this.acquire(options), work);
+  }
+}
+
+/** Does the work, and gives the grant back. */
+export async function runUnder<T>(grant: Grant, work: (grant: Grant) => T | Promise<T>): Promise<T> {
+  let result: { readonly value: T } | undefined;
+  let failure: { readonly error: unknown } | undefined;
+  try {
+    result = { value: await orLost(grant, async () => work(grant)) };
+  } catch (error) {
+    failure = { error };
+  }
+  try {
+    await grant.release();
+  } catch (error) {
+    if (!failure || isNewsOf(failure.error, error)) throw error;
+    if (error instanceof LockError) attach(failure.error, error);
+  }
+  if (failure) throw failure.error;
+  return (result as { readonly value: T }).value;
+}
+
+/** Whether an error of the work only says that it was told of this loss. */
+function isNewsOf(error: unknown, loss: unknown): boolean {
+  return error === loss || (error instanceof Error && error.name === "AbortError" && error.cause === loss);
+}
+
+/** Settles as the work does, but no later than a second after a loss. */
+function orLost<T>(grant: Grant, work: () => Promise<T>): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    let farewell: { cancel(): void } | undefined;
+    const off = grant.onLost((loss) => {
+      farewell = later(FAREWELL, () => reject(loss), { ref: true });
+    });
+    const end = (): void => {
+      off();
+      farewell?.cancel();
+    };
+    work().then(
+      (value) => { end(); resolve(value); },
+      (error: unknown) => { end(); reject(error as Error); },
+    );
+  });
+}

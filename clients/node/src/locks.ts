@@ -1,0 +1,134 @@
+/** The locks of a process. */
+
+import { Calls } from "./calls.ts";
+import type { Driver } from "./driver.ts";
+import { LockError, LockMisuse, LockUnavailable, ServerReply, errorOf } from "./errors.ts";
+import { Grant } from "./grant.ts";
+import { type IoredisClient, type IoredisCluster, driverOfIoredis, driverOfIoredisCluster } from "./ioredis.ts";
+import { Lock, type Taker, takeAlone } from "./lock.ts";
+import { type NodeRedisClient, type NodeRedisCluster, driverOfFactory, driverOfNodeRedis, driverOfNodeRedisCluster } from "./node-redis.ts";
+import { type LockOptions, type LocksOptions, checkKey, checkLimit, wishOf } from "./options.ts";
+import { fieldsOf } from "./replies.ts";
+import { Stop } from "./stop.ts";
+import { Task } from "./task.ts";
+import { now } from "./time.ts";
+
+/**
+ * A client of ioredis (`Redis`, by Sentinels too, or `Cluster`) or of node-redis (`createClient`, `createCluster`);
+ * or a function that makes a client of node-redis, not connected yet, for each connection that is needed.
+ */
+export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedisCluster
+  | (() => NodeRedisClient | Promise<NodeRedisClient>);
+
+/** One of those who hold a lock. */
+export interface Holder {
+  readonly owner: string;
+  readonly token: number;
+  readonly holds: number;
+  /** How long it has held the lock, and how long its lease has left; in ms. */
+  readonly heldFor: number;
+  readonly remaining: number;
+  readonly lease: number;
+  /** How many holders it bears; 0: any number. */
+  readonly limit: number;
+}
+
+function driverOf(client: Client): Driver {
+  if (typeof client === "function") return driverOfFactory(client);
+  if ("isCluster" in client && client.isCluster === true) return driverOfIoredisCluster(client as IoredisCluster);
+  if ("masters" in client) return driverOfNodeRedisCluster(client);
+  if ("call" in client && "duplicate" in client) return driverOfIoredis(client as IoredisClient);
+  if ("sendCommand" in client && "duplicate" in client && "isOpen" in client) return driverOfNodeRedis(client as NodeRedisClient);
+  throw new LockMisuse("Locks takes a client of ioredis or node-redis, or a function that makes one");
+}
+
+/** The locks of a process, on its Redis client. One for each client is enough. */
+export class Locks {
+  readonly #calls: Calls;
+  readonly #service: string;
+  readonly #options: LocksOptions;
+  readonly #taker: Taker;
+
+  constructor(client: Client, options: LocksOptions = {}) {
+    wishOf({}, options);
+    this.#options = options;
+    this.#service = options.service ?? "app";
+    this.#calls = new Calls(driverOf(client), options);
+    this.#taker = {
+      calls: this.#calls,
+      defaults: options,
+      take: (name, mode, wish, stop) => takeAlone(this.#calls, this.#service, name, mode, wish, stop),
+    };
+  }
+
+  /** A lock that one holder has alone. */
+  lock(key: string, options: LockOptions = {}): Lock {
+    return new Lock(this.#taker, key, "exclusive", options);
+  }
+
+  /** A lock that readers share, while `lock` of the same key is for writers. */
+  shared(key: string, options: LockOptions = {}): Lock {
+    return new Lock(this.#taker, key, "shared", options);
+  }
+
+  /** A permit of a semaphore that has `of` of them. */
+  permit(key: string, options: LockOptions & { readonly of: number }): Lock {
+    const { of, ...others } = options;
+    return new Lock(this.#taker, key, { limit: checkLimit(of) }, others);
+  }
+
+  /** A task: one owner for several locks. */
+  task(): Task {
+    return new Task({ calls: this.#calls, defaults: this.#options, service: this.#service });
+  }
+
+  /**
+   * Takes a grant over that another process, or an earlier request, has let go of with `detach`. Rejects with LockLost
+   * when it is not there any more.
+   */
+  async adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
+    const wish = wishOf(options, this.#options);
+    if (!Number.isSafeInteger(token) || token < 1) throw new LockMisuse(`a token is a positive integer, not ${String(token)}`);
+    return this.#calls.stoppable(options.signal, async (stop) =>
+      new Grant(this.#calls, await this.#calls.adopt(checkKey(key), owner, token, wish, stop)));
+  }
+
+  /** Who holds the lock now, the lowest token first. */
+  async holders(key: string): Promise<Holder[]> {
+    const reply = (await this.#look(key, "LOCK.HOLDERS")) as unknown[];
+    return reply.map(fieldsOf).map((fields) => {
+      const number = (name: string): number => Number(fields.get(name));
+      return { owner: String(fields.get("owner")), token: number("token"), holds: number("holds"), heldFor: number("held-ms"),
+        remaining: number("ttl-ms"), lease: number("lease-ms"), limit: number("limit") };
+    });
+  }
+
+  /** Frees the lock, whoever holds it. True when somebody did. Its holders hear at once that they have lost it. */
+  async forceUnlock(key: string): Promise<boolean> {
+    return Number(await this.#look(key, "DEL")) > 0;
+  }
+
+  /**
+   * Releases all that is held, calls off all waits, and closes the connections of the locks, not the user's client;
+   * within 2 s, whatever the server does. What is held is told as lost.
+   */
+  close(): Promise<void> {
+    return this.#calls.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #look(key: string, command: string): Promise<unknown> {
+    this.#calls.mustBeOpen();
+    checkKey(key);
+    try {
+      return await new Stop().race(this.#calls.look(command, key), now() + this.#calls.servers.reply);
+    } catch (error) {
+      if (error instanceof LockError) throw error;
+      if (error instanceof ServerReply) throw errorOf(error, "acquire", key);
+      throw new LockUnavailable(`${key}: the server gave no answer in time`, { key, cause: error });
+    }
+  }
+}

@@ -1,0 +1,170 @@
+/** The servers of a user's client: for each one keeper and one pool of wait connections. */
+
+import type { Driver, Words } from "./driver.ts";
+import { type Kind, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
+import { Keeper } from "./keeper.ts";
+import type { Line } from "./line.ts";
+import { Slots } from "./slots.ts";
+import { type Stop, TimeUp } from "./stop.ts";
+import { Pace, now } from "./time.ts";
+import { WaitPool } from "./wait-pool.ts";
+
+/** What the log lines and metrics are made of. */
+export type ServerNews = "keeper-lost" | "keeper-back";
+
+interface Server {
+  readonly keeper: Keeper;
+  readonly waits: WaitPool;
+}
+
+/** An answered call. */
+export interface Answer {
+  readonly reply: unknown;
+  readonly sent: number;
+  /** The connection that it was sent on, and whose keeper that is. */
+  readonly line: Line;
+  readonly keeper: Keeper;
+}
+
+export interface AskOptions {
+  readonly kind: Kind;
+  /** For the errors. */
+  readonly name: string;
+  readonly until: number;
+  readonly stop: Stop;
+}
+
+/** A call that may be sent more than once. */
+export class Ask {
+  /** Whether a call that has not been answered may have been carried out. */
+  repeated = false;
+  /** The connection of the last call, and its keeper. */
+  sentOn: { readonly line: Line; readonly keeper: Keeper } | undefined;
+}
+
+export class Servers {
+  readonly reply: number;
+  readonly #driver: Driver;
+  readonly #tell: (news: ServerNews, server: string, cause?: Error) => void;
+  readonly #slots: Slots | undefined;
+  readonly #servers = new Map<string, Server>();
+  #isClosed = false;
+
+  constructor(driver: Driver, reply: number, tell: (news: ServerNews, server: string, cause?: Error) => void) {
+    this.#driver = driver;
+    this.reply = reply;
+    this.#tell = tell;
+    if (driver.cluster) this.#slots = new Slots(driver, reply);
+  }
+
+  get keepers(): Keeper[] {
+    return [...this.#servers.values()].map(({ keeper }) => keeper);
+  }
+
+  /** How many connections wait or are idle. */
+  get waiting(): number {
+    let sum = 0;
+    for (const { waits } of this.#servers.values()) sum += waits.size;
+    return sum;
+  }
+
+  /** Rejects with ServerReply or NoReply. */
+  async of(key: string): Promise<Server> {
+    return this.#server(await this.#nameOf(key));
+  }
+
+  /** Sends a call on the keeper until it is answered. Rejects with a LockError, or what stopped it. */
+  async ask(key: string, words: Words, { kind, name, until, stop }: AskOptions, ask = new Ask()): Promise<Answer> {
+    const pace = new Pace();
+    let cause: unknown;
+    for (;;) {
+      try {
+        const { keeper } = await stop.race(this.of(key), until);
+        const line = await stop.race(keeper.line(), until);
+        const sent = now();
+        ask.sentOn = { line, keeper };
+        const reply = await stop.race(line.send(words), until);
+        return { reply, sent, line, keeper };
+      } catch (error) {
+        if (error instanceof ServerReply) {
+          if (meaning(error.message, kind) !== "passing") throw errorOf(error, kind, name);
+          cause = error;
+        } else if (error instanceof NoReply) {
+          ask.repeated ||= ask.sentOn !== undefined;
+          cause = error;
+        } else if (!(error instanceof TimeUp)) {
+          throw error; // stopped
+        } else {
+          ask.repeated ||= ask.sentOn !== undefined;
+        }
+        if (now() >= until) {
+          throw new LockUnavailable(`${name}: the server gave no answer in time`, { key: name, cause: cause ?? error });
+        }
+        if (await this.passed(key, error, ask.sentOn?.line)) continue;
+      }
+      await stop.pause(pace.next(), until);
+    }
+  }
+
+  /** Acts on a passing error. True where the call can be sent again at once. */
+  async passed(key: string, error: unknown, line?: Line): Promise<boolean> {
+    const text = error instanceof ServerReply ? error.message : "";
+    if (/^(READONLY|MASTERDOWN|UNBLOCKED)/.test(text)) line?.close(text); // who is the primary now?
+    if (!this.#slots) return false;
+    if (text.startsWith("MOVED")) {
+      const before = this.#slots.serverOf(key);
+      this.#slots.moved(text);
+      this.#slots.refresh().catch(() => {});
+      return this.#slots.serverOf(key) !== before;
+    }
+    if (!(error instanceof ServerReply)) await this.#slots.refresh().catch(() => {});
+    return false;
+  }
+
+  /** Closes all connections. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { keeper, waits } of this.#servers.values()) {
+      keeper.close();
+      waits.close();
+    }
+  }
+
+  async #nameOf(key: string): Promise<string> {
+    if (!this.#slots) return "";
+    if (this.#slots.serverOf(key) === undefined) await this.#slots.refresh();
+    const name = this.#slots.serverOf(key);
+    if (name === undefined) throw new NoReply("no server is known to serve the key");
+    return name;
+  }
+
+  #server(name: string): Server {
+    const known = this.#servers.get(name);
+    if (known) return known;
+    const at = this.#slots?.addressOf(name);
+    const keeper = new Keeper({
+      driver: this.#driver,
+      at,
+      reply: this.reply,
+      tell: (news, cause) => this.#tell(news, name, cause),
+      strayed: (keeper, text) => this.#strayed(keeper, text),
+    });
+    const server = { keeper, waits: new WaitPool(this.#driver, at, this.reply) };
+    this.#servers.set(name, server);
+    if (this.#isClosed) this.close();
+    return server;
+  }
+
+  /** Moves the grants of a keeper that another server serves now. */
+  async #strayed(keeper: Keeper, text?: string): Promise<void> {
+    if (!this.#slots) return;
+    if (text) this.#slots.moved(text);
+    else await this.#slots.refresh().catch(() => {});
+    for (const holding of [...keeper.holdings]) {
+      const name = this.#slots.serverOf(holding.key);
+      if (name === undefined) continue;
+      const other = this.#server(name).keeper;
+      if (other !== keeper) other.adopt(holding);
+    }
+  }
+}

@@ -1,0 +1,24 @@
+import { Redis } from "ioredis";
+import { Locks } from "../build/src/index.js";
+const redis = new Redis({ port: Number(process.argv[2]) });
+const locks = new Locks(redis, { service: "t", onEvent: (e) => console.log(e.type, e.key, e.ms) });
+const g = await locks.lock("a").acquire();
+console.log(g.owner, g.token, g.remaining, g.held);
+await g.check(); console.log("checked", g.remaining);
+const t0 = performance.now();
+const w = locks.lock("a", { wait: 5000 }).acquire();
+setTimeout(() => g.release(), 300);
+const g2 = await w; console.log("got", performance.now() - t0, g2.remaining);
+g2.onLost((l) => console.log("LOST", l.message, l.name));
+console.log(await locks.holders("a"));
+console.log(await locks.forceUnlock("a"));
+await new Promise(r => setTimeout(r, 200));
+try { await g2.check() } catch (e) { console.log(String(e)) }
+const t = locks.task();
+const a = await t.lock("b").acquire(), b = await t.lock("b").acquire();
+console.log(a.holds, b.token === a.token);
+await a.release(); await b.release();
+console.log(await locks.holders("b"));
+console.log(await locks.lock("c").tryAcquire() !== undefined, await locks.lock("c").tryAcquire());
+const tt = performance.now(); await locks.close(); console.log("closed", performance.now() - tt);
+redis.disconnect();
