@@ -68,7 +68,9 @@ export class Calls {
     this.#pending.add(stop);
     try {
       stop.throwIfStopped();
-      return await call(stop);
+      const running = call(stop);
+      this.inBackground(running);
+      return await running;
     } finally {
       stop.end();
       this.#pending.delete(stop);
@@ -112,14 +114,13 @@ export class Calls {
     }
   }
 
-  /** One more hold of a grant; in its turn. */
+  /** One more hold of a grant, in its turn; the call has claimed it before. */
   async reenter(holding: Holding, mode: Mode, wish: Wish, stop: Stop): Promise<void> {
     const { key, name, owner, token, keep, count } = holding;
     const words: Words = ["LOCK.ACQUIRE", key, owner, ...modeWords(mode), "PX", Math.max(wish.lease, keep ? 1000 : 1),
       ...(keep ? ["KEEP", wish.keep || keep] : []), "HOLDS", count + 1, "TOKEN", token];
     const ask = new Ask();
     const until = now() + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
-    holding.inUse += 1;
     try {
       const { reply, sent, line, keeper } = await this.servers.ask(key, words, { kind: "acquire", name, until, stop }, ask);
       holding.count = count + 1;
@@ -127,7 +128,6 @@ export class Calls {
       holding.proved(sent, grantOf(reply)?.lease ?? holding.lease);
       if (keep) keeper.take(holding, line);
     } catch (error) {
-      this.#unused(holding);
       if (error instanceof LockLost) holding.lose(error.message, error);
       else if (ask.sentOn && isOpen(error)) void holding.turn.take(() => this.#giveBack(holding, count, ask));
       throw error;
@@ -138,7 +138,7 @@ export class Calls {
   async release(holding: Holding, signal?: AbortSignal): Promise<void> {
     if (holding.loss) throw holding.loss;
     const { name, token, since } = holding;
-    this.#unused(holding);
+    holding.unclaim();
     const stop = new Stop(signal);
     const until = now() + this.#releaseLimit;
     const released = holding.turn.take(async () => {
@@ -157,6 +157,8 @@ export class Calls {
         // What may be held still must not be kept on, nor hold up who asks for the lock next.
         if (isOpen(error)) this.#mustEnd(holding, ask, stop);
         throw error;
+      } finally {
+        if (holding.count === 0) holding.released();
       }
       this.tell({ type: "released", key: name, owner: holding.owner, ms: now() - since });
     });
@@ -341,12 +343,6 @@ export class Calls {
       this.#holdings.delete(holding);
     });
     return holding;
-  }
-
-  /** Without a hold in use nothing is kept, whatever the server answers. */
-  #unused(holding: Holding): void {
-    holding.inUse -= 1;
-    if (holding.inUse === 0) holding.released();
   }
 
   #acquired(holding: Holding, start: number): Holding {

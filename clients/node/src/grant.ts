@@ -93,6 +93,16 @@ export class Grant {
   }
 
   /**
+   * Lets go of the grant without giving the lock back: it stays for a lease, for whoever calls `locks.adopt` with
+   * its key, owner and token.
+   */
+  async detach(): Promise<void> {
+    this.#mustBeHeld();
+    await this.#calls.detach(this.#holding);
+    this.#isReleased = true;
+  }
+
+  /**
    * Gives this hold back. Rejects with LockLost when the grant had been lost, with LockUnavailable when there
    * was no answer (then the lock comes free within a lease), and with LockMisuse the second time.
    */

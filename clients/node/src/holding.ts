@@ -48,8 +48,8 @@ export class Holding {
   keep: number;
   /** How many holds the owner has. */
   count = 1;
-  /** How many of them are in use, or on their way: without any the grant is not held, whatever the server knows. */
-  inUse = 1;
+  /** How many of them are in use, or on their way. */
+  #inUse = 1;
   /** Calls that change the count go out one after the other: each says what it is to be. */
   readonly turn: Turn;
   /** The keeper of a kept grant. */
@@ -143,6 +143,17 @@ export class Holding {
     const listeners = [...this.#listeners];
     this.#listeners.clear();
     for (const listener of listeners) listener(this.#loss);
+  }
+
+  /** A hold is wanted: the grant must not end before that is decided. */
+  claim(): void {
+    this.#inUse += 1;
+  }
+
+  /** A hold is not wanted any more. Without any the grant is not held, whatever the server knows. */
+  unclaim(): void {
+    this.#inUse -= 1;
+    if (this.#inUse === 0) this.released();
   }
 
   /** Nothing is kept or told any more. */

@@ -65,8 +65,13 @@ export class Task {
     const place = this.#places.get(name) ?? { turn: new Turn(), holding: undefined, calls: 0 };
     this.#places.set(name, place);
     place.calls += 1;
+    const held = place.holding;
+    held?.claim(); // a release that is called from now on leaves it to this call
     try {
-      return await this.#inTurn(place, name, wish, stop, () => this.#enter(place, name, mode, wish, stop));
+      return await this.#inTurn(place, name, wish, stop, () => this.#enter(place, name, mode, wish, stop, held));
+    } catch (error) {
+      held?.unclaim();
+      throw error;
     } finally {
       place.calls -= 1;
       if (place.calls === 0 && !place.holding) this.#places.delete(name);
@@ -92,13 +97,19 @@ export class Task {
     });
   }
 
-  async #enter(place: Place, name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant> {
+  async #enter(place: Place, name: string, mode: Mode, wish: Wish, stop: Stop, held?: Holding): Promise<Grant> {
     const { calls } = this.#context;
     stop.throwIfStopped();
-    const held = place.holding;
-    if (held?.isLive) {
-      await calls.reenter(held, mode, wish, stop);
-      return new Grant(calls, held);
+    const present = place.holding;
+    if (present?.isLive) {
+      if (present !== held) present.claim();
+      try {
+        await calls.reenter(present, mode, wish, stop);
+      } catch (error) {
+        if (present !== held) present.unclaim();
+        throw error;
+      }
+      return new Grant(calls, present);
     }
     const holding = await calls.acquire({ name, mode, owner: this.owner, isFresh: true, wish, turn: place.turn }, stop);
     place.holding = holding;

@@ -55,10 +55,7 @@ export async function waitInLine(servers: Servers, place: Place, stop: Stop,
     const over = callOff(servers, place, line, granted);
     background(over);
     if (error instanceof TimeUp) throw new NoReply("the wait was not answered in time");
-    // With no connection nothing can be learned in time: the caller is not held up.
-    if ((await servers.of(place.key).catch(() => undefined))?.keeper.isOpen) {
-      await new Stop().race(over, now() + reply).catch(() => {});
-    }
+    await new Stop().race(over, now() + reply).catch(() => {});
     throw error;
   }
 }

@@ -1,91 +1,137 @@
+/** What a lock promises while nothing fails. */
+
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import path from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { Cluster as ClusterClient, Redis, type RedisOptions } from "ioredis";
-import { type Lock, LockBusy, LockLost, Locks, type LockOptions } from "../src/redis-lock.js";
-import { ends, eventually, nodeOf, Server, startCluster, startProxy, startSentinels, startServer } from "./servers.js";
+import { type Grant, LockBusy, LockDeadlock, LockLost, LockMisuse, LockNotAlone, LockUnavailable } from "../src/index.ts";
+import { eventually, startProxy, startServer } from "./servers.ts";
+import { KEY, Pending, newLocks, toldLocks, took } from "./support.ts";
 
-const KEY = "lock:orders:42";
-
-function newLocks(where: { port: number } | Redis | ClusterClient, options: RedisOptions = {}): Locks {
-  const client = "port" in where ? new Redis({ port: where.port, ...options }) : where;
-  client.on("error", () => {});
-  const locks = new Locks(client, "test");
-  ends.push(() => client.disconnect(), () => locks.close());
-  return locks;
-}
-
-/** Other work, which takes the lock, and ends when told. */
-class Other {
-  lock?: Lock;
-  error?: unknown;
-  end!: () => void;
-  readonly over: Promise<void>;
-
-  constructor(locks: Locks, options: LockOptions = { wait: 60_000 }) {
-    const told = new Promise<void>((resolve) => { this.end = resolve; });
-    this.over = locks.withLock(KEY, options, (lock) => { this.lock = lock; return told; });
-    this.over.catch((error) => { this.error = error; });
-  }
-
-  async holds(): Promise<Lock> {
-    await eventually(() => this.lock ?? this.error, "another to hold the lock");
-    assert.equal(this.error, undefined);
-    return this.lock!;
-  }
-
-  async ends(): Promise<void> {
-    this.end();
-    await this.over;
-  }
-}
-
-function holder(server: Server, lease: number): { child: ChildProcess; held: Promise<unknown> } {
-  const file = path.join(import.meta.dirname, "holder.js");
-  const child = spawn(process.execPath, [file, String(server.port), String(lease)], { stdio: ["ignore", "pipe", "inherit"] });
-  ends.push(() => child.kill("SIGKILL"));
-  return { child, held: once(child.stdout!, "data") };
-}
-
-test("the wait is one call on its own connection and outlasts the read time-out", async () => {
+test("a grant is kept by the server, and released", async () => {
   const server = await startServer();
-  const locks = newLocks(server), waiting = newLocks(server, { commandTimeout: 300 });
-  const first = new Other(locks);
-  await first.holds();
-  const other = new Other(waiting, { wait: 9000 });
+  const { locks, told } = toldLocks(server);
+  const grant = await locks.lock(KEY).acquire();
+  assert(grant.held && grant.remaining > 9000 && grant.remaining <= 10_000);
+  assert.match(grant.owner, new RegExp(`^test:[^:]+:${process.pid}:[0-9a-f-]{36}$`));
+  const [holder] = await server.holders(KEY);
+  assert.equal(holder?.["owner"], grant.owner);
+  assert.equal(holder?.["token"], grant.token);
+  assert.equal(holder?.["lease-ms"], 10_000);
+  assert.equal(holder?.["keep-ms"], 30_000);
+  assert((await server.named("lock-keeper"))[0]?.includes(`id=${holder?.["kept-by"]} `));
+  await assert.rejects(locks.lock(KEY).acquire(), LockBusy);
+  assert.equal(await locks.lock(KEY).tryAcquire(), undefined);
+  await grant.check();
+  await grant.release();
+  assert(!grant.held);
+  assert.equal(grant.remaining, 0);
+  await assert.rejects(grant.release(), LockMisuse);
+  await assert.rejects(grant.check(), LockMisuse);
+  assert.equal(await server.info(KEY), undefined);
+  assert.deepEqual(told.map(({ type }) => type), ["acquired", "busy", "busy", "released"]);
+});
+
+test("a kept grant outlives many leases", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const grant = await locks.lock(KEY, { lease: 1000, keep: 1500 }).acquire();
+  const renewals = await server.calls("lock.renew");
+  await pause(3000);
+  await grant.check();
+  assert.equal((await server.info(KEY))?.["token"], grant.token);
+  assert.equal(await server.calls("lock.renew"), renewals); // the server's own
+  await grant.release();
+});
+
+test("a wait is one call on a connection of its own, reused, and outlasts the client's time-outs", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const waiting = newLocks(server, { redis: { commandTimeout: 300, socketTimeout: 300 } });
+  const first = await locks.lock(KEY).acquire();
+  const other = Pending.of(waiting.lock(KEY, { wait: 9000 }));
   await server.waitForWaiters(KEY, 1);
   const [waiter] = await server.waiters(KEY);
-  assert(waiter["left-ms"] > 8000 && waiter["left-ms"] <= 9000);
-  await pause(2500); // longer than the read time-out of other calls
-  assert.equal((await server.waiters(KEY))[0]["client-id"], waiter["client-id"]);
-  await first.ends();
-  await other.holds();
+  assert(waiter && waiter["left-ms"] > 8000 && waiter["left-ms"] <= 9000);
+  assert((await server.named("lock-wait"))[0]?.includes(`id=${waiter["client-id"]} `));
+  await pause(1500);
+  assert.equal((await server.waiters(KEY))[0]?.["client-id"], waiter["client-id"]);
+  await first.release();
+  const second = await other.granted();
+  assert(second.remaining > 9000);
   assert.equal(await server.calls("lock.acquire"), 3); // one attempt each, and one wait
-  await other.ends();
+  const accepted = await server.accepted();
+  const third = Pending.of(waiting.lock(KEY, { wait: Infinity }));
+  await server.waitForWaiters(KEY, 1);
+  assert.equal((await server.waiters(KEY))[0]?.["client-id"], waiter["client-id"]);
+  assert.equal((await server.waiters(KEY))[0]?.["left-ms"], -1);
+  await second.release();
+  await (await third.granted()).release();
+  assert.equal(await server.accepted(), accepted);
   assert.equal(await server.info(KEY), undefined);
 });
 
-test("a wait that is over or aborted leaves the line at once", async () => {
+test("waits above 24.8 days are one wait", async () => {
   const server = await startServer();
   const locks = newLocks(server);
-  const first = new Other(locks);
-  await first.holds();
+  const first = await locks.lock(KEY).acquire();
+  const calls = await server.calls("lock.acquire");
+  const other = Pending.of(locks.lock(KEY, { wait: 2 ** 31 + 60_000 }));
+  await server.waitForWaiters(KEY, 1);
+  assert((await server.waiters(KEY))[0]?.["left-ms"] > 2 ** 31);
+  await pause(300);
+  assert.equal(other.error, undefined);
+  assert.equal(await server.calls("lock.acquire"), calls + 2);
+  await first.release();
+  await (await other.granted()).release();
+});
+
+test("a lease above 24.8 days is held for as long", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const grant = await locks.lock(KEY, { lease: 2 ** 32, fixed: true }).acquire();
+  await pause(100);
+  assert(grant.held && grant.remaining > 2 ** 31);
+  await grant.release();
+});
+
+test("a client without an offline queue waits in line, too", async () => {
+  const server = await startServer();
+  const locks = newLocks(server, { redis: { enableOfflineQueue: false, enableAutoPipelining: true } });
+  const first = await locks.lock(KEY).acquire();
+  const calls = await server.calls("lock.acquire");
+  const other = Pending.of(locks.lock(KEY, { wait: 20_000 }));
+  await server.waitForWaiters(KEY, 1);
+  await pause(500);
+  assert.equal(await server.calls("lock.acquire"), calls + 2);
+  await first.release();
+  await (await other.granted()).release();
+});
+
+test("a wait that is over or aborted leaves the line", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const first = await locks.lock(KEY).acquire();
   const abort = new AbortController();
-  const others = [new Other(locks, { wait: 60_000, signal: abort.signal }), new Other(locks, { wait: 300 }), new Other(locks)];
-  await server.waitForWaiters(KEY, 3);
-  await assert.rejects(others[1].over, LockBusy);
-  assert.equal((await server.waiters(KEY)).length, 2);
+  const aborted = Pending.of(locks.lock(KEY, { wait: 60_000 }), abort.signal);
+  await server.waitForWaiters(KEY, 1);
+  const short = await took(() => assert.rejects(locks.lock(KEY, { wait: 300 }).acquire(), LockBusy));
+  assert(short >= 300 && short < 1300, String(short));
+  const last = Pending.of(locks.lock(KEY, { wait: 60_000 }));
+  await server.waitForWaiters(KEY, 2);
   const reason = new Error("cancelled");
   abort.abort(reason);
-  await server.waitForWaiters(KEY, 1, 1000);
-  await assert.rejects(others[0].over, reason);
-  await first.ends();
-  await others[2].holds();
-  await others[2].ends();
+  await assert.rejects(aborted.over, reason);
+  assert.equal((await server.waiters(KEY)).length, 1);
+  await first.release();
+  await (await last.granted()).release();
   assert.equal(await server.info(KEY), undefined);
+});
+
+test("a signal that is aborted already takes nothing", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  await assert.rejects(locks.lock(KEY).acquire({ signal: AbortSignal.abort() }), { name: "AbortError" });
+  assert.equal(await server.calls("lock.acquire"), 0);
 });
 
 test("a grant that crosses the abort is released", async () => {
@@ -93,294 +139,368 @@ test("a grant that crosses the abort is released", async () => {
   const proxy = await startProxy(server);
   const locks = newLocks(server), waiting = newLocks(proxy);
   await proxy.inject("keep", "BLOCK");
-  const first = new Other(locks);
-  await first.holds();
+  const first = await locks.lock(KEY).acquire();
   const abort = new AbortController();
-  const other = new Other(waiting, { wait: 60_000, signal: abort.signal });
+  const other = Pending.of(waiting.lock(KEY, { wait: 60_000 }), abort.signal);
   await server.waitForWaiters(KEY, 1);
-  await first.ends();
+  await first.release();
   await eventually(() => server.info(KEY), "the grant");
   abort.abort();
-  await assert.rejects(other.over);
+  await assert.rejects(other.over, { name: "AbortError" });
   assert.equal(await server.info(KEY), undefined);
 });
 
-test("close cancels all waits, releases and aborts", async () => {
+test("aborts at the moment of the grant leave nothing", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const rounds = process.env["LONG"] ? 500 : 60;
+  let granted = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    const first = await locks.lock(KEY).acquire();
+    const abort = new AbortController();
+    const other = locks.lock(KEY, { wait: 60_000 }).acquire({ signal: abort.signal });
+    await server.waitForWaiters(KEY, 1);
+    const released = first.release();
+    setTimeout(() => abort.abort(), Math.random() * 2);
+    const grant = await other.catch(() => undefined);
+    await released;
+    if (grant) {
+      granted += 1;
+      assert(grant.held);
+      await grant.release();
+    }
+    assert.equal(await server.info(KEY), undefined);
+    assert.equal((await server.waiters(KEY)).length, 0);
+  }
+  assert(granted < rounds, "no abort came in time");
+});
+
+test("close releases, calls off all waits and tells", async () => {
   const server = await startServer();
   const locks = newLocks(server), waiting = newLocks(server);
-  const first = new Other(locks);
-  const lock = await first.holds();
-  const others = [new Other(waiting), new Other(waiting)];
+  const grant = await locks.lock(KEY).acquire();
+  const fixed = await locks.lock("other", { fixed: true }).acquire();
+  const others = [Pending.of(waiting.lock(KEY, { wait: 60_000 })), Pending.of(waiting.lock(KEY, { wait: Infinity }))];
   await server.waitForWaiters(KEY, 2);
   await waiting.close();
   assert.deepEqual(await server.waiters(KEY), []);
-  for (const other of others) await assert.rejects(other.over, LockBusy);
+  for (const other of others) await assert.rejects(other.over, { name: "AbortError" });
   await locks.close();
   assert.equal(await server.info(KEY), undefined);
-  assert(lock.signal.aborted);
-  await assert.rejects(first.over, LockLost);
-  await assert.rejects(locks.withLock(KEY, {}, async () => {}), LockBusy);
+  assert.equal(await server.info("other"), undefined);
+  assert(grant.signal.aborted && !grant.held && !fixed.held);
+  await assert.rejects(grant.release(), LockLost);
+  await assert.rejects(locks.lock(KEY).acquire(), LockMisuse);
+  await locks.close();
+  await eventually(async () => (await server.named("lock-keeper")).length + (await server.named("lock-wait")).length === 0, "no connection");
 });
 
-test("the lease is counted from the sending and not by the wall clock", async (t) => {
-  const server = await startServer();
-  const proxy = await startProxy(server);
-  const locks = newLocks(proxy);
-  await locks.withLock("other", {}, async () => {});
-  await proxy.inject({ delay: 500 }, "LOCK.ACQUIRE");
-  await locks.withLock(KEY, { lease: 10_000 }, async (lock) => {
-    assert(lock.validFor > 8500 && lock.validFor <= 9500, String(lock.validFor));
-    t.mock.method(Date, "now", () => 0);
-    assert(lock.validFor > 8500 && lock.validFor <= 9500, String(lock.validFor));
-  });
-});
-
-test("after a wait the lease is counted from one renewal", async () => {
+test("run gives the lock back, and never hides an error of the work", async () => {
   const server = await startServer();
   const locks = newLocks(server);
-  const first = new Other(locks);
-  await first.holds();
-  const other = new Other(locks, { wait: 60_000, lease: 3000 });
-  await server.waitForWaiters(KEY, 1);
-  await pause(1500);
-  const renewals = await server.calls("lock.renew");
-  await first.ends();
-  assert((await other.holds()).validFor > 2200); // from the sending of the wait, 1500 are left
-  assert.equal(await server.calls("lock.renew"), renewals + 1);
-  await other.ends();
-});
-
-test("each withLock is an owner of its own", async () => {
-  const server = await startServer();
-  const locks = newLocks(server);
-  await locks.withLock(KEY, {}, async (lock) => {
-    assert.match(lock.owner, new RegExp(`^test:[^:]+:${process.pid}:[0-9a-f-]{36}$`));
-    assert.equal((await server.info(KEY))!.owner, lock.owner);
-    await assert.rejects(locks.withLock(KEY, {}, async () => {}), LockBusy);
-  });
-});
-
-for (const innerFirst of [true, false]) {
-  test(`nested use counts, and ends in any order (inner ${innerFirst ? "first" : "last"})`, async () => {
-    const server = await startServer();
-    const locks = newLocks(server);
-    const state = async () => { const info = await server.info(KEY); return [info?.holds, info?.["lease-ms"]]; };
-    let endOuter!: () => void, endInner!: () => void, inner!: Promise<void>, lock!: Lock;
-    const outer = locks.withLock(KEY, { lease: 5000 }, async (it) => {
-      lock = it;
-      inner = lock.again(() => new Promise((resolve) => { endInner = resolve; }), { lease: 30_000 });
-      await new Promise<void>((resolve) => { endOuter = resolve; });
-    });
-    await eventually(() => [endOuter, endInner].every(Boolean), "both");
-    assert.deepEqual(await state(), [2, 30_000]);
-    assert(lock.validFor > 28_000);
-    const { token } = (await server.info(KEY))!;
-    assert(lock.token === token && token > 2 ** 31);
-    innerFirst ? endInner() : endOuter();
-    await (innerFirst ? inner : outer);
-    assert.deepEqual(await state(), [1, 30_000]);
-    assert.equal(lock.token, token);
-    innerFirst ? endOuter() : endInner();
-    await Promise.all([inner, outer]);
-    assert.equal(await server.info(KEY), undefined);
-    assert.throws(() => lock.token, LockLost);
-  });
-}
-
-test("many that enter and leave at the same time are counted right", async () => {
-  const server = await startServer();
-  const proxy = await startProxy(server);
-  const locks = newLocks(proxy);
-  await locks.withLock(KEY, {}, async (lock) => {
-    await proxy.inject("cut", "HOLDS");
-    let inside = 0, most = 0;
-    await Promise.all(Array.from({ length: 20 }, () => lock.again(async () => {
-      inside += 1;
-      await eventually(() => inside === 20, "all to be inside");
-      most = Math.max(most, (await server.info(KEY))!.holds);
-    })));
-    assert.equal(most, 21);
-    assert.equal((await server.info(KEY))!.holds, 1);
-  });
+  assert.equal(await locks.lock(KEY).run((grant) => grant.token > 2 ** 31 && "done"), "done");
   assert.equal(await server.info(KEY), undefined);
-});
-
-test("calls whose replies are lost do not add up", async () => {
-  const server = await startServer();
-  const proxy = await startProxy(server);
-  const locks = newLocks(proxy);
-  const holdsAre = async (number: number, word: string) => {
-    assert.equal((await proxy.order("lost")).pending, 0);
-    assert.equal((await server.info(KEY))?.holds ?? 0, number);
+  const failed = new RangeError("the work has failed");
+  await assert.rejects(locks.lock(KEY).run(() => { throw failed; }), failed);
+  assert(!("cause" in failed));
+  assert.equal(await server.info(KEY), undefined);
+  const lose = async ({ signal }: Grant): Promise<void> => {
+    await server.redis.del(KEY);
+    await eventually(() => signal.aborted, "the loss");
   };
-  await proxy.inject("cut", "LOCK.ACQUIRE");
-  await locks.withLock(KEY, { lease: 2000 }, async (lock) => {
-    await holdsAre(1, "LOCK.ACQUIRE");
-    await proxy.inject("cut", "LOCK.ACQUIRE");
-    await lock.again(async () => {
-      await holdsAre(2, "LOCK.ACQUIRE");
-      await proxy.inject("cut", "LOCK.RENEW");
-      const renewals = await server.calls("lock.renew");
-      await eventually(async () => (await server.calls("lock.renew")) > renewals + 1, "another renewal");
-      await holdsAre(2, "LOCK.RENEW");
-      await proxy.inject("cut", "LOCK.RELEASE");
-    });
-    await holdsAre(1, "LOCK.RELEASE");
-    lock.check();
-    await proxy.inject("cut", "LOCK.RELEASE");
-  }); // without LockLost
-  await holdsAre(0, "LOCK.RELEASE");
+  await assert.rejects(locks.lock(KEY).run(async (grant) => {
+    await lose(grant);
+    throw failed;
+  }), failed);
+  assert.equal((failed.cause as Error).name, "LockLost");
+  await assert.rejects(locks.lock(KEY).run(lose), LockLost);
+  const deaf = locks.lock(KEY).run(async (grant) => {
+    await lose(grant);
+    await new Promise(() => {});
+  });
+  assert((await took(() => assert.rejects(deaf, LockLost))) < 2000);
+});
 
-  const first = new Other(newLocks(server));
-  await first.holds();
-  await proxy.inject("cut", "BLOCK");
-  const other = new Other(locks);
-  await server.waitForWaiters(KEY, 1);
-  await first.ends();
-  await other.holds();
-  assert.equal((await server.info(KEY))!.holds, 1);
-  await other.ends();
+test("await using gives the lock back, and never hides an error of the work", async () => {
+  const server = await startServer();
+  const { locks, told } = toldLocks(server);
+  {
+    await using grant = await locks.lock(KEY).acquire();
+    assert.equal((await server.info(KEY))?.["token"], grant.token);
+  }
+  assert.equal(await server.info(KEY), undefined);
+  const failed = new RangeError("the work has failed");
+  const work = async (): Promise<void> => {
+    await using grant = await locks.lock(KEY).acquire();
+    await server.redis.del(KEY);
+    await eventually(() => !grant.held, "the loss");
+    throw failed;
+  };
+  await assert.rejects(work(), (error) => error === failed);
+  assert.equal(told.at(-1)?.type, "unheard");
+  {
+    await using grant = await locks.lock(KEY).acquire();
+    await grant.release(); // so that the work hears of a loss
+  }
+  {
+    await using more = newLocks(server);
+    await more.lock(KEY).acquire();
+  }
   assert.equal(await server.info(KEY), undefined);
 });
 
-test("one timer renews all locks every third of their lease", async (t) => {
+test("a loss is told once, at once, in every way", async () => {
   const server = await startServer();
-  const locks = newLocks(server);
-  let endAll!: () => void;
-  const end = new Promise<void>((resolve) => { endAll = resolve; });
-  let held = 0;
-  const all = Array.from({ length: 20 }, (_, number) =>
-    locks.withLock(`many:${number}`, { lease: 1500 }, () => { held += 1; return end; }));
-  await eventually(() => held === 20, "all locks");
-  const before = await server.calls("lock.renew");
-  await pause(4000);
-  const renewals = ((await server.calls("lock.renew")) - before) / 20;
-  assert(renewals >= 6.3 && renewals <= 8.5, String(renewals)); // every 500 ms
-  // Each call has a timer, too; between renewals there is the one for all locks.
-  const timers = () => process.getActiveResourcesInfo().filter((it) => it === "Timeout").length;
-  await eventually(() => timers() <= 2, "one timer for all");
-  endAll();
-  await Promise.all(all);
+  const { locks, told } = toldLocks(server);
+  const grant = await locks.lock(KEY, { lease: 60_000 }).acquire();
+  const other = await locks.lock("other").acquire();
+  let losses = 0;
+  grant.onLost(() => { losses += 1; });
+  grant.onLost(() => { losses += 100; })(); // taken away
+  const { signal } = grant;
+  const ms = await took(async () => {
+    assert(await locks.forceUnlock(KEY));
+    await eventually(() => signal.aborted, "the loss");
+  });
+  assert(ms < 1000, String(ms));
+  assert(signal.reason instanceof LockLost && signal.reason.key === KEY && signal.reason.message.includes("NOTHELD"));
+  assert.equal(losses, 1);
+  assert(!grant.held && grant.remaining === 0);
+  await assert.rejects(grant.check(), LockLost);
+  await assert.rejects(grant.release(), LockLost);
+  grant.onLost(() => { losses += 1; });
+  await other.check(); // was never lost
+  await other.release();
+  assert.equal(told.filter(({ type }) => type === "lost").length, 1);
+  assert(told.some(({ type }) => type === "keeper-lost") && told.some(({ type }) => type === "keeper-back"));
 });
 
-for (const answer of ["NOTHELD", "NOTOWNER", "FENCED"]) {
-  test(`a renewal that is answered ${answer} stops the work at once`, async () => {
+for (const answer of ["NOTHELD", "NOTOWNER", "FENCED", "WRONGTYPE"]) {
+  test(`a lock that is lost by ${answer} is told within a second`, async () => {
     const server = await startServer();
     const locks = newLocks(server);
-    let stopped!: Promise<unknown>, lock!: Lock;
-    const began = performance.now();
-    await assert.rejects(locks.withLock(KEY, { lease: 3000 }, async (it) => {
-      lock = it;
-      const transaction = server.redis.multi().del(KEY);
-      if (answer !== "NOTHELD") transaction.call("LOCK.ACQUIRE", KEY, answer === "FENCED" ? lock.owner : "another");
-      await transaction.exec();
-      stopped = pause(60_000, undefined, { signal: lock.signal });
-      await stopped;
-    }), (error) => error instanceof LockLost && error.message.includes(answer));
-    assert(performance.now() - began < 2500); // a third of the lease
-    await assert.rejects(stopped);
-    assert.throws(() => lock.token, LockLost);
-    assert.equal(lock.validFor, 0);
-    assert.equal((await server.info(KEY)) === undefined, answer === "NOTHELD"); // another's is not touched
+    const grant = await locks.lock(KEY, { lease: 60_000 }).acquire();
+    const change = server.redis.multi().del(KEY);
+    if (answer === "WRONGTYPE") change.set(KEY, "x");
+    else if (answer !== "NOTHELD") change.call("LOCK.ACQUIRE", KEY, answer === "FENCED" ? grant.owner : "another");
+    const stopped = pause(60_000, undefined, { signal: grant.signal });
+    await change.exec();
+    const ms = await took(() => stopped);
+    assert(ms < 1000, String(ms));
+    assert(String(grant.signal.reason).includes(answer), String(grant.signal.reason));
+    assert.equal(await server.redis.exists(KEY), answer === "NOTHELD" ? 0 : 1); // another's is not touched
   });
 }
 
-test("silence past the lease is a loss at its end, told also to work that does not listen", async () => {
+test("a fixed lease is not renewed, and lost at its end", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const grant = await locks.lock(KEY, { fixed: true, lease: 700 }).acquire();
+  assert.equal((await server.holders(KEY))[0]?.["keep-ms"], 0);
+  await grant.check();
+  assert(grant.remaining <= 700);
+  const ms = await took(() => pause(5000, undefined, { signal: grant.signal }));
+  assert(ms > 400 && ms < 1200, String(ms));
+  await assert.rejects(grant.release(), LockLost);
+  await server.waitUntilFree(KEY, 1000);
+  const other = await locks.lock(KEY, { fixed: true, lease: 30_000 }).acquire();
+  await server.redis.del(KEY);
+  await assert.rejects(other.check(), LockLost);
+});
+
+test("at most so long: kept until then, and told as lost", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const grant = await locks.lock(KEY, { lease: 1000, atMost: 2500 }).acquire();
+  const ms = await took(() => pause(9000, undefined, { signal: grant.signal }));
+  assert(ms > 2300 && ms < 3000, String(ms));
+  await server.waitUntilFree(KEY, 500);
+  const short = await locks.lock(KEY, { lease: 10_000, atMost: 300 }).acquire();
+  assert.equal((await server.holders(KEY))[0]?.["lease-ms"], 300);
+  await eventually(() => !short.held, "its end");
+});
+
+test("readers share, and a writer is alone", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const readers = [await locks.shared(KEY).acquire(), await locks.shared(KEY).acquire()];
+  assert.equal((await locks.holders(KEY)).length, 2);
+  const writer = Pending.of(locks.lock(KEY, { wait: 20_000 }));
+  await server.waitForWaiters(KEY, 1);
+  assert.equal(await locks.shared(KEY).tryAcquire(), undefined); // behind the writer
+  for (const reader of readers) await reader.release();
+  const grant = await writer.granted();
+  const late = Pending.of(locks.shared(KEY, { wait: 20_000 }));
+  await server.waitForWaiters(KEY, 1);
+  await grant.downgrade();
+  const reader = await late.granted();
+  assert(grant.held);
+  assert.equal((await locks.holders(KEY)).length, 2);
+  await reader.release();
+  await grant.release();
+});
+
+test("permits are owners of their own, in a task too", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const task = locks.task();
+  const permits = [await task.permit(KEY, { of: 2 }).acquire(), await task.permit(KEY, { of: 2 }).acquire()];
+  assert.equal(new Set(permits.map(({ owner }) => owner)).size, 2);
+  await assert.rejects(locks.permit(KEY, { of: 2 }).acquire(), LockBusy);
+  const next = Pending.of(locks.permit(KEY, { of: 2, wait: 20_000 }));
+  await server.waitForWaiters(KEY, 1);
+  await permits[0]?.release();
+  await (await next.granted()).release();
+  await permits[1]?.release();
+});
+
+test("a task takes a lock again, and the holds end in any order", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const task = locks.task();
+  const outer = await task.lock(KEY, { lease: 5000 }).acquire();
+  const inner = await task.lock(KEY, { lease: 30_000 }).acquire();
+  assert.equal(inner.token, outer.token);
+  assert.equal((await server.info(KEY))?.["holds"], 2);
+  assert.equal((await server.info(KEY))?.["lease-ms"], 30_000);
+  await outer.release();
+  assert(!outer.held && inner.held);
+  await inner.check();
+  assert.equal((await server.info(KEY))?.["holds"], 1);
+  const [again] = await Promise.all([task.lock(KEY).acquire(), inner.release()]);
+  assert.equal((await server.info(KEY))?.["holds"], 1);
+  await again.release();
+  assert.equal(await server.info(KEY), undefined);
+  const other = await task.lock(KEY).acquire();
+  assert(other.token > again.token);
+  await server.redis.del(KEY);
+  await eventually(() => !other.held, "the loss");
+  await (await task.lock(KEY).acquire()).release(); // usable after a loss
+});
+
+test("many holds of a task that come and go at the same time are counted right", async () => {
   const server = await startServer();
   const proxy = await startProxy(server);
   const locks = newLocks(proxy);
-  let began = 0;
-  await assert.rejects(locks.withLock(KEY, { lease: 1000 }, async () => {
-    began = performance.now();
-    await proxy.order("silence");
-    await new Promise(() => {});
-  }), LockLost);
-  const took = performance.now() - began;
-  assert(took > 900 && took < 1500, String(took));
-});
-
-test("work that blocks the loop past its lease is refused the token", async () => {
-  const server = await startServer();
-  const locks = newLocks(server);
-  let refused = false;
-  await assert.rejects(locks.withLock(KEY, { lease: 200 }, async (lock) => {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
-    assert(!lock.signal.aborted);
-    try { lock.token; } catch (error) { refused = error instanceof LockLost; }
-  }), LockLost);
-  assert(refused);
-});
-
-test("a lock that was lost before its release is told", async () => {
-  const server = await startServer();
-  const locks = newLocks(server);
-  await assert.rejects(locks.withLock(KEY, {}, () => server.redis.del(KEY)), /NOTHELD/);
-});
-
-test("SIGTERM stops renewing, releases and cancels", async () => {
-  const server = await startServer();
-  const first = holder(server, 30_000);
-  await first.held;
-  const second = holder(server, 30_000);
-  await server.waitForWaiters(KEY, 1);
-  second.child.kill("SIGTERM");
-  await server.waitForWaiters(KEY, 0, 2000);
-  first.child.kill("SIGTERM");
-  assert.deepEqual(await once(first.child, "exit"), [143, null]);
+  const task = locks.task();
+  const outer = await task.lock(KEY).acquire();
+  await proxy.inject("cut", "HOLDS");
+  const all = await Promise.all(Array.from({ length: 20 }, () => task.lock(KEY).acquire()));
+  assert.equal((await server.info(KEY))?.["holds"], 21);
+  await proxy.inject("cut", "LOCK.RELEASE");
+  await Promise.all(all.map((grant) => grant.release()));
+  assert.equal((await server.info(KEY))?.["holds"], 1);
+  await outer.release();
   assert.equal(await server.info(KEY), undefined);
 });
 
-test("after a kill the lease ends and the next waiter goes on", async () => {
+test("two tasks that wait for each other are told", async () => {
   const server = await startServer();
-  const first = holder(server, 1500);
-  await first.held;
-  const other = new Other(newLocks(server));
+  const locks = newLocks(server);
+  const [one, two] = [locks.task(), locks.task()];
+  const a = await one.lock("a").acquire(), b = await two.lock("b").acquire();
+  const first = Pending.of(one.lock("b", { wait: 20_000 }));
+  await server.waitForWaiters("b", 1);
+  await assert.rejects(two.lock("a", { wait: 20_000 }).acquire(), LockDeadlock);
+  await b.release();
+  await (await first.granted()).release();
+  await a.release();
+});
+
+test("two readers of a lock cannot both have it alone", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const task = locks.task();
+  const mine = await task.shared(KEY).acquire(), others = await locks.shared(KEY).acquire();
+  await assert.rejects(task.lock(KEY, { wait: 20_000 }).acquire(), LockNotAlone);
+  assert(mine.held);
+  await others.release();
+  await (await task.lock(KEY).acquire()).release();
+  await mine.release();
+  assert.equal(await server.info(KEY), undefined);
+});
+
+test("a second call of a task for a lock waits its turn within its own time", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const first = await locks.lock(KEY).acquire();
+  const task = locks.task();
+  const waiting = Pending.of(task.lock(KEY, { wait: 20_000 }));
   await server.waitForWaiters(KEY, 1);
-  await pause(2000); // longer than the lease: it is renewed
-  assert.equal(other.lock, undefined);
-  first.child.kill("SIGKILL");
-  const killed = performance.now();
-  await other.holds();
-  assert(performance.now() - killed < 3000);
-  await other.ends();
+  const ms = await took(() => assert.rejects(task.lock(KEY).acquire(), LockBusy));
+  assert(ms < 1500, String(ms));
+  await first.release();
+  await (await waiting.granted()).release();
+  assert.equal(await server.info(KEY), undefined);
 });
 
-test("through a failover the grant is renewed and the wait goes on", async () => {
-  const sentinels = await startSentinels();
-  const client = new Redis({ sentinels: [{ host: "127.0.0.1", port: sentinels.sentinel.port }], name: "lock" });
-  const locks = newLocks(client);
-  const first = new Other(locks);
-  const lock = await first.holds();
-  const { token } = lock;
-  const other = new Other(locks);
-  await sentinels.primary.waitForWaiters(KEY, 1);
-  await eventually(async () => (await sentinels.replica.info(KEY))?.token === token, "the grant to get to the replica");
-  await sentinels.primary.order("kill");
-  await sentinels.replica.waitForWaiters(KEY, 1, 60_000);
-  await lock.again(async () => assert.equal((await sentinels.replica.info(KEY))!.holds, 2));
-  assert.equal(lock.token, token);
-  assert.equal(other.lock, undefined);
-  await first.ends();
-  assert((await other.holds()).token > token);
-  await other.ends();
-  assert.equal(await sentinels.replica.info(KEY), undefined);
+test("an own owner may ask twice, and a grant changes hands", async () => {
+  const server = await startServer();
+  const locks = newLocks(server), others = newLocks(server);
+  const grant = await locks.lock(KEY, { owner: "user:7", lease: 5000 }).acquire();
+  const again = await others.lock(KEY, { owner: "user:7", lease: 5000, fixed: true }).acquire();
+  assert.equal(again.token, grant.token);
+  assert.equal((await server.info(KEY))?.["holds"], 1);
+  await grant.detach();
+  assert(!grant.held);
+  const adopted = await others.adopt(KEY, "user:7", grant.token, { lease: 5000 });
+  assert.equal((await server.holders(KEY))[0]?.["keep-ms"], 30_000);
+  await adopted.extend(20_000);
+  assert(adopted.remaining > 15_000);
+  assert.equal((await server.info(KEY))?.["lease-ms"], 20_000);
+  await adopted.release();
+  assert.equal(await server.info(KEY), undefined);
+  await assert.rejects(others.adopt(KEY, "user:7", grant.token), LockLost);
 });
 
-test("in a cluster each call goes to the node of its key", async () => {
-  const cluster = await startCluster();
-  const locks = newLocks(new ClusterClient([{ host: "127.0.0.1", port: cluster[0].port }]));
-  for (let number = 0; number < 12; number += 1) {
-    const key = `lock:orders:${number}`;
-    const node = await nodeOf(cluster, key);
-    await locks.withLock(key, {}, (lock) => lock.again(async () => assert.equal((await node.info(key))!.holds, 2)));
-    assert.equal(await node.info(key), undefined);
+test("a fixed lease is extended, and may be cut short", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  const grant = await locks.lock(KEY, { fixed: true, lease: 600 }).acquire();
+  await grant.extend(5000);
+  await pause(800);
+  assert(grant.held);
+  await grant.extend(200);
+  await eventually(() => !grant.held, "its end", 1000);
+});
+
+test("replicas have to acknowledge", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  await assert.rejects(locks.lock(KEY, { replicas: 1 }).acquire(), LockUnavailable);
+  assert.equal(await server.info(KEY), undefined);
+});
+
+test("the key's prefix is the client's", async () => {
+  const server = await startServer();
+  const locks = newLocks(server, { redis: { keyPrefix: "shop:" } });
+  const grant = await locks.lock("a").acquire();
+  assert.equal(grant.key, "a");
+  assert.equal((await server.info("shop:a"))?.["owner"], grant.owner);
+  assert.equal((await locks.holders("a"))[0]?.owner, grant.owner);
+  assert(await locks.forceUnlock("a"));
+  await eventually(() => !grant.held, "the loss");
+});
+
+test("wrong arguments are misuse", async () => {
+  const server = await startServer();
+  const locks = newLocks(server);
+  for (const options of [{ lease: 0 }, { lease: NaN }, { lease: 500 }, { keep: 10 }, { wait: -1 }, { owner: "" }, { owner: "*" },
+    { lease: 1e15 }, { fixed: true, atMost: 3 }, { replicas: 0.5 }]) {
+    assert.throws(() => locks.lock(KEY, options), LockMisuse, JSON.stringify(options));
   }
-  const first = new Other(locks);
-  await first.holds();
-  const other = new Other(locks);
-  await (await nodeOf(cluster, KEY)).waitForWaiters(KEY, 1);
-  await first.ends();
-  await other.holds();
-  await other.ends();
-  for (const { redis } of cluster) assert(!(await redis.info("errorstats")).includes("MOVED"));
+  assert.throws(() => locks.lock(""), LockMisuse);
+  assert.throws(() => locks.permit(KEY, { of: 0 }), LockMisuse);
+  await assert.rejects(locks.adopt(KEY, "me", 0.5), LockMisuse);
+  await server.redis.set(KEY, "a string");
+  await assert.rejects(locks.lock(KEY, { wait: 9000 }).acquire(), LockMisuse);
+});
+
+test("calls of a task that begin at the same time are holds of one grant", async () => {
+  const server = await startServer();
+  const task = newLocks(server).task();
+  const all = await Promise.all([1, 2, 3].map(() => task.lock(KEY).acquire()));
+  assert.equal((await server.info(KEY))?.["holds"], 3);
+  for (const grant of all) await grant.release();
+  assert.equal(await server.info(KEY), undefined);
 });

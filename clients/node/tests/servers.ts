@@ -46,7 +46,11 @@ function order(words: object): Promise<any> {
 
 /** A server or a proxy. */
 export class Place {
-  constructor(readonly port: number) {}
+  readonly port: number;
+
+  constructor(port: number) {
+    this.port = port;
+  }
 
   order(what: string, how: object = {}): Promise<any> { return order({ do: what, port: this.port, ...how }); }
 

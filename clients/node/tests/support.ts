@@ -1,0 +1,70 @@
+/** What many tests need. */
+
+import assert from "node:assert/strict";
+import { Redis } from "ioredis";
+import { type Client, type Grant, type Lock, type LockEvent, Locks, type LocksOptions } from "../src/index.ts";
+import { ends, eventually, type Place } from "./servers.ts";
+
+export const KEY = "lock:orders:42";
+
+/** A client of ioredis that ends with the test. */
+export function newRedis({ port }: Place, options: object = {}): Redis {
+  const redis = new Redis({ port, retryStrategy: () => 50, ...options });
+  redis.on("error", () => {});
+  ends.push(() => redis.disconnect());
+  return redis;
+}
+
+/** Locks that end with the test, on a client of its own. */
+export function newLocks(where: Place | Exclude<Client, () => unknown>, options: LocksOptions & { redis?: object } = {}): Locks {
+  const { redis, ...others } = options;
+  const client = "port" in where ? newRedis(where as Place, redis) : where;
+  const locks = new Locks(client, { service: "test", ...others });
+  ends.push(() => locks.close());
+  return locks;
+}
+
+/** Locks, and what they tell. */
+export function toldLocks(where: Place | Exclude<Client, () => unknown>, options: LocksOptions = {}): { locks: Locks; told: LockEvent[] } {
+  const told: LockEvent[] = [];
+  return { locks: newLocks(where, { ...options, onEvent: (event) => { told.push(event); } }), told };
+}
+
+/** An acquire that is under way. */
+export class Pending {
+  grant: Grant | undefined;
+  error: unknown;
+  readonly over: Promise<Grant>;
+
+  constructor(over: Promise<Grant>) {
+    this.over = over;
+    over.then((grant) => { this.grant = grant; }, (error: unknown) => { this.error = error; });
+  }
+
+  static of(lock: Lock, signal?: AbortSignal): Pending {
+    return new Pending(lock.acquire(signal ? { signal } : {}));
+  }
+
+  async granted(): Promise<Grant> {
+    await eventually(() => this.grant ?? this.error, "a grant");
+    assert.equal(this.error, undefined);
+    assert(this.grant);
+    return this.grant;
+  }
+}
+
+/** How long something takes, whatever comes of it, in ms. */
+export async function took(what: () => unknown): Promise<number> {
+  const began = performance.now();
+  try {
+    await what();
+  } catch {
+    // only the time counts
+  }
+  return performance.now() - began;
+}
+
+/** Blocks the event loop. */
+export function stall(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
