@@ -290,7 +290,7 @@ export class Calls {
       const grant = grantOf(reply);
       return grant && this.#held(request, grant, sent, line, keeper);
     } catch (error) {
-      if (ask.sentOn && isOpen(error)) await this.#undo(request, ask);
+      if (ask.sentOn && isOpen(error)) await this.#undo(request, ask, error);
       throw error;
     }
   }
@@ -313,7 +313,7 @@ export class Calls {
       return await this.#renewed(request, grant, until, stop);
     } catch (error) {
       if (error instanceof LockLost) return undefined;
-      await this.#undo(request, new Ask());
+      await this.#undo(request, new Ask(), error);
       throw error;
     }
   }
@@ -364,7 +364,7 @@ export class Calls {
   }
 
   /** An acquire that was ended early has left nothing: what is not answered soon is carried on in the background. */
-  async #undo(request: Request, ask: Ask): Promise<void> {
+  async #undo(request: Request, ask: Ask, why: unknown): Promise<void> {
     const { name, owner, isFresh } = request;
     const key = this.keyOf(name);
     if (!isFresh) {
@@ -374,7 +374,7 @@ export class Calls {
     }
     const released = this.#released(name, ["LOCK.RELEASE", key, owner, "ALL"], ask);
     this.inBackground(released);
-    if (ask.sentOn?.line.open) await new Stop().race(released, now() + this.servers.reply).catch(() => {});
+    if (ask.sentOn?.line.open && !(why instanceof LockError)) await new Stop().race(released, now() + this.servers.reply).catch(() => {});
   }
 
   /** Releases down to so many holds, told to nobody. */

@@ -13,13 +13,13 @@ export interface IoredisClient {
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
   connect(): Promise<void>;
   disconnect(): void;
-  on(event: string, listener: (...given: never[]) => void): unknown;
-  once(event: string, listener: (...given: never[]) => void): unknown;
+  on(event: string, listener: (...given: any[]) => void): unknown;
+  once(event: string, listener: (...given: any[]) => void): unknown;
 }
 
 /** A `Cluster` of ioredis. */
 export interface IoredisCluster {
-  readonly isCluster: true;
+  readonly isCluster: boolean;
   readonly options: object;
   readonly status: string;
   nodes(role?: "all" | "master" | "slave"): IoredisClient[];

@@ -9,7 +9,7 @@ export interface NodeRedisClient {
   connect(): Promise<unknown>;
   destroy(): void;
   sendCommand(words: string[]): Promise<unknown>;
-  on(event: string, listener: (...given: never[]) => void): unknown;
+  on(event: string, listener: (...given: any[]) => void): unknown;
 }
 
 /** What every client has, though the types of its options differ from version to version. */
