@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { Redis } from "ioredis";
 import redlock from "redlock";
-import { Locks } from "./redis-lock.js";
+import { Locks } from "redis-lock-client";
 
 const Redlock = redlock.default ?? redlock;
 const LEASE_MS = 30_000;
@@ -18,12 +18,15 @@ const HOUR_MS = 3_600_000;
 
 // Each way gives a contender's view of a lock: it takes the lock, works, and gives it back.
 const ways = {
-  // This project's client, as docs/clients.md shows it.
+  // This project's client, as its README shows it.
   client(port) {
     const redis = new Redis(port);
-    const locks = new Locks(redis, "contenders");
+    const locks = new Locks(redis, { service: "contenders" });
     return {
-      handle: (key) => (work) => locks.withLock(key, { lease: LEASE_MS, wait: HOUR_MS }, async () => work()),
+      handle(key) {
+        const lock = locks.lock(key, { lease: LEASE_MS, wait: HOUR_MS });
+        return (work) => lock.run(work);
+      },
       close: () => locks.close().then(() => redis.disconnect()),
     };
   },

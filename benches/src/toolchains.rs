@@ -1,7 +1,7 @@
 //! Builds the programs in other languages, if these are installed.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use testbed::module::root;
@@ -127,26 +127,28 @@ fn node() -> Result<Language, String> {
     needs("npm", "--version", "no npm")?;
     let (source, built) = (root().join("benches/node"), target_folder().join("node"));
     fs::create_dir_all(&built).map_err(|error| error.to_string())?;
-    // As its users do: the client is a file that is copied.
-    let client = root().join("clients/node/src/redis-lock.ts");
-    for file in ["package.json", "package-lock.json", "contenders.js"]
-        .map(|name| source.join(name))
-        .iter()
-        .chain([&client])
-    {
-        let name = file.file_name().unwrap_or_default();
-        fs::copy(file, built.join(name)).map_err(|error| error.to_string())?;
+    for name in ["package.json", "package-lock.json", "contenders.js"] {
+        fs::copy(source.join(name), built.join(name)).map_err(|error| error.to_string())?;
     }
-    let mut install = Command::new("npm");
-    install.args(["ci", "--silent", "--no-audit", "--no-fund"]);
-    install.current_dir(&built);
-    run(install)?;
-    let mut compile = Command::new(built.join("node_modules/.bin/tsc"));
-    compile
-        .args(["--target", "es2022", "--module", "node16"])
-        .args(["--skipLibCheck", "--types", "node", "redis-lock.ts"])
-        .current_dir(&built);
-    run(compile)?;
+    let npm = |folder: &Path, words: &[&str]| {
+        let mut npm = Command::new("npm");
+        npm.args(words)
+            .args(["--silent", "--no-audit", "--no-fund"]);
+        npm.current_dir(folder);
+        run(npm)
+    };
+    // As its users do: the client is a package, built and installed.
+    let client = root().join("clients/node");
+    npm(&client, &["ci"])?;
+    npm(
+        &client,
+        &["pack", "--pack-destination", &built.display().to_string()],
+    )?;
+    npm(&built, &["ci"])?;
+    npm(
+        &built,
+        &["install", "--no-save", "./redis-lock-client-0.2.0.tgz"],
+    )?;
     let package = fs::read_to_string(source.join("package.json"));
     let package = package.map_err(|error| error.to_string())?;
     let used: Vec<String> = package

@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Redis } from "ioredis";
-import { Locks, LockLost } from "redis-lock";
+import { LockLost, Locks } from "redis-lock-client";
 
 const BUY = `
   redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
@@ -37,7 +37,7 @@ async function stock(redis: Redis, locks: Locks, options: Options): Promise<void
   const keys = ["lock:{stock}", "{stock}:left", "{stock}:sold"];
   const counts = { sold: 0, refused: 0, stale_refused: 0 };
   const attempt = (buyer: string) =>
-    locks.withLock(keys[0], { lease: 10_000, wait: 60_000 }, async (lock) => {
+    locks.lock(keys[0], { lease: 10_000, wait: 60_000 }).run(async (lock) => {
       const left = Number(await redis.get(keys[1]));
       if (left === 0) return "refused";
       await pause(2);
@@ -59,30 +59,30 @@ async function stock(redis: Redis, locks: Locks, options: Options): Promise<void
   tell(counts);
 }
 
-async function seat(redis: Redis, _locks: Locks, options: Options): Promise<void> {
+async function seat(redis: Redis, locks: Locks, options: Options): Promise<void> {
   const lock = "lock:{seat}", paid = "{seat}:paid", owner = `seat:${options.user}`;
+  // The hold is the user's: nothing keeps it but its lease, and a process that ends lets go of it.
+  const hold = { fixed: true, lease: Number(options["lease-ms"] ?? 1000) };
+  const token = Number(options.token);
   if (options.do === "hold") {
-    const wait = Number(options["wait-ms"]);
-    // Its own connection, which reads for longer than the wait.
-    const waiting = redis.duplicate({ commandTimeout: wait + 5000 });
-    waiting.on("error", () => {});
-    const grant = (await waiting.call("LOCK.ACQUIRE", lock, owner, "HOLDS", 1, "PX", options["lease-ms"],
-      ...(wait ? ["BLOCK", wait] : []))) as any[] | null;
-    waiting.disconnect();
+    const grant = await locks.lock(lock, { ...hold, owner, wait: Number(options["wait-ms"]) }).tryAcquire();
     if (!grant) return tell({ seat: "taken" });
-    if (!(await redis.exists(paid))) return tell({ seat: "held", token: grant[0] });
-    await redis.call("LOCK.RELEASE", lock, owner, "ALL", "TOKEN", grant[0]);
-    tell({ seat: "sold" });
+    if (await redis.exists(paid)) {
+      await grant.release();
+      return tell({ seat: "sold" });
+    }
+    await grant.detach();
+    tell({ seat: "held", token: grant.token });
   } else if (options.do === "extend") {
     try {
-      await redis.call("LOCK.RENEW", lock, owner, "PX", options["lease-ms"], "TOKEN", options.token);
+      await (await locks.adopt(lock, owner, token, hold)).detach();
       tell({ seat: "extended" });
     } catch (error) {
-      if (!["NOTHELD", "NOTOWNER", "FENCED"].includes(firstWord(error))) throw error;
+      if (!(error instanceof LockLost)) throw error;
       tell({ seat: "lapsed" });
     }
-  } else if (await written(redis, WRITE, [lock, paid], options.token, options.user)) {
-    await redis.call("LOCK.RELEASE", lock, owner, "ALL", "TOKEN", options.token);
+  } else if (await written(redis, WRITE, [lock, paid], token, options.user)) {
+    await (await locks.adopt(lock, owner, token, { fixed: true })).release();
     tell({ seat: "paid" });
   } else {
     tell({ seat: "lapsed" });
@@ -93,7 +93,7 @@ async function job(redis: Redis, locks: Locks, options: Options): Promise<void> 
   const [step, log, done] = ["step", "log", "done"].map((end) => `{job}:${options.run}:${end}`);
   const keys = ["lock:{job}", step, log, done];
   let steps = 0;
-  const outcome = await locks.withLock(keys[0], { lease: Number(options["lease-ms"]), wait: 60_000 }, async (lock) => {
+  const outcome = await locks.lock(keys[0], { lease: Number(options["lease-ms"]), wait: 60_000 }).run(async (lock) => {
     if (await redis.exists(done)) return { job: "skipped" };
     const last = Number(options.steps);
     for (let next = Number(await redis.get(step)) + 1; next <= last; next += 1) {
@@ -115,13 +115,13 @@ async function fence(redis: Redis, locks: Locks, options: Options): Promise<void
   const lockKey = "lock:{order}", told = (done: boolean) => (done ? "written" : "refused");
   const database = await connected(options.sql);
   let writes: Promise<object> | undefined;
-  await locks.withLock(lockKey, { lease: Number(options["lease-ms"]), wait: 60_000 }, async (lock) => {
+  await locks.lock(lockKey, { lease: Number(options["lease-ms"]), wait: 60_000 }).run(async (lock) => {
     const { token } = lock;
     const ways = Object.entries(waysToSell(lockKey, token, options.name));
     const free = new Map<string, number | undefined>();
     for (const [name, way] of ways) free.set(name, await claimed(database, way));
     tell({ event: "held", token });
-    // Not stopped by the loss, and not with `lock.token`: the writes are to be late, and to be refused.
+    // Not stopped by the loss: the writes are to be late, and to be refused.
     writes = pause(Number(options["work-ms"])).then(async () => {
       const state = await written(redis, WRITE, [lockKey, "{order}:state"], token, options.name);
       const outcome: Record<string, string> = { redis: told(state) };
@@ -257,7 +257,7 @@ try {
 }
 const redis = new Redis({ port: Number(options.port) });
 redis.on("error", () => {}); // what is asked of it fails
-const locks = new Locks(redis, "examples");
+const locks = new Locks(redis, { service: "examples" });
 process.once("SIGTERM", () => {
   ends = true;
   void locks.close().then(() => process.exit(143));

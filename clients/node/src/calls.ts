@@ -215,10 +215,10 @@ export class Calls {
   }
 
   /** Takes a grant over that is known by its owner and token. */
-  async adopt(name: string, owner: string, token: number, wish: Wish, stop: Stop): Promise<Holding> {
+  async adopt(name: string, owner: string, token: number, wish: Wish, hasLease: boolean, stop: Stop): Promise<Holding> {
     const request: Request = { name, mode: "exclusive", owner, isFresh: false, wish };
     const until = now() + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
-    return this.#renewed(request, { token, holds: 1, lease: wish.lease }, until, stop);
+    return this.#renewed(request, token, until, stop, hasLease ? ["PX", wish.lease] : []);
   }
 
   /** A command that only looks at a lock, or an administrator's. */
@@ -310,7 +310,7 @@ export class Calls {
   /** What a wait was granted is kept from here on. Nothing when it has ended unseen. */
   async #confirm(request: Request, grant: GrantReply, until: number, stop: Stop): Promise<Holding | undefined> {
     try {
-      return await this.#renewed(request, grant, until, stop);
+      return await this.#renewed(request, grant.token, until, stop);
     } catch (error) {
       if (error instanceof LockLost) return undefined;
       await this.#undo(request, new Ask(), error);
@@ -318,11 +318,11 @@ export class Calls {
     }
   }
 
-  async #renewed(request: Request, { token }: GrantReply, until: number, stop: Stop): Promise<Holding> {
+  async #renewed(request: Request, token: number, until: number, stop: Stop, lease: (string | number)[] = []): Promise<Holding> {
     const { name, owner, wish } = request;
     const key = this.keyOf(name);
     const keep = wish.keep ? ["KEEP", wish.keep] : [];
-    const { reply, sent, line, keeper } = await this.servers.ask(key, ["LOCK.RENEW", key, owner, "TOKEN", token, ...keep],
+    const { reply, sent, line, keeper } = await this.servers.ask(key, ["LOCK.RENEW", key, owner, ...lease, "TOKEN", token, ...keep],
       { kind: "renew", name, until, stop });
     const grant = grantOf(reply) ?? { token, holds: 1, lease: wish.lease };
     return this.#held(request, grant, sent, line, keeper);

@@ -84,13 +84,13 @@ export class Locks {
 
   /**
    * Takes a grant over that another process, or an earlier request, has let go of with `detach`. Rejects with LockLost
-   * when it is not there any more.
+   * when it is not there any more. A `lease` that is given begins now; without one the grant keeps its own.
    */
   async adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
     const wish = wishOf(options, this.#options);
     if (!Number.isSafeInteger(token) || token < 1) throw new LockMisuse(`a token is a positive integer, not ${String(token)}`);
     return this.#calls.stoppable(options.signal, async (stop) =>
-      new Grant(this.#calls, await this.#calls.adopt(checkKey(key), owner, token, wish, stop)));
+      new Grant(this.#calls, await this.#calls.adopt(checkKey(key), owner, token, wish, options.lease !== undefined, stop)));
   }
 
   /** Who holds the lock now, the lowest token first. */

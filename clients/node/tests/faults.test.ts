@@ -289,6 +289,8 @@ test("after a kill -9 the lease ends, and the next in line goes on", async () =>
 test("through a failover by a Sentinel the grant is kept, and the wait goes on", async () => {
   const { primary, replica, sentinel } = await startSentinels();
   const client = new Redis({ sentinels: [{ host: "127.0.0.1", port: sentinel.port }], name: "lock", retryStrategy: () => 50 });
+  client.on("error", () => {});
+  ends.push(() => client.disconnect());
   const locks = newLocks(client);
   const task = locks.task();
   const grant = await task.lock(KEY, { lease: 60_000 }).acquire();
@@ -311,8 +313,9 @@ test("through a failover by a Sentinel the grant is kept, and the wait goes on",
 test("in a cluster each call goes to the node of its key, and slots may move", async () => {
   const cluster = await startCluster();
   const client = new Cluster([{ host: "127.0.0.1", port: cluster[0]?.port ?? 0 }]);
-  const locks = newLocks(client);
+  client.on("error", () => {});
   ends.push(() => client.disconnect());
+  const locks = newLocks(client);
   for (let number = 0; number < 12; number += 1) {
     const key = `lock:orders:${number}`;
     const node = await nodeOf(cluster, key);
@@ -347,6 +350,8 @@ test("in a cluster each call goes to the node of its key, and slots may move", a
 test("one hung node of a cluster holds up no call to another", async () => {
   const cluster = await startCluster();
   const client = new Cluster([{ host: "127.0.0.1", port: cluster[0]?.port ?? 0 }]);
+  client.on("error", () => {});
+  ends.push(() => client.disconnect());
   const { locks, told } = toldLocks(client);
   const home = await nodeOf(cluster, KEY);
   const elsewhere: string[] = [];
