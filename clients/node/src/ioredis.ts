@@ -44,7 +44,8 @@ function settings(source: Options, { name, ms, at }: OpenOptions): object {
     ...at,
     lazyConnect: true,
     connectionName: name,
-    connectTimeout: ms,
+    // The limit is kept by who opens the connection, for a loop that stood still would take this one as passed.
+    connectTimeout: sentinels ? ms / (sentinels + 1) : 10 * ms,
     commandTimeout: undefined,
     socketTimeout: undefined,
     blockingTimeout: undefined,

@@ -32,7 +32,7 @@ interface ClusterOptions {
 
 /** What differs from the user's client: nothing is queued unseen, and nothing comes back by itself. */
 function settings(source: Source, { name, ms, at }: OpenOptions): object {
-  const socket = { ...source.options?.socket, ...at, reconnectStrategy: false, connectTimeout: ms,
+  const socket = { ...source.options?.socket, ...at, reconnectStrategy: false, connectTimeout: 10 * ms,
     socketTimeout: undefined, keepAlive: true, keepAliveInitialDelay: 10_000 };
   return {
     ...(at && { url: undefined }),

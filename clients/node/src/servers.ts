@@ -78,14 +78,11 @@ export class Servers {
     const pace = new Pace();
     let cause: unknown;
     for (;;) {
+      const attempt = { isOver: false };
       try {
-        const { keeper } = await stop.race(this.of(key), until);
-        const line = await stop.race(keeper.line(), until);
-        const sent = now();
-        ask.sentOn = { line, keeper };
-        const reply = await stop.race(line.send(words), until);
-        return { reply, sent, line, keeper };
+        return await stop.race(this.#send(key, words, ask, attempt), until);
       } catch (error) {
+        attempt.isOver = true;
         if (error instanceof ServerReply) {
           if (meaning(error.message, kind) !== "passing") throw errorOf(error, kind, name);
           cause = error;
@@ -128,6 +125,16 @@ export class Servers {
       keeper.close();
       waits.close();
     }
+  }
+
+  /** Sends a call once, unless its time is over before there is a connection. */
+  async #send(key: string, words: Words, ask: Ask, attempt: { isOver: boolean }): Promise<Answer> {
+    const { keeper } = await this.of(key);
+    const line = await keeper.line();
+    if (attempt.isOver) throw new NoReply("nobody waits for it any more");
+    const sent = now();
+    ask.sentOn = { line, keeper };
+    return { reply: await line.send(words), sent, line, keeper };
   }
 
   async #nameOf(key: string): Promise<string> {
