@@ -28,6 +28,7 @@ export class Keeper {
   readonly #pace = new Pace();
   #line: Line | undefined;
   #opening: Promise<Line> | undefined;
+  #asking: Promise<void> | undefined;
   #isReopening = false;
   #notBefore = 0;
   #ping: Timer | undefined;
@@ -85,9 +86,19 @@ export class Keeper {
     holding.keeper = undefined;
   }
 
-  /** Asks whether all grants that are kept here stand. Rejects with ServerReply or NoReply. */
-  async ping(): Promise<void> {
-    const line = await this.line();
+  /** Asks whether all grants that are kept here stand; once for all who ask now. Rejects with ServerReply or NoReply. */
+  ping(): Promise<void> {
+    this.#asking ??= this.#sendPing();
+    return this.#asking;
+  }
+
+  async #sendPing(): Promise<void> {
+    let line: Line;
+    try {
+      line = await this.line();
+    } finally {
+      this.#asking = undefined; // who asks from here on needs a PING that is sent later
+    }
     const sent = now();
     await line.send(["PING"]);
     this.#pace.reset();

@@ -47,8 +47,9 @@ function address(text: string): { host: string; port: number } {
 }
 
 function clientOf({ url, sentinels, master, cluster }: Where, password: string | null | undefined): Redis | Cluster {
-  const login = { ...(password && { password }), retryStrategy: () => 100, maxRetriesPerRequest: 1 };
-  if (cluster) return new Cluster(cluster.map(address), { redisOptions: login, clusterRetryStrategy: () => 100 });
+  // The locks open connections of their own: the client's is never needed.
+  const login = { ...(password && { password }), lazyConnect: true, retryStrategy: () => 100, maxRetriesPerRequest: 1 };
+  if (cluster) return new Cluster(cluster.map(address), { redisOptions: login, lazyConnect: true, clusterRetryStrategy: () => 100 });
   if (sentinels) return new Redis({ ...login, sentinels: sentinels.map(address), name: master ?? "" });
   return new Redis(url ?? "", login);
 }
