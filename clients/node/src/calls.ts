@@ -3,7 +3,7 @@
 import diagnostics from "node:diagnostics_channel";
 import type { Driver, Words } from "./driver.ts";
 import { LockBusy, LockError, LockLost, LockMisuse, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
-import { Holding, type Mode, Turn } from "./holding.ts";
+import { Holding, type Mode, type Request, modeWords } from "./holding.ts";
 import type { Keeper } from "./keeper.ts";
 import type { Line } from "./line.ts";
 import type { LockEvent, LocksOptions, Wish } from "./options.ts";
@@ -14,20 +14,6 @@ import { Pace, type Timer, later, now } from "./time.ts";
 import { waitInLine } from "./wait.ts";
 
 const channel = diagnostics.channel("redis-lock-client");
-
-/** One acquire. */
-export interface Request {
-  readonly name: string;
-  readonly mode: Mode;
-  readonly owner: string;
-  /** Whether nobody has used the owner before, so that all it has comes from this call. */
-  readonly isFresh: boolean;
-  readonly wish: Wish;
-  readonly turn?: Turn;
-}
-
-const modeWords = (mode: Mode): (string | number)[] =>
-  mode === "exclusive" ? [] : mode === "shared" ? ["SHARED"] : ["LIMIT", mode.limit];
 
 export class Calls {
   readonly servers: Servers;

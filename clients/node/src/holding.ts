@@ -2,10 +2,26 @@
 
 import { LockLost, type LockError } from "./errors.ts";
 import type { Keeper } from "./keeper.ts";
+import type { Wish } from "./options.ts";
 import { type Timer, later, now } from "./time.ts";
 
 /** The modes of a lock: alone, with other readers, or with at most so many holders. */
 export type Mode = "exclusive" | "shared" | { readonly limit: number };
+
+/** How a command says it. */
+export const modeWords = (mode: Mode): (string | number)[] =>
+  mode === "exclusive" ? [] : mode === "shared" ? ["SHARED"] : ["LIMIT", mode.limit];
+
+/** One acquire. */
+export interface Request {
+  readonly name: string;
+  readonly mode: Mode;
+  readonly owner: string;
+  /** Whether nobody has used the owner before, so that all it has comes from this call. */
+  readonly isFresh: boolean;
+  readonly wish: Wish;
+  readonly turn?: Turn;
+}
 
 export interface Terms {
   /** The key as the server knows it, and as the user does. */

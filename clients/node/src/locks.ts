@@ -8,6 +8,7 @@ import { type IoredisClient, type IoredisCluster, driverOfIoredis, driverOfIored
 import { Lock, type Taker, takeAlone } from "./lock.ts";
 import { type NodeRedisClient, type NodeRedisCluster, driverOfFactory, driverOfNodeRedis, driverOfNodeRedisCluster } from "./node-redis.ts";
 import { type LockOptions, type LocksOptions, checkKey, checkLimit, wishOf } from "./options.ts";
+import { acquireAll, lead, once, runAll } from "./recipes.ts";
 import { fieldsOf } from "./replies.ts";
 import { Stop } from "./stop.ts";
 import { Task } from "./task.ts";
@@ -91,6 +92,30 @@ export class Locks {
     if (!Number.isSafeInteger(token) || token < 1) throw new LockMisuse(`a token is a positive integer, not ${String(token)}`);
     return this.#calls.stoppable(options.signal, async (stop) =>
       new Grant(this.#calls, await this.#calls.adopt(checkKey(key), owner, token, wish, options.lease !== undefined, stop)));
+  }
+
+  /**
+   * Does the work while holding all the locks, or rejects having taken none. They are taken in one order, so that
+   * two who do this never wait for each other; `wait` is for all together.
+   */
+  async all<T>(keys: readonly string[], options: LockOptions, work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
+    return runAll(await acquireAll(this, keys, options), work);
+  }
+
+  /**
+   * Leads: waits for the lock for ever, works while it holds it, and begins again when the work has ended or the lock
+   * was lost. Resolves when the signal is aborted; rejects when the work fails.
+   */
+  lead(key: string, options: LockOptions & { readonly signal: AbortSignal }, work: (grant: Grant) => unknown): Promise<void> {
+    return lead(this, key, work, options);
+  }
+
+  /**
+   * Gives what `look` finds. Where it finds nothing, one of all who ask does the work, while the others wait for it,
+   * for up to `wait`, and look again.
+   */
+  once<T>(key: string, options: LockOptions, look: () => Promise<T | undefined>, work: (grant: Grant) => Promise<T>): Promise<T> {
+    return once(this, key, look, work, options);
   }
 
   /** Who holds the lock now, the lowest token first. */

@@ -1,0 +1,63 @@
+/** What is built from locks: several at once, a leader, work that is done once. */
+
+import { LockBusy, LockLost } from "./errors.ts";
+import type { Grant } from "./grant.ts";
+import { runUnder } from "./lock.ts";
+import type { Locks } from "./locks.ts";
+import type { LockOptions } from "./options.ts";
+import { now } from "./time.ts";
+
+/** Takes all of them, in one order wherever that is done, or none; `wait` is for all together. */
+export async function acquireAll(locks: Locks, keys: readonly string[], options: LockOptions): Promise<Grant[]> {
+  const task = locks.task();
+  const until = now() + (options.wait ?? 0);
+  const grants: Grant[] = [];
+  try {
+    for (const key of [...new Set(keys)].sort()) {
+      grants.push(await task.lock(key, { ...options, wait: Math.max(0, until - now()) }).acquire());
+    }
+    return grants;
+  } catch (error) {
+    for (const grant of grants.reverse()) await grant[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** Does the work under all of them. */
+export async function runAll<T>(grants: readonly Grant[], work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
+  const under = (at: number): Promise<T> => {
+    const grant = grants[at];
+    return grant ? runUnder(grant, () => under(at + 1)) : Promise.resolve(work(grants));
+  };
+  return under(0);
+}
+
+/** Works whenever it holds the lock, until the signal is aborted or the work fails. */
+export async function lead(locks: Locks, key: string, work: (grant: Grant) => unknown,
+  options: LockOptions & { readonly signal: AbortSignal }): Promise<void> {
+  const { signal } = options;
+  while (!signal.aborted) {
+    try {
+      await locks.lock(key, { ...options, wait: Infinity }).run(async (grant) => { await work(grant); });
+    } catch (error) {
+      if (signal.aborted && (error === signal.reason || (error instanceof Error && error.name === "AbortError"))) return;
+      if (!(error instanceof LockLost)) throw error;
+    }
+  }
+}
+
+/** Gives what `look` finds; where it finds nothing, one of all who ask does the work, and the others wait for it. */
+export async function once<T>(locks: Locks, key: string, look: () => Promise<T | undefined>, work: (grant: Grant) => Promise<T>,
+  options: LockOptions): Promise<T> {
+  const until = now() + (options.wait ?? 0);
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    const grant = await locks.lock(key, options).tryAcquire({ wait: 0 });
+    if (grant) return runUnder(grant, async () => (await look()) ?? work(grant));
+    const left = until - now();
+    if (left <= 0) throw new LockBusy(`${key}: others do the work`, { key });
+    const done = await locks.shared(key, options).acquire({ wait: left });
+    await done.release();
+  }
+}
