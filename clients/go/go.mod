@@ -1,4 +1,4 @@
-module redis-lock/clients/go
+module github.com/redis-lock/redis-lock/clients/go
 
 go 1.26.0
 

@@ -17,33 +17,36 @@ import (
 // words are an order to the test bed.
 type words map[string]any
 
-// answer is what the test bed says to an order.
-type answer struct {
+// reported is what the test bed says to an order.
+type reported struct {
 	Error                     string
 	Port, Lost                int
-	Nodes, Servers, Sentinels []answer
+	Nodes, Servers, Sentinels []reported
 }
 
 // testbed runs for as long as the tests do.
-var testbed = sync.OnceValue(func() func(words) (answer, error) {
+var testbed = sync.OnceValue(func() func(words) (reported, error) {
 	command := exec.Command("cargo", "run", "--quiet", "--package", "testbed", "--", "serve")
-	command.Dir, command.Stderr = "../../..", os.Stderr
+	if built := os.Getenv("TESTBED"); built != "" {
+		command = exec.Command(built, "serve")
+	}
+	command.Dir, command.Stderr = "../..", os.Stderr
 	input, _ := command.StdinPipe()
 	output, _ := command.StdoutPipe()
 	if err := command.Start(); err != nil {
 		panic(err)
 	}
 	orders, answers := json.NewEncoder(input), json.NewDecoder(output)
-	return func(order words) (said answer, err error) {
+	return func(order words) (said reported, err error) {
 		err = errors.Join(orders.Encode(order), answers.Decode(&said))
 		return said, err
 	}
 })
 
-func order(t *testing.T, do string, order words) answer {
+func order(t *testing.T, do string, order words) reported {
 	t.Helper()
 	order["do"] = do
-	said := must[answer](t)(testbed()(order))
+	said := must[reported](t)(testbed()(order))
 	if said.Error != "" {
 		t.Fatal(order, said.Error)
 	}
@@ -56,7 +59,7 @@ func launch(t *testing.T, what string, how words) []*server {
 	said := order(t, what, how)
 	all := append(append(said.Nodes, said.Servers...), said.Sentinels...)
 	if said.Port != 0 {
-		all = []answer{said}
+		all = []reported{said}
 	}
 	servers := make([]*server, len(all))
 	for i, one := range all {
@@ -82,7 +85,7 @@ type server struct {
 }
 
 // order gives an order that concerns this server.
-func (s *server) order(do string, how words) answer {
+func (s *server) order(do string, how words) reported {
 	s.t.Helper()
 	how["port"] = s.port
 	return order(s.t, do, how)
@@ -90,11 +93,11 @@ func (s *server) order(do string, how words) answer {
 
 func start(t *testing.T) *server { t.Helper(); return launch(t, "server", words{})[0] }
 
-// cluster has three nodes, with a third of the slots each.
-func cluster(t *testing.T) []*server { t.Helper(); return launch(t, "cluster", words{}) }
+// startCluster gives three nodes, with a third of the slots each.
+func startCluster(t *testing.T) []*server { t.Helper(); return launch(t, "cluster", words{}) }
 
-// sentinel is a primary, its replica, and a Sentinel that watches over them.
-func sentinel(t *testing.T) (primary, replica, watching *server) {
+// startSentinel gives a primary, its replica, and a Sentinel that watches over them.
+func startSentinel(t *testing.T) (primary, replica, watching *server) {
 	t.Helper()
 	all := launch(t, "sentinels", words{})
 	return all[0], all[1], all[2]

@@ -15,18 +15,26 @@ import (
 
 var background = context.Background()
 
-// locks connects to the server, or to a proxy before it.
-func (s *server) locks(change ...func(*redis.UniversalOptions)) *Locks {
-	options := redis.UniversalOptions{Addrs: []string{s.address}}
+// client is one that the user has, and closes.
+func (s *server) client(change ...func(*redis.Options)) *redis.Client {
+	options := redis.Options{Addr: s.address}
 	for _, change := range change {
 		change(&options)
 	}
-	return newLocks(s.t, options)
+	client := redis.NewClient(&options)
+	s.t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
-func newLocks(t *testing.T, options redis.UniversalOptions) *Locks {
-	locks := New(options, "tests")
-	t.Cleanup(func() { _ = locks.Close() })
+// locks connect to the server, or to a proxy before it.
+func (s *server) locks(change ...func(*redis.Options)) *Locks {
+	return newLocks(s.t, s.client(change...), Options{})
+}
+
+func newLocks(t *testing.T, client redis.UniversalClient, options Options) *Locks {
+	options.Service = "tests"
+	locks := New(client, options)
+	t.Cleanup(func() { _ = locks.Close(background) })
 	return locks
 }
 
@@ -112,22 +120,43 @@ func mustSay(t *testing.T, err, what error) {
 }
 
 var (
-	once    = Options{Lease: 20 * time.Second}
-	patient = Options{Lease: 20 * time.Second, Wait: 20 * time.Second}
-	short   = Options{Lease: 900 * time.Millisecond}
+	patient = Wait(20 * time.Second)
+	short   = Lease(time.Second)
 )
 
-// result is what a Lock in another goroutine comes to.
+// result is what an Acquire in another goroutine comes to.
 type result struct {
-	lock *Lock
-	err  error
+	grant *Grant
+	err   error
 }
 
-func inBackground(locks *Locks, ctx context.Context, key string, options Options) chan result {
+func inBackground(ctx context.Context, lock *Lock) chan result {
 	results := make(chan result, 1)
 	go func() {
-		lock, err := locks.Lock(ctx, key, options)
-		results <- result{lock, err}
+		grant, err := lock.Acquire(ctx)
+		results <- result{grant, err}
 	}()
 	return results
+}
+
+// acquire has to succeed.
+func acquire(t *testing.T, lock *Lock) *Grant {
+	t.Helper()
+	return must[*Grant](t)(lock.Acquire(background))
+}
+
+func (s *server) waiting(key string, n int) {
+	s.t.Helper()
+	eventually(s.t, fmt.Sprint(n, " waiters for ", key), func() bool { return len(s.waiters(key)) == n })
+}
+
+// holder is the first holder's map of LOCK.HOLDERS.
+func (s *server) holder(key string) map[string]any {
+	s.t.Helper()
+	holders := s.do("LOCK.HOLDERS " + key).([]any)
+	if len(holders) == 0 {
+		return map[string]any{}
+	}
+	fields := must[map[string]any](s.t)(fieldsByName(holders[0]))
+	return fields
 }

@@ -1,0 +1,287 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
+)
+
+// taking is an acquire under way.
+type taking struct {
+	*Lock
+	owner string
+	until time.Time // of the wait; zero where it is for ever
+	open  bool      // the server may hold it for this owner, or line it up
+}
+
+// take makes a new ownership.
+func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
+	t := &taking{Lock: l, owner: owner}
+	calling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.locks.calls, cancel)()
+	if l.terms.wait < longestTime {
+		t.until = time.Now().Add(l.terms.wait)
+	}
+	o, err := t.run(calling)
+	if err == nil {
+		if err = l.locks.hold(o); err != nil { // closed meanwhile
+			t.open = true
+		}
+	}
+	if err == nil {
+		return o, nil
+	}
+	if t.open {
+		l.locks.forget(l.key, owner, l.task)
+	}
+	if l.locks.isClosed() {
+		return nil, &Error{Op: "acquire", Key: l.key, Kind: ErrClosed}
+	}
+	if ctx.Err() != nil && (errors.Is(err, errEnded) || kindOf(acquiring, err) == errPassing) {
+		return nil, cancelled(ctx, "acquire", l.key)
+	}
+	if errors.Is(err, ErrBusy) {
+		return nil, &Error{Op: "acquire", Key: l.key, Kind: ErrBusy}
+	}
+	return nil, l.locks.failed(ctx, acquiring, "acquire", l.key, err)
+}
+
+var errEnded = errors.New("the context has ended")
+
+func (t *taking) left() time.Duration {
+	if t.until.IsZero() {
+		return Forever
+	}
+	return time.Until(t.until)
+}
+
+// run tries on the keeper, and then waits.
+func (t *taking) run(ctx context.Context) (*ownership, error) {
+	waits := t.terms.wait > 0
+	if t.terms.replicas > 0 || waits && t.locks.waitsFor(t.key) {
+		return t.line(ctx)
+	}
+	o, err := t.atOnce(ctx)
+	if err == nil || !waits || !errors.Is(err, ErrBusy) {
+		return o, err
+	}
+	return t.line(ctx)
+}
+
+// atOnce takes the lock if it is free.
+func (t *taking) atOnce(ctx context.Context) (*ownership, error) {
+	limit := t.locks.options.Reply
+	if t.terms.wait > 0 {
+		limit = max(limit, t.left())
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	a := t.locks.ask(limited, acquiring, t.key, append(t.command(), t.keepWords()...)...)
+	t.open = a.open
+	switch {
+	case a.err != nil:
+		return nil, a.err
+	case a.call.Reply == nil:
+		return nil, ErrBusy
+	}
+	return t.granted(a)
+}
+
+func (t *taking) command() []any {
+	command := append([]any{"LOCK.ACQUIRE", t.key, t.owner}, t.mode.words()...)
+	return append(command, "PX", milliseconds(t.terms.lease), "HOLDS", 1)
+}
+
+func (t *taking) keepWords() []any {
+	if t.terms.keep == 0 {
+		return nil
+	}
+	return []any{"KEEP", milliseconds(t.terms.keep)}
+}
+
+// granted makes the ownership of a grant that was answered on the keeper.
+func (t *taking) granted(a answer) (*ownership, error) {
+	o, err := newOwnership(t.locks, t.key, t.owner, t.terms, a)
+	if err != nil {
+		t.open = true
+	}
+	return o, err
+}
+
+// line waits in line: by one call, with a connection of its own, for all the time that is left.
+func (t *taking) line(ctx context.Context) (*ownership, error) {
+	defer t.locks.waitFor(t.key)()
+	for failures := 0; ; {
+		token, err := t.wait(ctx)
+		if err == nil {
+			o, lost := t.confirm(ctx, token)
+			if lost == nil || kindOf(renewing, lost) != ErrLost {
+				return o, lost
+			}
+			err = ErrBusy // it came and went unseen
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, errEnded
+		case errors.Is(err, ErrBusy):
+			failures = 0
+			if t.left() < time.Millisecond {
+				return nil, ErrBusy
+			}
+			continue
+		case kindOf(acquiring, err) != errPassing:
+			return nil, err
+		case t.left() < time.Millisecond:
+			return nil, err
+		}
+		failures++
+		select {
+		case <-time.After(min(t.left(), pause(failures))):
+		case <-ctx.Done():
+			return nil, errEnded
+		}
+	}
+}
+
+// wait is one wait: for the token of the grant.
+func (t *taking) wait(ctx context.Context) (token int64, err error) {
+	reply := t.locks.options.Reply
+	limited, cancel := context.WithTimeout(ctx, min(max(t.left(), 0), longestTime)+reply)
+	defer cancel()
+	k, err := t.locks.keeperOf(limited, t.key)
+	if err != nil {
+		return 0, err
+	}
+	on, err := k.connection(limited) // where that fails, a wait would
+	if err != nil {
+		return 0, err
+	}
+	conn, err := k.waits.take(limited)
+	if err != nil {
+		return 0, err
+	}
+	defer k.waits.put(conn)
+	limit, command := t.block(reply)
+	call := conn.Start(limit, command...)
+	select {
+	case <-call.Done():
+	case <-ctx.Done():
+		return 0, t.callOff(conn, call)
+	}
+	switch {
+	case !call.Answered():
+		t.open = true
+		return 0, call.Err
+	case call.Err != nil:
+		t.locks.heed(&answer{keeper: k, link: on, err: call.Err}, t.key)
+		return 0, call.Err
+	case call.Reply == nil:
+		return 0, ErrBusy
+	}
+	t.open = true
+	if t.terms.replicas > 0 {
+		if err := t.acknowledged(ctx, conn); err != nil {
+			return 0, err
+		}
+	}
+	token, _, _, err = readGrant(call.Reply)
+	return token, err
+}
+
+func (t *taking) block(reply time.Duration) (limit time.Duration, command []any) {
+	left := t.left()
+	switch {
+	case t.terms.wait == 0, left < time.Millisecond:
+		return reply, t.command()
+	case t.until.IsZero():
+		return wire.NoLimit, append(t.command(), "BLOCK", 0)
+	}
+	return left + reply, append(t.command(), "BLOCK", left.Milliseconds())
+}
+
+// callOff ends a wait: a grant that has come in between is released by the same call.
+func (t *taking) callOff(conn *wire.Conn, call *wire.Call) error {
+	ctx, cancel := context.WithTimeout(t.locks.life, t.locks.options.Reply)
+	defer cancel()
+	gone := make(chan bool, 1)
+	t.locks.background(func(limit context.Context) { gone <- t.locks.off(limit, t.key, t.owner) })
+	select {
+	case <-call.Done():
+	case <-ctx.Done():
+	}
+	if !call.IsOver() {
+		conn.Close()
+	}
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+	t.open = false // that is seen to
+	return errEnded
+}
+
+// acknowledged asks how many replicas have the grant.
+func (t *taking) acknowledged(ctx context.Context, conn *wire.Conn) error {
+	reply := t.locks.options.Reply
+	call, err := conn.Do(ctx, 2*reply, "WAIT", t.terms.replicas, milliseconds(reply))
+	if err != nil {
+		conn.Close() // its reply may come yet
+		return err
+	}
+	if got, _ := call.Reply.(int64); got < int64(t.terms.replicas) {
+		return &Error{Op: "acquire", Key: t.key, Kind: ErrUnavailable,
+			Cause: errors.New("too few replicas have acknowledged it")}
+	}
+	return nil
+}
+
+// confirm has the grant of a wait kept, or its lease begin anew: when it began is not known.
+func (t *taking) confirm(ctx context.Context, token int64) (*ownership, error) {
+	limited, cancel := context.WithTimeout(ctx, t.locks.options.Reply)
+	defer cancel()
+	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", token}, t.keepWords()...)
+	a := t.locks.ask(limited, renewing, t.key, command...)
+	if a.err != nil {
+		t.open = kindOf(renewing, a.err) != ErrLost
+		return nil, a.err
+	}
+	t.open = false
+	return t.granted(a)
+}
+
+// waitFor counts those who wait for a key, until its result is called.
+func (l *Locks) waitFor(key string) func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting[key]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.waiting[key]--; l.waiting[key] == 0 {
+			delete(l.waiting, key)
+		}
+	}
+}
+
+func (l *Locks) waitsFor(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting[key] > 0
+}
+
+// forget leaves neither a hold nor a wait of this owner, in the background. A task has another name then, as soon
+// as it can: that release must not meet a later grant.
+func (l *Locks) forget(key, owner string, task *Task) {
+	if task != nil {
+		task.doubt()
+	}
+	l.background(func(ctx context.Context) { l.off(ctx, key, owner) })
+}
+
+func (l *Locks) off(ctx context.Context, key, owner string) bool {
+	a := l.ask(ctx, releasing, key, "LOCK.RELEASE", key, owner, "ALL")
+	return a.err == nil
+}

@@ -1,0 +1,96 @@
+package redislock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
+)
+
+// answer is what a call came to.
+type answer struct {
+	call     *wire.Call // of the last one that was sent
+	keeper   *keeper
+	link     *link
+	repeated bool // it was sent before, and that was not answered
+	open     bool // one was sent that may be carried out yet, or was
+	err      error
+}
+
+// ask sends a command on the keeper of the key until it is answered by what does not pass, or the context ends:
+// then the error is why it was not answered before.
+func (l *Locks) ask(ctx context.Context, kind callKind, key string, command ...any) (a answer) {
+	var before error
+	for failures := 0; ; failures++ {
+		a.err = l.askOnce(ctx, &a, key, command)
+		if a.err != nil && ctx.Err() != nil && errors.Is(a.err, ctx.Err()) {
+			a.err = cmp.Or(before, error(wire.ErrSilent)) // that tells more
+		}
+		before = a.err
+		if a.err == nil || kindOf(kind, a.err) != errPassing || ctx.Err() != nil {
+			return a
+		}
+		l.heed(&a, key)
+		if failures == 0 && (a.link == nil || begins(a.err, "MOVED")) {
+			continue // the next attempt to connect has a pause of its own, and a map is read at once
+		}
+		select {
+		case <-time.After(pause(failures + 1)):
+		case <-ctx.Done():
+			return a
+		}
+	}
+}
+
+func (l *Locks) askOnce(ctx context.Context, a *answer, key string, command []any) (err error) {
+	a.link = nil
+	if a.keeper, err = l.keeperOf(ctx, key); err != nil {
+		return err
+	}
+	if a.link, err = a.keeper.connection(ctx); err != nil {
+		return err
+	}
+	a.repeated = a.open
+	a.call, err = a.link.Do(ctx, l.options.Reply, command...)
+	if err == nil || ctx.Err() == nil && a.call.Answered() {
+		a.open = a.repeated // an earlier one may have been carried out
+	} else {
+		a.open = true
+	}
+	return err
+}
+
+// heed does what an error that passes tells.
+func (l *Locks) heed(a *answer, key string) {
+	switch {
+	case a.keeper == nil:
+	case begins(a.err, "MOVED"):
+		l.servers.moved(key, a.keeper.address, movedTo(a.err))
+	case begins(a.err, "READONLY", "UNBLOCKED"):
+		if a.link != nil {
+			a.link.Close() // it is a replica now
+		}
+		l.servers.doubt()
+	case begins(a.err, "CLUSTERDOWN"):
+		l.servers.doubt()
+	}
+}
+
+func fieldsOf(text string) []string { return strings.Fields(text) }
+
+// failed is what the caller is told of an error.
+func (l *Locks) failed(ctx context.Context, kind callKind, op, key string, err error) error {
+	switch is := kindOf(kind, err); {
+	case l.isClosed():
+		return &Error{Op: op, Key: key, Kind: ErrClosed}
+	case is != errPassing:
+		return newError(op, key, is, missing(err))
+	case ctx.Err() != nil:
+		return cancelled(ctx, op, key)
+	default:
+		return newError(op, key, ErrUnavailable, err)
+	}
+}

@@ -1,0 +1,89 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+)
+
+func TestTakesAndGivesBack(t *testing.T) {
+	server := start(t)
+	locks := server.locks()
+	grant := acquire(t, locks.Lock("k"))
+	if server.info("k", "token") != grant.Token() || grant.Token() < 1<<50 || !grant.Held() {
+		t.Fatal("another token", grant.Token())
+	}
+	_, err := locks.Lock("k").Acquire(background)
+	mustSay(t, err, ErrBusy)
+	if calls := server.calls("lock.acquire"); calls != 2 {
+		t.Fatal("acquires:", calls)
+	}
+	mustSay(t, grant.Release(background), nil)
+	if server.do("EXISTS k") != int64(0) || grant.Held() {
+		t.Fatal("still held")
+	}
+	mustSay(t, grant.Release(background), ErrMisuse)
+	mustSay(t, grant.Err(), ErrMisuse)
+	<-grant.Lost()
+}
+
+func TestEachAcquireIsAnOwnerOfItsOwn(t *testing.T) {
+	server := start(t)
+	locks := server.locks()
+	host, _ := os.Hostname()
+	form := regexp.MustCompile(fmt.Sprintf(`^tests:%s:%d:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, host, os.Getpid()))
+	owners := map[any]bool{}
+	for _, key := range []string{"a", "b", "c"} {
+		grant := acquire(t, locks.Lock(key))
+		owner := server.info(key, "owner")
+		if owners[owner] || !form.MatchString(owner.(string)) || owner != grant.Owner() {
+			t.Fatal("owner", owner)
+		}
+		owners[owner] = true
+	}
+}
+
+func TestWaitsInLine(t *testing.T) {
+	server := start(t)
+	locks := server.locks()
+	grant := acquire(t, locks.Lock("k"))
+	waiting := inBackground(background, locks.Lock("k", patient))
+	server.waiting("k", 1)
+	mustSay(t, grant.Release(background), nil)
+	got := <-waiting
+	mustSay(t, got.err, nil)
+	if got.grant.Token() <= grant.Token() {
+		t.Fatal("tokens fall")
+	}
+	if kept := server.holder("k")["kept-by"]; kept == int64(0) {
+		t.Fatal("not kept")
+	}
+	mustSay(t, got.grant.Release(background), nil)
+}
+
+func TestDoSaysWhatTheWorkSays(t *testing.T) {
+	server := start(t)
+	bad := errors.New("bad")
+	err := server.locks().Lock("k").Do(background, func(context.Context, *Grant) error { return bad })
+	if err != bad || server.do("EXISTS k") != int64(0) {
+		t.Fatal(err)
+	}
+}
+
+func TestIsKeptForLongerThanItsLease(t *testing.T) {
+	server := start(t)
+	grant := acquire(t, server.locks().Lock("k", short))
+	time.Sleep(2500 * time.Millisecond)
+	mustSay(t, grant.Check(background), nil)
+	if server.info("k", "token") != grant.Token() || server.calls("lock.renew") != 0 {
+		t.Fatal("renewed by calls", server.calls("lock.renew"))
+	}
+	if left := grant.Remaining(); left < 300*time.Millisecond || left > time.Second {
+		t.Fatal("remaining", left)
+	}
+	mustSay(t, grant.Release(background), nil)
+}

@@ -1,0 +1,220 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Grant is one hold of a lock: until its release, or its loss.
+type Grant struct {
+	*ownership
+	life     context.Context // ends with this hold
+	end      context.CancelCauseFunc
+	released atomic.Bool
+}
+
+func newGrant(o *ownership) *Grant {
+	g := &Grant{ownership: o}
+	g.life, g.end = context.WithCancelCause(o.life)
+	return g
+}
+
+// Key is the key of the lock.
+func (g *Grant) Key() string { return g.key }
+
+// Owner is who holds it, to the server.
+func (g *Grant) Owner() string { return g.owner }
+
+// Token is the fencing token: later grants of the lock have higher ones.
+func (g *Grant) Token() int64 { return g.token }
+
+// Held says whether it is neither released nor told as lost. It asks nobody: see [Grant.Check].
+func (g *Grant) Held() bool { return g.Err() == nil }
+
+// Err is nil while the grant is held, and then why it is not: [ErrLost], [ErrClosed], or [ErrMisuse] after a
+// release.
+func (g *Grant) Err() error {
+	if g.released.Load() {
+		return &Error{Op: "hold", Key: g.key, Kind: ErrMisuse, Cause: errReleased}
+	}
+	if err := g.err(); err != nil {
+		return named(err, "hold", g.key)
+	}
+	return nil
+}
+
+// Lost is closed when the grant is lost, and when it is released: [Grant.Err] tells which.
+func (g *Grant) Lost() <-chan struct{} { return g.life.Done() }
+
+// OnLost runs told, in a goroutine of its own, when the grant is lost; not when it is released. Call stop to call
+// that off: it says whether it came in time.
+func (g *Grant) OnLost(told func(error)) (stop func() bool) {
+	return context.AfterFunc(g.life, func() {
+		if err := g.Err(); errors.Is(err, ErrLost) {
+			told(err)
+		}
+	})
+}
+
+// Context ends when the parent does, and when the grant is lost or released; the cause is [ErrLost] then. Call
+// cancel when the work is done.
+func (g *Grant) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	working, end := context.WithCancelCause(parent)
+	stop := context.AfterFunc(g.life, func() { end(context.Cause(g.life)) })
+	return working, func() {
+		stop()
+		end(nil)
+	}
+}
+
+// Remaining is for how long the grant is known to stand though nothing more were heard of the server.
+func (g *Grant) Remaining() time.Duration {
+	if !g.Held() {
+		return 0
+	}
+	return max(0, time.Until(g.until()))
+}
+
+// Release gives the lock back, and does not wait longer than the context and [Options].Release say. It is not
+// held from the call on, whatever comes of it; where the server does not answer, it comes free a lease later. Where
+// the context has ended, the release is carried on without the caller. [ErrLost] says that the lock had been
+// lost before; a second release is [ErrMisuse].
+func (g *Grant) Release(ctx context.Context) error {
+	if g.released.Swap(true) {
+		return &Error{Op: "release", Key: g.key, Kind: ErrMisuse, Cause: errReleased}
+	}
+	defer g.end(errReleased)
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	default:
+		if err := g.wait(ctx); err != nil {
+			return err
+		}
+		defer func() { <-g.turn }()
+	}
+	if err := g.err(); err != nil {
+		return named(err, "release", g.key)
+	}
+	g.mu.Lock()
+	g.holds--
+	left := g.holds
+	g.mu.Unlock()
+	if err := g.locks.begin(); err != nil {
+		return named(err, "release", g.key)
+	}
+	defer g.locks.finish()
+	return g.giveBack(ctx, left, errReleased)
+}
+
+// wait waits for the turn to change the holds of a task.
+func (o *ownership) wait(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
+	defer cancel()
+	select {
+	case o.turn <- struct{}{}:
+		return nil
+	case <-limited.Done():
+	}
+	if ctx.Err() != nil {
+		return cancelled(ctx, "release", o.key)
+	}
+	return newError("release", o.key, ErrUnavailable, errors.New("another call of the task is under way"))
+}
+
+// Check asks the server whether the grant stands. Nil is: it does, and for a third of its lease from the call of
+// Check on nobody else gets the lock but by force.
+func (g *Grant) Check(ctx context.Context) error {
+	if err := g.Err(); err != nil {
+		return named(err, "check", g.key)
+	}
+	if err := g.locks.begin(); err != nil {
+		return named(err, "check", g.key)
+	}
+	defer g.locks.finish()
+	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
+	defer cancel()
+	for {
+		a, sure := g.ask(limited)
+		if err := g.Err(); err != nil {
+			return named(err, "check", g.key)
+		}
+		if sure {
+			return nil
+		}
+		if kindOf(renewing, a.err) == ErrLost {
+			g.lose(a.err)
+			return named(g.Err(), "check", g.key)
+		}
+		if a.err != nil {
+			return g.locks.failed(ctx, renewing, "check", g.key, a.err)
+		}
+		select {
+		case <-time.After(soon): // its renewal on a new connection is under way
+		case <-limited.Done():
+		}
+	}
+}
+
+func (g *Grant) ask(ctx context.Context) (a answer, sure bool) {
+	g.mu.Lock()
+	isKept := g.keep > 0
+	g.mu.Unlock()
+	if !isKept {
+		a = g.locks.ask(ctx, renewing, g.key, "LOCK.FENCE", g.key, g.token)
+		return a, a.err == nil
+	}
+	a = g.locks.ask(ctx, renewing, g.key, "PING")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return a, a.err == nil && g.link == a.link
+}
+
+// Extend gives the grant another lease from now on, shorter or longer; of a lock that is kept, it is the one with
+// which the server goes on.
+func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
+	g.mu.Lock()
+	isKept := g.keep > 0
+	g.mu.Unlock()
+	if lease < time.Millisecond || lease > longestTime || isKept && lease < leastKept {
+		return named(misuse("a lease is 1 millisecond or more, 1 second where it is kept"), "extend", g.key)
+	}
+	return g.change(ctx, "extend", "PX", milliseconds(lease))
+}
+
+// Downgrade makes an exclusive lock a shared one, without letting go: others that share get in beside it.
+func (g *Grant) Downgrade(ctx context.Context) error { return g.change(ctx, "downgrade", "SHARED") }
+
+// change is a renewal.
+func (g *Grant) change(ctx context.Context, op string, words ...any) error {
+	if err := g.Err(); err != nil {
+		return named(err, op, g.key)
+	}
+	if err := g.locks.begin(); err != nil {
+		return named(err, op, g.key)
+	}
+	defer g.locks.finish()
+	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
+	defer cancel()
+	a := g.locks.ask(limited, renewing, g.key,
+		append([]any{"LOCK.RENEW", g.key, g.owner, "TOKEN", g.token}, words...)...)
+	switch {
+	case a.err == nil:
+		g.renewed(a)
+		return nil
+	case kindOf(renewing, a.err) == ErrLost:
+		g.lose(a.err)
+		return named(g.Err(), op, g.key)
+	}
+	return g.locks.failed(ctx, renewing, op, g.key, a.err)
+}
+
+// renewed takes the answer to a renewal that left the keeping as it was.
+func (o *ownership) renewed(a answer) {
+	o.mu.Lock()
+	on := o.link
+	o.mu.Unlock()
+	o.confirm(a.call, on)
+}

@@ -1,0 +1,229 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
+)
+
+// ownership is what the server calls a grant: from the acquire that let an owner in to its last release, or its
+// loss. It has one Grant for each hold.
+type ownership struct {
+	locks      *Locks
+	key, owner string
+	token      int64
+	pace       time.Duration // of the PINGs that it needs: the shorter of its lease and silence, as taken
+	since      time.Time
+	life       context.Context // ends with it
+	end        context.CancelCauseFunc
+	turn       chan struct{} // for one change of holds at a time
+
+	mu     sync.Mutex
+	holds  int
+	lease  time.Duration // that the server remembers
+	keep   time.Duration // 0: nobody keeps it
+	proof  time.Time     // the sending of the last call of its own that was answered
+	link   *link         // that keeps it: each PONG there proves it too
+	keeper *keeper
+	over   error // why it has ended; nil while it stands
+	timer  *time.Timer
+}
+
+var errReleased = errors.New("released before")
+
+// readGrant reads what ACQUIRE and RENEW answer.
+func readGrant(reply any) (token int64, holds int, lease time.Duration, err error) {
+	parts, _ := reply.([]any)
+	if len(parts) < 4 {
+		return 0, 0, 0, fmt.Errorf("this is no grant: %v", reply)
+	}
+	token, isToken := parts[0].(int64)
+	count, isCount := parts[2].(int64)
+	ms, isTime := parts[3].(int64)
+	if !isToken || !isCount || !isTime {
+		return 0, 0, 0, fmt.Errorf("this is no grant: %v", reply)
+	}
+	return token, int(count), time.Duration(ms) * time.Millisecond, nil
+}
+
+// newOwnership is of a grant that was answered on the keeper.
+func newOwnership(locks *Locks, key, owner string, terms terms, a answer) (*ownership, error) {
+	token, holds, lease, err := readGrant(a.call.Reply)
+	if err != nil {
+		return nil, newError("acquire", key, ErrMisuse, err)
+	}
+	o := &ownership{
+		locks: locks, key: key, owner: owner, token: token, holds: holds, since: a.call.Sent,
+		lease: lease, keep: terms.keep, proof: a.call.Sent, link: a.link, keeper: a.keeper,
+		turn: make(chan struct{}, 1), pace: min(lease, terms.keep),
+	}
+	o.life, o.end = context.WithCancelCause(context.Background())
+	switch {
+	case terms.keep == 0:
+		o.link = nil
+		o.timer = time.AfterFunc(time.Until(o.until()), o.lapse)
+	case terms.atMost > 0:
+		most := a.call.Sent.Add(terms.atMost)
+		o.timer = time.AfterFunc(time.Until(most.Add(-lease)), func() { o.runOut(most) })
+	}
+	if terms.keep > 0 {
+		o.keeper.add(o, a.link)
+	}
+	return o, nil
+}
+
+// hold registers it, unless the Locks are closed.
+func (l *Locks) hold(o *ownership) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		o.abandon(ErrClosed)
+		return ErrClosed
+	}
+	if o.err() == nil { // not lost already
+		l.held[o] = struct{}{}
+	}
+	return nil
+}
+
+// until is how long it is known to stand.
+func (o *ownership) until() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	proof := o.proof
+	if ponged := o.link.provenAt(); ponged.After(proof) {
+		proof = ponged
+	}
+	return proof.Add(o.lease)
+}
+
+// keeping is the silence that it is kept for, while it stands.
+func (o *ownership) keeping() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over != nil {
+		return 0
+	}
+	return o.keep
+}
+
+func (o *ownership) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.over
+}
+
+// confirm takes the answer to a renewal.
+func (o *ownership) confirm(call *wire.Call, on *link) {
+	_, _, lease, err := readGrant(call.Reply)
+	if err != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lease = lease
+	if call.Sent.After(o.proof) {
+		o.proof = call.Sent
+	}
+	if o.keep > 0 {
+		o.link = on
+	} else if o.timer != nil && o.over == nil {
+		o.timer.Reset(time.Until(o.proof.Add(lease)))
+	}
+}
+
+// moveTo has another keeper keep it.
+func (o *ownership) moveTo(k *keeper) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over != nil || o.keep == 0 {
+		return false
+	}
+	o.proof = later(o.proof, o.link.provenAt())
+	o.link, o.keeper = nil, k
+	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// abandon ends it here; nothing is sent. It says whether it stood till now.
+func (o *ownership) abandon(why error) bool {
+	o.mu.Lock()
+	stood := o.over == nil
+	if stood {
+		o.over = why
+		if o.timer != nil {
+			o.timer.Stop()
+		}
+	}
+	k := o.keeper
+	o.mu.Unlock()
+	if stood {
+		k.drop(o)
+		o.end(why)
+	}
+	return stood
+}
+
+// lose tells the loss, once.
+func (o *ownership) lose(cause error) {
+	err := newError("hold", o.key, ErrLost, cause)
+	if !o.abandon(err) {
+		return
+	}
+	o.locks.mu.Lock()
+	delete(o.locks.held, o)
+	o.locks.mu.Unlock()
+	if told := o.locks.options.Hooks.Lost; told != nil {
+		told(o.key, err)
+	}
+}
+
+var errLapsed = errors.New("its time is over")
+
+// lapse ends a fixed lease, where it has not been extended meanwhile.
+func (o *ownership) lapse() {
+	if left := time.Until(o.until()); left > 0 {
+		o.mu.Lock()
+		if o.over == nil {
+			o.timer.Reset(left)
+		}
+		o.mu.Unlock()
+		return
+	}
+	o.lose(errLapsed)
+}
+
+// runOut ends the keeping of a grant that may last until then.
+func (o *ownership) runOut(most time.Time) {
+	ctx, cancel := context.WithDeadline(o.life, most)
+	defer cancel()
+	rest := max(time.Millisecond, time.Until(most))
+	a := o.locks.ask(ctx, renewing, o.key, "LOCK.RENEW", o.key, o.owner, "TOKEN", o.token,
+		"PX", milliseconds(rest), "KEEP", 0)
+	if a.err != nil && kindOf(renewing, a.err) == ErrLost {
+		o.lose(a.err)
+		return
+	}
+	o.mu.Lock()
+	k := o.keeper
+	o.keep, o.link = 0, nil
+	o.lease, o.proof = rest, most.Add(-rest)
+	if o.over == nil {
+		o.timer = time.AfterFunc(time.Until(most), o.lapse)
+	}
+	o.mu.Unlock()
+	k.drop(o)
+	if a.err != nil {
+		k.leave() // nobody is told to keep it any more
+	}
+}

@@ -1,0 +1,90 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// giveBack releases all holds but these. With the last one it is not held from here on, whatever the server says.
+func (o *ownership) giveBack(ctx context.Context, holds int, why error) error {
+	if holds == 0 && !o.abandon(why) {
+		return o.err()
+	}
+	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
+	a := o.askRelease(limited, holds)
+	cancel()
+	err := o.released(ctx, a, holds)
+	if holds == 0 {
+		o.locks.mu.Lock()
+		delete(o.locks.held, o)
+		o.locks.mu.Unlock()
+		if told := o.locks.options.Hooks.Released; told != nil {
+			told(o.key, time.Since(o.since), err)
+		}
+	}
+	return err
+}
+
+func (o *ownership) askRelease(ctx context.Context, holds int) answer {
+	return o.locks.ask(ctx, releasing, o.key, "LOCK.RELEASE", o.key, o.owner, "HOLDS", holds, "TOKEN", o.token)
+}
+
+// released judges the answer to a release.
+func (o *ownership) released(ctx context.Context, a answer, holds int) error {
+	kind := kindOf(releasing, a.err)
+	switch {
+	case a.err == nil, kind == ErrLost && a.repeated && holds == 0:
+		return nil // it may have been done the first time
+	case kind == ErrLost:
+		err := newError("release", o.key, ErrLost, a.err)
+		if holds > 0 {
+			o.lose(a.err)
+		} else if told := o.locks.options.Hooks.Lost; told != nil {
+			told(o.key, err)
+		}
+		return err
+	}
+	if holds == 0 {
+		o.unanswered(ctx, a)
+	}
+	switch {
+	case kind != errPassing:
+		return newError("release", o.key, kind, missing(a.err))
+	case ctx.Err() != nil:
+		return cancelled(ctx, "release", o.key)
+	}
+	return newError("release", o.key, ErrUnavailable, a.err)
+}
+
+// unanswered sees to it that the server keeps no longer what is not held any more: it comes free a lease later at
+// the latest. A caller that had no time has the release carried on.
+func (o *ownership) unanswered(ctx context.Context, a answer) {
+	if ctx.Err() != nil {
+		o.locks.background(func(ctx context.Context) {
+			if again := o.askRelease(ctx, 0); again.err != nil && kindOf(releasing, again.err) != ErrLost {
+				o.unkept(again)
+			}
+		})
+		return
+	}
+	o.unkept(a)
+}
+
+func (o *ownership) unkept(a answer) {
+	o.mu.Lock()
+	isKept, k := o.keep > 0, o.keeper
+	o.mu.Unlock()
+	if isKept {
+		k.leave()
+	}
+}
+
+// closeDown releases it as a part of Close.
+func (o *ownership) closeDown(ctx context.Context) error {
+	err := o.giveBack(ctx, 0, ErrClosed)
+	if errors.Is(err, ErrClosed) && ctx.Err() == nil {
+		return nil // somebody else does
+	}
+	return err
+}
