@@ -199,7 +199,7 @@ func (t *taking) block(reply time.Duration) (limit time.Duration, command []any)
 	case t.until.IsZero():
 		return wire.NoLimit, append(t.command(), "BLOCK", 0)
 	}
-	return left + reply, append(t.command(), "BLOCK", left.Milliseconds())
+	return left + reply, append(t.command(), "BLOCK", milliseconds(left))
 }
 
 // callOff ends a wait: a grant that has come in between is released by the same call.

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTakesAndGivesBack(t *testing.T) {
+	t.Parallel()
 	server := start(t)
 	locks := server.locks()
 	grant := acquire(t, locks.Lock("k"))
@@ -32,6 +33,7 @@ func TestTakesAndGivesBack(t *testing.T) {
 }
 
 func TestEachAcquireIsAnOwnerOfItsOwn(t *testing.T) {
+	t.Parallel()
 	server := start(t)
 	locks := server.locks()
 	host, _ := os.Hostname()
@@ -48,6 +50,7 @@ func TestEachAcquireIsAnOwnerOfItsOwn(t *testing.T) {
 }
 
 func TestWaitsInLine(t *testing.T) {
+	t.Parallel()
 	server := start(t)
 	locks := server.locks()
 	grant := acquire(t, locks.Lock("k"))
@@ -66,6 +69,7 @@ func TestWaitsInLine(t *testing.T) {
 }
 
 func TestDoSaysWhatTheWorkSays(t *testing.T) {
+	t.Parallel()
 	server := start(t)
 	bad := errors.New("bad")
 	err := server.locks().Lock("k").Do(background, func(context.Context, *Grant) error { return bad })
@@ -75,6 +79,7 @@ func TestDoSaysWhatTheWorkSays(t *testing.T) {
 }
 
 func TestIsKeptForLongerThanItsLease(t *testing.T) {
+	t.Parallel()
 	server := start(t)
 	grant := acquire(t, server.locks().Lock("k", short))
 	time.Sleep(2500 * time.Millisecond)

@@ -37,7 +37,10 @@ var testbed = sync.OnceValue(func() func(words) (reported, error) {
 		panic(err)
 	}
 	orders, answers := json.NewEncoder(input), json.NewDecoder(output)
+	var turn sync.Mutex
 	return func(order words) (said reported, err error) {
+		turn.Lock()
+		defer turn.Unlock()
 		err = errors.Join(orders.Encode(order), answers.Decode(&said))
 		return said, err
 	}

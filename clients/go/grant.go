@@ -52,7 +52,7 @@ func (g *Grant) Lost() <-chan struct{} { return g.life.Done() }
 // that off: it says whether it came in time.
 func (g *Grant) OnLost(told func(error)) (stop func() bool) {
 	return context.AfterFunc(g.life, func() {
-		if err := g.Err(); errors.Is(err, ErrLost) {
+		if err := context.Cause(g.life); errors.Is(err, ErrLost) {
 			told(err)
 		}
 	})

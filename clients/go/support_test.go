@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +160,45 @@ func (s *server) holder(key string) map[string]any {
 	}
 	fields := must[map[string]any](s.t)(fieldsByName(holders[0]))
 	return fields
+}
+
+// stat is a number of INFO stats.
+func (s *server) stat(name string) (value int) {
+	s.t.Helper()
+	for line := range strings.Lines(s.do("INFO stats").(string)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			_, _ = fmt.Sscanf(rest, "%d", &value)
+		}
+	}
+	return value
+}
+
+// pipe runs commands with nothing between them.
+func (s *server) pipe(commands ...string) {
+	s.t.Helper()
+	_, err := s.TxPipelined(background, func(pipe redis.Pipeliner) error {
+		for _, command := range commands {
+			var words []any
+			for _, word := range strings.Fields(command) {
+				words = append(words, word)
+			}
+			pipe.Do(background, words...)
+		}
+		return nil
+	})
+	mustSay(s.t, err, nil)
+}
+
+// clients counts the connections with such a name.
+func (s *server) clients(name string) int {
+	s.t.Helper()
+	return strings.Count(s.do("CLIENT LIST").(string), " name="+name)
+}
+
+// long is the second number in the long form of the tests.
+func long(short, long int) int {
+	if os.Getenv("LONG") == "1" {
+		return long
+	}
+	return short
 }
