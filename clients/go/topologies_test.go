@@ -1,0 +1,201 @@
+package redislock
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func bySentinel(t *testing.T, watching *server, change ...func(*redis.FailoverOptions)) *redis.Client {
+	options := redis.FailoverOptions{SentinelAddrs: []string{watching.address}, MasterName: "lock"}
+	for _, change := range change {
+		change(&options)
+	}
+	client := redis.NewFailoverClient(&options)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func inCluster(t *testing.T, nodes []*server, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	var options redis.ClusterOptions
+	for _, node := range nodes {
+		options.Addrs = append(options.Addrs, node.address)
+	}
+	for _, change := range change {
+		change(&options)
+	}
+	client := redis.NewClusterClient(&options)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// homeOf is the node that serves the key.
+func homeOf(key string, nodes []*server) int {
+	for n, node := range nodes {
+		if err := node.Do(background, "LOCK.INFO", key).Err(); err == nil || err == redis.Nil {
+			return n
+		}
+	}
+	return -1
+}
+
+func TestHoldsAndWaitsThroughASentinelFailover(t *testing.T) {
+	t.Parallel()
+	primary, replica, watching := startSentinel(t)
+	locks := newLocks(t, bySentinel(t, watching), Options{})
+	grant := acquire(t, locks.Lock("k", Lease(30*time.Second)))
+	waiting := inBackground(background, locks.Lock("k", Wait(time.Minute)))
+	primary.waiting("k", 1)
+	eventually(t, "the replica has it", func() bool { return replica.info("k", "token") == grant.Token() })
+	primary.order("kill", words{})
+	within(t, 40*time.Second, "the wait goes on at the new primary", func() bool { return len(replica.waiters("k")) == 1 })
+	within(t, 15*time.Second, "kept by the new primary", func() bool { return replica.holder("k")["kept-by"] != int64(0) })
+	mustSay(t, grant.Check(background), nil)
+	mustSay(t, grant.Release(background), nil)
+	got := <-waiting
+	mustSay(t, got.err, nil)
+	if got.grant.Token() <= grant.Token() {
+		t.Fatal("token", got.grant.Token(), "after", grant.Token())
+	}
+}
+
+func TestInAClusterEachLockIsAtTheNodeOfItsKey(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t)
+	locks := newLocks(t, inCluster(t, nodes[:1]), Options{})
+	at := map[int]int{}
+	for i := range 12 {
+		key := fmt.Sprint("k", i)
+		grant := acquire(t, locks.Lock(key))
+		home := homeOf(key, nodes)
+		at[home]++
+		ctx, cancel := context.WithCancel(background)
+		lost := inBackground(ctx, locks.Lock(key, patient))
+		waiting := inBackground(background, locks.Lock(key, patient))
+		nodes[home].waiting(key, 2)
+		cancel()
+		mustSay(t, (<-lost).err, context.Canceled)
+		nodes[home].waiting(key, 1)
+		mustSay(t, grant.Check(background), nil)
+		mustSay(t, grant.Release(background), nil)
+		got := <-waiting
+		mustSay(t, got.err, nil)
+		mustSay(t, got.grant.Release(background), nil)
+	}
+	if len(at) != 3 {
+		t.Fatal("locks at", at)
+	}
+}
+
+func TestInAClusterItFollowsASlotThatMoves(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t)
+	locks := newLocks(t, inCluster(t, nodes), Options{})
+	mustSay(t, acquire(t, locks.Lock("k")).Release(background), nil)
+	move(nodes, "k")
+	grant := acquire(t, locks.Lock("k"))
+	to := homeOf("k", nodes)
+	if nodes[to].info("k", "token") != grant.Token() {
+		t.Fatal("it is elsewhere")
+	}
+	waiting := inBackground(background, locks.Lock("k", patient))
+	nodes[to].waiting("k", 1)
+	mustSay(t, grant.Release(background), nil)
+	mustSay(t, (<-waiting).err, nil)
+}
+
+// A lock that is held moves with its slot: nothing is lost, and it is kept at the new node.
+func TestInAClusterAHeldLockMovesWithItsSlot(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t)
+	locks := newLocks(t, inCluster(t, nodes), Options{})
+	grant, other := acquire(t, locks.Lock("k")), acquire(t, locks.Lock("{k}other", Fixed()))
+	mustSay(t, other.Release(background), nil)
+	from := homeOf("k", nodes)
+	to := (from + 1) % 3
+	slot := nodes[0].do("CLUSTER KEYSLOT k")
+	ids := []any{nodes[from].do("CLUSTER MYID"), nodes[to].do("CLUSTER MYID")}
+	nodes[to].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " IMPORTING ", ids[0]))
+	nodes[from].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " MIGRATING ", ids[1]))
+	nodes[from].do(fmt.Sprint("MIGRATE 127.0.0.1 ", nodes[to].port, " k 0 5000"))
+	for _, n := range []int{to, from} {
+		nodes[n].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " NODE ", ids[1]))
+	}
+	eventually(t, "kept there", func() bool {
+		kept, _ := nodes[to].holder("k")["kept-by"].(int64)
+		return kept != 0
+	})
+	mustSay(t, grant.Check(background), nil)
+	mustSay(t, grant.Release(background), nil)
+}
+
+// move gives the key's slot, that has no keys, to the next node.
+func move(nodes []*server, key string) {
+	from := homeOf(key, nodes)
+	to := (from + 1) % 3
+	slot, id := nodes[0].do("CLUSTER KEYSLOT "+key), nodes[to].do("CLUSTER MYID")
+	for _, n := range []int{to, from} {
+		nodes[n].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " NODE ", id))
+	}
+}
+
+// A node that hangs holds up no lock of another, from the first lock on.
+func TestInAClusterOneHungNodeHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t)
+	early := newLocks(t, inCluster(t, nodes), Options{})
+	var grants []*Grant
+	var keys []string
+	for n := range 3 {
+		for i := 0; ; i++ {
+			if key := fmt.Sprint("k", n, i); homeOf(key, nodes) == n {
+				keys = append(keys, key)
+				grants = append(grants, acquire(t, early.Lock(key, Lease(2*time.Second))))
+				break
+			}
+		}
+	}
+	nodes[0].order("pause", words{})
+	t.Cleanup(func() { nodes[0].order("resume", words{}) })
+	late := newLocks(t, inCluster(t, nodes), Options{})
+	for _, locks := range []*Locks{early, late} {
+		for _, key := range []string{keys[1] + "b", keys[2] + "b"} {
+			key = "{" + key[:len(key)-1] + "}b"
+			mustSay(t, acquire(t, locks.Lock(key)).Release(background), nil)
+		}
+		mustSay(t, takes(t, 1500*time.Millisecond, try(locks.Lock("{"+keys[0]+"}b"))), ErrUnavailable)
+	}
+	<-grants[0].Lost()
+	mustSay(t, grants[1].Check(background), nil)
+	mustSay(t, grants[2].Check(background), nil)
+}
+
+func TestInAClusterLocksGoOverToAReplica(t *testing.T) {
+	t.Parallel()
+	nodes := launch(t, "cluster", words{"primaries": 3, "replicas": 1})
+	locks := newLocks(t, inCluster(t, nodes), Options{})
+	grant := acquire(t, locks.Lock("k"))
+	home := homeOf("k", nodes[:3])
+	nodes[3+home].order("fail-over", words{})
+	eventually(t, "kept by the new primary", func() bool {
+		return homeOf("k", nodes[3+home:4+home]) == 0 && nodes[3+home].holder("k")["kept-by"] != int64(0)
+	})
+	mustSay(t, grant.Check(background), nil)
+	mustSay(t, grant.Release(background), nil)
+}
+
+func TestReplicasAcknowledge(t *testing.T) {
+	t.Parallel()
+	primary, replica, watching := startSentinel(t)
+	locks := newLocks(t, bySentinel(t, watching), Options{})
+	grant := acquire(t, locks.Lock("k", Replicas(1)))
+	if replica.info("k", "token") != grant.Token() || primary.holder("k")["kept-by"] == int64(0) {
+		t.Fatal("not there")
+	}
+	_, err := locks.Lock("other", Replicas(2), Wait(time.Second)).Acquire(background)
+	mustSay(t, err, ErrUnavailable)
+	eventually(t, "given back", func() bool { return primary.do("EXISTS other") == int64(0) })
+}

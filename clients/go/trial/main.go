@@ -1,0 +1,238 @@
+// The worker of the common trial of all clients (crates/testing/trial): it does what JSON lines on standard input
+// say, all at a time, and answers each by a line.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	redislock "github.com/redis-lock/redis-lock/clients/go"
+)
+
+type request struct {
+	ID     int64
+	Do     string
+	Name   string
+	Server struct {
+		URL, Master        string
+		Sentinels, Cluster []string
+	}
+	Service  string
+	Password *string
+	ReplyMS  int64 `json:"reply_ms"`
+	Locks    string
+	Key      string
+	Mode     json.RawMessage
+	WaitMS   int64 `json:"wait_ms"`
+	LeaseMS  int64 `json:"lease_ms"`
+	KeepMS   int64 `json:"keep_ms"`
+	Task     *string
+	Call     int64
+	Grant    int64
+	MS       int64
+}
+
+type line map[string]any
+
+type worker struct {
+	mu     sync.Mutex
+	locks  map[string]*redislock.Locks
+	tasks  map[string]*redislock.Task
+	grants map[int64]*redislock.Grant
+	calls  map[int64]context.CancelFunc
+	next   int64
+}
+
+func main() {
+	w := &worker{locks: map[string]*redislock.Locks{}, tasks: map[string]*redislock.Task{},
+		grants: map[int64]*redislock.Grant{}, calls: map[int64]context.CancelFunc{}}
+	input := bufio.NewScanner(os.Stdin)
+	input.Buffer(nil, 1<<20)
+	for input.Scan() {
+		var r request
+		if err := json.Unmarshal(input.Bytes(), &r); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		w.mu.Lock()
+		w.calls[r.ID] = cancel // before the next line is read, which may cancel it
+		w.mu.Unlock()
+		go w.answer(ctx, r)
+	}
+	os.Exit(0)
+}
+
+func (w *worker) answer(ctx context.Context, r request) {
+	reply, err := w.carryOut(ctx, r)
+	w.mu.Lock()
+	delete(w.calls, r.ID)
+	w.mu.Unlock()
+	if err != nil {
+		reply = line{"error": word(err), "text": err.Error()}
+	}
+	reply["id"] = r.ID
+	w.print(reply)
+}
+
+func (w *worker) print(it line) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = json.NewEncoder(os.Stdout).Encode(it)
+}
+
+var words = []struct {
+	kind error
+	word string
+}{
+	{redislock.ErrBusy, "busy"}, {redislock.ErrLost, "lost"}, {redislock.ErrDeadlock, "deadlock"},
+	{redislock.ErrNotAlone, "not-alone"}, {redislock.ErrRefused, "refused"},
+	{redislock.ErrUnavailable, "unavailable"}, {redislock.ErrMisuse, "misuse"}, {context.Canceled, "cancelled"},
+	{errors.ErrUnsupported, "unsupported"},
+}
+
+func word(err error) string {
+	for _, known := range words {
+		if errors.Is(err, known.kind) {
+			return known.word
+		}
+	}
+	return "misuse"
+}
+
+func (w *worker) carryOut(ctx context.Context, r request) (line, error) {
+	ok := line{"ok": true}
+	w.mu.Lock()
+	locks, grant, cancel := w.locks[r.Locks], w.grants[r.Grant], w.calls[r.Call]
+	w.mu.Unlock()
+	switch r.Do {
+	case "open":
+		return ok, w.open(r)
+	case "acquire":
+		if locks == nil {
+			return nil, errors.New("no such locks")
+		}
+		return w.acquire(ctx, locks, r)
+	case "cancel":
+		if cancel != nil {
+			cancel()
+		}
+		return ok, nil
+	case "release", "check":
+		if grant == nil {
+			return nil, errors.New("no such grant")
+		}
+		if r.Do == "release" {
+			return ok, grant.Release(ctx)
+		}
+		return line{"ok": true, "held": true}, grant.Check(ctx)
+	case "stall":
+		time.Sleep(time.Duration(r.MS) * time.Millisecond)
+		return ok, nil
+	case "close":
+		if locks == nil {
+			return nil, errors.New("no such locks")
+		}
+		return ok, locks.Close(ctx)
+	}
+	return nil, fmt.Errorf("%s: %w", r.Do, errors.ErrUnsupported)
+}
+
+func (w *worker) open(r request) error {
+	password := ""
+	if r.Password != nil {
+		password = *r.Password
+	}
+	var client redis.UniversalClient
+	switch {
+	case r.Server.URL != "":
+		options, err := redis.ParseURL(r.Server.URL)
+		if err != nil {
+			return err
+		}
+		if password != "" {
+			options.Password = password
+		}
+		client = redis.NewClient(options)
+	case r.Server.Master != "":
+		client = redis.NewFailoverClient(&redis.FailoverOptions{
+			SentinelAddrs: r.Server.Sentinels, MasterName: r.Server.Master, Password: password})
+	default:
+		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: r.Server.Cluster, Password: password})
+	}
+	locks := redislock.New(client, redislock.Options{
+		Service: r.Service, Reply: time.Duration(r.ReplyMS) * time.Millisecond})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.locks[r.Name] = locks
+	return nil
+}
+
+func (w *worker) acquire(ctx context.Context, locks *redislock.Locks, r request) (line, error) {
+	wait := time.Duration(r.WaitMS) * time.Millisecond
+	if r.WaitMS < 0 {
+		wait = redislock.Forever
+	}
+	options := []redislock.LockOption{redislock.Wait(wait), redislock.Lease(time.Duration(r.LeaseMS) * time.Millisecond)}
+	if r.KeepMS == 0 {
+		options = append(options, redislock.Fixed())
+	} else {
+		options = append(options, redislock.Keep(time.Duration(r.KeepMS)*time.Millisecond))
+	}
+	lock, err := w.lock(locks, r, options)
+	if err != nil {
+		return nil, err
+	}
+	grant, err := lock.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.next++
+	id := w.next
+	w.grants[id] = grant
+	w.mu.Unlock()
+	grant.OnLost(func(error) { w.print(line{"event": "lost", "grant": id}) })
+	return line{"grant": id, "token": grant.Token(), "owner": grant.Owner()}, nil
+}
+
+// taker is what Locks and a Task have in common.
+type taker interface {
+	Lock(key string, options ...redislock.LockOption) *redislock.Lock
+	Shared(key string, options ...redislock.LockOption) *redislock.Lock
+	Permit(key string, n int, options ...redislock.LockOption) *redislock.Lock
+}
+
+func (w *worker) lock(locks *redislock.Locks, r request, options []redislock.LockOption) (*redislock.Lock, error) {
+	var from taker = locks
+	if r.Task != nil {
+		w.mu.Lock()
+		task := w.tasks[r.Locks+" "+*r.Task]
+		if task == nil {
+			task = locks.Task()
+			w.tasks[r.Locks+" "+*r.Task] = task
+		}
+		w.mu.Unlock()
+		from = task
+	}
+	var mode string
+	if json.Unmarshal(r.Mode, &mode) != nil {
+		var places struct{ Limit int }
+		if err := json.Unmarshal(r.Mode, &places); err != nil {
+			return nil, err
+		}
+		return from.Permit(r.Key, places.Limit, options...), nil
+	}
+	if mode == "shared" {
+		return from.Shared(r.Key, options...), nil
+	}
+	return from.Lock(r.Key, options...), nil
+}
