@@ -5,11 +5,11 @@ go 1.26.0
 require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/google/uuid v1.6.0
+	github.com/redis-lock/redis-lock/clients/go v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
-	redis-lock/clients/go v0.0.0
 )
 
-replace redis-lock/clients/go => ../../clients/go
+replace github.com/redis-lock/redis-lock/clients/go => ../../clients/go
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"redis-lock/clients/go/redislock"
+	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
 const lease = 30 * time.Second
@@ -32,24 +32,29 @@ var ways = map[string]func(port string, contenders int) way{
 }
 
 // This project's client, as docs/clients.md shows it.
-type client struct{ locks *redislock.Locks }
+type client struct {
+	redis *redis.Client
+	locks *redislock.Locks
+}
 
 func newClient(port string, _ int) way {
-	return client{redislock.New(redis.UniversalOptions{Addrs: []string{"127.0.0.1:" + port}}, "contenders")}
+	connected := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+	return client{connected, redislock.New(connected, redislock.Options{Service: "contenders"})}
 }
 
 func (c client) handle(key string) handle {
-	options := redislock.Options{Lease: lease, Wait: -1}
+	lock := c.locks.Lock(key, redislock.Lease(lease), redislock.Wait(redislock.Forever))
 	return func(work func()) error {
-		return c.locks.WithLock(context.Background(), key, options,
-			func(context.Context, *redislock.Lock) error {
-				work()
-				return nil
-			})
+		return lock.Do(context.Background(), func(context.Context, *redislock.Grant) error {
+			work()
+			return nil
+		})
 	}
 }
 
-func (c client) close() error { return c.locks.Close() }
+func (c client) close() error {
+	return errors.Join(c.locks.Close(context.Background()), c.redis.Close())
+}
 
 // LOCK.ACQUIRE and LOCK.RELEASE and nothing else, on connections that are kept.
 type commands struct{ redis *redis.Client }

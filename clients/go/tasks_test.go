@@ -102,9 +102,11 @@ func TestATaskThatIsUsedByManyGoroutines(t *testing.T) {
 	if server.do("EXISTS k") != int64(0) {
 		t.Fatal("holds are left", server.info("k", "holds"))
 	}
-	if len(task.turns) != 0 {
-		eventually(t, "nothing is left", func() bool { task.mu.Lock(); defer task.mu.Unlock(); return len(task.turns) == 0 })
-	}
+	eventually(t, "nothing is left", func() bool {
+		task.mu.Lock()
+		defer task.mu.Unlock()
+		return len(task.turns) == 0
+	})
 }
 
 func TestALossEndsAllHoldsOfATask(t *testing.T) {

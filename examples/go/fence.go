@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-lock/clients/go/redislock"
+	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
 var setState = redis.NewScript(`
@@ -28,23 +28,24 @@ func fence(p *program) func() (result, error) {
 		}
 		defer database.Close()
 		keys := []string{"lock:{order}", "{order}:state"}
-		options := redislock.Options{Lease: *lease, Wait: time.Minute}
-		lock, err := p.locks.Lock(context.Background(), keys[0], options)
+		ctx := context.Background()
+		lock := p.locks.Lock(keys[0], redislock.Lease(*lease), redislock.Keep(*lease), redislock.Wait(time.Minute))
+		grant, err := lock.Acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
-		ways := waysToSell(keys[0], lock.Token(), *name)
+		ways := waysToSell(keys[0], grant.Token(), *name)
 		free := make([]int64, len(ways))
 		for n, way := range ways {
 			if free[n], err = way.claim(database); err != nil && !errors.Is(err, errStale) {
 				return nil, err
 			}
 		}
-		p.print(result{"event": "held", "token": lock.Token()})
+		p.print(result{"event": "held", "token": grant.Token()})
 		time.Sleep(*work)
 
 		outcome := result{"redis": "written"}
-		err = setState.Run(context.Background(), p.redis, keys, lock.Token(), *name).Err()
+		err = setState.Run(ctx, p.redis, keys, grant.Token(), *name).Err()
 		switch {
 		case says(err, "FENCED"):
 			outcome["redis"] = "refused"
@@ -56,7 +57,7 @@ func fence(p *program) func() (result, error) {
 				return nil, err
 			}
 		}
-		if err := lock.Unlock(); err != nil && !errors.Is(err, redislock.ErrLost) {
+		if err := grant.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLost) {
 			return nil, err
 		}
 		return outcome, nil

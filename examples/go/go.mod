@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mattn/go-sqlite3 v1.14.53
+	github.com/redis-lock/redis-lock/clients/go v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
-	redis-lock/clients/go v0.0.0
 )
 
 require (
@@ -21,4 +21,4 @@ require (
 	golang.org/x/text v0.41.0 // indirect
 )
 
-replace redis-lock/clients/go => ../../clients/go
+replace github.com/redis-lock/redis-lock/clients/go => ../../clients/go

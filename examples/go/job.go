@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-lock/clients/go/redislock"
+	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
 var finishStep = redis.NewScript(`
@@ -26,13 +26,12 @@ func job(p *program) func() (result, error) {
 	each := p.milliseconds("step-ms")
 	lease := p.milliseconds("lease-ms")
 	return func() (outcome result, err error) {
-		options := redislock.Options{Lease: *lease, Wait: time.Minute}
+		lock := p.locks.Lock("lock:{job}", redislock.Lease(*lease), redislock.Wait(time.Minute))
 		done := 0
-		err = p.locks.WithLock(context.Background(), "lock:{job}", options,
-			func(ctx context.Context, lock *redislock.Lock) (err error) {
-				outcome, err = p.runJob(ctx, lock, "{job}:"+*run, *name, *steps, *each, &done)
-				return err
-			})
+		err = lock.Do(context.Background(), func(ctx context.Context, grant *redislock.Grant) (err error) {
+			outcome, err = p.runJob(ctx, grant, "{job}:"+*run, *name, *steps, *each, &done)
+			return err
+		})
 		if errors.Is(err, redislock.ErrLost) && (outcome == nil || outcome["job"] == "lost") {
 			return result{"job": "lost", "steps": done}, nil
 		}
@@ -43,7 +42,7 @@ func job(p *program) func() (result, error) {
 	}
 }
 
-func (p *program) runJob(ctx context.Context, lock *redislock.Lock, run, name string, steps int,
+func (p *program) runJob(ctx context.Context, grant *redislock.Grant, run, name string, steps int,
 	each time.Duration, done *int) (result, error) {
 	keys := []string{"lock:{job}", run + ":step", run + ":log", run + ":done"}
 	if over, err := p.redis.Exists(ctx, keys[3]).Result(); err != nil {
@@ -65,8 +64,8 @@ func (p *program) runJob(ctx context.Context, lock *redislock.Lock, run, name st
 		if step == steps {
 			last = 1
 		}
-		who := fmt.Sprintf("%d %s", lock.Token(), name)
-		err := finishStep.Run(ctx, p.redis, keys, lock.Token(), step, who, last).Err()
+		who := fmt.Sprintf("%d %s", grant.Token(), name)
+		err := finishStep.Run(ctx, p.redis, keys, grant.Token(), step, who, last).Err()
 		switch {
 		case says(err, "FENCED"):
 			return nil, redislock.ErrLost

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -16,7 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-lock/clients/go/redislock"
+	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
 type result map[string]any
@@ -50,14 +51,14 @@ func main() {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", *port)
 	p.redis = redis.NewClient(&redis.Options{Addr: address})
-	p.locks = redislock.New(redis.UniversalOptions{Addrs: []string{address}}, "examples")
+	p.locks = redislock.New(p.redis, redislock.Options{Service: "examples"})
 
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	go func() {
 		<-signals
 		p.printing.Lock() // for good
-		_ = p.locks.Close()
+		_ = p.locks.Close(context.Background())
 		os.Exit(128 + int(syscall.SIGTERM))
 	}()
 	outcome, err := work()

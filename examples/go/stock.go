@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"redis-lock/clients/go/redislock"
+	redislock "github.com/redis-lock/redis-lock/clients/go"
 )
 
 var sell = redis.NewScript(`
@@ -46,13 +46,12 @@ func stock(p *program) func() (result, error) {
 }
 
 func (p *program) buy(buyer string) (outcome string, err error) {
-	options := redislock.Options{Lease: 10 * time.Second, Wait: time.Minute}
-	lock, err := p.locks.Lock(context.Background(), "lock:{stock}", options)
+	grant, err := p.locks.Lock("lock:{stock}", redislock.Wait(time.Minute)).Acquire(context.Background())
 	if err != nil {
 		return "", err
 	}
 	defer func() {
-		if gone := lock.Unlock(); !errors.Is(gone, redislock.ErrLost) { // the fence has judged that
+		if gone := grant.Release(context.Background()); !errors.Is(gone, redislock.ErrLost) { // the fence has judged that
 			err = errors.Join(err, gone)
 		}
 	}()
@@ -62,7 +61,7 @@ func (p *program) buy(buyer string) (outcome string, err error) {
 	}
 	time.Sleep(2 * time.Millisecond)
 	keys := []string{"lock:{stock}", "{stock}:left", "{stock}:sold"}
-	err = sell.Run(context.Background(), p.redis, keys, lock.Token(), left-1, buyer).Err()
+	err = sell.Run(context.Background(), p.redis, keys, grant.Token(), left-1, buyer).Err()
 	switch {
 	case says(err, "FENCED"):
 		return "stale_refused", nil
