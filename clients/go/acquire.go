@@ -49,9 +49,6 @@ func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
 	return nil, l.locks.failed(ctx, acquiring, "acquire", l.key, err)
 }
 
-// atOnce is too short a time to line up again for.
-const atOnce = 10 * time.Millisecond
-
 var errEnded = errors.New("the context has ended")
 
 func (t *taking) left() time.Duration {
@@ -131,7 +128,7 @@ func (t *taking) line(ctx context.Context) (*ownership, error) {
 			return nil, errEnded
 		case errors.Is(err, ErrBusy):
 			failures = 0
-			if t.left() < atOnce { // the server's clock ticks apart from ours
+			if t.left() < time.Millisecond {
 				return nil, ErrBusy
 			}
 			continue

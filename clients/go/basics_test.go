@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 )
@@ -91,4 +92,24 @@ func TestIsKeptForLongerThanItsLease(t *testing.T) {
 		t.Fatal("remaining", left)
 	}
 	mustSay(t, grant.Release(background), nil)
+}
+
+// The client connects at the same moment as the locks do: neither touches the other's options.
+func TestTheClientMayDialAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	for range 40 {
+		client := server.client()
+		locks := newLocks(t, client, Options{})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { mustSay(t, client.Ping(background).Err(), nil) })
+			all.Go(func() {
+				err := locks.Lock("k", Wait(Forever)).Do(background, func(context.Context, *Grant) error { return nil })
+				mustSay(t, err, nil)
+			})
+		}
+		all.Wait()
+		mustSay(t, locks.Close(background), nil)
+	}
 }
