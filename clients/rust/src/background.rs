@@ -5,12 +5,9 @@ use crate::Error;
 use std::panic::resume_unwind;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::task::JoinError;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument;
-
-/// How long a call is repeated that nobody waits for. After that a wait ends with its time, and a hold
-/// with its lease.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts such work on the runtime on which the client was made, from wherever a guard is dropped.
 #[derive(Clone, Debug)]
@@ -23,7 +20,7 @@ impl Background {
     /// On the runtime that this is called on.
     pub(crate) fn here() -> Result<Self, Error> {
         let runtime = Handle::try_current()
-            .map_err(|_| Error::Invalid("a client is made within a tokio runtime"))?;
+            .map_err(|_| Error::misuse("a client is made within a tokio runtime"))?;
         let tasks = TaskTracker::new();
         Ok(Self { runtime, tasks })
     }
@@ -38,15 +35,16 @@ impl Background {
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let work = work.in_current_span();
-        let task = AbortOnDropHandle::new(self.tasks.spawn_on(work, &self.runtime));
-        match task.await {
-            Ok(outcome) => outcome,
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The runtime has ended, and the client with it.
-                Err(_) => Err(Error::ShutDown),
-            },
-        }
+        told(AbortOnDropHandle::new(self.tasks.spawn_on(work, &self.runtime)).await)
+    }
+
+    /// The same, but carried on when that one is gone.
+    pub(crate) async fn carry_on<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let work = work.in_current_span();
+        told(self.tasks.spawn_on(work, &self.runtime).await)
     }
 
     /// Starts what runs as long as the client does, and is not waited for.
@@ -63,5 +61,16 @@ impl Background {
         {
             tracing::warn!("calls in the background are not done in {patience:?}");
         }
+    }
+}
+
+fn told<T>(outcome: Result<Result<T, Error>, JoinError>) -> Result<T, Error> {
+    match outcome {
+        Ok(outcome) => outcome,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime has ended, and the client with it.
+            Err(_) => Err(Error::closed()),
+        },
     }
 }

@@ -1,16 +1,18 @@
 //! How a client is set up.
 
-use crate::backend::Wait;
 use crate::background::Background;
+use crate::backend::Backend;
+use crate::held::Owned;
 use crate::owner::Names;
 use crate::quorum::Quorum;
-use crate::server::{Cluster, Direct, Node, Route, Sentinel};
-use crate::{Client, Error};
+use crate::request::{Life, Wait};
+use crate::server::{Cluster, Common, Direct, Node, Route, Sentinel, Times};
+use crate::{Error, Locks};
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sets up a [`Client`]; see [`Client::builder`]. The last call says where the locks are.
+/// Sets up [`Locks`]; see [`Locks::builder`]. The last call says where the locks are.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -21,9 +23,9 @@ pub struct Builder {
 /// What a lock is taken with unless it is told otherwise, and what calls may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
-    pub(crate) lease: Duration,
+    pub(crate) life: Life,
     pub(crate) wait: Wait,
-    pub(crate) response_timeout: Duration,
+    pub(crate) times: Times,
 }
 
 impl Default for Builder {
@@ -37,9 +39,17 @@ impl Default for Builder {
         Self {
             service: name.unwrap_or_else(|| "client".to_owned()),
             defaults: Defaults {
-                lease: Duration::from_secs(30),
-                wait: Wait::AtMost(Duration::from_secs(30)),
-                response_timeout: Duration::from_secs(3),
+                life: Life {
+                    lease: Duration::from_secs(10),
+                    keep: Some(Duration::from_secs(30)),
+                    at_most: None,
+                },
+                wait: Wait::No,
+                times: Times {
+                    reply: Duration::from_secs(1),
+                    release: Duration::from_secs(2),
+                    close: Duration::from_secs(2),
+                },
             },
         }
     }
@@ -52,26 +62,41 @@ impl Builder {
         self
     }
 
-    /// The lease of locks that name none; without it, 30 seconds. A lock is renewed when a third of
-    /// its lease has passed. A shorter lease lets others go on sooner when a holder dies; a longer one
-    /// survives longer pauses of the process and longer failovers.
+    /// The lease of locks that name none; see [`Lock::lease`](crate::Lock::lease).
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.defaults.lease = lease;
+        self.defaults.life.lease = lease;
         self
     }
 
-    /// How long [`Lock::acquire`](crate::Lock::acquire) waits in line where a lock does not say;
-    /// without it, 30 seconds.
+    /// The silence that locks bear that name none; see [`Lock::keep`](crate::Lock::keep).
+    pub fn keep(mut self, silence: Duration) -> Self {
+        self.defaults.life.keep = Some(silence);
+        self
+    }
+
+    /// How long locks wait that do not say; see [`Lock::wait`](crate::Lock::wait).
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.defaults.wait = Wait::AtMost(wait);
+        self.defaults.wait = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
         self
     }
 
     /// How long a server may take to connect and to answer a call that does not wait, until the
-    /// call is repeated on a new connection; without it, 3 seconds. It should be below a third of the
-    /// lease. While a call waits in line, the server is asked so often whether it is still there.
-    pub fn response_timeout(mut self, timeout: Duration) -> Self {
-        self.defaults.response_timeout = timeout;
+    /// call is repeated on a new connection; without it, one second. It is also how long an acquire takes
+    /// at most that does not wait.
+    pub fn reply_time(mut self, time: Duration) -> Self {
+        self.defaults.times.reply = time;
+        self
+    }
+
+    /// How long a release takes at most; without it, two seconds.
+    pub fn release_time(mut self, time: Duration) -> Self {
+        self.defaults.times.release = time;
+        self
+    }
+
+    /// How long [`Locks::close`] takes at most; without it, two seconds.
+    pub fn close_time(mut self, time: Duration) -> Self {
+        self.defaults.times.close = time;
         self
     }
 
@@ -79,9 +104,9 @@ impl Builder {
     ///
     /// # Errors
     /// When the address is none, or outside of a tokio runtime.
-    pub fn single(self, server: impl IntoConnectionInfo) -> Result<Client, Error> {
-        self.direct(|timeout| {
-            let node = Node::new(server.into_connection_info()?, timeout)?;
+    pub fn single(self, server: impl IntoConnectionInfo) -> Result<Locks, Error> {
+        self.direct(|common| {
+            let node = Node::new(server.into_connection_info()?, common)?;
             Ok(Route::Single(Arc::new(node)))
         })
     }
@@ -91,10 +116,10 @@ impl Builder {
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// use redis_lock_client::Client;
+    /// use redis_lock_client::Locks;
     ///
     /// let sentinels = ["redis://10.0.0.1:26379/", "redis://10.0.0.2:26379/"];
-    /// let client = Client::builder()
+    /// let locks = Locks::builder()
     ///     .service("shop")
     ///     .sentinel("lock", sentinels, "redis://worker:secret@-/")?;
     /// # Ok::<_, redis_lock_client::Error>(())
@@ -108,11 +133,11 @@ impl Builder {
         name: impl Into<String>,
         sentinels: impl IntoIterator<Item = S>,
         server: impl IntoConnectionInfo,
-    ) -> Result<Client, Error> {
-        self.direct(|timeout| {
+    ) -> Result<Locks, Error> {
+        self.direct(|common| {
             let sentinels = all(sentinels)?;
             let server = server.into_connection_info()?;
-            let sentinel = Sentinel::new(name.into(), sentinels, server, timeout)?;
+            let sentinel = Sentinel::new(name.into(), sentinels, server, common)?;
             Ok(Route::Sentinel(sentinel))
         })
     }
@@ -125,8 +150,8 @@ impl Builder {
     pub fn cluster<S: IntoConnectionInfo>(
         self,
         nodes: impl IntoIterator<Item = S>,
-    ) -> Result<Client, Error> {
-        self.direct(|timeout| Ok(Route::Cluster(Cluster::new(all(nodes)?, timeout)?)))
+    ) -> Result<Locks, Error> {
+        self.direct(|common| Ok(Route::Cluster(Cluster::new(all(nodes)?, common)?)))
     }
 
     /// Several independent servers that decide together: a lock is held when more than half of them
@@ -135,9 +160,9 @@ impl Builder {
     /// enough: `docs/quorum.md`.
     ///
     /// - Owners are made anew for each attempt: [`Lock::owner`](crate::Lock::owner) is refused, but
-    ///   to [`resume`](crate::Lock::resume).
+    ///   to [`adopt`](crate::Lock::adopt).
     /// - Who waits is served roughly in the order of coming.
-    /// - Each server has half of [`response_timeout`](Self::response_timeout) to answer, and at most a
+    /// - Each server has half of [`reply_time`](Self::reply_time) to answer, and at most a
     ///   tenth of the lease. Those that are down are looked for in the background, and keep nobody
     ///   waiting.
     /// - A guard may be trusted for a little less than its lease: 1 % and 2 ms, for clocks that
@@ -147,13 +172,13 @@ impl Builder {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
     /// # let running = [(); 5].map(|()| testbed::Server::start());
     /// # let servers = running.each_ref().map(|server| ("127.0.0.1", server.port()));
-    /// use redis_lock_client::Client;
+    /// use redis_lock_client::Locks;
     ///
-    /// let client = Client::builder().service("shop").quorum(servers)?;
-    /// let guard = client.lock("lock:report").acquire().await?;
+    /// let locks = Locks::builder().service("shop").quorum(servers)?;
+    /// let guard = locks.lock("lock:report").acquire().await?;
     /// println!("fence with {}", guard.token());
     /// guard.release().await?;
-    /// # client.shutdown().await;
+    /// # locks.close().await;
     /// # Ok::<_, redis_lock_client::Error>(())
     /// # }).unwrap();
     /// ```
@@ -164,36 +189,41 @@ impl Builder {
     pub fn quorum<S: IntoConnectionInfo>(
         self,
         servers: impl IntoIterator<Item = S>,
-    ) -> Result<Client, Error> {
+    ) -> Result<Locks, Error> {
         let background = Background::here()?;
-        let servers = all(servers).map_err(Error::Unreachable)?;
+        let servers = all(servers).map_err(unusable)?;
         let names = Names::new(&self.service);
-        let timeout = self.defaults.response_timeout;
-        let backend = Quorum::new(servers, names.clone(), timeout, &background)?;
-        Ok(Client::new(
-            Arc::new(backend),
-            background,
-            names,
-            self.defaults,
-        ))
+        let times = self.defaults.times;
+        let backend = Quorum::new(servers, names.clone(), times, &background)?;
+        Ok(self.finish(Arc::new(backend), background, names))
     }
 
     fn direct(
         self,
-        route: impl FnOnce(Duration) -> Result<Route, RedisError>,
-    ) -> Result<Client, Error> {
+        route: impl FnOnce(&Common) -> Result<Route, RedisError>,
+    ) -> Result<Locks, Error> {
         let background = Background::here()?;
-        let response_timeout = self.defaults.response_timeout;
-        let route = route(response_timeout).map_err(Error::Unreachable)?;
-        let backend = Direct {
-            route: Arc::new(route),
-            background: background.clone(),
-            response_timeout,
-        };
+        let direct = Direct::new(route, background.clone(), self.defaults.times);
         let names = Names::new(&self.service);
-        let backend = Arc::new(backend);
-        Ok(Client::new(backend, background, names, self.defaults))
+        let direct = Arc::new(direct.map_err(unusable)?);
+        Ok(self.finish(direct, background, names))
     }
+
+    fn finish(self, backend: Arc<dyn Backend>, background: Background, names: Names) -> Locks {
+        let owned = Owned {
+            backend,
+            background,
+            registry: Arc::default(),
+            reply_time: self.defaults.times.reply,
+            release_time: self.defaults.times.release,
+        };
+        Locks::with(owned, names, self.defaults)
+    }
+}
+
+/// An address that is none.
+fn unusable(error: RedisError) -> Error {
+    Error::Misuse(error.to_string().into())
 }
 
 fn all<S: IntoConnectionInfo>(

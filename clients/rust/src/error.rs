@@ -1,19 +1,28 @@
 //! What can go wrong.
 
+use crate::class::{Class, Kind};
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// Why a call did not do what it was to do.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The lock was not free in the time that the caller wanted to wait. It neither holds nor waits
-    /// any more.
+    /// Others hold the lock, or are in line, and the time to wait is over. The caller neither holds nor
+    /// waits any more.
     #[error("the lock was not free in time")]
-    TimedOut,
-    /// The lock is not, or no longer, the caller's.
+    Busy,
+    /// The grant has ended otherwise than by its release.
     #[error("the lock is lost: {0}")]
     Lost(#[from] Loss),
-    /// The server's answer is no, and would be again: `WRONGTYPE`, `MAXWAITERS`, `NOPERM`, `ERR`, …
+    /// To wait would close a circle of waits. Release something first: the same call gets the same
+    /// answer.
+    #[error("{0}")]
+    Deadlock(String),
+    /// The lock has more holders than the call bears. Release it first, then acquire.
+    #[error("{0}")]
+    NotAlone(String),
+    /// The server's answer is no, and would be again: no right, a wrong password, no memory, no module.
     #[error("the server refused: {code} {message}")]
     Refused {
         /// The first word of the server's error.
@@ -22,18 +31,12 @@ pub enum Error {
         message: String,
     },
     /// No server answered in the time there was, or none that takes writes. The call may have been
-    /// carried out all the same; every call of this crate can be repeated.
+    /// carried out all the same; what an acquire may have got is given back in the background.
     #[error("no answer from the server: {0}")]
-    Unreachable(#[source] redis::RedisError),
-    /// The client has been shut down.
-    #[error("the client has been shut down")]
-    ShutDown,
-    /// An argument that the server would not take either, or no tokio runtime.
+    Unavailable(#[source] redis::RedisError),
+    /// Wrong arguments, another type of key, a client that has been closed.
     #[error("{0}")]
-    Invalid(&'static str),
-    /// The server answered something that this version does not understand.
-    #[error("unexpected answer: {0}")]
-    Unexpected(String),
+    Misuse(Cow<'static, str>),
 }
 
 /// How a lock was lost.
@@ -49,26 +52,55 @@ pub enum Loss {
     /// The server says that the token is not that of the current grant.
     #[error("another grant has taken its place")]
     Fenced,
-    /// The lease has passed without an answer to a renewal: the server may have granted the lock to
-    /// somebody else.
-    #[error("the lease has passed without a renewal")]
+    /// The key holds something else than a lock.
+    #[error("its key holds another type")]
+    WrongType,
+    /// A lease has passed without a sign that it stands: the server may have granted the lock to
+    /// somebody else. Also the end of a fixed lease, and of one that was kept for so long at most.
+    #[error("its time has passed")]
     Expired,
-    /// [`Client::shutdown`](crate::Client::shutdown) has released it.
-    #[error("the client has been shut down")]
-    ShutDown,
+    /// [`Locks::close`](crate::Locks::close) has released it.
+    #[error("the client has been closed")]
+    Closed,
 }
 
 impl Error {
-    /// What an error that the server replied means: its first word, and the rest.
-    pub(crate) fn from_reply(code: &str, message: &str) -> Self {
-        match code {
-            "NOTHELD" => Self::Lost(Loss::NotHeld),
-            "NOTOWNER" => Self::Lost(Loss::NotOwner),
-            "FENCED" => Self::Lost(Loss::Fenced),
-            _ => Self::Refused {
-                code: code.to_owned(),
-                message: message.to_owned(),
-            },
-        }
+    pub(crate) fn misuse(text: &'static str) -> Self {
+        Self::Misuse(Cow::Borrowed(text))
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::misuse("the client has been closed")
+    }
+
+    pub(crate) fn unexpected(answer: &redis::Value) -> Self {
+        Self::Misuse(format!("an answer that this client does not understand: {answer:?}").into())
+    }
+
+    /// What an error that the server replied means, none if it may pass: its first word, and the rest.
+    pub(crate) fn from_reply(code: &str, message: &str, kind: Kind) -> Option<Self> {
+        let text = format!("{code} {message}");
+        Some(match Class::of(&text, kind) {
+            Class::Passing => return None,
+            Class::Lost => Self::Lost(match code {
+                "NOTHELD" => Loss::NotHeld,
+                "NOTOWNER" => Loss::NotOwner,
+                "FENCED" => Loss::Fenced,
+                _ => Loss::WrongType,
+            }),
+            Class::Deadlock => Self::Deadlock(text),
+            Class::NotAlone => Self::NotAlone(text),
+            Class::Misuse => Self::Misuse(text.into()),
+            Class::Refused => {
+                let hint = match message.starts_with("unknown command") {
+                    true => " (is the module lock loaded?)",
+                    false => "",
+                };
+                Self::Refused {
+                    code: code.to_owned(),
+                    message: format!("{message}{hint}"),
+                }
+            }
+        })
     }
 }

@@ -1,45 +1,43 @@
 //! A lock that is held.
 
-use crate::background::{Background, PATIENCE};
 use crate::held::Held;
+use crate::request::{Change, Mode};
 use crate::{Error, Loss};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// A hold of a lock. It is renewed in the background until it is released or dropped.
+/// A hold of a lock. The server keeps it, until it is released or dropped or this process is gone.
 ///
 /// # When it is dropped
 ///
-/// A release is started in the background, on the runtime on which the client was made, and it is
-/// repeated for some seconds when no answer comes. Nobody learns what came of it. It is not sent at
-/// all when the runtime ends first, or the process: then the lease ends the lock. So await
-/// [`release`](Self::release), and [`Client::shutdown`](crate::Client::shutdown) before the process
-/// ends; dropping is for what is left: `?`, panics, tasks that are cancelled.
+/// A release is started in the background, on the runtime on which the client was made. It is sent again
+/// where no answer comes, for two seconds. Nobody learns what came of it. It is not sent at all when the
+/// runtime ends first, or the process: then the lease ends the lock. So await
+/// [`release`](Self::release), and [`Locks::close`](crate::Locks::close) before the process ends;
+/// dropping is for what is left: `?`, panics, tasks that are cancelled.
 ///
 /// # What holding it means
 ///
-/// Until [`deadline`](Self::deadline) no other owner is granted the lock, as long as the server keeps
-/// what it has acknowledged. Nothing stops the code that runs after it: a process that is stopped for
-/// longer than the lease goes on as if nothing had happened. What is written under a lock is
-/// safe where the place that is written to looks at the [`token`](Self::token):
+/// As long as it is not [`lost`](Self::lost) no other owner has been granted the lock, as far as this
+/// process can know. Nothing stops the code that runs after a loss: a process that stood still goes on as
+/// if nothing had happened. [`check`](Self::check) asks the server before a step. What is written under a
+/// lock is safe where the place that is written to looks at the [`token`](Self::token):
 /// [losing a lock](crate#losing-a-lock).
 #[must_use = "a guard that is dropped releases the lock"]
 pub struct Guard {
     held: Arc<Held>,
-    background: Background,
     /// Its hold has neither been given back nor given away.
     is_open: bool,
 }
 
 impl Guard {
     /// Stands for one hold that the server counts already.
-    pub(crate) fn new(held: Arc<Held>, background: Background) -> Self {
+    pub(crate) fn new(held: Arc<Held>) -> Self {
         held.join();
         Self {
             held,
-            background,
             is_open: true,
         }
     }
@@ -62,35 +60,40 @@ impl Guard {
         &self.held.grant().owner
     }
 
-    /// Until when the lock may be trusted, unless it is renewed: a lease after the sending of the
-    /// call that set it. Counted by a monotonic clock; on Linux that stands still while the machine
-    /// is suspended.
+    /// Whether it is held, as far as is known here: it has not been told as lost.
     #[must_use]
-    pub fn deadline(&self) -> Instant {
-        self.held.deadline().into_std()
+    pub fn is_held(&self) -> bool {
+        self.held.loss().is_none()
     }
 
-    /// How long the lock may still be trusted, unless it is renewed; zero when it is lost.
+    /// Until when it is known to be held without another sign from the server: a lease after the sending of
+    /// the last call that told so. Counted by a monotonic clock; on Linux that stands still while the
+    /// machine is suspended.
     #[must_use]
-    pub fn valid_for(&self) -> Duration {
+    pub fn deadline(&self) -> Instant {
+        self.held.known_until().into_std()
+    }
+
+    /// How long that is from now; zero when it is lost. Of a fixed lease, what is left of it.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
         match self.held.loss() {
             Some(_) => Duration::ZERO,
             None => self.deadline().saturating_duration_since(Instant::now()),
         }
     }
 
-    /// Looks whether the lock may still be trusted. It asks no server.
+    /// Asks the server whether the lock is held. To be sure before a step.
     ///
     /// # Errors
-    /// [`Error::Lost`], when it may not.
-    pub fn check(&self) -> Result<(), Error> {
-        self.held
-            .loss()
-            .map_or(Ok(()), |loss| Err(Error::Lost(loss)))
+    /// [`Error::Lost`] when it is not, [`Error::Unavailable`] when no answer came in the time of a reply.
+    pub async fn check(&self) -> Result<(), Error> {
+        let held = Arc::clone(&self.held);
+        let asking = async move { held.check().await };
+        self.held.background().run(asking).await
     }
 
-    /// Comes back when the lock is lost, and tells how: as soon as a renewal says so, or the lease has
-    /// passed without an answer. It can be dropped and called again at any time.
+    /// Comes back when the lock is lost, and tells how. It can be dropped and called again at any time.
     pub async fn lost(&self) -> Loss {
         self.held.lost().cancelled().await;
         self.held.loss().unwrap_or(Loss::Expired)
@@ -107,56 +110,82 @@ impl Guard {
     /// free when every guard has been released, in whatever order.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock is lost, [`Error::Unreachable`] when no answer came.
+    /// [`Error::Lost`] when the lock is lost, [`Error::Unavailable`] when no answer came.
     pub async fn enter(&self) -> Result<Self, Error> {
-        self.held.enter().await?;
-        Ok(Self::new(Arc::clone(&self.held), self.background.clone()))
+        let held = Arc::clone(&self.held);
+        // `SHARED` keeps whatever the grant has.
+        let entering = async move { held.enter(Mode::Shared).await };
+        self.held.background().run(entering).await?;
+        Ok(Self::new(Arc::clone(&self.held)))
     }
 
-    /// Begins the lease anew now. There is seldom a need: guards renew themselves, unless they were
-    /// asked not to.
+    /// Begins the lease anew now, with this length from now on. It may be shorter. There is seldom a need:
+    /// the server renews what it keeps; this is for a [fixed](crate::Lock::fixed) lease.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock is lost, [`Error::Unreachable`] when no answer came.
-    pub async fn renew(&self) -> Result<(), Error> {
-        self.held.renew(None, self.held.soon()).await
+    /// [`Error::Lost`] when the lock is lost, [`Error::Unavailable`] when no answer came,
+    /// [`Error::Misuse`] when the server does not take such a lease.
+    pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
+        self.change(Change {
+            lease: Some(lease),
+            ..Change::default()
+        })
+        .await
     }
 
-    /// Begins the lease anew now, with another length from now on. It may be shorter.
+    /// From now on others may share the lock, with no gap in between: a writer becomes a reader. Only with
+    /// one hold.
     ///
     /// # Errors
-    /// As [`renew`](Self::renew); [`Error::Refused`] when the server does not take such a lease.
-    pub async fn renew_for(&self, lease: Duration) -> Result<(), Error> {
-        self.held.renew(Some(lease), self.held.soon()).await
+    /// As [`extend`](Self::extend).
+    pub async fn downgrade(&self) -> Result<(), Error> {
+        self.change(Change {
+            shares: true,
+            ..Change::default()
+        })
+        .await
     }
 
     /// Gives the hold back and waits for the answer. With the last one the lock goes to the next in
-    /// line, or is free.
+    /// line, or is free. From the call on it is not held, whatever the answer; a future that is dropped
+    /// is carried on in the background.
     ///
     /// # Errors
     /// [`Error::Lost`] when the lock had been lost before: somebody else may have held it while
-    /// this guard was there. (After an answer that was lost, the release may have been the first
-    /// call's; then this is no error.) [`Error::Unreachable`] when no answer came: the lease
-    /// ends the lock.
+    /// this guard was there. [`Error::Unavailable`] when no answer came in two seconds: the lease ends the
+    /// lock.
     pub async fn release(mut self) -> Result<(), Error> {
-        let until = self.held.soon();
-        if !self.held.is_shared() {
-            // A renewal that hangs does not hold the release up.
-            self.held.over().cancel();
-        }
-        // Dropped in between, the guard starts the release again in the background.
-        let outcome = self.held.release(until).await;
         self.close();
-        outcome
+        let held = Arc::clone(&self.held);
+        let releasing = async move { held.release().await };
+        self.held.background().carry_on(releasing).await
     }
 
-    /// Leaves the lock held, with nothing to renew or release it, for somebody else to
-    /// [`resume`](crate::Lock::resume) who is told the owner and this token: another request,
+    /// Leaves the lock held for what is left of its lease, with nobody to keep or release it, for somebody
+    /// else to [`adopt`](crate::Locks::adopt) who is told the owner and this token: another request,
     /// another process.
-    #[must_use = "the token is needed to resume"]
-    pub fn detach(mut self) -> u64 {
+    ///
+    /// # Errors
+    /// [`Error::Lost`] when the lock is lost, [`Error::Unavailable`] when no answer came.
+    pub async fn detach(mut self) -> Result<u64, Error> {
+        if self.held.life().keep.is_some() {
+            self.change(Change {
+                keep: Some(Duration::ZERO),
+                ..Change::default()
+            })
+            .await?;
+        }
         self.close();
-        self.token()
+        Ok(self.token())
+    }
+
+    async fn change(&self, change: Change) -> Result<(), Error> {
+        let held = Arc::clone(&self.held);
+        let changing = async move {
+            let until = held.soon();
+            held.renew(change, until).await
+        };
+        self.held.background().run(changing).await
     }
 
     fn close(&mut self) {
@@ -172,9 +201,8 @@ impl Drop for Guard {
         }
         self.close();
         let held = Arc::clone(&self.held);
-        self.background.start(async move {
-            let until = held.deadline().min(tokio::time::Instant::now() + PATIENCE);
-            if let Err(error) = held.release(until).await {
+        self.held.background().start(async move {
+            if let Err(error) = held.release().await {
                 tracing::debug!(key = %held.key(), %error, "a dropped guard was not released");
             }
         });
@@ -187,7 +215,7 @@ impl fmt::Debug for Guard {
             .field("key", &self.held.key())
             .field("owner", &self.owner())
             .field("token", &self.token())
-            .field("valid_for", &self.valid_for())
+            .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
 }

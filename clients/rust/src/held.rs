@@ -1,29 +1,43 @@
 //! One grant that this process holds, shared by all its guards.
 
-use crate::backend::{Backend, Grant, Granted};
-use crate::registry::Registry;
+use crate::background::Background;
+use crate::backend::{Backend, Obtained};
+use crate::registry::{Place, Registry};
+use crate::request::{Change, Grant, Life, Mode};
+use crate::server::Keeper;
+use crate::server::commands::after;
 use crate::{Error, Loss};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+/// What belongs to a client and is needed for each of its grants.
+#[derive(Clone)]
+pub(crate) struct Owned {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) background: Background,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) reply_time: Duration,
+    pub(crate) release_time: Duration,
+}
+
 /// What is known of a grant.
 pub(crate) struct Held {
-    backend: Arc<dyn Backend>,
-    registry: Arc<Registry>,
+    owned: Owned,
+    number: u64,
     grant: Grant,
-    renews: bool,
-    /// How long a call that the caller waits for may be repeated.
-    patience: Duration,
+    /// Where its owner finds it again.
+    _place: Option<Arc<Place>>,
     /// How many guards there are.
     guards: AtomicUsize,
     /// How many holds the server counts. Locked for the length of each call about this grant: what a
     /// call asks for depends on what the one before it came to.
     holds: tokio::sync::Mutex<u32>,
     term: Mutex<Term>,
+    keeping: Mutex<Option<Keeping>>,
     /// The term has been changed.
     changed: Notify,
     lost: CancellationToken,
@@ -33,61 +47,93 @@ pub(crate) struct Held {
 
 #[derive(Clone, Copy)]
 struct Term {
-    lease: Duration,
-    /// Until when it may be trusted.
-    deadline: Instant,
+    life: Life,
+    /// Until when it is known to stand, by the last call about it.
+    known_until: Instant,
+    /// When it ends in any case.
+    ends: Option<Instant>,
+    is_winding_down: bool,
     loss: Option<Loss>,
+}
+
+/// It is kept here, and was before each PING that is sent after this time.
+struct Keeping {
+    keeper: Arc<Keeper>,
+    since: Instant,
+    pace: Duration,
 }
 
 impl Held {
     pub(crate) fn new(
-        backend: Arc<dyn Backend>,
-        registry: Arc<Registry>,
-        granted: Granted,
-        lease: Duration,
-        renews: bool,
-        patience: Duration,
+        owned: Owned,
+        obtained: &Obtained,
+        life: Life,
+        place: Option<Arc<Place>>,
     ) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let granted = &obtained.granted;
         Self {
-            backend,
-            registry,
-            grant: granted.grant,
-            renews,
-            patience,
+            owned,
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            grant: granted.grant.clone(),
+            _place: place,
             guards: AtomicUsize::new(0),
             holds: tokio::sync::Mutex::new(granted.holds),
             term: Mutex::new(Term {
-                lease,
-                deadline: granted.trusted_until,
+                life,
+                known_until: granted.known_until,
+                ends: life.at_most.map(|time| after(Instant::now(), time)),
+                is_winding_down: false,
                 loss: None,
             }),
+            keeping: Mutex::default(),
             changed: Notify::new(),
             lost: CancellationToken::new(),
             over: CancellationToken::new(),
         }
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(crate) fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    pub(crate) fn deadline(&self) -> Instant {
-        self.term().deadline
+    pub(crate) fn life(&self) -> Life {
+        self.term().life
     }
 
-    /// When the lease is to begin anew: when a third of it has passed.
-    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+    pub(crate) fn ends(&self) -> Option<Instant> {
+        self.term().ends
+    }
+
+    pub(crate) fn is_winding_down(&self) -> bool {
+        self.term().is_winding_down
+    }
+
+    /// Until when it is known to stand, by the last call about it or the last PING that tells of it.
+    pub(crate) fn known_until(&self) -> Instant {
         let term = *self.term();
-        let rest = term.lease * 2 / 3;
-        self.renews
-            .then(|| term.deadline.checked_sub(rest).unwrap_or(term.deadline))
+        let by_ping = self.keeping().as_ref().and_then(|keeping| {
+            let proof = keeping.keeper.proof()?;
+            (proof >= keeping.since).then(|| after(proof, term.life.lease))
+        });
+        let known = by_ping.map_or(term.known_until, |known| known.max(term.known_until));
+        term.ends.map_or(known, |ends| known.min(ends))
     }
 
-    /// How it was lost, if it was, or if its time has passed unnoticed.
+    /// A call that was sent at this time has told that it stands.
+    pub(crate) fn known_since(&self, sent: Instant) {
+        let mut term = self.term();
+        let known = after(sent, term.life.lease);
+        term.known_until = term.known_until.max(known);
+    }
+
+    /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        let term = *self.term();
-        let expired = Instant::now() >= term.deadline;
-        term.loss.or(expired.then_some(Loss::Expired))
+        self.term().loss
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -102,22 +148,71 @@ impl Held {
         &self.lost
     }
 
-    /// Comes back when the lease or the deadline is another.
+    /// Comes back when the lease is another.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// From now on it is kept here; not when that has closed.
+    #[must_use]
+    pub(crate) fn kept_by(self: &Arc<Self>, keeper: &Arc<Keeper>) -> bool {
+        let known = self.known_until();
+        let life = self.life();
+        let pace = life.keep.map_or(life.lease, |keep| keep.min(life.lease));
+        self.kept_by_nobody();
+        {
+            let mut term = self.term();
+            term.known_until = term.known_until.max(known);
+        }
+        if !keeper.add(self, pace) {
+            return false;
+        }
+        *self.keeping() = Some(Keeping {
+            keeper: Arc::clone(keeper),
+            since: Instant::now(),
+            pace,
+        });
+        if self.is_over() {
+            self.kept_by_nobody();
+        }
+        true
+    }
+
+    /// Where it is kept.
+    pub(crate) fn keeper(&self) -> Option<Arc<Keeper>> {
+        let keeping = self.keeping();
+        keeping.as_ref().map(|keeping| Arc::clone(&keeping.keeper))
+    }
+
+    fn kept_by_nobody(&self) {
+        let keeping = self.keeping().take();
+        if let Some(Keeping { keeper, pace, .. }) = keeping {
+            keeper.remove(self.number, pace);
+        }
     }
 
     /// It is not held any more. The first reason stands.
     pub(crate) fn lose(&self, loss: Loss) {
         let mut term = self.term();
-        if term.loss.is_none() && !self.is_over() {
-            term.loss = Some(loss);
-            let Grant { owner, token, .. } = &self.grant;
-            tracing::warn!(key = %self.key(), owner, token, %loss, "lock lost");
-            drop(term);
-            self.lost.cancel();
-            self.over.cancel();
+        if term.loss.is_some() || self.is_over() {
+            return;
         }
+        term.loss = Some(loss);
+        drop(term);
+        let Grant { owner, token, .. } = &self.grant;
+        if loss == Loss::Closed {
+            tracing::debug!(key = %self.key(), owner, token, "lock given back");
+        } else {
+            tracing::warn!(key = %self.key(), owner, token, %loss, "lock lost");
+        }
+        self.lost.cancel();
+        self.end();
+    }
+
+    /// Nothing is left to look after.
+    fn end(&self) {
+        self.over.cancel();
+        self.kept_by_nobody();
     }
 
     /// One more guard shares this grant.
@@ -125,59 +220,87 @@ impl Held {
         self.guards.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether there is more than one guard.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.guards.load(Ordering::SeqCst) > 1
-    }
-
-    /// A guard less; with the last one all renewing ends.
+    /// A guard less; with the last one all keeping ends.
     pub(crate) fn leave(&self) {
         if self.guards.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.over.cancel();
+            self.end();
         }
     }
 
     /// One more hold.
-    pub(crate) async fn enter(&self) -> Result<(), Error> {
+    pub(crate) async fn enter(&self, mode: Mode) -> Result<(), Error> {
         let mut holds = self.holds.lock().await;
         self.still()?;
         let wanted = *holds + 1;
-        let entered = self.backend.enter(&self.grant, wanted, self.soon()).await;
+        let until = self.soon();
+        let entered = self.owned.backend.enter(&self.grant, wanted, mode, until).await;
         let granted = self.noted(entered)?;
         *holds = granted.holds;
         let mut term = self.term();
         // Re-entry never shortens.
-        term.deadline = term.deadline.max(granted.trusted_until);
+        term.known_until = term.known_until.max(granted.known_until);
         Ok(())
     }
 
-    /// The lease begins anew, with this length from now on, or with the one it has.
-    pub(crate) async fn renew(&self, lease: Option<Duration>, until: Instant) -> Result<(), Error> {
+    /// The lease begins anew, changed in this way.
+    pub(crate) async fn renew(
+        self: &Arc<Self>,
+        change: Change,
+        until: Instant,
+    ) -> Result<(), Error> {
         let _calls = self.holds.lock().await;
         self.still()?;
-        let lease = lease.unwrap_or_else(|| self.term().lease);
-        let renewed = self.backend.renew(&self.grant, lease, until).await;
-        let granted = self.noted(renewed)?;
-        let mut term = self.term();
-        term.lease = lease;
-        term.deadline = granted.trusted_until;
-        drop(term);
+        let renewed = self.owned.backend.renew(&self.grant, change, until).await;
+        let renewed = self.noted(renewed)?;
+        {
+            let mut term = self.term();
+            term.life.lease = renewed.granted.lease;
+            term.known_until = renewed.granted.known_until;
+            if change.keep == Some(Duration::ZERO) {
+                term.is_winding_down = true;
+            }
+        }
+        if change.keep == Some(Duration::ZERO) {
+            self.kept_by_nobody();
+        } else if let Some(keeper) = self.keeper() {
+            // For its pace. When it has closed, it gives the grant on.
+            let _ = self.kept_by(&keeper);
+        }
         self.changed.notify_one();
         tracing::debug!(key = %self.key(), token = self.grant.token, "lock renewed");
         Ok(())
     }
 
+    /// The last lease, kept by nobody.
+    pub(crate) async fn wind_down(
+        self: &Arc<Self>,
+        change: Change,
+        until: Instant,
+    ) -> Result<(), Error> {
+        self.renew(change, until).await
+    }
+
+    /// Asks whether it stands.
+    pub(crate) async fn check(self: &Arc<Self>) -> Result<(), Error> {
+        self.still()?;
+        let until = self.soon();
+        let backend = Arc::clone(&self.owned.backend);
+        let checked = backend.check(self, until).await;
+        self.noted(checked)
+    }
+
     /// Gives one hold back: once for each guard.
-    pub(crate) async fn release(&self, until: Instant) -> Result<(), Error> {
+    pub(crate) async fn release(&self) -> Result<(), Error> {
+        let until = Instant::now() + self.owned.release_time;
         let mut holds = self.holds.lock().await;
-        if let Some(loss) = self.term().loss {
+        if let Some(loss) = self.loss() {
             return Err(Error::Lost(loss));
         }
         let left = holds.saturating_sub(1);
         if left == 0 {
-            self.over.cancel();
+            self.end();
         }
-        let released = self.backend.release(&self.grant, left, until).await;
+        let released = self.owned.backend.release(&self.grant, left, until).await;
         // Also without an answer: the next release says how many are to be left then.
         *holds = left;
         self.noted(released)?;
@@ -186,20 +309,31 @@ impl Held {
     }
 
     /// Gives all holds back, whatever is known of the grant.
-    pub(crate) async fn release_all(&self, until: Instant) {
-        if let Err(error) = self.backend.release(&self.grant, 0, until).await {
+    pub(crate) async fn release_all(&self) {
+        let until = Instant::now() + self.owned.release_time;
+        if let Err(error) = self.owned.backend.release(&self.grant, 0, until).await {
             tracing::debug!(key = %self.key(), token = self.grant.token, %error, "not released");
         }
     }
 
+    /// The same, with nobody waiting for it.
+    pub(crate) fn release_unheard(self: &Arc<Self>) {
+        let held = Arc::clone(self);
+        self.owned.background.start(async move { held.release_all().await });
+    }
+
     /// A time to which a call may be repeated while somebody waits for it.
     pub(crate) fn soon(&self) -> Instant {
-        self.deadline().min(Instant::now() + self.patience)
+        Instant::now() + self.owned.reply_time
     }
 
     /// The key, to look at.
     pub(crate) fn key(&self) -> String {
         String::from_utf8_lossy(&self.grant.key).into_owned()
+    }
+
+    pub(crate) fn background(&self) -> &Background {
+        &self.owned.background
     }
 
     fn still(&self) -> Result<(), Error> {
@@ -217,10 +351,15 @@ impl Held {
     fn term(&self) -> MutexGuard<'_, Term> {
         self.term.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn keeping(&self) -> MutexGuard<'_, Option<Keeping>> {
+        self.keeping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.registry.forget(&self.grant);
+        self.kept_by_nobody();
+        self.owned.registry.forget(self.number);
     }
 }

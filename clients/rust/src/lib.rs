@@ -4,48 +4,50 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! # let server = testbed::Server::start();
 //! # let url = format!("redis://127.0.0.1:{}/", server.port());
-//! use redis_lock_client::Client;
+//! use redis_lock_client::Locks;
 //!
-//! let client = Client::open(url)?;
+//! let client = redis::Client::open(url)?;
+//! let locks = Locks::new(&client, "shop")?;
 //!
-//! let guard = client.lock("lock:orders:42").acquire().await?;
+//! let guard = locks.lock("lock:orders:42").acquire().await?;
 //! // … work, and fence each write with the token: see "Losing a lock" …
 //! println!("fence with {}", guard.token());
 //! guard.release().await?;
 //!
-//! client.shutdown().await;
-//! # Ok::<_, redis_lock_client::Error>(())
+//! locks.close().await;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
 //!
-//! - A lock that is not free is waited for in the server's line, first come, first served
-//!   ([`Lock::acquire`]), or not at all ([`Lock::try_acquire`]).
-//! - A [`Guard`] renews itself every third of its lease, for as long as it lives, and tells at once
-//!   when the lock is lost: [`Guard::lost`], [`Guard::cancellation`]. [`Lock::with_lock`] drops
-//!   the work then.
-//! - It carries the fencing [`token`](Guard::token) of its grant, and tells how long it may be
-//!   trusted: [`Guard::valid_for`].
-//! - [`Guard::enter`] takes the lock once more within a task that holds it.
-//! - Every call can be repeated, and is, when its answer was lost: none counts twice.
+//! - A lock that is not free is told as [`Error::Busy`] at once, or waited for in the server's line, first
+//!   come, first served ([`Lock::wait`]).
+//! - **The server renews what is held**, as long as this process lives and is heard of. So a runtime that
+//!   stands still loses no lock, and when the process dies its locks are free a lease later.
+//! - A loss is told at once: [`Guard::lost`], [`Guard::cancellation`]. [`Lock::with_lock`] drops the work
+//!   then.
+//! - A [`Guard`] carries the fencing [`token`](Guard::token) of its grant.
+//! - Read and write locks ([`Locks::shared`]), semaphores ([`Locks::permit`]), several locks under one owner
+//!   ([`Locks::task`], [`several`]), leaders ([`Lock::lead`]), work done once ([`Lock::once`]).
+//! - Every call can be repeated, and is, when its answer was lost: none counts twice. Every call has a time
+//!   limit, and keeps it when the server is down or hangs.
 //! - A future that is dropped leaves neither a hold nor a place in the line behind.
 //! - One server, Sentinel, a cluster, or several independent servers that decide together, with one
 //!   token for all: [`Builder`].
 //!
 //! # Losing a lock
 //!
-//! A lease ends whether the work is done or not. What a guard can do is to tell, and what the work
-//! can do is to stop:
+//! A lock can end before the work is done: the server was gone for longer than a lease, or somebody deleted
+//! it. What a guard can do is to tell, and what the work can do is to stop:
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! # let server = testbed::Server::start();
 //! # let url = format!("redis://127.0.0.1:{}/", server.port());
-//! use redis_lock_client::{Client, Loss};
+//! use redis_lock_client::{Locks, Loss};
 //! use std::time::Duration;
 //!
-//! let client = Client::open(url)?;
-//! let lock = client.lock("lock:report").lease(Duration::from_millis(300));
-//! let guard = lock.acquire().await?;
+//! let locks = Locks::open(url)?;
+//! let guard = locks.lock("lock:report").acquire().await?;
 //! let work = tokio::time::sleep(Duration::from_secs(60));
 //!
 //! # testbed::cmd!(server.connection(), "DEL", "lock:report").unwrap(); // an administrator
@@ -57,7 +59,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Telling comes too late for a process that was stopped itself. So what is written to has to look at
+//! Telling comes too late for a process that stood still itself. So what is written to has to look at
 //! the token. In SQL, claim the row with it, then read, then write under the claim:
 //!
 //! ```sql
@@ -75,7 +77,7 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! # let server = testbed::Server::start();
 //! # let url = format!("redis://127.0.0.1:{}/", server.port());
-//! use redis_lock_client::{Client, Error, Guard};
+//! use redis_lock_client::{Error, Guard, Locks};
 //!
 //! async fn transfer(account: &Guard) -> Result<(), Error> {
 //!     let inner = account.enter().await?;
@@ -84,8 +86,8 @@
 //!     inner.release().await
 //! }
 //!
-//! let client = Client::open(url)?;
-//! let outer = client.lock("lock:account:7").acquire().await?;
+//! let locks = Locks::open(url)?;
+//! let outer = locks.lock("lock:account:7").acquire().await?;
 //! transfer(&outer).await?;
 //! outer.release().await?;
 //! # Ok::<_, Error>(())
@@ -94,33 +96,42 @@
 //!
 //! # Events
 //!
-//! By `tracing`: `warn` when a lock is lost, a renewal fails or the clocks of a quorum differ, `debug`
-//! for what is acquired, renewed, released, repeated and cancelled.
+//! By `tracing`, with the fields `key`, `owner` and `token`: `warn` when a lock is lost, a keeper has closed or
+//! the clocks of a quorum differ, `info` when locks are kept again, `debug` for what is acquired, renewed,
+//! released, repeated and cancelled. A layer of `tracing-subscriber` counts them, or `tracing-opentelemetry`
+//! carries them on.
 //!
 //! # TLS
 //!
-//! Enable it where the `redis` crate is depended on, for example by its feature `tokio-rustls-comp`;
-//! addresses are then `rediss://…`.
+//! The feature `tls-rustls` or `tls-native`; addresses are then `rediss://…`. Certificates are those of the
+//! `redis::Client` that [`Locks::new`] is given.
 
 mod backend;
 mod background;
 mod builder;
-mod client;
+mod class;
 mod error;
 mod guard;
 mod held;
+mod holder;
 mod lock;
+mod locks;
 mod owner;
 mod quorum;
 mod registry;
-mod renewal;
+mod request;
 mod server;
+pub mod several;
+mod task;
+mod winding;
 
 pub use builder::Builder;
-pub use client::Client;
 pub use error::{Error, Loss};
 pub use guard::Guard;
+pub use holder::Holder;
 pub use lock::Lock;
+pub use locks::Locks;
+pub use task::Task;
 
 /// The library that connects: what addresses are made of.
 pub use redis;

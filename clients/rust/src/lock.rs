@@ -1,7 +1,7 @@
 //! One lock, and how it is to be taken.
 
-use crate::backend::{Request, Wait};
-use crate::client::Client;
+use crate::locks::Locks;
+use crate::request::{Grant, Life, Mode, Request, Wait};
 use crate::{Error, Guard, owner};
 use std::time::Duration;
 
@@ -12,57 +12,75 @@ use std::time::Duration;
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// # let server = testbed::Server::start();
 /// # let url = format!("redis://127.0.0.1:{}/", server.port());
-/// use redis_lock_client::Client;
+/// use redis_lock_client::{Error, Locks};
 /// use std::time::Duration;
 ///
-/// let client = Client::open(url)?;
-/// let lock = client
-///     .lock("lock:{order}:42")
-///     .lease(Duration::from_secs(10))
-///     .wait(Duration::from_secs(5));
+/// let locks = Locks::open(url)?;
+/// let lock = locks.lock("lock:{order}:42").wait(Duration::from_secs(5));
 ///
 /// let guard = lock.acquire().await?;
-/// assert!(lock.try_acquire().await?.is_none());
+/// assert!(matches!(lock.try_acquire().await, Err(Error::Busy)));
 /// guard.release().await?;
-/// assert!(lock.try_acquire().await?.is_some());
-/// # client.shutdown().await;
-/// # Ok::<_, redis_lock_client::Error>(())
+/// assert!(lock.try_acquire().await.is_ok());
+/// # locks.close().await;
+/// # Ok::<_, Error>(())
 /// # }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Lock {
-    client: Client,
+    locks: Locks,
     key: Vec<u8>,
+    mode: Mode,
     owner: Option<String>,
-    lease: Duration,
+    life: Life,
     wait: Wait,
-    renews: bool,
+    replicas: u32,
 }
 
 impl Lock {
-    pub(crate) fn new(client: Client, key: &[u8]) -> Self {
-        let (lease, wait) = client.defaults();
+    pub(crate) fn new(locks: Locks, key: &[u8], mode: Mode) -> Self {
+        let defaults = locks.defaults();
         Self {
-            client,
+            locks,
             key: key.to_vec(),
+            mode,
             owner: None,
-            lease,
-            wait,
-            renews: true,
+            life: defaults.life,
+            wait: defaults.wait,
+            replicas: 0,
         }
     }
 
-    /// How long the server keeps the lock for a holder that it does not hear of. Each renewal begins
-    /// it anew.
+    /// How long others wait when this process has died: the server renews the lease until then. 10 seconds,
+    /// if nothing else is said; it should be longer than a failover takes, and a stall of the server.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.life.lease = lease;
         self
     }
 
-    /// How long [`acquire`](Self::acquire) waits in line.
+    /// How long this process may stand still, or the network be silent, and keep the lock. 30 seconds, if
+    /// nothing else is said.
+    pub fn keep(mut self, silence: Duration) -> Self {
+        self.life.keep = Some(silence);
+        self
+    }
+
+    /// Nobody renews the lease: the lock is lost when it ends.
+    pub fn fixed(mut self) -> Self {
+        self.life.keep = None;
+        self
+    }
+
+    /// The lock is kept for so long at most, and is lost then.
+    pub fn at_most(mut self, time: Duration) -> Self {
+        self.life.at_most = Some(time);
+        self
+    }
+
+    /// Lets [`acquire`](Self::acquire) wait in line for so long. Without it, it does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Wait::AtMost(wait);
+        self.wait = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
         self
     }
 
@@ -74,45 +92,49 @@ impl Lock {
 
     /// Takes the lock under a name of the caller's choice: for a holder that is more than one task of
     /// one process, such as a user with a seat. Without it, each acquire has an owner of its own,
-    /// `service:host:pid:uuid`.
+    /// `service:host:pid:uuid`. A permit always has one of its own.
     ///
     /// Who is the same owner is the same holder: in this client, an acquire of what the owner
     /// holds already is a further hold ([`Guard::enter`]); from another process it is the same hold.
-    /// So never give one owner to two tasks that are to keep each other out. When such an acquire is
-    /// dropped or fails without an answer, *all* that the owner holds of this lock is given up. On a
-    /// [quorum](crate::Builder::quorum) it is for [`resume`](Self::resume) only.
+    /// So never give one owner to two tasks that are to keep each other out. On a
+    /// [quorum](crate::Builder::quorum) it is for [`adopt`](Self::adopt) only.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Leaves the guard unrenewed: it is lost when its lease ends.
-    pub fn without_renewal(mut self) -> Self {
-        self.renews = false;
+    /// Takes the lock only where so many replicas have acknowledged it; else it is given back, and the call
+    /// fails with [`Error::Unavailable`].
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.replicas = replicas;
         self
     }
 
-    /// Takes the lock; when it is not free, waits for it in the server's line, first come, first
-    /// served. An answer comes within the time to wait and, when the server is silent, one response
-    /// time-out more. Connections that fail and failovers are survived within that time, but the
-    /// place in the line is lost with the server that kept it.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Takes the lock. When it is not free, waits for it in the server's line, first come, first served, as
+    /// long as [`wait`](Self::wait) said. An answer comes within the time to wait and, when the server is
+    /// silent, the time of a reply more. Connections that fail and failovers are survived within that time,
+    /// but the place in the line is lost with the server that had it.
     ///
     /// Dropping the future cancels the wait: it leaves the line at once, and a grant that was made
     /// in the last moment is given back. A future that is kept but not polled any more goes on waiting,
-    /// and its lock is renewed until its guard is taken out and dropped.
+    /// and its lock is kept until its guard is taken out and dropped.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] when it was not free in time; [`Error::Unreachable`], [`Error::Refused`] and
-    /// [`Error::ShutDown`] when it could not be taken.
+    /// [`Error::Busy`] when it was not free in time; [`Error::Deadlock`] and [`Error::NotAlone`] at once;
+    /// [`Error::Unavailable`], [`Error::Refused`] and [`Error::Misuse`] when it could not be taken.
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.take(self.wait).await?.ok_or(Error::TimedOut)
+        self.take(self.wait).await
     }
 
-    /// Takes the lock if it is free, without waiting; none if it is not.
+    /// Takes the lock if it is free, without waiting.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), but not `TimedOut`.
-    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Guard, Error> {
         self.take(Wait::No).await
     }
 
@@ -123,13 +145,15 @@ impl Lock {
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
     /// # let server = testbed::Server::start();
     /// # let url = format!("redis://127.0.0.1:{}/", server.port());
-    /// # let client = redis_lock_client::Client::open(url)?;
+    /// # let locks = redis_lock_client::Locks::open(url)?;
     /// # async fn write(_value: u32, _fence: u64) {}
-    /// let answer = client
+    /// use redis_lock_client::Error;
+    ///
+    /// let answer = locks
     ///     .lock("lock:answer")
     ///     .with_lock(async |guard| {
     ///         write(42, guard.token()).await;
-    ///         42
+    ///         Ok::<_, Error>(42)
     ///     })
     ///     .await?;
     /// assert_eq!(answer, 42);
@@ -138,61 +162,154 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire). [`Error::Lost`] when the lock was lost before the work was
-    /// done, or found to be when it was released. When the release gets no answer, the work is done
-    /// all the same, and its result is returned.
-    pub async fn with_lock<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, Error> {
+    /// The work's own. As [`acquire`](Self::acquire). [`Error::Lost`] when the lock was lost before the
+    /// work was done, or found to be when it was released and the work had succeeded. When the release gets
+    /// no answer, the work is done all the same, and its result is returned.
+    pub async fn with_lock<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
         let guard = self.acquire().await?;
         let outcome = tokio::select! {
             biased;
-            loss = guard.lost() => return Err(Error::Lost(loss)),
+            loss = guard.lost() => return Err(Error::Lost(loss).into()),
             outcome = work(&guard) => outcome,
         };
-        match guard.release().await {
-            Err(Error::Lost(loss)) => Err(Error::Lost(loss)),
-            Err(error) => {
-                tracing::warn!(%error, "the lock was not released: its lease will end it");
-                Ok(outcome)
+        match (guard.release().await, outcome) {
+            (Err(Error::Lost(loss)), Ok(_)) => Err(Error::Lost(loss).into()),
+            (Err(error), outcome) => {
+                tracing::warn!(%error, "the lock was not released");
+                outcome
             }
-            Ok(()) => Ok(outcome),
+            (Ok(()), outcome) => outcome,
         }
     }
 
-    /// Goes on with a grant that was left by [`Guard::detach`], here or in another process: renews it
-    /// with this lock's lease. The owner is to be given by [`owner`](Self::owner).
+    /// Goes on with a grant that was made elsewhere, or left by [`Guard::detach`]: renews it with this
+    /// lock's lease, and keeps it. Its owner is to be given by [`owner`](Self::owner).
     ///
     /// # Errors
-    /// [`Error::Lost`] when the grant is no more; [`Error::Invalid`] without an owner; else as
+    /// [`Error::Lost`] when the grant is no more; [`Error::Misuse`] without an owner; else as
     /// [`try_acquire`](Self::try_acquire).
-    pub async fn resume(&self, token: u64) -> Result<Guard, Error> {
+    pub async fn adopt(&self, token: u64) -> Result<Guard, Error> {
         let owner = self.owner.clone();
-        let owner = owner.ok_or(Error::Invalid("to resume a grant, name its owner"))?;
+        let owner = owner.ok_or(Error::misuse("to adopt a grant, name its owner"))?;
         owner::check(&owner)?;
-        let granted = self
-            .client
-            .resume(&self.key, owner, token, self.lease)
-            .await?;
-        self.client.hold(granted, self.lease, self.renews).await
+        let key = self.key.clone();
+        self.locks
+            .adopt_as(Grant { key, owner, token }, self.life)
+            .await
     }
 
-    async fn take(&self, wait: Wait) -> Result<Option<Guard>, Error> {
-        let owner = match &self.owner {
-            Some(owner) => {
-                owner::check(owner)?;
-                if let Some(guard) = self.client.enter(&self.key, owner).await? {
-                    return Ok(Some(guard));
+    /// Leads: takes the lock, waits for it as long as it takes, works under it, and begins anew whenever the
+    /// work has ended or the lock was lost. It goes on until it is dropped.
+    ///
+    /// # Errors
+    /// What waiting cannot change: [`Error::Refused`], [`Error::Misuse`] and the like. When no server
+    /// answers, it goes on trying.
+    pub async fn lead(
+        &self,
+        mut work: impl AsyncFnMut(&Guard),
+    ) -> Result<std::convert::Infallible, Error> {
+        let lock = self.clone().wait_forever();
+        loop {
+            let led = lock.with_lock(async |guard| {
+                work(guard).await;
+                Ok::<_, Error>(())
+            });
+            match led.await {
+                Ok(()) | Err(Error::Lost(_)) => {}
+                Err(error @ Error::Unavailable(_)) => {
+                    tracing::warn!(%error, "nobody can lead");
+                    self.locks.pause().await;
                 }
-                owner.clone()
+                Err(error) => return Err(error),
             }
-            None => self.client.fresh_owner(),
-        };
+        }
+    }
+
+    /// Does a piece of work once for all who want its result: `look` says whether it is there. Who finds
+    /// nothing does the `work` under the lock, or waits until the one who does it is done and looks again.
+    /// Waits as long as [`wait`](Self::wait) said for each turn.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let server = testbed::Server::start();
+    /// # let url = format!("redis://127.0.0.1:{}/", server.port());
+    /// # let locks = redis_lock_client::Locks::open(url)?;
+    /// # let cache = std::sync::Mutex::new(None);
+    /// let report = locks
+    ///     .lock("lock:report")
+    ///     .wait_forever()
+    ///     .once(
+    ///         async || Ok(*cache.lock().unwrap()),
+    ///         async |_guard| {
+    ///             *cache.lock().unwrap() = Some(42);
+    ///             Ok::<_, redis_lock_client::Error>(42)
+    ///         },
+    ///     )
+    ///     .await?;
+    /// assert_eq!(report, 42);
+    /// # Ok::<_, redis_lock_client::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `look` and `work`; else as [`with_lock`](Self::with_lock).
+    pub async fn once<T, E: From<Error>>(
+        &self,
+        mut look: impl AsyncFnMut() -> Result<Option<T>, E>,
+        mut work: impl AsyncFnMut(&Guard) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let alone = self.clone().wait(Duration::ZERO);
+        let mut together = self.clone();
+        together.mode = Mode::Shared;
+        loop {
+            if let Some(found) = look().await? {
+                return Ok(found);
+            }
+            match alone.acquire().await {
+                Ok(guard) => {
+                    let outcome = tokio::select! {
+                        biased;
+                        loss = guard.lost() => Err(Error::Lost(loss).into()),
+                        outcome = async {
+                            match look().await? {
+                                Some(found) => Ok(found),
+                                None => work(&guard).await,
+                            }
+                        } => outcome,
+                    };
+                    let released = guard.release().await;
+                    return match (released, outcome) {
+                        (Err(Error::Lost(loss)), Ok(_)) => Err(Error::Lost(loss).into()),
+                        (_, outcome) => outcome,
+                    };
+                }
+                Err(Error::Busy) => {
+                    // All who wait get in together when the one who works leaves.
+                    together.acquire().await?.release().await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn take(&self, wait: Wait) -> Result<Guard, Error> {
+        // One permit is one owner to the server.
+        let chosen = self.owner.clone().filter(|_| !matches!(self.mode, Mode::Limit(_)));
+        if let Some(owner) = &chosen {
+            owner::check(owner)?;
+        }
         let request = Request {
             key: self.key.clone(),
-            owner,
-            is_owner_chosen: self.owner.is_some(),
-            lease: self.lease,
+            is_owner_chosen: chosen.is_some(),
+            owner: chosen.unwrap_or_else(|| self.locks.fresh_owner()),
+            mode: self.mode,
+            life: self.life,
             wait,
+            replicas: self.replicas,
         };
-        self.client.acquire(request, self.renews).await
+        self.locks.acquire(request).await
     }
 }

@@ -32,9 +32,9 @@ impl Names {
     }
 }
 
-/// A part of an owner: not too long, and with no colon of its own.
+/// A part of an owner: printable, not too long, and with no colon of its own.
 fn part(text: &str) -> String {
-    let mut part = text.replace(':', "_");
+    let mut part = text.replace(|c: char| c == ':' || !c.is_ascii_graphic(), "_");
     while part.len() > LONGEST_PART {
         part.pop();
     }
@@ -44,11 +44,11 @@ fn part(text: &str) -> String {
 /// Refuses what the server would take for something else, or not at all.
 pub(crate) fn check(owner: &str) -> Result<(), Error> {
     match owner {
-        "" => Err(Error::Invalid("an owner has at least one byte")),
-        "*" => Err(Error::Invalid(
+        "" => Err(Error::misuse("an owner has at least one byte")),
+        "*" => Err(Error::misuse(
             "`*` is no owner: the call could not be repeated",
         )),
-        _ if owner.len() > LONGEST => Err(Error::Invalid("an owner has at most 256 bytes")),
+        _ if owner.len() > LONGEST => Err(Error::misuse("an owner has at most 256 bytes")),
         _ => Ok(()),
     }
 }
@@ -59,11 +59,11 @@ mod tests {
 
     #[test]
     fn an_owner_tells_service_host_process_and_is_unique() {
-        let names = Names::new("shop:eu");
+        let names = Names::new("shop:\neu");
         let owner = names.fresh();
         let parts: Vec<_> = owner.split(':').collect();
         assert_eq!(parts.len(), 4, "{owner}");
-        assert_eq!(parts[0], "shop_eu");
+        assert_eq!(parts[0], "shop__eu");
         assert_eq!(parts[2], std::process::id().to_string());
         assert_ne!(owner, names.fresh());
     }

@@ -1,26 +1,58 @@
 //! The grants that this process holds.
 
-use crate::backend::Grant;
 use crate::held::Held;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::OwnedMutexGuard;
 
-/// By key and owner: for re-entry, and to release them all in the end.
+/// All of them, to release them in the end; those of owners that acquire more than once also by key and
+/// owner, for re-entry.
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    held: HashMap<(Vec<u8>, String), Weak<Held>>,
+    held: HashMap<u64, Weak<Held>>,
+    places: HashMap<(Vec<u8>, String), Weak<Place>>,
     is_closed: bool,
 }
 
+/// What one owner has of one lock.
+#[derive(Default)]
+pub(crate) struct Place {
+    /// Its acquires come one after another: what one asks for depends on what the one before it got.
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    held: Mutex<Weak<Held>>,
+}
+
+/// An acquire of an owner, for as long as one of these is there.
+pub(crate) type Turn = Arc<OwnedMutexGuard<()>>;
+
+impl Place {
+    pub(crate) fn held(&self) -> Option<Arc<Held>> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.upgrade().filter(|held| !held.is_over())
+    }
+
+    pub(crate) fn set(&self, held: &Arc<Held>) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(held);
+    }
+}
+
 impl Registry {
-    /// What this owner holds under this key.
-    pub(crate) fn find(&self, key: &[u8], owner: &str) -> Option<Arc<Held>> {
-        let state = self.state();
-        let held = state.held.get(&(key.to_vec(), owner.to_owned()))?.upgrade();
-        held.filter(|held| !held.is_over())
+    /// Where this owner has this key.
+    pub(crate) fn place(&self, key: &[u8], owner: &str) -> Arc<Place> {
+        let mut state = self.state();
+        let name = (key.to_vec(), owner.to_owned());
+        if let Some(place) = state.places.get(&name).and_then(Weak::upgrade) {
+            return place;
+        }
+        if state.places.len() == state.places.capacity() {
+            state.places.retain(|_, place| place.strong_count() > 0);
+        }
+        let place = Arc::default();
+        state.places.insert(name, Arc::downgrade(&place));
+        place
     }
 
     /// Takes a new one in. When closed it does not, and the caller is to give the grant back.
@@ -28,24 +60,14 @@ impl Registry {
     pub(crate) fn add(&self, held: &Arc<Held>) -> bool {
         let mut state = self.state();
         if !state.is_closed {
-            let name = name(held.grant());
-            state.held.insert(name, Arc::downgrade(held));
+            state.held.insert(held.number(), Arc::downgrade(held));
         }
         !state.is_closed
     }
 
     /// A grant is dropped.
-    pub(crate) fn forget(&self, grant: &Grant) {
-        let mut state = self.state();
-        let name = name(grant);
-        // A later grant of the same owner may have taken the place.
-        if state
-            .held
-            .get(&name)
-            .is_some_and(|held| held.strong_count() == 0)
-        {
-            state.held.remove(&name);
-        }
+    pub(crate) fn forget(&self, number: u64) {
+        self.state().held.remove(&number);
     }
 
     /// Takes in no more, and gives out all that there are.
@@ -58,8 +80,4 @@ impl Registry {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn name(grant: &Grant) -> (Vec<u8>, String) {
-    (grant.key.clone(), grant.owner.clone())
 }

@@ -3,7 +3,7 @@
 use super::part::{Order, Part, Report};
 use super::{Quorum, trusted_until};
 use crate::Error;
-use crate::backend::{Grant, Granted, Request};
+use crate::request::{Grant, Granted, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl<'a> Attempt<'a> {
             let part = Part {
                 place,
                 member: Arc::clone(member),
-                limit: quorum.limit(request.lease),
+                limit: quorum.limit(request.life.lease),
                 request: Arc::clone(&request),
                 orders: orders_to_parts.clone(),
                 reports: reports_of_parts.clone(),
@@ -189,9 +189,9 @@ impl<'a> Attempt<'a> {
 
     fn keep(self, token: u64, start: Instant) -> Result<Granted, Failure> {
         let Request {
-            key, owner, lease, ..
+            key, owner, life, ..
         } = &*self.request;
-        let Some(trusted_until) = trusted_until(start, *lease) else {
+        let Some(known_until) = trusted_until(start, life.lease) else {
             return Err(Failure::Late);
         };
         self.orders.send_replace(Order::Keep(token));
@@ -203,7 +203,8 @@ impl<'a> Attempt<'a> {
         Ok(Granted {
             grant,
             holds: 1,
-            trusted_until,
+            lease: life.lease,
+            known_until,
         })
     }
 
@@ -232,7 +233,7 @@ impl<'a> Attempt<'a> {
     fn failure(&mut self) -> Failure {
         let majority = self.quorum.majority();
         let all = self.quorum.members.len();
-        let refused = |error: &Error| !matches!(error, Error::Unreachable(_));
+        let refused = |error: &Error| !matches!(error, Error::Unavailable(_));
         if self.failed.values().filter(|error| refused(error)).count() > all - majority {
             let mut failed = std::mem::take(&mut self.failed).into_iter();
             if let Some((place, error)) = failed.find(|(_, error)| refused(error)) {
@@ -279,7 +280,7 @@ impl Quorum {
             .zip(&self.members)
             .filter_map(|(place, member)| {
                 let why = match failed.get(&place) {
-                    Some(Error::Unreachable(error)) => error.to_string(),
+                    Some(Error::Unavailable(error)) => error.to_string(),
                     Some(error) => error.to_string(),
                     None => member.down()?,
                 };
@@ -291,7 +292,7 @@ impl Quorum {
             "{answering} of {all} servers can be used, and it takes {majority}; {}",
             why.join("; ")
         );
-        Error::Unreachable(io::Error::new(io::ErrorKind::NotConnected, text).into())
+        Error::Unavailable(io::Error::new(io::ErrorKind::NotConnected, text).into())
     }
 
     /// The error, with the server that gave it.
@@ -302,6 +303,7 @@ impl Quorum {
                 code,
                 message: format!("{message} ({server})"),
             },
+            Error::Misuse(text) => Error::Misuse(format!("{text} ({server})").into()),
             error => error,
         }
     }

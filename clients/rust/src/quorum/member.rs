@@ -1,11 +1,10 @@
 //! One of the servers: whether it answers, and what it has yet to be told.
 
 use crate::Error;
-use crate::background::Background;
-use crate::server::commands::release_all;
-use crate::server::{Answered, CallError, Direct, Link, Node, Route};
+use crate::server::commands::{Call, release_all};
+use crate::server::{Answered, CallError, Common, Direct, Link, Node, Route, Times};
 use futures_util::future::join_all;
-use redis::{Cmd, Value};
+use redis::Value;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -18,8 +17,8 @@ const MOST_OWED: usize = 10_000;
 /// A server. Where it does not answer, it is left alone but for a task that looks for it.
 pub(crate) struct Member {
     node: Arc<Node>,
-    background: Background,
-    response_timeout: Duration,
+    common: Common,
+    times: Times,
     state: Mutex<State>,
 }
 
@@ -29,15 +28,15 @@ struct State {
     down: Option<String>,
     /// What is sent when it is back. A release of an owner that is never used again is right at any
     /// time.
-    owed: VecDeque<Cmd>,
+    owed: VecDeque<Call>,
 }
 
 impl Member {
-    pub(crate) fn new(node: Node, response_timeout: Duration, background: &Background) -> Self {
+    pub(crate) fn new(node: Node, times: Times, common: &Common) -> Self {
         Self {
             node: Arc::new(node),
-            background: background.clone(),
-            response_timeout,
+            common: common.clone(),
+            times,
             state: Mutex::default(),
         }
     }
@@ -53,18 +52,15 @@ impl Member {
 
     /// The way to wait in this server's line.
     pub(crate) fn direct(&self) -> Direct {
-        Direct {
-            route: Arc::new(Route::Single(Arc::clone(&self.node))),
-            background: self.background.clone(),
-            response_timeout: self.response_timeout,
-        }
+        let route = Route::Single(Arc::clone(&self.node));
+        Direct::at(Arc::new(route), &self.common, self.times)
     }
 
     /// Sends a call, and once more at once when the connection fails: it may have been an old one, or
     /// the answer may be lost. `link` is the connection that it was sent on last.
     pub(crate) async fn call(
         self: &Arc<Self>,
-        command: &Cmd,
+        command: &Call,
         limit: Duration,
         link: &mut Option<Link>,
     ) -> Answered {
@@ -77,12 +73,13 @@ impl Member {
                 .unwrap_or_else(|_| Err(CallError::silence())),
         };
         if let Err(error) = &outcome {
-            self.learn(error, link.as_ref()).await;
+            self.learn(error, link.as_ref());
         }
         Answered {
             outcome: outcome.map_err(Error::from),
             sent,
             repeated,
+            keeper: None,
         }
     }
 
@@ -98,7 +95,7 @@ impl Member {
         let command = release_all(key, owner);
         let Some(link) = link else {
             let answered = self.call(&command, limit, &mut None).await;
-            if matches!(answered.outcome, Err(Error::Unreachable(_))) {
+            if matches!(answered.outcome, Err(Error::Unavailable(_))) {
                 self.owe(command);
             }
             return answered;
@@ -109,34 +106,35 @@ impl Member {
         if let Err(error) = &outcome
             && !matches!(error, CallError::Refused(_))
         {
-            self.node.discard(&link).await;
+            link.close();
             self.owe(command);
         }
         Answered {
             outcome: outcome.map_err(Error::from),
             sent,
             repeated: false,
+            keeper: None,
         }
     }
 
     /// Takes note of a failure.
-    pub(crate) async fn learn(self: &Arc<Self>, error: &CallError, link: Option<&Link>) {
+    pub(crate) fn learn(self: &Arc<Self>, error: &CallError, link: Option<&Link>) {
         let reason = match error {
             CallError::Broken(error)
-            | CallError::NotHere(error)
+            | CallError::Passing(error)
             | CallError::Moved(_, error)
             | CallError::Ask(_, error) => error.to_string(),
             CallError::Refused(_) => return,
         };
         if let Some(link) = link {
-            self.node.discard(link).await;
+            link.close();
         }
         self.leave_alone(&mut self.state(), &reason);
     }
 
     async fn send_twice(
         &self,
-        command: &Cmd,
+        command: &Call,
         link: &mut Option<Link>,
         repeated: &mut bool,
     ) -> Result<Value, CallError> {
@@ -144,7 +142,7 @@ impl Member {
             Err(error @ CallError::Broken(_)) => {
                 *repeated = error.may_have_been_done();
                 if let Some(broken) = link.take() {
-                    self.node.discard(&broken).await;
+                    broken.close();
                 }
                 self.send(command, link).await
             }
@@ -152,12 +150,12 @@ impl Member {
         }
     }
 
-    async fn send(&self, command: &Cmd, link: &mut Option<Link>) -> Result<Value, CallError> {
-        let link = link.insert(self.node.shared().await?);
+    async fn send(&self, command: &Call, link: &mut Option<Link>) -> Result<Value, CallError> {
+        let link = link.insert(self.node.keeper().await?.link.clone());
         link.send(command).await
     }
 
-    fn owe(self: &Arc<Self>, command: Cmd) {
+    fn owe(self: &Arc<Self>, command: Call) {
         let mut state = self.state();
         if state.owed.len() == MOST_OWED {
             state.owed.pop_front();
@@ -171,14 +169,14 @@ impl Member {
             tracing::debug!(server = self.address(), reason, "a server does not answer");
             state.down = Some(reason.to_owned());
             let found = look_for(Arc::downgrade(self));
-            self.background.start_service(found);
+            self.common.background.start_service(found);
         }
     }
 
     /// Whether it is back, and has been told what it had missed.
     async fn is_back(&self) -> bool {
         loop {
-            if self.node.call(&redis::cmd("PING")).await.is_err() {
+            if self.node.call(&Call::words(&["PING"])).await.is_err() {
                 return false;
             }
             let owed = {

@@ -4,19 +4,25 @@
 mod attempt;
 mod member;
 mod part;
+mod renewal;
 mod round;
 mod turns;
 
 use crate::Error;
-use crate::backend::{Answer, Backend, Grant, Granted, Request};
 use crate::background::Background;
+use crate::backend::{Answer, Backend, Obtained};
+use crate::held::Held;
 use crate::owner::Names;
-use crate::server::Node;
+use crate::registry::Turn;
+use crate::request::{Change, Grant, Granted, Mode, Request};
+use crate::server::commands::Call;
+use crate::server::{Common, Keeper, Node, Times};
 use member::Member;
-use redis::ConnectionInfo;
+use redis::{ConnectionInfo, RedisError, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// The backend for several servers.
@@ -25,34 +31,46 @@ pub(crate) struct Quorum {
     members: Vec<Arc<Member>>,
     background: Background,
     names: Names,
-    response_timeout: Duration,
+    times: Times,
+    to_renew: mpsc::UnboundedSender<Arc<Held>>,
 }
 
 impl Quorum {
     pub(crate) fn new(
         servers: Vec<ConnectionInfo>,
         names: Names,
-        response_timeout: Duration,
+        times: Times,
         background: &Background,
     ) -> Result<Self, Error> {
         if servers.len() < 3 || servers.len().is_multiple_of(2) {
-            return Err(Error::Invalid(
+            return Err(Error::misuse(
                 "a quorum has three servers, or a larger odd number of them",
             ));
         }
         let addresses: HashSet<_> = servers.iter().map(|it| it.addr().to_string()).collect();
         if addresses.len() < servers.len() {
-            return Err(Error::Invalid("a server has only one voice in a quorum"));
+            return Err(Error::misuse("a server has only one voice in a quorum"));
         }
-        let member = |server| -> Result<_, Error> {
-            let node = Node::new(server, response_timeout).map_err(Error::Unreachable)?;
-            Ok(Arc::new(Member::new(node, response_timeout, background)))
+        // Nothing is kept there: the majority is renewed.
+        let (orphans, _) = mpsc::unbounded_channel();
+        let common = Common {
+            reply_time: times.reply,
+            background: background.clone(),
+            orphans,
         };
+        let member = |server| -> Result<_, RedisError> {
+            let node = Node::new(server, &common)?;
+            Ok(Arc::new(Member::new(node, times, &common)))
+        };
+        let members = servers.into_iter().map(member).collect::<Result<_, _>>();
+        let (to_renew, new) = mpsc::unbounded_channel();
+        background.start_service(renewal::look_after(new));
         Ok(Self {
-            members: servers.into_iter().map(member).collect::<Result<_, _>>()?,
+            members: members.map_err(|error| Error::Misuse(error.to_string().into()))?,
             background: background.clone(),
             names,
-            response_timeout,
+            times,
+            to_renew,
         })
     }
 
@@ -66,32 +84,48 @@ impl Quorum {
     /// would seem to be down. Two rounds stay within the response time-out.
     fn limit(&self, lease: Duration) -> Duration {
         const SHORTEST: Duration = Duration::from_millis(20);
-        (lease / 10).max(SHORTEST).min(self.response_timeout / 2)
+        (lease / 10).max(SHORTEST).min(self.times.reply / 2)
     }
 }
 
 impl Backend for Quorum {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Option<Granted>> {
+    fn acquire<'a>(
+        &'a self,
+        request: &'a Request,
+        _turn: Option<Turn>,
+    ) -> Answer<'a, Option<Obtained>> {
         Box::pin(async move {
             // An earlier attempt of the same owner may have left grants behind, on servers that were
             // not heard of; a majority made of old and new ones would be none.
             if request.is_owner_chosen {
-                return Err(Error::Invalid(
+                return Err(Error::misuse(
                     "on several servers each acquire has an owner of its own",
                 ));
             }
-            self.obtain(request).await
+            if request.mode != Mode::Exclusive || request.replicas > 0 {
+                return Err(Error::misuse(
+                    "on several servers a lock is neither shared nor acknowledged by replicas",
+                ));
+            }
+            Ok(self.obtain(request).await?.map(unkept))
         })
     }
 
     /// The servers count one hold; how many guards share it is known here, and nowhere else. Whether it
     /// is still held, the guard tells as well as it could after asking.
-    fn enter<'a>(&'a self, grant: &'a Grant, holds: u32, _until: Instant) -> Answer<'a, Granted> {
+    fn enter<'a>(
+        &'a self,
+        grant: &'a Grant,
+        holds: u32,
+        _mode: Mode,
+        _until: Instant,
+    ) -> Answer<'a, Granted> {
         let granted = Granted {
             grant: grant.clone(),
             holds,
+            lease: Duration::ZERO,
             // It lengthens nothing.
-            trusted_until: Instant::now(),
+            known_until: Instant::now(),
         };
         Box::pin(std::future::ready(Ok(granted)))
     }
@@ -99,10 +133,16 @@ impl Backend for Quorum {
     fn renew<'a>(
         &'a self,
         grant: &'a Grant,
-        lease: Duration,
+        change: Change,
         until: Instant,
-    ) -> Answer<'a, Granted> {
-        Box::pin(self.renew_on_all(grant, lease, until))
+    ) -> Answer<'a, Obtained> {
+        Box::pin(async move {
+            if change.shares {
+                return Err(Error::misuse("on several servers a lock is not shared"));
+            }
+            let renewed = self.renew_on_all(grant, change.lease, until).await;
+            Ok(unkept(renewed?))
+        })
     }
 
     fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()> {
@@ -112,6 +152,35 @@ impl Backend for Quorum {
             }
             Ok(())
         })
+    }
+
+    /// By a renewal.
+    fn check<'a>(&'a self, held: &'a Arc<Held>, until: Instant) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let lease = held.life().lease;
+            let sent = Instant::now();
+            self.renew_on_all(held.grant(), Some(lease), until).await?;
+            held.known_since(sent);
+            Ok(())
+        })
+    }
+
+    fn look<'a>(&'a self, _key: &'a [u8], _call: Call) -> Answer<'a, Value> {
+        let error = Error::misuse("on several servers, look at each of them");
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn look_after(&self, held: &Arc<Held>, _keeper: Option<Arc<Keeper>>) {
+        // Nobody listens only when the runtime has ended, and then nothing runs any more.
+        let _ = self.to_renew.send(Arc::clone(held));
+    }
+}
+
+/// Renewed by this process, and kept by no server.
+fn unkept(granted: Granted) -> Obtained {
+    Obtained {
+        granted,
+        keeper: None,
     }
 }
 

@@ -2,11 +2,10 @@
 //! the lock for good, or has been told to free it. It goes on when the attempt is dropped.
 
 use super::member::Member;
-use crate::backend::{Grant, Request};
-use crate::server::commands::{acquire, granted, raise};
+use crate::request::{Grant, Request};
+use crate::server::commands::{Call, acquire_in_line, granted, raise};
 use crate::server::{Answered, Link};
 use crate::{Error, Loss};
-use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -65,7 +64,7 @@ impl Part {
 
     /// Whether all is well at this server: it keeps the lock for the holder, or has nothing to release.
     async fn take_and_raise(&mut self, link: &mut Option<Link>) -> bool {
-        let command = acquire(&self.request, None);
+        let command = acquire_in_line(&self.request, None);
         let Some(answered) = self.call(&command, link).await else {
             return false;
         };
@@ -97,7 +96,7 @@ impl Part {
                 && lifted_to.is_none()
                 && token >= grant.token
             {
-                let command = raise(&grant, self.request.lease, token);
+                let command = raise(&grant, self.request.life.lease, token);
                 let Some(answered) = self.call(&command, link).await else {
                     return false;
                 };
@@ -126,7 +125,7 @@ impl Part {
     }
 
     /// None when the attempt is given up in the meantime.
-    async fn call(&self, command: &Cmd, link: &mut Option<Link>) -> Option<Answered> {
+    async fn call(&self, command: &Call, link: &mut Option<Link>) -> Option<Answered> {
         tokio::select! {
             answered = self.member.call(command, self.limit, link) => Some(answered),
             () = self.given_up() => None,

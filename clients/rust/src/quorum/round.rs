@@ -2,9 +2,9 @@
 
 use super::member::Member;
 use super::{Quorum, trusted_until};
-use crate::backend::{Grant, Granted};
+use crate::request::{Change, Grant, Granted};
 use crate::server::Answered;
-use crate::server::commands::renew;
+use crate::server::commands::{granted, renew};
 use crate::{Error, Loss};
 use redis::Value;
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ struct Tally {
     done: usize,
     lost: Vec<Loss>,
     failed: BTreeMap<usize, Error>,
+    /// The shortest that they remember.
+    lease: Option<Duration>,
 }
 
 impl Tally {
@@ -38,11 +40,15 @@ impl Quorum {
     pub(super) async fn renew_on_all(
         &self,
         grant: &Grant,
-        lease: Duration,
+        lease: Option<Duration>,
         until: Instant,
     ) -> Result<Granted, Error> {
-        let limit = self.limit(lease);
-        let command = Arc::new(renew(grant, lease));
+        let limit = self.limit(lease.unwrap_or(self.times.reply * 10));
+        let change = Change {
+            lease,
+            ..Change::default()
+        };
+        let command = Arc::new(renew(grant, change));
         loop {
             let start = Instant::now();
             let command = Arc::clone(&command);
@@ -52,12 +58,13 @@ impl Quorum {
             });
             let tally = tally.await;
             if tally.done >= self.majority() {
-                let trusted_until =
-                    trusted_until(start, lease).ok_or(Error::Lost(Loss::Expired))?;
+                let lease = tally.lease.unwrap_or_default();
+                let known_until = trusted_until(start, lease).ok_or(Error::Lost(Loss::Expired))?;
                 return Ok(Granted {
                     grant: grant.clone(),
                     holds: 1,
-                    trusted_until,
+                    lease,
+                    known_until,
                 });
             }
             self.still_open(&tally)?;
@@ -70,7 +77,7 @@ impl Quorum {
 
     /// On all servers, also those that have not granted it: they may have since.
     pub(super) async fn release_on_all(&self, grant: &Grant, until: Instant) -> Result<(), Error> {
-        let limit = self.response_timeout;
+        let limit = self.times.reply;
         let mut repeated = false;
         loop {
             let grant = Arc::new(grant.clone());
@@ -122,7 +129,14 @@ impl Quorum {
         let mut tally = Tally::default();
         while let Some((place, answer)) = answered.recv().await {
             match answer.outcome {
-                Ok(_) => tally.done += 1,
+                Ok(value) => {
+                    tally.done += 1;
+                    let renewed = granted(&[], answer.sent, &value);
+                    if let Ok(Some(renewed)) = renewed {
+                        let lease = tally.lease.unwrap_or(renewed.lease);
+                        tally.lease = Some(lease.min(renewed.lease));
+                    }
+                }
                 Err(Error::Lost(loss)) => tally.lost.push(loss),
                 Err(error) => {
                     tally.failed.insert(place, error);
@@ -142,14 +156,17 @@ impl Quorum {
         if tally.lost.len() > most_without {
             return Err(Error::Lost(tally.loss()));
         }
-        let refused = |error: &&Error| matches!(error, Error::Refused { .. });
+        let refused = |error: &&Error| !matches!(error, Error::Unavailable(_));
         let mut refusals = tally.failed.iter().filter(|(_, error)| refused(error));
         if refusals.clone().count() > most_without
-            && let Some((place, Error::Refused { code, message })) = refusals.next()
+            && let Some((place, error)) = refusals.next()
         {
-            let error = Error::Refused {
-                code: code.clone(),
-                message: message.clone(),
+            let error = match error {
+                Error::Refused { code, message } => Error::Refused {
+                    code: code.clone(),
+                    message: message.clone(),
+                },
+                error => Error::Misuse(error.to_string().into()),
             };
             return Err(self.named(*place, error));
         }

@@ -4,7 +4,7 @@
 use super::Quorum;
 use super::attempt::{Attempt, Failure};
 use crate::Error;
-use crate::backend::{Granted, Request, Wait};
+use crate::request::{Granted, Request, Wait};
 use crate::server::{CallError, Pending};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,12 +16,7 @@ const PATIENCE_IN_LINE: Duration = Duration::from_secs(1);
 
 impl Quorum {
     pub(super) async fn obtain(&self, request: &Request) -> Result<Option<Granted>, Error> {
-        let now = Instant::now();
-        let until = match request.wait {
-            Wait::No => now.checked_add(self.response_timeout),
-            Wait::AtMost(wait) => now.checked_add(wait),
-            Wait::Forever => None,
-        };
+        let until = request.wait.until(self.times.reply);
         let mut pauses = Pauses::default();
         let mut line = None;
         loop {
@@ -78,9 +73,9 @@ impl Quorum {
         let left = left.clamp(Duration::from_millis(1), longest);
         let waiting = self.under_a_new_owner(request);
         // Dropped before the attempt has begun, it leaves the line, and frees what it has got.
-        let mut pending = Pending::new(&direct, &waiting);
+        let mut pending = Pending::new(&direct, &waiting, None);
         let turn = direct.wait_once(&waiting, Some(left), &mut pending);
-        let answer = timeout(left + self.response_timeout / 2, turn).await;
+        let answer = timeout(left + self.times.reply / 2, turn).await;
         match answer.unwrap_or_else(|_| Err(CallError::silence())) {
             // The attempt finds it, or asks once more.
             Ok(_) => {
@@ -90,7 +85,7 @@ impl Quorum {
             }
             Err(error) => {
                 drop(pending);
-                member.learn(&error, None).await;
+                member.learn(&error, None);
                 Attempt::begin(self, self.under_a_new_owner(request))
             }
         }

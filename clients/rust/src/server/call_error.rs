@@ -1,6 +1,7 @@
 //! Why one call to one server came to nothing.
 
 use crate::Error;
+use crate::class::Kind;
 use redis::{ErrorKind, RedisError};
 
 /// What a failed call means for the next one.
@@ -10,7 +11,7 @@ pub(crate) enum CallError {
     Broken(RedisError),
     /// Not this server, or not now: it is a replica, loads its data, or the cluster is in a change.
     /// Nothing was done.
-    NotHere(RedisError),
+    Passing(RedisError),
     /// The cluster has the key at this address, from now on.
     Moved(String, RedisError),
     /// The cluster may have the key at this address, for this call.
@@ -26,14 +27,19 @@ impl CallError {
         Self::Broken(RedisError::from(error))
     }
 
+    /// The connection has been given up.
+    pub(crate) fn closed() -> Self {
+        let error = std::io::Error::from(std::io::ErrorKind::ConnectionAborted);
+        Self::Broken(RedisError::from(error))
+    }
+
     /// The call may have been carried out, and its answer lost.
     pub(crate) fn may_have_been_done(&self) -> bool {
         matches!(self, Self::Broken(_))
     }
-}
 
-impl From<RedisError> for CallError {
-    fn from(error: RedisError) -> Self {
+    /// What an error means to a call of this kind.
+    pub(crate) fn of(error: RedisError, kind: Kind) -> Self {
         const NO_USE: [ErrorKind; 3] = [
             ErrorKind::AuthenticationFailed,
             ErrorKind::InvalidClientConfig,
@@ -41,25 +47,24 @@ impl From<RedisError> for CallError {
         ];
         let Some(code) = error.code() else {
             return if NO_USE.contains(&error.kind()) {
-                Self::Refused(Error::Unreachable(error))
+                Self::Refused(Error::Refused {
+                    code: error.category().to_owned(),
+                    message: error.detail().unwrap_or_default().to_owned(),
+                })
             } else {
                 Self::Broken(error)
             };
         };
         let redirect = || Some(error.redirect_node()?.0.to_owned());
-        match code {
-            "MOVED" => match redirect() {
-                Some(address) => Self::Moved(address, error),
-                None => Self::NotHere(error),
-            },
-            "ASK" => match redirect() {
-                Some(address) => Self::Ask(address, error),
-                None => Self::NotHere(error),
-            },
-            "READONLY" | "UNBLOCKED" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => {
-                Self::NotHere(error)
+        match (code, redirect()) {
+            ("MOVED", Some(address)) => Self::Moved(address, error),
+            ("ASK", Some(address)) => Self::Ask(address, error),
+            _ => {
+                match Error::from_reply(code, error.detail().unwrap_or_default(), kind) {
+                    Some(refusal) => Self::Refused(refusal),
+                    None => Self::Passing(error),
+                }
             }
-            code => Self::Refused(Error::from_reply(code, error.detail().unwrap_or_default())),
         }
     }
 }
@@ -69,9 +74,9 @@ impl From<CallError> for Error {
         match error {
             CallError::Refused(error) => error,
             CallError::Broken(error)
-            | CallError::NotHere(error)
+            | CallError::Passing(error)
             | CallError::Moved(_, error)
-            | CallError::Ask(_, error) => Error::Unreachable(error),
+            | CallError::Ask(_, error) => Error::Unavailable(error),
         }
     }
 }

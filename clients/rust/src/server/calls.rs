@@ -1,10 +1,14 @@
 //! Calls that do not wait, repeated until they are answered.
 
-use super::{CallError, Path, Route};
+use super::commands::Call;
+use super::keeper::Keeper;
+use super::{CallError, Route};
 use crate::Error;
-use redis::{Cmd, Value};
+use redis::Value;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
+use uuid::Uuid;
 
 /// What came of a call.
 pub(crate) struct Answered {
@@ -14,29 +18,28 @@ pub(crate) struct Answered {
     pub(crate) sent: Instant,
     /// An earlier one may have been carried out, its answer lost.
     pub(crate) repeated: bool,
+    /// Where it was answered.
+    pub(crate) keeper: Option<Arc<Keeper>>,
 }
 
-/// Sends a call about a key until it is answered or until this time, but at least twice. `path` is
-/// where it was sent last.
-pub(crate) async fn call(
-    route: &Route,
-    key: &[u8],
-    command: &Cmd,
-    until: Instant,
-    path: &mut Option<Path>,
-) -> Answered {
+/// Sends a call about a key until it is answered or until this time.
+pub(crate) async fn call(route: &Route, key: &[u8], call: &Call, until: Instant) -> Answered {
     let mut repeated = false;
+    let mut last = None;
     let mut pauses = Pauses::default();
     loop {
         let sent = Instant::now();
-        let outcome = match once(route, key, command, path).await {
-            Ok(value) => Ok(value),
-            Err(CallError::Refused(error)) => Err(error),
-            Err(error) if pauses.were_taken() && Instant::now() >= until => Err(error.into()),
+        let attempt = timeout_at(until, once(route, key, call)).await;
+        let attempt = attempt.unwrap_or_else(|_| Err(last.take().unwrap_or_else(CallError::silence)));
+        let (outcome, keeper) = match attempt {
+            Ok((value, keeper)) => (Ok(value), Some(keeper)),
+            Err(CallError::Refused(error)) => (Err(error), None),
+            Err(error) if Instant::now() >= until => (Err(error.into()), None),
             Err(error) => {
                 tracing::debug!(?error, "a call is repeated");
                 repeated |= error.may_have_been_done();
-                pauses.take().await;
+                last = Some(error);
+                let _ = timeout_at(until, pauses.take()).await;
                 continue;
             }
         };
@@ -44,46 +47,52 @@ pub(crate) async fn call(
             outcome,
             sent,
             repeated,
+            keeper,
         };
     }
 }
 
-async fn once(
+/// Sends it once, to the keeper of the server that has the key, as far as is known.
+pub(crate) async fn once(
     route: &Route,
     key: &[u8],
-    command: &Cmd,
-    path: &mut Option<Path>,
-) -> Result<Value, CallError> {
-    let used = path.insert(route.shared(key).await?);
-    let answer = used.call(command).await;
-    let error = match answer {
-        Ok(value) => return Ok(value),
-        Err(error) => route.learn(key, &used.node, error),
+    call: &Call,
+) -> Result<(Value, Arc<Keeper>), CallError> {
+    let node = route.node(key).await?;
+    let sent = async {
+        let keeper = node.keeper().await?;
+        let value = node.call_on(&keeper.link, call).await?;
+        Ok((value, keeper))
+    };
+    let error = match sent.await {
+        Ok(answer) => return Ok(answer),
+        Err(error) => route.learn(key, &node, error),
     };
     let CallError::Ask(address, _) = &error else {
         return Err(error);
     };
-    let asking = route.asking(&used.node, address).await?;
-    path.insert(asking).call(command).await
+    let other = route.asked_to(&node, address)?;
+    let keeper = other.keeper().await?;
+    let value = other.ask_on(&keeper.link, call).await?;
+    Ok((value, keeper))
 }
 
-/// The pauses between attempts: none before the second one, then longer each time.
+/// The pauses between attempts: none before the second one, then longer each time, and not the same for
+/// all who were disturbed at one time.
 #[derive(Default)]
 pub(crate) struct Pauses(u32);
 
 impl Pauses {
-    const FIRST: Duration = Duration::from_millis(10);
-    const LONGEST: Duration = Duration::from_millis(250);
-
-    pub(crate) fn were_taken(&self) -> bool {
-        self.0 > 0
-    }
+    const FIRST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(1);
 
     pub(crate) async fn take(&mut self) {
-        if let Some(earlier) = self.0.checked_sub(1) {
-            let pause = Self::FIRST * 2_u32.pow(earlier.min(10));
-            sleep(pause.min(Self::LONGEST)).await;
-        }
+        let number = self.0;
         self.0 += 1;
+        if let Some(earlier) = number.checked_sub(1) {
+            let pause = (Self::FIRST * 2_u32.pow(earlier.min(10))).min(Self::LONGEST);
+            let chance = u32::from(Uuid::new_v4().as_bytes()[0]);
+            sleep(pause / 2 + pause * chance / (2 * u32::from(u8::MAX))).await;
+        }
     }
 }

@@ -2,9 +2,11 @@
 
 use super::calls::call;
 use super::commands::release_all;
-use super::{Direct, Path, Route};
-use crate::backend::Request;
-use crate::background::{Background, PATIENCE};
+use super::direct::Times;
+use super::{Direct, Link, Node, Route};
+use crate::background::Background;
+use crate::registry::Turn;
+use crate::request::Request;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -16,70 +18,91 @@ const AGAIN: Duration = Duration::from_millis(50);
 pub(crate) struct Pending {
     route: Arc<Route>,
     background: Background,
+    times: Times,
     key: Vec<u8>,
     owner: String,
-    /// Where it was sent last.
-    pub(super) path: Option<Path>,
+    /// The connection on which it waits.
+    pub(crate) waits_on: Option<(Arc<Node>, Link)>,
+    /// Something has been sent.
+    pub(crate) is_sent: bool,
     /// The caller knows what came of it, or sees to it.
     pub(crate) settled: bool,
+    /// Nobody else acquires for the same owner before this is over.
+    turn: Option<Turn>,
 }
 
 impl Pending {
-    pub(crate) fn new(direct: &Direct, request: &Request) -> Self {
+    pub(crate) fn new(direct: &Direct, request: &Request, turn: Option<Turn>) -> Self {
         Self {
             route: Arc::clone(&direct.route),
             background: direct.background.clone(),
+            times: direct.times,
             key: request.key.clone(),
             owner: request.owner.clone(),
-            path: None,
+            waits_on: None,
+            is_sent: false,
             settled: false,
+            turn,
         }
+    }
+
+    /// Comes after what has been sent so far.
+    async fn cancel(&mut self) {
+        tracing::debug!(owner = self.owner, "an acquire is cancelled");
+        let until = Instant::now() + self.times.release;
+        let command = release_all(&self.key, &self.owner);
+        let release = async || {
+            let answered = call(&self.route, &self.key, &command, until).await;
+            if let Err(error) = answered.outcome {
+                tracing::debug!(owner = self.owner, %error, "calling off an acquire");
+            }
+        };
+        let Some((node, link)) = self.waits_on.take() else {
+            release().await;
+            return;
+        };
+        // A release on another connection makes the server answer the call that waits. The same on the
+        // connection that waited is read after that call, so it gives back what the call may have been
+        // granted in the last moment, and its answer tells that all is over.
+        let patience = Instant::now() + self.times.reply;
+        let behind = link.send(&command);
+        tokio::pin!(behind);
+        while Instant::now() < patience {
+            release().await;
+            tokio::select! {
+                answer = &mut behind => {
+                    if link.is_closed() {
+                        drop(answer);
+                        break; // and the call with it, unless it was carried out
+                    }
+                    node.give_back(link.clone());
+                    return;
+                }
+                // The release may have come before the call that it was to end.
+                () = sleep(AGAIN) => {}
+            }
+        }
+        link.close();
+        release().await;
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let Some(path) = self.path.take().filter(|_| !self.settled) else {
+        if self.settled || !self.is_sent {
             return;
+        }
+        let mut rest = Self {
+            route: Arc::clone(&self.route),
+            background: self.background.clone(),
+            times: self.times,
+            key: std::mem::take(&mut self.key),
+            owner: std::mem::take(&mut self.owner),
+            waits_on: self.waits_on.take(),
+            is_sent: true,
+            settled: true,
+            turn: self.turn.take(),
         };
-        let (key, owner) = (
-            std::mem::take(&mut self.key),
-            std::mem::take(&mut self.owner),
-        );
-        let work = cancel(Arc::clone(&self.route), key, owner, path);
-        self.background.start(work);
-    }
-}
-
-/// Sees to it that the owner neither holds nor waits.
-///
-/// A release on another connection makes the server answer the call that waits. The same release
-/// on the connection that waited is read after that call, so it gives back what the call may have
-/// been granted in the last moment, and its answer tells that all is over.
-async fn cancel(route: Arc<Route>, key: Vec<u8>, owner: String, path: Path) {
-    tracing::debug!(owner, "an acquire is cancelled");
-    let until = Instant::now() + PATIENCE;
-    let command = release_all(&key, &owner);
-    let release = async || {
-        let answered = call(&route, &key, &command, until, &mut None).await;
-        if let Err(error) = answered.outcome {
-            tracing::debug!(owner, %error, "calling off an acquire");
-        }
-    };
-    let behind = path.wait(&command);
-    tokio::pin!(behind);
-    while Instant::now() < until {
-        release().await;
-        tokio::select! {
-            answer = &mut behind => {
-                if answer.is_err() {
-                    // The connection is gone, and the call with it, unless it was carried out.
-                    release().await;
-                }
-                return;
-            }
-            // The release may have come before the call that it was to end.
-            () = sleep(AGAIN) => {}
-        }
+        self.background.start(async move { rest.cancel().await });
     }
 }

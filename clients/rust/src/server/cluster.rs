@@ -2,19 +2,22 @@
 //! libraries; here they are sent by the key that they are about.
 
 use super::CallError;
-use super::node::{Node, at};
+use super::commands::Call;
+use super::node::{Common, Node, at};
 use super::slots::slot;
+use crate::class::Kind;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ConnectionInfo, ErrorKind, RedisError, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// A cluster, as far as it is known.
 pub(crate) struct Cluster {
     /// How to connect: to these first, and in the same way to the others.
     seeds: Vec<ConnectionInfo>,
-    response_timeout: Duration,
+    common: Common,
     map: Mutex<Map>,
+    looking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -32,15 +35,16 @@ type Range = (u16, u16, Vec<(String, u16)>);
 impl Cluster {
     pub(crate) fn new(
         seeds: Vec<ConnectionInfo>,
-        response_timeout: Duration,
+        common: &Common,
     ) -> Result<Self, RedisError> {
         if seeds.is_empty() {
             return Err((ErrorKind::InvalidClientConfig, "at least one node").into());
         }
         Ok(Self {
             seeds,
-            response_timeout,
+            common: common.clone(),
             map: Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
         })
     }
 
@@ -48,11 +52,15 @@ impl Cluster {
     pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
         let slot = slot(key);
         if self.address_of(slot).is_none() {
-            self.look_around().await?;
+            let _looking = self.looking.lock().await;
+            // Somebody else may have looked meanwhile.
+            if self.address_of(slot).is_none() {
+                self.look_around().await?;
+            }
         }
         match self.address_of(slot) {
             Some(address) => self.at(&address),
-            None => Err(CallError::NotHere(RedisError::from((
+            None => Err(CallError::Passing(RedisError::from((
                 ErrorKind::ClusterConnectionNotFound,
                 "no node serves the slot",
             )))),
@@ -68,10 +76,8 @@ impl Cluster {
         let parts = address.rsplit_once(':');
         let place = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let (host, port) = place.ok_or_else(CallError::silence)?;
-        let node = Arc::new(Node::new(
-            at(&self.seeds[0], host, port),
-            self.response_timeout,
-        )?);
+        let node = Node::new(at(&self.seeds[0], host, port), &self.common);
+        let node = Arc::new(node.map_err(|error| CallError::of(error, Kind::Acquire))?);
         map.nodes.insert(address.to_owned(), Arc::clone(&node));
         Ok(node)
     }
@@ -98,7 +104,7 @@ impl Cluster {
         (slot <= *last).then(|| address.clone())
     }
 
-    /// Asks one node after another, known ones and seeds, until one tells who serves what.
+    /// Asks all nodes, known ones and seeds, until one tells who serves what.
     async fn look_around(&self) -> Result<(), CallError> {
         let mut nodes: Vec<_> = self.map().nodes.values().cloned().collect();
         for seed in &self.seeds {
@@ -107,13 +113,14 @@ impl Cluster {
                 nodes.push(self.at(&address)?);
             }
         }
-        let mut question = redis::cmd("CLUSTER");
-        question.arg("SLOTS");
+        let question = Call::words(&["CLUSTER", "SLOTS"]);
+        let asked = nodes.iter().map(async |node| (node, node.look(&question).await));
+        let mut asked: FuturesUnordered<_> = asked.collect();
         let mut error = None;
-        for node in nodes {
-            match node.call(&question).await {
+        while let Some((node, answer)) = asked.next().await {
+            match answer {
                 Ok(answer) => {
-                    self.learn(&ranges(answer, &node));
+                    self.learn(&ranges(answer, node));
                     return Ok(());
                 }
                 Err(other) => error = Some(other),

@@ -1,92 +1,113 @@
 //! Locks kept by one server at a time: a single one, a primary, a node of a cluster.
 
-use super::calls::{Answered, Pauses, call};
+use super::calls::{Pauses, call};
 use super::cancel::Pending;
-use super::commands::{acquire, enter, granted, release, renew};
-use super::{CallError, Node, Path, Route};
-use crate::Error;
-use crate::backend::{Answer, Backend, Grant, Granted, Request, Wait};
+use super::commands::{Call, acquire, enter, fence, granted, release, renew};
+use super::waiting::Lines;
+use super::keeper::Kept;
+use super::{Answered, CallError, Common, Keeper, Route, rescue};
 use crate::background::Background;
-use redis::Cmd;
+use crate::backend::{Answer, Backend, Obtained};
+use crate::held::Held;
+use crate::registry::Turn;
+use crate::request::{Change, Grant, Granted, Mode, Request, Wait};
+use crate::Error;
+use redis::{RedisError, Value};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+/// How long what may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// A reply, connecting included.
+    pub(crate) reply: Duration,
+    /// A release, however often it is sent.
+    pub(crate) release: Duration,
+    pub(crate) close: Duration,
+}
 
 /// The backend for one server at a time.
 pub(crate) struct Direct {
     pub(crate) route: Arc<Route>,
     pub(crate) background: Background,
-    pub(crate) response_timeout: Duration,
-}
-
-impl Backend for Direct {
-    fn acquire<'a>(&'a self, request: &'a Request) -> Answer<'a, Option<Granted>> {
-        Box::pin(async move {
-            let mut pending = Pending::new(self, request);
-            let outcome = self.obtain(request, &mut pending).await;
-            pending.settled = matches!(outcome, Ok(_) | Err(Error::Refused { .. }));
-            outcome
-        })
-    }
-
-    fn enter<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, Granted> {
-        Box::pin(self.change(grant, enter(grant, holds), until))
-    }
-
-    fn renew<'a>(
-        &'a self,
-        grant: &'a Grant,
-        lease: Duration,
-        until: Instant,
-    ) -> Answer<'a, Granted> {
-        Box::pin(self.change(grant, renew(grant, lease), until))
-    }
-
-    fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let command = release(grant, holds);
-            let answered = call(&self.route, &grant.key, &command, until, &mut None).await;
-            match answered.outcome {
-                Ok(_) => Ok(()),
-                // The first call has been carried out.
-                Err(Error::Lost(_)) if answered.repeated && holds == 0 => Ok(()),
-                Err(error) => Err(error),
-            }
-        })
-    }
+    pub(crate) times: Times,
+    lines: Lines,
+    orphans: mpsc::UnboundedSender<Kept>,
 }
 
 impl Direct {
-    /// A call that is answered with the grant as it stands then.
-    async fn change(&self, grant: &Grant, command: Cmd, until: Instant) -> Result<Granted, Error> {
-        let answered = call(&self.route, &grant.key, &command, until, &mut None).await;
-        let granted = read(&grant.key, answered)?;
-        granted.ok_or_else(|| Error::Unexpected("nil".to_owned()))
+    /// One that looks after what its keepers lose.
+    pub(crate) fn new(
+        route: impl FnOnce(&Common) -> Result<Route, RedisError>,
+        background: Background,
+        times: Times,
+    ) -> Result<Self, RedisError> {
+        let (orphans, to_bring_back) = mpsc::unbounded_channel();
+        let common = Common {
+            reply_time: times.reply,
+            background: background.clone(),
+            orphans,
+        };
+        let direct = Self::at(Arc::new(route(&common)?), &common, times);
+        direct.background.start_service(rescue::serve(
+            to_bring_back,
+            Arc::downgrade(&direct.route),
+            times.reply,
+            direct.background.clone(),
+        ));
+        Ok(direct)
     }
 
-    /// First without waiting, on the connection that all share: most locks are free. Then in line,
-    /// on a connection of its own.
+    pub(crate) fn at(route: Arc<Route>, common: &Common, times: Times) -> Self {
+        Self {
+            route,
+            background: common.background.clone(),
+            times,
+            lines: Lines::default(),
+            orphans: common.orphans.clone(),
+        }
+    }
+
+    /// It is kept where it was granted, unless that has closed by now.
+    fn look_after_kept(&self, held: &Arc<Held>, keeper: Option<Arc<Keeper>>) {
+        if let Some(keeper) = keeper
+            && held.life().keep.is_some()
+            && !held.kept_by(&keeper)
+        {
+            // Nobody listens when the client is gone.
+            let _ = self.orphans.send(vec![Arc::clone(held)]);
+        }
+    }
+
+    /// A call that is answered with the grant as it stands then.
+    async fn change(&self, grant: &Grant, call: &Call, until: Instant) -> Result<Obtained, Error> {
+        let answered = self::call(&self.route, &grant.key, call, until).await;
+        let obtained = read(&grant.key, answered)?;
+        obtained.ok_or_else(|| Error::unexpected(&Value::Nil))
+    }
+
+    /// First without waiting, on the keeper: most locks are free. Then in line.
     async fn obtain(
         &self,
         request: &Request,
         pending: &mut Pending,
-    ) -> Result<Option<Granted>, Error> {
-        let now = Instant::now();
-        let until = match request.wait {
-            Wait::No => now.checked_add(self.response_timeout),
-            Wait::AtMost(wait) => now.checked_add(wait),
-            Wait::Forever => None,
-        };
-        let command = acquire(request, None);
-        let path = &mut pending.path;
-        let answered = match until {
-            Some(until) => call(&self.route, &request.key, &command, until, path).await,
-            None => call(&self.route, &request.key, &command, far_away(), path).await,
-        };
-        let granted = read(&request.key, answered)?;
-        if granted.is_some() || request.wait == Wait::No {
-            return Ok(granted);
+    ) -> Result<Option<Obtained>, Error> {
+        let until = request.wait.until(self.times.reply);
+        let waits = request.wait != Wait::No;
+        if request.replicas == 0 && !(waits && self.lines.has(&request.key)) {
+            pending.is_sent = true;
+            let least = Instant::now() + self.times.reply;
+            let tried_until = until.map_or_else(far_away, |until| until.max(least));
+            let answered =
+                call(&self.route, &request.key, &acquire(request), tried_until).await;
+            let obtained = read(&request.key, answered)?;
+            if obtained.is_some() || !waits {
+                return Ok(obtained);
+            }
         }
+        let _in_line = waits.then(|| self.lines.join(&request.key));
         self.wait_in_line(request, until, pending).await
     }
 
@@ -95,96 +116,168 @@ impl Direct {
         request: &Request,
         until: Option<Instant>,
         pending: &mut Pending,
-    ) -> Result<Option<Granted>, Error> {
+    ) -> Result<Option<Obtained>, Error> {
         let mut pauses = Pauses::default();
-        let mut error = None;
+        let mut error: Option<CallError> = None;
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return error.map_or(Ok(None), |error: CallError| Err(error.into()));
+                return error.map_or(Ok(None), |error| Err(error.into()));
             }
-            match self.wait_once(request, left, pending).await {
+            let block = match request.wait {
+                Wait::No => None,
+                Wait::AtMost(_) | Wait::Forever => Some(left.unwrap_or_default()),
+            };
+            match self.wait_once(request, block, pending).await {
                 Ok(None) => return Ok(None),
                 // When the grant was made is not known: the lease that counts begins now.
-                Ok(Some(granted)) => {
-                    let answered_by = Instant::now() + self.response_timeout;
-                    match self.renew(&granted.grant, request.lease, answered_by).await {
-                        Ok(granted) => return Ok(Some(granted)),
-                        // It ended before we knew of it: back into the line.
-                        Err(Error::Lost(loss)) => tracing::debug!(%loss, "a grant came too late"),
-                        Err(error) => return Err(error),
-                    }
-                }
+                Ok(Some(granted)) => match self.begin(request, &granted.grant).await {
+                    Ok(obtained) => return Ok(Some(obtained)),
+                    // It ended before we knew of it: back into the line.
+                    Err(Error::Lost(loss)) => tracing::debug!(%loss, "a grant came too late"),
+                    Err(error) => return Err(error),
+                },
                 Err(CallError::Refused(error)) => return Err(error),
                 Err(other) => {
                     tracing::debug!(error = ?other, "a wait begins again");
                     error = Some(other);
-                    pauses.take().await;
+                    let _ = timeout_at(until.unwrap_or_else(far_away), pauses.take()).await;
                 }
             }
         }
     }
 
-    /// One call that waits for the whole time that is left.
-    pub(crate) async fn wait_once(
-        &self,
-        request: &Request,
-        left: Option<Duration>,
-        pending: &mut Pending,
-    ) -> Result<Option<Granted>, CallError> {
-        let command = acquire(request, Some(left.unwrap_or(Duration::ZERO)));
-        let path = self.route.own(&request.key).await?;
-        pending.path = Some(path.clone());
-        let answer = match self.answer(&path, &command, left).await {
-            Err(CallError::Ask(address, _)) => {
-                let path = self.route.asking(&path.node, &address).await?;
-                pending.path = Some(path.clone());
-                self.answer(&path, &command, left).await
-            }
-            answer => answer,
+    /// What was granted on a connection that waits goes over to the keeper.
+    async fn begin(&self, request: &Request, grant: &Grant) -> Result<Obtained, Error> {
+        let change = Change {
+            keep: request.life.keep,
+            ..Change::default()
         };
-        let value = answer.map_err(|error| self.route.learn(&request.key, &path.node, error))?;
-        granted(&request.key, Instant::now(), &value).map_err(CallError::Refused)
+        let until = Instant::now() + self.times.release;
+        self.change(grant, &renew(grant, change), until).await
+    }
+}
+
+impl Backend for Direct {
+    fn acquire<'a>(
+        &'a self,
+        request: &'a Request,
+        turn: Option<Turn>,
+    ) -> Answer<'a, Option<Obtained>> {
+        Box::pin(async move {
+            let mut pending = Pending::new(self, request, turn);
+            let outcome = self.obtain(request, &mut pending).await;
+            pending.settled = match &outcome {
+                Ok(_) => true,
+                Err(Error::Unavailable(_) | Error::Lost(_)) => false,
+                Err(_) => true,
+            };
+            outcome
+        })
     }
 
-    /// The answer to a call that waits. The server says when the time is up; silence is a failure
-    /// only after that, or when it does not answer other calls either.
-    async fn answer(
-        &self,
-        path: &Path,
-        command: &Cmd,
-        left: Option<Duration>,
-    ) -> Result<redis::Value, CallError> {
-        let limit = async {
-            match left {
-                Some(left) => sleep(left + self.response_timeout).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            answer = path.wait(command) => answer,
-            () = self.watch(&path.node) => Err(CallError::silence()),
-            () = limit => Err(CallError::silence()),
-        }
+    fn enter<'a>(
+        &'a self,
+        grant: &'a Grant,
+        holds: u32,
+        mode: Mode,
+        until: Instant,
+    ) -> Answer<'a, Granted> {
+        Box::pin(async move {
+            let entered = self.change(grant, &enter(grant, holds, mode), until).await;
+            Ok(entered?.granted)
+        })
     }
 
-    /// Comes back when a wait at this server is in vain.
-    async fn watch(&self, node: &Node) {
-        loop {
-            sleep(self.response_timeout).await;
-            if !self.route.is_right(node).await {
-                return;
+    fn renew<'a>(
+        &'a self,
+        grant: &'a Grant,
+        change: Change,
+        until: Instant,
+    ) -> Answer<'a, Obtained> {
+        Box::pin(async move { self.change(grant, &renew(grant, change), until).await })
+    }
+
+    fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let command = release(grant, holds);
+            let answered = call(&self.route, &grant.key, &command, until).await;
+            match answered.outcome {
+                Ok(_) => Ok(()),
+                // The first call has been carried out.
+                Err(Error::Lost(_)) if answered.repeated && holds == 0 => Ok(()),
+                Err(error) => Err(error),
             }
+        })
+    }
+
+    /// By a PING on the keeper, or by the token where nobody keeps it.
+    fn check<'a>(&'a self, held: &'a Arc<Held>, until: Instant) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let grant = held.grant();
+            if held.life().keep.is_some() && !held.is_winding_down() {
+                if let Some(keeper) = held.keeper() {
+                    let ping = Call::words(&["PING"]);
+                    let answer = timeout_at(until, keeper.link.send(&ping)).await;
+                    if matches!(answer, Ok(Ok(_))) && held.loss().is_none() {
+                        return Ok(());
+                    }
+                }
+                // It is about to be kept by another one.
+                let change = Change {
+                    keep: held.life().keep,
+                    ..Change::default()
+                };
+                let sent = Instant::now();
+                let obtained = self.change(grant, &renew(grant, change), until).await?;
+                held.known_since(sent);
+                self.look_after_kept(held, obtained.keeper);
+                return Ok(());
+            }
+            let answered = call(&self.route, &grant.key, &fence(grant), until).await;
+            answered.outcome.map(|_| ())
+        })
+    }
+
+    fn look<'a>(&'a self, key: &'a [u8], call: Call) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let until = Instant::now() + self.times.reply;
+            let mut pauses = Pauses::default();
+            loop {
+                let looked = async {
+                    let node = self.route.node(key).await?;
+                    let answer = node.look(&call).await;
+                    answer.map_err(|error| self.route.learn(key, &node, error))
+                };
+                match timeout_at(until, looked).await {
+                    Ok(Ok(value)) => return Ok(value),
+                    Ok(Err(CallError::Refused(error))) => return Err(error),
+                    Ok(Err(error)) if Instant::now() >= until => return Err(error.into()),
+                    Ok(Err(_)) => {
+                        let _ = timeout_at(until, pauses.take()).await;
+                    }
+                    Err(_) => return Err(CallError::silence().into()),
+                }
+            }
+        })
+    }
+
+    fn look_after(&self, held: &Arc<Held>, keeper: Option<Arc<Keeper>>) {
+        self.look_after_kept(held, keeper);
+        if held.life().keep.is_none() || held.life().at_most.is_some() {
+            let life = crate::winding::down(Arc::downgrade(held), self.times.reply);
+            self.background.start_service(life);
         }
     }
 }
 
-fn read(key: &[u8], answered: Answered) -> Result<Option<Granted>, Error> {
-    granted(key, answered.sent, &answered.outcome?)
+fn read(key: &[u8], answered: Answered) -> Result<Option<Obtained>, Error> {
+    let granted = granted(key, answered.sent, &answered.outcome?)?;
+    let keeper = answered.keeper;
+    Ok(granted.map(|granted| Obtained { granted, keeper }))
 }
 
 /// Later than anybody waits.
 fn far_away() -> Instant {
-    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-    Instant::now() + YEAR
+    super::commands::after(Instant::now(), Duration::MAX)
 }

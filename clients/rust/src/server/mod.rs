@@ -1,24 +1,30 @@
-//! Which server a call about a key goes to, and by which connection.
+//! Locks kept by one server at a time: which one a call about a key goes to, and by which connection.
 
 mod call_error;
-mod calls;
+pub(crate) mod calls;
 mod cancel;
 mod cluster;
 pub(crate) mod commands;
 mod direct;
+mod keeper;
+mod link;
 mod node;
+mod pool;
+mod rescue;
 mod sentinel;
 mod slots;
+mod waiting;
 
 pub(crate) use call_error::CallError;
 pub(crate) use calls::Answered;
 pub(crate) use cancel::Pending;
 pub(crate) use cluster::Cluster;
-pub(crate) use direct::Direct;
-pub(crate) use node::{Link, Node};
+pub(crate) use direct::{Direct, Times};
+pub(crate) use keeper::Keeper;
+pub(crate) use link::Link;
+pub(crate) use node::{Common, Node};
 pub(crate) use sentinel::Sentinel;
 
-use redis::{Cmd, Value};
 use std::sync::Arc;
 
 /// The way to the server that keeps a lock.
@@ -31,59 +37,34 @@ pub(crate) enum Route {
     Cluster(Cluster),
 }
 
-/// A connection to the server that keeps a lock, as far as is known.
-#[derive(Clone)]
-pub(crate) struct Path {
-    pub(crate) node: Arc<Node>,
-    pub(crate) link: Link,
-    /// The cluster is moving the key: the call is to be announced by `ASKING`.
-    asking: bool,
-}
-
 impl Route {
-    /// The connection for calls that do not wait.
-    pub(crate) async fn shared(&self, key: &[u8]) -> Result<Path, CallError> {
-        let node = self.node(key).await?;
-        match node.shared().await {
-            Ok(link) => Ok(Path::new(node, link)),
-            Err(error) => Err(self.learn(key, &node, error)),
-        }
-    }
-
-    /// A connection of the caller's own, for a call that waits.
-    pub(crate) async fn own(&self, key: &[u8]) -> Result<Path, CallError> {
-        let node = self.node(key).await?;
-        match node.own().await {
-            Ok(link) => Ok(Path::new(node, link)),
-            Err(error) => Err(self.learn(key, &node, error)),
+    /// The server that has the key, as far as is known.
+    pub(crate) async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
+        match self {
+            Self::Single(node) => Ok(Arc::clone(node)),
+            Self::Sentinel(sentinel) => sentinel.primary().await,
+            Self::Cluster(cluster) => cluster.node(key).await,
         }
     }
 
     /// Where the answer [`CallError::Ask`] leads, for one call.
-    pub(crate) async fn asking(&self, said_by: &Node, address: &str) -> Result<Path, CallError> {
-        let Self::Cluster(cluster) = self else {
-            return Err(CallError::silence());
-        };
-        let node = cluster.at(&cluster::full_address(said_by, address))?;
-        // Of its own, so that no other call comes between `ASKING` and the one that it is for.
-        let link = node.own().await?;
-        Ok(Path {
-            node,
-            link,
-            asking: true,
-        })
+    pub(crate) fn asked_to(&self, said_by: &Node, address: &str) -> Result<Arc<Node>, CallError> {
+        match self {
+            Self::Cluster(cluster) => cluster.at(&cluster::full_address(said_by, address)),
+            Self::Single(_) | Self::Sentinel(_) => Err(CallError::silence()),
+        }
     }
 
     /// Takes note of what a failure says about where the key is.
     pub(crate) fn learn(&self, key: &[u8], node: &Node, error: CallError) -> CallError {
         match (self, &error) {
-            (Self::Sentinel(sentinel), CallError::Broken(_) | CallError::NotHere(_)) => {
+            (Self::Sentinel(sentinel), CallError::Broken(_) | CallError::Passing(_)) => {
                 sentinel.forget();
             }
             (Self::Cluster(cluster), CallError::Moved(address, _)) => {
                 cluster.has_moved(key, node, address);
             }
-            (Self::Cluster(cluster), CallError::Broken(_) | CallError::NotHere(_)) => {
+            (Self::Cluster(cluster), CallError::Broken(_) | CallError::Passing(_)) => {
                 cluster.forget();
             }
             _ => {}
@@ -91,50 +72,12 @@ impl Route {
         error
     }
 
-    /// Whether a call about the key is still at the right server, and that server answers.
-    pub(crate) async fn is_right(&self, node: &Node) -> bool {
-        let moved = match self {
-            Self::Sentinel(sentinel) => {
-                let primary = sentinel.ask().await;
-                primary.is_ok_and(|primary| primary.address() != node.address())
-            }
-            // A server that has lost a slot tells those who wait for a key of it.
-            Self::Single(_) | Self::Cluster(_) => false,
-        };
-        !moved && node.is_alive().await
-    }
-
-    async fn node(&self, key: &[u8]) -> Result<Arc<Node>, CallError> {
+    /// Whether it is known by now that another server is the right one. A server that has lost a slot
+    /// tells those who wait for a key of it.
+    pub(crate) async fn has_left(&self, node: &Node) -> bool {
         match self {
-            Self::Single(node) => Ok(Arc::clone(node)),
-            Self::Sentinel(sentinel) => sentinel.primary().await,
-            Self::Cluster(cluster) => cluster.node(key).await,
+            Self::Sentinel(sentinel) => sentinel.has_left(node).await,
+            Self::Single(_) | Self::Cluster(_) => false,
         }
-    }
-}
-
-impl Path {
-    fn new(node: Arc<Node>, link: Link) -> Self {
-        Self {
-            node,
-            link,
-            asking: false,
-        }
-    }
-
-    /// Sends a call that does not wait.
-    pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, CallError> {
-        if self.asking {
-            self.node.call_on(&self.link, &redis::cmd("ASKING")).await?;
-        }
-        self.node.call_on(&self.link, command).await
-    }
-
-    /// Sends a call and waits for the answer, however long it takes.
-    pub(crate) async fn wait(&self, command: &Cmd) -> Result<Value, CallError> {
-        if self.asking {
-            self.node.call_on(&self.link, &redis::cmd("ASKING")).await?;
-        }
-        self.link.send(command).await
     }
 }

@@ -1,42 +1,61 @@
 //! One server and the connections to it.
 
-use super::CallError;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, RedisError, Value};
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::commands::Call;
+use super::keeper::{Keeper, Kept, watch};
+use super::pool::{self, Pool};
+use super::{CallError, Link};
+use crate::background::Background;
+use crate::class::Kind;
+use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError, Value};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What servers have in common.
+#[derive(Clone)]
+pub(crate) struct Common {
+    /// How long it may take to connect, and to answer a call that does not wait.
+    pub(crate) reply_time: Duration,
+    pub(crate) background: Background,
+    /// Where the grants go whose keeper has closed.
+    pub(crate) orphans: mpsc::UnboundedSender<Kept>,
+}
 
 /// A server at one address.
 pub(crate) struct Node {
     client: redis::Client,
     address: String,
-    /// How long it may take to connect, and to answer a call that does not wait.
-    response_timeout: Duration,
-    /// The connection for all calls but those that wait.
-    shared: Mutex<Option<Link>>,
+    common: Common,
+    keeper: Mutex<State>,
+    waiting: Arc<Pool>,
+    gone: CancellationToken,
+    _gone_when_dropped: DropGuard,
 }
 
-/// A connection. It closes when the last clone is dropped.
-#[derive(Clone)]
-pub(crate) struct Link {
-    connection: MultiplexedConnection,
-    number: u64,
+#[derive(Default)]
+struct State {
+    keeper: Option<Arc<Keeper>>,
+    /// Why there is none, and since when: who asked before takes it for an answer.
+    failure: Option<(Instant, RedisError)>,
 }
 
 impl Node {
-    pub(crate) fn new(
-        info: ConnectionInfo,
-        response_timeout: Duration,
-    ) -> Result<Self, RedisError> {
-        let settings = info.tcp_settings().clone().set_nodelay(true);
+    pub(crate) fn new(info: ConnectionInfo, common: &Common) -> Result<Self, RedisError> {
+        let tcp = info.tcp_settings().clone().set_nodelay(true);
+        // Only so does the library tell of the end of a connection.
+        let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let address = info.addr().to_string();
+        let gone = CancellationToken::new();
         Ok(Self {
-            client: redis::Client::open(info.set_tcp_settings(settings))?,
+            client: redis::Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis))?,
             address,
-            response_timeout,
-            shared: Mutex::new(None),
+            common: common.clone(),
+            keeper: Mutex::default(),
+            waiting: Arc::default(),
+            _gone_when_dropped: gone.clone().drop_guard(),
+            gone,
         })
     }
 
@@ -45,79 +64,98 @@ impl Node {
         &self.address
     }
 
-    /// The connection that calls share; a new one where there is none.
-    pub(crate) async fn shared(&self) -> Result<Link, CallError> {
-        let mut shared = self.shared.lock().await;
-        if let Some(link) = &*shared {
-            return Ok(link.clone());
-        }
-        let link = self.own().await?;
-        *shared = Some(link.clone());
-        Ok(link)
-    }
-
-    /// A connection of the caller's own.
-    pub(crate) async fn own(&self) -> Result<Link, CallError> {
-        static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
-        // Each call has a limit of its own; a connection's would end the calls that wait.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.response_timeout))
-            .set_response_timeout(None);
-        let connect = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config);
-        // The handshake is no part of the library's own limit.
-        let connection = timeout(self.response_timeout, connect)
-            .await
-            .map_err(|_| CallError::silence())??;
-        Ok(Link {
-            connection,
-            number: CONNECTIONS.fetch_add(1, Ordering::Relaxed),
-        })
-    }
-
-    /// Gives up a connection that has failed, unless that has been done already.
-    pub(crate) async fn discard(&self, link: &Link) {
-        let mut shared = self.shared.lock().await;
-        if shared
-            .as_ref()
-            .is_some_and(|kept| kept.number == link.number)
+    /// The connection that keeps the grants of this server, and on which all calls go that do not wait; a
+    /// new one where there is none.
+    pub(crate) async fn keeper(&self) -> Result<Arc<Keeper>, CallError> {
+        let asked = Instant::now();
+        let mut state = self.keeper.lock().await;
+        if let Some(keeper) = &state.keeper
+            && !keeper.link.is_closed()
         {
-            *shared = None;
+            return Ok(Arc::clone(keeper));
+        }
+        if let Some((since, error)) = &state.failure
+            && *since >= asked
+        {
+            return Err(CallError::of(error.clone(), Kind::Acquire));
+        }
+        let limit = self.common.reply_time;
+        match Link::open(&self.client, "lock-keeper", limit).await {
+            Ok(link) => {
+                let keeper = Arc::new(Keeper::new(link));
+                state.keeper = Some(Arc::clone(&keeper));
+                state.failure = None;
+                let (common, gone) = (self.common.clone(), self.gone.clone());
+                let watched = watch(Arc::clone(&keeper), self.address.clone(), common, gone);
+                self.common.background.start_service(watched);
+                Ok(keeper)
+            }
+            Err(error) => {
+                state.failure = Some((Instant::now(), error.clone()));
+                Err(CallError::of(error, Kind::Acquire))
+            }
         }
     }
 
-    /// Sends a call that does not wait on the shared connection.
-    pub(crate) async fn call(&self, command: &Cmd) -> Result<Value, CallError> {
-        let link = self.shared().await?;
-        self.call_on(&link, command).await
+    /// A connection for a call that waits.
+    pub(crate) async fn wait_link(&self) -> Result<Link, CallError> {
+        match self.waiting.take() {
+            Some(link) => Ok(link),
+            None => Link::open(&self.client, "lock-wait", self.common.reply_time)
+                .await
+                .map_err(|error| CallError::of(error, Kind::Acquire)),
+        }
     }
 
-    /// Sends a call that does not wait on this connection, and gives it up when it fails.
-    pub(crate) async fn call_on(&self, link: &Link, command: &Cmd) -> Result<Value, CallError> {
-        let answer = timeout(self.response_timeout, link.send(command)).await;
-        let answer = answer.unwrap_or_else(|_| Err(CallError::silence()));
-        if let Err(CallError::Broken(_)) = answer {
-            self.discard(link).await;
+    /// Nothing waits on it any more.
+    pub(crate) fn give_back(&self, link: Link) {
+        if self.waiting.give_back(link) {
+            let pool = Arc::downgrade(&self.waiting);
+            self.common.background.start_service(async move {
+                loop {
+                    sleep(pool::LONGEST).await;
+                    if !pool.upgrade().is_some_and(|pool| pool.tidy()) {
+                        return;
+                    }
+                }
+            });
         }
+    }
+
+    /// Sends a call that does not wait to the keeper. One that stays silent is closed.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Value, CallError> {
+        let keeper = self.keeper().await?;
+        self.call_on(&keeper.link, call).await
+    }
+
+    /// The same on this connection.
+    pub(crate) async fn call_on(&self, link: &Link, call: &Call) -> Result<Value, CallError> {
+        self.limited(link, link.send(call)).await
+    }
+
+    pub(crate) async fn ask_on(&self, link: &Link, call: &Call) -> Result<Value, CallError> {
+        self.limited(link, link.send_asking(call)).await
+    }
+
+    /// Sends a call that only looks, on a connection of its own.
+    pub(crate) async fn look(&self, call: &Call) -> Result<Value, CallError> {
+        let link = self.wait_link().await?;
+        let answer = self.call_on(&link, call).await;
+        self.give_back(link);
         answer
     }
 
-    /// Whether the server answers.
-    pub(crate) async fn is_alive(&self) -> bool {
-        match self.call(&redis::cmd("PING")).await {
-            Ok(_) | Err(CallError::Refused(_) | CallError::NotHere(_)) => true,
-            Err(_) => false,
+    async fn limited(
+        &self,
+        link: &Link,
+        answer: impl Future<Output = Result<Value, CallError>>,
+    ) -> Result<Value, CallError> {
+        let answer = timeout(self.common.reply_time, answer).await;
+        let answer = answer.unwrap_or_else(|_| Err(CallError::silence()));
+        if let Err(CallError::Broken(_)) = answer {
+            link.close();
         }
-    }
-}
-
-impl Link {
-    /// Sends a call and waits for the answer, however long it takes. Calls are sent in the order in
-    /// which they are made.
-    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, CallError> {
-        let mut connection = self.connection.clone();
-        Ok(command.query_async(&mut connection).await?)
+        answer
     }
 }
 

@@ -1,10 +1,14 @@
 //! The server that the Sentinels call the primary.
 
+use super::commands::Call;
+use super::node::{Common, Node, at};
 use super::CallError;
-use super::node::{Node, at};
+use crate::class::Kind;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ConnectionInfo, ErrorKind, RedisError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
 
 /// A primary that is looked for by its name.
 pub(crate) struct Sentinel {
@@ -12,8 +16,18 @@ pub(crate) struct Sentinel {
     sentinels: Vec<Node>,
     /// How to connect to the servers; the address in it is not used.
     server: ConnectionInfo,
-    response_timeout: Duration,
-    primary: Mutex<Option<Arc<Node>>>,
+    common: Common,
+    known: Mutex<Known>,
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Known {
+    primary: Option<Arc<Node>>,
+    /// It may be another by now.
+    is_doubted: bool,
+    /// When the Sentinels were asked last.
+    asked: Option<Instant>,
 }
 
 impl Sentinel {
@@ -21,12 +35,11 @@ impl Sentinel {
         name: String,
         sentinels: Vec<ConnectionInfo>,
         server: ConnectionInfo,
-        response_timeout: Duration,
+        common: &Common,
     ) -> Result<Self, RedisError> {
-        let sentinels = sentinels
-            .into_iter()
-            .map(|sentinel| Node::new(sentinel, response_timeout))
-            .collect::<Result<Vec<_>, _>>()?;
+        let sentinels = sentinels.into_iter();
+        let sentinels = sentinels.map(|sentinel| Node::new(sentinel, common));
+        let sentinels = sentinels.collect::<Result<Vec<_>, _>>()?;
         if sentinels.is_empty() {
             return Err((ErrorKind::EmptySentinelList, "at least one Sentinel").into());
         }
@@ -34,66 +47,106 @@ impl Sentinel {
             name,
             sentinels,
             server,
-            response_timeout,
-            primary: Mutex::new(None),
+            common: common.clone(),
+            known: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
         })
     }
 
     /// The primary as it was when the Sentinels were last asked.
     pub(crate) async fn primary(&self) -> Result<Arc<Node>, CallError> {
-        let known = self.known().clone();
-        match known {
-            Some(primary) => Ok(primary),
-            None => self.ask().await,
+        loop {
+            let known = {
+                let known = self.known();
+                known.primary.clone().filter(|_| !known.is_doubted)
+            };
+            if let Some(primary) = known {
+                return Ok(primary);
+            }
+            let before = Instant::now();
+            let _asking = self.asking.lock().await;
+            // Somebody else may have asked meanwhile.
+            if self.known().asked.is_none_or(|asked| asked < before) {
+                return self.ask().await;
+            }
         }
     }
 
     /// To be asked again.
     pub(crate) fn forget(&self) {
-        *self.known() = None;
+        self.known().is_doubted = true;
     }
 
-    /// Asks the Sentinels in turn, until one answers.
-    pub(crate) async fn ask(&self) -> Result<Arc<Node>, CallError> {
+    /// Whether another server is the primary, as far as the Sentinels can tell. They are not asked more often
+    /// than a reply may take.
+    pub(crate) async fn has_left(&self, node: &Node) -> bool {
+        let _asking = self.asking.lock().await;
+        let is_due = |asked: Instant| asked.elapsed() >= self.common.reply_time;
+        if self.known().asked.is_none_or(is_due) {
+            let _ = self.ask().await;
+        }
+        let known = self.known();
+        let primary = known.primary.as_ref();
+        primary.is_some_and(|primary| primary.address() != node.address())
+    }
+
+    /// Asks all at once, and takes what more than half of them say, or else most of those that answer.
+    async fn ask(&self) -> Result<Arc<Node>, CallError> {
+        let asked = self.sentinels.iter().map(|sentinel| self.ask_one(sentinel));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        let mut said: HashMap<(String, u16), usize> = HashMap::new();
         let mut error = None;
-        for sentinel in &self.sentinels {
-            match self.ask_one(sentinel).await {
-                Ok((host, port)) => {
-                    let info = at(&self.server, &host, port);
-                    let mut known = self.known();
-                    return match &*known {
-                        Some(primary) if primary.address() == info.addr().to_string() => {
-                            Ok(Arc::clone(primary))
-                        }
-                        _ => {
-                            let primary = Arc::new(Node::new(info, self.response_timeout)?);
-                            *known = Some(Arc::clone(&primary));
-                            Ok(primary)
-                        }
-                    };
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Ok(address) => {
+                    let count = said.entry(address).or_default();
+                    *count += 1;
+                    if *count > self.sentinels.len() / 2 {
+                        break;
+                    }
                 }
                 Err(other) => error = Some(other),
             }
         }
-        Err(error.unwrap_or_else(CallError::silence))
+        drop(asked);
+        let most = said.into_iter().max_by_key(|(_, count)| *count);
+        let Some(((host, port), _)) = most else {
+            return Err(error.unwrap_or_else(CallError::silence));
+        };
+        let info = at(&self.server, &host, port);
+        let mut known = self.known();
+        known.asked = Some(Instant::now());
+        known.is_doubted = false;
+        match &known.primary {
+            Some(primary) if primary.address() == info.addr().to_string() => {
+                Ok(Arc::clone(primary))
+            }
+            _ => {
+                let primary = Node::new(info, &self.common);
+                let primary = primary.map_err(|error| CallError::of(error, Kind::Acquire))?;
+                let primary = Arc::new(primary);
+                tracing::debug!(server = primary.address(), "the primary");
+                known.primary = Some(Arc::clone(&primary));
+                Ok(primary)
+            }
+        }
     }
 
     async fn ask_one(&self, sentinel: &Node) -> Result<(String, u16), CallError> {
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
+        let question = Call::words(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.name]);
         let answer = sentinel.call(&question).await?;
         let address: Option<(String, u16)> =
-            redis::from_redis_value(answer).map_err(RedisError::from)?;
+            redis::from_redis_value(answer).map_err(|error| CallError::Passing(error.into()))?;
         address.ok_or_else(|| {
             let unknown = (
                 ErrorKind::MasterNameNotFoundBySentinel,
                 "the Sentinels know no primary of this name",
             );
-            CallError::NotHere(unknown.into())
+            CallError::Passing(unknown.into())
         })
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Option<Arc<Node>>> {
-        self.primary.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,14 +1,14 @@
 //! Taking a lock, and what is refused.
 
-use crate::support::{client, client_at, info, is_free, ms, settings};
-use redis_lock_client::{Client, Error};
+use crate::support::{locks, locks_at, info, is_free, ms, settings};
+use redis_lock_client::{Locks, Error};
 use testbed::{Expect, Server, cmd};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_taken_and_given_back() {
     let server = Server::start();
-    let client = client(&server);
-    let guard = client
+    let locks = locks(&server);
+    let guard = locks
         .lock("k")
         .lease(ms(20_000))
         .acquire()
@@ -27,19 +27,18 @@ async fn a_lock_is_taken_and_given_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_acquire_has_an_owner_of_its_own() {
     let server = Server::start();
-    let client = client(&server);
-    let lock = client.lock("k");
+    let locks = locks(&server);
+    let lock = locks.lock("k");
     let first = lock.acquire().await.expect("a lock");
     let parts: Vec<_> = first.owner().split(':').collect();
     assert_eq!((parts[0], parts.len()), ("test", 4), "{}", first.owner());
     assert_eq!(parts[2], std::process::id().to_string());
-    assert!(lock.try_acquire().await.expect("an answer").is_none());
+    assert!(lock.try_acquire().await.is_err());
     let (token, owner) = (first.token(), first.owner().to_owned());
     first.release().await.expect("a release");
     let second = lock
         .try_acquire()
         .await
-        .expect("an answer")
         .expect("a lock");
     assert!(second.token() > token && second.owner() != owner);
 }
@@ -47,11 +46,11 @@ async fn each_acquire_has_an_owner_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_time_to_wait_ends() {
     let server = Server::start();
-    let client = client(&server);
-    let lock = client.lock("k").wait(ms(150));
+    let locks = locks(&server);
+    let lock = locks.lock("k").wait(ms(150));
     let guard = lock.acquire().await.expect("a lock");
     let start = std::time::Instant::now();
-    assert!(matches!(lock.acquire().await, Err(Error::TimedOut)));
+    assert!(matches!(lock.acquire().await, Err(Error::Busy)));
     assert!(start.elapsed() >= ms(150), "{:?}", start.elapsed());
     assert_eq!(crate::support::waiters(&server, "k"), Vec::<String>::new());
     drop(guard);
@@ -60,8 +59,8 @@ async fn the_time_to_wait_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_is_done_under_a_lock() {
     let server = Server::start();
-    let client = client(&server);
-    let token = client
+    let locks = locks(&server);
+    let token = locks
         .lock("k")
         .with_lock(async |guard| {
             assert_eq!(info(&server, "k").owner, guard.owner().as_bytes());
@@ -76,7 +75,7 @@ async fn work_is_done_under_a_lock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_under_a_lock_can_be_spawned() {
     let server = Server::start();
-    let lock = client(&server).lock("k");
+    let lock = locks(&server).lock("k");
     let task = tokio::spawn(async move {
         let text = "borrowed".to_owned();
         lock.with_lock(async |guard| {
@@ -91,21 +90,21 @@ async fn work_under_a_lock_can_be_spawned() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_keep_their_code() {
     let server = Server::start();
-    let client = client(&server);
+    let locks = locks(&server);
     cmd!(server.connection(), "SET", "text", "v").okay();
-    let refused = client.lock("text").acquire().await;
+    let refused = locks.lock("text").acquire().await;
     assert!(
         matches!(&refused, Err(Error::Refused { code, .. }) if code == "WRONGTYPE"),
         "{refused:?}"
     );
-    let refused = client.lock("k").lease(ms(0)).try_acquire().await;
+    let refused = locks.lock("k").lease(ms(0)).try_acquire().await;
     assert!(
         matches!(&refused, Err(Error::Refused { code, message }) if code == "ERR" && !message.is_empty()),
         "{refused:?}"
     );
     cmd!(server.connection(), "CONFIG", "SET", "lock.max-waiters", 0).okay();
-    let _held = client.lock("k").acquire().await.expect("a lock");
-    let refused = client.lock("k").acquire().await;
+    let _held = locks.lock("k").acquire().await.expect("a lock");
+    let refused = locks.lock("k").acquire().await;
     assert!(
         matches!(&refused, Err(Error::Refused { code, .. }) if code == "MAXWAITERS"),
         "{refused:?}"
@@ -116,28 +115,28 @@ async fn refusals_keep_their_code() {
 async fn a_server_that_is_not_there_is_told_of() {
     let mut server = Server::start();
     server.kill9();
-    let client = client_at(server.port(), settings().response_timeout(ms(200)));
+    let locks = locks_at(server.port(), settings().reply_time(ms(200)));
     let start = std::time::Instant::now();
-    let refused = client.lock("k").wait(ms(300)).acquire().await;
-    assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
+    let refused = locks.lock("k").wait(ms(300)).acquire().await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert!(start.elapsed() >= ms(300), "it gave up early");
-    let refused = client.lock("k").try_acquire().await;
-    assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
+    let refused = locks.lock("k").try_acquire().await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
 }
 
 #[test]
 fn a_client_needs_a_runtime() {
-    let refused = Client::open("redis://127.0.0.1/");
-    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let refused = Locks::open("redis://127.0.0.1/");
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
 }
 
 #[tokio::test]
 async fn what_can_be_no_owner_is_refused() {
-    let client = Client::open("redis://127.0.0.1:1/").expect("a client");
+    let locks = Locks::open("redis://127.0.0.1:1/").expect("a locks");
     for owner in ["", "*"] {
-        let refused = client.lock("k").owner(owner).acquire().await;
-        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        let refused = locks.lock("k").owner(owner).acquire().await;
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
     }
-    let refused = client.lock("k").resume(1).await;
-    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let refused = locks.lock("k").adopt(1).await;
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
 }

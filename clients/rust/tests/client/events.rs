@@ -1,6 +1,6 @@
 //! What is told by `tracing`.
 
-use crate::support::{client, ms};
+use crate::support::{locks, ms};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use testbed::{Expect, Server, cmd, eventually};
@@ -56,8 +56,8 @@ async fn the_life_of_a_lock_is_told() {
         events.iter().filter(is_meant).count()
     };
     let server = Server::start();
-    let client = client(&server);
-    let lock = client.lock("life").lease(ms(900));
+    let locks = locks(&server);
+    let lock = locks.lock("life").lease(ms(900));
     let guard = lock.acquire().await.expect("a lock");
     assert_eq!(told(Level::DEBUG, "lock acquired"), 1);
     eventually(|| told(Level::DEBUG, "lock renewed") >= 1, "a renewal");

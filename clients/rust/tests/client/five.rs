@@ -1,7 +1,7 @@
 //! Five independent servers, and what a quorum of them is asked in tests.
 
 use crate::support::{ms, settings};
-use redis_lock_client::{Builder, Client, Guard, Lock};
+use redis_lock_client::{Builder, Locks, Guard, Lock};
 use testbed::{Expect, Server, cmd};
 use tokio::time::sleep;
 
@@ -17,12 +17,12 @@ impl Five {
         }
     }
 
-    pub(crate) fn client(&self) -> Client {
-        self.client_with(settings())
+    pub(crate) fn locks(&self) -> Locks {
+        self.locks_with(settings())
     }
 
-    pub(crate) fn client_with(&self, settings: Builder) -> Client {
-        client_at(self.ports(), settings)
+    pub(crate) fn locks_with(&self, settings: Builder) -> Locks {
+        locks_at(self.ports(), settings)
     }
 
     pub(crate) fn ports(&self) -> [u16; 5] {
@@ -75,7 +75,7 @@ impl Five {
     }
 }
 
-pub(crate) fn client_at(ports: [u16; 5], settings: Builder) -> Client {
+pub(crate) fn locks_at(ports: [u16; 5], settings: Builder) -> Locks {
     let servers = ports.map(|port| ("127.0.0.1", port));
-    settings.quorum(servers).expect("a client")
+    settings.quorum(servers).expect("a locks")
 }

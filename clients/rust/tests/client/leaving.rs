@@ -1,7 +1,7 @@
 //! An acquire that nobody wants any more leaves neither a hold nor a wait behind; a dropped guard is
 //! released.
 
-use crate::support::{LONG, calls, client, client_at, is_free, ms, settings, waiters};
+use crate::support::{LONG, calls, locks, locks_at, is_free, ms, settings, waiters};
 use std::time::{Duration, Instant};
 use testbed::{Proxy, Server, eventually};
 
@@ -11,10 +11,10 @@ const AT_ONCE: Duration = Duration::from_secs(10);
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_wait_leaves_the_line_at_once() {
     let server = Server::start();
-    let client = client(&server);
-    let holder = client.lock("k").acquire().await.expect("a lock");
+    let locks = locks(&server);
+    let holder = locks.lock("k").acquire().await.expect("a lock");
     let wait = |owner: &str| {
-        let lock = client.lock("k").owner(owner).wait(LONG);
+        let lock = locks.lock("k").owner(owner).wait(LONG);
         tokio::spawn(async move { lock.acquire().await })
     };
     let first = wait("first");
@@ -40,11 +40,11 @@ async fn a_dropped_wait_leaves_the_line_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_dropped_while_it_is_granted_leaves_nothing() {
     let server = Server::start();
-    let client = client(&server);
+    let locks = locks(&server);
     let mut granted = 0;
     for run in 0..60 {
-        let holder = client.lock("k").acquire().await.expect("a lock");
-        let lock = client.lock("k");
+        let holder = locks.lock("k").acquire().await.expect("a lock");
+        let lock = locks.lock("k");
         let waiting = tokio::spawn(async move { lock.acquire().await.map(drop) });
         eventually(|| waiters(&server, "k").len() == 1, "a waiter");
         let release = tokio::spawn(holder.release());
@@ -65,10 +65,10 @@ async fn a_wait_that_is_dropped_while_it_is_granted_leaves_nothing() {
 async fn a_wait_that_is_dropped_on_its_way_leaves_nothing() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
-    let client = client_at(proxy.port(), settings());
-    let holder = client.lock("k").acquire().await.expect("a lock");
+    let locks = locks_at(proxy.port(), settings());
+    let holder = locks.lock("k").acquire().await.expect("a lock");
     proxy.hold_back("BLOCK");
-    let lock = client.lock("k");
+    let lock = locks.lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| proxy.held_back() == 1, "a wait on its way");
     waiting.abort();
@@ -85,11 +85,11 @@ async fn a_wait_that_is_dropped_on_its_way_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_try_gives_its_grant_back() {
     let server = Server::start();
-    let client = client(&server);
+    let locks = locks(&server);
     // So that there is a connection.
-    drop(client.lock("other").acquire().await.expect("a lock"));
+    drop(locks.lock("other").acquire().await.expect("a lock"));
     server.signal("STOP");
-    let lock = client.lock("k");
+    let lock = locks.lock("k");
     let trying = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
     tokio::time::sleep(ms(200)).await;
     trying.abort();
@@ -103,9 +103,9 @@ async fn a_dropped_try_gives_its_grant_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_guard_is_released() {
     let server = Server::start();
-    let client = client(&server);
-    let guard = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k");
+    let locks = locks(&server);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     let dropped = Instant::now();
@@ -122,7 +122,7 @@ async fn a_dropped_guard_is_released() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_panics_gives_the_lock_back() {
     let server = Server::start();
-    let lock = client(&server).lock("k");
+    let lock = locks(&server).lock("k");
     let task = tokio::spawn(async move {
         let work = lock.with_lock(async |_| panic!("on purpose"));
         let _: Result<(), _> = work.await;
@@ -136,7 +136,7 @@ fn a_guard_may_outlive_the_runtime() {
     let server = Server::start();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let guard = runtime.block_on(async {
-        let lock = client(&server).lock("k");
+        let lock = locks(&server).lock("k");
         lock.acquire().await.expect("a lock")
     });
     drop(runtime);

@@ -1,6 +1,6 @@
 //! Losing a lock: told at once, and the work under it ends.
 
-use crate::support::{calls, client, client_at, is_free, ms, settings};
+use crate::support::{calls, locks, locks_at, is_free, ms, settings};
 use redis_lock_client::{Error, Guard, Loss};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use testbed::{Expect, Proxy, Server, cmd, eventually};
 
 /// A guard that is renewed every 300 ms.
 async fn held(server: &Server) -> Guard {
-    let lock = client(server).lock("k").owner("me").lease(ms(900));
+    let lock = locks(server).lock("k").owner("me").lease(ms(900));
     lock.acquire().await.expect("a lock")
 }
 
@@ -19,9 +19,9 @@ async fn assert_lost(guard: Guard, wanted: Loss) {
     let told = tokio::time::timeout(ms(5000), guard.lost()).await;
     assert_eq!(told, Ok(wanted));
     assert!(token.is_cancelled() && guard.cancellation().is_cancelled());
-    assert!(guard.valid_for().is_zero());
+    assert!(guard.remaining().is_zero());
     assert!(matches!(guard.check(), Err(Error::Lost(loss)) if loss == wanted));
-    let refused = guard.renew().await;
+    let refused = guard.check().await;
     assert!(
         matches!(refused, Err(Error::Lost(loss)) if loss == wanted),
         "{refused:?}"
@@ -70,8 +70,8 @@ async fn a_later_grant_of_the_same_owner() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_has_passed_in_silence() {
     let server = Server::start();
-    let client = client_at(server.port(), settings().response_timeout(ms(400)));
-    let lock = client.lock("k").lease(ms(1500));
+    let locks = locks_at(server.port(), settings().reply_time(ms(400)));
+    let lock = locks.lock("k").lease(ms(1500));
     let guard = lock.acquire().await.expect("a lock");
     server.signal("STOP");
     let deadline = guard.deadline();
@@ -83,7 +83,7 @@ async fn a_lease_that_has_passed_in_silence() {
         guard.deadline() >= deadline && late < ms(500),
         "{late:?} late"
     );
-    assert!(guard.valid_for().is_zero());
+    assert!(guard.remaining().is_zero());
     // Nothing brings it back.
     eventually(|| is_free(&server, "k"), "the lock to be free");
     assert!(matches!(guard.check(), Err(Error::Lost(Loss::Expired))));
@@ -94,8 +94,8 @@ async fn a_lease_that_has_passed_in_silence() {
 async fn a_lease_that_is_renewed_without_an_answer() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
-    let client = client_at(proxy.port(), settings().response_timeout(ms(200)));
-    let guard = client.lock("k").lease(ms(3000)).acquire().await;
+    let locks = locks_at(proxy.port(), settings().reply_time(ms(200)));
+    let guard = locks.lock("k").lease(ms(3000)).acquire().await;
     let guard = guard.expect("a lock");
     proxy.fall_silent();
     let told = tokio::time::timeout(ms(10_000), guard.lost()).await;
@@ -130,7 +130,7 @@ async fn work_under_a_lost_lock_is_dropped() {
         }
     }
     let server = Server::start();
-    let lock = client(&server).lock("k").lease(ms(900));
+    let lock = locks(&server).lock("k").lease(ms(900));
     let was_dropped = Arc::new(AtomicBool::new(false));
     let goes_on = AtomicBool::new(false);
     let outcome = lock
@@ -151,7 +151,7 @@ async fn work_under_a_lost_lock_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_that_nobody_knew_of_is_found_at_the_end_of_the_work() {
     let server = Server::start();
-    let lock = client(&server).lock("k");
+    let lock = locks(&server).lock("k");
     let work = lock.with_lock(async |_| cmd!(server.connection(), "DEL", "k").int());
     let outcome = work.await;
     assert!(

@@ -1,32 +1,31 @@
 //! Calls whose answer is lost: carried out, repeated, and not counted twice.
 
-use crate::support::{calls, client, client_at, info, is_free, ms, settings, waiters};
-use redis_lock_client::{Client, Error, Loss};
+use crate::support::{calls, locks, locks_at, info, is_free, ms, settings, waiters};
+use redis_lock_client::{Locks, Error, Loss};
 use testbed::{Expect, Proxy, Server, cmd, eventually};
 
-/// A client whose answers can be lost.
-fn behind_proxy(server: &Server) -> (Proxy, Client) {
+/// A locks whose answers can be lost.
+fn behind_proxy(server: &Server) -> (Proxy, Locks) {
     let proxy = Proxy::start(server.port());
-    let client = client_at(proxy.port(), settings());
-    (proxy, client)
+    let locks = locks_at(proxy.port(), settings());
+    (proxy, locks)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_is_one_hold() {
     let server = Server::start();
-    let (proxy, client) = behind_proxy(&server);
+    let (proxy, locks) = behind_proxy(&server);
     proxy.lose_reply_to("LOCK.ACQUIRE");
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     assert_eq!((proxy.lost(), calls(&server, "lock.acquire")), (1, 2));
     assert_eq!(info(&server, "k").holds, 1);
     guard.release().await.expect("a release");
 
     proxy.lose_reply_to("LOCK.ACQUIRE");
-    let guard = client
+    let guard = locks
         .lock("k")
         .try_acquire()
         .await
-        .expect("an answer")
         .expect("a lock");
     assert_eq!((proxy.lost(), info(&server, "k").holds), (2, 1));
     guard.release().await.expect("a release");
@@ -34,7 +33,7 @@ async fn an_acquire_is_one_hold() {
 
     // However little time there is, a call is repeated once.
     proxy.lose_reply_to("LOCK.ACQUIRE");
-    let lock = client.lock("k").wait(ms(0));
+    let lock = locks.lock("k").wait(ms(0));
     let guard = lock.acquire().await.expect("a lock");
     assert_eq!((proxy.lost(), info(&server, "k").holds), (3, 1));
     guard.release().await.expect("a release");
@@ -43,9 +42,9 @@ async fn an_acquire_is_one_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_after_a_wait_is_one_hold() {
     let server = Server::start();
-    let (proxy, client) = behind_proxy(&server);
-    let holder = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k");
+    let (proxy, locks) = behind_proxy(&server);
+    let holder = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k");
     proxy.lose_reply_to("BLOCK");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
@@ -59,8 +58,8 @@ async fn a_grant_after_a_wait_is_one_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_one_hold() {
     let server = Server::start();
-    let (proxy, client) = behind_proxy(&server);
-    let outer = client.lock("k").acquire().await.expect("a lock");
+    let (proxy, locks) = behind_proxy(&server);
+    let outer = locks.lock("k").acquire().await.expect("a lock");
     proxy.lose_reply_to("LOCK.ACQUIRE");
     let inner = outer.enter().await.expect("a hold");
     assert_eq!((proxy.lost(), info(&server, "k").holds), (1, 2));
@@ -72,10 +71,10 @@ async fn an_entry_is_one_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_keeps_the_grant() {
     let server = Server::start();
-    let (proxy, client) = behind_proxy(&server);
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let (proxy, locks) = behind_proxy(&server);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     proxy.lose_reply_to("LOCK.RENEW");
-    guard.renew_for(ms(40_000)).await.expect("a renewal");
+    guard.extend(ms(40_000)).await.expect("a renewal");
     assert_eq!((proxy.lost(), calls(&server, "lock.renew")), (1, 2));
     assert_eq!(
         (info(&server, "k").holds, info(&server, "k").lease_ms),
@@ -88,8 +87,8 @@ async fn a_renewal_keeps_the_grant() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_in_the_background_keeps_the_grant() {
     let server = Server::start();
-    let (proxy, client) = behind_proxy(&server);
-    let guard = client
+    let (proxy, locks) = behind_proxy(&server);
+    let guard = locks
         .lock("k")
         .lease(ms(3000))
         .acquire()
@@ -106,8 +105,8 @@ async fn a_renewal_in_the_background_keeps_the_grant() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_gives_one_hold_back() {
     let server = Server::start();
-    let (proxy, client) = behind_proxy(&server);
-    let outer = client.lock("k").acquire().await.expect("a lock");
+    let (proxy, locks) = behind_proxy(&server);
+    let outer = locks.lock("k").acquire().await.expect("a lock");
     let middle = outer.enter().await.expect("a hold");
     let inner = outer.enter().await.expect("a hold");
     proxy.lose_reply_to("LOCK.RELEASE");
@@ -124,15 +123,15 @@ async fn a_release_gives_one_hold_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_release_is_done_when_it_is_repeated() {
     let server = Server::start();
-    let (proxy, client) = behind_proxy(&server);
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let (proxy, locks) = behind_proxy(&server);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     proxy.lose_reply_to("LOCK.RELEASE");
     guard.release().await.expect("a release");
     assert_eq!(calls(&server, "lock.release"), 2);
     assert!(is_free(&server, "k"));
 
-    let guard = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k").owner("other");
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k").owner("other");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     proxy.lose_reply_to("LOCK.RELEASE");
@@ -146,7 +145,7 @@ async fn the_last_release_is_done_when_it_is_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_release_of_what_is_lost_is_an_error() {
     let server = Server::start();
-    let guard = client(&server).lock("k").acquire().await.expect("a lock");
+    let guard = locks(&server).lock("k").acquire().await.expect("a lock");
     cmd!(server.connection(), "DEL", "k").int();
     let refused = guard.release().await;
     assert!(

@@ -1,4 +1,4 @@
-//! The client on real servers. What each file shows is in its first line.
+//! The locks on real servers. What each file shows is in its first line.
 
 mod acquiring;
 mod cluster;

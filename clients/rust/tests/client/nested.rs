@@ -1,15 +1,15 @@
 //! Nested use: further holds of the same grant, given back in any order.
 
-use crate::support::{client, info, is_free, ms};
+use crate::support::{locks, info, is_free, ms};
 use redis_lock_client::{Error, Loss};
 use testbed::{Expect, Server, cmd, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_are_counted_and_given_back_in_any_order() {
     let server = Server::start();
-    let client = client(&server);
+    let locks = locks(&server);
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 1, 0]] {
-        let outer = client.lock("k").acquire().await.expect("a lock");
+        let outer = locks.lock("k").acquire().await.expect("a lock");
         let middle = outer.enter().await.expect("a hold");
         let inner = middle.enter().await.expect("a hold");
         assert!(
@@ -34,11 +34,11 @@ async fn holds_are_counted_and_given_back_in_any_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_guards_give_back_their_hold_each() {
     let server = Server::start();
-    let outer = client(&server).lock("k").acquire().await.expect("a lock");
+    let outer = locks(&server).lock("k").acquire().await.expect("a lock");
     let inner = outer.enter().await.expect("a hold");
     drop(outer);
     eventually(|| info(&server, "k").holds == 1, "one hold to be left");
-    inner.renew().await.expect("it is still held");
+    inner.check().await.expect("it is still held");
     drop(inner);
     eventually(|| is_free(&server, "k"), "no hold to be left");
 }
@@ -46,9 +46,9 @@ async fn dropped_guards_give_back_their_hold_each() {
 #[tokio::test(flavor = "multi_thread")]
 async fn guards_that_are_released_at_once_leave_nothing() {
     let server = Server::start();
-    let client = client(&server);
+    let locks = locks(&server);
     for _ in 0..20 {
-        let outer = client.lock("k").acquire().await.expect("a lock");
+        let outer = locks.lock("k").acquire().await.expect("a lock");
         let mut tasks = Vec::new();
         for _ in 0..4 {
             let inner = outer.enter().await.expect("a hold");
@@ -65,14 +65,13 @@ async fn guards_that_are_released_at_once_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_named_enters_what_it_holds() {
     let server = Server::start();
-    let client = client(&server);
-    let lock = client.lock("k").owner("me");
+    let locks = locks(&server);
+    let lock = locks.lock("k").owner("me");
     let outer = lock.acquire().await.expect("a lock");
     let inner = lock.acquire().await.expect("a hold");
     let third = lock
         .try_acquire()
         .await
-        .expect("an answer")
         .expect("a hold");
     assert_eq!(info(&server, "k").holds, 3);
     outer.release().await.expect("a release");
@@ -89,7 +88,7 @@ async fn an_owner_that_is_named_enters_what_it_holds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn to_enter_what_is_lost_is_refused() {
     let server = Server::start();
-    let guard = client(&server).lock("k").acquire().await.expect("a lock");
+    let guard = locks(&server).lock("k").acquire().await.expect("a lock");
     cmd!(server.connection(), "DEL", "k").int();
     let refused = guard.enter().await;
     assert!(
@@ -103,24 +102,24 @@ async fn to_enter_what_is_lost_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_is_left_and_resumed_elsewhere() {
     let server = Server::start();
-    let (here, there) = (client(&server), client(&server));
+    let (here, there) = (locks(&server), locks(&server));
     let lock = here.lock("k").owner("user:7").lease(ms(30_000));
-    let token = lock.acquire().await.expect("a lock").detach();
-    here.shutdown().await;
+    let token = lock.acquire().await.expect("a lock").detach().await.expect("a token");
+    here.close().await;
     assert_eq!(info(&server, "k").owner, b"user:7");
 
     let lock = there.lock("k").owner("user:7").lease(ms(50_000));
-    let guard = lock.resume(token).await.expect("the grant");
+    let guard = lock.adopt(token).await.expect("the grant");
     assert_eq!(guard.token(), token);
     assert_eq!(info(&server, "k").lease_ms, 50_000);
     guard.release().await.expect("a release");
-    let refused = lock.resume(token).await;
+    let refused = lock.adopt(token).await;
     assert!(
         matches!(refused, Err(Error::Lost(Loss::NotHeld))),
         "{refused:?}"
     );
     let newer = lock.acquire().await.expect("a lock");
-    let refused = lock.resume(token).await;
+    let refused = lock.adopt(token).await;
     assert!(
         matches!(refused, Err(Error::Lost(Loss::Fenced))),
         "{refused:?}"

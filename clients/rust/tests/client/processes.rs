@@ -1,6 +1,6 @@
 //! Holders in processes of their own, which are asked to end or are killed.
 
-use crate::support::{LONG, client, client_at, info, is_free, ms, settings, waiters};
+use crate::support::{LONG, locks, locks_at, info, is_free, ms, settings, waiters};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testbed::{Server, eventually};
@@ -20,11 +20,11 @@ async fn holder() {
     };
     let mut asked_to_end = signal(SignalKind::terminate()).expect("a signal");
     let port = u16::try_from(port).expect("a port");
-    let client = client_at(port, settings().lease(ms(lease)));
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = locks_at(port, settings().lease(ms(lease)));
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     tokio::select! {
         loss = guard.lost() => panic!("{loss}"),
-        _ = asked_to_end.recv() => client.shutdown().await,
+        _ = asked_to_end.recv() => locks.close().await,
     }
 }
 
@@ -53,7 +53,7 @@ fn started(server: &Server, lease: Duration) -> Child {
 async fn a_process_that_is_asked_to_end_gives_back_what_it_holds() {
     let server = Server::start();
     let mut process = started(&server, LONG);
-    let lock = client(&server).lock("k");
+    let lock = locks(&server).lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     let asked = Instant::now();
@@ -72,7 +72,7 @@ async fn when_a_process_is_killed_the_next_goes_on_after_the_lease() {
     let server = Server::start();
     let lease = ms(1500);
     let mut process = started(&server, lease);
-    let lock = client(&server).lock("k");
+    let lock = locks(&server).lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     // It is renewed for as long as the process lives.

@@ -2,20 +2,20 @@
 
 use crate::five::Five;
 use crate::support::{calls, ms, settings};
-use redis_lock_client::{Client, Error, Loss};
+use redis_lock_client::{Locks, Error, Loss};
 use testbed::{Expect, cmd, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_servers_have_one_token() {
     let five = Five::start();
-    let client = five.client();
-    let guard = five.hold(&client.lock("k")).await;
+    let locks = five.locks();
+    let guard = five.hold(&locks.lock("k")).await;
     assert_eq!(
         five.grants("k"),
         vec![(guard.owner().to_owned(), guard.token()); 5]
     );
     assert!(guard.owner().starts_with("test:"));
-    assert!(guard.valid_for() < ms(59_500) && guard.valid_for() > ms(50_000));
+    assert!(guard.remaining() < ms(59_500) && guard.remaining() > ms(50_000));
     guard.release().await.expect("a release");
     eventually(|| five.are_free("k"), "the lock to be free");
 }
@@ -23,7 +23,7 @@ async fn all_servers_have_one_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_from_holder_to_holder() {
     let five = Five::start();
-    let clients = [five.client(), five.client()];
+    let clients = [five.locks(), five.locks()];
     let mut last = 0;
     for turn in 0..20 {
         let lock = clients[turn % 2].lock("k");
@@ -37,12 +37,12 @@ async fn tokens_rise_from_holder_to_holder() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_held_is_not_granted_again() {
     let five = Five::start();
-    let client = five.client();
-    let guard = client.lock("k").acquire().await.expect("a lock");
-    let other = five.client().lock("k").wait(ms(300));
-    assert!(other.try_acquire().await.expect("an answer").is_none());
+    let locks = five.locks();
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let other = five.locks().lock("k").wait(ms(300));
+    assert!(other.try_acquire().await.is_err());
     let refused = other.acquire().await;
-    assert!(matches!(refused, Err(Error::TimedOut)), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Busy)), "{refused:?}");
     guard.check().expect("it is held");
     guard.release().await.expect("a release");
     drop(other.acquire().await.expect("a lock"));
@@ -51,20 +51,20 @@ async fn what_is_held_is_not_granted_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_renews_itself() {
     let five = Five::start();
-    let guard = five.client().lock("k").lease(ms(900)).acquire().await;
+    let guard = five.locks().lock("k").lease(ms(900)).acquire().await;
     let guard = guard.expect("a lock");
     tokio::time::sleep(ms(2500)).await;
     guard.check().expect("it is held");
     assert!(calls(&five.servers[0], "lock.renew") >= 4);
-    guard.renew_for(ms(20_000)).await.expect("a renewal");
-    assert!(guard.valid_for() > ms(15_000));
+    guard.extend(ms(20_000)).await.expect("a renewal");
+    assert!(guard.remaining() > ms(15_000));
     guard.release().await.expect("a release");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_counted_by_the_client() {
     let five = Five::start();
-    let outer = five.hold(&five.client().lock("k")).await;
+    let outer = five.hold(&five.locks().lock("k")).await;
     let inner = outer.enter().await.expect("a hold");
     assert_eq!(inner.token(), outer.token());
     outer.release().await.expect("a release");
@@ -76,7 +76,7 @@ async fn an_entry_is_counted_by_the_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_is_done_under_it() {
     let five = Five::start();
-    let lock = five.client().lock("k");
+    let lock = five.locks().lock("k");
     let token = lock.with_lock(async |guard| guard.token()).await;
     assert!(token.expect("work") > 0);
     eventually(|| five.are_free("k"), "the lock to be free");
@@ -86,15 +86,15 @@ async fn work_is_done_under_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_lost_when_a_majority_has_lost_it() {
     let five = Five::start();
-    let guard = five.hold(&five.client().lock("k")).await;
+    let guard = five.hold(&five.locks().lock("k")).await;
     for server in &five.servers[..2] {
         assert_eq!(cmd!(server.connection(), "DEL", "k").int(), 1);
     }
-    guard.renew().await.expect("a renewal");
+    guard.check().await.expect("a renewal");
     assert_eq!(five.grants("k").len(), 3, "none is taken again");
     cmd!(five.servers[2].connection(), "DEL", "k").int();
     cmd!(five.servers[2].connection(), "LOCK.ACQUIRE", "k", "other").grant();
-    let refused = guard.renew().await;
+    let refused = guard.check().await;
     assert!(
         matches!(refused, Err(Error::Lost(Loss::NotOwner))),
         "{refused:?}"
@@ -105,7 +105,7 @@ async fn it_is_lost_when_a_majority_has_lost_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_is_told_by_the_release() {
     let five = Five::start();
-    let guard = five.hold(&five.client().lock("k")).await;
+    let guard = five.hold(&five.locks().lock("k")).await;
     for server in &five.servers[..3] {
         cmd!(server.connection(), "DEL", "k").int();
     }
@@ -120,11 +120,11 @@ async fn a_loss_is_told_by_the_release() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_client_goes_on_with_it() {
     let five = Five::start();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
     let owner = guard.owner().to_owned();
-    let token = guard.detach();
-    let lock = five.client().lock("k").owner(owner);
-    let guard = lock.resume(token).await.expect("the lock");
+    let token = guard.detach().await.expect("a token");
+    let lock = five.locks().lock("k").owner(owner);
+    let guard = lock.adopt(token).await.expect("the lock");
     assert_eq!(guard.token(), token);
     guard.release().await.expect("a release");
     eventually(|| five.are_free("k"), "the lock to be free");
@@ -134,19 +134,19 @@ async fn another_client_goes_on_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_of_the_callers_choice_is_refused() {
     let five = Five::start();
-    let refused = five.client().lock("k").owner("me").acquire().await;
-    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let refused = five.locks().lock("k").owner("me").acquire().await;
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
 }
 
 #[tokio::test]
 async fn what_is_no_quorum_is_refused() {
-    let of = |ports: &[u16]| -> Result<Client, Error> {
+    let of = |ports: &[u16]| -> Result<Locks, Error> {
         settings().quorum(ports.iter().map(|port| ("127.0.0.1", *port)))
     };
     for ports in [&[][..], &[1], &[1, 2], &[1, 2, 3, 4], &[1, 2, 1]] {
         let refused = of(ports);
         assert!(
-            matches!(refused, Err(Error::Invalid(_))),
+            matches!(refused, Err(Error::Misuse(_))),
             "{ports:?}: {refused:?}"
         );
     }
@@ -160,15 +160,15 @@ async fn a_refusal_of_a_majority_is_told() {
     for server in &five.servers[..2] {
         cmd!(server.connection(), "SET", "k", 1).okay();
     }
-    let client = five.client();
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = five.locks();
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     guard.release().await.expect("a release");
     eventually(
         || calls(&five.servers[4], "lock.release") == 1,
         "all to know",
     );
     cmd!(five.servers[2].connection(), "SET", "k", 1).okay();
-    let refused = client.lock("k").acquire().await;
+    let refused = locks.lock("k").acquire().await;
     assert!(
         matches!(&refused, Err(Error::Refused { code, .. }) if code == "WRONGTYPE"),
         "{refused:?}"
@@ -178,10 +178,10 @@ async fn a_refusal_of_a_majority_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_too_short_to_be_trusted_is_no_lock() {
     let five = Five::start();
-    let lock = five.client().lock("k").lease(ms(2)).wait(ms(50));
+    let lock = five.locks().lock("k").lease(ms(2)).wait(ms(50));
     let refused = lock.acquire().await;
     assert!(
-        matches!(refused, Err(Error::TimedOut | Error::Unreachable(_))),
+        matches!(refused, Err(Error::Busy | Error::Unavailable(_))),
         "{refused:?}"
     );
     eventually(|| five.are_free("k"), "nothing to stay");

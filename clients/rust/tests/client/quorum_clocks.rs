@@ -32,13 +32,13 @@ async fn servers_far_ahead_are_left_out() {
         for (server, hours) in five.servers[..ahead].iter().zip(1..) {
             put_ahead(server, hours * HOUR);
         }
-        let guard = five.client().lock("k").acquire().await.expect("a lock");
+        let guard = five.locks().lock("k").acquire().await.expect("a lock");
         assert!(is_of_now(guard.token()), "{}", guard.token());
         eventually(
             || five.are_held_by(&guard) && five.servers[..ahead].iter().all(|it| is_free(it, "k")),
             "the others to have it, and those to be free",
         );
-        guard.renew().await.expect("a renewal");
+        guard.check().await.expect("a renewal");
         guard.release().await.expect("a release");
     }
 }
@@ -58,7 +58,7 @@ async fn a_majority_ahead_is_followed() {
         )
         .okay();
     }
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
     assert!(!is_of_now(guard.token()));
     eventually(
         || five.are_held_by(&guard) && five.grants("k").len() == 3,
@@ -74,7 +74,7 @@ async fn without_a_majority_the_servers_are_named() {
     for server in &five.servers[..2] {
         put_ahead(server, HOUR);
     }
-    let refused = five.client().lock("k").acquire().await;
+    let refused = five.locks().lock("k").acquire().await;
     let Err(Error::Refused { code, message }) = refused else {
         panic!("{refused:?}");
     };
@@ -95,8 +95,8 @@ async fn a_server_whose_clock_is_behind_is_left_out() {
     let five = Five::start();
     let mut ports = five.ports();
     ports[1] = behind.server.port();
-    let client = crate::five::client_at(ports, crate::support::settings());
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = crate::five::locks_at(ports, crate::support::settings());
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     assert!(is_of_now(guard.token()));
     eventually(|| five.are_held_by(&guard), "the others to have it");
     eventually(|| is_free(&behind.server, "k"), "that one to be free");

@@ -13,8 +13,8 @@ async fn a_majority_is_enough() {
         for server in &mut five.servers[..down] {
             server.kill9();
         }
-        let guard = five.hold(&five.client().lock("k")).await;
-        guard.renew().await.expect("a renewal");
+        let guard = five.hold(&five.locks().lock("k")).await;
+        guard.check().await.expect("a renewal");
         guard.release().await.expect("a release");
         eventually(|| five.are_free("k"), "the lock to be free");
     }
@@ -26,11 +26,11 @@ async fn less_is_an_error_that_says_so() {
     for server in &mut five.servers[..3] {
         server.kill9();
     }
-    let lock = five.client().lock("k").wait(ms(400));
+    let lock = five.locks().lock("k").wait(ms(400));
     let start = Instant::now();
     let refused = lock.acquire().await;
     assert!(start.elapsed() < ms(2000), "{:?}", start.elapsed());
-    let Err(Error::Unreachable(error)) = refused else {
+    let Err(Error::Unavailable(error)) = refused else {
         panic!("{refused:?}");
     };
     let text = error.to_string();
@@ -47,7 +47,7 @@ async fn servers_that_come_back_in_time_are_enough() {
     for server in &mut five.servers[..3] {
         server.kill9();
     }
-    let lock = five.client().lock("k");
+    let lock = five.locks().lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     five.servers[1].restart();
     let guard = waiting.await.expect("a task").expect("a lock");
@@ -59,15 +59,15 @@ async fn servers_that_come_back_in_time_are_enough() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_hang_keep_nobody_waiting() {
     let five = Five::start();
-    let client = five.client();
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = five.locks();
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     guard.release().await.expect("a release");
     for server in &five.servers[..2] {
         server.signal("STOP");
     }
     let start = Instant::now();
     for _ in 0..10 {
-        let guard = client.lock("k").acquire().await.expect("a lock");
+        let guard = locks.lock("k").acquire().await.expect("a lock");
         guard.release().await.expect("a release");
     }
     let took = start.elapsed();
@@ -80,9 +80,9 @@ async fn servers_that_hang_keep_nobody_waiting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_back_is_used_again() {
     let mut five = Five::start();
-    let client = five.client();
+    let locks = five.locks();
     five.servers[2].kill9();
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     guard.release().await.expect("a release");
     five.servers[2].restart();
     eventually(
@@ -91,7 +91,7 @@ async fn a_server_that_is_back_is_used_again() {
     );
     // The answer to that may not have been read yet.
     for _ in 0..50 {
-        let guard = client.lock("k").acquire().await.expect("a lock");
+        let guard = locks.lock("k").acquire().await.expect("a lock");
         let has_all = five.grants("k").len() == 5;
         guard.release().await.expect("a release");
         if has_all {
@@ -106,13 +106,13 @@ async fn a_server_that_is_back_is_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_that_comes_late_is_released() {
     let five = Five::start();
-    let client = five.client();
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = five.locks();
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     guard.release().await.expect("a release");
     let late = &five.servers[4];
     eventually(|| calls(late, "lock.release") == 1, "a connection to it");
     late.signal("STOP");
-    let guard = client.lock("k").acquire().await.expect("a lock");
+    let guard = locks.lock("k").acquire().await.expect("a lock");
     guard.release().await.expect("a release");
     late.signal("CONT");
     eventually(|| calls(late, "lock.acquire") == 2, "the late request");
@@ -125,8 +125,8 @@ async fn what_a_minority_has_granted_is_released() {
     for server in &five.servers[..3] {
         cmd!(server.connection(), "LOCK.ACQUIRE", "k", "other").grant();
     }
-    let lock = five.client().lock("k");
-    assert!(lock.try_acquire().await.expect("an answer").is_none());
+    let lock = five.locks().lock("k");
+    assert!(lock.try_acquire().await.is_err());
     eventually(
         || five.servers[3..].iter().all(|server| is_free(server, "k")),
         "the grants of the minority to be released",
@@ -144,8 +144,8 @@ async fn a_release_reaches_a_server_that_was_down() {
             settings.config("appendfsync", "always")
         })
         .restart();
-    let client = five.client();
-    let guard = five.hold(&client.lock("k")).await;
+    let locks = five.locks();
+    let guard = five.hold(&locks.lock("k")).await;
     five.servers[0].kill9();
     guard.release().await.expect("a release");
     five.servers[0].restart();
@@ -156,7 +156,7 @@ async fn a_release_reaches_a_server_that_was_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn renewals_go_on_without_a_minority() {
     let five = Five::start();
-    let lock = five.client().lock("k").lease(ms(2000));
+    let lock = five.locks().lock("k").lease(ms(2000));
     let guard = five.hold(&lock).await;
     for server in &five.servers[..2] {
         server.signal("STOP");
@@ -176,23 +176,23 @@ async fn renewals_go_on_without_a_minority() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_majority_that_may_have_it_still_is_waited_for() {
     let five = Five::start();
-    let guard = five.hold(&five.client().lock("k")).await;
+    let guard = five.hold(&five.locks().lock("k")).await;
     for server in &five.servers[..2] {
         cmd!(server.connection(), "DEL", "k").int();
     }
     five.servers[2].signal("STOP");
-    let refused = guard.renew().await;
+    let refused = guard.check().await;
     five.servers[2].signal("CONT");
-    assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     guard.check().expect("it is held");
-    guard.renew().await.expect("a renewal");
+    guard.check().await.expect("a renewal");
     guard.release().await.expect("a release");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_majority_the_lease_passes() {
     let five = Five::start();
-    let lock = five.client().lock("k").lease(ms(2000));
+    let lock = five.locks().lock("k").lease(ms(2000));
     let guard = lock.acquire().await.expect("a lock");
     for server in &five.servers[..3] {
         server.signal("STOP");
@@ -210,13 +210,13 @@ async fn without_a_majority_the_lease_passes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_forget_it_end_it_when_they_are_a_majority() {
     let mut five = Five::start();
-    let lock = five.client().lock("k").lease(ms(3000));
+    let lock = five.locks().lock("k").lease(ms(3000));
     let guard = five.hold(&lock).await;
     for server in &mut five.servers[..2] {
         server.kill9();
         server.restart();
     }
-    guard.renew().await.expect("a renewal");
+    guard.check().await.expect("a renewal");
     let third = &mut five.servers[2];
     third.kill9();
     third.restart();
@@ -231,8 +231,8 @@ async fn a_minority_of_other_servers_does_not_matter() {
     for server in &mut five.servers[..2] {
         *server = Server::builder().without_module().start();
     }
-    let client = five.client();
-    let guard = client.lock("k").acquire().await.expect("a lock");
-    guard.renew().await.expect("a renewal");
+    let locks = five.locks();
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    guard.check().await.expect("a renewal");
     guard.release().await.expect("a release");
 }

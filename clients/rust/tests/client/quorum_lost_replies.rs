@@ -1,14 +1,14 @@
 //! A lock on five servers whose answers are lost: no call counts twice.
 
-use crate::five::{Five, client_at};
+use crate::five::{Five, locks_at};
 use crate::support::{calls, info, is_free, ms, settings};
-use redis_lock_client::Client;
+use redis_lock_client::Locks;
 use testbed::{Proxy, eventually};
 
 struct Behind {
     five: Five,
     proxies: [Proxy; 5],
-    client: Client,
+    locks: Locks,
 }
 
 impl Behind {
@@ -16,11 +16,11 @@ impl Behind {
         let five = Five::start();
         let proxies = five.ports().map(Proxy::start);
         let ports = proxies.each_ref().map(Proxy::port);
-        let client = client_at(ports, settings());
+        let locks = locks_at(ports, settings());
         Self {
             five,
             proxies,
-            client,
+            locks,
         }
     }
 
@@ -41,7 +41,7 @@ async fn an_acquire_is_one_hold() {
     for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
         let before = behind.lost();
         behind.lose_answers_to(command);
-        let guard = behind.client.lock("k").acquire().await.expect("a lock");
+        let guard = behind.locks.lock("k").acquire().await.expect("a lock");
         let five = &behind.five;
         eventually(|| five.are_held_by(&guard), "a majority to have it");
         assert!(behind.lost() >= before + 3, "{} lost", behind.lost());
@@ -57,11 +57,11 @@ async fn an_acquire_is_one_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_and_a_release_are_done_once() {
     let behind = Behind::start();
-    let guard = behind.five.hold(&behind.client.lock("k")).await;
+    let guard = behind.five.hold(&behind.locks.lock("k")).await;
     let releases = |server| calls(server, "lock.release");
     let before = behind.five.servers.each_ref().map(releases);
     behind.lose_answers_to("LOCK.RENEW");
-    guard.renew_for(ms(20_000)).await.expect("a renewal");
+    guard.extend(ms(20_000)).await.expect("a renewal");
     eventually(|| behind.lost() == 5, "the answers to be lost");
     behind.lose_answers_to("LOCK.RELEASE");
     guard.release().await.expect("a release");
@@ -81,7 +81,7 @@ async fn an_acquire_that_is_dropped_leaves_nothing() {
             proxy.hold_back(command);
         }
         let before: usize = behind.proxies.iter().map(Proxy::held_back).sum();
-        let lock = behind.client.lock("k");
+        let lock = behind.locks.lock("k");
         let acquire = tokio::spawn(async move { lock.acquire().await });
         eventually(
             || behind.proxies.iter().map(Proxy::held_back).sum::<usize>() >= before + 3,

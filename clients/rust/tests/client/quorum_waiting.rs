@@ -1,6 +1,6 @@
 //! Waiting for a lock on five servers.
 
-use crate::five::{Five, client_at};
+use crate::five::{Five, locks_at};
 use crate::support::{LONG, is_free, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ async fn contenders_take_turns() {
         Arc::new(AtomicU64::new(0)),
     );
     let contenders = (0..8).map(|_| {
-        let lock = five.client().lock("k");
+        let lock = five.locks().lock("k");
         let (is_held, last) = (Arc::clone(&is_held), Arc::clone(&last));
         tokio::spawn(async move {
             for _ in 0..TURNS {
@@ -43,8 +43,8 @@ async fn contenders_take_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_stands_in_the_line_of_the_first_server() {
     let five = Five::start();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
-    let lock = five.client().lock("k");
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
+    let lock = five.locks().lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&five.servers[0], "k").len() == 1, "a waiter");
     let token = guard.token();
@@ -57,11 +57,11 @@ async fn a_waiter_stands_in_the_line_of_the_first_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_is_gone_is_waited_for_no_longer_than_its_lease() {
     let five = Five::start();
-    let lock = five.client().lock("k").lease(ms(1500));
+    let lock = five.locks().lock("k").lease(ms(1500));
     let guard = lock.acquire().await.expect("a lock");
     let end = guard.deadline();
-    let _ = guard.detach();
-    let next = five.client().lock("k").acquire().await.expect("a lock");
+    let _ = guard.detach().await.expect("a token");
+    let next = five.locks().lock("k").acquire().await.expect("a lock");
     let now = Instant::now();
     assert!(now >= end, "{:?} early", end - now);
     assert!(now - end < ms(1000), "{:?} late", now - end);
@@ -74,8 +74,8 @@ async fn one_server_that_is_not_free_is_not_waited_for() {
     let five = Five::start();
     let first = &five.servers[0];
     cmd!(first.connection(), "LOCK.ACQUIRE", "k", "other", "EX", 60).grant();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
-    let lock = five.client().lock("k");
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
+    let lock = five.locks().lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(first, "k").len() == 1, "a waiter");
     guard.release().await.expect("a release");
@@ -88,8 +88,8 @@ async fn one_server_that_is_not_free_is_not_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_attempt_has_an_owner_of_its_own() {
     let five = Five::start();
-    let _guard = five.client().lock("k").acquire().await.expect("a lock");
-    let lock = five.client().lock("k");
+    let _guard = five.locks().lock("k").acquire().await.expect("a lock");
+    let lock = five.locks().lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let in_line = || waiters(&five.servers[0], "k").pop();
     eventually(|| in_line().is_some(), "a waiter");
@@ -105,11 +105,11 @@ async fn each_attempt_has_an_owner_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_nobody_hears_of_is_given_back() {
     let five = Five::start();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
     let proxy = Proxy::start(five.ports()[0]);
     let mut ports = five.ports();
     ports[0] = proxy.port();
-    let lock = client_at(ports, settings()).lock("k");
+    let lock = locks_at(ports, settings()).lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let first = &five.servers[0];
     eventually(|| waiters(first, "k").len() == 1, "a waiter");
@@ -125,8 +125,8 @@ async fn a_turn_that_nobody_hears_of_is_given_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_ends_with_its_server_is_left() {
     let mut five = Five::start();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
-    let lock = five.client().lock("k");
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
+    let lock = five.locks().lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&five.servers[0], "k").len() == 1, "a waiter");
     five.servers[0].kill9();
@@ -139,8 +139,8 @@ async fn a_line_that_ends_with_its_server_is_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_dropped_leaves_nothing() {
     let five = Five::start();
-    let guard = five.client().lock("k").acquire().await.expect("a lock");
-    let lock = five.client().lock("k");
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
+    let lock = five.locks().lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let first = &five.servers[0];
     eventually(|| waiters(first, "k").len() == 1, "a waiter");
@@ -153,33 +153,33 @@ async fn a_wait_that_is_dropped_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_gives_everything_back() {
     let five = Five::start();
-    let (client, other) = (five.client(), five.client());
+    let (locks, other) = (five.locks(), five.locks());
     let foreign = other.lock("foreign").acquire().await.expect("a lock");
-    let guard = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("foreign");
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("foreign");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let first = &five.servers[0];
     eventually(|| waiters(first, "foreign").len() == 1, "a waiter");
-    client.shutdown().await;
+    locks.close().await;
     assert!(five.are_free("k"));
     assert!(waiters(first, "foreign").is_empty());
-    assert_eq!(guard.lost().await, Loss::ShutDown);
+    assert_eq!(guard.lost().await, Loss::Closed);
     assert!(matches!(
         waiting.await.expect("a task"),
-        Err(Error::ShutDown)
+        Err(Error::Misuse(_))
     ));
-    foreign.check().expect("another client's");
+    foreign.check().expect("another locks's");
     assert!(!is_free(first, "foreign"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_does_not_hold_a_shutdown_up_for_long() {
     let five = Five::start();
-    let client = five.client_with(settings().response_timeout(ms(300)));
-    let _guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = five.locks_with(settings().reply_time(ms(300)));
+    let _guard = locks.lock("k").acquire().await.expect("a lock");
     five.servers[0].signal("STOP");
     let start = Instant::now();
-    client.shutdown().await;
+    locks.close().await;
     let took = start.elapsed();
     five.servers[0].signal("CONT");
     assert!(took < ms(3000), "{took:?}");

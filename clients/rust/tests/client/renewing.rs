@@ -1,6 +1,6 @@
 //! Renewal in the background.
 
-use crate::support::{calls, client, client_at, info, ms, settings};
+use crate::support::{calls, locks, locks_at, info, ms, settings};
 use std::time::Duration;
 use testbed::{Expect, Server, cmd, eventually};
 use tokio::runtime::Handle;
@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_outlives_its_lease_while_it_is_held() {
     let server = Server::start();
-    let guard = client(&server)
+    let guard = locks(&server)
         .lock("k")
         .lease(ms(1500))
         .acquire()
@@ -35,9 +35,9 @@ async fn a_lock_outlives_its_lease_while_it_is_held() {
 async fn one_task_renews_all_locks() {
     const LOCKS: usize = 50;
     let server = Server::start();
-    let client = client(&server);
+    let locks = locks(&server);
     let mut guards = vec![
-        client
+        locks
             .lock("0")
             .lease(ms(1500))
             .acquire()
@@ -47,7 +47,7 @@ async fn one_task_renews_all_locks() {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let tasks_for_one = tasks();
     for number in 1..LOCKS {
-        let lock = client.lock(number.to_string()).lease(ms(1500));
+        let lock = locks.lock(number.to_string()).lease(ms(1500));
         guards.push(lock.acquire().await.expect("a lock"));
     }
     // The task that took a lock may end a little after its caller has it.
@@ -63,9 +63,9 @@ async fn one_task_renews_all_locks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_renewal_a_lock_ends_with_its_lease() {
+async fn fixed_a_lock_ends_with_its_lease() {
     let server = Server::start();
-    let lock = client(&server).lock("k").lease(ms(500)).without_renewal();
+    let lock = locks(&server).lock("k").lease(ms(500)).fixed();
     let guard = lock.acquire().await.expect("a lock");
     let loss = tokio::time::timeout(ms(5000), guard.lost())
         .await
@@ -77,9 +77,9 @@ async fn without_renewal_a_lock_ends_with_its_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shorter_lease_is_renewed_in_its_own_time() {
     let server = Server::start();
-    let guard = client(&server).lock("k").acquire().await.expect("a lock");
-    guard.renew_for(ms(900)).await.expect("a renewal");
-    assert!(guard.valid_for() <= ms(900));
+    let guard = locks(&server).lock("k").acquire().await.expect("a lock");
+    guard.extend(ms(900)).await.expect("a renewal");
+    assert!(guard.remaining() <= ms(900));
     tokio::time::sleep(ms(1800)).await;
     guard.check().expect("it is held");
     assert!(calls(&server, "lock.renew") >= 3);
@@ -89,8 +89,8 @@ async fn a_shorter_lease_is_renewed_in_its_own_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_renewal_is_tried_again_within_the_lease() {
     let server = Server::start();
-    let client = client_at(server.port(), settings().response_timeout(ms(300)));
-    let guard = client
+    let locks = locks_at(server.port(), settings().reply_time(ms(300)));
+    let guard = locks
         .lock("k")
         .lease(ms(6000))
         .acquire()

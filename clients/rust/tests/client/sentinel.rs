@@ -1,29 +1,29 @@
 //! Through failovers under Sentinels.
 
 use crate::support::{info, ms, settings, waiters};
-use redis_lock_client::{Client, Error, Guard};
+use redis_lock_client::{Locks, Error, Guard};
 use std::time::Duration;
 use testbed::{Sentinels, sentinels, within};
 use tokio::task::JoinHandle;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn client(sentinels: &Sentinels) -> Client {
+fn locks(sentinels: &Sentinels) -> Locks {
     let addresses = sentinels
         .sentinels()
         .iter()
         .map(|sentinel| ("127.0.0.1", sentinel.port()));
     settings()
-        .response_timeout(ms(500))
+        .reply_time(ms(500))
         .sentinel(sentinels::NAME, addresses, "redis://-/")
-        .expect("a client")
+        .expect("a locks")
 }
 
 /// A holder, and one who waits.
 async fn holder_and_waiter(sentinels: &Sentinels) -> (Guard, JoinHandle<Result<Guard, Error>>) {
-    let client = client(sentinels);
-    let guard = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k").owner("next");
+    let locks = locks(sentinels);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k").owner("next");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     let primary = sentinels.server(sentinels.primary());
     within(PATIENCE, || waiters(primary, "k").len() == 1, "a waiter");
@@ -50,7 +50,7 @@ async fn go_on(
         || waiters(primary, "k") == ["next"],
         "the waiter at the new primary",
     );
-    guard.renew().await.expect("the grant has come along");
+    guard.check().await.expect("the grant has come along");
     assert_eq!(info(primary, "k").owner, guard.owner().as_bytes());
     let token = guard.token();
     guard.release().await.expect("a release");
@@ -91,10 +91,10 @@ async fn a_primary_that_hangs() {
 async fn a_name_that_no_sentinel_knows() {
     let sentinels = Sentinels::start(0, 1);
     let address = ("127.0.0.1", sentinels.sentinels()[0].port());
-    let client = settings()
-        .response_timeout(ms(300))
+    let locks = settings()
+        .reply_time(ms(300))
         .sentinel("no-such-name", [address], "redis://-/")
-        .expect("a client");
-    let refused = client.lock("k").try_acquire().await;
-    assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
+        .expect("a locks");
+    let refused = locks.lock("k").try_acquire().await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
 }

@@ -1,6 +1,6 @@
-//! Shutting a client down.
+//! Shutting a locks down.
 
-use crate::support::{client, client_at, is_free, ms, settings, waiters};
+use crate::support::{locks, locks_at, is_free, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use std::time::{Duration, Instant};
 use testbed::{Expect, Server, cmd, eventually};
@@ -8,17 +8,17 @@ use testbed::{Expect, Server, cmd, eventually};
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_given_back() {
     let server = Server::start();
-    let (client, other) = (client(&server), client(&server));
+    let (locks, other) = (locks(&server), locks(&server));
     let foreign = other.lock("foreign").acquire().await.expect("a lock");
-    let plain = client.lock("plain").acquire().await.expect("a lock");
-    let outer = client.lock("nested").acquire().await.expect("a lock");
+    let plain = locks.lock("plain").acquire().await.expect("a lock");
+    let outer = locks.lock("nested").acquire().await.expect("a lock");
     let inner = outer.enter().await.expect("a hold");
-    drop(client.lock("dropped").acquire().await.expect("a lock"));
-    let lock = client.lock("foreign");
+    drop(locks.lock("dropped").acquire().await.expect("a lock"));
+    let lock = locks.lock("foreign");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "foreign").len() == 1, "a waiter");
 
-    client.shutdown().await;
+    locks.close().await;
     assert!(
         ["plain", "nested", "dropped"]
             .iter()
@@ -27,45 +27,45 @@ async fn everything_is_given_back() {
     assert!(waiters(&server, "foreign").is_empty());
     assert!(matches!(
         waiting.await.expect("a task"),
-        Err(Error::ShutDown)
+        Err(Error::Misuse(_))
     ));
     for guard in [&plain, &outer, &inner] {
-        assert_eq!(guard.lost().await, Loss::ShutDown);
-        assert!(guard.valid_for().is_zero());
+        assert_eq!(guard.lost().await, Loss::Closed);
+        assert!(guard.remaining().is_zero());
     }
-    let refused = client.lock("plain").try_acquire().await;
-    assert!(matches!(refused, Err(Error::ShutDown)), "{refused:?}");
+    let refused = locks.lock("plain").try_acquire().await;
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
     let refused = plain.release().await;
     assert!(
-        matches!(refused, Err(Error::Lost(Loss::ShutDown))),
+        matches!(refused, Err(Error::Lost(Loss::Closed))),
         "{refused:?}"
     );
-    foreign.check().expect("another client's");
-    client.shutdown().await;
+    foreign.check().expect("another locks's");
+    locks.close().await;
 }
 
 #[tokio::test]
 async fn a_wait_in_another_task_is_called_off_before_it_is_done() {
     let server = Server::start();
-    let (client, other) = (client(&server), client(&server));
+    let (locks, other) = (locks(&server), locks(&server));
     let _foreign = other.lock("foreign").acquire().await.expect("a lock");
-    let lock = client.lock("foreign");
+    let lock = locks.lock("foreign");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     until_waiting(&server).await;
 
     // On this one thread, the other task cannot run unless this one waits for it.
-    client.shutdown().await;
+    locks.close().await;
     assert!(waiters(&server, "foreign").is_empty());
     let outcome = waiting.await.expect("a task");
-    assert!(matches!(outcome, Err(Error::ShutDown)), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Misuse(_))), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn a_wait_that_nobody_looks_at_any_more_is_called_off() {
     let server = Server::start();
-    let (client, other) = (client(&server), client(&server));
+    let (locks, other) = (locks(&server), locks(&server));
     let _foreign = other.lock("foreign").acquire().await.expect("a lock");
-    let lock = client.lock("foreign");
+    let lock = locks.lock("foreign");
     let mut waiting = std::pin::pin!(lock.acquire());
     tokio::select! {
         outcome = &mut waiting => panic!("{outcome:?}"),
@@ -73,12 +73,12 @@ async fn a_wait_that_nobody_looks_at_any_more_is_called_off() {
     }
 
     let start = Instant::now();
-    client.shutdown().await;
+    locks.close().await;
     let took = start.elapsed();
     assert!(waiters(&server, "foreign").is_empty());
     assert!(took < Duration::from_secs(2), "{took:?}");
     let outcome = waiting.await;
-    assert!(matches!(outcome, Err(Error::ShutDown)), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Misuse(_))), "{outcome:?}");
 }
 
 /// Leaves the thread to the others, unlike `eventually`.
@@ -91,14 +91,14 @@ async fn until_waiting(server: &Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_renewed_afterwards() {
     let server = Server::start();
-    let client = client(&server);
-    let _guard = client
+    let locks = locks(&server);
+    let _guard = locks
         .lock("k")
         .lease(ms(300))
         .acquire()
         .await
         .expect("a lock");
-    client.shutdown().await;
+    locks.close().await;
     cmd!(server.connection(), "CONFIG", "RESETSTAT").okay();
     tokio::time::sleep(ms(500)).await;
     assert_eq!(crate::support::calls(&server, "lock.renew"), 0);
@@ -107,11 +107,11 @@ async fn nothing_is_renewed_afterwards() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_silent_does_not_hold_it_up_for_long() {
     let server = Server::start();
-    let client = client_at(server.port(), settings().response_timeout(ms(300)));
-    let _guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = locks_at(server.port(), settings().reply_time(ms(300)));
+    let _guard = locks.lock("k").acquire().await.expect("a lock");
     server.signal("STOP");
     let start = Instant::now();
-    client.shutdown().await;
+    locks.close().await;
     let took = start.elapsed();
     server.signal("CONT");
     assert!(took < Duration::from_secs(3), "{took:?}");

@@ -1,6 +1,6 @@
 //! What most tests need.
 
-use redis_lock_client::{Builder, Client};
+use redis_lock_client::{Builder, Locks};
 use std::time::Duration;
 use testbed::{Expect, LockInfo, Server, cmd};
 
@@ -13,15 +13,15 @@ pub(crate) fn ms(millis: u64) -> Duration {
 
 /// Settings for tests: waits and leases that end no test by themselves.
 pub(crate) fn settings() -> Builder {
-    Client::builder().service("test").lease(LONG).wait(LONG)
+    Locks::builder().service("test").lease(LONG).wait(LONG)
 }
 
-pub(crate) fn client(server: &Server) -> Client {
-    client_at(server.port(), settings())
+pub(crate) fn locks(server: &Server) -> Locks {
+    locks_at(server.port(), settings())
 }
 
-pub(crate) fn client_at(port: u16, settings: Builder) -> Client {
-    settings.single(("127.0.0.1", port)).expect("a client")
+pub(crate) fn locks_at(port: u16, settings: Builder) -> Locks {
+    settings.single(("127.0.0.1", port)).expect("a locks")
 }
 
 /// What the server says of a lock that is held.

@@ -1,17 +1,17 @@
 //! How long a grant may be trusted: from the sending of the call that set it.
 
-use crate::support::{calls, client, info, ms, waiters};
+use crate::support::{calls, locks, info, ms, waiters};
 use std::time::Instant;
 use testbed::{Server, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_counts_from_when_it_was_asked_for() {
     let server = Server::start();
-    let client = client(&server);
+    let locks = locks(&server);
     // So that there is a connection.
-    drop(client.lock("other").acquire().await.expect("a lock"));
+    drop(locks.lock("other").acquire().await.expect("a lock"));
     for what in ["acquire", "renew", "enter"] {
-        let lock = client.lock("k").lease(ms(20_000)).without_renewal();
+        let lock = locks.lock("k").lease(ms(20_000)).fixed();
         let guard = match what {
             "acquire" => None,
             _ => Some(lock.acquire().await.expect("a lock")),
@@ -21,7 +21,7 @@ async fn a_lease_counts_from_when_it_was_asked_for() {
         let task = tokio::spawn(async move {
             let guard = match guard {
                 None => lock.acquire().await?,
-                Some(guard) if what == "renew" => guard.renew().await.map(|()| guard)?,
+                Some(guard) if what == "renew" => guard.check().await.map(|()| guard)?,
                 Some(guard) => guard.enter().await?,
             };
             Ok::<_, redis_lock_client::Error>(guard.deadline())
@@ -45,9 +45,9 @@ async fn a_lease_counts_from_when_it_was_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_wait_a_grant_is_renewed_once_and_counts_from_there() {
     let server = Server::start();
-    let client = client(&server);
-    let holder = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k").lease(ms(20_000));
+    let locks = locks(&server);
+    let holder = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k").lease(ms(20_000));
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     tokio::time::sleep(ms(1000)).await;
@@ -61,10 +61,10 @@ async fn after_a_wait_a_grant_is_renewed_once_and_counts_from_there() {
     );
     // And never longer than the server keeps it.
     let kept = info(&server, "k").ttl_ms;
-    let trusted = i64::try_from(guard.valid_for().as_millis()).expect("a lease");
+    let trusted = i64::try_from(guard.remaining().as_millis()).expect("a lease");
     assert!(trusted <= kept + 1, "{trusted} trusted, {kept} kept");
     // Without a wait there is no need for it.
-    let other = client.lock("other").acquire().await.expect("a lock");
+    let other = locks.lock("other").acquire().await.expect("a lock");
     assert_eq!(calls(&server, "lock.renew"), 1);
     drop((guard, other));
 }
@@ -72,13 +72,13 @@ async fn after_a_wait_a_grant_is_renewed_once_and_counts_from_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_valid_runs_down() {
     let server = Server::start();
-    let client = client(&server);
-    let lock = client.lock("k").lease(ms(400)).without_renewal();
+    let locks = locks(&server);
+    let lock = locks.lock("k").lease(ms(400)).fixed();
     let guard = lock.acquire().await.expect("a lock");
-    let before = guard.valid_for();
+    let before = guard.remaining();
     assert!(before <= ms(400) && !before.is_zero(), "{before:?}");
     guard.check().expect("it is held");
     tokio::time::sleep(ms(420)).await;
-    assert!(guard.valid_for().is_zero());
+    assert!(guard.remaining().is_zero());
     guard.check().expect_err("its time has passed");
 }

@@ -1,6 +1,6 @@
 //! Waiting: one call, in line, on a connection of its own.
 
-use crate::support::{calls, client, client_at, is_free, ms, settings, waiters};
+use crate::support::{calls, locks, locks_at, is_free, ms, settings, waiters};
 use redis_lock_client::Loss;
 use std::time::Instant;
 use testbed::{Expect, Server, cmd, eventually};
@@ -21,21 +21,20 @@ fn waiter(server: &Server) -> (i64, i64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_is_one_call_longer_than_the_response_time_out() {
     let server = Server::start();
-    let client = client_at(server.port(), settings().response_timeout(ms(200)));
-    let holder = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k").wait(ms(30_000));
+    let locks = locks_at(server.port(), settings().reply_time(ms(200)));
+    let holder = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k").wait(ms(30_000));
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     let (connection, left) = waiter(&server);
     assert!(left > 20_000, "the whole time in one call: {left}");
     // While it waits, other calls are answered: it has a connection of its own.
     assert!(
-        client
+        locks
             .lock("other")
             .try_acquire()
             .await
-            .expect("an answer")
-            .is_some()
+            .is_ok()
     );
     tokio::time::sleep(ms(900)).await;
     assert_eq!(waiter(&server).0, connection, "it has kept its place");
@@ -51,11 +50,11 @@ async fn a_wait_is_one_call_longer_than_the_response_time_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_are_served_in_the_order_in_which_they_came() {
     let server = Server::start();
-    let client = client(&server);
-    let mut guard = client.lock("k").acquire().await.expect("a lock");
+    let locks = locks(&server);
+    let mut guard = locks.lock("k").acquire().await.expect("a lock");
     let mut line = Vec::new();
     for number in 0..5 {
-        let lock = client.lock("k").owner(format!("w{number}")).wait_forever();
+        let lock = locks.lock("k").owner(format!("w{number}")).wait_forever();
         line.push(tokio::spawn(async move { lock.acquire().await }));
         eventually(|| waiters(&server, "k").len() == number + 1, "a waiter");
     }
@@ -69,9 +68,9 @@ async fn waiters_are_served_in_the_order_in_which_they_came() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_survives_the_loss_of_its_connection() {
     let server = Server::start();
-    let client = client(&server);
-    let holder = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k");
+    let locks = locks(&server);
+    let holder = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     let (connection, _) = waiter(&server);
@@ -85,16 +84,16 @@ async fn a_wait_survives_the_loss_of_its_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_survives_a_restart() {
     let mut server = Server::start();
-    let client = client_at(server.port(), settings().response_timeout(ms(500)));
-    let holder = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k");
+    let locks = locks_at(server.port(), settings().reply_time(ms(500)));
+    let holder = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     server.restart();
     // Nothing was saved: the lock is free, and the holder is told so when it renews.
     let guard = waiting.await.expect("a task").expect("a lock");
     assert!(guard.token() > holder.token());
-    holder.renew().await.expect_err("the grant is gone");
+    holder.check().await.expect_err("the grant is gone");
     assert_eq!(holder.lost().await, Loss::NotOwner);
     guard.release().await.expect("a release");
     assert!(is_free(&server, "k"));
@@ -103,9 +102,9 @@ async fn a_wait_survives_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_is_left() {
     let server = Server::start();
-    let client = client_at(server.port(), settings().response_timeout(ms(200)));
-    let holder = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k");
+    let locks = locks_at(server.port(), settings().reply_time(ms(200)));
+    let holder = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     let (connection, _) = waiter(&server);
@@ -123,9 +122,9 @@ async fn a_server_that_hangs_is_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_a_replica_for_a_while() {
     let server = Server::start();
-    let client = client(&server);
-    let holder = client.lock("k").acquire().await.expect("a lock");
-    let lock = client.lock("k");
+    let locks = locks(&server);
+    let holder = locks.lock("k").acquire().await.expect("a lock");
+    let lock = locks.lock("k");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     // Of a primary that is not there.
@@ -136,7 +135,7 @@ async fn a_server_that_is_a_replica_for_a_while() {
             .contains_key(&format!("errorstat_{name}"))
     };
     eventually(|| errors("UNBLOCKED") && errors("READONLY"), "both errors");
-    let renewing = tokio::spawn(async move { holder.renew().await.map(|()| holder) });
+    let renewing = tokio::spawn(async move { holder.check().await.map(|()| holder) });
     tokio::time::sleep(ms(300)).await;
     assert!(!waiting.is_finished() && !renewing.is_finished());
     cmd!(server.connection(), "REPLICAOF", "NO", "ONE").okay();

@@ -1,7 +1,7 @@
-//! Renewing: one task for all locks of a client.
+//! Renewing: one task for all locks on a quorum.
 
-use crate::background::PATIENCE;
 use crate::held::Held;
+use crate::request::Change;
 use crate::{Error, Loss};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
@@ -29,19 +29,29 @@ async fn keep(held: Arc<Held>) {
         () = held.over().cancelled() => return,
         () = renew_until_lost(&held) => {}
     }
-    // The server may count it as held for a moment more. Nobody needs it.
+    // The servers may count it as held for a moment more. Nobody needs it.
     if held.loss() == Some(Loss::Expired) {
-        held.release_all(Instant::now() + PATIENCE).await;
+        held.release_all().await;
     }
 }
 
-/// Renews when a third of the lease has passed, and again soon where that fails, for as long as the
-/// lease lasts. A lock without renewal is only watched.
-async fn renew_until_lost(held: &Held) {
+/// When the lease is to begin anew: when a third of it has passed. Not where it is fixed, nor when it
+/// would outlive the time for which it is kept at most.
+fn next_renewal(held: &Held) -> Option<Instant> {
+    let life = held.life();
+    let deadline = held.known_until();
+    let is_last = held.ends().is_some_and(|ends| deadline >= ends);
+    let due = deadline.checked_sub(life.lease * 2 / 3).unwrap_or(deadline);
+    (life.keep.is_some() && !is_last).then_some(due)
+}
+
+/// Renews, and again soon where that fails, for as long as the lease lasts. A lock without renewal is only
+/// watched.
+async fn renew_until_lost(held: &Arc<Held>) {
     let mut again = None;
     loop {
-        let deadline = held.deadline();
-        let due = again.or(held.next_renewal()).unwrap_or(deadline);
+        let deadline = held.known_until();
+        let due = again.or(next_renewal(held)).unwrap_or(deadline);
         tokio::select! {
             () = sleep_until(due.min(deadline)) => {}
             () = held.changed() => {
@@ -50,15 +60,15 @@ async fn renew_until_lost(held: &Held) {
             }
         }
         let now = Instant::now();
-        let deadline = held.deadline();
+        let deadline = held.known_until();
         if now >= deadline {
             held.lose(Loss::Expired);
             return;
         }
-        if again.or(held.next_renewal()).is_none_or(|due| now < due) {
+        if again.or(next_renewal(held)).is_none_or(|due| now < due) {
             continue; // re-entered in the meantime
         }
-        match timeout_at(deadline, held.renew(None, now)).await {
+        match timeout_at(deadline, held.renew(Change::default(), now)).await {
             Ok(Ok(())) => again = None,
             Ok(Err(Error::Lost(_))) => return,
             Ok(Err(error)) => {

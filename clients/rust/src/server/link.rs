@@ -1,0 +1,102 @@
+//! One connection.
+
+use super::CallError;
+use super::commands::Call;
+use crate::class::Kind;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// A connection that calls can share. It closes with its last clone, when [`close`](Self::close) is called,
+/// or when the server does.
+#[derive(Clone)]
+pub(crate) struct Link {
+    connection: MultiplexedConnection,
+    closed: CancellationToken,
+}
+
+impl Link {
+    /// Connects, and tells the server by which name it should be listed.
+    pub(crate) async fn open(
+        client: &redis::Client,
+        name: &str,
+        limit: Duration,
+    ) -> Result<Self, RedisError> {
+        let closed = CancellationToken::new();
+        let heard = closed.clone();
+        // The library tells of the end of a connection as it tells of what the server pushes.
+        let news = move |news: PushInfo| {
+            if news.kind == PushKind::Disconnection {
+                heard.cancel();
+            }
+            Ok::<(), Infallible>(())
+        };
+        // Each call has a limit of its own; a connection's would end the calls that wait.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(limit))
+            .set_response_timeout(None)
+            .set_push_sender(news);
+        let connect = async {
+            let connection = client.get_multiplexed_async_connection_with_config(&config);
+            let link = Self {
+                connection: connection.await?,
+                closed: closed.clone(),
+            };
+            // Where that is not allowed, it has no name.
+            let _ = link.send(&Call::words(&["CLIENT", "SETNAME", name])).await;
+            Ok(link)
+        };
+        // The handshake is no part of the library's own limit.
+        let silence = |_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        timeout(limit, connect).await.unwrap_or_else(silence)
+    }
+
+    /// Sends a call and waits for the answer, however long it takes. Calls are sent in the order in
+    /// which they are made.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Value, CallError> {
+        let mut connection = self.connection.clone();
+        self.unless_closed(call.kind, call.command.query_async(&mut connection))
+            .await
+    }
+
+    /// The same with `ASKING`, with no other call in between.
+    pub(crate) async fn send_asking(&self, call: &Call) -> Result<Value, CallError> {
+        let mut connection = self.connection.clone();
+        let mut both = Pipeline::new();
+        both.cmd("ASKING").add_command(Cmd::clone(&call.command));
+        let answer = async {
+            let answers = connection.req_packed_commands(&both, 1, 1).await?;
+            answers.into_iter().next_back().unwrap_or(Value::Nil).extract_error()
+        };
+        self.unless_closed(call.kind, answer).await
+    }
+
+    /// Comes back when it is closed, by whoever did it.
+    pub(crate) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
+    /// Ends it for all who use it.
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    async fn unless_closed(
+        &self,
+        kind: Kind,
+        answer: impl Future<Output = Result<Value, RedisError>>,
+    ) -> Result<Value, CallError> {
+        tokio::select! {
+            biased; // what has been answered before the end has been answered
+            answer = answer => answer.map_err(|error| CallError::of(error, kind)),
+            () = self.closed() => Err(CallError::closed()),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Waiting in the server's line.
+
+use super::commands::{acquire_in_line, granted};
+use super::{CallError, Direct, Link, Node, Pending};
+use crate::request::{Granted, Request};
+use redis::Value;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How many calls of this process wait for each key.
+#[derive(Default)]
+pub(crate) struct Lines(Mutex<HashMap<Vec<u8>, usize>>);
+
+/// One of them.
+pub(crate) struct InLine<'a> {
+    lines: &'a Lines,
+    key: &'a [u8],
+}
+
+impl Lines {
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.contains_key(key)
+    }
+
+    pub(crate) fn join<'a>(&'a self, key: &'a [u8]) -> InLine<'a> {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *lines.entry(key.to_vec()).or_default() += 1;
+        InLine { lines: self, key }
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = lines.get_mut(self.key) {
+            *count -= 1;
+            if *count == 0 {
+                lines.remove(self.key);
+            }
+        }
+    }
+}
+
+impl Direct {
+    /// One call that waits for the whole time that is left, for ever without one; then a look whether enough
+    /// replicas have the grant, where that is asked for. What it is granted is not kept yet.
+    pub(crate) async fn wait_once(
+        &self,
+        request: &Request,
+        block: Option<Duration>,
+        pending: &mut Pending,
+    ) -> Result<Option<Granted>, CallError> {
+        let node = self.route.node(&request.key).await?;
+        let answer = match self.wait_at(&node, request, block, false, pending).await {
+            Err(CallError::Ask(address, _)) => {
+                let other = self.route.asked_to(&node, &address)?;
+                self.wait_at(&other, request, block, true, pending).await
+            }
+            answer => answer,
+        };
+        let value = answer.map_err(|error| self.route.learn(&request.key, &node, error))?;
+        granted(&request.key, Instant::now(), &value).map_err(CallError::Refused)
+    }
+
+    async fn wait_at(
+        &self,
+        node: &Arc<Node>,
+        request: &Request,
+        block: Option<Duration>,
+        asking: bool,
+        pending: &mut Pending,
+    ) -> Result<Value, CallError> {
+        let link = node.wait_link().await?;
+        pending.is_sent = true;
+        pending.waits_on = Some((Arc::clone(node), link.clone()));
+        let call = acquire_in_line(request, block);
+        let sent = async {
+            match asking {
+                true => link.send_asking(&call).await,
+                false => link.send(&call).await,
+            }
+        };
+        let limit = async {
+            match block {
+                // The time of a reply is what the server may be late.
+                Some(block) if !block.is_zero() => sleep(block + self.times.reply).await,
+                Some(_) => std::future::pending().await,
+                None => sleep(self.times.reply).await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = sent => answer,
+            () = self.watch(node) => Err(CallError::silence()),
+            () = limit => Err(CallError::silence()),
+        };
+        let answer = match answer {
+            Ok(value) if request.replicas > 0 && value != Value::Nil => {
+                self.acknowledged(node, &link, request.replicas).await.map(|()| value)
+            }
+            answer => answer,
+        };
+        if let Err(CallError::Broken(_)) = answer {
+            link.close();
+        } else {
+            node.give_back(link);
+        }
+        pending.waits_on = None;
+        answer
+    }
+
+    /// Comes back when a wait at this server is in vain: it does not answer, or is not the right one any
+    /// more.
+    async fn watch(&self, node: &Node) {
+        loop {
+            match timeout(self.times.reply, node.keeper()).await {
+                Err(_) | Ok(Err(CallError::Broken(_))) => return,
+                // It answers, if not as it should.
+                Ok(Err(_)) => sleep(self.times.reply).await,
+                Ok(Ok(keeper)) => {
+                    let _attention = keeper.attend();
+                    loop {
+                        tokio::select! {
+                            () = keeper.link.closed() => break,
+                            () = sleep(self.times.reply) => {}
+                        }
+                        if self.route.has_left(node).await {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether so many replicas have what was written on this connection.
+    async fn acknowledged(&self, node: &Node, link: &Link, wanted: u32) -> Result<(), CallError> {
+        let time = (self.times.reply * 3 / 4).as_millis().to_string();
+        let call = super::commands::Call::words(&["WAIT", &wanted.to_string(), &time]);
+        match node.call_on(link, &call).await? {
+            Value::Int(count) if count >= i64::from(wanted) => Ok(()),
+            answer => Err(CallError::Refused(crate::Error::Unavailable(
+                std::io::Error::other(format!("of {wanted} replicas {answer:?} have the lock")).into(),
+            ))),
+        }
+    }
+}
