@@ -44,8 +44,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
     ) -> Answer<'a, Granted>;
 
     /// The lease begins anew.
-    fn renew<'a>(&'a self, grant: &'a Grant, change: Change, until: Instant)
-    -> Answer<'a, Obtained>;
+    fn renew<'a>(
+        &'a self,
+        grant: &'a Grant,
+        change: Change,
+        until: Instant,
+    ) -> Answer<'a, Obtained>;
 
     /// Gives back holds until there are only `holds` left; 0 frees the lock.
     fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()>;
@@ -58,4 +62,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// From now on the grant is told when it is lost.
     fn look_after(&self, held: &Arc<Held>, keeper: Option<Arc<Keeper>>);
+
+    /// Ends all connections.
+    fn close(&self);
 }

@@ -1,7 +1,7 @@
 //! How a client is set up.
 
-use crate::background::Background;
 use crate::backend::Backend;
+use crate::background::Background;
 use crate::held::Owned;
 use crate::owner::Names;
 use crate::quorum::Quorum;
@@ -76,7 +76,11 @@ impl Builder {
 
     /// How long locks wait that do not say; see [`Lock::wait`](crate::Lock::wait).
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.defaults.wait = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
+        self.defaults.wait = if wait.is_zero() {
+            Wait::No
+        } else {
+            Wait::AtMost(wait)
+        };
         self
     }
 

@@ -91,7 +91,11 @@ mod tests {
             let kinds = [Kind::Acquire, Kind::Renew, Kind::Release];
             for (kind, column) in kinds.into_iter().zip(["acquire", "renew", "release"]) {
                 let class = Class::of(&format!("{begins} and more"), kind);
-                let class = if begins.is_empty() { Class::of("", kind) } else { class };
+                let class = if begins.is_empty() {
+                    Class::of("", kind)
+                } else {
+                    class
+                };
                 assert_eq!(row[column], named(class), "{begins} of {column}");
             }
         }

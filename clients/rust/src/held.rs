@@ -1,7 +1,7 @@
 //! One grant that this process holds, shared by all its guards.
 
-use crate::background::Background;
 use crate::backend::{Backend, Obtained};
+use crate::background::Background;
 use crate::registry::{Place, Registry};
 use crate::request::{Change, Grant, Life, Mode};
 use crate::server::Keeper;
@@ -233,7 +233,11 @@ impl Held {
         self.still()?;
         let wanted = *holds + 1;
         let until = self.soon();
-        let entered = self.owned.backend.enter(&self.grant, wanted, mode, until).await;
+        let entered = self
+            .owned
+            .backend
+            .enter(&self.grant, wanted, mode, until)
+            .await;
         let granted = self.noted(entered)?;
         *holds = granted.holds;
         let mut term = self.term();
@@ -319,7 +323,9 @@ impl Held {
     /// The same, with nobody waiting for it.
     pub(crate) fn release_unheard(self: &Arc<Self>) {
         let held = Arc::clone(self);
-        self.owned.background.start(async move { held.release_all().await });
+        self.owned
+            .background
+            .start(async move { held.release_all().await });
     }
 
     /// A time to which a call may be repeated while somebody waits for it.

@@ -3,6 +3,8 @@
 use crate::locks::Locks;
 use crate::request::{Grant, Life, Mode, Request, Wait};
 use crate::{Error, Guard, owner};
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A lock by its name, with how it is to be taken. Making one sends nothing; it can be cloned, and
@@ -80,7 +82,11 @@ impl Lock {
 
     /// Lets [`acquire`](Self::acquire) wait in line for so long. Without it, it does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = if wait.is_zero() { Wait::No } else { Wait::AtMost(wait) };
+        self.wait = if wait.is_zero() {
+            Wait::No
+        } else {
+            Wait::AtMost(wait)
+        };
         self
     }
 
@@ -175,14 +181,7 @@ impl Lock {
             loss = guard.lost() => return Err(Error::Lost(loss).into()),
             outcome = work(&guard) => outcome,
         };
-        match (guard.release().await, outcome) {
-            (Err(Error::Lost(loss)), Ok(_)) => Err(Error::Lost(loss).into()),
-            (Err(error), outcome) => {
-                tracing::warn!(%error, "the lock was not released");
-                outcome
-            }
-            (Ok(()), outcome) => outcome,
-        }
+        told(guard.release().await, outcome)
     }
 
     /// Goes on with a grant that was made elsewhere, or left by [`Guard::detach`]: renews it with this
@@ -207,17 +206,20 @@ impl Lock {
     /// # Errors
     /// What waiting cannot change: [`Error::Refused`], [`Error::Misuse`] and the like. When no server
     /// answers, it goes on trying.
-    pub async fn lead(
-        &self,
-        mut work: impl AsyncFnMut(&Guard),
-    ) -> Result<std::convert::Infallible, Error> {
+    pub async fn lead<W>(&self, mut work: impl FnMut(Arc<Guard>) -> W) -> Result<Infallible, Error>
+    where
+        W: Future<Output = ()>,
+    {
         let lock = self.clone().wait_forever();
         loop {
-            let led = lock.with_lock(async |guard| {
-                work(guard).await;
-                Ok::<_, Error>(())
-            });
-            match led.await {
+            let led = match lock.acquire().await {
+                Ok(guard) => {
+                    let work = &mut work;
+                    under(guard, |guard| async { Ok::<_, Error>(work(guard).await) }).await
+                }
+                Err(error) => Err(error),
+            };
+            match led {
                 Ok(()) | Err(Error::Lost(_)) => {}
                 Err(error @ Error::Unavailable(_)) => {
                     tracing::warn!(%error, "nobody can lead");
@@ -242,8 +244,8 @@ impl Lock {
     ///     .lock("lock:report")
     ///     .wait_forever()
     ///     .once(
-    ///         async || Ok(*cache.lock().unwrap()),
-    ///         async |_guard| {
+    ///         || async { Ok(*cache.lock().unwrap()) },
+    ///         |_guard| async {
     ///             *cache.lock().unwrap() = Some(42);
     ///             Ok::<_, redis_lock_client::Error>(42)
     ///         },
@@ -256,35 +258,30 @@ impl Lock {
     ///
     /// # Errors
     /// Those of `look` and `work`; else as [`with_lock`](Self::with_lock).
-    pub async fn once<T, E: From<Error>>(
+    pub async fn once<T, E, L, W>(
         &self,
-        mut look: impl AsyncFnMut() -> Result<Option<T>, E>,
-        mut work: impl AsyncFnMut(&Guard) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let alone = self.clone().wait(Duration::ZERO);
+        mut look: impl FnMut() -> L,
+        mut work: impl FnMut(Arc<Guard>) -> W,
+    ) -> Result<T, E>
+    where
+        E: From<Error>,
+        L: Future<Output = Result<Option<T>, E>>,
+        W: Future<Output = Result<T, E>>,
+    {
         let mut together = self.clone();
         together.mode = Mode::Shared;
         loop {
             if let Some(found) = look().await? {
                 return Ok(found);
             }
-            match alone.acquire().await {
+            match self.try_acquire().await {
                 Ok(guard) => {
-                    let outcome = tokio::select! {
-                        biased;
-                        loss = guard.lost() => Err(Error::Lost(loss).into()),
-                        outcome = async {
-                            match look().await? {
-                                Some(found) => Ok(found),
-                                None => work(&guard).await,
-                            }
-                        } => outcome,
+                    let (look, work) = (&mut look, &mut work);
+                    let looked = async |guard| match look().await? {
+                        Some(found) => Ok(found),
+                        None => work(guard).await,
                     };
-                    let released = guard.release().await;
-                    return match (released, outcome) {
-                        (Err(Error::Lost(loss)), Ok(_)) => Err(Error::Lost(loss).into()),
-                        (_, outcome) => outcome,
-                    };
+                    return under(guard, looked).await;
                 }
                 Err(Error::Busy) => {
                     // All who wait get in together when the one who works leaves.
@@ -297,7 +294,10 @@ impl Lock {
 
     async fn take(&self, wait: Wait) -> Result<Guard, Error> {
         // One permit is one owner to the server.
-        let chosen = self.owner.clone().filter(|_| !matches!(self.mode, Mode::Limit(_)));
+        let chosen = self
+            .owner
+            .clone()
+            .filter(|_| !matches!(self.mode, Mode::Limit(_)));
         if let Some(owner) = &chosen {
             owner::check(owner)?;
         }
@@ -311,5 +311,38 @@ impl Lock {
             replicas: self.replicas,
         };
         self.locks.acquire(request).await
+    }
+}
+
+/// Does some work under a lock, until it is done or the lock is lost, and releases it.
+async fn under<T, E: From<Error>, W>(
+    guard: Guard,
+    work: impl FnOnce(Arc<Guard>) -> W,
+) -> Result<T, E>
+where
+    W: Future<Output = Result<T, E>>,
+{
+    let guard = Arc::new(guard);
+    let outcome = tokio::select! {
+        biased;
+        loss = guard.lost() => return Err(Error::Lost(loss).into()),
+        outcome = work(Arc::clone(&guard)) => outcome,
+    };
+    match Arc::into_inner(guard) {
+        Some(guard) => told(guard.release().await, outcome),
+        // Somebody has it still, and releases it by dropping it.
+        None => outcome,
+    }
+}
+
+/// What came of some work and of the release after it: a loss never hides the work's own error.
+fn told<T, E: From<Error>>(released: Result<(), Error>, outcome: Result<T, E>) -> Result<T, E> {
+    match (released, outcome) {
+        (Err(Error::Lost(loss)), Ok(_)) => Err(Error::Lost(loss).into()),
+        (Err(error), outcome) => {
+            tracing::warn!(%error, "the lock was not released");
+            outcome
+        }
+        (Ok(()), outcome) => outcome,
     }
 }

@@ -162,6 +162,7 @@ impl Locks {
         let _ = timeout_at(until, join_all(releases)).await;
         let left = until.saturating_duration_since(Instant::now());
         self.shared.owned.background.finish(left).await;
+        self.shared.owned.backend.close();
     }
 
     pub(crate) fn fresh_owner(&self) -> String {
@@ -199,13 +200,13 @@ impl Locks {
     }
 
     /// Waits until no other acquire of the same owner is under way.
-    async fn turn(&self, place: &Place, request: &Request) -> Result<Turn, Error> {
-        let turn = Arc::clone(&place.turn).lock_owned();
-        let turn = match request.wait.until(self.shared.defaults.times.reply) {
-            Some(until) => timeout_at(until, turn).await.map_err(|_| Error::Busy)?,
-            None => turn.await,
-        };
-        Ok(Arc::new(turn))
+    async fn turn(&self, place: &Arc<Place>, request: &Request) -> Result<Turn, Error> {
+        match request.wait.until(self.shared.defaults.times.reply) {
+            Some(until) => timeout_at(until, place.turn())
+                .await
+                .map_err(|_| Error::Busy),
+            None => Ok(place.turn().await),
+        }
     }
 
     pub(crate) async fn adopt_as(&self, grant: Grant, life: Life) -> Result<Guard, Error> {

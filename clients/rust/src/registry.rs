@@ -21,14 +21,29 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Place {
     /// Its acquires come one after another: what one asks for depends on what the one before it got.
-    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    turn: Arc<tokio::sync::Mutex<()>>,
     held: Mutex<Weak<Held>>,
 }
 
 /// An acquire of an owner, for as long as one of these is there.
-pub(crate) type Turn = Arc<OwnedMutexGuard<()>>;
+#[derive(Clone)]
+pub(crate) struct Turn {
+    _turn: Arc<OwnedMutexGuard<()>>,
+    // So that the next one finds the same.
+    _place: Arc<Place>,
+}
 
 impl Place {
+    /// Waits until no other acquire of the owner is under way.
+    pub(crate) async fn turn(self: &Arc<Self>) -> Turn {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        Turn {
+            _turn: Arc::new(turn),
+            _place: Arc::clone(self),
+        }
+    }
+
+    /// What it holds now.
     pub(crate) fn held(&self) -> Option<Arc<Held>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.upgrade().filter(|held| !held.is_over())

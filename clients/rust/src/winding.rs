@@ -43,11 +43,19 @@ async fn until_the_end(held: &Arc<Held>, reply_time: Duration) {
         };
         // The last lease, which the server is not to renew.
         let change = Change {
-            lease: Some(ends.saturating_duration_since(now).max(Duration::from_millis(1))),
+            lease: Some(
+                ends.saturating_duration_since(now)
+                    .max(Duration::from_millis(1)),
+            ),
             keep: Some(Duration::ZERO),
             ..Change::default()
         };
-        if held.wind_down(change, ends.max(now + reply_time)).await.is_err() && Instant::now() >= ends {
+        if held
+            .wind_down(change, ends.max(now + reply_time))
+            .await
+            .is_err()
+            && Instant::now() >= ends
+        {
             return;
         }
     }

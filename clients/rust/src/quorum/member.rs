@@ -50,6 +50,10 @@ impl Member {
         self.state().down.clone()
     }
 
+    pub(crate) fn close(&self) {
+        self.node.close();
+    }
+
     /// The way to wait in this server's line.
     pub(crate) fn direct(&self) -> Direct {
         let route = Route::Single(Arc::clone(&self.node));

@@ -9,8 +9,8 @@ mod round;
 mod turns;
 
 use crate::Error;
-use crate::background::Background;
 use crate::backend::{Answer, Backend, Obtained};
+use crate::background::Background;
 use crate::held::Held;
 use crate::owner::Names;
 use crate::registry::Turn;
@@ -168,6 +168,12 @@ impl Backend for Quorum {
     fn look<'a>(&'a self, _key: &'a [u8], _call: Call) -> Answer<'a, Value> {
         let error = Error::misuse("on several servers, look at each of them");
         Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn close(&self) {
+        for member in &self.members {
+            member.close();
+        }
     }
 
     fn look_after(&self, held: &Arc<Held>, _keeper: Option<Arc<Keeper>>) {

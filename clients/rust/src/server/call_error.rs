@@ -59,12 +59,10 @@ impl CallError {
         match (code, redirect()) {
             ("MOVED", Some(address)) => Self::Moved(address, error),
             ("ASK", Some(address)) => Self::Ask(address, error),
-            _ => {
-                match Error::from_reply(code, error.detail().unwrap_or_default(), kind) {
-                    Some(refusal) => Self::Refused(refusal),
-                    None => Self::Passing(error),
-                }
-            }
+            _ => match Error::from_reply(code, error.detail().unwrap_or_default(), kind) {
+                Some(refusal) => Self::Refused(refusal),
+                None => Self::Passing(error),
+            },
         }
     }
 }

@@ -30,7 +30,8 @@ pub(crate) async fn call(route: &Route, key: &[u8], call: &Call, until: Instant)
     loop {
         let sent = Instant::now();
         let attempt = timeout_at(until, once(route, key, call)).await;
-        let attempt = attempt.unwrap_or_else(|_| Err(last.take().unwrap_or_else(CallError::silence)));
+        let attempt =
+            attempt.unwrap_or_else(|_| Err(last.take().unwrap_or_else(CallError::silence)));
         let (outcome, keeper) = match attempt {
             Ok((value, keeper)) => (Ok(value), Some(keeper)),
             Err(CallError::Refused(error)) => (Err(error), None),

@@ -1,7 +1,7 @@
 //! An acquire that nobody wants to hear of any more, or whose outcome is not known.
 
 use super::calls::call;
-use super::commands::release_all;
+use super::commands::{Call, release_all};
 use super::direct::Times;
 use super::{Direct, Link, Node, Route};
 use crate::background::Background;
@@ -61,21 +61,20 @@ impl Pending {
             release().await;
             return;
         };
-        // A release on another connection makes the server answer the call that waits. The same on the
-        // connection that waited is read after that call, so it gives back what the call may have been
-        // granted in the last moment, and its answer tells that all is over.
+        // The release makes the server answer the call that waits. What is sent behind that call is
+        // answered after it: then all is over, and a grant of the last moment can be given back.
         let patience = Instant::now() + self.times.reply;
-        let behind = link.send(&command);
+        let ping = Call::words(&["PING"]);
+        let behind = link.send(&ping);
         tokio::pin!(behind);
         while Instant::now() < patience {
             release().await;
             tokio::select! {
-                answer = &mut behind => {
-                    if link.is_closed() {
-                        drop(answer);
-                        break; // and the call with it, unless it was carried out
+                _ = &mut behind => {
+                    if !link.is_closed() {
+                        node.give_back(link.clone());
                     }
-                    node.give_back(link.clone());
+                    release().await;
                     return;
                 }
                 // The release may have come before the call that it was to end.

@@ -33,10 +33,7 @@ struct Map {
 type Range = (u16, u16, Vec<(String, u16)>);
 
 impl Cluster {
-    pub(crate) fn new(
-        seeds: Vec<ConnectionInfo>,
-        common: &Common,
-    ) -> Result<Self, RedisError> {
+    pub(crate) fn new(seeds: Vec<ConnectionInfo>, common: &Common) -> Result<Self, RedisError> {
         if seeds.is_empty() {
             return Err((ErrorKind::InvalidClientConfig, "at least one node").into());
         }
@@ -95,6 +92,12 @@ impl Cluster {
         map.moved.clear();
     }
 
+    pub(crate) fn close(&self) {
+        for node in self.map().nodes.values() {
+            node.close();
+        }
+    }
+
     fn address_of(&self, slot: u16) -> Option<String> {
         let map = self.map();
         if let Some(address) = map.moved.get(&slot) {
@@ -114,7 +117,9 @@ impl Cluster {
             }
         }
         let question = Call::words(&["CLUSTER", "SLOTS"]);
-        let asked = nodes.iter().map(async |node| (node, node.look(&question).await));
+        let asked = nodes
+            .iter()
+            .map(async |node| (node, node.look(&question).await));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let mut error = None;
         while let Some((node, answer)) = asked.next().await {

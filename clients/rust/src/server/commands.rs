@@ -197,12 +197,7 @@ mod tests {
         let sent = Instant::now();
         let owner = Value::BulkString(b"me".to_vec());
         let token = 9_007_199_254_740_991;
-        let mut parts = vec![
-            Value::Int(token),
-            owner,
-            Value::Int(2),
-            Value::Int(500),
-        ];
+        let mut parts = vec![Value::Int(token), owner, Value::Int(2), Value::Int(500)];
         for _ in 0..2 {
             let answer = Value::Array(parts.clone());
             let granted = granted(b"k", sent, &answer).expect("a grant").expect("one");

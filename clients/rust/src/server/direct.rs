@@ -3,15 +3,15 @@
 use super::calls::{Pauses, call};
 use super::cancel::Pending;
 use super::commands::{Call, acquire, enter, fence, granted, release, renew};
-use super::waiting::Lines;
 use super::keeper::Kept;
+use super::waiting::Lines;
 use super::{Answered, CallError, Common, Keeper, Route, rescue};
-use crate::background::Background;
+use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
+use crate::background::Background;
 use crate::held::Held;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Granted, Mode, Request, Wait};
-use crate::Error;
 use redis::{RedisError, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,8 +100,7 @@ impl Direct {
             pending.is_sent = true;
             let least = Instant::now() + self.times.reply;
             let tried_until = until.map_or_else(far_away, |until| until.max(least));
-            let answered =
-                call(&self.route, &request.key, &acquire(request), tried_until).await;
+            let answered = call(&self.route, &request.key, &acquire(request), tried_until).await;
             let obtained = read(&request.key, answered)?;
             if obtained.is_some() || !waits {
                 return Ok(obtained);
@@ -260,6 +259,10 @@ impl Backend for Direct {
                 }
             }
         })
+    }
+
+    fn close(&self) {
+        self.route.close();
     }
 
     fn look_after(&self, held: &Arc<Held>, keeper: Option<Arc<Keeper>>) {

@@ -100,7 +100,9 @@ impl Keeper {
         state.paces.clear();
         let kept = std::mem::take(&mut state.kept);
         drop(state);
-        kept.into_values().filter_map(|held| held.upgrade()).collect()
+        kept.into_values()
+            .filter_map(|held| held.upgrade())
+            .collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -110,7 +112,11 @@ impl Keeper {
 
 impl State {
     fn add_pace(&mut self, pace: Duration, changed: &Notify) {
-        if self.paces.first_key_value().is_none_or(|(least, _)| pace < *least) {
+        if self
+            .paces
+            .first_key_value()
+            .is_none_or(|(least, _)| pace < *least)
+        {
             changed.notify_one();
         }
         *self.paces.entry(pace).or_default() += 1;
@@ -157,7 +163,11 @@ pub(crate) async fn watch(
     }
     let kept = keeper.end();
     if !kept.is_empty() {
-        tracing::warn!(server = address, locks = kept.len(), "the keeper of locks has closed");
+        tracing::warn!(
+            server = address,
+            locks = kept.len(),
+            "the keeper of locks has closed"
+        );
         // Nobody listens when the client is gone.
         let _ = common.orphans.send(kept);
     }
@@ -175,7 +185,10 @@ async fn until_it_ends(keeper: &Keeper, reply_time: Duration) {
             () = keeper.changed.notified() => continue,
             () = sleep_until(due), if rhythm.is_some() => {}
         }
-        let Some((_, limit)) = rhythm else { continue };
+        // Nobody may need to know any more.
+        let Some((_, limit)) = keeper.rhythm(reply_time) else {
+            continue;
+        };
         last = Instant::now();
         let answer = patiently(limit, reply_time, keeper.link.send(&ping)).await;
         match answer {

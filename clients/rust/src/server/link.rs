@@ -69,7 +69,11 @@ impl Link {
         both.cmd("ASKING").add_command(Cmd::clone(&call.command));
         let answer = async {
             let answers = connection.req_packed_commands(&both, 1, 1).await?;
-            answers.into_iter().next_back().unwrap_or(Value::Nil).extract_error()
+            answers
+                .into_iter()
+                .next_back()
+                .unwrap_or(Value::Nil)
+                .extract_error()
         };
         self.unless_closed(call.kind, answer).await
     }

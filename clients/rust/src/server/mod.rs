@@ -55,6 +55,15 @@ impl Route {
         }
     }
 
+    /// Ends all connections.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Single(node) => node.close(),
+            Self::Sentinel(sentinel) => sentinel.close(),
+            Self::Cluster(cluster) => cluster.close(),
+        }
+    }
+
     /// Takes note of what a failure says about where the key is.
     pub(crate) fn learn(&self, key: &[u8], node: &Node, error: CallError) -> CallError {
         match (self, &error) {

@@ -45,7 +45,10 @@ impl Node {
     pub(crate) fn new(info: ConnectionInfo, common: &Common) -> Result<Self, RedisError> {
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         // Only so does the library tell of the end of a connection.
-        let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let redis = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3);
         let address = info.addr().to_string();
         let gone = CancellationToken::new();
         Ok(Self {
@@ -120,6 +123,12 @@ impl Node {
                 }
             });
         }
+    }
+
+    /// Ends its connections.
+    pub(crate) fn close(&self) {
+        self.gone.cancel();
+        self.waiting.clear();
     }
 
     /// Sends a call that does not wait to the keeper. One that stays silent is closed.

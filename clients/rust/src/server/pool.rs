@@ -57,6 +57,11 @@ impl Pool {
         state.is_looked_after
     }
 
+    /// Closes them.
+    pub(crate) fn clear(&self) {
+        self.state().idle.clear();
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -30,7 +30,9 @@ pub(crate) async fn serve(
 
 async fn bring_back(route: Arc<Route>, kept: Kept, reply_time: Duration) {
     let all = kept.len();
-    let each = kept.into_iter().map(|held| bring_back_one(&route, held, reply_time));
+    let each = kept
+        .into_iter()
+        .map(|held| bring_back_one(&route, held, reply_time));
     let mut each: FuturesUnordered<_> = each.collect();
     let mut back = 0;
     while let Some(is_back) = each.next().await {

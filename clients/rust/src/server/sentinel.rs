@@ -1,8 +1,8 @@
 //! The server that the Sentinels call the primary.
 
+use super::CallError;
 use super::commands::Call;
 use super::node::{Common, Node, at};
-use super::CallError;
 use crate::class::Kind;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ConnectionInfo, ErrorKind, RedisError};
@@ -75,6 +75,15 @@ impl Sentinel {
     /// To be asked again.
     pub(crate) fn forget(&self) {
         self.known().is_doubted = true;
+    }
+
+    pub(crate) fn close(&self) {
+        for sentinel in &self.sentinels {
+            sentinel.close();
+        }
+        if let Some(primary) = &self.known().primary {
+            primary.close();
+        }
     }
 
     /// Whether another server is the primary, as far as the Sentinels can tell. They are not asked more often

@@ -98,9 +98,10 @@ impl Direct {
             () = limit => Err(CallError::silence()),
         };
         let answer = match answer {
-            Ok(value) if request.replicas > 0 && value != Value::Nil => {
-                self.acknowledged(node, &link, request.replicas).await.map(|()| value)
-            }
+            Ok(value) if request.replicas > 0 && value != Value::Nil => self
+                .acknowledged(node, &link, request.replicas)
+                .await
+                .map(|()| value),
             answer => answer,
         };
         if let Err(CallError::Broken(_)) = answer {
@@ -143,7 +144,8 @@ impl Direct {
         match node.call_on(link, &call).await? {
             Value::Int(count) if count >= i64::from(wanted) => Ok(()),
             answer => Err(CallError::Refused(crate::Error::Unavailable(
-                std::io::Error::other(format!("of {wanted} replicas {answer:?} have the lock")).into(),
+                std::io::Error::other(format!("of {wanted} replicas {answer:?} have the lock"))
+                    .into(),
             ))),
         }
     }

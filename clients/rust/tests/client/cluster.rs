@@ -1,7 +1,7 @@
 //! In a cluster: by the key's slot, and after it where it goes.
 
 use crate::support::{info, is_free, ms, settings, waiters};
-use redis_lock_client::{Locks, Guard};
+use redis_lock_client::{Guard, Locks};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use testbed::{Cluster, cluster, within};
@@ -123,7 +123,7 @@ async fn a_replica_takes_over() {
     let slot = cluster::slot("k");
     let old = cluster.serves(slot);
     let new = cluster.replicas_of(old)[0];
-    // The only node that the locks is told of is the one that dies.
+    // The only node that the client is told of is the one that dies.
     let locks = locks(&cluster, old);
     let guard = locks.lock("k").acquire().await.expect("a lock");
     let next = waiting(&locks, "k");

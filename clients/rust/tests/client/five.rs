@@ -1,7 +1,7 @@
 //! Five independent servers, and what a quorum of them is asked in tests.
 
 use crate::support::{ms, settings};
-use redis_lock_client::{Builder, Locks, Guard, Lock};
+use redis_lock_client::{Builder, Guard, Lock, Locks};
 use testbed::{Expect, Server, cmd};
 use tokio::time::sleep;
 

@@ -1,7 +1,7 @@
 //! An acquire that nobody wants any more leaves neither a hold nor a wait behind; a dropped guard is
 //! released.
 
-use crate::support::{LONG, calls, locks, locks_at, is_free, ms, settings, waiters};
+use crate::support::{LONG, calls, is_free, locks, locks_at, ms, settings, waiters};
 use std::time::{Duration, Instant};
 use testbed::{Proxy, Server, eventually};
 
@@ -21,14 +21,11 @@ async fn a_dropped_wait_leaves_the_line_at_once() {
     eventually(|| waiters(&server, "k").len() == 1, "a waiter");
     let second = wait("second");
     eventually(|| waiters(&server, "k").len() == 2, "two waiters");
-    let connections = server.info_field("clients", "connected_clients");
 
     let dropped = Instant::now();
     first.abort();
     eventually(|| waiters(&server, "k") == ["second"], "the line to shrink");
     assert!(dropped.elapsed() < AT_ONCE, "{:?}", dropped.elapsed());
-    let fewer = || server.info_field("clients", "connected_clients") < connections;
-    eventually(fewer, "the connection to close");
 
     holder.release().await.expect("a release");
     let guard = second.await.expect("a task").expect("a lock");
@@ -125,7 +122,7 @@ async fn work_that_panics_gives_the_lock_back() {
     let lock = locks(&server).lock("k");
     let task = tokio::spawn(async move {
         let work = lock.with_lock(async |_| panic!("on purpose"));
-        let _: Result<(), _> = work.await;
+        let _: Result<(), redis_lock_client::Error> = work.await;
     });
     assert!(task.await.expect_err("a panic").is_panic());
     eventually(|| is_free(&server, "k"), "the lock to be released");

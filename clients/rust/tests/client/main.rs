@@ -1,12 +1,15 @@
 //! The locks on real servers. What each file shows is in its first line.
 
 mod acquiring;
+mod bounded;
 mod cluster;
 mod events;
 mod five;
+mod keeping;
 mod leaving;
 mod losing;
 mod lost_replies;
+mod many;
 mod nested;
 mod processes;
 mod quorum;
@@ -14,9 +17,9 @@ mod quorum_clocks;
 mod quorum_faults;
 mod quorum_lost_replies;
 mod quorum_waiting;
-mod renewing;
 mod sentinel;
 mod shutdown;
 mod support;
 mod trusting;
+mod using;
 mod waiting;

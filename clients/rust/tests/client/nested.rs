@@ -1,6 +1,6 @@
 //! Nested use: further holds of the same grant, given back in any order.
 
-use crate::support::{locks, info, is_free, ms};
+use crate::support::{info, is_free, locks, ms};
 use redis_lock_client::{Error, Loss};
 use testbed::{Expect, Server, cmd, eventually};
 
@@ -69,10 +69,7 @@ async fn an_owner_that_is_named_enters_what_it_holds() {
     let lock = locks.lock("k").owner("me");
     let outer = lock.acquire().await.expect("a lock");
     let inner = lock.acquire().await.expect("a hold");
-    let third = lock
-        .try_acquire()
-        .await
-        .expect("a hold");
+    let third = lock.try_acquire().await.expect("a hold");
     assert_eq!(info(&server, "k").holds, 3);
     outer.release().await.expect("a release");
     third.release().await.expect("a release");
@@ -104,7 +101,13 @@ async fn a_grant_is_left_and_resumed_elsewhere() {
     let server = Server::start();
     let (here, there) = (locks(&server), locks(&server));
     let lock = here.lock("k").owner("user:7").lease(ms(30_000));
-    let token = lock.acquire().await.expect("a lock").detach().await.expect("a token");
+    let token = lock
+        .acquire()
+        .await
+        .expect("a lock")
+        .detach()
+        .await
+        .expect("a token");
     here.close().await;
     assert_eq!(info(&server, "k").owner, b"user:7");
 
@@ -124,5 +127,5 @@ async fn a_grant_is_left_and_resumed_elsewhere() {
         matches!(refused, Err(Error::Lost(Loss::Fenced))),
         "{refused:?}"
     );
-    newer.check().expect("it is another grant");
+    newer.check().await.expect("it is another grant");
 }

@@ -1,6 +1,6 @@
 //! Holders in processes of their own, which are asked to end or are killed.
 
-use crate::support::{LONG, locks, locks_at, info, is_free, ms, settings, waiters};
+use crate::support::{LONG, info, is_free, locks, locks_at, ms, settings, waiters};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testbed::{Server, eventually};

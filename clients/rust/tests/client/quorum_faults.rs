@@ -162,7 +162,7 @@ async fn renewals_go_on_without_a_minority() {
         server.signal("STOP");
     }
     tokio::time::sleep(ms(5000)).await;
-    let checked = guard.check();
+    let checked = guard.check().await;
     for server in &five.servers[..2] {
         server.signal("CONT");
     }
@@ -184,7 +184,7 @@ async fn a_majority_that_may_have_it_still_is_waited_for() {
     let refused = guard.check().await;
     five.servers[2].signal("CONT");
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
-    guard.check().expect("it is held");
+    guard.check().await.expect("it is held");
     guard.check().await.expect("a renewal");
     guard.release().await.expect("a release");
 }

@@ -168,7 +168,7 @@ async fn a_shutdown_gives_everything_back() {
         waiting.await.expect("a task"),
         Err(Error::Misuse(_))
     ));
-    foreign.check().expect("another locks's");
+    foreign.check().await.expect("another locks's");
     assert!(!is_free(first, "foreign"));
 }
 

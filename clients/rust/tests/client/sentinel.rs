@@ -1,7 +1,7 @@
 //! Through failovers under Sentinels.
 
 use crate::support::{info, ms, settings, waiters};
-use redis_lock_client::{Locks, Error, Guard};
+use redis_lock_client::{Error, Guard, Locks};
 use std::time::Duration;
 use testbed::{Sentinels, sentinels, within};
 use tokio::task::JoinHandle;

@@ -1,6 +1,6 @@
 //! Shutting a locks down.
 
-use crate::support::{locks, locks_at, is_free, ms, settings, waiters};
+use crate::support::{is_free, locks, locks_at, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use std::time::{Duration, Instant};
 use testbed::{Expect, Server, cmd, eventually};
@@ -40,7 +40,7 @@ async fn everything_is_given_back() {
         matches!(refused, Err(Error::Lost(Loss::Closed))),
         "{refused:?}"
     );
-    foreign.check().expect("another locks's");
+    foreign.check().await.expect("another locks's");
     locks.close().await;
 }
 
@@ -89,19 +89,22 @@ async fn until_waiting(server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_renewed_afterwards() {
+async fn nothing_is_sent_afterwards() {
     let server = Server::start();
     let locks = locks(&server);
     let _guard = locks
         .lock("k")
-        .lease(ms(300))
+        .lease(ms(1000))
         .acquire()
         .await
         .expect("a lock");
     locks.close().await;
     cmd!(server.connection(), "CONFIG", "RESETSTAT").okay();
     tokio::time::sleep(ms(500)).await;
-    assert_eq!(crate::support::calls(&server, "lock.renew"), 0);
+    assert_eq!(crate::support::calls(&server, "ping"), 0);
+    assert!(is_free(&server, "k"));
+    let clients = cmd!(server.connection(), "CLIENT", "LIST").text();
+    assert!(!clients.contains("name=lock-"), "{clients}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

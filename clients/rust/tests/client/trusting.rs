@@ -1,6 +1,6 @@
 //! How long a grant may be trusted: from the sending of the call that set it.
 
-use crate::support::{calls, locks, info, ms, waiters};
+use crate::support::{calls, info, locks, ms, waiters};
 use std::time::Instant;
 use testbed::{Server, eventually};
 
@@ -10,7 +10,7 @@ async fn a_lease_counts_from_when_it_was_asked_for() {
     let locks = locks(&server);
     // So that there is a connection.
     drop(locks.lock("other").acquire().await.expect("a lock"));
-    for what in ["acquire", "renew", "enter"] {
+    for what in ["acquire", "extend", "enter"] {
         let lock = locks.lock("k").lease(ms(20_000)).fixed();
         let guard = match what {
             "acquire" => None,
@@ -21,7 +21,9 @@ async fn a_lease_counts_from_when_it_was_asked_for() {
         let task = tokio::spawn(async move {
             let guard = match guard {
                 None => lock.acquire().await?,
-                Some(guard) if what == "renew" => guard.check().await.map(|()| guard)?,
+                Some(guard) if what == "extend" => {
+                    guard.extend(ms(20_000)).await.map(|()| guard)?
+                }
                 Some(guard) => guard.enter().await?,
             };
             Ok::<_, redis_lock_client::Error>(guard.deadline())
@@ -77,8 +79,8 @@ async fn what_is_valid_runs_down() {
     let guard = lock.acquire().await.expect("a lock");
     let before = guard.remaining();
     assert!(before <= ms(400) && !before.is_zero(), "{before:?}");
-    guard.check().expect("it is held");
+    guard.check().await.expect("it is held");
     tokio::time::sleep(ms(420)).await;
     assert!(guard.remaining().is_zero());
-    guard.check().expect_err("its time has passed");
+    guard.check().await.expect_err("its time has passed");
 }
