@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis_lock_client::{Client, Lock};
+use redis_lock_client::{Lock, Locks};
 use testbed::{Expect, Server, cmd};
 use tokio::runtime::Runtime;
 
@@ -13,7 +13,7 @@ use crate::scale::Workload;
 
 pub(super) struct Clients {
     runtime: Runtime,
-    client: Client,
+    locks: Locks,
     workload: Workload,
 }
 
@@ -21,10 +21,10 @@ impl Clients {
     pub(super) fn new(server: &Server) -> Result<Self, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         let url = format!("redis://127.0.0.1:{}/", server.port());
-        let client = runtime.block_on(async { Client::open(url) });
+        let locks = runtime.block_on(async { Locks::open(url) });
         Ok(Self {
             runtime,
-            client: client.map_err(|error| error.to_string())?,
+            locks: locks.map_err(|error| error.to_string())?,
             workload: Workload {
                 contenders: 0,
                 locks: 0,
@@ -47,7 +47,7 @@ impl Clients {
             let all: Vec<_> = (0..contenders)
                 .map(|number| {
                     let lock = number % locks;
-                    let handle = self.client.lock(key(lock)).wait_forever();
+                    let handle = self.locks.lock(key(lock)).wait_forever();
                     tokio::spawn(contend(handle, lock, Arc::clone(&turn)))
                 })
                 .collect();

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use redis_lock_client::{Client, Guard};
+use redis_lock_client::{Guard, Locks};
 use tokio::runtime::Runtime;
 
 use super::time::Times;
@@ -40,7 +40,7 @@ pub(crate) fn hold(ports: &[String]) -> ExitCode {
 
 struct Holder {
     runtime: Runtime,
-    client: Client,
+    locks: Locks,
     register: Connection,
     guard: Option<Guard>,
 }
@@ -55,10 +55,11 @@ fn serve(ports: &[String]) -> Result<(), String> {
     }
     let register = redis::Client::open(urls.remove(0)).map_err(|error| error.to_string())?;
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
-    let client = runtime.block_on(async { Client::builder().quorum(urls) });
+    let locks = Locks::builder().wait(Duration::from_secs(30));
+    let locks = runtime.block_on(async { locks.quorum(urls) });
     let mut holder = Holder {
         runtime,
-        client: client.map_err(|error| error.to_string())?,
+        locks: locks.map_err(|error| error.to_string())?,
         register: register
             .get_connection()
             .map_err(|error| error.to_string())?,
@@ -81,7 +82,7 @@ impl Holder {
             }
             ["lock", key, lease] => {
                 let lease = lease.parse().map_err(|_| "lock key ms")?;
-                let lock = self.client.lock(key).lease(Duration::from_millis(lease));
+                let lock = self.locks.lock(key).lease(Duration::from_millis(lease));
                 let guard = self.runtime.block_on(lock.acquire());
                 self.guard = Some(guard.map_err(|error| error.to_string())?);
                 Ok("locked".into())
@@ -109,7 +110,7 @@ impl Holder {
 
     fn pairs(&self, key: &str, length: Duration) -> Times {
         let (mut micros, mut errors) = (Vec::new(), 0);
-        let lock = self.client.lock(key);
+        let lock = self.locks.lock(key);
         let start = Instant::now();
         while start.elapsed() < length {
             let began = Instant::now();

@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use crate::redis_data::Data;
 use crate::sql::{Database, ways};
 use crate::{Outcome, print};
-use redis_lock_client::{Client, Error};
+use redis_lock_client::{Error, Locks};
 use serde_json::json;
 use std::time::Duration;
 
@@ -16,13 +16,16 @@ const WRITE: &str = "
     redis.call('SET', KEYS[2], ARGV[2])
 ";
 
-pub(crate) async fn run(client: &Client, mut data: Data, arguments: &Arguments) -> Outcome<()> {
+pub(crate) async fn run(locks: &Locks, mut data: Data, arguments: &Arguments) -> Outcome<()> {
     let name: String = arguments.get("name")?;
     let work = arguments.millis("work-ms")?;
     let database = Database::open(&arguments.get::<String>("sql")?).await?;
-    let guard = client
+    let lease = arguments.millis("lease-ms")?;
+    let guard = locks
         .lock(LOCK)
-        .lease(arguments.millis("lease-ms")?)
+        .lease(lease)
+        // It may stand still for as long.
+        .keep(lease)
         .wait(Duration::from_secs(60))
         .acquire()
         .await?;

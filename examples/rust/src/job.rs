@@ -3,7 +3,7 @@
 use crate::arguments::Arguments;
 use crate::redis_data::Data;
 use crate::{Outcome, print};
-use redis_lock_client::{Client, Guard};
+use redis_lock_client::{Guard, Locks};
 use serde_json::json;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct Job {
     done_key: String,
 }
 
-pub(crate) async fn run(client: &Client, mut data: Data, arguments: &Arguments) -> Outcome<()> {
+pub(crate) async fn run(locks: &Locks, mut data: Data, arguments: &Arguments) -> Outcome<()> {
     let run: String = arguments.get("run")?;
     let key = |part: &str| format!("{{job}}:{run}:{part}");
     let job = Job {
@@ -36,9 +36,12 @@ pub(crate) async fn run(client: &Client, mut data: Data, arguments: &Arguments) 
         log_key: key("log"),
         done_key: key("done"),
     };
-    let guard = client
+    let lease = arguments.millis("lease-ms")?;
+    let guard = locks
         .lock(LOCK)
-        .lease(arguments.millis("lease-ms")?)
+        .lease(lease)
+        // It may stand still for as long.
+        .keep(lease)
         .wait(Duration::from_secs(60))
         .acquire()
         .await?;

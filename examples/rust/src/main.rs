@@ -10,7 +10,7 @@ mod stock;
 
 use arguments::{Arguments, Wrong};
 use redis_data::Data;
-use redis_lock_client::Client;
+use redis_lock_client::Locks;
 use std::error::Error;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,24 +36,24 @@ async fn main() -> ExitCode {
 async fn start(arguments: &Arguments) -> Outcome<ExitCode> {
     let port = arguments.get("port")?;
     let mut asked_to_end = signal(SignalKind::terminate())?;
-    let client = Client::builder()
+    let locks = Locks::builder()
         .service("examples")
         .single(("127.0.0.1", port))?;
     let outcome = tokio::select! {
-        outcome = run(&client, port, arguments) => outcome.map(|()| ExitCode::SUCCESS),
+        outcome = run(&locks, port, arguments) => outcome.map(|()| ExitCode::SUCCESS),
         _ = asked_to_end.recv() => Ok(ExitCode::from(ENDED_BY_SIGTERM)),
     };
-    client.shutdown().await;
+    locks.close().await;
     outcome
 }
 
-async fn run(client: &Client, port: u16, arguments: &Arguments) -> Outcome<()> {
+async fn run(locks: &Locks, port: u16, arguments: &Arguments) -> Outcome<()> {
     let data = Data::connect(port).await?;
     match arguments.program.as_str() {
-        "stock" => stock::run(client, data, arguments).await,
-        "seat" => seat::run(client, data, arguments).await,
-        "job" => job::run(client, data, arguments).await,
-        "fence" => fence::run(client, data, arguments).await,
+        "stock" => stock::run(locks, data, arguments).await,
+        "seat" => seat::run(locks, data, arguments).await,
+        "job" => job::run(locks, data, arguments).await,
+        "fence" => fence::run(locks, data, arguments).await,
         other => Err(Wrong(format!("there is no program {other}")).into()),
     }
 }

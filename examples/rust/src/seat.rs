@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, Wrong};
 use crate::redis_data::Data;
 use crate::{Outcome, print};
-use redis_lock_client::{Client, Error, Lock};
+use redis_lock_client::{Error, Lock, Locks};
 use serde_json::json;
 
 const LOCK: &str = "lock:{seat}";
@@ -14,13 +14,13 @@ const PAY: &str = "
     redis.call('SET', KEYS[2], ARGV[2])
 ";
 
-pub(crate) async fn run(client: &Client, data: Data, arguments: &Arguments) -> Outcome<()> {
+pub(crate) async fn run(locks: &Locks, data: Data, arguments: &Arguments) -> Outcome<()> {
     let user: String = arguments.get("user")?;
     // The hold is the user's, whichever process is about it, and lasts as long as it was given.
-    let lock = client
+    let lock = locks
         .lock(LOCK)
         .owner(format!("seat:{user}"))
-        .without_renewal();
+        .fixed();
     let seat = match arguments.get::<String>("do")?.as_str() {
         "hold" => hold(lock, data, arguments).await?,
         "extend" => extend(&lock, arguments).await?,
@@ -37,7 +37,7 @@ async fn hold(lock: Lock, mut data: Data, arguments: &Arguments) -> Outcome<serd
         .wait(arguments.millis("wait-ms")?);
     let guard = match lock.acquire().await {
         Ok(guard) => guard,
-        Err(Error::TimedOut) => return Ok(json!({ "seat": "taken" })),
+        Err(Error::Busy) => return Ok(json!({ "seat": "taken" })),
         Err(error) => return Err(error.into()),
     };
     if data.exists(PAID).await? {
@@ -45,14 +45,14 @@ async fn hold(lock: Lock, mut data: Data, arguments: &Arguments) -> Outcome<serd
         return Ok(json!({ "seat": "sold" }));
     }
     // It stays held when this process ends.
-    Ok(json!({ "seat": "held", "token": guard.detach() }))
+    Ok(json!({ "seat": "held", "token": guard.detach().await? }))
 }
 
 async fn extend(lock: &Lock, arguments: &Arguments) -> Outcome<serde_json::Value> {
     let lock = lock.clone().lease(arguments.millis("lease-ms")?);
-    match lock.resume(arguments.get("token")?).await {
+    match lock.adopt(arguments.get("token")?).await {
         Ok(guard) => {
-            let _ = guard.detach();
+            guard.detach().await?;
             Ok(json!({ "seat": "extended" }))
         }
         Err(Error::Lost(_)) => Ok(json!({ "seat": "lapsed" })),
@@ -65,7 +65,7 @@ async fn pay(lock: &Lock, mut data: Data, user: &str, token: u64) -> Outcome<ser
     if !written {
         return Ok(json!({ "seat": "lapsed" }));
     }
-    let released = async { lock.resume(token).await?.release().await };
+    let released = async { lock.adopt(token).await?.release().await };
     match released.await {
         // It is paid, even where it lapsed right after that.
         Ok(()) | Err(Error::Lost(_)) => Ok(json!({ "seat": "paid" })),

@@ -3,7 +3,7 @@
 use crate::arguments::Arguments;
 use crate::redis_data::Data;
 use crate::{Outcome, print};
-use redis_lock_client::Client;
+use redis_lock_client::Locks;
 use serde_json::json;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -25,13 +25,13 @@ struct Tally {
     stale_refused: u32,
 }
 
-pub(crate) async fn run(client: &Client, data: Data, arguments: &Arguments) -> Outcome<()> {
+pub(crate) async fn run(locks: &Locks, data: Data, arguments: &Arguments) -> Outcome<()> {
     let name: String = arguments.get("name")?;
     let buyers: u32 = arguments.get("buyers")?;
     let mut tasks = JoinSet::new();
     for number in 1..=buyers {
         let buyer = format!("{name}-{number}");
-        tasks.spawn(buy(client.clone(), data.clone(), buyer));
+        tasks.spawn(buy(locks.clone(), data.clone(), buyer));
     }
     let mut sum = Tally::default();
     while let Some(tally) = tasks.join_next().await {
@@ -46,10 +46,9 @@ pub(crate) async fn run(client: &Client, data: Data, arguments: &Arguments) -> O
     Ok(())
 }
 
-async fn buy(client: Client, mut data: Data, buyer: String) -> Outcome<Tally> {
-    let lock = client
+async fn buy(locks: Locks, mut data: Data, buyer: String) -> Outcome<Tally> {
+    let lock = locks
         .lock(LOCK)
-        .lease(Duration::from_secs(10))
         .wait(Duration::from_secs(60));
     let mut tally = Tally::default();
     loop {

@@ -103,8 +103,8 @@ async fn nothing_is_sent_afterwards() {
     tokio::time::sleep(ms(500)).await;
     assert_eq!(crate::support::calls(&server, "ping"), 0);
     assert!(is_free(&server, "k"));
-    let clients = cmd!(server.connection(), "CLIENT", "LIST").text();
-    assert!(!clients.contains("name=lock-"), "{clients}");
+    let clients = || cmd!(server.connection(), "CLIENT", "LIST").text();
+    eventually(|| !clients().contains("name=lock-"), "its connections to close");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use super::without_raise::{self, WithoutRaise};
 use crate::quorum::event::{Orders, Way};
 use history::{Outcome, Refusal};
-use redis_lock_client::{Client, Error, Guard};
+use redis_lock_client::{Error, Guard, Locks as Client};
 use std::time::Duration;
 
 /// How long both steps of an acquire, grant and raise, may take. The client gives each a part of the lease as well.
@@ -31,7 +31,7 @@ impl Locks {
         match orders.way {
             Way::Quorum => Client::builder()
                 .service(format!("contender-{}", orders.number))
-                .response_timeout(RESPONSE_TIMEOUT)
+                .reply_time(RESPONSE_TIMEOUT)
                 .quorum(urls)
                 .map(Self::Quorum)
                 .map_err(|e| e.to_string()),
@@ -51,11 +51,11 @@ impl Locks {
         match self {
             Self::Quorum(client) => {
                 let lock = client.lock(key).lease(lease).wait(wait);
-                let lock = if renews { lock } else { lock.without_renewal() };
+                let lock = if renews { lock } else { lock.fixed() };
                 match lock.acquire().await {
                     Ok(guard) => Ok(Some(Hold::Quorum(guard))),
-                    Err(Error::TimedOut) => Ok(None),
-                    Err(Error::Unreachable(_)) => Err("no majority".to_owned()),
+                    Err(Error::Busy) => Ok(None),
+                    Err(Error::Unavailable(_)) => Err("no majority".to_owned()),
                     Err(error) => Err(error.to_string()),
                 }
             }
@@ -68,7 +68,7 @@ impl Locks {
 
     pub(super) async fn close(&self) {
         if let Self::Quorum(client) = self {
-            client.shutdown().await;
+            client.close().await;
         }
     }
 }
@@ -91,7 +91,7 @@ impl Hold {
     /// How long it may still be trusted; none when it is lost.
     pub(super) fn valid_for(&self) -> Option<Duration> {
         let left = match self {
-            Self::Quorum(guard) => guard.valid_for(),
+            Self::Quorum(guard) => guard.remaining(),
             Self::WithoutRaise(hold) => hold.valid_for(),
         };
         Some(left).filter(|left| !left.is_zero())
