@@ -195,7 +195,7 @@ impl Builder {
         servers: impl IntoIterator<Item = S>,
     ) -> Result<Locks, Error> {
         let background = Background::here()?;
-        let servers = all(servers).map_err(unusable)?;
+        let servers = all(servers).map_err(|error| unusable(&error))?;
         let names = Names::new(&self.service);
         let times = self.defaults.times;
         let backend = Quorum::new(servers, names.clone(), times, &background)?;
@@ -207,9 +207,9 @@ impl Builder {
         route: impl FnOnce(&Common) -> Result<Route, RedisError>,
     ) -> Result<Locks, Error> {
         let background = Background::here()?;
-        let direct = Direct::new(route, background.clone(), self.defaults.times);
+        let direct = Direct::new(route, &background, self.defaults.times);
         let names = Names::new(&self.service);
-        let direct = Arc::new(direct.map_err(unusable)?);
+        let direct = Arc::new(direct.map_err(|error| unusable(&error))?);
         Ok(self.finish(direct, background, names))
     }
 
@@ -226,7 +226,7 @@ impl Builder {
 }
 
 /// An address that is none.
-fn unusable(error: RedisError) -> Error {
+fn unusable(error: &RedisError) -> Error {
     Error::Misuse(error.to_string().into())
 }
 

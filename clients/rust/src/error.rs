@@ -92,9 +92,10 @@ impl Error {
             Class::NotAlone => Self::NotAlone(text),
             Class::Misuse => Self::Misuse(text.into()),
             Class::Refused => {
-                let hint = match message.starts_with("unknown command") {
-                    true => " (is the module lock loaded?)",
-                    false => "",
+                let hint = if message.starts_with("unknown command") {
+                    " (is the module lock loaded?)"
+                } else {
+                    ""
                 };
                 Self::Refused {
                     code: code.to_owned(),

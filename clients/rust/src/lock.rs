@@ -136,6 +136,17 @@ impl Lock {
         self.take(self.wait).await
     }
 
+    /// The same, unless `stop` comes back first: then the wait is called off, and none is returned when that is
+    /// done. So, other than after dropping [`acquire`](Self::acquire), the caller knows that it neither
+    /// holds nor waits any more.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
+        let request = self.request(self.wait)?;
+        self.locks.acquire_unless(request, stop).await
+    }
+
     /// Takes the lock if it is free, without waiting.
     ///
     /// # Errors
@@ -215,7 +226,11 @@ impl Lock {
             let led = match lock.acquire().await {
                 Ok(guard) => {
                     let work = &mut work;
-                    under(guard, |guard| async { Ok::<_, Error>(work(guard).await) }).await
+                    under(guard, |guard| async {
+                        work(guard).await;
+                        Ok::<_, Error>(())
+                    })
+                    .await
                 }
                 Err(error) => Err(error),
             };
@@ -293,6 +308,10 @@ impl Lock {
     }
 
     async fn take(&self, wait: Wait) -> Result<Guard, Error> {
+        self.locks.acquire(self.request(wait)?).await
+    }
+
+    fn request(&self, wait: Wait) -> Result<Request, Error> {
         // One permit is one owner to the server.
         let chosen = self
             .owner
@@ -301,7 +320,7 @@ impl Lock {
         if let Some(owner) = &chosen {
             owner::check(owner)?;
         }
-        let request = Request {
+        Ok(Request {
             key: self.key.clone(),
             is_owner_chosen: chosen.is_some(),
             owner: chosen.unwrap_or_else(|| self.locks.fresh_owner()),
@@ -309,8 +328,8 @@ impl Lock {
             life: self.life,
             wait,
             replicas: self.replicas,
-        };
-        self.locks.acquire(request).await
+            over: None,
+        })
     }
 }
 

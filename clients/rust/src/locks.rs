@@ -14,7 +14,9 @@ use crate::{Error, Guard, Loss};
 use futures_util::future::join_all;
 use redis::IntoConnectionInfo;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -179,6 +181,38 @@ impl Locks {
         let locks = self.clone();
         let taking = async move { locks.unless_closing(locks.take(request)).await };
         self.shared.owned.background.run(taking).await
+    }
+
+    /// The same, unless `stop` comes first: then none, when all is called off.
+    pub(crate) async fn acquire_unless(
+        &self,
+        mut request: Request,
+        stop: impl Future,
+    ) -> Result<Option<Guard>, Error> {
+        let (over, mut is_over) = mpsc::channel(1);
+        request.over = Some(over);
+        let (locks, stopped) = (self.clone(), CancellationToken::new());
+        let told = stopped.clone();
+        let taking = async move {
+            let taken = tokio::select! {
+                biased;
+                guard = locks.unless_closing(locks.take(request)) => Some(guard?),
+                () = told.cancelled() => None,
+            };
+            if taken.is_none() {
+                is_over.recv().await;
+            }
+            Ok(taken)
+        };
+        let mut taking = pin!(self.shared.owned.background.run(taking));
+        tokio::select! {
+            biased;
+            outcome = &mut taking => outcome,
+            _ = stop => {
+                stopped.cancel();
+                taking.await
+            }
+        }
     }
 
     async fn take(&self, request: Request) -> Result<Guard, Error> {

@@ -1,6 +1,8 @@
 //! What is asked for, and what is granted.
 
+use std::convert::Infallible;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Who else may hold the lock at the same time.
@@ -38,7 +40,12 @@ pub(crate) struct Request {
     pub(crate) wait: Wait,
     /// How many replicas must have it.
     pub(crate) replicas: u32,
+    /// Closed when it is over, the giving back of what it may have got included.
+    pub(crate) over: Option<Over>,
 }
+
+/// Somebody waits until all of these are dropped.
+pub(crate) type Over = mpsc::Sender<Infallible>;
 
 /// How long to wait for a lock that is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,7 +60,7 @@ fn with(worker: &Shared) -> MutexGuard<'_, Worker> {
 async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -> Outcome {
     match request["do"].as_str().unwrap_or_default() {
         "open" => {
-            let locks = open(request).map_err(told)?;
+            let locks = open(request).map_err(|error| told(&error))?;
             let name = text(&request["name"]);
             with(worker).locks.insert(name, locks);
             Ok(json!({ "ok": true }))
@@ -82,7 +82,7 @@ async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -
             loop {
                 match Arc::try_unwrap(guard.take().expect("the guard")) {
                     Ok(guard) => {
-                        guard.release().await.map_err(told)?;
+                        guard.release().await.map_err(|error| told(&error))?;
                         return Ok(json!({ "ok": true }));
                     }
                     Err(shared) => guard = Some(shared),
@@ -94,7 +94,7 @@ async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -
             let number = request["grant"].as_u64().unwrap_or_default();
             let guard = with(worker).grants.get(&number).cloned();
             let guard = guard.ok_or(("misuse", "no such grant".to_owned()))?;
-            guard.check().await.map_err(told)?;
+            guard.check().await.map_err(|error| told(&error))?;
             Ok(json!({ "ok": true, "held": true }))
         }
         "stall" => {
@@ -104,7 +104,10 @@ async fn serve(worker: &Shared, request: &Value, cancelled: CancellationToken) -
         "fork" => Err(("unsupported", "a Rust program does not fork".to_owned())),
         "close" => {
             let locks = with(worker).locks.get(&text(&request["locks"])).cloned();
-            locks.ok_or(("misuse", "no such locks".to_owned()))?.close().await;
+            locks
+                .ok_or(("misuse", "no such locks".to_owned()))?
+                .close()
+                .await;
             Ok(json!({ "ok": true }))
         }
         other => Err(("misuse", format!("what is {other}?"))),
@@ -132,7 +135,11 @@ fn open(request: &Value) -> Result<Locks, Error> {
         return builder.cluster(urls(&server["cluster"], &password));
     }
     let sentinels = urls(&server["sentinels"], "");
-    builder.sentinel(text(&server["master"]), sentinels, format!("redis://{password}-/"))
+    builder.sentinel(
+        text(&server["master"]),
+        sentinels,
+        format!("redis://{password}-/"),
+    )
 }
 
 fn lock(worker: &Shared, request: &Value) -> Option<Lock> {
@@ -140,13 +147,19 @@ fn lock(worker: &Shared, request: &Value) -> Option<Lock> {
     let mut worker = with(worker);
     let locks = worker.locks.get(&name)?.clone();
     let mode = &request["mode"];
-    let limit = mode["limit"].as_u64().and_then(|limit| limit.try_into().ok());
+    let limit = mode["limit"]
+        .as_u64()
+        .and_then(|limit| limit.try_into().ok());
     let lock = match (request["task"].as_str(), limit) {
         (_, Some(limit)) => locks.permit(key, limit),
         (Some(task), None) => {
             let task = worker.tasks.entry((name, task.to_owned()));
             let task = task.or_insert_with(|| locks.task());
-            if mode == "shared" { task.shared(key) } else { task.lock(key) }
+            if mode == "shared" {
+                task.shared(key)
+            } else {
+                task.lock(key)
+            }
         }
         (None, None) if mode == "shared" => locks.shared(key),
         (None, None) => locks.lock(key),
@@ -164,11 +177,11 @@ fn lock(worker: &Shared, request: &Value) -> Option<Lock> {
 
 async fn acquire(worker: &Shared, request: &Value, cancelled: CancellationToken) -> Outcome {
     let lock = lock(worker, request).ok_or(("misuse", "no such locks".to_owned()))?;
-    let guard = tokio::select! {
-        biased;
-        guard = lock.acquire() => Arc::new(guard.map_err(told)?),
-        () = cancelled.cancelled() => return Err(("cancelled", String::new())),
+    let guard = lock.acquire_unless(cancelled.cancelled()).await;
+    let Some(guard) = guard.map_err(|error| told(&error))? else {
+        return Err(("cancelled", String::new()));
     };
+    let guard = Arc::new(guard);
     let (token, owner) = (guard.token(), guard.owner().to_owned());
     let number = {
         let mut worker = with(worker);
@@ -182,18 +195,15 @@ async fn acquire(worker: &Shared, request: &Value, cancelled: CancellationToken)
     tokio::spawn(async move {
         lost.cancelled().await;
         // One that closing the client released is no loss.
-        let loss = match guard.upgrade() {
-            Some(guard) => Some(guard.lost().await),
-            None => None,
-        };
-        if loss.is_some_and(|loss| loss != Loss::Closed) {
+        let Some(guard) = guard.upgrade() else { return };
+        if guard.lost().await != Loss::Closed {
             println!("{}", json!({ "event": "lost", "grant": number }));
         }
     });
     Ok(json!({ "grant": number, "token": token, "owner": owner }))
 }
 
-fn told(error: Error) -> (&'static str, String) {
+fn told(error: &Error) -> (&'static str, String) {
     let class = match error {
         Error::Busy => "busy",
         Error::Lost(_) => "lost",

@@ -17,10 +17,7 @@ const PAY: &str = "
 pub(crate) async fn run(locks: &Locks, data: Data, arguments: &Arguments) -> Outcome<()> {
     let user: String = arguments.get("user")?;
     // The hold is the user's, whichever process is about it, and lasts as long as it was given.
-    let lock = locks
-        .lock(LOCK)
-        .owner(format!("seat:{user}"))
-        .fixed();
+    let lock = locks.lock(LOCK).owner(format!("seat:{user}")).fixed();
     let seat = match arguments.get::<String>("do")?.as_str() {
         "hold" => hold(lock, data, arguments).await?,
         "extend" => extend(&lock, arguments).await?,

@@ -47,9 +47,7 @@ pub(crate) async fn run(locks: &Locks, data: Data, arguments: &Arguments) -> Out
 }
 
 async fn buy(locks: Locks, mut data: Data, buyer: String) -> Outcome<Tally> {
-    let lock = locks
-        .lock(LOCK)
-        .wait(Duration::from_secs(60));
+    let lock = locks.lock(LOCK).wait(Duration::from_secs(60));
     let mut tally = Tally::default();
     loop {
         let guard = lock.acquire().await?;

@@ -6,7 +6,7 @@ use super::direct::Times;
 use super::{Direct, Link, Node, Route};
 use crate::background::Background;
 use crate::registry::Turn;
-use crate::request::Request;
+use crate::request::{Over, Request};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -29,6 +29,7 @@ pub(crate) struct Pending {
     pub(crate) settled: bool,
     /// Nobody else acquires for the same owner before this is over.
     turn: Option<Turn>,
+    over: Option<Over>,
 }
 
 impl Pending {
@@ -43,6 +44,7 @@ impl Pending {
             is_sent: false,
             settled: false,
             turn,
+            over: request.over.clone(),
         }
     }
 
@@ -101,6 +103,7 @@ impl Drop for Pending {
             is_sent: true,
             settled: true,
             turn: self.turn.take(),
+            over: self.over.take(),
         };
         self.background.start(async move { rest.cancel().await });
     }

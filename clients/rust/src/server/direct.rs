@@ -41,7 +41,7 @@ impl Direct {
     /// One that looks after what its keepers lose.
     pub(crate) fn new(
         route: impl FnOnce(&Common) -> Result<Route, RedisError>,
-        background: Background,
+        background: &Background,
         times: Times,
     ) -> Result<Self, RedisError> {
         let (orphans, to_bring_back) = mpsc::unbounded_channel();
@@ -166,11 +166,9 @@ impl Backend for Direct {
         Box::pin(async move {
             let mut pending = Pending::new(self, request, turn);
             let outcome = self.obtain(request, &mut pending).await;
-            pending.settled = match &outcome {
-                Ok(_) => true,
-                Err(Error::Unavailable(_) | Error::Lost(_)) => false,
-                Err(_) => true,
-            };
+            // Where no answer came, nobody knows.
+            let unknown = matches!(outcome, Err(Error::Unavailable(_) | Error::Lost(_)));
+            pending.settled = !unknown;
             outcome
         })
     }

@@ -6,6 +6,7 @@ use crate::class::Kind;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 /// or when the server does.
 #[derive(Clone)]
 pub(crate) struct Link {
-    connection: MultiplexedConnection,
+    /// None when it has been closed here: only so it ends while others know of it still.
+    connection: Arc<Mutex<Option<MultiplexedConnection>>>,
     closed: CancellationToken,
 }
 
@@ -42,7 +44,7 @@ impl Link {
         let connect = async {
             let connection = client.get_multiplexed_async_connection_with_config(&config);
             let link = Self {
-                connection: connection.await?,
+                connection: Arc::new(Mutex::new(Some(connection.await?))),
                 closed: closed.clone(),
             };
             // Where that is not allowed, it has no name.
@@ -57,14 +59,14 @@ impl Link {
     /// Sends a call and waits for the answer, however long it takes. Calls are sent in the order in
     /// which they are made.
     pub(crate) async fn send(&self, call: &Call) -> Result<Value, CallError> {
-        let mut connection = self.connection.clone();
+        let mut connection = self.connection()?;
         self.unless_closed(call.kind, call.command.query_async(&mut connection))
             .await
     }
 
     /// The same with `ASKING`, with no other call in between.
     pub(crate) async fn send_asking(&self, call: &Call) -> Result<Value, CallError> {
-        let mut connection = self.connection.clone();
+        let mut connection = self.connection()?;
         let mut both = Pipeline::new();
         both.cmd("ASKING").add_command(Cmd::clone(&call.command));
         let answer = async {
@@ -90,6 +92,17 @@ impl Link {
     /// Ends it for all who use it.
     pub(crate) fn close(&self) {
         self.closed.cancel();
+        drop(self.locked().take());
+    }
+
+    fn connection(&self) -> Result<MultiplexedConnection, CallError> {
+        self.locked().clone().ok_or_else(CallError::closed)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn unless_closed(

@@ -78,9 +78,10 @@ impl Direct {
         pending.waits_on = Some((Arc::clone(node), link.clone()));
         let call = acquire_in_line(request, block);
         let sent = async {
-            match asking {
-                true => link.send_asking(&call).await,
-                false => link.send(&call).await,
+            if asking {
+                link.send_asking(&call).await
+            } else {
+                link.send(&call).await
             }
         };
         let limit = async {

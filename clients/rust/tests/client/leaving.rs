@@ -56,6 +56,33 @@ async fn a_wait_that_is_dropped_while_it_is_granted_leaves_nothing() {
     println!("{granted} of 60 were granted before they were dropped");
 }
 
+/// Who is told that a wait was called off neither holds nor waits from then on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_was_stopped_is_over() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let mut stopped = 0;
+    for run in 0..60 {
+        let holder = locks.lock("k").acquire().await.expect("a lock");
+        let stop = tokio_util::sync::CancellationToken::new();
+        let (lock, told) = (locks.lock("k"), stop.clone());
+        let waiting =
+            tokio::spawn(async move { lock.acquire_unless(told.cancelled_owned()).await });
+        eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+        let release = tokio::spawn(holder.release());
+        tokio::time::sleep(Duration::from_micros(50 * (run % 20))).await;
+        stop.cancel();
+        let outcome = waiting.await.expect("a task").expect("no error");
+        release.await.expect("a task").expect("a release");
+        match outcome {
+            Some(guard) => guard.release().await.expect("a release"),
+            None => stopped += 1,
+        }
+        assert!(is_free(&server, "k") && waiters(&server, "k").is_empty());
+    }
+    println!("{stopped} of 60 were stopped before they were granted");
+}
+
 /// The call that waits comes to the server after the release that was to end it, and finds the lock
 /// free.
 #[tokio::test(flavor = "multi_thread")]

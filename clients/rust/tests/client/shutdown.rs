@@ -104,7 +104,10 @@ async fn nothing_is_sent_afterwards() {
     assert_eq!(crate::support::calls(&server, "ping"), 0);
     assert!(is_free(&server, "k"));
     let clients = || cmd!(server.connection(), "CLIENT", "LIST").text();
-    eventually(|| !clients().contains("name=lock-"), "its connections to close");
+    eventually(
+        || !clients().contains("name=lock-"),
+        "its connections to close",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -207,14 +207,14 @@ async fn work_is_done_once() {
         let lock = locks.lock("k").wait_forever();
         let (result, worked) = (Arc::clone(&result), Arc::clone(&worked));
         tasks.spawn(async move {
-            let look = || async { Ok(Some(result.load(SeqCst)).filter(|found| *found > 0)) };
+            let find = || async { Ok(Some(result.load(SeqCst)).filter(|found| *found > 0)) };
             let work = |_| async {
                 tokio::time::sleep(ms(50)).await;
                 result.store(42, SeqCst);
                 worked.fetch_add(1, SeqCst);
                 Ok::<_, Error>(42)
             };
-            lock.once(look, work).await.expect("a result")
+            lock.once(find, work).await.expect("a result")
         });
     }
     assert_eq!(tasks.join_all().await, [42; 20]);
