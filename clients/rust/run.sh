@@ -1,4 +1,7 @@
 #!/bin/sh
-# Tests the Rust client.
+# Tests the Rust client, and then the packed crate as a project outside of this repository has it.
 cd "$(dirname -- "$0")" || exit
-exec cargo test --locked --no-fail-fast --package redis-lock-client
+cargo test --locked --no-fail-fast --package redis-lock-client || failed=1
+cargo clippy --quiet --locked --package redis-lock-client --all-targets -- -D warnings || failed=1
+cargo test --locked --package redis-lock-client --test package -- --ignored || failed=1
+exit "${failed:-0}"

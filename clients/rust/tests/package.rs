@@ -1,0 +1,179 @@
+//! The crate as it is published: packed, unpacked far from this workspace, and used by a project that has
+//! nothing else. Its programs are the first screen of the README, and one that speaks TLS.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testbed::Server;
+
+const MANIFEST: &str = r#"
+[package]
+name = "outside"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+redis-lock-client = { path = "CRATE", features = ["tls-rustls"] }
+redis = { version = "1.8", default-features = false }
+rustls = { version = "0.23", default-features = false, features = ["ring", "std", "tls12"] }
+tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+"#;
+
+const TLS: &str = r#"
+use redis_lock_client::{Error, Locks};
+use std::time::Duration;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    rustls::crypto::ring::default_provider().install_default().expect("a provider");
+    let arguments: Vec<String> = std::env::args().collect();
+    let certificates = redis::TlsCertificates {
+        client_tls: None,
+        root_cert: Some(std::fs::read(&arguments[2]).expect("a certificate")),
+    };
+    let client = redis::Client::build_with_tls(arguments[1].as_str(), certificates);
+    let locks = Locks::new(&client.expect("an address"), "tls")?;
+    let guard = locks.lock("lock:tls").acquire().await?;
+    let other = locks.clone();
+    let waiting = tokio::spawn(async move {
+        other.lock("lock:tls").wait(Duration::from_secs(20)).acquire().await
+    });
+    while locks.holders("lock:tls").await?.is_empty() {}
+    guard.check().await?;
+    guard.release().await?;
+    let next = waiting.await.expect("a task")?;
+    println!("held over TLS, then handed on");
+    next.release().await?;
+    locks.close().await;
+    Ok(())
+}
+"#;
+
+fn done(command: &mut Command) -> String {
+    let output = command.output().expect("a program");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+fn cargo(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(folder);
+    command
+}
+
+/// The packed crate, unpacked.
+fn packed(folder: &Path) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let target = folder.join("packing");
+    let mut pack = cargo(here);
+    pack.args([
+        "package",
+        "--quiet",
+        "--no-verify",
+        "--allow-dirty",
+        "--package",
+        "redis-lock-client",
+    ]);
+    done(pack.arg("--target-dir").arg(&target));
+    let name = concat!("redis-lock-client-", env!("CARGO_PKG_VERSION"));
+    let file = target.join("package").join(format!("{name}.crate"));
+    done(
+        Command::new("tar")
+            .arg("-xzf")
+            .arg(file)
+            .current_dir(folder),
+    );
+    let unpacked = folder.join(name);
+    for file in ["README.md", "LICENSE", "CHANGELOG.md", "src/lib.rs"] {
+        assert!(unpacked.join(file).is_file(), "{file}");
+    }
+    let manifest = fs::read_to_string(unpacked.join("Cargo.toml")).expect("a manifest");
+    assert!(!manifest.contains("workspace"), "{manifest}");
+    assert!(!manifest.contains("testbed"), "{manifest}");
+    unpacked
+}
+
+/// The first program of the README, with this server's address.
+fn first_screen(server: &Server) -> String {
+    let readme = include_str!("../README.md");
+    let code = readme.split("```rust\n").nth(1).expect("a program");
+    let code = code.split("```").next().expect("its end");
+    let address = "redis://127.0.0.1/";
+    assert!(code.contains(address));
+    code.replace(address, &format!("redis://127.0.0.1:{}/", server.port()))
+}
+
+#[test]
+#[ignore = "builds the packed crate: run.sh does"]
+fn the_packed_crate_is_used_outside() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unpacked = packed(folder.path());
+    let project = folder.path().join("outside");
+    fs::create_dir_all(project.join("src/bin")).expect("a folder");
+    let manifest = MANIFEST.replace("CRATE", &unpacked.display().to_string());
+    let server = Server::start();
+    let files = [
+        ("Cargo.toml", manifest.as_str()),
+        ("src/main.rs", &first_screen(&server)),
+        ("src/bin/tls.rs", TLS),
+    ];
+    for (file, text) in files {
+        fs::write(project.join(file), text).expect("a file");
+    }
+    // Built once, and again only where something has changed.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
+    let run = |program: &str| {
+        let mut run = cargo(&project);
+        run.args(["run", "--quiet", "--bin", program, "--target-dir"])
+            .arg(&target);
+        run
+    };
+    let told = done(&mut run("outside"));
+    assert!(told.starts_with("held, fence with 1"), "{told}");
+    over_tls(folder.path(), run("tls"));
+}
+
+fn over_tls(folder: &Path, mut run: Command) {
+    let Some(server) = tls_server(folder) else {
+        println!("this server does not speak TLS, or there is no openssl: left out");
+        return;
+    };
+    let address = format!("rediss://localhost:{}/", server.1);
+    let told = done(run.arg("--").arg(address).arg(folder.join("ca.crt")));
+    assert_eq!(told, "held over TLS, then handed on\n");
+}
+
+/// A server, and its port for TLS.
+fn tls_server(folder: &Path) -> Option<(Server, u16)> {
+    let openssl = |words: &str| {
+        let mut command = Command::new("openssl");
+        command.args(words.split(' ')).current_dir(folder);
+        command
+            .output()
+            .ok()
+            .filter(|output| output.status.success())
+    };
+    fs::write(folder.join("names"), "subjectAltName=DNS:localhost").expect("a file");
+    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=ca")?;
+    openssl("req -newkey rsa:2048 -nodes -keyout it.key -out it.csr -subj /CN=localhost")?;
+    openssl(
+        "x509 -req -in it.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out it.crt -days 2 -extfile names",
+    )?;
+    let port = testbed::server::free_port();
+    let path = |file: &str| folder.join(file).display().to_string();
+    let server = Server::builder()
+        .config("tls-port", &port.to_string())
+        .config("tls-cert-file", &path("it.crt"))
+        .config("tls-key-file", &path("it.key"))
+        .config("tls-ca-cert-file", &path("ca.crt"))
+        .config("tls-auth-clients", "no")
+        .try_start();
+    Some((server.ok()?, port))
+}
