@@ -131,6 +131,7 @@ fn the_packed_crate_is_used_outside() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
     let run = |program: &str| {
         let mut run = cargo(&project);
+        run.env("CARGO_PROFILE_DEV_DEBUG", "0");
         run.args(["run", "--quiet", "--bin", program, "--target-dir"])
             .arg(&target);
         run
