@@ -1,0 +1,430 @@
+package io.github.redislock;
+
+import io.github.redislock.Line.Answer;
+import io.github.redislock.Meaning.Kind;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/** One call for a new grant: a try on the keeper, then one wait in line, then the keeping. */
+final class Acquire {
+    /** A wait without an end. */
+    static final long FOR_EVER = Long.MAX_VALUE;
+
+    /** Where it stands, and so what ends it. */
+    private enum Stage { PAUSING, CALLING, WAITING }
+
+    private final Core core;
+    private final LockSpec spec;
+    private final String owner;
+    private final @Nullable Task task;
+    private final long wait;
+    private final long begun = System.nanoTime();
+    private final CompletableFuture<Held> result = new CompletableFuture<>();
+    private Stage stage = Stage.PAUSING;
+    private volatile @Nullable Throwable verdict;
+    private @Nullable Call call;
+    private @Nullable Line line;
+    private @Nullable WaitLines lines;
+    private @Nullable Keeper keeper;
+    private @Nullable Future<?> alarm;
+    private boolean fateUnknown;
+    private CompletableFuture<?> calledOff = CompletableFuture.completedFuture(null);
+    private long pause;
+
+    /** The wait is in nanoseconds; 0 is now or not at all. */
+    Acquire(Core core, LockSpec spec, String owner, @Nullable Task task, long wait) {
+        this.core = core;
+        this.spec = spec;
+        this.owner = owner;
+        this.task = task;
+        this.wait = wait;
+    }
+
+    CompletableFuture<Held> result() {
+        return result;
+    }
+
+    long pace() {
+        return spec.lease().toNanos() / 3;
+    }
+
+    private long waitedSoFar() {
+        return System.nanoTime() - begun;
+    }
+
+    private long left() {
+        return wait == FOR_EVER ? FOR_EVER : wait - waitedSoFar();
+    }
+
+    Acquire begin() {
+        core.acquires.add(this);
+        if (core.isClosed()) {
+            finish(new LockMisuseException("the locks are closed", null));
+        } else if (spec.replicas() > 0 || wait > 0 && core.isAwaited(spec.key())) {
+            waitInLine();
+        } else {
+            tryOnKeeper();
+        }
+        return this;
+    }
+
+    private void tryOnKeeper() {
+        long deadline = wait == FOR_EVER ? FOR_EVER : begun + Math.max(wait, core.settings().reply());
+        start(Kind.ACQUIRE, deadline, spec.acquire(owner, true).and("HOLDS", 1), (answer, failure) -> {
+            if (failure != null) {
+                failed(failure);
+            } else if (answer.reply() != null) {
+                granted(answer);
+            } else if (!settle()) {
+                fateUnknown = false;
+                busyOrWait();
+            }
+        });
+    }
+
+    private interface Next {
+        void on(Answer answer, @Nullable LockException failure);
+    }
+
+    private void start(Kind kind, long deadline, Words words, Next next) {
+        Call made = new Call(core, spec.key(), kind, deadline, words);
+        synchronized (this) {
+            if (verdict == null) {
+                stage = Stage.CALLING;
+                call = made;
+            }
+        }
+        if (settle()) {
+            return;
+        }
+        made.start().whenComplete((answer, thrown) -> {
+            synchronized (this) {
+                stage = Stage.PAUSING;
+                fateUnknown |= made.wasSent();
+            }
+            next.on(answer, thrown == null ? null : (LockException) Line.unwrapped(thrown));
+        });
+    }
+
+    private void busyOrWait() {
+        if (left() > 0) {
+            waitInLine();
+        } else {
+            finish(new LockBusyException(spec.key() + ": others hold the lock, or are in line", null));
+        }
+    }
+
+    private void waitInLine() {
+        setAlarm();
+        core.waits(spec.key(), 1);
+        core.keeper(spec.key())
+                .thenCompose(home -> home.line().thenApply(open -> home))
+                .thenCompose(home -> {
+                    synchronized (this) {
+                        keeper = home;
+                        lines = core.waitLines(home.node());
+                    }
+                    return core.waitLines(home.node()).take();
+                })
+                .whenComplete((taken, thrown) -> {
+                    if (thrown == null) {
+                        sendWait(taken);
+                    } else {
+                        core.waits(spec.key(), -1);
+                        waitFailed(Line.unwrapped(thrown));
+                    }
+                });
+    }
+
+    private void sendWait(Line taken) {
+        long left = left();
+        boolean isOver;
+        synchronized (this) {
+            isOver = verdict != null;
+            if (!isOver) {
+                stage = Stage.WAITING;
+                line = taken;
+                fateUnknown = true;
+            }
+        }
+        if (isOver) {
+            core.waits(spec.key(), -1);
+            giveBack(taken);
+            return; // settled by who has ended it
+        }
+        Keeper home = java.util.Objects.requireNonNull(keeper);
+        home.addWait(this);
+        Words words = spec.acquire(owner, false).and("HOLDS", 1);
+        if (wait > 0) {
+            words.and("BLOCK", left == FOR_EVER ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(left)));
+        }
+        taken.await(words.bytes()).whenComplete((answer, thrown) -> {
+            home.removeWait(this);
+            core.waits(spec.key(), -1);
+            boolean isCalledOff;
+            synchronized (this) {
+                stage = Stage.PAUSING;
+                isCalledOff = verdict != null;
+                if (line == taken && (isCalledOff || thrown != null || answer.reply() == null || spec.replicas() == 0)) {
+                    line = null;
+                }
+            }
+            if (thrown != null) {
+                dropQuietly(taken);
+                if (isCalledOff) {
+                    finishCalledOff();
+                } else {
+                    waitFailed(Line.unwrapped(thrown));
+                }
+            } else if (isCalledOff) {
+                // A grant that came in between is released by the call that called the wait off.
+                calledOff.whenComplete((done, failure) -> {
+                    giveBack(taken);
+                    finishCalledOff();
+                });
+            } else {
+                answered(taken, answer);
+            }
+        });
+    }
+
+    private void answered(Line taken, Answer answer) {
+        if (answer.error() != null) {
+            giveBack(taken);
+            waitFailed(answer.error());
+        } else if (answer.reply() == null) {
+            giveBack(taken);
+            fateUnknown = false;
+            busyOrWait();
+        } else {
+            long token = (Long) ((List<?>) answer.reply()).get(0);
+            if (spec.replicas() > 0) {
+                acknowledge(taken, token);
+            } else {
+                giveBack(taken);
+                keep(token);
+            }
+        }
+    }
+
+    /** Waits behind the grant, on its own connection, until so many replicas have it. */
+    private void acknowledge(Line taken, long token) {
+        long millis = Math.max(1, TimeUnit.NANOSECONDS.toMillis(core.settings().reply()) * 8 / 10);
+        taken.call(Words.of("WAIT", spec.replicas(), millis).bytes()).whenComplete((answer, thrown) -> {
+            synchronized (this) {
+                line = null;
+            }
+            giveBack(taken);
+            long acknowledged = thrown == null && answer.reply() instanceof Long number ? number : 0;
+            if (settle()) {
+                return;
+            }
+            if (acknowledged >= spec.replicas()) {
+                keep(token);
+            } else {
+                Throwable cause = thrown != null ? Line.unwrapped(thrown) : answer.error();
+                release();
+                finish(new LockUnavailableException(spec.key() + ": " + acknowledged + " of " + spec.replicas()
+                        + " replicas have it", cause));
+            }
+        });
+    }
+
+    /** The grant of a wait is kept, or its lease begins anew, by a call on the keeper. */
+    private void keep(long token) {
+        Words words = Words.of("LOCK.RENEW", spec.key(), owner, "TOKEN", token);
+        long deadline = System.nanoTime() + core.settings().reply();
+        start(Kind.RENEW, deadline, spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, (answer, failure) -> {
+            if (failure == null) {
+                granted(answer);
+            } else if (failure instanceof LockLostException && !settle()) {
+                fateUnknown = false;
+                busyOrWait(); // it came and went unseen
+            } else {
+                failed(failure);
+            }
+        });
+    }
+
+    private void granted(Answer answer) {
+        Throwable ended;
+        synchronized (this) {
+            ended = verdict;
+        }
+        if (ended != null) {
+            release();
+            finish(ended);
+            return;
+        }
+        Keeper home = core.keeperNow(spec.key());
+        Held held = new Held(core, home != null ? home : java.util.Objects.requireNonNull(keeper), spec, owner, answer, task);
+        forget();
+        core.observer().acquired(spec.key(), Duration.ofNanos(waitedSoFar()));
+        if (!result.complete(held)) {
+            held.release();
+        }
+    }
+
+    private void failed(LockException failure) {
+        if (settle()) {
+            return;
+        }
+        if (failure instanceof LockUnavailableException && fateUnknown) {
+            release();
+        }
+        finish(failure);
+    }
+
+    /** What passes is tried again, with the same owner, while there is time. */
+    private void waitFailed(Throwable why) {
+        if (settle()) {
+            return;
+        }
+        Meaning meaning = Meaning.of(why, Kind.ACQUIRE);
+        pause = Core.nextPause(pause);
+        if (meaning != Meaning.PASSING || wait == 0 || left() <= pause) {
+            LockException error = meaning.error(spec.key(), why);
+            if (meaning == Meaning.PASSING && fateUnknown) {
+                release();
+            }
+            finish(error);
+            return;
+        }
+        String text = String.valueOf(why.getMessage());
+        if (text.startsWith("MOVED") || text.startsWith("CLUSTERDOWN")) {
+            core.refresh();
+        }
+        core.after(Core.jittered(pause), () -> {
+            if (!settle()) {
+                waitInLine();
+            }
+        });
+    }
+
+    /** Tells by when the server has to have answered. */
+    private void setAlarm() {
+        synchronized (this) {
+            if (alarm != null || wait == FOR_EVER) {
+                return;
+            }
+            alarmAt(begun + wait + core.settings().reply());
+        }
+    }
+
+    private synchronized void alarmAt(long due) {
+        alarm = core.after(Math.max(0, due - System.nanoTime()), () -> {
+            if (Line.stoodStill(due)) {
+                alarmAt(System.nanoTime() + core.settings().reply()); // the answer may have come
+            } else {
+                end(Meaning.PASSING.error(spec.key(), null));
+            }
+        });
+    }
+
+    /** Ends it: cancelled, out of time, or closed. Leaves neither a hold nor a wait. */
+    void end(Throwable reason) {
+        Stage at;
+        Call made;
+        synchronized (this) {
+            if (verdict != null || result.isDone()) {
+                return;
+            }
+            verdict = reason;
+            at = stage;
+            made = call;
+        }
+        switch (at) {
+            case CALLING -> java.util.Objects.requireNonNull(made).hurry();
+            case PAUSING -> settle();
+            case WAITING -> {
+                calledOff = release();
+                core.after(core.settings().reply(), () -> {
+                    Line silent;
+                    synchronized (this) {
+                        silent = line;
+                    }
+                    if (silent != null) {
+                        java.util.Objects.requireNonNull(lines).drop(silent, new IOException("called off"));
+                    }
+                    finishCalledOff();
+                });
+            }
+        }
+    }
+
+    /** Whether it has been ended meanwhile; then it is finished. */
+    private boolean settle() {
+        Throwable ended;
+        synchronized (this) {
+            ended = verdict;
+        }
+        if (ended == null) {
+            return result.isDone();
+        }
+        if (!result.isDone()) {
+            if (fateUnknown) {
+                release();
+            }
+            finish(ended);
+        }
+        return true;
+    }
+
+    private void finishCalledOff() {
+        Throwable ended = verdict;
+        if (ended != null) {
+            finish(ended);
+        }
+    }
+
+    /** After it the owner neither holds nor waits. Is carried on in the background. */
+    private CompletableFuture<?> release() {
+        return new Call(core, spec.key(), Kind.RELEASE, System.nanoTime() + core.settings().release(),
+                Words.of("LOCK.RELEASE", spec.key(), owner, "ALL")).start();
+    }
+
+    private void giveBack(Line taken) {
+        java.util.Objects.requireNonNull(lines).giveBack(taken);
+    }
+
+    private void dropQuietly(Line taken) {
+        java.util.Objects.requireNonNull(lines).drop(taken, new IOException("no answer"));
+    }
+
+    /** The server is not heard any more: the reply would not be either. */
+    void breakLine(Throwable why) {
+        Line silent;
+        synchronized (this) {
+            silent = stage == Stage.WAITING ? line : null;
+        }
+        if (silent != null) {
+            silent.close(why);
+        }
+    }
+
+    private void finish(Throwable failure) {
+        forget();
+        if (result.completeExceptionally(failure)) {
+            core.observer().refused(spec.key(), Duration.ofNanos(waitedSoFar()), failure);
+        }
+    }
+
+    /** All connections are gone. */
+    void abandon(Throwable reason) {
+        finish(reason);
+    }
+
+    private void forget() {
+        core.acquires.remove(this);
+        synchronized (this) {
+            if (alarm != null) {
+                alarm.cancel(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+package io.github.redislock;
+
+import io.github.redislock.Line.Answer;
+import io.github.redislock.Meaning.Kind;
+import io.github.redislock.spi.ReplyError;
+import java.io.IOException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
+import org.jspecify.annotations.Nullable;
+
+/** A command to the keeper of a key, sent until it is answered by more than a passing error, or its time is up. */
+final class Call {
+    private final Core core;
+    private final String key;
+    private final Kind kind;
+    private final byte[][] words;
+    private final CompletableFuture<Answer> result = new CompletableFuture<>();
+    private final long deadline;
+    private @Nullable Future<?> alarm;
+    private long pause;
+    private boolean hasAlarm;
+    private volatile boolean sent;
+    private volatile boolean repeated;
+    private volatile @Nullable Throwable last;
+
+    /** The deadline is {@link Long#MAX_VALUE} where there is none. */
+    Call(Core core, String key, Kind kind, long deadline, Words words) {
+        this.core = core;
+        this.key = key;
+        this.kind = kind;
+        this.deadline = deadline;
+        this.words = words.bytes();
+    }
+
+    /** Its reply; or an error of the family. */
+    CompletableFuture<Answer> start() {
+        attempt();
+        return result;
+    }
+
+    /** Whether the server may have carried it out. */
+    boolean wasSent() {
+        return sent;
+    }
+
+    /** Whether it was sent again after it had got no reply. */
+    boolean wasRepeated() {
+        return repeated;
+    }
+
+    private void attempt() {
+        if (result.isDone()) {
+            return;
+        }
+        Keeper keeper = core.keeperNow(key);
+        Line open = keeper == null ? null : keeper.openLine();
+        if (open != null) {
+            send(open); // a line that gives no answer ends in a reply's time: that needs no alarm
+            return;
+        }
+        setAlarm();
+        core.keeper(key).thenCompose(Keeper::line).whenComplete((line, thrown) -> {
+            if (thrown == null) {
+                send(line);
+            } else {
+                failed(thrown, false);
+            }
+        });
+    }
+
+    private void send(Line line) {
+        if (result.isDone()) {
+            return;
+        }
+        repeated = sent;
+        sent = true;
+        line.call(words).whenComplete((answer, thrown) -> {
+            if (thrown != null) {
+                failed(thrown, false);
+            } else if (answer.error() == null) {
+                result(answer);
+            } else if (Meaning.of(answer.error(), kind) != Meaning.PASSING) {
+                fail(Meaning.of(answer.error(), kind).error(key, answer.error()));
+            } else {
+                movedAway(line, answer.error());
+                failed(answer.error(), true);
+            }
+        });
+    }
+
+    /** Where the server has said that it does not serve the key, another one is looked for. */
+    private void movedAway(Line line, ReplyError error) {
+        String text = error.getMessage();
+        if (text.startsWith("MOVED") || text.startsWith("CLUSTERDOWN")) {
+            core.refresh();
+        } else if (text.startsWith("READONLY") || text.startsWith("MASTERDOWN")) {
+            line.close(new IOException(text));
+        }
+    }
+
+    /** A passing error is met by a pause; after a broken connection the keeper makes the pauses. */
+    private void failed(Throwable thrown, boolean answered) {
+        Throwable failure = Line.unwrapped(thrown);
+        last = failure;
+        Meaning meaning = Meaning.of(failure, kind);
+        if (meaning != Meaning.PASSING) {
+            fail(meaning.error(key, failure));
+            return;
+        }
+        setAlarm();
+        if (!answered) {
+            core.execute(this::attempt);
+            return;
+        }
+        pause = Core.nextPause(pause);
+        core.after(Core.jittered(pause), this::attempt);
+    }
+
+    private void setAlarm() {
+        synchronized (this) {
+            if (hasAlarm || deadline == Long.MAX_VALUE) {
+                return;
+            }
+            hasAlarm = true;
+        }
+        alarmAt(deadline);
+    }
+
+    private void alarmAt(long due) {
+        Future<?> set = core.after(Math.max(0, due - System.nanoTime()), () -> {
+            if (Line.stoodStill(due)) {
+                alarmAt(System.nanoTime() + core.settings().reply()); // the answer may have come
+            } else {
+                fail(Meaning.PASSING.error(key, last));
+            }
+        });
+        synchronized (this) {
+            alarm = set;
+        }
+        if (result.isDone()) {
+            set.cancel(false);
+        }
+    }
+
+    /** Ends it within a reply's time; at once where nothing was sent. */
+    void hurry() {
+        if (!sent) {
+            fail(Meaning.PASSING.error(key, last));
+            return;
+        }
+        alarmAt(System.nanoTime() + core.settings().reply());
+    }
+
+    private void result(Answer answer) {
+        result.complete(answer);
+        cancelAlarm();
+    }
+
+    private void fail(LockException error) {
+        result.completeExceptionally(error);
+        cancelAlarm();
+    }
+
+    private synchronized void cancelAlarm() {
+        if (alarm != null) {
+            alarm.cancel(false);
+        }
+    }
+}

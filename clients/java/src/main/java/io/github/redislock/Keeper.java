@@ -1,0 +1,377 @@
+package io.github.redislock;
+
+import io.github.redislock.Line.Answer;
+import io.github.redislock.Line.SilentException;
+import io.github.redislock.Meaning.Kind;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/** The one connection to a node on which this client's grants are kept: its end, its replacement, its PINGs. */
+final class Keeper {
+    private static final long LIVED = TimeUnit.SECONDS.toNanos(1);
+    private static final long OFTEN = TimeUnit.MILLISECONDS.toNanos(100);
+
+    private final Core core;
+    private final String node;
+    private final Set<Held> held = new HashSet<>();
+    private final Set<Acquire> waits = new HashSet<>();
+    private volatile @Nullable Line line;
+    private @Nullable CompletableFuture<Line> opening;
+    private long pause;
+    private long pingDue;
+    private long judgeDue;
+    private boolean closed;
+
+    Keeper(Core core, String node) {
+        this.core = core;
+        this.node = node;
+    }
+
+    String node() {
+        return node;
+    }
+
+    @Nullable Line openLine() {
+        Line now = line;
+        return now != null && now.isOpen() ? now : null;
+    }
+
+    /** The line, which is opened where there is none: by one attempt for all, and after a pause where one has failed. */
+    CompletableFuture<Line> line() {
+        CompletableFuture<Line> mine;
+        long delay;
+        synchronized (this) {
+            Line now = line;
+            if (now != null && now.isOpen()) {
+                return CompletableFuture.completedFuture(now);
+            }
+            if (closed) {
+                return CompletableFuture.failedFuture(new IOException("the locks are closed"));
+            }
+            if (opening != null) {
+                return opening;
+            }
+            mine = new CompletableFuture<>();
+            opening = mine;
+            delay = Core.jittered(pause);
+        }
+        if (delay == 0) {
+            core.execute(() -> open(mine));
+        } else {
+            core.after(delay, () -> open(mine));
+        }
+        return mine;
+    }
+
+    private void open(CompletableFuture<Line> mine) {
+        long begun = System.nanoTime();
+        Line fresh;
+        try {
+            fresh = core.connect(node, "lock-keeper");
+        } catch (IOException | RuntimeException e) {
+            boolean silent = System.nanoTime() - begun >= core.settings().reply() / 10 * 9;
+            failed(mine, e, silent);
+            return;
+        }
+        List<Held> all;
+        synchronized (this) {
+            opening = null;
+            if (!closed) {
+                line = fresh;
+            }
+            all = new ArrayList<>(held);
+        }
+        if (line != fresh) {
+            IOException why = new IOException("the locks are closed");
+            fresh.close(why);
+            mine.completeExceptionally(why);
+            return;
+        }
+        all.forEach(grant -> restore(grant, fresh, 0)); // before anything else
+        mine.complete(fresh);
+        fresh.end().thenAccept(why -> ended(fresh, why));
+        core.observer().keeperOpened(node);
+        Core.LOG.log(System.Logger.Level.DEBUG, "keeper {0} is open, {1} grants to keep", node, all.size());
+        pingSoon(null);
+    }
+
+    private void failed(CompletableFuture<Line> mine, Throwable why, boolean silent) {
+        boolean again;
+        List<Held> all;
+        synchronized (this) {
+            opening = null;
+            pause = Core.nextPause(pause);
+            all = new ArrayList<>(held);
+            again = !closed && (!all.isEmpty() || !waits.isEmpty());
+        }
+        mine.completeExceptionally(why);
+        if (silent) {
+            breakWaits(why);
+        }
+        core.refresh().whenComplete((nothing, failure) -> all.forEach(this::rehome));
+        if (again) {
+            Core.LOG.log(System.Logger.Level.WARNING, "keeper " + node + " cannot be opened: " + why.getMessage());
+            line();
+        }
+    }
+
+    private void ended(Line old, Throwable why) {
+        boolean isNeeded;
+        synchronized (this) {
+            if (line != old) {
+                return; // replaced by this client itself
+            }
+            line = null;
+            pause = old.age() > LIVED ? 0 : Core.nextPause(pause);
+            isNeeded = !closed && (!held.isEmpty() || !waits.isEmpty());
+        }
+        core.observer().keeperEnded(node, why);
+        if (why instanceof SilentException) {
+            breakWaits(why);
+        }
+        if (isNeeded) {
+            Core.LOG.log(System.Logger.Level.INFO, "keeper " + node + " has ended: " + why.getMessage());
+            line();
+            judgeLater();
+        }
+    }
+
+    /** What the network swallows for the keeper it swallows for those who wait too. */
+    private void breakWaits(Throwable why) {
+        List<Acquire> all;
+        synchronized (this) {
+            all = new ArrayList<>(waits);
+        }
+        all.forEach(wait -> wait.breakLine(why));
+    }
+
+    /** Moves the grants to a new line: what was left out of them is kept no more. */
+    void replace(Line old) {
+        synchronized (this) {
+            if (line != old) {
+                return;
+            }
+            line = null;
+        }
+        boolean isNeeded;
+        synchronized (this) {
+            isNeeded = !closed && !held.isEmpty();
+        }
+        old.close(new IOException("replaced"));
+        if (isNeeded) {
+            line();
+            judgeLater();
+        }
+    }
+
+    /** Keeps a grant that was replied on this line. */
+    void add(Held grant, Line on) {
+        Line now;
+        synchronized (this) {
+            held.add(grant);
+            now = line;
+        }
+        if (now != on) {
+            adopt(grant);
+        } else {
+            pingSoon(grant);
+        }
+    }
+
+    /** Keeps a grant that was kept elsewhere. */
+    private void adopt(Held grant) {
+        Line now;
+        synchronized (this) {
+            held.add(grant);
+            now = openLine();
+        }
+        if (now == null) {
+            line();
+        } else {
+            restore(grant, now, 0);
+        }
+        judgeLater();
+    }
+
+    synchronized void remove(Held grant) {
+        held.remove(grant);
+    }
+
+    void addWait(Acquire wait) {
+        synchronized (this) {
+            waits.add(wait);
+        }
+        pingSoon(null);
+    }
+
+    synchronized void removeWait(Acquire wait) {
+        waits.remove(wait);
+    }
+
+    /** Asks for a grant to be kept on this line. Its answer tells how it is. */
+    private void restore(Held grant, Line on, long paused) {
+        on.call(grant.renewal().bytes()).whenComplete((answer, thrown) -> {
+            if (thrown != null || !grant.isHeld()) {
+                return; // the end of the line is dealt with by itself
+            }
+            if (answer.error() == null) {
+                grant.renewed(answer);
+                pingSoon(grant);
+                return;
+            }
+            switch (Meaning.of(answer.error(), Kind.RENEW)) {
+                case PASSING, REFUSED -> again(grant, on, paused, answer);
+                default -> grant.lose(answer.error());
+            }
+        });
+    }
+
+    private void again(Held grant, Line on, long paused, Answer answer) {
+        judgeLater();
+        if (answer.error() != null && answer.error().getMessage().startsWith("MOVED")) {
+            core.refresh().whenComplete((nothing, failure) -> rehome(grant));
+        }
+        long next = Core.nextPause(paused);
+        core.after(Core.jittered(next), () -> {
+            boolean isMine;
+            synchronized (this) {
+                isMine = held.contains(grant) && line == on;
+            }
+            if (isMine) {
+                restore(grant, on, next);
+            }
+        });
+    }
+
+    /** In a cluster a key may be served by another node now. */
+    private void rehome(Held grant) {
+        Keeper home = core.keeperNow(grant.key());
+        if (home == null || home == this) {
+            return;
+        }
+        synchronized (this) {
+            if (!held.remove(grant)) {
+                return;
+            }
+        }
+        grant.keptBy(home);
+        if (grant.isHeld()) {
+            home.adopt(grant);
+        }
+    }
+
+    private void pingSoon(@Nullable Held grant) {
+        long due;
+        synchronized (this) {
+            if (line == null || held.isEmpty() && waits.isEmpty()) {
+                return;
+            }
+            due = System.nanoTime() + (grant == null ? interval() : Math.max(OFTEN, grant.pace()));
+            if (pingDue != 0 && pingDue - due <= 0) {
+                return;
+            }
+            pingDue = due;
+        }
+        core.after(due - System.nanoTime(), () -> tick(due));
+    }
+
+    private long interval() {
+        long shortest = Long.MAX_VALUE;
+        for (Held grant : held) {
+            shortest = Math.min(shortest, grant.pace());
+        }
+        for (Acquire wait : waits) {
+            shortest = Math.min(shortest, wait.pace());
+        }
+        return Math.max(OFTEN, shortest);
+    }
+
+    private void tick(long due) {
+        Line now;
+        synchronized (this) {
+            if (pingDue != due) {
+                return;
+            }
+            pingDue = 0;
+            now = line;
+        }
+        if (now != null) {
+            now.ping();
+            pingSoon(null);
+            judgeLater();
+        }
+    }
+
+    /** Looks again at the time when the first grant of which no sign has come for long would be lost. */
+    private void judgeLater() {
+        long due;
+        synchronized (this) {
+            long now = System.nanoTime();
+            long first = Long.MAX_VALUE;
+            for (Held grant : held) {
+                long left = grant.knownUntil() - now;
+                if (left < grant.leaseNanos() / 2) {
+                    first = Math.min(first, left);
+                }
+            }
+            if (first == Long.MAX_VALUE) {
+                return;
+            }
+            // A time that has passed already was slept through: what has come is read first.
+            due = now + (first <= 0 ? core.settings().reply() : first);
+            if (judgeDue != 0 && judgeDue - due <= 0) {
+                return;
+            }
+            judgeDue = due;
+        }
+        core.after(due - System.nanoTime(), () -> judge(due));
+    }
+
+    private void judge(long due) {
+        List<Held> lapsed = new ArrayList<>();
+        Line now;
+        synchronized (this) {
+            if (judgeDue != due) {
+                return;
+            }
+            judgeDue = 0;
+            now = line;
+            if (!Line.stoodStill(due)) {
+                for (Held grant : held) {
+                    if (grant.knownUntil() - System.nanoTime() <= 0) {
+                        lapsed.add(grant);
+                    }
+                }
+            }
+        }
+        if (Line.stoodStill(due) && now != null) {
+            now.ping();
+        }
+        lapsed.forEach(grant -> grant.lose(new IOException("no sign of it for a whole lease")));
+        judgeLater();
+    }
+
+    void close(Throwable why) {
+        Line now;
+        CompletableFuture<Line> waiting;
+        synchronized (this) {
+            closed = true;
+            now = line;
+            line = null;
+            waiting = opening;
+            opening = null;
+        }
+        if (now != null) {
+            now.close(why);
+        }
+        if (waiting != null) {
+            waiting.completeExceptionally(why);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+package io.github.redislock;
+
+import io.github.redislock.spi.ReplyError;
+import io.github.redislock.spi.ServerConnection;
+import java.io.IOException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.jspecify.annotations.Nullable;
+
+/** A connection that is closed when it owes a reply for too long, and that knows what its PONGs have proved. */
+final class Line {
+    /** A timer that is later than this tells that the process stood still. */
+    private static final long STOOD_STILL = TimeUnit.SECONDS.toNanos(1);
+
+    /** The server, or the network before it, said nothing for a reply's time. */
+    static final class SilentException extends IOException {
+        private static final long serialVersionUID = 1;
+
+        SilentException(String message) {
+            super(message);
+        }
+    }
+
+    /** A reply, or an error that the server replied, and when the command was sent on which line. */
+    record Answer(@Nullable Object reply, @Nullable ReplyError error, long sent, Line line) {}
+
+    private record Sent(long at, boolean bounded, CompletableFuture<Answer> answer) {}
+
+    private final Core core;
+    private final ServerConnection connection;
+    private final long opened = System.nanoTime();
+    private final ConcurrentLinkedQueue<Sent> unanswered = new ConcurrentLinkedQueue<>();
+    private final AtomicBoolean watching = new AtomicBoolean();
+    private final CompletableFuture<Throwable> end = new CompletableFuture<>();
+    private volatile long proven = opened;
+    private volatile boolean ponged;
+
+    Line(Core core, ServerConnection connection) {
+        this.core = core;
+        this.connection = connection;
+        connection.ended().whenComplete((nothing, failure) -> close(new IOException("the connection was closed")));
+    }
+
+    /** Sends a command that is answered within a reply's time, or ends the line. */
+    CompletableFuture<Answer> call(byte[]... words) {
+        CompletableFuture<Answer> answer = send(true, words);
+        if (watching.compareAndSet(false, true)) {
+            watch(core.settings().reply());
+        }
+        return answer;
+    }
+
+    /** Sends a command that may take any time. */
+    CompletableFuture<Answer> await(byte[]... words) {
+        return send(false, words);
+    }
+
+    private CompletableFuture<Answer> send(boolean bounded, byte[]... words) {
+        Sent sent = new Sent(System.nanoTime(), bounded, new CompletableFuture<>());
+        unanswered.add(sent);
+        connection.send(words).whenComplete((reply, thrown) -> {
+            unanswered.remove(sent);
+            Throwable failure = thrown == null ? null : unwrapped(thrown);
+            if (failure == null || failure instanceof ReplyError) {
+                sent.answer.complete(new Answer(reply, (ReplyError) failure, sent.at, this));
+            } else {
+                close(failure);
+                sent.answer.completeExceptionally(failure);
+            }
+        });
+        if (end.isDone()) {
+            failAll();
+        }
+        return sent.answer;
+    }
+
+    /** PING: what is kept here stood when it was sent. */
+    CompletableFuture<Answer> ping() {
+        return call(Words.PING).thenApply(answer -> {
+            if (answer.error == null) {
+                ponged = true;
+                proven = answer.sent; // PONGs come in the order of the PINGs
+            }
+            return answer;
+        });
+    }
+
+    /** Up to when what is kept here is proved to have stood, or that time where that is later. */
+    long provenSince(long own) {
+        return ponged && proven - own > 0 ? proven : own;
+    }
+
+    private void watch(long delay) {
+        long due = System.nanoTime() + delay;
+        core.after(delay, () -> {
+            long now = System.nanoTime();
+            Sent oldest = oldestBounded();
+            if (oldest == null) {
+                watching.set(false);
+                if (oldestBounded() != null && watching.compareAndSet(false, true)) {
+                    watch(core.settings().reply());
+                }
+            } else if (stoodStill(due)) {
+                watch(core.settings().reply()); // what has come is read first
+            } else if (now - oldest.at >= core.settings().reply()) {
+                close(new SilentException("no answer in "
+                        + TimeUnit.NANOSECONDS.toMillis(core.settings().reply()) + " ms"));
+            } else {
+                watch(oldest.at + core.settings().reply() - now);
+            }
+        });
+    }
+
+    private @Nullable Sent oldestBounded() {
+        for (Sent sent : unanswered) {
+            if (sent.bounded) {
+                return sent;
+            }
+        }
+        return null;
+    }
+
+    /** Whether a timer that was due then comes so late that what has come must be read before it is judged. */
+    static boolean stoodStill(long due) {
+        return System.nanoTime() - due > STOOD_STILL;
+    }
+
+    boolean isOpen() {
+        return !end.isDone();
+    }
+
+    long age() {
+        return System.nanoTime() - opened;
+    }
+
+    /** Is completed with the reason when the line has ended. */
+    CompletableFuture<Throwable> end() {
+        return end;
+    }
+
+    void close(Throwable why) {
+        if (end.complete(why)) {
+            core.execute(connection::close); // which may block
+            failAll();
+        }
+    }
+
+    private void failAll() {
+        Throwable why = end.getNow(new IOException("the connection was closed"));
+        for (Sent sent = unanswered.poll(); sent != null; sent = unanswered.poll()) {
+            sent.answer.completeExceptionally(why);
+        }
+    }
+
+    static Throwable unwrapped(Throwable thrown) {
+        return thrown instanceof CompletionException && thrown.getCause() != null ? thrown.getCause() : thrown;
+    }
+}

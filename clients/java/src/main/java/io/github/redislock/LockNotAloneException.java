@@ -1,0 +1,12 @@
+package io.github.redislock;
+
+import org.jspecify.annotations.Nullable;
+
+/** The lock has more holders than the call bears: two that share and both want it alone would wait for each other. */
+public final class LockNotAloneException extends LockException {
+    private static final long serialVersionUID = 1;
+
+    LockNotAloneException(@Nullable String message, @Nullable Throwable cause) {
+        super(message, cause);
+    }
+}

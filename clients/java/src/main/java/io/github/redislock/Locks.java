@@ -1,0 +1,195 @@
+package io.github.redislock;
+
+import io.github.redislock.spi.LockServer;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Locks of several processes on a server with the module redis-lock. One for a process and server, for all its threads.
+ *
+ * <pre>{@code
+ * try (Locks locks = Locks.of(JedisServer.of("127.0.0.1", 6379), "orders")) {
+ *     try (Grant grant = locks.lock("lock:orders:42").waiting(Duration.ofSeconds(10)).acquire()) {
+ *         System.out.println("fence writes with " + grant.token());
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p>The server renews what is held, for as long as this process lives. A loss is told at once: by
+ * {@link Grant#onLost}, by {@link Grant#check} and the release, and as an interrupt of {@link RedisLock#call}.
+ */
+public final class Locks implements AutoCloseable {
+    private final Core core;
+    private final Threads threads;
+    private @Nullable Thread hook;
+
+    private Locks(Core core, boolean isClosedAtExit) {
+        this.core = core;
+        threads = new Threads(core);
+        if (isClosedAtExit) {
+            hook = new Thread(core::close, "redis-lock-exit");
+            Runtime.getRuntime().addShutdownHook(hook);
+        }
+    }
+
+    /** On this server, for a service of this name, which operators see in the names of owners. */
+    public static Locks of(LockServer server, String service) {
+        return builder(server).service(service).build();
+    }
+
+    /** With settings of your own. */
+    public static Builder builder(LockServer server) {
+        return new Builder(server);
+    }
+
+    /** A lock that one has alone. */
+    public RedisLock lock(String key) {
+        return new RedisLock(core, threads, key, List.of());
+    }
+
+    /** A lock that is shared by all who take it like this, and keeps out who wants it alone. */
+    public RedisLock shared(String key) {
+        return new RedisLock(core, threads, key, List.of("SHARED"));
+    }
+
+    /** One permit of a semaphore that has so many. Each permit is an owner of its own. */
+    public RedisLock permit(String key, int of) {
+        if (of < 1) {
+            throw new LockMisuseException("a semaphore of " + of, null);
+        }
+        return new RedisLock(core, threads, key, List.of("LIMIT", String.valueOf(of)));
+    }
+
+    /** A read and write lock of threads. */
+    public ThreadReadWriteLock readWriteLock(String key) {
+        return new ThreadReadWriteLock(
+                new ThreadLock(core, threads, shared(key).threadSpec(), ThreadLock.Counts.READERS),
+                new ThreadLock(core, threads, lock(key).threadSpec(), ThreadLock.Counts.WRITERS));
+    }
+
+    /** One owner for several locks, for work that changes threads. */
+    public Task task() {
+        return new Task(core, core.freshOwner());
+    }
+
+    /** Takes over a grant that was taken elsewhere, and keeps it from now on. */
+    public Grant adopt(String key, String owner, long token) {
+        return new Grant(Adoption.adopt(core, lock(key).threadSpec(), owner, token));
+    }
+
+    /** Who holds the lock; nobody, where it is free. */
+    public List<Holder> holders(String key) {
+        return Look.holders(core, key);
+    }
+
+    /** Takes the lock away from whoever has it; the next in line gets it. Tells whether anybody had it. */
+    public boolean forceUnlock(String key) {
+        return Look.delete(core, key);
+    }
+
+    /** Whether {@link #close} was called. */
+    public boolean isClosed() {
+        return core.isClosed();
+    }
+
+    /** Releases all locks, calls off all waits and ends all connections, in two seconds at most. */
+    @Override
+    public void close() {
+        core.close();
+        if (hook != null && hook != Thread.currentThread()) {
+            try {
+                Runtime.getRuntime().removeShutdownHook(hook);
+            } catch (IllegalStateException e) {
+                // The JVM is about to end, and the hook runs or has run.
+            }
+        }
+    }
+
+    /** Settings. */
+    public static final class Builder {
+        private final LockServer server;
+        private String service = "java";
+        private Duration lease = Duration.ofSeconds(10);
+        private Duration keep = Duration.ofSeconds(30);
+        private Duration reply = Duration.ofSeconds(1);
+        private Duration release = Duration.ofSeconds(2);
+        private Duration close = Duration.ofSeconds(2);
+        private LockObserver observer = new LockObserver() { };
+        private @Nullable ThreadFactory threads;
+        private boolean isClosedAtExit;
+
+        private Builder(LockServer server) {
+            this.server = java.util.Objects.requireNonNull(server);
+        }
+
+        /** The name of the service, which operators see in the names of owners. */
+        public Builder service(String name) {
+            service = name;
+            return this;
+        }
+
+        /** How long others wait when this process has died: 10 s. */
+        public Builder lease(Duration time) {
+            lease = time;
+            return this;
+        }
+
+        /** How long this process may stand still and keep its locks: 30 s. */
+        public Builder keep(Duration time) {
+            keep = time;
+            return this;
+        }
+
+        /** How long one reply may take, connecting included: 1 s. */
+        public Builder replyTimeout(Duration time) {
+            reply = time;
+            return this;
+        }
+
+        /** How long a release may take: 2 s. */
+        public Builder releaseTimeout(Duration time) {
+            release = time;
+            return this;
+        }
+
+        /** How long {@link Locks#close} may take: 2 s. */
+        public Builder closeTimeout(Duration time) {
+            close = time;
+            return this;
+        }
+
+        /** Is told what happens, for metrics. */
+        public Builder observer(LockObserver told) {
+            observer = told;
+            return this;
+        }
+
+        /** Makes the threads of this client, such as virtual ones. Without it they are daemons. */
+        public Builder threads(ThreadFactory factory) {
+            threads = factory;
+            return this;
+        }
+
+        /** Closes the locks when the JVM ends in good order. Not with Spring, which closes its beans in their order. */
+        public Builder closeAtExit() {
+            isClosedAtExit = true;
+            return this;
+        }
+
+        /** Connects nowhere yet. */
+        public Locks build() {
+            AtomicInteger number = new AtomicInteger();
+            ThreadFactory factory = threads != null ? threads : work -> {
+                Thread thread = new Thread(work, "redis-lock-" + number.incrementAndGet());
+                thread.setDaemon(true);
+                return thread;
+            };
+            return new Locks(new Core(server, new Settings(service, lease, keep, reply.toNanos(), release.toNanos(),
+                    close.toNanos(), factory, observer)), isClosedAtExit);
+        }
+    }
+}

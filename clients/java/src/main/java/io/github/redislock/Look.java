@@ -1,0 +1,67 @@
+package io.github.redislock;
+
+import io.github.redislock.Meaning.Kind;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** Calls that look at a lock from outside. They go by idle connections of those that wait. */
+final class Look {
+    private Look() {}
+
+    private static @Nullable Object ask(Core core, String key, Words words) {
+        return Attempt.await(core.keeper(key).thenCompose(keeper -> {
+            WaitLines lines = core.waitLines(keeper.node());
+            return lines.take().thenCompose(line -> line.call(words.bytes())
+                    .whenComplete((answer, thrown) -> lines.giveBack(line)));
+        }).handle((answer, thrown) -> {
+            Throwable failure = thrown != null ? Line.unwrapped(thrown) : answer.error();
+            if (failure != null) {
+                throw Meaning.of(failure, Kind.RENEW).error(key, failure);
+            }
+            return answer.reply();
+        }));
+    }
+
+    static @Nullable Map<String, Object> info(Core core, String key) {
+        return ask(core, key, Words.of("LOCK.INFO", key)) instanceof List<?> fields ? map(fields) : null;
+    }
+
+    static boolean delete(Core core, String key) {
+        return ask(core, key, Words.of("DEL", key)) instanceof Long number && number > 0;
+    }
+
+    static List<Holder> holders(Core core, String key) {
+        List<Holder> all = new ArrayList<>();
+        if (ask(core, key, Words.of("LOCK.HOLDERS", key)) instanceof List<?> found) {
+            for (Object one : found) {
+                Map<String, Object> fields = map((List<?>) one);
+                all.add(new Holder(new String((byte[]) fields.get("owner"), StandardCharsets.UTF_8),
+                        number(fields, "token"), (int) number(fields, "holds"),
+                        Duration.ofMillis(number(fields, "ttl-ms")), Duration.ofMillis(number(fields, "held-ms")),
+                        (int) number(fields, "limit")));
+            }
+        }
+        return all;
+    }
+
+    private static long number(Map<String, Object> fields, String name) {
+        return fields.get(name) instanceof Long number ? number : 0;
+    }
+
+    /** Jedis makes pairs of a map of RESP3; else names and values follow each other. */
+    private static Map<String, Object> map(List<?> fields) {
+        Map<String, Object> map = new HashMap<>();
+        boolean isPairs = !fields.isEmpty() && fields.get(0) instanceof Map.Entry<?, ?>;
+        for (int n = 0; n < fields.size(); n += isPairs ? 1 : 2) {
+            Object name = isPairs ? ((Map.Entry<?, ?>) fields.get(n)).getKey() : fields.get(n);
+            Object value = isPairs ? ((Map.Entry<?, ?>) fields.get(n)).getValue() : fields.get(n + 1);
+            map.put(new String((byte[]) name, StandardCharsets.UTF_8), value);
+        }
+        return map;
+    }
+}

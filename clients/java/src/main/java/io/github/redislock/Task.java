@@ -1,0 +1,62 @@
+package io.github.redislock;
+
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CompletableFuture;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What is one owner to the server: it may take a lock again that it has, and a circle of waits of several tasks is found.
+ * A {@link ThreadLock} has one for each thread; a task of your own goes along with work that changes threads.
+ */
+public final class Task {
+    private final Core core;
+    private final String owner;
+    private final Map<String, Held> held = new ConcurrentHashMap<>();
+    private final Set<String> asking = ConcurrentHashMap.newKeySet();
+
+    Task(Core core, String owner) {
+        this.core = core;
+        this.owner = owner;
+    }
+
+    /** The name by which the server knows it. */
+    public String owner() {
+        return owner;
+    }
+
+    @Nullable Held held(String key) {
+        return held.get(key);
+    }
+
+    boolean isIdle() {
+        return held.isEmpty() && asking.isEmpty();
+    }
+
+    void forget(Held grant) {
+        held.remove(grant.key(), grant);
+    }
+
+    /** Takes a lock, or takes it again. */
+    Attempt acquire(LockSpec spec, long wait) {
+        Held mine = held.get(spec.key());
+        if (mine != null) {
+            long deadline = System.nanoTime() + core.settings().reply();
+            return new Attempt(mine.enterAgain(spec, deadline), reason -> { });
+        }
+        if (!asking.add(spec.key())) {
+            return new Attempt(CompletableFuture.failedFuture(
+                    new LockMisuseException(spec.key() + ": the task waits for it already", null)), reason -> { });
+        }
+        Acquire acquire = new Acquire(core, spec, owner, this, wait);
+        acquire.begin();
+        CompletableFuture<Held> result = acquire.result().whenComplete((grant, failure) -> {
+            if (grant != null) {
+                held.put(spec.key(), grant);
+            }
+            asking.remove(spec.key());
+        });
+        return new Attempt(result, acquire::end);
+    }
+}

@@ -1,0 +1,15 @@
+package io.github.redislock;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Work under a lock.
+ *
+ * @param <T> what it gives
+ * @param <X> what it may throw
+ */
+@FunctionalInterface
+public interface Work<T extends @Nullable Object, X extends Exception> {
+    /** Does the work, and may look at its grant or hand on its token. */
+    T run(Grant grant) throws X;
+}

@@ -1,0 +1,190 @@
+package io.github.redislock.jedis;
+
+import io.github.redislock.spi.ReplyError;
+import io.github.redislock.spi.ServerConnection;
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.net.Socket;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
+import redis.clients.jedis.CommandArguments;
+import redis.clients.jedis.Connection;
+import redis.clients.jedis.DefaultJedisSocketFactory;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
+import redis.clients.jedis.JedisSocketFactory;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisDataException;
+
+/** A connection of Jedis with a thread that reads it, so that calls on it may overlap. */
+final class JedisConnection implements ServerConnection {
+    private final Wire wire;
+    private final Dialer dialer;
+    private final ReentrantLock writing = new ReentrantLock();
+    private final ConcurrentLinkedQueue<CompletableFuture<@Nullable Object>> unanswered = new ConcurrentLinkedQueue<>();
+    private final CompletableFuture<@Nullable Object> ended = new CompletableFuture<>();
+
+    /** Opens what Jedis can read and write at the same time. */
+    private static final class Wire extends Connection {
+        Wire(JedisSocketFactory sockets, JedisClientConfig config) {
+            super(sockets, config);
+        }
+
+        void write(CommandArguments command) {
+            sendCommand(command);
+            flush();
+        }
+
+        @Nullable Object read() {
+            return readProtocolWithCheckingBroken();
+        }
+    }
+
+    /** Remembers the socket: it is closed without the rest of what is written, which may block. */
+    private static final class Dialer implements JedisSocketFactory {
+        private final JedisSocketFactory sockets;
+        private volatile @Nullable Socket socket;
+
+        Dialer(JedisSocketFactory sockets) {
+            this.sockets = sockets;
+        }
+
+        @Override
+        public Socket createSocket() {
+            Socket made = sockets.createSocket();
+            socket = made;
+            return made;
+        }
+
+        void close() {
+            Socket open = socket;
+            if (open != null) {
+                try {
+                    open.close();
+                } catch (IOException e) {
+                    // It is closed.
+                }
+            }
+        }
+    }
+
+    private JedisConnection(Wire wire, Dialer dialer) {
+        this.wire = wire;
+        this.dialer = dialer;
+    }
+
+    static JedisConnection open(HostAndPort node, JedisClientConfig config, Duration limit, ThreadFactory threads)
+            throws IOException {
+        JedisClientConfig limited = limited(config, limit);
+        Dialer dialer = new Dialer(new DefaultJedisSocketFactory(node, limited));
+        boolean done = false;
+        try {
+            Wire wire = new Wire(dialer, limited);
+            wire.setSoTimeout(0); // whoever waits for a reply has a limit of its own
+            JedisConnection connection = new JedisConnection(wire, dialer);
+            threads.newThread(connection::read).start();
+            done = true;
+            return connection;
+        } catch (JedisDataException e) {
+            throw new ReplyError(String.valueOf(e.getMessage()));
+        } catch (JedisConnectionException e) {
+            throw new IOException(node + ": " + e.getMessage(), e);
+        } finally {
+            if (!done) {
+                dialer.close();
+            }
+        }
+    }
+
+    /** The user's configuration, whatever a later Jedis adds to it, with our time limits. */
+    private static JedisClientConfig limited(JedisClientConfig config, Duration limit) {
+        int millis = (int) Math.max(1, limit.toMillis());
+        return (JedisClientConfig) Proxy.newProxyInstance(JedisClientConfig.class.getClassLoader(),
+                new Class<?>[] {JedisClientConfig.class}, (proxy, method, arguments) -> {
+                    switch (method.getName()) {
+                        case "getConnectionTimeoutMillis", "getSocketTimeoutMillis" -> {
+                            return millis;
+                        }
+                        default -> {
+                            try {
+                                return method.invoke(config, arguments);
+                            } catch (InvocationTargetException e) {
+                                throw e.getCause();
+                            }
+                        }
+                    }
+                });
+    }
+
+    @Override
+    public CompletableFuture<@Nullable Object> send(byte[]... words) {
+        CommandArguments command = new CommandArguments(() -> words[0]);
+        for (int n = 1; n < words.length; n++) {
+            command.add(words[n]);
+        }
+        CompletableFuture<@Nullable Object> reply = new CompletableFuture<>();
+        writing.lock();
+        try {
+            unanswered.add(reply);
+            wire.write(command);
+        } catch (RuntimeException e) {
+            dialer.close(); // the reader tells all
+            reply.completeExceptionally(e);
+        } finally {
+            writing.unlock();
+        }
+        if (ended.isDone()) {
+            fail(new IOException("the connection has ended"));
+        }
+        return reply;
+    }
+
+    private void read() {
+        Throwable why;
+        try {
+            for (;;) {
+                try {
+                    Object value = wire.read();
+                    answer().complete(value);
+                } catch (JedisDataException e) {
+                    answer().completeExceptionally(new ReplyError(String.valueOf(e.getMessage())));
+                }
+            }
+        } catch (Throwable e) { // an Error too ends it, and has to be told
+            why = e;
+        }
+        dialer.close();
+        ended.complete(null);
+        fail(new IOException("the connection has ended", why));
+    }
+
+    private CompletableFuture<@Nullable Object> answer() {
+        CompletableFuture<@Nullable Object> oldest = unanswered.poll();
+        if (oldest == null) {
+            throw new IllegalStateException("a reply that nobody asked for");
+        }
+        return oldest;
+    }
+
+    private void fail(IOException why) {
+        for (CompletableFuture<?> reply = unanswered.poll(); reply != null; reply = unanswered.poll()) {
+            reply.completeExceptionally(why);
+        }
+    }
+
+    @Override
+    public CompletionStage<?> ended() {
+        return ended;
+    }
+
+    @Override
+    public void close() {
+        dialer.close();
+    }
+}

@@ -1,0 +1,131 @@
+package io.github.redislock.jedis;
+
+import io.github.redislock.spi.ClusterServer;
+import io.github.redislock.spi.LockServer;
+import io.github.redislock.spi.ServerConnection;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
+import redis.clients.jedis.JedisClientConfig;
+
+/**
+ * Servers that are reached by Jedis: with the configuration that you make your own client from. A client of Jedis does
+ * not tell it.
+ */
+public final class JedisServer implements LockServer {
+    /** Finds the primary. May block for about this long. */
+    private interface Address {
+        HostAndPort find(Duration limit) throws IOException;
+    }
+
+    private static final AtomicLong NUMBER = new AtomicLong();
+    /** Each connection has a thread that reads it, and that ends with it. */
+    private static final ThreadFactory READERS = work -> {
+        Thread thread = new Thread(work, "redis-lock-reader-" + NUMBER.incrementAndGet());
+        thread.setDaemon(true);
+        return thread;
+    };
+
+    private final Address address;
+    private final JedisClientConfig config;
+
+    private JedisServer(Address address, JedisClientConfig config) {
+        this.address = address;
+        this.config = config;
+    }
+
+    /** One server without a password. */
+    public static LockServer of(String host, int port) {
+        return of(new HostAndPort(host, port), DefaultJedisClientConfig.builder().build());
+    }
+
+    /** One server. */
+    public static LockServer of(HostAndPort server, JedisClientConfig config) {
+        return new JedisServer(limit -> server, config);
+    }
+
+    /** A server whose address is asked for before each connection. */
+    public static LockServer of(Supplier<HostAndPort> server, JedisClientConfig config) {
+        return new JedisServer(limit -> server.get(), config);
+    }
+
+    /** The primary that Sentinels name. The second configuration is for the Sentinels. */
+    public static LockServer sentinel(String name, Collection<HostAndPort> sentinels, JedisClientConfig config,
+            JedisClientConfig sentinelConfig) {
+        List<HostAndPort> all = List.copyOf(sentinels);
+        return new JedisServer(limit -> primary(name, all, sentinelConfig, limit), config);
+    }
+
+    /** A cluster, of which these nodes are known. */
+    public static LockServer cluster(Collection<HostAndPort> nodes, JedisClientConfig config) {
+        return new ClusterServer(nodes.stream().map(HostAndPort::toString).toList(),
+                (host, port, limit) -> JedisConnection.open(mapped(host, port, config), config, limit, READERS),
+                () -> { });
+    }
+
+    private static HostAndPort mapped(String host, int port, JedisClientConfig config) {
+        HostAndPort node = new HostAndPort(host, port);
+        return config.getHostAndPortMapper() == null ? node : config.getHostAndPortMapper().getHostAndPort(node);
+    }
+
+    private static HostAndPort primary(String name, List<HostAndPort> sentinels, JedisClientConfig config,
+            Duration limit) throws IOException {
+        IOException last = new IOException("no Sentinel knows " + name);
+        long until = System.nanoTime() + limit.toNanos();
+        for (HostAndPort sentinel : sentinels) {
+            Duration share = Duration.ofNanos(Math.max(1_000_000, (until - System.nanoTime()) / 2));
+            try {
+                HostAndPort found = ask(sentinel, name, config, share);
+                if (found != null) {
+                    return found;
+                }
+            } catch (IOException e) {
+                last = e;
+            }
+        }
+        throw last;
+    }
+
+    private static @Nullable HostAndPort ask(HostAndPort sentinel, String name, JedisClientConfig config,
+            Duration limit) throws IOException {
+        ServerConnection connection = JedisConnection.open(sentinel, config, limit, READERS);
+        try {
+            Object reply = connection.ask(limit, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name);
+            return reply instanceof List<?> found ? new HostAndPort(text(found.get(0)), Integer.parseInt(text(found.get(1)))) : null;
+        } finally {
+            connection.close();
+        }
+    }
+
+    private static String text(Object bytes) {
+        return new String((byte[]) bytes, StandardCharsets.UTF_8);
+    }
+
+    @Override
+    public String node(String key) {
+        return "";
+    }
+
+    @Override
+    public void refresh(Duration limit) {
+        // The address is asked for before each connection.
+    }
+
+    @Override
+    public ServerConnection connect(String node, Duration limit) throws IOException {
+        return JedisConnection.open(address.find(limit), config, limit, READERS);
+    }
+
+    @Override
+    public void close() {
+        // Each connection is closed by itself.
+    }
+}
