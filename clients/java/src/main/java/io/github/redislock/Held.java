@@ -158,12 +158,17 @@ final class Held {
             return;
         }
         keeper.remove(this);
-        keep = 0;
+        synchronized (this) {
+            proven = line.provenSince(proven);
+            keep = 0;
+        }
         alarmAtEnd();
         long rest = Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
         new Call(core, key, Kind.RENEW, end, renew().and("PX", rest, "KEEP", 0)).start().whenComplete((answer, failure) -> {
             if (failure instanceof LockLostException) {
                 lose(failure);
+            } else if (failure == null) {
+                renewed(answer);
             }
         });
     }

@@ -3,6 +3,7 @@ package io.github.redislock;
 import io.github.redislock.spi.LockServer;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -48,12 +49,12 @@ public final class Locks implements AutoCloseable {
 
     /** A lock that one has alone. */
     public RedisLock lock(String key) {
-        return new RedisLock(core, threads, key, List.of());
+        return new RedisLock(core, threads, Objects.requireNonNull(key), List.of());
     }
 
     /** A lock that is shared by all who take it like this, and keeps out who wants it alone. */
     public RedisLock shared(String key) {
-        return new RedisLock(core, threads, key, List.of("SHARED"));
+        return new RedisLock(core, threads, Objects.requireNonNull(key), List.of("SHARED"));
     }
 
     /** One permit of a semaphore that has so many. Each permit is an owner of its own. */
@@ -61,7 +62,7 @@ public final class Locks implements AutoCloseable {
         if (of < 1) {
             throw new LockMisuseException("a semaphore of " + of, null);
         }
-        return new RedisLock(core, threads, key, List.of("LIMIT", String.valueOf(of)));
+        return new RedisLock(core, threads, Objects.requireNonNull(key), List.of("LIMIT", String.valueOf(of)));
     }
 
     /** A read and write lock of threads. */
@@ -123,7 +124,7 @@ public final class Locks implements AutoCloseable {
         private boolean isClosedAtExit;
 
         private Builder(LockServer server) {
-            this.server = java.util.Objects.requireNonNull(server);
+            this.server = Objects.requireNonNull(server);
         }
 
         /** The name of the service, which operators see in the names of owners. */

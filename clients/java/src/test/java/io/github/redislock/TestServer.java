@@ -1,4 +1,4 @@
-package redislock;
+package io.github.redislock;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -103,6 +103,16 @@ final class TestServer {
             }
         }
         return 0;
+    }
+
+    /** A line of INFO. */
+    String stat(String name) {
+        for (String line : ((String) run("INFO everything")).split("\r\n")) {
+            if (line.startsWith(name + ":")) {
+                return line.substring(name.length() + 1);
+            }
+        }
+        throw new AssertionError(name);
     }
 
     static void eventually(String what, BooleanSupplier holds) throws InterruptedException {

@@ -1,23 +1,29 @@
-package redislock;
+package io.github.redislock;
 
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.Parameter;
 import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /** What the tests have in common: each runs with each client, and what they start ends with them. */
 @ParameterizedClass
-@EnumSource(Client.class)
+@EnumSource(value = Client.class, names = {"JEDIS", "LETTUCE"})
 abstract class LocksTest {
     static final Duration LONG = Duration.ofSeconds(20);
-    static final Duration SHORT = Duration.ofMillis(900);
+    static final Duration SHORT = Duration.ofMillis(1000);
+
+    private static final Set<Client> WARM = EnumSet.noneOf(Client.class);
 
     @Parameter
     Client client;
@@ -27,6 +33,17 @@ abstract class LocksTest {
     <T extends AutoCloseable> T closing(T resource) {
         open.push(resource);
         return resource;
+    }
+
+    /** The first connection of a JVM takes its time: classes are loaded. */
+    @BeforeEach
+    void warmUp() throws Exception {
+        if (WARM.add(client)) {
+            int port = server().port;
+            try (Locks locks = builder(Client.Topology.SINGLE, port).replyTimeout(Duration.ofSeconds(20)).build()) {
+                locks.lock("k").acquire().release();
+            }
+        }
     }
 
     @AfterEach
@@ -44,7 +61,11 @@ abstract class LocksTest {
     }
 
     TestServer server() {
-        return start("server", Map.of()).get(0);
+        return server(Map.of());
+    }
+
+    TestServer server(Map<String, String> config) {
+        return start("server", Map.of("config", config)).get(0);
     }
 
     TestServer proxy(TestServer server) {
@@ -66,14 +87,37 @@ abstract class LocksTest {
         return slot < 5461 ? 0 : slot < 10922 ? 1 : 2;
     }
 
-    RedisLocks locks(int port, Duration lease) {
+    Locks locks(int port) {
+        return locks(port, LONG);
+    }
+
+    Locks locks(int port, Duration lease) {
         return locks(Client.Topology.SINGLE, port, lease);
     }
 
-    RedisLocks locks(Client.Topology topology, int port, Duration lease) {
-        Client.Connected connected = client.connect(topology, port, lease);
+    Locks locks(Client.Topology topology, int port, Duration lease) {
+        return closing(builder(topology, port).lease(lease).build());
+    }
+
+    Locks.Builder builder(Client.Topology topology, int port) {
+        return builder(topology, port, null);
+    }
+
+    Locks.Builder builder(Client.Topology topology, int port, String user) {
+        Client.Connected connected = client.connect(topology, port, user);
         closing(connected.application());
-        return connected.locks();
+        return Locks.builder(connected.server()).service("tests");
+    }
+
+    /** A lock of threads that is taken. */
+    static ThreadLock locked(Locks locks, String key) {
+        ThreadLock lock = locks.lock(key).asLock();
+        lock.lock();
+        return lock;
+    }
+
+    static long millisSince(long begun) {
+        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
     }
 
     /** Work in a thread, and so with an owner, of its own. */

@@ -1,4 +1,4 @@
-package redislock;
+package io.github.redislock;
 
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
@@ -25,7 +25,10 @@ final class Testbed {
 
     private static Process process() {
         try {
-            return new ProcessBuilder("cargo", "run", "--quiet", "--package", "testbed", "--", "serve")
+            String program = System.getenv().getOrDefault("TESTBED", "cargo run --quiet --package testbed --");
+            List<String> command = new ArrayList<>(List.of(program.split(" ")));
+            command.add("serve");
+            return new ProcessBuilder(command)
                     .directory(new File("../..")).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         } catch (IOException e) {
             throw new UncheckedIOException(e);

@@ -1,0 +1,259 @@
+package io.github.redislock;
+
+import static io.github.redislock.TestServer.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.Test;
+
+/** Taking, taking again, giving back. */
+class HoldingTest extends LocksTest {
+    @Test
+    void takesAndGivesBack() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        ThreadLock lock = locks.lock("k").asLock();
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        assertFalse(lock.isLocked());
+        lock.lock();
+        assertEquals(server.info("k", "token"), lock.token());
+        assertTrue(lock.token() > 1L << 50);
+        assertTrue(lock.isLocked() && lock.isHeldByCurrentThread());
+        assertFalse(new Other<>(lock::tryLock).get());
+        assertFalse(new Other<>(lock::isHeldByCurrentThread).get());
+        assertThrows(ExecutionException.class, new Other<>(() -> {
+            lock.unlock(); // it is another thread's
+            return true;
+        })::get);
+        lock.unlock();
+        assertNull(server.info("k", "token"));
+        assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        assertThrows(IllegalMonitorStateException.class, lock::check);
+        assertThrows(UnsupportedOperationException.class, lock::newCondition);
+    }
+
+    @Test
+    void aGrantIsAHandleForAnyThread() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        Grant grant = locks.lock("k").acquire();
+        assertEquals(server.info("k", "owner"), grant.owner());
+        assertEquals(30_000L, ((List<?>) ((List<?>) server.run("LOCK.HOLDERS k")).get(0)).get(17), "kept");
+        assertTrue(grant.isHeld() && grant.remaining().compareTo(LONG) <= 0);
+        assertTrue(locks.lock("k").tryAcquire().isEmpty(), "each acquire is an owner of its own");
+        new Other<>(() -> {
+            grant.check();
+            grant.release();
+            return true;
+        }).get();
+        assertFalse(grant.isHeld());
+        assertEquals(Duration.ZERO, grant.remaining());
+        grant.close();
+        assertThrows(LockMisuseException.class, grant::release);
+        assertThrows(LockMisuseException.class, grant::check);
+        assertEquals(0L, server.run("EXISTS k"));
+    }
+
+    @Test
+    void eachThreadIsAnOwnerOfItsOwn() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        Pattern form = Pattern.compile("tests:[^:]+:" + ProcessHandle.current().pid()
+                + ":[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+");
+        Set<String> owners = new HashSet<>();
+        for (String key : List.of("a", "b", "c")) {
+            new Other<>(() -> locked(locks, key).token()).get();
+            String owner = (String) server.info(key, "owner");
+            assertTrue(form.matcher(owner).matches(), owner);
+            owners.add(owner);
+        }
+        assertEquals(3, owners.size());
+    }
+
+    @Test
+    void nestedUseEntersAgainAndUnlocksInAnyOrder() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        ThreadLock outer = locked(locks, "k");
+        ThreadLock inner = locked(locks, "k");
+        ThreadLock other = locked(locks, "other");
+        assertTrue(inner.tryLock());
+        assertEquals(3L, server.info("k", "holds"));
+        assertEquals(3, inner.getHoldCount());
+        assertEquals(outer.token(), inner.token());
+        outer.unlock();
+        other.unlock();
+        assertEquals(2L, server.info("k", "holds"));
+        inner.check();
+        inner.unlock();
+        assertEquals(1L, server.info("k", "holds"));
+        outer.unlock();
+        assertNull(server.info("k", "holds"));
+        assertEquals(0, outer.getHoldCount());
+    }
+
+    @Test
+    void aTaskEntersAgainFromAnyThread() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        Task task = locks.task();
+        Grant first = locks.lock("k").by(task).acquire();
+        Grant second = new Other<>(() -> locks.lock("k").by(task).acquire()).get();
+        assertEquals(first.token(), second.token());
+        assertEquals(2L, server.info("k", "holds"));
+        first.release();
+        assertTrue(second.isHeld());
+        second.release();
+        assertEquals(0L, server.run("EXISTS k"));
+    }
+
+    @Test
+    void aCircleOfWaitsIsTold() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        ThreadLock a = locked(locks, "a");
+        var other = new Other<>(() -> {
+            ThreadLock b = locked(locks, "b");
+            locked(locks, "a").unlock();
+            b.unlock();
+            return true;
+        });
+        eventually("a waiter", () -> server.waiters("a").size() == 1);
+        assertThrows(LockDeadlockException.class, () -> locked(locks, "b"));
+        a.unlock();
+        assertTrue(other.get());
+    }
+
+    @Test
+    void readersShareAndAWriterIsAlone() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        ThreadReadWriteLock lock = locks.readWriteLock("k");
+        lock.readLock().lock();
+        assertTrue(new Other<>(() -> {
+            boolean reads = lock.readLock().tryLock();
+            lock.readLock().unlock();
+            return reads;
+        }).get());
+        assertFalse(new Other<>(lock.writeLock()::tryLock).get());
+        lock.writeLock().lock(); // the only reader becomes the writer
+        assertEquals(1, lock.writeLock().getHoldCount());
+        assertFalse(new Other<>(lock.readLock()::tryLock).get());
+        lock.writeLock().unlock(); // and a reader again
+        assertThrows(IllegalMonitorStateException.class, lock.writeLock()::unlock);
+        var other = new Other<>(() -> {
+            lock.readLock().lock();
+            return assertThrows(LockNotAloneException.class, lock.writeLock()::lock);
+        });
+        other.get();
+        lock.readLock().unlock();
+        assertEquals(1L, server.info("k", "holders"));
+    }
+
+    @Test
+    void aSemaphoreHasSoManyPermits() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        RedisLock permit = locks.permit("k", 2);
+        Task task = locks.task();
+        Grant first = permit.by(task).acquire();
+        Grant second = permit.by(task).acquire();
+        assertTrue(permit.tryAcquire().isEmpty());
+        assertEquals(2, locks.holders("k").size());
+        assertEquals(first.owner(), locks.holders("k").get(0).owner());
+        first.release();
+        permit.acquire().release();
+        second.release();
+    }
+
+    @Test
+    void atMostAndFixedLeasesEnd() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, SHORT);
+        Grant fixed = locks.lock("fixed").fixed(Duration.ofMillis(500)).acquire();
+        Grant most = locks.lock("most").atMost(Duration.ofMillis(2500)).acquire();
+        long begun = System.nanoTime();
+        CountDownLatch lost = new CountDownLatch(2);
+        fixed.onLost(why -> lost.countDown());
+        most.onLost(why -> lost.countDown());
+        fixed.check();
+        eventually("the fixed one is over", () -> !fixed.isHeld());
+        assertTrue(millisSince(begun) >= 450 && millisSince(begun) < 1500);
+        assertTrue(most.isHeld());
+        lost.await();
+        assertTrue(millisSince(begun) >= 2400 && millisSince(begun) < 3500, millisSince(begun) + " ms");
+        eventually("it is free", () -> server.run("EXISTS most").equals(0L));
+        assertThrows(LockLostException.class, most::release);
+    }
+
+    @Test
+    void extendsAndAdoptsAndForces() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, SHORT);
+        Grant grant = locks.lock("k").fixed(SHORT).owner("mine").acquire();
+        grant.extend(Duration.ofSeconds(20));
+        assertTrue(grant.remaining().toSeconds() >= 15);
+        Locks others = locks(server.port, SHORT);
+        Grant adopted = others.adopt("k", grant.owner(), grant.token());
+        assertEquals(30_000L, ((List<?>) ((List<?>) server.run("LOCK.HOLDERS k")).get(0)).get(17));
+        adopted.check();
+        assertThrows(LockLostException.class, () -> others.adopt("k", "mine", grant.token() - 1));
+        assertTrue(others.forceUnlock("k"));
+        assertFalse(others.forceUnlock("k"));
+        eventually("the loss is told", () -> !adopted.isHeld());
+    }
+
+    @Test
+    void futuresTakeLocksWithoutThreads() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        AtomicInteger inside = new AtomicInteger();
+        List<java.util.concurrent.CompletableFuture<Void>> all = new java.util.ArrayList<>();
+        for (int n = 0; n < 50; n++) {
+            all.add(locks.lock("k" + n % 5).waiting(LONG).acquireAsync().thenCompose(grant -> {
+                inside.incrementAndGet();
+                return grant.releaseAsync();
+            }));
+        }
+        for (var one : all) {
+            one.get();
+        }
+        assertEquals(50, inside.get());
+        server.run("LOCK.ACQUIRE taken other EX 60");
+        var cancelled = locks.lock("taken").waitingForEver().acquireAsync();
+        eventually("a waiter", () -> server.waiters("taken").size() == 1);
+        cancelled.cancel(true);
+        eventually("none", () -> server.waiters("taken").isEmpty());
+    }
+
+    @Test
+    void wrongUseIsToldAtOnce() throws Exception {
+        TestServer server = server();
+        server.run("SET text text");
+        Locks locks = locks(server.port);
+        long begun = System.nanoTime();
+        RedisLock text = locks.lock("text").waitingForEver();
+        assertTrue(assertThrows(LockMisuseException.class, text::acquire).getMessage().contains("WRONGTYPE"));
+        assertThrows(NullPointerException.class, () -> locks.lock(null));
+        assertThrows(LockMisuseException.class, () -> locks.lock("k").lease(Duration.ZERO));
+        assertThrows(LockMisuseException.class, () -> locks.lock("k").lease(Duration.ofMillis(500)).acquire());
+        assertThrows(LockMisuseException.class, () -> locks.permit("k", 0));
+        assertThrows(LockMisuseException.class, () -> locks.permit("k", 2).asLock());
+        assertThrows(LockMisuseException.class, () -> locks.lock("k").owner("x".repeat(300)).waitingForEver().acquire());
+        locks.close();
+        locks.close();
+        assertThrows(LockMisuseException.class, () -> locks.lock("k").waitingForEver().acquire());
+        assertTrue(millisSince(begun) < 3000, "told late");
+    }
+}

@@ -1,0 +1,163 @@
+package io.github.redislock;
+
+import static io.github.redislock.TestServer.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redislock.spi.LockServer;
+import io.github.redislock.spi.ServerConnection;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import org.junit.jupiter.api.Test;
+
+/** Every call ends in its time, and what cannot pass is told at once. */
+class LimitsTest extends LocksTest {
+    @Test
+    void nowOrNotAtAllIsASecond() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        locks.lock("warm").acquire().release();
+        for (String how : List.of("pause", "kill")) {
+            server.order(how);
+            long begun = System.nanoTime();
+            var error = assertThrows(LockUnavailableException.class, () -> locks.lock("k").acquire());
+            assertNotNull(error.getCause());
+            assertTrue(millisSince(begun) < 1900, how + ": " + millisSince(begun));
+            begun = System.nanoTime();
+            assertThrows(LockUnavailableException.class, () -> locks.lock("k").waiting(Duration.ofMillis(1500)).acquire());
+            assertTrue(millisSince(begun) > 400 && millisSince(begun) < 3400, how + ": " + millisSince(begun));
+            if (how.equals("pause")) {
+                server.order("resume");
+            }
+        }
+        server.order("restart");
+        locks.lock("k").waiting(LONG).acquire().release();
+    }
+
+    @Test
+    void aReleaseAndACloseAreBounded() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        Grant grant = locks.lock("k").acquire();
+        Grant other = locks.lock("other").acquire();
+        server.run("LOCK.ACQUIRE taken other EX 60");
+        List<Other<?>> waits = new ArrayList<>();
+        for (int n = 0; n < 30; n++) {
+            waits.add(new Other<>(() -> locked(locks, "taken")));
+        }
+        eventually("30 wait", () -> server.waiters("taken").size() == 30);
+        server.order("pause");
+        long begun = System.nanoTime();
+        assertThrows(LockUnavailableException.class, grant::release);
+        assertFalse(grant.isHeld());
+        assertTrue(millisSince(begun) < 3000, millisSince(begun) + " ms");
+        begun = System.nanoTime();
+        locks.close();
+        assertTrue(millisSince(begun) < 3500, millisSince(begun) + " ms");
+        for (Other<?> wait : waits) {
+            var error = assertThrows(ExecutionException.class, wait::get).getCause();
+            assertInstanceOf(LockMisuseException.class, error);
+        }
+        assertThrows(LockLostException.class, other::check);
+        server.order("resume");
+    }
+
+    /** The old helper opened 51,330 connections in 10 s. */
+    @Test
+    void whatIsRefusedIsToldAtOnceAndNotTriedAgain() throws Exception {
+        TestServer server = server();
+        server.run("ACL SETUSER application on >other ~* +@all");
+        Locks wrong = closing(builder(Client.Topology.SINGLE, server.port, "application").build());
+        long begun = System.nanoTime();
+        var error = assertThrows(LockRefusedException.class, () -> wrong.lock("k").waitingForEver().acquire());
+        assertTrue(error.getMessage().contains("WRONGPASS"), error.getMessage());
+        assertTrue(millisSince(begun) < 1500, "told late");
+        server.run("ACL SETUSER application on >secret resetkeys ~lock:* +@all -lock.acquire");
+        Locks barred = closing(builder(Client.Topology.SINGLE, server.port, "application").build());
+        assertThrows(LockRefusedException.class, () -> barred.lock("lock:k").waitingForEver().acquire());
+        server.run("CONFIG SET maxmemory 1");
+        Locks full = locks(server.port);
+        assertTrue(assertThrows(LockRefusedException.class, () -> full.lock("k").waitingForEver().acquire())
+                .getMessage().contains("OOM"));
+        server.run("CONFIG SET maxmemory 0");
+    }
+
+    @Test
+    void aServerWithoutTheModuleIsNamed() throws Exception {
+        TestServer server = server();
+        List<TestServer> all = sentinels();
+        Locks locks = locks(all.get(all.size() - 1).port); // a Sentinel knows no locks
+        assertTrue(assertThrows(LockRefusedException.class, () -> locks.lock("k").waitingForEver().acquire())
+                .getMessage().contains("is the module lock loaded?"));
+        assertTrue(server.port > 0);
+    }
+
+    @Test
+    void whenNoConnectionIsLeftItWaitsWithPauses() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        server.run("PING");
+        server.run("CONFIG SET maxclients 1");
+        int before = Integer.parseInt(server.stat("total_connections_received"));
+        assertThrows(LockUnavailableException.class, () -> locks.lock("k").acquire());
+        var waiting = new Other<>(() -> locks.lock("k").waitingForEver().acquire());
+        Thread.sleep(2000);
+        int attempts = Integer.parseInt(server.stat("total_connections_received")) - before;
+        assertTrue(attempts < 30, attempts + " connections");
+        server.run("CONFIG SET maxclients 100");
+        waiting.get().release();
+    }
+
+    @Test
+    void aBusyServerIsTriedAgain() throws Exception {
+        TestServer server = server(Map.of("busy-reply-threshold", "50"));
+        Locks locks = locks(server.port);
+        Grant grant = locks.lock("k").acquire();
+        var script = new Other<>(() -> {
+            TestServer another = new TestServer(server.port);
+            another.run("EVAL local\u00a0t=redis.call('TIME') 0".replace("local\u00a0t=redis.call('TIME')",
+                    "for\u000bi=1,3e8\u000bdo\u000bend"));
+            return true;
+        });
+        Thread.sleep(150);
+        grant.release();
+        locks.lock("k").waiting(LONG).acquire().release();
+        script.get();
+    }
+
+    /** A RuntimeException that is no outage is told at once: it is a defect. */
+    @Test
+    void defectsAreNotRetried() throws Exception {
+        LockServer broken = new LockServer() {
+            @Override
+            public String node(String key) {
+                return "";
+            }
+
+            @Override
+            public void refresh(Duration limit) { }
+
+            @Override
+            public ServerConnection connect(String node, Duration limit) {
+                throw new IllegalArgumentException("a defect");
+            }
+
+            @Override
+            public void close() { }
+        };
+        try (Locks locks = Locks.of(broken, "tests")) {
+            long begun = System.nanoTime();
+            var error = assertThrows(LockMisuseException.class, () -> locks.lock("k").waitingForEver().acquire());
+            assertEquals("a defect", error.getCause().getMessage());
+            assertThrows(LockMisuseException.class, () -> locked(locks, "k"));
+            assertTrue(millisSince(begun) < 1000);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+package io.github.redislock;
+
+import static io.github.redislock.TestServer.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+/** Losses, and what is no loss. */
+class LosingTest extends LocksTest {
+    @Test
+    void aLossIsToldAtOnceAndInterruptsTheWork() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        for (String refusal : List.of("NOTHELD", "NOTOWNER", "FENCED", "WRONGTYPE")) {
+            long begun = System.nanoTime();
+            var lost = assertThrows(LockLostException.class, () -> locks.lock("k").waiting(LONG).call(grant -> {
+                Object owner = server.info("k", "owner");
+                server.run("MULTI");
+                server.run("DEL k");
+                switch (refusal) {
+                    case "NOTOWNER" -> server.run("LOCK.ACQUIRE k other EX 60");
+                    case "FENCED" -> server.run("LOCK.ACQUIRE k " + owner + " EX 60");
+                    case "WRONGTYPE" -> server.run("SET k text");
+                    default -> { }
+                }
+                server.run("EXEC");
+                assertThrows(InterruptedException.class, () -> Thread.sleep(10_000));
+                assertThrows(LockLostException.class, grant::check);
+                return true;
+            }));
+            assertTrue(lost.getMessage().contains(refusal), lost.getMessage());
+            assertTrue(millisSince(begun) < 1000, "told late"); // of a lease of 20 s
+            assertFalse(Thread.currentThread().isInterrupted());
+            server.run("DEL k");
+        }
+        locked(locks, "k").unlock();
+    }
+
+    @Test
+    void theWorksOwnErrorIsKept() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        RedisLock lock = locks.lock("k").waiting(LONG);
+        var work = assertThrows(ArithmeticException.class, () -> lock.call(grant -> {
+            server.run("DEL k");
+            eventually("told", () -> !grant.isHeld());
+            return 1 / 0;
+        }));
+        assertInstanceOf(LockLostException.class, work.getSuppressed()[0]);
+        var loss = assertThrows(LockLostException.class, () -> lock.call(grant -> {
+            server.run("DEL k");
+            Thread.sleep(10_000);
+            return true;
+        }));
+        assertInstanceOf(InterruptedException.class, loss.getSuppressed()[0]);
+        assertFalse(Thread.currentThread().isInterrupted());
+        server.run("LOCK.ACQUIRE taken other EX 60");
+        assertThrows(LockBusyException.class, () -> locks.lock("taken").waiting(SHORT).call(grant -> true));
+        assertThrows(ArithmeticException.class, () -> lock.call(grant -> 1 / 0));
+        assertNull(server.info("k", "owner"));
+        var closed = assertThrows(ArithmeticException.class, () -> {
+            try (Grant grant = lock.acquire()) {
+                server.run("DEL k");
+                eventually("told", () -> !grant.isHeld());
+                throw new ArithmeticException();
+            }
+        });
+        assertInstanceOf(LockLostException.class, closed.getSuppressed()[0]);
+    }
+
+    @Test
+    void aLossIsToldOnceToEachListener() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        Grant grant = locks.lock("k").acquire();
+        Grant stays = locks.lock("stays").acquire();
+        AtomicInteger told = new AtomicInteger();
+        grant.onLost(why -> told.incrementAndGet());
+        stays.onLost(why -> told.addAndGet(100));
+        server.run("DEL k");
+        eventually("it is told", () -> told.get() == 1);
+        CountDownLatch late = new CountDownLatch(1);
+        grant.onLost(why -> late.countDown());
+        late.await();
+        stays.check();
+        assertEquals(1, told.get());
+        assertThrows(LockLostException.class, grant::release);
+        stays.release();
+    }
+
+    @Test
+    void aLossIsToldByUnlockAndByLockingAgain() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        ThreadLock lock = locked(locks, "k");
+        server.run("DEL k");
+        assertThrows(LockLostException.class, lock::unlock);
+        lock.lock();
+        server.run("DEL k");
+        assertThrows(LockLostException.class, lock::lock);
+        assertThrows(LockLostException.class, lock::check);
+        assertFalse(lock.isHeldByCurrentThread());
+        assertThrows(LockLostException.class, lock::unlock);
+        lock.lock();
+        lock.unlock();
+    }
+
+    @Test
+    void aLeaseThatPassesInSilenceIsLost() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, Duration.ofMillis(2500));
+        Grant grant = locks.lock("k").acquire();
+        Thread.sleep(1200); // some PINGs
+        server.order("pause");
+        try {
+            long known = grant.remaining().toMillis();
+            long begun = System.nanoTime();
+            assertTrue(known <= 2500 && known > 1000, known + " ms");
+            eventually("it is told", () -> !grant.isHeld());
+            long took = millisSince(begun);
+            assertTrue(took >= known - 900 && took < known + 900, took + " of " + known);
+        } finally {
+            server.order("resume");
+        }
+        assertThrows(LockLostException.class, grant::release);
+    }
+
+    @Test
+    void aServerThatHangsForLessThanALeaseCostsNothing() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, Duration.ofSeconds(8));
+        Grant grant = locks.lock("k").acquire();
+        AtomicInteger told = new AtomicInteger();
+        grant.onLost(why -> told.incrementAndGet());
+        server.order("pause");
+        long begun = System.nanoTime();
+        assertThrows(LockUnavailableException.class, grant::check);
+        assertTrue(millisSince(begun) < 2000);
+        Thread.sleep(1500);
+        server.order("resume");
+        eventually("it answers", () -> {
+            try {
+                grant.check();
+                return true;
+            } catch (LockUnavailableException e) {
+                return false;
+            }
+        });
+        assertEquals(0, told.get());
+        grant.release();
+    }
+
+    /** Nothing but a PING can tell it: the connections stay open. */
+    @Test
+    void aSilentNetworkIsFoundAndLeft() throws Exception {
+        TestServer server = server();
+        TestServer proxy = proxy(server);
+        Locks locks = locks(proxy.port, Duration.ofSeconds(4));
+        Grant grant = locks.lock("k").acquire();
+        server.run("LOCK.ACQUIRE taken other EX 60");
+        var waiting = new Other<>(() -> locked(locks, "taken").token());
+        eventually("a waiter", () -> server.waiters("taken").size() == 1);
+        Object before = server.waiters("taken").get(0).get("client-id");
+        proxy.order("silence");
+        eventually("the wait is left", () -> server.waiters("taken").isEmpty()
+                || !server.waiters("taken").get(0).get("client-id").equals(before));
+        proxy.order("speak");
+        server.run("LOCK.RELEASE taken other");
+        assertEquals(waiting.get(), server.info("taken", "token"));
+        eventually("all is as it was", () -> {
+            try {
+                grant.check();
+                return true;
+            } catch (LockUnavailableException e) {
+                return false;
+            }
+        });
+        grant.release();
+    }
+
+    @Test
+    void lostAnswersDoNotCountTwice() throws Exception {
+        TestServer server = server();
+        TestServer cutting = proxy(server);
+        Locks locks = locks(cutting.port);
+        cutting.inject("cut", "LOCK.ACQUIRE");
+        ThreadLock lock = locked(locks, "k");
+        assertEquals(1, cutting.lost());
+        assertEquals(1L, server.info("k", "holds"));
+        cutting.inject("cut", "LOCK.ACQUIRE");
+        lock.lock();
+        assertEquals(2, cutting.lost());
+        assertEquals(2L, server.info("k", "holds"));
+        cutting.inject("cut", "LOCK.RELEASE");
+        lock.unlock();
+        assertEquals(3, cutting.lost());
+        assertEquals(1L, server.info("k", "holds"));
+        cutting.inject("cut", "LOCK.RELEASE");
+        lock.unlock();
+        assertEquals(4, cutting.lost());
+        assertNull(server.info("k", "holds"));
+    }
+
+    @Test
+    void aRestartWithoutDataIsALossAndWithConnectionsAloneNone() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        Grant grant = locks.lock("k").acquire();
+        for (int n = 0; n < 3; n++) {
+            server.run("CLIENT KILL TYPE normal SKIPME yes");
+            grant.check();
+        }
+        server.order("kill");
+        server.order("restart");
+        eventually("the loss is told", () -> !grant.isHeld());
+        locks.lock("k").acquire().release();
+        assertThrows(LockLostException.class, grant::release);
+    }
+}
