@@ -23,7 +23,7 @@ abstract class LocksTest {
     static final Duration LONG = Duration.ofSeconds(20);
     static final Duration SHORT = Duration.ofMillis(1000);
 
-    private static final Set<Client> WARM = EnumSet.noneOf(Client.class);
+    private static final Set<Client> WARM = java.util.Collections.synchronizedSet(EnumSet.noneOf(Client.class));
 
     @Parameter
     Client client;

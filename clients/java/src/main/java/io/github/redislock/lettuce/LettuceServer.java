@@ -26,6 +26,23 @@ public final class LettuceServer implements LockServer {
     private final Dial dial;
     private final Runnable close;
 
+    /** A builder does not copy the address of a URI that names Sentinels. */
+    private static RedisURI copy(RedisURI uri) {
+        RedisURI copy = new RedisURI();
+        copy.setHost(uri.getHost());
+        copy.setPort(uri.getPort());
+        copy.setSocket(uri.getSocket());
+        copy.setSentinelMasterId(uri.getSentinelMasterId());
+        copy.getSentinels().addAll(uri.getSentinels());
+        copy.setDatabase(uri.getDatabase());
+        copy.setClientName(uri.getClientName());
+        copy.setLibraryName(uri.getLibraryName());
+        copy.setLibraryVersion(uri.getLibraryVersion());
+        copy.applySsl(uri);
+        copy.applyAuthentication(uri);
+        return copy;
+    }
+
     private LettuceServer(Dial dial, Runnable close) {
         this.dial = dial;
         this.close = close;
@@ -44,7 +61,9 @@ public final class LettuceServer implements LockServer {
         List<String> nodes = client.getPartitions().stream().map(RedisClusterNode::getUri)
                 .map(uri -> uri.getHost() + ":" + uri.getPort()).toList();
         return new ClusterServer(nodes, (host, port, limit) -> {
-            RedisURI uri = RedisURI.builder(first).withHost(host).withPort(port).build();
+            RedisURI uri = copy(first);
+            uri.setHost(host);
+            uri.setPort(port);
             return connect(own, uri, limit);
         }, () -> shutDown(own));
     }
@@ -75,12 +94,14 @@ public final class LettuceServer implements LockServer {
     /** Lettuce must not reconnect: it would repeat a wait. Nor time out by itself: a wait may be long. */
     private static RedisClient own(io.lettuce.core.resource.ClientResources resources, ClientOptions options) {
         RedisClient own = RedisClient.create(resources);
-        own.setOptions(options.mutate().autoReconnect(false).timeoutOptions(TimeoutOptions.create()).build());
+        own.setOptions(options.mutate().autoReconnect(false).timeoutOptions(TimeoutOptions.create())
+                .build());
         return own;
     }
 
     private static ServerConnection connect(RedisClient own, RedisURI uri, Duration limit) throws IOException {
-        RedisURI limited = RedisURI.builder(uri).withTimeout(limit).build();
+        RedisURI limited = copy(uri);
+        limited.setTimeout(limit); // of the handshake
         return LettuceConnection.open(own.connectAsync(ByteArrayCodec.INSTANCE, limited), limit);
     }
 

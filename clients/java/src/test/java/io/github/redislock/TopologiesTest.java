@@ -1,0 +1,160 @@
+package io.github.redislock;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static io.github.redislock.TestServer.eventually;
+import static io.github.redislock.TestServer.within;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+class TopologiesTest extends LocksTest {
+    @Test
+    void holdsAndWaitsThroughASentinelFailover() throws Exception {
+        List<TestServer> all = sentinels();
+        TestServer primary = all.get(0);
+        TestServer replica = all.get(1);
+        TestServer sentinel = all.get(2);
+        Locks locks = locks(Client.Topology.SENTINEL, sentinel.port, Duration.ofSeconds(30));
+        ThreadLock lock = locked(locks, "k");
+        long token = lock.token();
+        var waiting = new Other<>(() -> locked(locks, "k").token());
+        eventually("a waiter", () -> primary.waiters("k").size() == 1);
+        eventually("the replica has it", () -> Long.valueOf(token).equals(replica.info("k", "token")));
+        primary.order("kill");
+
+        within(Duration.ofSeconds(40), "the wait goes on at the new primary", () -> replica.waiters("k").size() == 1);
+        lock.lock();
+        assertEquals(token, lock.token());
+        assertEquals(2L, replica.info("k", "holds"));
+        within(Duration.ofSeconds(15), "it is kept at the new primary", () -> replica.calls("lock.renew") > 0);
+        lock.unlock();
+        lock.unlock();
+        assertTrue(waiting.get() > token);
+    }
+
+    @Test
+    void inAClusterEachLockIsAtTheNodeOfItsKey() throws Exception {
+        List<TestServer> nodes = cluster();
+        Locks locks = locks(Client.Topology.CLUSTER, nodes.get(0).port, LONG);
+        Set<Integer> at = new HashSet<>();
+        for (int i = 0; i < 20; i++) {
+            String key = "k" + i;
+            TestServer home = nodes.get(home(nodes, key));
+            at.add(home(nodes, key));
+            ThreadLock lock = locked(locks, key);
+            lock.lock();
+            assertEquals(2L, home.info(key, "holds"));
+            var interrupted = new Other<>(() -> locks.lock(key).asLock().tryLock(20, TimeUnit.SECONDS));
+            eventually("a waiter", () -> home.waiters(key).size() == 1);
+            var waiting = new Other<>(() -> {
+                ThreadLock next = locked(locks, key);
+                next.unlock();
+                return true;
+            });
+            eventually("two waiters", () -> home.waiters(key).size() == 2);
+            interrupted.thread.interrupt();
+            assertInstanceOf(InterruptedException.class, assertThrows(ExecutionException.class, interrupted::get).getCause());
+            assertEquals(1, home.waiters(key).size());
+            lock.unlock();
+            lock.unlock();
+            assertTrue(waiting.get());
+        }
+        assertEquals(3, at.size());
+    }
+
+    @Test
+    void inAClusterAWaitIsLongerThanTheTimeoutOfOtherCalls() throws Exception {
+        List<TestServer> nodes = cluster();
+        Locks locks = locks(Client.Topology.CLUSTER, nodes.get(0).port, LONG);
+        for (String key : List.of("a", "b", "c")) {
+            TestServer home = nodes.get(home(nodes, key));
+            home.run("LOCK.ACQUIRE " + key + " other EX 60");
+            var waiting = new Other<>(() -> locked(locks, key).token());
+            eventually("a waiter", () -> home.waiters(key).size() == 1);
+            Object id = home.waiters(key).get(0).get("client-id");
+            Thread.sleep(1000 * 3 / 2);
+            assertEquals(id, home.waiters(key).get(0).get("client-id"), "it has left the queue");
+            home.run("DEL " + key);
+            waiting.get();
+        }
+    }
+
+    @Test
+    void inAClusterItFollowsASlotThatMoves() throws Exception {
+        List<TestServer> nodes = cluster();
+        Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
+        locked(locks, "k").unlock();
+        int from = home(nodes, "k");
+        int to = (from + 1) % 3;
+        Object slot = nodes.get(0).run("CLUSTER KEYSLOT k");
+        Object id = nodes.get(to).run("CLUSTER MYID");
+        for (int node : List.of(to, from)) {
+            nodes.get(node).run("CLUSTER SETSLOT " + slot + " NODE " + id);
+        }
+        ThreadLock lock = locked(locks, "k");
+        assertEquals(lock.token(), nodes.get(to).info("k", "token"));
+        var waiting = new Other<>(() -> locked(locks, "k").token());
+        eventually("a waiter", () -> nodes.get(to).waiters("k").size() == 1);
+        lock.unlock();
+        assertEquals(nodes.get(to).info("k", "token"), waiting.get());
+    }
+
+    @Test
+    void inAClusterAHungNodeHoldsUpNoOther() throws Exception {
+        List<TestServer> nodes = cluster();
+        for (TestServer node : nodes) {
+            node.run("CONFIG SET cluster-require-full-coverage no");
+        }
+        Locks locks = locks(Client.Topology.CLUSTER, nodes.get(0).port, Duration.ofSeconds(5));
+        Grant a = locks.lock("a").acquire(); // slot 15495
+        Grant b = locks.lock("b").acquire(); // slot 3300
+        TestServer hung = nodes.get(home(nodes, "a"));
+        hung.order("pause");
+        try {
+            long begun = System.nanoTime();
+            while (millisSince(begun) < 6000) {
+                long step = System.nanoTime();
+                b.check();
+                locks.lock("{b}" + begun).acquire().release();
+                assertTrue(millisSince(step) < 900, millisSince(step) + " ms");
+                Thread.sleep(50);
+            }
+            assertTrue(b.isHeld());
+            eventually("the other is lost", () -> !a.isHeld());
+        } finally {
+            hung.order("resume");
+        }
+        b.release();
+    }
+
+    @Test
+    void inAClusterAGrantThatMovedWithItsSlotIsToldOrKept() throws Exception {
+        List<TestServer> nodes = cluster();
+        Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
+        Grant grant = locks.lock("k").acquire();
+        int from = home(nodes, "k");
+        int to = (from + 1) % 3;
+        Object slot = nodes.get(0).run("CLUSTER KEYSLOT k");
+        Object id = nodes.get(to).run("CLUSTER MYID");
+        nodes.get(to).run("CLUSTER SETSLOT " + slot + " IMPORTING " + nodes.get(from).run("CLUSTER MYID"));
+        nodes.get(from).run("CLUSTER SETSLOT " + slot + " MIGRATING " + id);
+        nodes.get(from).run("MIGRATE 127.0.0.1 " + nodes.get(to).port + " k 0 5000");
+        for (int node : List.of(to, from)) {
+            nodes.get(node).run("CLUSTER SETSLOT " + slot + " NODE " + id);
+        }
+        eventually("it is kept there", () -> nodes.get(to).calls("lock.renew") > 0
+                && Long.valueOf(grant.token()).equals(nodes.get(to).info("k", "token")));
+        grant.check();
+        grant.release();
+        assertEquals(0L, nodes.get(to).run("EXISTS k"));
+    }
+}
