@@ -1,6 +1,9 @@
 #!/bin/sh
-# Tests the Java client, on Jedis and on Spring Data Redis with Lettuce, with the versions that pom.xml names.
+# Tests the Java client with the newest of its libraries, then the oldest in short form; and the package, installed
+# from the built file into an empty project.
 set -eu
 cd "$(dirname -- "$0")"
 
-exec mvn -B -ntp test
+mvn -B -ntp package
+mvn -B -ntp -Djedis.version=4.0.0 -Dlettuce.version=6.2.0.RELEASE -Dtest=HoldingTest,WaitingTest surefire:test
+exec tests/package.sh

@@ -62,7 +62,9 @@ public final class Worker {
         switch (request.get("do").getAsString()) {
             case "open" -> slow.execute(() -> {
                 try {
-                    opened.put(request.get("name").getAsString(), open(request));
+                    Locks locks = open(request);
+                    opened.put(request.get("name").getAsString(), locks);
+                    warmUp(locks);
                     answer(request, Map.of("ok", true));
                 } catch (RuntimeException e) {
                     fail(request, e);
@@ -91,6 +93,15 @@ public final class Worker {
                 answer(request, Map.of("ok", true));
             });
             default -> answer(request, Map.of("error", "unsupported"));
+        }
+    }
+
+    /** The first connection of a JVM takes its time: classes are loaded. */
+    private static void warmUp(Locks locks) {
+        try {
+            locks.holders("none");
+        } catch (RuntimeException e) {
+            // It may be a part of the trial that nobody is there.
         }
     }
 

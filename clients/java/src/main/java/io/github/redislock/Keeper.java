@@ -22,7 +22,8 @@ final class Keeper {
     private final Set<Held> held = new HashSet<>();
     private final Set<Acquire> waits = new HashSet<>();
     private volatile @Nullable Line line;
-    private @Nullable CompletableFuture<Line> opening;
+    /** Who waits for the line that is being opened: told in this order. */
+    private @Nullable List<CompletableFuture<Line>> opening;
     private long pause;
     private long pingDue;
     private long judgeDue;
@@ -44,7 +45,8 @@ final class Keeper {
 
     /** The line, which is opened where there is none: by one attempt for all, and after a pause where one has failed. */
     CompletableFuture<Line> line() {
-        CompletableFuture<Line> mine;
+        CompletableFuture<Line> mine = new CompletableFuture<>();
+        List<CompletableFuture<Line>> callers;
         long delay;
         synchronized (this) {
             Line now = line;
@@ -55,28 +57,29 @@ final class Keeper {
                 return CompletableFuture.failedFuture(new IOException("the locks are closed"));
             }
             if (opening != null) {
-                return opening;
+                opening.add(mine);
+                return mine;
             }
-            mine = new CompletableFuture<>();
-            opening = mine;
+            callers = new ArrayList<>(List.of(mine));
+            opening = callers;
             delay = Core.jittered(pause);
         }
         if (delay == 0) {
-            core.execute(() -> open(mine));
+            core.execute(() -> open(callers));
         } else {
-            core.after(delay, () -> open(mine));
+            core.after(delay, () -> open(callers));
         }
         return mine;
     }
 
-    private void open(CompletableFuture<Line> mine) {
+    private void open(List<CompletableFuture<Line>> callers) {
         long begun = System.nanoTime();
         Line fresh;
         try {
             fresh = core.connect(node, "lock-keeper");
         } catch (IOException | RuntimeException e) {
             boolean silent = System.nanoTime() - begun >= core.settings().reply() / 10 * 9;
-            failed(mine, e, silent);
+            failed(callers, e, silent);
             return;
         }
         List<Held> all;
@@ -90,18 +93,18 @@ final class Keeper {
         if (line != fresh) {
             IOException why = new IOException("the locks are closed");
             fresh.close(why);
-            mine.completeExceptionally(why);
+            callers.forEach(caller -> caller.completeExceptionally(why));
             return;
         }
         all.forEach(grant -> restore(grant, fresh, 0)); // before anything else
-        mine.complete(fresh);
+        callers.forEach(caller -> caller.complete(fresh));
         fresh.end().thenAccept(why -> ended(fresh, why));
         core.observer().keeperOpened(node);
         Core.LOG.log(System.Logger.Level.DEBUG, "keeper {0} is open, {1} grants to keep", node, all.size());
         pingSoon(null);
     }
 
-    private void failed(CompletableFuture<Line> mine, Throwable why, boolean silent) {
+    private void failed(List<CompletableFuture<Line>> callers, Throwable why, boolean silent) {
         boolean again;
         List<Held> all;
         synchronized (this) {
@@ -110,7 +113,7 @@ final class Keeper {
             all = new ArrayList<>(held);
             again = !closed && (!all.isEmpty() || !waits.isEmpty());
         }
-        mine.completeExceptionally(why);
+        callers.forEach(caller -> caller.completeExceptionally(why));
         if (silent) {
             breakWaits(why);
         }
@@ -359,19 +362,17 @@ final class Keeper {
 
     void close(Throwable why) {
         Line now;
-        CompletableFuture<Line> waiting;
+        List<CompletableFuture<Line>> callers;
         synchronized (this) {
             closed = true;
             now = line;
             line = null;
-            waiting = opening;
+            callers = opening == null ? List.of() : opening;
             opening = null;
         }
         if (now != null) {
             now.close(why);
         }
-        if (waiting != null) {
-            waiting.completeExceptionally(why);
-        }
+        callers.forEach(caller -> caller.completeExceptionally(why));
     }
 }
