@@ -1,30 +1,23 @@
+import io.github.redislock.Locks;
+import io.github.redislock.ThreadLock;
+import io.github.redislock.jedis.JedisServer;
 import java.time.Duration;
-import redis.clients.jedis.DefaultJedisClientConfig;
-import redis.clients.jedis.HostAndPort;
-import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.RedisClient;
-import redis.clients.jedis.providers.PooledConnectionProvider;
-import redislock.JedisLockServer;
-import redislock.RedisLocks;
-import redislock.RedisLocks.RedisLock;
 
 /** This project's client on Jedis, as docs/clients.md shows it: one for all contenders. */
 final class ClientWay implements Way {
-    private final HostAndPort address;
-    private final PooledConnectionProvider connections;
-    private final RedisLocks locks;
+    private final int port;
+    private final Locks locks;
 
     ClientWay(int port) {
-        JedisClientConfig config = DefaultJedisClientConfig.builder().build();
-        address = new HostAndPort("127.0.0.1", port);
-        connections = new PooledConnectionProvider(address, config);
-        locks = new RedisLocks(
-                new JedisLockServer(connections, config), "contenders", Duration.ofMillis(LEASE_MS));
+        this.port = port;
+        locks = Locks.builder(JedisServer.of("127.0.0.1", port)).service("contenders")
+                .lease(Duration.ofMillis(LEASE_MS)).build();
     }
 
     @Override
     public void prepare(int contenders, String[] keys) {
-        try (RedisClient client = RedisClient.builder().hostAndPort(address).build()) {
+        try (RedisClient client = RedisClient.builder().hostAndPort("127.0.0.1", port).build()) {
             for (String key : keys) {
                 client.del(key);
             }
@@ -33,7 +26,7 @@ final class ClientWay implements Way {
 
     @Override
     public Handle handle(String key, int contender) {
-        RedisLock lock = locks.get(key);
+        ThreadLock lock = locks.lock(key).asLock();
         return new Handle() {
             @Override
             public void acquire() {
@@ -50,6 +43,5 @@ final class ClientWay implements Way {
     @Override
     public void close() {
         locks.close();
-        connections.close();
     }
 }

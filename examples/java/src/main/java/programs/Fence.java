@@ -1,14 +1,13 @@
 package programs;
 
+import io.github.redislock.Grant;
+import io.github.redislock.LockLostException;
 import java.sql.Connection;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
-import redislock.LockLostException;
-import redislock.RedisLocks.RedisLock;
 
 /** Writes without a look at its lock: what is written to has to see that it comes too late. */
 final class Fence {
@@ -23,10 +22,7 @@ final class Fence {
         String name = options.text("name");
         long workMs = options.number("work-ms");
         try (Connection database = Sale.open(options.text("sql"))) {
-            RedisLock lock = redis.locks().get("lock:{order}");
-            if (!lock.tryLock(60, TimeUnit.SECONDS)) {
-                throw new TimeoutException("no lock");
-            }
+            Grant lock = redis.locks().lock("lock:{order}").waiting(Duration.ofMinutes(1)).acquire();
             long token = lock.token();
             List<Sale> sales = Sale.ways("lock:{order}", token, name);
             Map<String, OptionalLong> free = new HashMap<>();
@@ -47,7 +43,7 @@ final class Fence {
                 }
             }
             try {
-                lock.unlock();
+                lock.release();
             } catch (LockLostException e) {
                 // That is what this program is about.
             }

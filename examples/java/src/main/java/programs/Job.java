@@ -1,10 +1,10 @@
 package programs;
 
+import io.github.redislock.Grant;
+import io.github.redislock.LockLostException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import redislock.LockLostException;
-import redislock.RedisLocks.RedisLock;
 
 /**
  * Runs once, however many processes are started for a run: who comes later finds it done, and who
@@ -37,7 +37,7 @@ final class Job {
     static Map<String, Object> run(Redis redis, Main.Options options) throws Exception {
         Job job = new Job(redis, options);
         try {
-            redis.locks().executeWithLock("lock:{job}", Duration.ofMinutes(1), lock -> job.end = job.work(lock));
+            redis.locks().lock("lock:{job}").waiting(Duration.ofMinutes(1)).call(grant -> job.end = job.work(grant));
         } catch (LockLostException e) {
             if (job.end == null) {
                 return Map.of("job", "lost", "steps", job.done);
@@ -47,7 +47,7 @@ final class Job {
         return job.end;
     }
 
-    private Map<String, Object> work(RedisLock lock) throws InterruptedException {
+    private Map<String, Object> work(Grant lock) throws InterruptedException {
         List<String> keys = List.of("lock:{job}", run + ":step", run + ":log", run + ":done");
         if (redis.exists(keys.get(3))) {
             return Map.of("job", "skipped");

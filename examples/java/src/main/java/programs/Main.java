@@ -1,11 +1,11 @@
 package programs;
 
+import io.github.redislock.Locks;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
-import redislock.RedisLocks;
 
 /** The example programs, as examples/README.md describes them. The first argument names the client. */
 public final class Main {
@@ -80,7 +80,7 @@ public final class Main {
         }
     }
 
-    static synchronized void print(RedisLocks locks, Map<String, Object> result) {
+    static synchronized void print(Locks locks, Map<String, Object> result) {
         staySilent(locks);
         System.out.println(result.entrySet().stream()
                 .map(field -> "\"" + field.getKey() + "\": "
@@ -90,7 +90,7 @@ public final class Main {
     }
 
     /** After SIGTERM, which closes the locks, the JVM ends without a result. */
-    private static void staySilent(RedisLocks locks) {
+    private static void staySilent(Locks locks) {
         while (locks.isClosed()) {
             try {
                 Thread.sleep(1000);

@@ -1,33 +1,21 @@
 package programs;
 
+import io.github.redislock.Locks;
+import io.github.redislock.jedis.JedisServer;
+import io.github.redislock.lettuce.LettuceServer;
+import io.github.redislock.spi.LockServer;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.ScriptOutputType;
+import io.lettuce.core.api.sync.RedisCommands;
 import java.time.Duration;
 import java.util.List;
-import java.util.Map;
-import org.springframework.context.annotation.AnnotationConfigApplicationContext;
-import org.springframework.core.env.MapPropertySource;
-import org.springframework.data.redis.RedisSystemException;
-import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
-import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
-import org.springframework.data.redis.core.StringRedisTemplate;
-import org.springframework.data.redis.core.script.RedisScript;
-import redis.clients.jedis.DefaultJedisClientConfig;
-import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.RedisClient;
 import redis.clients.jedis.exceptions.JedisDataException;
-import redis.clients.jedis.providers.PooledConnectionProvider;
-import redislock.JedisLockServer;
-import redislock.LettuceLockServer;
-import redislock.LockServer;
-import redislock.RedisLocks;
-import redislock.SpringLocks;
 
 /** What the programs need of Redis, by either client. */
 interface Redis {
-    RedisLocks locks();
-
-    /** For those who speak to the server themselves. */
-    LockServer server();
+    Locks locks();
 
     String get(String key);
 
@@ -38,35 +26,37 @@ interface Redis {
 
     static Redis connect(String client, int port, Main.Options options) {
         long leaseMs = options.values().containsKey("lease-ms") ? options.number("lease-ms") : 10_000;
+        boolean isSeat = options.values().containsKey("user");
         return switch (client) {
-            case "jedis" -> new OnJedis(port, Duration.ofMillis(leaseMs));
-            case "spring" -> new OnSpring(port, leaseMs);
-            default -> throw new Main.WrongArguments("jedis or spring");
+            case "jedis" -> new OnJedis(port, leaseMs, !isSeat);
+            case "lettuce" -> new OnLettuce(port, leaseMs, !isSeat);
+            default -> throw new Main.WrongArguments("jedis or lettuce");
         };
     }
 
-    /** As a program without a framework does it. */
+    /** SIGTERM releases: a program without a framework has to ask for that. A seat outlives its process. */
+    private static Locks locks(LockServer server, long leaseMs, boolean isReleasedAtExit) {
+        Locks.Builder builder = Locks.builder(server).service("examples").replyTimeout(Duration.ofSeconds(5))
+                .lease(Duration.ofMillis(leaseMs));
+        return (isReleasedAtExit ? builder.closeAtExit() : builder).build();
+    }
+
+    private static String[] texts(Object... arguments) {
+        return List.of(arguments).stream().map(Object::toString).toArray(String[]::new);
+    }
+
     final class OnJedis implements Redis {
         private final RedisClient redis;
-        private final LockServer server;
-        private final RedisLocks locks;
+        private final Locks locks;
 
-        OnJedis(int port, Duration lease) {
-            var address = new HostAndPort("127.0.0.1", port);
-            var config = DefaultJedisClientConfig.builder().build();
-            redis = RedisClient.builder().hostAndPort(address).clientConfig(config).build();
-            server = new JedisLockServer(new PooledConnectionProvider(address, config), config);
-            locks = new RedisLocks(server, "examples", lease);
+        OnJedis(int port, long leaseMs, boolean isReleasedAtExit) {
+            redis = RedisClient.builder().hostAndPort("127.0.0.1", port).build();
+            locks = Redis.locks(JedisServer.of("127.0.0.1", port), leaseMs, isReleasedAtExit);
         }
 
         @Override
-        public RedisLocks locks() {
+        public Locks locks() {
             return locks;
-        }
-
-        @Override
-        public LockServer server() {
-            return server;
         }
 
         @Override
@@ -82,7 +72,7 @@ interface Redis {
         @Override
         public boolean write(String script, List<String> keys, Object... arguments) {
             try {
-                redis.eval(script, keys, List.of(arguments).stream().map(Object::toString).toList());
+                redis.eval(script, keys, List.of(texts(arguments)));
                 return true;
             } catch (JedisDataException e) {
                 if (e.getMessage().startsWith("FENCED ")) {
@@ -93,53 +83,39 @@ interface Redis {
         }
     }
 
-    /** As a Spring application does it: RedisLocks is a bean. */
-    final class OnSpring implements Redis {
-        private final AnnotationConfigApplicationContext context = new AnnotationConfigApplicationContext();
-        private final StringRedisTemplate template;
+    final class OnLettuce implements Redis {
+        private final RedisCommands<String, String> redis;
+        private final Locks locks;
 
-        OnSpring(int port, long leaseMs) {
-            context.registerShutdownHook();
-            context.getEnvironment().getPropertySources().addFirst(new MapPropertySource("program",
-                    Map.of("spring.application.name", "examples", "redis-lock.lease-ms", leaseMs)));
-            context.registerBean(LettuceConnectionFactory.class,
-                    () -> new LettuceConnectionFactory(new RedisStandaloneConfiguration("127.0.0.1", port)));
-            context.registerBean(StringRedisTemplate.class,
-                    () -> new StringRedisTemplate(context.getBean(LettuceConnectionFactory.class)));
-            context.register(SpringLocks.class);
-            context.refresh();
-            template = context.getBean(StringRedisTemplate.class);
+        OnLettuce(int port, long leaseMs, boolean isReleasedAtExit) {
+            RedisURI uri = RedisURI.create("127.0.0.1", port);
+            io.lettuce.core.RedisClient client = io.lettuce.core.RedisClient.create(uri);
+            redis = client.connect().sync();
+            locks = Redis.locks(LettuceServer.of(client, uri), leaseMs, isReleasedAtExit);
         }
 
         @Override
-        public RedisLocks locks() {
-            return context.getBean(RedisLocks.class);
-        }
-
-        @Override
-        public LockServer server() {
-            return context.getBean(LettuceLockServer.class);
+        public Locks locks() {
+            return locks;
         }
 
         @Override
         public String get(String key) {
-            return template.opsForValue().get(key);
+            return redis.get(key);
         }
 
         @Override
         public boolean exists(String key) {
-            return template.hasKey(key);
+            return redis.exists(key) > 0;
         }
 
         @Override
         public boolean write(String script, List<String> keys, Object... arguments) {
             try {
-                Object[] texts = List.of(arguments).stream().map(Object::toString).toArray();
-                template.execute(RedisScript.of(script), keys, texts);
+                redis.eval(script, ScriptOutputType.STATUS, keys.toArray(String[]::new), texts(arguments));
                 return true;
-            } catch (RedisSystemException e) {
-                if (e.getCause() instanceof RedisCommandExecutionException cause
-                        && cause.getMessage().startsWith("FENCED ")) {
+            } catch (RedisCommandExecutionException e) {
+                if (e.getMessage().startsWith("FENCED ")) {
                     return false;
                 }
                 throw e;

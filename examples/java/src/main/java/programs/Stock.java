@@ -1,16 +1,15 @@
 package programs;
 
+import io.github.redislock.Grant;
+import io.github.redislock.LockLostException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
-import redislock.LockLostException;
-import redislock.RedisLocks.RedisLock;
 
 /** Sells to many buyers at a time, until nothing is left. */
 final class Stock {
@@ -51,10 +50,7 @@ final class Stock {
 
     /** Gives the buyer an answer, or false when the lock was lost before. */
     private boolean serve(String buyer) throws Exception {
-        RedisLock lock = redis.locks().get("lock:{stock}");
-        if (!lock.tryLock(60, TimeUnit.SECONDS)) {
-            throw new TimeoutException("no lock for " + buyer);
-        }
+        Grant lock = redis.locks().lock("lock:{stock}").waiting(Duration.ofMinutes(1)).acquire();
         try {
             int left = Integer.parseInt(redis.get("{stock}:left"));
             if (left == 0) {
@@ -70,7 +66,7 @@ final class Stock {
             return true;
         } finally {
             try {
-                lock.unlock();
+                lock.release();
             } catch (LockLostException e) {
                 // What was written in time counts, and the fence has judged that.
             }

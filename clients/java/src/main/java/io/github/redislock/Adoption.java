@@ -9,8 +9,10 @@ final class Adoption {
     private Adoption() {}
 
     static Held adopt(Core core, LockSpec spec, String owner, long token) {
-        Words words = Words.of("LOCK.RENEW", spec.key(), owner, "TOKEN", token, "PX", spec.lease().toMillis(),
-                "KEEP", spec.keepMs());
+        Words words = Words.of("LOCK.RENEW", spec.key(), owner, "TOKEN", token, "PX", spec.lease().toMillis());
+        if (spec.keepMs() > 0) {
+            words.and("KEEP", spec.keepMs());
+        }
         Call call = new Call(core, spec.key(), Kind.RENEW, System.nanoTime() + core.settings().reply(), words);
         CompletableFuture<Held> adopted = call.start().thenApply((Answer answer) ->
                 new Held(core, java.util.Objects.requireNonNull(core.keeperNow(spec.key())), spec, owner, answer, null));

@@ -158,7 +158,7 @@ final class Core implements Executor {
             Throwable failure = null;
             try {
                 server.refresh(Duration.ofNanos(settings.reply()));
-            } catch (IOException | RuntimeException e) {
+            } catch (Throwable e) { // an Error too has to be told
                 failure = e;
             }
             synchronized (mapLock) {

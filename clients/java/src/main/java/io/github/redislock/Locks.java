@@ -79,7 +79,7 @@ public final class Locks implements AutoCloseable {
 
     /** Takes over a grant that was taken elsewhere, and keeps it from now on. */
     public Grant adopt(String key, String owner, long token) {
-        return new Grant(Adoption.adopt(core, lock(key).threadSpec(), owner, token));
+        return lock(key).adopt(owner, token);
     }
 
     /** Who holds the lock; nobody, where it is free. */

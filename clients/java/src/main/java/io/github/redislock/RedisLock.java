@@ -133,6 +133,11 @@ public final class RedisLock {
         return told;
     }
 
+    /** Takes over a grant that was taken elsewhere; its lease, and how it is kept, are this lock's from now on. */
+    public Grant adopt(String owner, long token) {
+        return new Grant(Adoption.adopt(core, adapted(), owner, token));
+    }
+
     /**
      * Works under the lock, and interrupts the work when the lock is lost. What the work throws is thrown, with what
      * was wrong with the lock as a suppressed exception; a loss alone is thrown as {@link LockLostException}, and so is

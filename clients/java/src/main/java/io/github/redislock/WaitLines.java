@@ -50,7 +50,7 @@ final class WaitLines {
                     fresh.close(why);
                     taken.completeExceptionally(why);
                 }
-            } catch (IOException | RuntimeException e) {
+            } catch (Throwable e) { // an Error too has to be told
                 taken.completeExceptionally(e);
             }
         });

@@ -62,7 +62,7 @@ final class TestServer {
             }
             CommandArguments arguments = new CommandArguments(() -> SafeEncoder.encode(command[0]));
             for (int i = 1; i < command.length; i++) {
-                arguments.add(command[i]);
+                arguments.add((Object) command[i]); // which every version has
             }
             return SafeEncoder.encodeObject(connection.executeCommand(arguments));
         } catch (JedisDataException e) {

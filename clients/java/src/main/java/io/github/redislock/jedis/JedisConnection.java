@@ -126,7 +126,7 @@ final class JedisConnection implements ServerConnection {
     public CompletableFuture<@Nullable Object> send(byte[]... words) {
         CommandArguments command = new CommandArguments(() -> words[0]);
         for (int n = 1; n < words.length; n++) {
-            command.add(words[n]);
+            command.add((Object) words[n]); // which every version has
         }
         CompletableFuture<@Nullable Object> reply = new CompletableFuture<>();
         writing.lock();
