@@ -5,5 +5,5 @@ set -eu
 cd "$(dirname -- "$0")"
 
 mvn -B -ntp package
-mvn -B -ntp -Djedis.version=4.0.0 -Dlettuce.version=6.2.0.RELEASE -Dtest=HoldingTest,WaitingTest surefire:test
+mvn -B -ntp -Djedis.version=4.0.0 -Dlettuce.version=6.3.0.RELEASE -Dtest=HoldingTest,WaitingTest surefire:test
 exec tests/package.sh

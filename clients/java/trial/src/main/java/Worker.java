@@ -38,7 +38,7 @@ public final class Worker {
     private final Map<String, Locks> opened = new ConcurrentHashMap<>();
     private final Map<String, Task> tasks = new ConcurrentHashMap<>();
     private final Map<Long, Grant> grants = new ConcurrentHashMap<>();
-    private final Map<Long, CompletableFuture<Grant>> calls = new ConcurrentHashMap<>();
+    private final Map<Long, Runnable> cancels = new ConcurrentHashMap<>();
     private final AtomicLong numbers = new AtomicLong();
     private final ExecutorService slow = Executors.newCachedThreadPool();
 
@@ -72,14 +72,14 @@ public final class Worker {
             });
             case "acquire" -> acquire(request);
             case "cancel" -> {
-                CompletableFuture<Grant> call = calls.get(request.get("call").getAsLong());
-                if (call != null) {
-                    call.cancel(true);
+                Runnable cancel = cancels.get(request.get("call").getAsLong());
+                if (cancel != null) {
+                    cancel.run();
                 }
                 answer(request, Map.of("ok", true));
             }
             case "release" -> told(request, grant(request).releaseAsync(), Map.of("ok", true));
-            case "check" -> told(request, grant(request).checkAsync(), Map.of("held", true));
+            case "check" -> told(request, grant(request).checkAsync(), Map.of("ok", true, "held", true));
             case "stall" -> slow.execute(() -> {
                 try {
                     Thread.sleep(request.get("ms").getAsLong());
@@ -124,10 +124,31 @@ public final class Worker {
             lock = lock.by(tasks.computeIfAbsent(request.get("task").getAsString(), name -> locks.task()));
         }
         long id = request.get("id").getAsLong();
-        CompletableFuture<Grant> call = lock.acquireAsync();
-        calls.put(id, call);
+        if (wait == 0) {
+            acquired(request, id, lock.acquireAsync());
+            return;
+        }
+        // A wait by a thread: the interrupt that ends it comes back when it has been called off.
+        RedisLock wanted = lock;
+        CompletableFuture<Grant> call = new CompletableFuture<>();
+        Thread waiting = new Thread(() -> {
+            try {
+                call.complete(wanted.acquire());
+            } catch (InterruptedException e) {
+                call.completeExceptionally(new CancellationException());
+            } catch (RuntimeException e) {
+                call.completeExceptionally(e);
+            }
+        });
+        cancels.put(id, waiting::interrupt);
+        acquired(request, id, call);
+        waiting.start();
+    }
+
+    private void acquired(JsonObject request, long id, CompletableFuture<Grant> call) {
+        cancels.putIfAbsent(id, () -> call.cancel(true));
         call.whenComplete((grant, failure) -> {
-            calls.remove(id);
+            cancels.remove(id);
             if (failure != null) {
                 fail(request, failure);
                 return;

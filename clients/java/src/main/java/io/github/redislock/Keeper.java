@@ -131,7 +131,8 @@ final class Keeper {
                 return; // replaced by this client itself
             }
             line = null;
-            pause = old.age() > LIVED ? 0 : Core.nextPause(pause);
+            // The end of a line that has served is news, and a new one is wanted at once.
+            pause = old.age() > LIVED ? 0 : Core.nextPause(old.hasServed() ? 0 : pause);
             isNeeded = !closed && (!held.isEmpty() || !waits.isEmpty());
         }
         core.observer().keeperEnded(node, why);
@@ -319,7 +320,7 @@ final class Keeper {
             long first = Long.MAX_VALUE;
             for (Held grant : held) {
                 long left = grant.knownUntil() - now;
-                if (left < grant.leaseNanos() / 2) {
+                if (line == null || left < grant.leaseNanos() / 2) {
                     first = Math.min(first, left);
                 }
             }

@@ -37,6 +37,7 @@ final class Line {
     private final CompletableFuture<Throwable> end = new CompletableFuture<>();
     private volatile long proven = opened;
     private volatile boolean ponged;
+    private volatile int replies;
 
     Line(Core core, ServerConnection connection) {
         this.core = core;
@@ -65,6 +66,7 @@ final class Line {
             unanswered.remove(sent);
             Throwable failure = thrown == null ? null : unwrapped(thrown);
             if (failure == null || failure instanceof ReplyError) {
+                replies++; // by the one thread that reads
                 sent.answer.complete(new Answer(reply, (ReplyError) failure, sent.at, this));
             } else {
                 close(failure);
@@ -130,6 +132,11 @@ final class Line {
 
     boolean isOpen() {
         return !end.isDone();
+    }
+
+    /** Whether more was answered than the naming of the connection. */
+    boolean hasServed() {
+        return replies > 1;
     }
 
     long age() {

@@ -228,4 +228,31 @@ class LosingTest extends LocksTest {
         locks.lock("k").acquire().release();
         assertThrows(LockLostException.class, grant::release);
     }
+
+    @Test
+    void aServerThatIsGoneIsALossALeaseLater() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, Duration.ofSeconds(2));
+        Grant grant = locks.lock("k").acquire();
+        Thread.sleep(1000); // some PINGs
+        long begun = System.nanoTime();
+        server.order("kill");
+        eventually("it is told", () -> !grant.isHeld());
+        assertTrue(millisSince(begun) < 3000, millisSince(begun) + " ms");
+        assertThrows(LockLostException.class, grant::release);
+    }
+
+    @Test
+    void lossesInQuickOrderAreAllToldAtOnce() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        locks.lock("stays").acquire();
+        for (int n = 0; n < 8; n++) {
+            Grant grant = locks.lock("k").acquire();
+            long begun = System.nanoTime();
+            server.run("DEL k");
+            eventually("it is told", () -> !grant.isHeld());
+            assertTrue(millisSince(begun) < 500, millisSince(begun) + " ms");
+        }
+    }
 }
