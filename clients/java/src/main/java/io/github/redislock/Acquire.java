@@ -5,6 +5,7 @@ import io.github.redislock.Meaning.Kind;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -33,7 +34,8 @@ final class Acquire {
     private @Nullable Keeper keeper;
     private @Nullable Future<?> alarm;
     private boolean fateUnknown;
-    private CompletableFuture<?> calledOff = CompletableFuture.completedFuture(null);
+    private boolean isReleasing;
+    private final CompletableFuture<@Nullable Void> calledOff = new CompletableFuture<>();
     private long pause;
 
     /** The wait is in nanoseconds; 0 is now or not at all. */
@@ -157,7 +159,7 @@ final class Acquire {
             giveBack(taken);
             return; // settled by who has ended it
         }
-        Keeper home = java.util.Objects.requireNonNull(keeper);
+        Keeper home = Objects.requireNonNull(keeper);
         home.addWait(this);
         Words words = spec.acquire(owner, false).and("HOLDS", 1);
         if (wait > 0) {
@@ -182,10 +184,15 @@ final class Acquire {
                     waitFailed(Line.unwrapped(thrown));
                 }
             } else if (isCalledOff) {
-                // A grant that came in between is released by the call that called the wait off.
+                // A grant that came in between was released by the call that called the wait off; but where that call
+                // had overtaken the wait, on another connection, the grant is still to be released.
                 calledOff.whenComplete((done, failure) -> {
                     giveBack(taken);
-                    finishCalledOff();
+                    if (answer.error() == null && answer.reply() != null) {
+                        releaseAndFinish(Objects.requireNonNull(verdict));
+                    } else {
+                        finishCalledOff();
+                    }
                 });
             } else {
                 answered(taken, answer);
@@ -257,12 +264,11 @@ final class Acquire {
             ended = verdict;
         }
         if (ended != null) {
-            release();
-            finish(ended);
+            releaseAndFinish(ended);
             return;
         }
         Keeper home = core.keeperNow(spec.key());
-        Held held = new Held(core, home != null ? home : java.util.Objects.requireNonNull(keeper), spec, owner, answer, task);
+        Held held = new Held(core, home != null ? home : Objects.requireNonNull(keeper), spec, owner, answer, task);
         forget();
         core.observer().acquired(spec.key(), Duration.ofNanos(waitedSoFar()));
         if (!result.complete(held)) {
@@ -339,17 +345,17 @@ final class Acquire {
             made = call;
         }
         switch (at) {
-            case CALLING -> java.util.Objects.requireNonNull(made).hurry();
+            case CALLING -> Objects.requireNonNull(made).hurry();
             case PAUSING -> settle();
             case WAITING -> {
-                calledOff = release();
+                release().whenComplete((answer, failure) -> calledOff.complete(null));
                 core.after(core.settings().reply(), () -> {
                     Line silent;
                     synchronized (this) {
                         silent = line;
                     }
                     if (silent != null) {
-                        java.util.Objects.requireNonNull(lines).drop(silent, new IOException("called off"));
+                        Objects.requireNonNull(lines).drop(silent, new IOException("called off"));
                     }
                     finishCalledOff();
                 });
@@ -366,13 +372,24 @@ final class Acquire {
         if (ended == null) {
             return result.isDone();
         }
-        if (!result.isDone()) {
-            if (fateUnknown) {
-                release();
-            }
+        if (fateUnknown) {
+            releaseAndFinish(ended);
+        } else {
             finish(ended);
         }
         return true;
+    }
+
+    /** Who is told that it was called off can rely on the lock's being free, where the server answers in time. */
+    private void releaseAndFinish(Throwable ended) {
+        synchronized (this) {
+            if (isReleasing || result.isDone()) {
+                return;
+            }
+            isReleasing = true;
+        }
+        core.after(core.settings().reply(), () -> finish(ended));
+        release().whenComplete((answer, failure) -> finish(ended));
     }
 
     private void finishCalledOff() {
@@ -389,11 +406,11 @@ final class Acquire {
     }
 
     private void giveBack(Line taken) {
-        java.util.Objects.requireNonNull(lines).giveBack(taken);
+        Objects.requireNonNull(lines).giveBack(taken);
     }
 
     private void dropQuietly(Line taken) {
-        java.util.Objects.requireNonNull(lines).drop(taken, new IOException("no answer"));
+        Objects.requireNonNull(lines).drop(taken, new IOException("no answer"));
     }
 
     /** The server is not heard any more: the reply would not be either. */

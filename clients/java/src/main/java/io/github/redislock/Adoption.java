@@ -2,6 +2,7 @@ package io.github.redislock;
 
 import io.github.redislock.Line.Answer;
 import io.github.redislock.Meaning.Kind;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 
 /** Takes over a grant that was taken by another process, or an earlier one. */
@@ -15,7 +16,7 @@ final class Adoption {
         }
         Call call = new Call(core, spec.key(), Kind.RENEW, System.nanoTime() + core.settings().reply(), words);
         CompletableFuture<Held> adopted = call.start().thenApply((Answer answer) ->
-                new Held(core, java.util.Objects.requireNonNull(core.keeperNow(spec.key())), spec, owner, answer, null));
+                new Held(core, Objects.requireNonNull(core.keeperNow(spec.key())), spec, owner, answer, null));
         return Attempt.await(adopted);
     }
 }

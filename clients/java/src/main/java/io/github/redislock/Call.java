@@ -19,6 +19,7 @@ final class Call {
     private @Nullable Future<?> alarm;
     private long pause;
     private boolean hasAlarm;
+    private boolean isOver;
     private volatile boolean sent;
     private volatile boolean repeated;
     private volatile @Nullable Throwable last;
@@ -69,11 +70,13 @@ final class Call {
     }
 
     private void send(Line line) {
-        if (result.isDone()) {
-            return;
+        synchronized (this) {
+            if (isOver) {
+                return; // whoever was told that it had not been sent relies on it
+            }
+            repeated = sent;
+            sent = true;
         }
-        repeated = sent;
-        sent = true;
         line.call(words).whenComplete((answer, thrown) -> {
             if (thrown != null) {
                 failed(thrown, false);
@@ -144,7 +147,12 @@ final class Call {
 
     /** Ends it within a reply's time; at once where nothing was sent. */
     void hurry() {
-        if (!sent) {
+        boolean isUnsent;
+        synchronized (this) {
+            isUnsent = !sent;
+            isOver |= isUnsent;
+        }
+        if (isUnsent) {
             fail(Meaning.PASSING.error(key, last));
             return;
         }
@@ -157,6 +165,9 @@ final class Call {
     }
 
     private void fail(LockException error) {
+        synchronized (this) {
+            isOver = true;
+        }
         result.completeExceptionally(error);
         cancelAlarm();
     }

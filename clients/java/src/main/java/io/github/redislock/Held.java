@@ -5,6 +5,7 @@ import io.github.redislock.Meaning.Kind;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -46,7 +47,7 @@ final class Held {
         this.task = task;
         keep = spec.keepMs();
         exclusive = spec.isExclusive();
-        List<?> fields = (List<?>) java.util.Objects.requireNonNull(answer.reply());
+        List<?> fields = (List<?>) Objects.requireNonNull(answer.reply());
         token = (Long) fields.get(0);
         holds = Math.toIntExact((Long) fields.get(2));
         lease = TimeUnit.MILLISECONDS.toNanos((Long) fields.get(3));
@@ -126,7 +127,7 @@ final class Held {
 
     /** An answer that tells of it. */
     synchronized void renewed(Answer answer) {
-        List<?> fields = (List<?>) java.util.Objects.requireNonNull(answer.reply());
+        List<?> fields = (List<?>) Objects.requireNonNull(answer.reply());
         if (answer.sent() - proven > 0) {
             proven = answer.sent();
         }

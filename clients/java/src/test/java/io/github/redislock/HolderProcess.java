@@ -10,7 +10,8 @@ final class HolderProcess {
         Client client = Client.valueOf(arguments[0]);
         int port = Integer.parseInt(arguments[1]);
         Locks.Builder builder = Locks.builder(client.connect(Client.Topology.SINGLE, port, null).server())
-                .service("tests").lease(Duration.ofMillis(1500));
+                .service("tests").lease(Duration.ofMillis(1500))
+                .replyTimeout(Duration.ofSeconds(20)); // a cold JVM
         if (arguments[2].equals("exit")) {
             builder.closeAtExit();
         }

@@ -174,8 +174,8 @@ class LosingTest extends LocksTest {
         eventually("a waiter", () -> server.waiters("taken").size() == 1);
         Object before = server.waiters("taken").get(0).get("client-id");
         proxy.order("silence");
-        eventually("the wait is left", () -> server.waiters("taken").isEmpty()
-                || !server.waiters("taken").get(0).get("client-id").equals(before));
+        eventually("the wait is left", () ->
+                server.waiters("taken").stream().noneMatch(waiter -> waiter.get("client-id").equals(before)));
         proxy.order("speak");
         server.run("LOCK.RELEASE taken other");
         assertEquals(waiting.get(), server.info("taken", "token"));
