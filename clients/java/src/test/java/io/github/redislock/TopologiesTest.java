@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static io.github.redislock.TestServer.eventually;
-import static io.github.redislock.TestServer.within;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -17,30 +16,6 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 class TopologiesTest extends LocksTest {
-    @Test
-    void holdsAndWaitsThroughASentinelFailover() throws Exception {
-        List<TestServer> all = sentinels();
-        TestServer primary = all.get(0);
-        TestServer replica = all.get(1);
-        TestServer sentinel = all.get(2);
-        Locks locks = locks(Client.Topology.SENTINEL, sentinel.port, Duration.ofSeconds(30));
-        ThreadLock lock = locked(locks, "k");
-        long token = lock.token();
-        var waiting = new Other<>(() -> locked(locks, "k").token());
-        eventually("a waiter", () -> primary.waiters("k").size() == 1);
-        eventually("the replica has it", () -> Long.valueOf(token).equals(replica.info("k", "token")));
-        primary.order("kill");
-
-        within(Duration.ofSeconds(40), "the wait goes on at the new primary", () -> replica.waiters("k").size() == 1);
-        lock.lock();
-        assertEquals(token, lock.token());
-        assertEquals(2L, replica.info("k", "holds"));
-        within(Duration.ofSeconds(15), "it is kept at the new primary", () -> replica.calls("lock.renew") > 0);
-        lock.unlock();
-        lock.unlock();
-        assertTrue(waiting.get() > token);
-    }
-
     @Test
     void inAClusterEachLockIsAtTheNodeOfItsKey() throws Exception {
         List<TestServer> nodes = cluster();
