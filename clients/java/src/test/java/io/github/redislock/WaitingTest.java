@@ -276,4 +276,26 @@ class WaitingTest extends LocksTest {
         }
         assertEquals(before, Integer.parseInt(server.stat("total_connections_received")));
     }
+
+    /** A factory of the user's, on a client that reconnects by itself: nothing is repeated behind our back. */
+    @Test
+    void connectionsOfAFactoryAreEndedWhereTheyBreak() throws Exception {
+        TestServer server = server();
+        Client.Connected connected = Client.LETTUCE_FACTORY.connect(Client.Topology.SINGLE, server.port, null);
+        closing(connected.application());
+        Locks locks = closing(Locks.builder(connected.server()).replyTimeout(Duration.ofSeconds(10)).build());
+        Grant grant = locks.lock("k").acquire();
+        var waiting = new Other<>(() -> locked(locks, "k").token());
+        eventually("a waiter", () -> server.waiters("k").size() == 1);
+        for (int n = 0; n < 3; n++) {
+            server.run("CLIENT KILL TYPE normal SKIPME yes");
+            grant.check();
+            eventually("one waiter", () -> server.waiters("k").size() == 1);
+        }
+        Thread.sleep(500); // in which Lettuce would have reconnected
+        assertEquals(1, server.waiters("k").size());
+        assertTrue(Integer.parseInt(server.stat("connected_clients")) <= 4, "connections are left over");
+        grant.release();
+        assertEquals(waiting.get(), server.info("k", "token"));
+    }
 }
