@@ -33,6 +33,7 @@ type Locks struct {
 	waiting map[string]int // calls that wait for a key
 	works   int            // calls, and releases in the background
 	idle    chan struct{}  // closed when closed and there are none
+	idled   sync.Once      // a release in the background may begin after that
 }
 
 // New makes Locks on a client of go-redis: a *redis.Client, for one server or by Sentinels, or a
@@ -121,7 +122,7 @@ func (l *Locks) finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.works--; l.works == 0 && l.closed {
-		close(l.idle)
+		l.idled.Do(func() { close(l.idle) })
 	}
 }
 
