@@ -24,7 +24,7 @@ pub(crate) enum Class {
 use Class::{Deadlock, Lost, Misuse, NotAlone, Passing, Refused};
 
 /// How a reply begins, and what it means to an acquire, a renewal, a release. The first that fits counts.
-const TABLE: [(&str, [Class; 3]); 32] = [
+const TABLE: [(&str, [Class; 3]); 37] = [
     ("NOTHELD", [Lost; 3]),
     ("NOTOWNER", [Lost; 3]),
     ("FENCED", [Lost; 3]),
@@ -33,15 +33,20 @@ const TABLE: [(&str, [Class; 3]); 32] = [
     ("DEADLOCK", [Deadlock, Misuse, Misuse]),
     ("MAXWAITERS", [Refused; 3]),
     ("OOM", [Refused; 3]),
-    ("NOPERM", [Refused; 3]),
-    ("NOAUTH", [Refused; 3]),
-    ("WRONGPASS", [Refused; 3]),
-    ("DENIED", [Refused; 3]),
+    ("NOPERM", [Refused, Passing, Refused]),
+    ("NOAUTH", [Refused, Passing, Refused]),
+    ("WRONGPASS", [Refused, Passing, Refused]),
+    ("DENIED", [Refused, Passing, Refused]),
+    ("NOPROTO", [Refused, Passing, Refused]),
     ("AHEAD", [Refused; 3]),
     ("ERR unknown command", [Refused; 3]),
-    ("ERR invalid password", [Refused; 3]),
-    ("ERR AUTH", [Refused; 3]),
-    ("ERR max number of clients reached", [Passing; 3]),
+    ("ERR invalid password", [Refused, Passing, Refused]),
+    ("ERR AUTH", [Refused, Passing, Refused]),
+    ("ERR Protocol error: unauthenticated", [Refused, Passing, Refused]),
+    ("ERR KEEP needs the command CLIENT", [Refused; 3]),
+    ("ERR no fencing token is left", [Refused; 3]),
+    ("ERR a fault inside the module", [Refused, Passing, Refused]),
+    ("ERR max number of clients", [Passing; 3]),
     ("ERR", [Misuse; 3]),
     ("CROSSSLOT", [Misuse; 3]),
     ("LOADING", [Passing; 3]),

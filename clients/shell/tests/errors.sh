@@ -29,6 +29,7 @@ test_no_right_no_module_and_a_wrong_password_are_told_at_once() {
     at "$port" CONFIG SET requirepass secret >/dev/null
     equal "$(status_of -w 9s $KEY)" 77
     says NOAUTH
+    equal "$(status_of -w 9s --permit 2 $KEY)" 77 # before a login, a call of so many words gets another error
     equal "$(status_of -w 9s -a wrong $KEY)" 77
     says WRONGPASS
     redis-server --port 0 --unixsocket "$folder/plain" --save '' --dir "$folder" >/dev/null &

@@ -48,6 +48,7 @@ class ServerError(Exception):
 # acquire, renew and release. It says what clients/protocol/errors.json says; a test compares the two.
 _LOST = ("lost", "lost", "lost")
 _REFUSED = ("refused", "refused", "refused")
+_REFUSED_BUT_KEPT = ("refused", "passing", "refused")  # while a grant stands, what refuses its renewal may pass
 _PASSING = ("passing", "passing", "passing")
 _MISUSE = ("misuse", "misuse", "misuse")
 MEANINGS: dict[str, tuple[str, str, str]] = {
@@ -56,9 +57,12 @@ MEANINGS: dict[str, tuple[str, str, str]] = {
     "NOTALONE": ("not-alone", "not-alone", "misuse"),
     "DEADLOCK": ("deadlock", "misuse", "misuse"),
     **dict.fromkeys(
-        ("MAXWAITERS", "OOM", "NOPERM", "NOAUTH", "WRONGPASS", "DENIED", "AHEAD", "ERR unknown command",
-         "ERR invalid password", "ERR AUTH"), _REFUSED),
-    "ERR max number of clients reached": _PASSING,
+        ("MAXWAITERS", "OOM", "AHEAD", "ERR unknown command", "ERR KEEP needs the command CLIENT",
+         "ERR no fencing token is left"), _REFUSED),
+    **dict.fromkeys(
+        ("NOPERM", "NOAUTH", "WRONGPASS", "DENIED", "NOPROTO", "ERR invalid password", "ERR AUTH",
+         "ERR Protocol error: unauthenticated", "ERR a fault inside the module"), _REFUSED_BUT_KEPT),
+    "ERR max number of clients": _PASSING,
     **dict.fromkeys(("ERR", "CROSSSLOT"), _MISUSE),
     **dict.fromkeys(
         ("LOADING", "BUSY", "NOREPLICAS", "MISCONF", "READONLY", "MASTERDOWN", "UNBLOCKED", "CLUSTERDOWN",

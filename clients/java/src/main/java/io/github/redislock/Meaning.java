@@ -23,16 +23,22 @@ enum Meaning {
             new Entry("WRONGTYPE", MISUSE, LOST, LOST),
             new Entry("NOTALONE", NOT_ALONE, NOT_ALONE, MISUSE),
             new Entry("DEADLOCK", DEADLOCK, MISUSE, MISUSE),
-            new Entry("MAXWAITERS", REFUSED), new Entry("OOM", REFUSED), new Entry("NOPERM", REFUSED),
-            new Entry("NOAUTH", REFUSED), new Entry("WRONGPASS", REFUSED), new Entry("DENIED", REFUSED),
-            new Entry("AHEAD", REFUSED), new Entry("ERR unknown command", REFUSED),
-            new Entry("ERR invalid password", REFUSED), new Entry("ERR AUTH", REFUSED),
-            new Entry("ERR max number of clients reached", PASSING),
+            new Entry("MAXWAITERS", REFUSED), new Entry("OOM", REFUSED), right("NOPERM"), right("NOAUTH"),
+            right("WRONGPASS"), right("DENIED"), right("NOPROTO"), new Entry("AHEAD", REFUSED),
+            new Entry("ERR unknown command", REFUSED), right("ERR invalid password"), right("ERR AUTH"),
+            right("ERR Protocol error: unauthenticated"), new Entry("ERR KEEP needs the command CLIENT", REFUSED),
+            new Entry("ERR no fencing token is left", REFUSED), right("ERR a fault inside the module"),
+            new Entry("ERR max number of clients", PASSING),
             new Entry("ERR", MISUSE), new Entry("CROSSSLOT", MISUSE),
             new Entry("LOADING", PASSING), new Entry("BUSY", PASSING), new Entry("NOREPLICAS", PASSING),
             new Entry("MISCONF", PASSING), new Entry("READONLY", PASSING), new Entry("MASTERDOWN", PASSING),
             new Entry("UNBLOCKED", PASSING), new Entry("CLUSTERDOWN", PASSING), new Entry("TRYAGAIN", PASSING),
             new Entry("MOVED", PASSING), new Entry("ASK", PASSING), new Entry("REDIRECT", PASSING));
+
+    /** Refused, but while a grant stands, what refuses its renewal may pass before the lease ends. */
+    private static Entry right(String begins) {
+        return new Entry(begins, REFUSED, PASSING, REFUSED);
+    }
 
     static Meaning of(String reply, Kind kind) {
         for (Entry entry : TABLE) {
