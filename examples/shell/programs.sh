@@ -207,6 +207,7 @@ fence() {
     done
     echo "{\"event\": \"held\", \"token\": $token}"
     pause "$work_ms"
+    trap '' TERM # which a loss sends to what writes, too
     ! written "$WRITE" 2 'lock:{order}' '{order}:state' "$token" "$name" || outcome[redis]=written
     told="{\"redis\": \"${outcome[redis]}\""
     for way in "${ways[@]}"; do

@@ -54,9 +54,9 @@ test_basic_busy_is_told_and_leaves_nothing() {
 
 test_basic_a_deleted_lock_ends_the_command_and_what_it_started() {
     local began
-    become_lock $KEY sh -c 'trap "echo told" TERM; sleep 60; echo on; sleep 61' >"$folder/out" 2>"$folder/err" &
+    become_lock $KEY sh -c 'trap "echo told" TERM; echo ready; sleep 60; echo on; sleep 61' >"$folder/out" 2>"$folder/err" &
     local work=$!
-    eventually 5 is 1 at "$port" EXISTS $KEY
+    eventually 5 grep -q ready "$folder/out"
     began=$(ms)
     at "$port" DEL $KEY >/dev/null
     sleeps() { pgrep -P "$(pgrep -P $work | tr '\n' ,)0" -x sleep; }
@@ -147,11 +147,11 @@ END
 test_basic_a_script_that_is_killed_frees_the_lock() {
     cat >"$folder/script" <<END
 REDIS_LOCK=functions; . "$program"
-lock -p $port -l 2s $KEY; sleep 60
+lock -p $port -l 2s $KEY; echo ready; sleep 60
 END
-    command $shell "$folder/script" &
+    command $shell "$folder/script" >"$folder/out" &
     local script=$!
-    eventually 5 is 1 at "$port" EXISTS $KEY
+    eventually 5 grep -q ready "$folder/out"
     kill -9 $script
     eventually 6 is_free
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests of redis-lock. usage: run.sh [part of a test's name]
-# Each test is a function in a process of its own, with a server of its own at $port; three run at a time.
-# SHELLS="dash ksh yash ..." names the shells (dash, bash and busybox without it); the first is that of all tests, the others have those of the basics.
+# Each test is a function in a process of its own, with a server of its own at $port; six run at a time.
+# SHELLS="dash ksh ..." names the shells; the first is that of all tests, the others have those of the basics.
 
 here=$(cd "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 program="$here/../redis-lock"
@@ -70,7 +70,7 @@ for shell in "${shells[@]}"; do
     shell=${shell/_/ }
     for test in $(compgen -A function "$prefix" | grep -- "${1:-}"); do
         { run_test "$test" || again "$test"; } && echo passed >>"$results" || echo failed >>"$results" &
-        ((++number < 3)) || wait -n
+        ((++number < 6)) || wait -n
     done
 done
 wait
