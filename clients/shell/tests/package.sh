@@ -35,7 +35,7 @@ test_every_option_is_in_the_page() {
 
 test_a_shell_that_cannot_is_refused_clearly() {
     local other
-    for other in mksh zsh; do
+    for other in mksh ksh yash posh zsh; do
         command -v $other >/dev/null || continue
         $other "$program" $KEY true 2>"$folder/err"
         equal $? 64

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests of redis-lock. usage: run.sh [part of a test's name]
 # Each test is a function in a process of its own, with a server of its own at $port; six run at a time.
-# SHELLS="dash ksh ..." names the shells; the first is that of all tests, the others have those of the basics.
+# SHELLS="dash bash busybox_sh" names the shells; the first is that of all tests, the others have those of the basics.
 
 here=$(cd "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 program="$here/../redis-lock"
