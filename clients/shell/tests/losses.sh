@@ -250,6 +250,21 @@ test_a_release_ends_within_its_time() {
     order "\"do\": \"resume\", \"port\": $port"
 }
 
+test_where_sigterm_is_ignored_everything_ends_all_the_same() {
+    cat >"$folder/script" <<END
+trap '' TERM
+REDIS_LOCK=functions; . "$program"
+lock -p $port $KEY && unlock && echo unlocked
+END
+    equal "$(timeout 20 $shell "$folder/script")" unlocked
+    (trap '' TERM; exec $shell "$program" -p "$port" -l 2s --grace 1s $KEY sleep 60) 2>"$folder/err" &
+    work=$!
+    eventually 5 pgrep -P $work -x sleep >/dev/null
+    order "\"do\": \"pause\", \"port\": $port"
+    ends_with $work 76
+    order "\"do\": \"resume\", \"port\": $port"
+}
+
 test_through_a_failover_the_lock_is_kept_and_the_wait_goes_on() {
     start_sentinel
     local login=(--sentinels "127.0.0.1:1,127.0.0.1:$sentinel" --master "$master") token

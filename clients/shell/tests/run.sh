@@ -48,6 +48,7 @@ run_test() {
     local status=$?
     if ((status == 0)); then
         echo "ok      ${1//_/ } ($shell, $((SECONDS - began)) s)"
+        sed -n 's/^left out/        &/p' "$folder/output"
     else
         echo "FAILED  ${1//_/ } ($shell)"
         sed 's/^/        /' "$folder/output"

@@ -15,6 +15,7 @@ end() { # the processes of the test, then the servers
 order() {
     echo "{$1}" >&"${testbed[1]}"
     read -r answer <&"${testbed[0]}"
+    [[ $answer != *'Failed finding TLS support'* ]] || { echo 'left out: this server has no TLS'; exit 0; }
     [[ $answer != '{"error"'* ]] || { echo "{$1}: $answer"; exit 1; }
 }
 
