@@ -61,7 +61,7 @@ test_basic_a_deleted_lock_ends_the_command_and_what_it_started() {
     at "$port" DEL $KEY >/dev/null
     sleeps() { pgrep -P "$(pgrep -P $work | tr '\n' ,)0" -x sleep; }
     eventually 4 grep -q told "$folder/out"
-    check 'soon' [ "$(since "$began")" -lt 2500 ]
+    check 'soon' [ "$(since "$began")" -lt 4000 ]
     eventually 9 is '' sleeps
     ends_with $work 76
     says 'the lock is lost: NOTHELD'

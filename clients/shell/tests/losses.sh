@@ -225,13 +225,13 @@ test_now_or_not_at_all_fails_within_its_second() {
     local began
     order "\"do\": \"pause\", \"port\": $port"
     began=$(ms)
-    redis_lock $KEY true 2>"$folder/err"
+    redis_lock --reply 1s $KEY true 2>"$folder/err"
     equal $? 69
     check "hung: $(since "$began")" [ "$(since "$began")" -lt 2500 ]
     says 'does not serve: no answer'
     order "\"do\": \"kill\", \"port\": $port"
     began=$(ms)
-    redis_lock $KEY true 2>"$folder/err"
+    redis_lock --reply 1s $KEY true 2>"$folder/err"
     equal $? 69
     check "down: $(since "$began")" [ "$(since "$began")" -lt 1800 ]
     says 'Connection refused'

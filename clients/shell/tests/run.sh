@@ -22,8 +22,9 @@ is_free() { is 0 at "${1:-$port}" EXISTS "$KEY"; }
 ms() { echo $(($(date +%s%N) / 1000000)); }
 since() { echo $(($(ms) - $1)); }
 ends_with() { local status; wait "$1"; status=$?; equal "$status" "$2"; }
-become_lock() { exec $shell "$program" -p "$port" "$@"; } # for the background
-redis_lock() { command $shell "$program" -p "$port" "$@"; }
+# On a busy machine a redis-cli takes its time. What is about time limits has its own.
+become_lock() { exec $shell "$program" --reply 3s -p "$port" "$@"; } # for the background
+redis_lock() { command $shell "$program" --reply 3s -p "$port" "$@"; }
 hold() { # in the background: sets holder
     command $shell "$program" -p "$port" "$@" "$KEY" sleep 60 2>>"$folder/holder" &
     holder=$!
