@@ -54,17 +54,18 @@ test_basic_busy_is_told_and_leaves_nothing() {
 
 test_basic_a_deleted_lock_ends_the_command_and_what_it_started() {
     local began
-    become_lock $KEY sh -c 'trap "echo told" TERM; echo ready; sleep 60; echo on; sleep 61' >"$folder/out" 2>"$folder/err" &
+    become_lock --grace 2s $KEY sh -c "trap 'echo told' TERM; echo ready; sleep 60; sleep 61.$port" >"$folder/out" 2>"$folder/err" &
     local work=$!
     eventually 5 grep -q ready "$folder/out"
+    sleeps() { pgrep -P "$(pgrep -P $work -f '^sh -c')" -x sleep; }
+    eventually 5 sleeps # the trap of a sh waits for what runs in its foreground
     began=$(ms)
     at "$port" DEL $KEY >/dev/null
-    sleeps() { pgrep -P "$(pgrep -P $work | tr '\n' ,)0" -x sleep; }
     eventually 4 grep -q told "$folder/out"
     check 'soon' [ "$(since "$began")" -lt 4000 ]
-    eventually 9 is '' sleeps
     ends_with $work 76
     says 'the lock is lost: NOTHELD'
+    check 'what it started since is ended, too' is '' pgrep -f "^sleep 61.$port"
 }
 
 test_basic_a_signal_ends_the_command_and_releases() {

@@ -4,7 +4,7 @@
 start_work() {
     become_lock "$@" $KEY sleep 60 2>"$folder/err" &
     work=$!
-    eventually 5 pgrep -P $work -x sleep >/dev/null
+    eventually 5 pgrep -P $work -f '^sleep 60' >/dev/null
     eventually 5 is 1 at "$port" EXISTS $KEY
 }
 
@@ -149,7 +149,7 @@ test_a_command_under_the_lock_may_use_it_again() {
 
 test_after_a_kill_of_both_the_lock_is_free() {
     start_work -l 3s
-    kill -9 $work "$(pgrep -P $work -x sleep | head -n 1)"
+    kill -9 $work "$(pgrep -P $work -f '^sleep 60')"
     eventually 6 is_free
 }
 
@@ -175,7 +175,7 @@ test_a_killed_waiter_leaves_the_line() {
 test_a_stopped_command_is_silent_and_loses_the_lock() {
     start_work -l 1s -k 1s
     local sleeper
-    sleeper=$(pgrep -P $work -x sleep | head -n 1)
+    sleeper=$(pgrep -P $work -f '^sleep 60')
     kill -STOP "$sleeper"
     eventually 8 is_free
     kill -CONT "$sleeper"
@@ -259,7 +259,7 @@ END
     equal "$(timeout 20 $shell "$folder/script")" unlocked
     (trap '' TERM; exec $shell "$program" -p "$port" -l 2s --grace 1s $KEY sleep 60) 2>"$folder/err" &
     work=$!
-    eventually 5 pgrep -P $work -x sleep >/dev/null
+    eventually 5 pgrep -P $work -f '^sleep 60' >/dev/null
     order "\"do\": \"pause\", \"port\": $port"
     ends_with $work 76
     order "\"do\": \"resume\", \"port\": $port"
