@@ -18,7 +18,7 @@
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
 #   BENCH="..."        options for bench: --only pairs; --only sharing,keeping
-#   LANGUAGES="..."    fewer for clients: python node go ...; REQUIRE_ALL=1: what is left out is a failure
+#   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := scripts
@@ -36,7 +36,7 @@ QUORUM_SECONDS ?= 60
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top monitoring test coverage matrix fuzz fuzz-targets storm faults quorum \
-	mutants mutants-core sanitize miri model msrv deny clients trial bench bench-full bench-check bench-keep lint fmt \
+	mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check bench-keep lint fmt \
 	build install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
@@ -121,6 +121,9 @@ model: setup-build ## the lock over several servers, modelled and searched to th
 
 clients: setup-server build ## the client and example programs of each language that is installed
 	@$(TOOLS)/clients.sh
+
+adapters: setup-server build ## what makes the locks those of frameworks (Spring, Django, NestJS, ...), with the frameworks
+	@$(TOOLS)/clients.sh adapters
 
 trial: setup-server build ## the client of each installed language through the same faults (TRIAL=--long)
 	@$(TOOLS)/trial.sh $(TRIAL)

@@ -1,14 +1,15 @@
 #!/bin/sh
-# Runs the tests of the client of every language that is installed, and of the programs that use it, and names
-# what was left out. clients/LANGUAGE/needs says which programs that takes, one a line. Writes in SQL are tested
-# on SQLite, and on PostgreSQL where that is there or can be installed.
+# Runs the tests of the client of every language that is installed, and of the programs that use it; or those of
+# its adapters for frameworks. Names what was left out. clients/LANGUAGE/needs says which programs that takes, one a
+# line. Writes in SQL are tested on SQLite, and on PostgreSQL where that is there or can be installed.
 #
-# usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [NEXTEST_PROFILE=ci] clients.sh
+# usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [NEXTEST_PROFILE=ci] clients.sh [adapters]
 #        ci: what fails is run once more, and named as flaky when it passes then, as with nextest
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
 cd "$root"
+what=${1:-clients}
 table=$(mktemp)
 trap 'rm -f "$table" "$table".*' EXIT
 passed_all=true
@@ -39,9 +40,20 @@ count() {
         END { printf "%d passed, %d failed\n", passed, failed }' "$1"
 }
 
+# The scripts that test a language.
+scripts_of() {
+    case $what in
+        clients) set -- "clients/$1/run.sh" "examples/$1/run.sh" ;;
+        adapters) set -- "clients/$1/adapters.sh" ;;
+    esac
+    for script; do [ ! -x "$script" ] || echo "$script"; done
+}
+
 for needs in clients/*/needs; do
     language=${needs#clients/}
     language=${language%/needs}
+    scripts=$(scripts_of "$language")
+    [ -n "$scripts" ] || continue
     case " ${LANGUAGES:-$language} " in *" $language "*) ;; *) continue ;; esac
     missing=$(missing_of "$needs")
     if [ -n "$missing" ]; then
@@ -50,15 +62,15 @@ for needs in clients/*/needs; do
         continue
     fi
     result=passed
-    for folder in "clients/$language" "examples/$language"; do
-        printf '\n==> %s\n' "$folder"
+    for script in $scripts; do
+        printf '\n==> %s\n' "$script"
         # The pipe to tee would hide the script's status.
         rm -f "$table.bad"
-        { "$folder/run.sh" 2>&1 || touch "$table.bad"; } | tee "$table.run"
+        { "$script" 2>&1 || touch "$table.bad"; } | tee "$table.run"
         if [ -e "$table.bad" ] && [ "${NEXTEST_PROFILE:-}" = ci ]; then
-            printf '\n==> %s, once more\n' "$folder"
+            printf '\n==> %s, once more\n' "$script"
             rm "$table.bad"
-            { "$folder/run.sh" 2>&1 || touch "$table.bad"; } | tee "$table.run"
+            { "$script" 2>&1 || touch "$table.bad"; } | tee "$table.run"
             result=flaky
         fi
         cat "$table.run" >>"$table.log"
