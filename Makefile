@@ -19,6 +19,7 @@
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
 #   BENCH="..."        options for bench: --only pairs; --only sharing,keeping
 #   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
+#   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := scripts
@@ -36,8 +37,8 @@ QUORUM_SECONDS ?= 60
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top monitoring test coverage matrix fuzz fuzz-targets storm faults quorum \
-	mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check bench-keep lint fmt \
-	build install docs clean setup-build setup-server setup-cli setup-counts
+	mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check bench-keep \
+	lint fmt build dist dist-test dist-again install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
 help: ## show this list
@@ -162,7 +163,16 @@ fmt: ## format the code
 build: setup-build ## build the module (target/release/libredis_lock.so)
 	cargo build --release --package redis-lock --lib
 
-install: build ## copy the module to /usr/local/lib/redis/modules
+dist: ## what is handed out, for Linux on x86-64 and arm64, glibc and musl (target/dist; TARGETS= for fewer)
+	@$(TOOLS)/dist/build.sh $(TARGETS)
+
+dist-test: ## check what make dist has built: sizes, symbols, checksums, and a lock on each architecture
+	@$(TOOLS)/dist/test.sh $(TARGETS)
+
+dist-again: ## build it again in another folder: it must be the same to the byte
+	@$(TOOLS)/dist/reproduce.sh $(TARGETS)
+
+install: ## copy what was built, to /usr/local (PREFIX=); under sudo too, for it builds nothing
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' $(TOOLS)/install.sh
 
 docs: setup-build ## the code's documentation (target/doc/redis_lock)

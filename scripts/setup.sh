@@ -3,7 +3,7 @@
 # It installs nothing when nothing is missing.
 #
 # usage: setup.sh build|server|cli|nextest|coverage|mutants|lint|deny|fuzz|address|valgrind|faketime|pip|make|
-#                 exporter|promtool|postgres ...
+#                 exporter|promtool|postgres|dist|dist-test ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -51,6 +51,13 @@ python_with_pip() {
     return 1
 }
 
+# The parts of Rust for the targets that are handed out.
+has_targets() {
+    awk '/^[^#]/ { print $1 }' "$tools/dist/targets.txt" | while read -r name; do
+        any "$(rustc --print sysroot)/lib/rustlib/$name/lib/"libstd-* || return 1
+    done
+}
+
 # Names what is missing of the groups asked for, one word for each thing.
 survey() {
     for group; do
@@ -79,6 +86,17 @@ survey() {
                 cargo clippy --version >/dev/null 2>&1 || echo clippy
                 ;;
             nextest | mutants | deny) cargo "$group" --version >/dev/null 2>&1 || echo "cargo-$group" ;;
+            dist)
+                cmp -s "$tools/dist/tools.txt" "$root/target/tools/zig/tools.txt" || echo zig
+                has_targets || echo targets
+                any "$(rustc --print target-libdir)"/../bin/llvm-objcopy* || echo llvm-tools
+                cargo cyclonedx --version >/dev/null 2>&1 || echo cargo-cyclonedx
+                ;;
+            dist-test)
+                has qemu-aarch64-static || echo qemu
+                has dpkg-source || echo dpkg-source
+                has readelf || echo readelf
+                ;;
             fuzz) has "${CXX:-c++}" || echo cxx ;;
             address)
                 has cc || echo cc
@@ -114,6 +132,9 @@ packages_for() {
             redis-cli) echo redis-tools ;;
             dpkg-source) echo dpkg-dev ;;
             valgrind) echo valgrind ;;
+            qemu) echo qemu-user-static ;;
+            readelf) echo binutils ;;
+            zig) python_with_pip || echo python3-pip ;;
             pip) echo python3-pip ;;
             make) echo make ;;
             faketime) echo faketime ;;
@@ -153,6 +174,17 @@ install_program() {
     env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug "$1" >&2 || true
 }
 
+# A folder of its own, and whole or not at all.
+install_zig() {
+    say "installing with pip: Zig and cargo-zigbuild"
+    kept=$root/target/tools/zig
+    rm -rf "$kept"
+    if python_with_pip && "$python" -m pip install --quiet --no-deps --target "$kept" \
+        --requirement "$tools/dist/tools.txt" >&2; then
+        cp "$tools/dist/tools.txt" "$kept/"
+    fi
+}
+
 provide() {
     packages=$(packages_for "$@" | tr '\n' ' ')
     if [ -n "$packages" ] && has apt-get && { [ "$(id -u)" = 0 ] || has sudo; }; then
@@ -165,6 +197,12 @@ provide() {
             cargo-nextest) install_program "$thing@0.9.128" ;;
             cargo-deny) install_program "$thing" ;;
             cargo-llvm-cov) install_program "$thing@0.9.1" ;;
+            targets)
+                # shellcheck disable=SC2046 # a list of words
+                if has rustup; then rustup target add $(awk '/^[^#]/ { print $1 }' "$tools/dist/targets.txt") >&2 || true; fi
+                ;;
+            zig) install_zig ;;
+            cargo-cyclonedx) install_program "$thing@0.5.9" ;;
             cargo-mutants) install_program "$thing@27.1.0" ;;
         esac
     done
@@ -182,8 +220,12 @@ advice() {
         given-server) say "missing: a server at REDIS_SERVER=$REDIS_SERVER - it must be an executable Redis or Valkey of 7.0 or later" ;;
         redis-cli) say "missing: redis-cli, by which tests type what operators type - install it (Debian: redis-tools; Fedora, Arch, Alpine: redis; macOS: brew install redis)" ;;
         rustfmt | clippy | llvm-tools) say "missing: $1 - run: rustup component add $1 (or install it as Rust was installed)" ;;
+        targets) say "missing: Rust's standard library for the targets in scripts/dist/targets.txt - get rustup from https://rustup.rs, and run: rustup target add <target>" ;;
+        zig) say "missing: Zig and cargo-zigbuild of the versions in scripts/dist/tools.txt - install python3 with pip (Debian: python3-pip), which fetches them" ;;
         cargo-*) say "missing: $1 - run: cargo install --locked $1" ;;
-        dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built for the checker - only on Debian and its kin (dpkg-dev)" ;;
+        dpkg-source) say "missing: dpkg-source, for the source of Redis, which is built - only on Debian and its kin (dpkg-dev)" ;;
+        qemu) say "missing: qemu-aarch64-static, in which servers for arm64 run - install it (Debian: qemu-user-static)" ;;
+        readelf) say "missing: readelf - install binutils" ;;
         valgrind) say "missing: valgrind - install it (Debian, Fedora, Arch, Alpine: valgrind)" ;;
         pip) say "missing: python3 with pip, which fetches the servers - install it (Debian, Fedora: python3-pip; Arch: python-pip; Alpine: py3-pip)" ;;
         faketime) say "missing: libfaketime, by which a server's clock is stepped - install it (Debian, Fedora: faketime or libfaketime)" ;;

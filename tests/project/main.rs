@@ -1,5 +1,7 @@
-//! What the project promises of its own files: the version, the scripts of a release, the newcomer's tasks.
+//! What the project promises of its own files: the version, the scripts of a release, the installation, the
+//! newcomer's tasks.
 
+mod installation;
 mod scripts;
 mod servers;
 mod tasks;

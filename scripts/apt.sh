@@ -1,0 +1,30 @@
+# Sourced: an apt of our own, in a folder, that leaves the system's alone. It reads the system's sources.
+
+# own_apt <folder> <deb|deb-src> [architecture]: makes it and fetches the lists; then `apt-get` of it is
+# run by `in_apt <folder> <words...>`, in the folder.
+own_apt() {
+    mkdir -p "$1/sources" "$1/lists/partial" "$1/cache/archives/partial"
+    for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        if [ -e "$list" ]; then sed -n "s/^deb /$2 /p" "$list" >"$1/sources/$(basename "$list" .list).list"; fi
+    done
+    for list in /etc/apt/sources.list.d/*.sources; do
+        if [ -e "$list" ]; then sed "s/^Types:.*/Types: $2/" "$list" >"$1/sources/$(basename "$list")"; fi
+    done
+    : >"$1/installed"
+    cat >"$1/apt.conf" <<END
+Dir::Etc::SourceList "/dev/null";
+Dir::Etc::SourceParts "$1/sources";
+Dir::State::Lists "$1/lists";
+Dir::State::status "$1/installed";
+Dir::Cache "$1/cache";
+APT::Sandbox::User "root";
+${3:+APT::Architecture "$3"; APT::Architectures "$3";}
+END
+    in_apt "$1" update
+}
+
+in_apt() {
+    folder=$1
+    shift
+    (cd "$folder" && APT_CONFIG="$folder/apt.conf" apt-get -qq "$@")
+}

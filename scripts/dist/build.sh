@@ -1,0 +1,118 @@
+#!/bin/sh
+# Builds what is handed out into target/dist: for each target an archive with the module and the live view,
+# another with their debug symbols, and checksums. The same source, Rust and tools give the same bytes,
+# wherever they lie (reproduce.sh).
+#
+# usage: build.sh [target ...]    without one all of targets.txt
+set -eu
+. "$(dirname -- "$0")/common.sh"
+cd "$root"
+
+[ $# -gt 0 ] || eval "set -- $(targets | tr '\n' ' ')"
+for name; do targets | grep -qx "$name" || die "build.sh: no such target: $name"; done
+"$tools/setup.sh" build dist
+
+# The time in the archives and the bills of material: that of the commit.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)}
+export SOURCE_DATE_EPOCH CARGO_INCREMENTAL=0
+export CARGO_ZIGBUILD_ZIG_PATH="$zig/ziglang/zig" PATH="$zig/bin:$PATH"
+export XDG_CACHE_HOME="$zig/cache" ZIG_GLOBAL_CACHE_DIR="$zig/cache/zig"
+objcopy=$(rustc --print target-libdir)/../bin/llvm-objcopy
+crates=${CARGO_HOME:-$HOME/.cargo}
+cross=$target/cross
+work=$target/dist-work
+case $root$target$crates in *' '*) die "build.sh: a path with a space in it: $root, $target or $crates" ;; esac
+
+# No path of this machine is left in what is built. Of paths that fit the last counts.
+paths() {
+    set -- "$root=/usr/src/redis-lock" "$cross=/usr/src/build" "$crates=/usr/src/cargo" "$zig=/usr/src/zig"
+    for sources in "$crates"/registry/src/*; do set -- "$@" "$sources=/usr/src/crates"; done
+    printf '%s\n' "$@"
+}
+
+# The bindings are made from the headers that the C code is compiled with.
+headers() {
+    case $1 in
+        *-gnu) set -- "${1%%-*}" gnu glibc ;;
+        *-musl) set -- "${1%%-*}" musl musl ;;
+    esac
+    libraries=$zig/ziglang/lib
+    printf -- '-isystem %s ' "$libraries/include" "$libraries/libc/include/$1-linux-$2"
+    set -- "${1%_64}" "$2" "$3"
+    printf -- '-isystem %s ' "$libraries/libc/include/$1-linux-$2" "$libraries/libc/include/generic-$3" \
+        "$libraries/libc/include/$1-linux-any" "$libraries/libc/include/any-linux-any"
+}
+
+# One package for a target; what else is given are flags of rustc.
+compile() {
+    package=$1 triple=$2
+    shift 2
+    remap=$(paths | sed 's/^/--remap-path-prefix=/' | tr '\n' ' ')
+    CFLAGS=$(paths | sed 's/^/-ffile-prefix-map=/' | tr '\n' ' ') \
+        BINDGEN_EXTRA_CLANG_ARGS=$(headers "${triple%.[0-9]*.*}") RUSTFLAGS="$remap$*" \
+        cargo zigbuild --locked --release --package "$package" --target "$triple" --target-dir "$cross"
+}
+
+# Strips a program or library into the archive's folder; its symbols become a file in the one for them.
+place() {
+    cp "$1" "$work/built"
+    "$objcopy" --only-keep-debug "$work/built" "$3/${1##*/}.debug"
+    "$objcopy" --strip-all "--add-gnu-debuglink=$3/${1##*/}.debug" "$work/built" "$2/${1##*/}"
+    rm "$work/built"
+    chmod 755 "$2/${1##*/}"
+    chmod 644 "$3/${1##*/}.debug"
+}
+
+# What a package is made of, for a target, in CycloneDX's form.
+bill() {
+    package=$1 manifest=$2 triple=$3
+    cargo cyclonedx --quiet --manifest-path "$manifest" --target "$triple" --no-build-deps --format json \
+        --spec-version 1.5 --override-filename dist-bill
+    find . -name dist-bill.json -not -path './target/*' >"$work/bills"
+    sed "s|$root|/usr/src/redis-lock|g" "${manifest%Cargo.toml}dist-bill.json" >"$work/$name/$package.cdx.json"
+    xargs rm <"$work/bills"
+}
+
+# The licenses of what is inside: of the crates, then of what Rust and Zig link besides.
+licenses() {
+    "$here/licenses.sh" "$@"
+    cat "$here/runtimes.txt" "$zig/ziglang/lib/libunwind/LICENSE.TXT" "$zig/ziglang/lib/libc/musl/COPYRIGHT"
+}
+
+pack() {
+    tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go-w,a+rX --format=gnu \
+        --mtime="@$SOURCE_DATE_EPOCH" -cf - "$1" | gzip -9n >"$dist/$1.tar.gz"
+}
+
+build() {
+    architecture=${1%%-*}
+    glibc=$(glibc_of "$1")
+    name=$(name_of "$1")
+    mkdir -p "$work/$name" "$work/$name-debug"
+    say "building for $1${glibc:+ with glibc $glibc}"
+    case $1 in
+        *-musl) compile redis-lock "$1" -Ctarget-feature=-crt-static ;;
+        *) compile redis-lock "$1.$glibc" ;;
+    esac
+    place "$cross/$1/release/libredis_lock.so" "$work/$name" "$work/$name-debug"
+    # The live view links to no C library that is there, so one does for both of an architecture.
+    compile redis-lock-top "$architecture-unknown-linux-musl"
+    place "$cross/$architecture-unknown-linux-musl/release/redis-lock-top" "$work/$name" "$work/$name-debug"
+    cp README.md LICENSE CHANGELOG.md "$work/$name/"
+    cp scripts/install.sh "$work/$name/"
+    # The path in the configuration is that of the archive.
+    sed "s|target/release/|./|" redis.conf >"$work/$name/redis.conf"
+    bill libredis_lock Cargo.toml "$1"
+    bill redis-lock-top crates/top/Cargo.toml "$architecture-unknown-linux-musl"
+    licenses "$work/$name"/*.cdx.json >"$work/$name/LICENSES-THIRD-PARTY.txt"
+    pack "$name"
+    pack "$name-debug"
+    rm -rf "${work:?}/$name" "${work:?}/$name-debug"
+}
+
+rm -rf "$dist" "$work"
+mkdir -p "$dist" "$work"
+for name; do build "$name"; done
+rm -rf "$work" "$cross"
+(cd "$dist" && sha256sum -- *.tar.gz >SHA256SUMS)
+(cd "$dist" && wc -c -- *.tar.gz && cat SHA256SUMS)
