@@ -23,8 +23,9 @@ END
     in_apt "$1" update
 }
 
-in_apt() {
-    folder=$1
+in_apt() (
+    cd "$1"
+    export APT_CONFIG="$1/apt.conf"
     shift
-    (cd "$folder" && APT_CONFIG="$folder/apt.conf" apt-get -qq "$@")
-}
+    apt-get -qq "$@"
+)

@@ -10,6 +10,7 @@
 # usage: [HOSTILE_COMMANDS=n] [HOSTILE_PAYLOADS=n] [HOSTILE_CASES=n] sanitize.sh address|valgrind ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
+. "$tools/apt.sh"
 cd "$root"
 
 reports=$root/.servers/reports
@@ -17,20 +18,11 @@ reports=$root/.servers/reports
 host=$(rustc --version --verbose | sed -n 's/^host: //p')
 builds=${CARGO_TARGET_DIR:-target}/checked
 
-# A Redis of the distribution's source, fetched by an apt of our own that leaves the system's alone.
+# A Redis of the distribution's source.
 fetch_source() {
     work=$1
-    mkdir -p "$work/sources" "$work/lists/partial" "$work/cache/archives/partial"
-    for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-        if [ -e "$list" ]; then sed -n 's/^deb /deb-src /p' "$list" >"$work/sources/$(basename "$list" .list).list"; fi
-    done
-    for list in /etc/apt/sources.list.d/*.sources; do
-        if [ -e "$list" ]; then sed 's/^Types:.*/Types: deb-src/' "$list" >"$work/sources/$(basename "$list")"; fi
-    done
-    set -- apt-get -qq -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$work/sources" \
-        -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root
-    (cd "$work" && "$@" update && "$@" --download-only source redis && dpkg-source -x redis_*.dsc source) \
-        >"$work/log" 2>&1
+    { own_apt "$work" deb-src && in_apt "$work" --download-only source redis &&
+        (cd "$work" && dpkg-source -x redis_*.dsc source); } >"$work/log" 2>&1
 }
 
 address_server() {

@@ -51,7 +51,7 @@ unpacked() {
     done
 }
 
-# The distribution's program, and its source, may differ in their last part.
+# The same version as the distribution has for glibc.
 redis_for_musl() {
     own_apt "$work/source" deb-src >>"$work/log" 2>&1 &&
         in_apt "$work/source" --download-only source redis >>"$work/log" 2>&1 &&
