@@ -1,0 +1,129 @@
+#!/bin/sh
+# Builds the packages for Debian's and Fedora's kin (.deb, .rpm) of files that were built before: the module and
+# redis-lock-top, as make dist leaves them, or cargo. Looks them over with lintian and rpmlint where these are.
+#
+# usage: [VERSION=x.y.z] [ARCH=amd64] packages.sh [<folder with libredis_lock.so and redis-lock-top> [<folder for the packages>]]
+set -eu
+. "$(dirname -- "$0")/lib.sh"
+cd "$root"
+
+nfpm_version=v2.45.2 # the last whose parts all come from where Go's own do
+linux=packaging/linux
+built=${1:-$(dirname -- "$(module_path)")}
+mkdir -p "${2:-target/packages}"
+packages=$(cd "${2:-target/packages}" && pwd)
+version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)}
+arch=${ARCH:-}
+if [ -z "$arch" ]; then
+    case $(uname -m) in
+        x86_64) arch=amd64 ;;
+        aarch64) arch=arm64 ;;
+        *) die "packages.sh: no packages for $(uname -m)" ;;
+    esac
+fi
+
+for file in libredis_lock.so redis-lock-top; do
+    [ -e "$built/$file" ] || die "packages.sh: no $built/$file: make dist, or cargo build --release --package redis-lock --package redis-lock-top"
+done
+
+nfpm=$(command -v nfpm || echo "$root/target/tools/nfpm")
+if [ ! -x "$nfpm" ]; then
+    has go || die "missing: nfpm, or Go to fetch it with (https://nfpm.goreleaser.com)"
+    GOBIN=${nfpm%/*} go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" >&2
+fi
+
+# The same files give the same packages.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+export SOURCE_DATE_EPOCH
+date=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+
+# The newest symbol of glibc that a file asks for; of a static one, none.
+glibc() {
+    for file; do readelf --version-info --wide "$file"; done |
+        sed -n 's/.*Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -V | tail -n 1
+}
+
+needs_libgcc() {
+    for file; do readelf --dynamic --wide "$file"; done | grep -q 'libgcc_s'
+}
+
+pressed() { gzip -9 -n >"$1"; }
+
+# A text with what differs from one form of package to the other.
+filled() { sed "s|@MODULE@|$MODULE|g" "$1"; }
+
+# The overview of the commands is made of their pages.
+manual() {
+    awk -f $linux/manual.awk docs/commands/lock.*.md >"$TREE/commands"
+    awk -f $linux/errors.awk docs/commands/README.md >"$TREE/errors"
+    filled $linux/redis-lock.7 | sed -e "/^@COMMANDS@/{r $TREE/commands
+        d
+        }" -e "/^@ERRORS@/{r $TREE/errors
+        d
+        }"
+}
+
+# Lays out in $TREE what nfpm.yaml names.
+lay_out() {
+    rm -rf "$TREE"
+    doc=$TREE/doc man=$TREE/man
+    mkdir -p "$doc/docs" "$man"
+    for file in libredis_lock.so redis-lock-top; do
+        strip --strip-unneeded --remove-section=.comment -o "$TREE/$file" "$built/$file"
+    done
+    # The loadmodule line is the user's: redis-lock(7) says why.
+    {
+        echo "# Settings for a server with redis-lock, to be included in its configuration after this line:"
+        echo "#"
+        echo "#   loadmodule $MODULE"
+        sed '1,/^loadmodule/d' redis.conf
+    } >"$TREE/redis-lock.conf"
+    manual | pressed "$man/redis-lock.7.gz"
+    pressed "$man/redis-lock-top.1.gz" <$linux/redis-lock-top.1
+    pressed "$man/redis-lock.1.gz" <clients/shell/redis-lock.1
+    cp clients/shell/redis-lock "$TREE/"
+    for file in installed.sh removing.sh; do filled "$linux/$file" >"$TREE/$file"; done
+    printf -- '- semver: %s-1\n  date: %s\n  packager: The redis-lock authors <redis-lock@users.noreply.github.com>\n  deb: { urgency: medium, distributions: [unstable] }\n  changes:\n    - note: "Version %s: changelog.gz tells what is new."\n' \
+        "$version" "$date" "$version" >"$TREE/changelog.yaml"
+
+    cp README.md SECURITY.md "$doc/"
+    cp -R docs/. "$doc/docs/"
+    pressed "$doc/changelog.gz" <CHANGELOG.md
+    cp $linux/copyright "$doc/copyright"
+    for file in "$built"/LICENSES* "$built"/licenses; do # of what is inside, as make dist finds them
+        [ ! -e "$file" ] || cp -R "$file" "$doc/"
+    done
+    chmod -R u=rwX,go=rX "$TREE"
+}
+
+VERSION=$version ARCH=$arch
+GLIBC=$(glibc "$built/libredis_lock.so" "$built/redis-lock-top")
+export VERSION ARCH GLIBC TREE MODULE MODULES LIBGCC_DEB LIBGCC_RPM
+LIBGCC_DEB='' LIBGCC_RPM=''
+if needs_libgcc "$built/libredis_lock.so" "$built/redis-lock-top"; then LIBGCC_DEB=libgcc-s1 LIBGCC_RPM='libgcc_s.so.1()(64bit)'; fi
+
+for form in deb rpm; do
+    # Debian's units let servers execute from /usr/lib alone; Fedora's have their modules in /usr/lib64.
+    case $form in deb) MODULES=/usr/lib/redis/modules ;; rpm) MODULES=/usr/lib64/redis/modules ;; esac
+    MODULE=$MODULES/libredis_lock.so
+    TREE=$packages/tree.$form
+    lay_out
+    (cd "$TREE" && "$nfpm" package --config "$root/$linux/nfpm.yaml" --packager $form --target "$packages" >&2)
+    rm -rf "$TREE"
+done
+
+deb=$packages/redis-lock_$version-1_$arch.deb
+case $arch in amd64) rpm_arch=x86_64 ;; arm64) rpm_arch=aarch64 ;; *) rpm_arch=$arch ;; esac
+rpm=$packages/redis-lock-$version-1.$rpm_arch.rpm
+if has lintian; then
+    # Errors and warnings fail, but for one: this is no upload to Debian, which would close a bug.
+    lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$deb" >&2
+else
+    say "lintian is not installed: left out"
+fi
+if has rpmlint; then
+    rpmlint --config $linux/rpmlint.toml "$rpm" >&2
+else
+    say "rpmlint is not installed: left out"
+fi
+(cd "$packages" && sha256sum "${deb##*/}" "${rpm##*/}")
