@@ -54,7 +54,8 @@ cli() { # <machine> <words>: to its server
 }
 
 port_of() { case $1 in first) echo 6379 ;; second) echo 6380 ;; esac }
-restart() { on "$1" systemctl restart "$server-server" || failed "the unit does not start"; }
+restarted() { on "$1" systemctl restart "$server-server" 2>/dev/null; }
+restart() { restarted "$1" || failed "the unit does not start"; }
 answers() { [ "$(cli "$1" PING 2>/dev/null)" = PONG ]; }
 loaded() { cli "$1" INFO modules | sed -n 's/.*name=lock,ver=\([0-9]*\).*/\1/p'; }
 number() { echo "$1" | awk -F . '{ print $1 * 10000 + $2 * 100 + $3 }'; }
@@ -98,7 +99,7 @@ installs() {
     cli first LOCK.ACQUIRE lock:orders:42 worker-1 EX 600 >/dev/null
     tells worker-1 "$(cli first LOCK.INFO lock:orders:42)"
     [ -z "$(cli first LOCK.ACQUIRE lock:orders:42 worker-2)" ] || failed "two holders"
-    tells "under lock:job" "$(on first redis-lock lock:job -- sh -c 'echo "under $LOCK_KEY"')"
+    tells LOCK_KEY=lock:job "$(on first redis-lock lock:job -- env)"
     tells lock:orders:42 "$(on first sh -c '(sleep 2; printf q) | timeout 20 script -qec "stty rows 40 cols 120; redis-lock-top" /dev/null')"
     for page in man1/redis-lock.1 man1/redis-lock-top.1 man7/redis-lock.7; do
         on first test -s "/usr/share/man/$page.gz" || failed "no $page"
@@ -107,22 +108,38 @@ installs() {
     done_in
 }
 
-# That the unit's protections are in force, and the module is where they let it be.
+# The unit's protections are in force, and the module is where they let it be.
 sandboxed() {
     step "the unit's protections"
     main=$(on first systemctl show --property MainPID --value "$server-server")
-    status=$(on first cat "/proc/$main/status")
-    tells "NoNewPrivs:	1" "$status"
-    tells "Seccomp:	2" "$status"
-    tells "CapEff:	0000000000000000" "$status"
-    tells "Umask:	0007" "$status"
+    status=$(on first cat "/proc/$main/status" | tr '\t' ' ')
+    tells 'NoNewPrivs: 1' "$status"
+    tells 'Seccomp: 2' "$status"
+    tells 'CapEff: 0000000000000000' "$status"
+    tells 'Umask: 0007' "$status"
     [ "$(on first stat -c %U "/proc/$main")" = "$server" ] || failed "not the user $server"
-    units=$(on first systemctl show "$server-server" --property ProtectSystem,MemoryDenyWriteExecute,LimitNOFILE,PrivateUsers,SystemCallFilter)
-    tells MemoryDenyWriteExecute=yes "$units"
-    on first cp "$module" /usr/local/lib/elsewhere.so
-    said=$(cli first MODULE LOAD /usr/local/lib/elsewhere.so 2>&1 || :) # refused in any case: enable-module-command is no
-    on first rm /usr/local/lib/elsewhere.so
-    done_in "$(echo "$units" | grep -v SystemCallFilter | sort | tr '\n' ' ')"
+    unit=$(on first systemctl show "$server-server" \
+        --property ProtectSystem,MemoryDenyWriteExecute,LimitNOFILE,PrivateUsers,NoExecPaths | sort | tr '\n' ' ')
+    tells MemoryDenyWriteExecute=yes "$unit"
+    # Where the unit lets nothing be executed, it loads no module: so it is no luck that it does from /usr/lib.
+    case $unit in
+        *NoExecPaths=/*)
+            on first cp "$module" /usr/local/lib/
+            on first sed -i.before 's|^loadmodule .*|loadmodule /usr/local/lib/libredis_lock.so|' "$conf"
+            refuses first 'failed to map segment'
+            ;;
+    esac
+    done_in "$unit"
+}
+
+# The server does not start, and its log says why; then the configuration is as it was (sed -i.before).
+refuses() {
+    ! restarted "$1" || failed "it starts"
+    on "$1" tail -n 20 "/var/log/$server/$server-server.log" | grep -q "$2" || failed "the log does not say: $2"
+    on "$1" mv "$conf.before" "$conf"
+    on "$1" systemctl reset-failed "$server-server"
+    restart "$1"
+    until_true 20 answers "$1"
 }
 
 # What Sentinel sends at each failover.
@@ -133,7 +150,15 @@ rewritten() {
     restart first
     until_true 10 answers first
     [ "$(cli first CONFIG GET lock.default-lease-ms | tail -n 1)" = 45000 ] || failed "a setting is gone"
-    [ "$(on first grep -c '^loadmodule' "$conf")" = 1 ] || failed "two loadmodule lines"
+    [ "$(on first grep -c "^loadmodule $module" "$conf")" = 1 ] || failed "two loadmodule lines"
+    # As redis-lock(7) says: a line that loads in an included file is there twice after a CONFIG REWRITE.
+    on first sed -i.before '/^loadmodule .*libredis_lock/d' "$conf"
+    on first sh -c "echo loadmodule $module >/etc/redis-lock/load.conf; echo include /etc/redis-lock/load.conf >>$conf"
+    restart first
+    until_true 20 answers first
+    [ "$(cli first CONFIG REWRITE)" = OK ] || failed "CONFIG REWRITE"
+    refuses first "Can't load module"
+    on first rm /etc/redis-lock/load.conf
     done_in
 }
 
@@ -143,27 +168,45 @@ moves() {
     cli first LOCK.ACQUIRE lock:long "$3" EX 600 >/dev/null
     before=$(token first lock:long)
     begin_load 6379
-    on first redis-lock lock:job -- sleep 6 &
+    on first redis-lock lock:job -- sh -c 'until [ -e /run/done ]; do sleep 0.1; done' &
     job=$!
+    until_true 10 held lock:job
+    before_of_job=$(token first lock:job)
     said=$(install first --allow-downgrades "$(package "$2")")
     has_module_of first "$1" # what is loaded stays loaded
     restart first
     until_true 30 answers first
     has_module_of first "$2"
     [ "$(token first lock:long)" = "$before" ] || failed "a held lock is gone"
+    [ "$(token first lock:job)" = "$before_of_job" ] || failed "the lock of a running command is gone"
+    on first touch /run/done
     wait "$job" || failed "the lock of a running command was lost: $?"
+    on first rm /run/done
     end_load
     [ "$(cli first LOCK.RELEASE lock:long "$3" TOKEN "$before")" = 0 ]
+}
+
+held() { [ -n "$(cli first LOCK.INFO "$1")" ]; }
+
+killed() {
+    step "kill -9 of the server, AOF"
+    cli first LOCK.ACQUIRE lock:long killed EX 600 >/dev/null
+    before=$(token first lock:long)
+    on first systemctl kill --signal KILL "$server-server"
+    until_true 20 answers first # its unit starts it again
+    [ "$(token first lock:long)" = "$before" ] || failed "a held lock is gone"
+    [ "$(cli first LOCK.RELEASE lock:long killed TOKEN "$before")" = 0 ]
+    done_in
 }
 
 with_aof() {
     [ "$(cli first CONFIG SET appendonly yes)" = OK ]
     [ "$(cli first CONFIG SET save '')" = OK ]
     [ "$(cli first CONFIG REWRITE)" = OK ]
-    until_true 20 aof_is_on
+    until_true 20 aof_is_written
 }
 
-aof_is_on() { cli first INFO persistence | grep -q '^aof_rewrite_in_progress:0' && cli first INFO persistence | grep -q '^aof_enabled:1'; }
+aof_is_written() { cli first INFO persistence | tr -d '\r' | grep -q -x aof_rewrite_in_progress:0; }
 
 joins() {
     step "a second machine, as a replica"
@@ -213,10 +256,9 @@ removes() {
     online second apt-get -q -y purge redis-lock >/dev/null 2>&1 || failed purge
     left=$(on second sh -c 'ls -d /etc/redis-lock /usr/lib/redis /usr/share/doc/redis-lock /usr/bin/redis-lock* 2>/dev/null' || :)
     [ -z "$left" ] || failed "left behind: $left"
-    if restart_fails second; then done_in "with the lines left in, the server does not start, as was said"; else failed "it starts without the module"; fi
+    ! restarted second || failed "it starts without the module"
+    done_in "with the lines left in, the server does not start, as was said"
 }
-
-restart_fails() { ! on "$1" systemctl restart "$server-server" 2>/dev/null; }
 
 tries() {
     suite=${1%:*} server=${1#*:}
@@ -234,6 +276,7 @@ tries() {
     moves "$version" "$later" RDB
     with_aof
     moves "$later" "$version" AOF
+    killed
     joins
     upgrades_both "$version" "$later" first second
     upgrades_both "$later" "$version" second first
@@ -246,7 +289,7 @@ tries() {
 # The same source with the next number, and so another file that says another version of itself.
 build_later() {
     LATER=$work/later
-    [ ! "$LATER/libredis_lock.so" -nt "$BUILT/libredis_lock.so" ] || return 0
+    [ -z "$(find "$LATER/libredis_lock.so" -newer "$BUILT/libredis_lock.so" 2>/dev/null)" ] || return 0
     rm -rf "$work/source"
     mkdir -p "$work/source" "$LATER"
     git ls-files -z | xargs -0 cp --parents -t "$work/source"

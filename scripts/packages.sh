@@ -1,30 +1,42 @@
 #!/bin/sh
-# Builds the packages for Debian's and Fedora's kin (.deb, .rpm) of files that were built before: the module and
-# redis-lock-top, as make dist leaves them, or cargo. Looks them over with lintian and rpmlint where these are.
+# Builds the packages for Debian's and Fedora's kin (.deb, .rpm) of what was built before: the module and
+# redis-lock-top. Looks them over with lintian and rpmlint where these are.
 #
-# usage: [VERSION=x.y.z] [ARCH=amd64] packages.sh [<folder with libredis_lock.so and redis-lock-top> [<folder for the packages>]]
+# usage: [VERSION=x.y.z] packages.sh [<archive of make dist, or a folder> [<folder for the packages>]]
+#        Without one, that of make dist for this machine, else what cargo has built for release.
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"
 
 nfpm_version=v2.45.2 # the last whose parts all come from where Go's own do
 linux=packaging/linux
+version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)}
 built=${1:-$(dirname -- "$(module_path)")}
+archive=$root/target/dist/redis-lock-$version-$(uname -m)-unknown-linux-gnu.tar.gz
+if [ $# = 0 ] && [ -e "$archive" ]; then built=$archive; fi
 mkdir -p "${2:-target/packages}"
 packages=$(cd "${2:-target/packages}" && pwd)
-version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)}
-arch=${ARCH:-}
-if [ -z "$arch" ]; then
-    case $(uname -m) in
-        x86_64) arch=amd64 ;;
-        aarch64) arch=arm64 ;;
-        *) die "packages.sh: no packages for $(uname -m)" ;;
-    esac
-fi
+work=$(mktemp -d "$packages/work.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 
+case $built in
+    *.tar.gz)
+        mkdir "$work/built"
+        tar -C "$work/built" --strip-components 1 -xzf "$built"
+        built=$work/built
+        ;;
+esac
 for file in libredis_lock.so redis-lock-top; do
-    [ -e "$built/$file" ] || die "packages.sh: no $built/$file: make dist, or cargo build --release --package redis-lock --package redis-lock-top"
+    [ -e "$built/$file" ] ||
+        die "packages.sh: no $built/$file: make dist, or cargo build --release --package redis-lock --package redis-lock-top"
 done
+machine=$(readelf --file-header "$built/libredis_lock.so" | sed -n 's/^ *Machine: *//p')
+case $machine in
+    *X86-64*) arch=amd64 rpm_arch=x86_64 ;;
+    AArch64) arch=arm64 rpm_arch=aarch64 ;;
+    *) die "packages.sh: no packages for $machine" ;;
+esac
 
 nfpm=$(command -v nfpm || echo "$root/target/tools/nfpm")
 if [ ! -x "$nfpm" ]; then
@@ -65,11 +77,13 @@ manual() {
 
 # Lays out in $TREE what nfpm.yaml names.
 lay_out() {
-    rm -rf "$TREE"
     doc=$TREE/doc man=$TREE/man
     mkdir -p "$doc/docs" "$man"
     for file in libredis_lock.so redis-lock-top; do
-        strip --strip-unneeded --remove-section=.comment -o "$TREE/$file" "$built/$file"
+        cp "$built/$file" "$TREE/"
+        if readelf --sections --wide "$built/$file" | grep -q '[.]symtab'; then # not from make dist
+            strip --strip-unneeded --remove-section=.comment "$TREE/$file"
+        fi
     done
     # The loadmodule line is the user's: redis-lock(7) says why.
     {
@@ -90,14 +104,18 @@ lay_out() {
     cp -R docs/. "$doc/docs/"
     pressed "$doc/changelog.gz" <CHANGELOG.md
     cp $linux/copyright "$doc/copyright"
-    for file in "$built"/LICENSES* "$built"/licenses; do # of what is inside, as make dist finds them
-        [ ! -e "$file" ] || cp -R "$file" "$doc/"
+    # What is inside, and under which licenses, as make dist tells it.
+    for file in "$built"/*.cdx.json "$built"/LICENSES-THIRD-PARTY.txt; do
+        [ -e "$file" ] || continue
+        name=$(basename "$file" | tr '[:upper:]' '[:lower:]')
+        pressed "$doc/${name#licenses-}.gz" <"$file"
     done
     chmod -R u=rwX,go=rX "$TREE"
 }
 
 VERSION=$version ARCH=$arch
 GLIBC=$(glibc "$built/libredis_lock.so" "$built/redis-lock-top")
+[ -n "$GLIBC" ] || die "packages.sh: $built is not for glibc"
 export VERSION ARCH GLIBC TREE MODULE MODULES LIBGCC_DEB LIBGCC_RPM
 LIBGCC_DEB='' LIBGCC_RPM=''
 if needs_libgcc "$built/libredis_lock.so" "$built/redis-lock-top"; then LIBGCC_DEB=libgcc-s1 LIBGCC_RPM='libgcc_s.so.1()(64bit)'; fi
@@ -106,14 +124,12 @@ for form in deb rpm; do
     # Debian's units let servers execute from /usr/lib alone; Fedora's have their modules in /usr/lib64.
     case $form in deb) MODULES=/usr/lib/redis/modules ;; rpm) MODULES=/usr/lib64/redis/modules ;; esac
     MODULE=$MODULES/libredis_lock.so
-    TREE=$packages/tree.$form
+    TREE=$work/$form
     lay_out
     (cd "$TREE" && "$nfpm" package --config "$root/$linux/nfpm.yaml" --packager $form --target "$packages" >&2)
-    rm -rf "$TREE"
 done
 
 deb=$packages/redis-lock_$version-1_$arch.deb
-case $arch in amd64) rpm_arch=x86_64 ;; arm64) rpm_arch=aarch64 ;; *) rpm_arch=$arch ;; esac
 rpm=$packages/redis-lock-$version-1.$rpm_arch.rpm
 if has lintian; then
     # Errors and warnings fail, but for one: this is no upload to Debian, which would close a bug.

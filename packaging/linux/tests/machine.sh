@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2154 # $root and $work are the sourcing script's
 # Sourced by packages-test.sh: machines that share a network of their own, each with a systemd that has booted from
 # the bare root of a distribution. $work is the folder for them.
 
