@@ -116,14 +116,14 @@ lay_out() {
 VERSION=$version ARCH=$arch
 GLIBC=$(glibc "$built/libredis_lock.so" "$built/redis-lock-top")
 [ -n "$GLIBC" ] || die "packages.sh: $built is not for glibc"
-export VERSION ARCH GLIBC TREE MODULE MODULES LIBGCC_DEB LIBGCC_RPM
+export VERSION ARCH GLIBC TREE MODULE LIBGCC_DEB LIBGCC_RPM
 LIBGCC_DEB='' LIBGCC_RPM=''
 if needs_libgcc "$built/libredis_lock.so" "$built/redis-lock-top"; then LIBGCC_DEB=libgcc-s1 LIBGCC_RPM='libgcc_s.so.1()(64bit)'; fi
 
 for form in deb rpm; do
     # Debian's units let servers execute from /usr/lib alone; Fedora's have their modules in /usr/lib64.
-    case $form in deb) MODULES=/usr/lib/redis/modules ;; rpm) MODULES=/usr/lib64/redis/modules ;; esac
-    MODULE=$MODULES/libredis_lock.so
+    case $form in deb) MODULE=/usr/lib ;; rpm) MODULE=/usr/lib64 ;; esac
+    MODULE=$MODULE/redis/modules/libredis_lock.so
     TREE=$work/$form
     lay_out
     (cd "$TREE" && "$nfpm" package --config "$root/$linux/nfpm.yaml" --packager $form --target "$packages" >&2)
