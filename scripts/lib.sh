@@ -1,6 +1,6 @@
 # Sourced by the other tools: where things are, and how to speak of them.
 
-root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")" && while [ ! -e Cargo.lock ] && [ "$PWD" != / ]; do cd ..; done && pwd)
 tools=$root/scripts
 
 has() { command -v "$1" >/dev/null 2>&1; }

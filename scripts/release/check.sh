@@ -1,0 +1,15 @@
+#!/bin/sh
+# Whether a release may have this tag: the version and all files that repeat it, the changelog and those of the
+# clients fit each other. usage: check.sh <tag>
+set -eu
+. "$(dirname -- "$0")/../lib.sh"
+here=$root/scripts/release
+
+tag=${1:?"usage: check.sh <tag>"}
+version=$("$here/version.sh")
+[ "$tag" = "v$version" ] || die "the tag is $tag, and the version in Cargo.toml $version"
+"$here/version.sh" check
+[ -n "$("$here/notes.sh" "$tag")" ] || die "CHANGELOG.md has no section '## [$version] - <date>' with notes"
+for changelog in "$root"/clients/*/CHANGELOG.md; do
+    grep -qE "^## \[?$version\]?( |$)" "$changelog" || die "$changelog has no section '## $version'"
+done
