@@ -1,7 +1,7 @@
 #!/bin/sh
 # Packs the clients as their registries take them, and looks at what was packed. Their tests are for make clients.
 #
-# usage: packages.sh <folder> [python] [node] [java] [rust] [go]     all five, if none is named
+# usage: clients.sh <folder> [python] [node] [java] [rust] [go]     all five, if none is named
 #
 # python  a wheel and an sdist            node  a .tgz             rust  a .crate
 # java    a bundle for Maven Central: each jar with its sources, its documentation and its pom; unsigned
@@ -9,7 +9,7 @@
 set -eu
 . "$(dirname -- "$0")/../lib.sh"
 
-[ $# -gt 0 ] || die "usage: packages.sh <folder> [language ...]"
+[ $# -gt 0 ] || die "usage: clients.sh <folder> [language ...]"
 mkdir -p "$1"
 folder=$(CDPATH='' cd -- "$1" && pwd)
 shift
@@ -90,7 +90,7 @@ go() {
 }
 
 for language; do
-    case $language in python | node | java | rust | go) ;; *) die "packages.sh: no such language: $language" ;; esac
+    case $language in python | node | java | rust | go) ;; *) die "clients.sh: no such language: $language" ;; esac
     say "==> $language"
     "$language"
 done
