@@ -12,8 +12,8 @@ version=$("$root/scripts/release/version.sh")
 mkdir -p "$folder"
 missing=''
 for pattern in \
-    "redis-lock-$version-*x86_64*gnu*.tar.gz" "redis-lock-$version-*aarch64*gnu*.tar.gz" \
-    "redis-lock-$version-*x86_64*musl*.tar.gz" "redis-lock-$version-*aarch64*musl*.tar.gz" \
+    "redis-lock-$version-x86_64-unknown-linux-gnu.tar.gz" "redis-lock-$version-aarch64-unknown-linux-gnu.tar.gz" \
+    "redis-lock-$version-x86_64-unknown-linux-musl.tar.gz" "redis-lock-$version-aarch64-unknown-linux-musl.tar.gz" \
     "redis-lock_$version-1_amd64.deb" "redis-lock_$version-1_arm64.deb" \
     "redis-lock-$version-1.x86_64.rpm" "redis-lock-$version-1.aarch64.rpm" \
     "redis_lock_client-$version-py3-none-any.whl" "redis_lock_client-$version.tar.gz" \
@@ -21,8 +21,7 @@ for pattern in \
     found=$(find "$@" -type f -name "$pattern" | head -n 1)
     if [ -n "$found" ]; then cp "$found" "$folder/"; else missing="$missing $pattern"; fi
 done
-# Lists of what is inside, where they are files of their own.
-find "$@" -type f \( -name "redis-lock-$version*.cdx.json" -o -name "redis-lock-$version*.spdx.json" \) -exec cp {} "$folder/" \;
+find "$@" -type f -name "redis-lock-$version-*-debug.tar.gz" -exec cp {} "$folder/" \;
 if [ -n "$missing" ]; then
     [ "${PARTIAL:-}" = 1 ] || die "missing:$missing"
     say "missing:$missing"

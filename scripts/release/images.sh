@@ -26,11 +26,9 @@ trap 'rm -f "$digest"' EXIT
 # The tarball for an architecture and a C library.
 tarball() {
     case $1 in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; *) die "images.sh: no such architecture: $1" ;; esac
-    for file in "$dist/redis-lock-$version-"*"$machine"*"$2"*.tar.gz; do
-        [ -e "$file" ] || die "images.sh: no tarball for $machine and $2 in $dist"
-        printf '%s\n' "$file"
-        return
-    done
+    file=$dist/redis-lock-$version-$machine-unknown-linux-$2.tar.gz
+    [ -e "$file" ] || die "images.sh: no $file"
+    printf '%s\n' "$file"
 }
 
 latest=latest

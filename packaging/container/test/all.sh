@@ -10,7 +10,7 @@ grep -v '^#' bases.txt >.bases
 trap 'rm -f .bases' EXIT
 while read -r name base; do
     case $name in *-alpine) library=musl ;; *) library=gnu ;; esac
-    file=$(find "$dist" -name "redis-lock-*$machine*$library*.tar.gz" | head -n 1)
+    file=$(find "$dist" -name "redis-lock-*-$machine-unknown-linux-$library.tar.gz" | head -n 1)
     printf '\n==> %s, %s\n' "$name" "${file##*/}"
     if [ -z "$file" ]; then
         echo 'no tarball for it'
