@@ -1,6 +1,6 @@
 //! The version stands in `[workspace.package]`; all else inherits it, is made of it or fits it.
 
-use super::{named, text};
+use super::{named, script, text, told};
 use testbed::module::root;
 use testbed::{Expect, Server, run};
 
@@ -39,14 +39,21 @@ fn the_server_is_told_the_version() {
     assert_eq!(parts.map(|part| part.to_string()).join("."), VERSION);
 }
 
-/// Files of ecosystems that cannot read `Cargo.toml`; the version is the first in each, if there is one.
 #[test]
-fn the_clients_packages_repeat_the_version() {
+fn every_file_that_repeats_the_version_has_it() {
+    let checked = script("release/version.sh", &["check"], &[]);
+    assert!(checked.status.success(), "{}", told(&checked));
+}
+
+/// One that the script does not know would keep an old version. The version is the first in each, if there is one.
+#[test]
+fn every_package_is_among_them() {
     let forms = [
         ("package.json", "\"version\": \"", "\""),
         ("pom.xml", "<version>", "</version>"),
         ("pyproject.toml", "\nversion = \"", "\""),
     ];
+    let listed = text("scripts/release/versions.txt");
     for (name, before, after) in forms {
         let [clients, examples] =
             ["clients", "examples"].map(|folder| named(name, &root().join(folder)));
@@ -55,6 +62,10 @@ fn the_clients_packages_repeat_the_version() {
             if let Some((_, rest)) = file.split_once(before) {
                 let version = rest.split(after).next();
                 assert_eq!(version, Some(VERSION), "{}", path.display());
+                let path = path.strip_prefix(root()).expect("a file of the project");
+                let path = path.to_string_lossy();
+                let adapter = path.starts_with("clients/java/adapters/");
+                assert!(adapter || listed.contains(&format!("\n{path}  ")), "{path}");
             }
         }
     }
