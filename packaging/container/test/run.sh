@@ -38,9 +38,9 @@ expect() { # what, pattern, command ...
     fi
 }
 
-# Until a command succeeds, a minute at most.
+# Until a command succeeds, two minutes at most: Sentinels that could not agree try again after 20 s.
 until_so() {
-    local end=$((SECONDS + 60))
+    local end=$((SECONDS + 120))
     until "$@" >/dev/null 2>&1; do
         if ((SECONDS > end)); then
             printf 'never: %s\n' "$*"
@@ -145,7 +145,7 @@ if command -v podman-compose >/dev/null; then
     for service in primary replica; do name=$service until_so of "$service" redis-lock-health; done
     for n in 1 2 3; do until_so of "sentinel-$n" sh -c 'redis-cli -p 26379 SENTINEL ckquorum locks | grep "^OK 3"'; done
     until_so of replica sh -c 'redis-cli INFO replication | grep master_link_status:up'
-    until_so of sentinel-1 sh -c 'redis-cli -p 26379 SENTINEL replicas locks | grep -x replica'
+    for n in 1 2 3; do until_so of "sentinel-$n" sh -c 'redis-cli -p 26379 SENTINEL replicas locks | grep -x replica'; done
     expect 'a lock on the primary' '*w1*' of primary redis-cli LOCK.ACQUIRE lock:a w1 EX 600
     expect 'reaches the replica' 1 of primary redis-cli WAIT 1 5000
     expect 'which tells of it' '*w1*' of replica redis-cli LOCK.INFO lock:a
