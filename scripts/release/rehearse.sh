@@ -41,8 +41,10 @@ scripts/release/clients.sh "$work/again" ${LANGUAGES:-} >/dev/null
 diff -r "$work/clients" "$work/again" && echo 'the same'
 step 'linux.sh'
 from=$work/clients
-if ls "$root"/target/dist/redis-lock-"$version"-*gnu*.tar.gz >/dev/null 2>&1; then
-    scripts/release/linux.sh "$root/target/dist" "$work/packages"
+if ls "$root"/target/dist/redis-lock-"$version"-*-unknown-linux-gnu.tar.gz >/dev/null 2>&1; then
+    machines=$(cd "$root/target/dist" && ls redis-lock-"$version"-*-unknown-linux-gnu.tar.gz |
+        sed "s/^redis-lock-$version-\(.*\)-unknown.*/\1/" | tr '\n' ' ')
+    MACHINES=$machines scripts/release/linux.sh "$root/target/dist" "$work/packages"
     cp "$root"/target/dist/redis-lock-"$version"-*.tar.gz "$work/packages/"
     from="$from $work/packages"
 else
