@@ -42,7 +42,7 @@ diff -r "$work/clients" "$work/again" && echo 'the same'
 step 'linux.sh'
 from=$work/clients
 if ls "$root"/target/dist/redis-lock-"$version"-*-unknown-linux-gnu.tar.gz >/dev/null 2>&1; then
-    machines=$(cd "$root/target/dist" && ls redis-lock-"$version"-*-unknown-linux-gnu.tar.gz |
+    machines=$(cd "$root/target/dist" && printf "%s\n" redis-lock-"$version"-*-unknown-linux-gnu.tar.gz |
         sed "s/^redis-lock-$version-\(.*\)-unknown.*/\1/" | tr '\n' ' ')
     MACHINES=$machines scripts/release/linux.sh "$root/target/dist" "$work/packages"
     cp "$root"/target/dist/redis-lock-"$version"-*.tar.gz "$work/packages/"

@@ -27,17 +27,22 @@ has_it() {
     die "$1 has no $2$version$3"
 }
 
-# Not in place: the file's mode stays, and no sed of another system is in the way.
+# Not in place: the file's mode stays, and no sed of another system is in the way. Where a version stands alone
+# in its line, the line or two before say whose it is.
 change() {
-    OLD=$2$version$3 NEW=$2$new$3 awk '
+    case $2 in '<version>' | '"version": "') whose=redis-lock ;; *) whose='' ;; esac
+    OLD=$2$version$3 NEW=$2$new$3 awk -v whose="$whose" '
         {
             line = $0
             changed = ""
-            while (at = index(line, ENVIRON["OLD"])) {
-                changed = changed substr(line, 1, at - 1) ENVIRON["NEW"]
-                line = substr(line, at + length(ENVIRON["OLD"]))
-            }
+            if (whose == "" || index(before[1] before[2], whose))
+                while (at = index(line, ENVIRON["OLD"])) {
+                    changed = changed substr(line, 1, at - 1) ENVIRON["NEW"]
+                    line = substr(line, at + length(ENVIRON["OLD"]))
+                }
             print changed line
+            before[2] = before[1]
+            before[1] = $0
         }' "$1" >"$work"
     cmp -s "$work" "$1" || cat "$work" >"$1"
 }

@@ -142,6 +142,16 @@ fn the_version_is_changed_in_every_file_that_repeats_it() {
             .all(|package| !package.contains("91.82.73") || !package.contains("\nsource = "))
     );
 
+    // Nor where it is the same by chance.
+    let path = folder.path().join("clients/node/package-lock.json");
+    let lock = fs::read_to_string(&path).expect("a lock file");
+    let theirs = "\n    \"node_modules/theirs\": {\n      \"version\": \"91.82.73\",\n";
+    fs::write(&path, format!("{lock}{theirs}")).expect("a lock file");
+    assert_eq!(version(&["set", "91.82.74"]), (true, String::new()));
+    let changed = fs::read_to_string(&path).expect("a lock file");
+    assert!(changed.ends_with(theirs) && changed.contains("91.82.74"));
+    assert_eq!(version(&["set", "91.82.73"]), (true, String::new()));
+
     let path = folder.path().join("clients/python/pyproject.toml");
     let changed = fs::read_to_string(&path)
         .expect("a file")
