@@ -1,8 +1,9 @@
 # Short names for what a developer does here; cargo and scripts/ do the work.
 # What a line may carry besides its target:
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
-#   PORT=number        the port for run (without it the first free one from 6379), or for top (6379)
-#   URL=redis://...    the server, or any node of the cluster, for top
+#   PORT=number        the port for run (without it the first free one from 6379), or for top and doctor (6379)
+#   URL=redis://...    the server, or any node of the cluster, for top and doctor; for doctor also a Sentinel
+#   DOCTOR="..."       options for doctor: --user billing; --all; --json
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults than in scripts/servers.txt: redis-7.0 ...;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
 #   FUZZ_SECONDS=n     how long each fuzz target of fuzz runs (30)
@@ -36,8 +37,8 @@ QUORUM_SECONDS ?= 60
 
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
-.PHONY: help run cluster sentinel top monitoring test coverage matrix fuzz fuzz-targets storm faults quorum \
-	mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check bench-keep \
+.PHONY: help run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
+	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check bench-keep \
 	lint fmt build dist dist-test dist-again install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
@@ -56,6 +57,9 @@ sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in 
 
 top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
 	@cargo run --quiet --package redis-lock-top -- $(MONITORED)
+
+doctor: setup-build ## what will hurt the locks of running servers, and the lines that mend it (URL= or PORT=)
+	@cargo run --quiet --package redis-lock-doctor -- $(MONITORED) $(DOCTOR)
 
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
 	@$(TOOLS)/monitoring.sh

@@ -1,0 +1,120 @@
+//! What a check finds.
+
+use serde::Serialize;
+
+/// How bad it is. The order is that of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Severity {
+    /// Locks are lost, granted twice or not to be had; or will be after the next restart or failover.
+    Error,
+    /// It hurts under load, or in a bad hour.
+    Warning,
+    /// The check could not be made.
+    NotLookedAt,
+    /// All is well.
+    Ok,
+}
+
+/// A line that mends what was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "kind", content = "line", rename_all = "kebab-case")]
+pub(crate) enum Mend {
+    /// A command for the server that the finding is about (for a Sentinel's finding, for each Sentinel).
+    Run(String),
+    /// A line for its redis.conf, or valkey.conf.
+    Conf(String),
+    /// A command for a shell on its machine.
+    Shell(String),
+    /// What to do otherwise.
+    Do(String),
+}
+
+/// Why something was not looked at, and what would let it be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    pub(crate) why: String,
+    pub(crate) mend: Vec<Mend>,
+}
+
+impl Unseen {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            mend: Vec::new(),
+        }
+    }
+
+    pub(crate) fn mend(mut self, mend: Mend) -> Self {
+        self.mend.push(mend);
+        self
+    }
+}
+
+/// What a check says of what it was given.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) severity: Severity,
+    pub(crate) seen: String,
+    pub(crate) mend: Vec<Mend>,
+}
+
+/// Some verdicts; none where the check has no place. The error is what could not be seen.
+pub(crate) type Judged = Result<Vec<Verdict>, Unseen>;
+
+impl Verdict {
+    fn new(severity: Severity, seen: impl Into<String>) -> Self {
+        Self {
+            severity,
+            seen: seen.into(),
+            mend: Vec::new(),
+        }
+    }
+
+    pub(crate) fn ok(seen: impl Into<String>) -> Self {
+        Self::new(Severity::Ok, seen)
+    }
+
+    pub(crate) fn warning(seen: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, seen)
+    }
+
+    pub(crate) fn error(seen: impl Into<String>) -> Self {
+        Self::new(Severity::Error, seen)
+    }
+
+    pub(crate) fn unseen(unseen: Unseen) -> Self {
+        Self {
+            severity: Severity::NotLookedAt,
+            seen: unseen.why,
+            mend: unseen.mend,
+        }
+    }
+
+    /// Adds lines that mend it; the first is the one to take when in doubt.
+    pub(crate) fn mend(mut self, lines: impl IntoIterator<Item = Mend>) -> Self {
+        self.mend.extend(lines);
+        self
+    }
+
+    /// As the only verdict.
+    #[allow(clippy::unnecessary_wraps)] // it ends functions of which others fail
+    pub(crate) fn alone(self) -> Judged {
+        Ok(vec![self])
+    }
+}
+
+/// A verdict, with what it is about.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Finding {
+    /// The name of the check, as in `docs/doctor.md`.
+    pub(crate) check: &'static str,
+    pub(crate) severity: Severity,
+    /// The servers that it was found on.
+    pub(crate) servers: Vec<String>,
+    pub(crate) seen: String,
+    pub(crate) why: &'static str,
+    pub(crate) mend: Vec<Mend>,
+    /// Where the rule comes from.
+    pub(crate) source: &'static str,
+}

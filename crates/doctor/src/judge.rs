@@ -1,0 +1,95 @@
+//! The checks: facts in, findings out. `docs/doctor.md` has a row for each.
+
+mod checks;
+mod clocks;
+mod cluster;
+mod connections;
+mod failover;
+mod loaded;
+mod memory;
+mod persistence;
+mod replication;
+mod rights;
+mod settings;
+mod stalls;
+
+#[cfg(test)]
+mod checks_tests;
+#[cfg(test)]
+mod judge_tests;
+
+use crate::facts::{Facts, Node, Watched};
+use crate::finding::{Finding, Judged, Verdict};
+use checks::CHECKS;
+
+/// A check, what for, and where its rule comes from.
+struct Check {
+    name: &'static str,
+    why: &'static str,
+    source: &'static str,
+    judge: Judge,
+}
+
+/// What a check looks at, one by one.
+#[derive(Clone, Copy)]
+enum Judge {
+    Server(fn(&Facts, &Node) -> Judged),
+    /// A primary in the eyes of a Sentinel.
+    Watched(fn(&Facts, &Watched) -> Judged),
+    /// A server that could not be asked, and why.
+    Unreached(fn(&str) -> Judged),
+}
+
+/// Makes all checks. What is found on several servers alike is one finding.
+pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for check in CHECKS {
+        match check.judge {
+            Judge::Server(judge) => {
+                for node in &facts.nodes {
+                    add(&mut findings, check, &node.address, judge(facts, node));
+                }
+            }
+            Judge::Watched(judge) => {
+                for watched in &facts.watched {
+                    add(
+                        &mut findings,
+                        check,
+                        &watched.sentinel,
+                        judge(facts, watched),
+                    );
+                }
+            }
+            Judge::Unreached(judge) => {
+                for (address, why) in &facts.unreached {
+                    add(&mut findings, check, address, judge(why));
+                }
+            }
+        }
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn add(findings: &mut Vec<Finding>, check: &'static Check, server: &str, judged: Judged) {
+    for verdict in judged.unwrap_or_else(|unseen| vec![Verdict::unseen(unseen)]) {
+        let same = findings.iter_mut().find(|known| {
+            known.check == check.name
+                && known.severity == verdict.severity
+                && known.seen == verdict.seen
+                && known.mend == verdict.mend
+        });
+        match same {
+            Some(known) => known.servers.push(server.to_owned()),
+            None => findings.push(Finding {
+                check: check.name,
+                severity: verdict.severity,
+                servers: vec![server.to_owned()],
+                seen: verdict.seen,
+                why: check.why,
+                mend: verdict.mend,
+                source: check.source,
+            }),
+        }
+    }
+}

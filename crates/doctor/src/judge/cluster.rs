@@ -1,0 +1,86 @@
+//! A cluster: whether it serves all slots, and what happens when it does not; and TLS.
+
+use super::Facts;
+use crate::facts::{Node, set};
+use crate::finding::{Judged, Mend, Verdict};
+
+pub(super) fn state(_: &Facts, node: &Node) -> Judged {
+    if !node.in_cluster() {
+        return Ok(vec![]);
+    }
+    let cluster = node.cluster.as_ref().map_err(Clone::clone)?;
+    let field = |name: &str| cluster.get(name).map_or("", String::as_str);
+    let seen = format!(
+        "cluster_state {}, {} slots served, {} of nodes that are down",
+        field("cluster_state"),
+        field("cluster_slots_ok"),
+        field("cluster_slots_fail")
+    );
+    if field("cluster_state") == "ok" {
+        return Verdict::ok(seen).alone();
+    }
+    let look = ["CLUSTER NODES", "CLUSTER SHARDS"].map(|line| Mend::Run(line.to_owned()));
+    let start = Mend::Do("start the nodes that are down, or give their slots to others".to_owned());
+    let seen = format!("{seen}: locks are answered CLUSTERDOWN");
+    Verdict::error(seen).mend([start]).mend(look).alone()
+}
+
+pub(super) fn coverage(_: &Facts, node: &Node) -> Judged {
+    if !node.in_cluster() {
+        return Ok(vec![]);
+    }
+    if node.setting("cluster-require-full-coverage")? != Some("yes") {
+        return Verdict::ok("a part that is down stops no locks of the others").alone();
+    }
+    let seen =
+        "cluster-require-full-coverage yes: when one primary is down, every lock is, on all nodes";
+    let part = set("cluster-require-full-coverage", "no");
+    Verdict::warning(seen).mend(part).alone()
+}
+
+pub(super) fn reads(_: &Facts, node: &Node) -> Judged {
+    if !node.in_cluster() {
+        return Ok(vec![]);
+    }
+    if node
+        .setting("cluster-allow-reads-when-down")?
+        .unwrap_or("no")
+        == "no"
+    {
+        return Verdict::ok("a node that is cut off tells nothing of locks").alone();
+    }
+    let seen =
+        "cluster-allow-reads-when-down yes: a node that is cut off tells of locks as they were";
+    let never = set("cluster-allow-reads-when-down", "no");
+    Verdict::warning(seen).mend(never).alone()
+}
+
+pub(super) fn tls(_: &Facts, node: &Node) -> Judged {
+    // A server that was built without TLS does not know the setting.
+    let port = node.number("tls-port")?.unwrap_or(0);
+    if port == 0 {
+        return Ok(vec![]);
+    }
+    if node.in_cluster() && node.setting("tls-cluster")? == Some("no") {
+        let (server, version) = node.server()?;
+        let mut seen =
+            format!("tls-port {port} and tls-cluster no: the nodes talk without encryption");
+        if server == "Redis" && version < (7, 2, 0) {
+            seen.push_str(", and clients that come by TLS are sent on to ports without it");
+        }
+        let mend = set("tls-cluster", "yes");
+        let warn =
+            Mend::Do("on all nodes at once: those that differ do not hear each other".to_owned());
+        return Verdict::warning(seen).mend(mend).mend([warn]).alone();
+    }
+    let replicas = node.is_replica() || node.count("connected_slaves")? > 0;
+    if replicas && node.setting("tls-replication")? == Some("no") {
+        let seen = format!(
+            "tls-port {port} and tls-replication no: locks and logins reach replicas unencrypted"
+        );
+        let warn = Mend::Do("on the primary and its replicas at once".to_owned());
+        let mend = set("tls-replication", "yes");
+        return Verdict::warning(seen).mend(mend).mend([warn]).alone();
+    }
+    Verdict::ok(format!("tls-port {port}")).alone()
+}

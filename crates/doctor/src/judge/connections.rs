@@ -1,0 +1,118 @@
+//! Connections: those that the server closes, that it does not, and how many there may be.
+
+use super::Facts;
+use crate::facts::{Node, set};
+use crate::finding::{Judged, Mend, Verdict};
+
+/// What redis.conf at the top of the repository has.
+const KEEPALIVE: i64 = 10;
+/// A host that has vanished is found out after twice as much: two minutes.
+const LONGEST_KEEPALIVE: i64 = 60;
+/// What the server keeps of its open files for itself.
+const OWN_FILES: i64 = 32;
+
+pub(super) fn timeout(_: &Facts, node: &Node) -> Judged {
+    let Some(seconds) = node.number("timeout")? else {
+        return Ok(vec![]);
+    };
+    if seconds == 0 {
+        return Verdict::ok("timeout 0: no quiet connection is closed").alone();
+    }
+    let kept = node.count("lock_kept")?;
+    let seen = format!(
+        "timeout {seconds}: connections that say nothing for so long are closed, those that keep leases too \
+         ({kept} leases are kept now). Calls that wait are not closed by it"
+    );
+    Verdict::warning(seen).mend(set("timeout", 0)).alone()
+}
+
+pub(super) fn keepalive(_: &Facts, node: &Node) -> Judged {
+    let Some(seconds) = node.number("tcp-keepalive")? else {
+        return Ok(vec![]);
+    };
+    let mend = set("tcp-keepalive", KEEPALIVE);
+    match seconds {
+        0 => Verdict::warning(
+            "tcp-keepalive 0: a host that has vanished keeps its place in line for ever",
+        )
+        .mend(mend),
+        1..=LONGEST_KEEPALIVE => Verdict::ok(format!(
+            "tcp-keepalive {seconds}: a host that has vanished is found out in {} s",
+            2 * seconds
+        )),
+        _ => Verdict::warning(format!(
+            "tcp-keepalive {seconds}: a host that has vanished is found out in {} s; new connections take a \
+             new value, old ones keep theirs",
+            2 * seconds
+        ))
+        .mend(mend),
+    }
+    .alone()
+}
+
+pub(super) fn clients(_: &Facts, node: &Node) -> Judged {
+    let most = node.count("maxclients")?;
+    if most == 0 {
+        return Ok(vec![]);
+    }
+    let (here, refused) = (
+        node.count("connected_clients")?,
+        node.count("rejected_connections")?,
+    );
+    let seen = format!("{here} connections of maxclients {most}");
+    if here > most / 10 * 9 {
+        return Verdict::error(seen).mend(more(most, 2 * most)).alone();
+    }
+    if refused > 0 {
+        let seen = format!(
+            "{seen}; {refused} were refused since the start (or the last CONFIG RESETSTAT)"
+        );
+        let forget = Mend::Run("CONFIG RESETSTAT".to_owned());
+        let mend = more(most, 2 * most).into_iter().chain([forget]);
+        return Verdict::warning(seen).mend(mend).alone();
+    }
+    Verdict::ok(seen).alone()
+}
+
+pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
+    let Some(total) = node.number("lock.max-waiters-total")? else {
+        return Ok(vec![]);
+    };
+    let most = node.count("maxclients")?;
+    let seen = format!("lock.max-waiters-total {total}, maxclients {most}");
+    if most == 0 || total < most {
+        return Verdict::ok(seen).alone();
+    }
+    let lowered = lowered(most).then_some("; the limit of open files is why maxclients is so low");
+    let seen = format!(
+        "{seen}: those who wait can take every connection, and who wants to release gets none{}",
+        lowered.unwrap_or_default()
+    );
+    let fewer = set("lock.max-waiters-total", most * 3 / 4);
+    Verdict::warning(seen)
+        .mend(fewer)
+        .mend(more(most, total * 4 / 3 + OWN_FILES))
+        .alone()
+}
+
+/// More connections; where the system has set the limit, more open files come first.
+fn more(most: i64, wanted: i64) -> Vec<Mend> {
+    let mut lines = set("maxclients", wanted);
+    if lowered(most) {
+        let files = wanted + OWN_FILES;
+        lines.insert(
+            0,
+            Mend::Do(format!(
+                "allow more open files and restart: LimitNOFILE={files} in the unit, or ulimit -n {files}"
+            )),
+        );
+    }
+    lines
+}
+
+/// Whether a server has lowered `maxclients` at its start to what the limit of open files allows: then it is
+/// a round number less what the server keeps for itself.
+fn lowered(most: i64) -> bool {
+    let files = most + OWN_FILES;
+    most < 10_000 && (files % 1024 == 0 || files.count_ones() == 1)
+}

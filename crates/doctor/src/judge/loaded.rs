@@ -1,0 +1,137 @@
+//! The module, the server that loads it, and its commands.
+
+use super::Facts;
+use crate::facts::{Module, Node};
+use crate::finding::{Judged, Mend, Verdict};
+
+/// Where `make install` puts the module.
+const INSTALLED: &str = "/usr/local/lib/redis/modules/libredis_lock.so";
+/// The versions that the tests run on: those of `scripts/servers.txt`.
+pub(super) const TESTED: [(&str, (u32, u32)); 4] = [
+    ("Redis", (7, 0)),
+    ("Redis", (8, 2)),
+    ("Valkey", (8, 1)),
+    ("Valkey", (9, 1)),
+];
+
+pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
+    if let Some(module) = node.module()? {
+        return Verdict::ok(format!("module lock {}", written(module.version))).alone();
+    }
+    let known = facts.nodes.iter().filter_map(|node| node.module().ok()?);
+    let path = known.filter_map(|module| module.path.clone()).next();
+    let path = path.unwrap_or_else(|| INSTALLED.to_owned());
+    let mut seen = "the module lock is not loaded".to_owned();
+    let mut mend = vec![
+        Mend::Conf(format!("loadmodule {path}")),
+        Mend::Run(format!("MODULE LOAD {path}")),
+    ];
+    if node
+        .absent
+        .as_ref()
+        .is_ok_and(|absent| absent.contains("del"))
+    {
+        seen.push_str(", and refuses to be: DEL is renamed or disabled");
+        mend.insert(0, not_renamed("DEL"));
+    }
+    Verdict::error(seen).mend(mend).alone()
+}
+
+pub(super) fn version(facts: &Facts, node: &Node) -> Judged {
+    let Some(module) = node.module()? else {
+        return Ok(vec![]);
+    };
+    let number = |node: &Node| {
+        node.module()
+            .ok()
+            .flatten()
+            .map(|module: &Module| module.version)
+    };
+    let newest = facts.nodes.iter().filter_map(number).max();
+    let newest = newest.unwrap_or(module.version);
+    let own = written(module.version);
+    if module.version == newest {
+        return Verdict::ok(format!("version {own}, as new as any here")).alone();
+    }
+    let path = module.path.clone().unwrap_or_else(|| INSTALLED.to_owned());
+    let mend = [
+        Mend::Do(format!(
+            "put version {} at {path} and restart",
+            written(newest)
+        )),
+        Mend::Conf(format!("loadmodule {path}")),
+    ];
+    let primary = facts.primary_of(node).filter(|_| node.is_replica());
+    if primary
+        .and_then(number)
+        .is_some_and(|theirs| theirs > module.version)
+    {
+        let seen = format!("a replica with version {own}, its primary has a newer one");
+        return Verdict::error(seen).mend(mend).alone();
+    }
+    let seen = format!("version {own}, another server has {}", written(newest));
+    Verdict::warning(seen).mend(mend).alone()
+}
+
+pub(super) fn server(_: &Facts, node: &Node) -> Judged {
+    let (name, (major, minor, patch)) = node.server()?;
+    let seen = format!("{name} {major}.{minor}.{patch}");
+    if name == "Redis" && major < 7 {
+        let upgrade = Mend::Do("upgrade to Redis 7.0 or later, or to Valkey".to_owned());
+        return Verdict::error(seen).mend([upgrade]).alone();
+    }
+    if TESTED.contains(&(name, (major, minor))) {
+        return Verdict::ok(format!("{seen}, of a line that the module is tested on")).alone();
+    }
+    Verdict::ok(format!("{seen}: the module is tested on other versions")).alone()
+}
+
+/// Other modules are borne, which tests show: they are told of for whoever reads the report.
+pub(super) fn neighbours(_: &Facts, node: &Node) -> Judged {
+    let modules = node.modules.as_ref().map_err(Clone::clone)?;
+    let others = modules.iter().filter(|module| module.name != "lock");
+    let names: Vec<_> = others.map(|module| module.name.as_str()).collect();
+    if names.is_empty() {
+        return Verdict::ok("no other module").alone();
+    }
+    Verdict::ok(format!("other modules: {}", names.join(", "))).alone()
+}
+
+pub(super) fn commands(_: &Facts, node: &Node) -> Judged {
+    let absent = node.absent.as_ref().map_err(Clone::clone)?;
+    let hurts = |command: &str| match command {
+        "client" => Some("KEEP is an error, and a waiter that is gone may be granted the lock"),
+        "wait" => Some("no program can learn whether replicas have its grant"),
+        "config" | "cluster" if node.in_cluster() => {
+            Some("the module cannot send its waiters on when a slot moves")
+        }
+        _ => None,
+    };
+    let found = absent.iter().filter_map(|command| {
+        let name = command.to_uppercase();
+        let seen = format!("{name} is renamed or disabled: {}", hurts(command)?);
+        Some(Verdict::warning(seen).mend([not_renamed(&name)]))
+    });
+    let found: Vec<_> = found.collect();
+    if found.is_empty() {
+        return Verdict::ok("no command that the module needs is renamed").alone();
+    }
+    Ok(found)
+}
+
+fn not_renamed(command: &str) -> Mend {
+    Mend::Do(format!(
+        "delete the line \"rename-command {command} …\" from redis.conf and restart; \
+         keep users from {command} by ACL rules"
+    ))
+}
+
+/// `0.2.0` for 200.
+fn written(version: u32) -> String {
+    format!(
+        "{}.{}.{}",
+        version / 10_000,
+        version / 100 % 100,
+        version % 100
+    )
+}

@@ -1,0 +1,122 @@
+//! Who may do what.
+
+use super::Facts;
+use crate::facts::{Node, User, set};
+use crate::finding::{Judged, Mend, Verdict};
+use crate::users::{NEEDED, OF_USE};
+use std::collections::BTreeSet;
+
+/// The rule of docs/operations.md for programs, but for the name.
+pub(super) const RULE: &str = "on >secret resetkeys ~lock:* resetchannels -@all +@connection -@dangerous \
+    +lock.acquire +lock.release +lock.renew +lock.fence +lock.info +info +cluster|slots +cluster|nodes \
+    +cluster|info +cluster|myid";
+
+pub(super) fn open(_: &Facts, node: &Node) -> Judged {
+    let open = node.open.as_ref().map_err(Clone::clone)?;
+    if !open {
+        return Verdict::ok("who does not log in may do nothing").alone();
+    }
+    let guarded = node.setting("protected-mode")?.unwrap_or("no") == "yes";
+    let close = Mend::Run("ACL SETUSER default resetpass >PASSWORD".to_owned());
+    let keep = Mend::Conf("requirepass PASSWORD".to_owned());
+    let seen = "the user default has no password: whoever connects may free every lock";
+    if guarded {
+        let seen = format!("{seen}; protected-mode lets only this machine connect");
+        return Verdict::ok(seen).mend([close, keep]).alone();
+    }
+    Verdict::warning(seen)
+        .mend([close, keep])
+        .mend(set("protected-mode", "yes"))
+        .alone()
+}
+
+pub(super) fn rights(_: &Facts, node: &Node) -> Judged {
+    if node.module()?.is_none() {
+        return Ok(vec![]);
+    }
+    let users = node.users.as_ref().map_err(Clone::clone)?;
+    let mut found = Vec::new();
+    for user in users {
+        found.extend(judge(user));
+    }
+    if found.is_empty() {
+        let names: Vec<_> = users.iter().map(|user| user.name.as_str()).collect();
+        let seen = format!("who takes locks may do what it takes: {}", names.join(", "));
+        return Verdict::ok(seen).alone();
+    }
+    Ok(found)
+}
+
+fn judge(user: &User) -> Option<Verdict> {
+    let name = &user.name;
+    let grant = |rights: &str| Mend::Run(format!("ACL SETUSER {name} {rights}"));
+    if !user.exists {
+        let seen = format!("there is no user {name} here");
+        return Some(Verdict::error(seen).mend([grant(RULE)]));
+    }
+    if !user.enabled {
+        return Some(Verdict::error(format!("the user {name} is off")).mend([grant("on")]));
+    }
+    let lacks = |wanted: &[&str]| {
+        let denied = wanted
+            .iter()
+            .filter(|command| user.denied.contains(**command));
+        denied
+            .map(|command| (*command).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let needed = lacks(&NEEDED);
+    if !needed.is_empty() {
+        let seen = format!("the user {name} may not run {}", needed.join(", "));
+        return Some(Verdict::error(seen).mend([grant(&plus(&needed))]));
+    }
+    if let (true, Some(key)) = (user.named, &user.key_denied) {
+        let seen = format!("the user {name} may not touch the name {key}");
+        return Some(Verdict::error(seen).mend([grant(&format!("~{key}")), grant("~lock:*")]));
+    }
+    let of_use = lacks(&OF_USE);
+    if user.named && !of_use.is_empty() {
+        let seen = format!(
+            "the user {name} may take locks, and not run {}: as it should be, unless a program wants to look \
+             (LOCK.INFO, LOCK.HOLDERS, INFO), to fence in scripts (LOCK.FENCE), to free by force (DEL) or to \
+             wait for replicas (WAIT)",
+            of_use.join(", ")
+        );
+        return Some(Verdict::ok(seen).mend([grant(&plus(&of_use))]));
+    }
+    None
+}
+
+fn plus(commands: &[String]) -> String {
+    let rights = commands
+        .iter()
+        .map(|command| format!("+{}", command.to_lowercase()));
+    rights.collect::<Vec<_>>().join(" ")
+}
+
+/// Users are not replicated: whoever may take locks on the primary must be known where it hands over.
+pub(super) fn same_users(facts: &Facts, node: &Node) -> Judged {
+    let primary = match facts.primary_of(node) {
+        Some(primary) if node.is_replica() => primary,
+        _ => return Ok(vec![]),
+    };
+    let own = node.users.as_ref().map_err(Clone::clone)?;
+    let theirs = primary.users.as_ref().map_err(Clone::clone)?;
+    let names = |users: &[User]| -> BTreeSet<String> {
+        let able = users.iter().filter(|user| user.exists && user.enabled);
+        let able = able.filter(|user| !user.denied.contains(NEEDED[0]));
+        able.map(|user| user.name.clone()).collect()
+    };
+    let missing: Vec<_> = names(theirs).difference(&names(own)).cloned().collect();
+    if missing.is_empty() {
+        return Verdict::ok("the users of the primary are here too").alone();
+    }
+    let mend = missing
+        .iter()
+        .map(|name| Mend::Run(format!("ACL SETUSER {name} {RULE}")));
+    let seen = format!(
+        "a replica without the users {}, who take locks on its primary: after a failover they are shut out",
+        missing.join(", ")
+    );
+    Verdict::error(seen).mend(mend).alone()
+}

@@ -1,0 +1,85 @@
+//! The module's own settings.
+
+use super::Facts;
+use crate::facts::{Node, set};
+use crate::finding::{Judged, Verdict};
+
+/// A kept lease is at least so long.
+const SHORTEST_LEASE: i64 = 1000;
+/// By default a server takes so long to find out that a host has vanished.
+const LONGEST_LEASE: i64 = 600_000;
+
+/// Each of them is let be anywhere within its range; these values are what nobody should mean.
+pub(super) fn values(_: &Facts, node: &Node) -> Judged {
+    if node.module()?.is_none() {
+        return Ok(vec![]);
+    }
+    let mut found = Vec::new();
+    let mut warn = |seen: String, name: &str, value: &str| {
+        found.push(Verdict::warning(seen).mend(set(name, value)));
+    };
+    for name in ["lock.max-waiters", "lock.max-waiters-total"] {
+        if node.number(name)? == Some(0) {
+            warn(
+                format!("{name} 0: every call with BLOCK is answered MAXWAITERS"),
+                name,
+                "10000",
+            );
+        }
+    }
+    if let Some(lease) = node.number("lock.default-lease-ms")? {
+        let name = "lock.default-lease-ms";
+        if lease < SHORTEST_LEASE {
+            let seen =
+                format!("{name} {lease}: a pause of the owner ends it, and it cannot be kept");
+            warn(seen, name, "30000");
+        }
+        if lease > LONGEST_LEASE {
+            let seen = format!("{name} {lease}: so long do others wait when an owner dies");
+            warn(seen, name, "30000");
+        }
+        if let Some(most) = node
+            .number("lock.max-lease-ms")?
+            .filter(|most| *most < lease)
+        {
+            let seen = format!("{name} {lease} is above lock.max-lease-ms {most}, and cut to it");
+            warn(seen, "lock.max-lease-ms", "315360000000");
+        }
+    }
+    if node.setting("lock.deadlock-detection")? == Some("no") {
+        let seen = "lock.deadlock-detection no: tasks that wait in a circle wait until a time-out";
+        warn(seen.to_owned(), "lock.deadlock-detection", "yes");
+    }
+    if node.number("lock.max-holders")? == Some(1) {
+        let seen = "lock.max-holders 1: nobody shares a lock, readers neither";
+        warn(seen.to_owned(), "lock.max-holders", "10000");
+    }
+    if node.number("lock.max-token-lead-ms")? == Some(0) {
+        let seen = "lock.max-token-lead-ms 0: a lock over several servers fails (AHEAD) as soon as a clock is behind";
+        warn(seen.to_owned(), "lock.max-token-lead-ms", "5000");
+    }
+    if found.is_empty() {
+        return Verdict::ok("the lock.* settings are sound").alone();
+    }
+    Ok(found)
+}
+
+/// `CONFIG SET` is not replicated: who takes over must have what its primary has.
+pub(super) fn same(facts: &Facts, node: &Node) -> Judged {
+    let Some(primary) = facts.primary_of(node).filter(|_| node.is_replica()) else {
+        return Ok(vec![]);
+    };
+    let own = node.config.as_ref().map_err(Clone::clone)?;
+    let theirs = primary.config.as_ref().map_err(Clone::clone)?;
+    let ours = theirs.iter().filter(|(name, _)| name.starts_with("lock."));
+    let other = ours.filter_map(|(name, wanted)| {
+        let value = own.get(name).filter(|value| *value != wanted)?;
+        let seen = format!("{name} {value}, its primary has {wanted}");
+        Some(Verdict::warning(seen).mend(set(name, wanted)))
+    });
+    let other: Vec<_> = other.collect();
+    if other.is_empty() {
+        return Verdict::ok("the lock.* settings are those of its primary").alone();
+    }
+    Ok(other)
+}

@@ -1,0 +1,76 @@
+//! What holds up the server: while it does one thing, it grants and renews nothing.
+
+use super::Facts;
+use crate::facts::{Node, set};
+use crate::finding::{Judged, Mend, Verdict};
+
+/// The shortest lease that can be kept: a stall of that length ends it.
+const LONGEST_STALL: u64 = 1000;
+
+pub(super) fn slow_commands(_: &Facts, node: &Node) -> Judged {
+    let slow = node.slow.as_ref().map_err(Clone::clone)?;
+    let logged = node.number("slowlog-log-slower-than")?.unwrap_or(10_000);
+    let threshold = i64::try_from(LONGEST_STALL * 1000).unwrap_or(i64::MAX);
+    if !(0..=threshold).contains(&logged) {
+        let seen = format!(
+            "slowlog-log-slower-than {logged}: commands that stall the server are not noted"
+        );
+        let log = set("slowlog-log-slower-than", 10_000);
+        return Verdict::warning(seen).mend(log).alone();
+    }
+    let stalls: Vec<_> = slow
+        .iter()
+        .filter(|(_, ms)| *ms >= LONGEST_STALL)
+        .map(|(name, ms)| format!("{name} took {ms} ms"))
+        .collect();
+    if stalls.is_empty() {
+        return Verdict::ok("no command in the slow log took a second").alone();
+    }
+    let look = Mend::Run("SLOWLOG GET 128".to_owned());
+    let elsewhere = Mend::Do("run such commands elsewhere, or on less at a time".to_owned());
+    let forget = Mend::Run("SLOWLOG RESET".to_owned());
+    let seen = format!("stalls: {}", stalls.join(", "));
+    Verdict::warning(seen)
+        .mend([look, elsewhere, forget])
+        .alone()
+}
+
+pub(super) fn latency(_: &Facts, node: &Node) -> Judged {
+    let spikes = node.spikes.as_ref().map_err(Clone::clone)?;
+    let stalls: Vec<_> = spikes
+        .iter()
+        .filter(|(_, ms)| *ms >= LONGEST_STALL)
+        .map(|(event, ms)| format!("{event} {ms} ms"))
+        .collect();
+    if !stalls.is_empty() {
+        let lines = ["LATENCY DOCTOR", "LATENCY RESET"].map(|line| Mend::Run(line.to_owned()));
+        let seen = format!("stalls: {}", stalls.join(", "));
+        return Verdict::warning(seen).mend(lines).alone();
+    }
+    if node.number("latency-monitor-threshold")?.unwrap_or(0) == 0 {
+        let seen = "latency-monitor-threshold 0: the server notes no stalls of disk and fork";
+        let watch = set("latency-monitor-threshold", 100);
+        return Verdict::ok(seen).mend(watch).alone();
+    }
+    Verdict::ok("no stall of a second was noted").alone()
+}
+
+pub(super) fn scripts(_: &Facts, node: &Node) -> Judged {
+    let Some(threshold) = node.number("busy-reply-threshold")? else {
+        return Ok(vec![]);
+    };
+    let lease = node.number("lock.default-lease-ms")?.unwrap_or(30_000);
+    let seen = format!("busy-reply-threshold {threshold}");
+    let usual = set("busy-reply-threshold", 5000);
+    if threshold <= 0 {
+        let seen = format!("{seen}: a script that does not end can never be killed");
+        return Verdict::warning(seen).mend(usual).alone();
+    }
+    if threshold >= lease {
+        let seen = format!(
+            "{seen}: a script that does not end can be killed only when leases of {lease} ms are over"
+        );
+        return Verdict::warning(seen).mend(usual).alone();
+    }
+    Verdict::ok(seen).alone()
+}

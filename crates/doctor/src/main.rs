@@ -1,0 +1,46 @@
+//! Looks at running servers with the module, and tells what will hurt the locks on them: what is seen, why it
+//! matters, and the line that mends it. `docs/doctor.md` tells of each check.
+
+mod access;
+mod arguments;
+mod examine;
+mod facts;
+mod finding;
+mod judge;
+mod look;
+mod replies;
+mod report;
+mod users;
+
+use arguments::Arguments;
+use clap::Parser;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // Fails only where there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let looked = arguments.access().and_then(|access| look::look(&access));
+    let (text, exit) = match looked {
+        Ok(facts) => {
+            let report = report::Report::new(&facts, judge::judge(&facts));
+            let text = match arguments.json {
+                true => report.json(),
+                false => report.text(arguments.all),
+            };
+            (text, report.exit)
+        }
+        Err(reason) => {
+            eprintln!(
+                "redis-lock-doctor: could not look: {}",
+                facts::plain(&reason)
+            );
+            let nothing = arguments.json.then(|| report::nothing(&reason));
+            (nothing.unwrap_or_default(), report::COULD_NOT_LOOK)
+        }
+    };
+    // Whoever reads may stop at any line.
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::from(exit)
+}

@@ -1,0 +1,190 @@
+//! What is found, for a reader at night and for programs.
+
+use crate::facts::{Facts, plain};
+use crate::finding::{Finding, Mend, Severity};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The exit code when nothing, or not everything, could be looked at.
+pub(crate) const COULD_NOT_LOOK: u8 = 3;
+
+/// The whole report.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    pub(crate) exit: u8,
+    servers: Vec<Server>,
+    findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Server {
+    address: String,
+    role: &'static str,
+    /// Which server, and its version.
+    server: String,
+    held: i64,
+    waiting: i64,
+}
+
+impl Report {
+    pub(crate) fn new(facts: &Facts, findings: Vec<Finding>) -> Self {
+        let worst = findings.iter().map(|finding| finding.severity).min();
+        let exit = match worst {
+            Some(Severity::Error) => 2,
+            Some(Severity::Warning) => 1,
+            Some(Severity::NotLookedAt) => COULD_NOT_LOOK,
+            Some(Severity::Ok) | None => 0,
+        };
+        let servers = facts.nodes.iter().map(|node| Server {
+            address: node.address.clone(),
+            role: match node.told("role") {
+                Ok(Some("slave")) => "replica",
+                Ok(Some(_)) => "primary",
+                _ => "unknown",
+            },
+            server: node.server().map_or_else(
+                |_| "unknown".to_owned(),
+                |(name, (major, minor, patch))| format!("{name} {major}.{minor}.{patch}"),
+            ),
+            held: node.count("lock_held").unwrap_or(0),
+            waiting: node.count("lock_waiting").unwrap_or(0),
+        });
+        Self {
+            exit,
+            servers: servers.collect(),
+            findings,
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// The worst first. What is fine is one line, unless all is asked for.
+    pub(crate) fn text(&self, all: bool) -> String {
+        let mut text = String::new();
+        for server in &self.servers {
+            let _ = writeln!(
+                text,
+                "{}: {}, {}, {} locks held, {} calls waiting",
+                plain(&server.address),
+                server.role,
+                plain(&server.server),
+                server.held,
+                server.waiting
+            );
+        }
+        for finding in &self.findings {
+            let shown = match finding.severity {
+                Severity::Error | Severity::Warning => true,
+                Severity::NotLookedAt => false,
+                Severity::Ok => all,
+            };
+            if shown {
+                let _ = write!(text, "\n{}", finding.text(finding.check));
+            }
+        }
+        for (checks, finding) in self.not_looked_at() {
+            let _ = write!(text, "\n{}", finding.text(&checks));
+        }
+        let count = |wanted| {
+            let same = self.findings.iter().filter(|one| one.severity == wanted);
+            same.count()
+        };
+        let fine = self.findings.iter();
+        let fine = fine.filter(|one| one.severity == Severity::Ok);
+        let mut fine: Vec<_> = fine.map(|one| one.check).collect();
+        fine.dedup();
+        let _ = writeln!(
+            text,
+            "\n{} errors, {} warnings, {} not looked at",
+            count(Severity::Error),
+            count(Severity::Warning),
+            count(Severity::NotLookedAt)
+        );
+        if !all && !fine.is_empty() {
+            let _ = writeln!(text, "fine (--all tells more): {}", fine.join(", "));
+        }
+        if self
+            .findings
+            .iter()
+            .any(Finding::changes_the_running_server)
+        {
+            text.push_str(
+                "CONFIG SET and ACL SETUSER last until a restart. CONFIG REWRITE (users: ACL SAVE, where there \
+                 is an aclfile) or the redis.conf lines keep them.\n",
+            );
+        }
+        text
+    }
+
+    /// One finding for each reason, and the names of all checks that it stopped.
+    fn not_looked_at(&self) -> Vec<(String, &Finding)> {
+        let mut reasons = Vec::<(String, &Finding)>::new();
+        let unseen = self.findings.iter();
+        for finding in unseen.filter(|one| one.severity == Severity::NotLookedAt) {
+            let same = reasons.iter_mut().find(|(_, known)| {
+                (&known.seen, &known.mend, &known.servers)
+                    == (&finding.seen, &finding.mend, &finding.servers)
+            });
+            match same {
+                Some((checks, _)) => {
+                    checks.push_str(", ");
+                    checks.push_str(finding.check);
+                }
+                None => reasons.push((finding.check.to_owned(), finding)),
+            }
+        }
+        reasons
+    }
+}
+
+/// The report in JSON where nothing could be looked at.
+pub(crate) fn nothing(reason: &str) -> String {
+    let report = serde_json::json!({
+        "exit": COULD_NOT_LOOK,
+        "error": reason,
+        "servers": [],
+        "findings": [],
+    });
+    format!("{report:#}\n")
+}
+
+impl Finding {
+    fn text(&self, checks: &str) -> String {
+        let label = match self.severity {
+            Severity::Error => "ERROR",
+            Severity::Warning => "WARNING",
+            Severity::NotLookedAt => "NOT LOOKED AT",
+            Severity::Ok => "ok",
+        };
+        let servers: Vec<_> = self.servers.iter().map(|server| plain(server)).collect();
+        let mut text = format!("{label}: {checks} on {}\n", servers.join(", "));
+        let _ = writeln!(text, "  seen  {}", plain(&self.seen));
+        if matches!(self.severity, Severity::Error | Severity::Warning) {
+            let _ = writeln!(text, "  why   {} ({})", self.why, self.source);
+        }
+        for (number, mend) in self.mend.iter().enumerate() {
+            let label = match (number, self.severity) {
+                (0, Severity::NotLookedAt) => "allow",
+                (0, Severity::Ok) => "or",
+                (0, _) => "mend",
+                _ => "",
+            };
+            let line = match mend {
+                Mend::Run(line) => format!("redis-cli> {line}"),
+                Mend::Conf(line) => format!("redis.conf: {line}"),
+                Mend::Shell(line) => format!("$ {line}"),
+                Mend::Do(line) => line.clone(),
+            };
+            let _ = writeln!(text, "  {label:<5} {}", plain(&line));
+        }
+        text
+    }
+
+    fn changes_the_running_server(&self) -> bool {
+        let changes = |mend: &Mend| matches!(mend, Mend::Run(line) if line.starts_with("CONFIG SET") || line.starts_with("ACL SETUSER"));
+        matches!(self.severity, Severity::Error | Severity::Warning)
+            && self.mend.iter().any(changes)
+    }
+}

@@ -1,0 +1,114 @@
+//! What users may do, by `ACL DRYRUN`: nothing is run.
+
+use crate::access::{Conversation, Question, words};
+use crate::examine::answered;
+use crate::facts::{Seen, User};
+use crate::finding::Mend;
+use crate::replies::{items, text};
+use redis::Cmd;
+
+/// What a program that takes locks cannot do without.
+pub(crate) const NEEDED: [&str; 4] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW", "PING"];
+/// What a part of the programs does beside.
+pub(crate) const OF_USE: [&str; 6] = [
+    "LOCK.FENCE",
+    "LOCK.INFO",
+    "LOCK.HOLDERS",
+    "INFO",
+    "DEL",
+    "WAIT",
+];
+/// How many users are looked at, unless they are named.
+const MOST_USERS: usize = 200;
+
+/// The users who take locks, and those who were asked for. The outer error is that of the connection.
+pub(crate) fn examine(
+    c: &mut Conversation,
+    question: &Question,
+    me: &str,
+) -> Result<Seen<Vec<User>>, String> {
+    let allow = Mend::Run(format!(
+        "ACL SETUSER {me} +acl|users +acl|getuser +acl|dryrun"
+    ));
+    let known = match answered(c.ask(&words("ACL USERS"))?, "ACL USERS", &allow) {
+        Ok(users) => items(&users).iter().map(text).collect::<Vec<_>>(),
+        Err(unseen) => return Ok(Err(unseen)),
+    };
+    let named = question.users.iter();
+    let others = known.iter().filter(|name| !question.users.contains(name));
+    let mut found = Vec::new();
+    for name in named.chain(others.take(MOST_USERS)) {
+        let named = question.users.contains(name);
+        if !known.contains(name) {
+            found.push(User {
+                name: name.clone(),
+                named,
+                ..User::default()
+            });
+            continue;
+        }
+        match rights(c, question, name, named)? {
+            Ok(user) => found.extend(user),
+            Err(error) => return Ok(answered(Err(error), "ACL", &allow).map(|_| Vec::new())),
+        }
+    }
+    Ok(Ok(found))
+}
+
+/// What one user may do; none for one who takes no locks and was not asked for. The inner error is a refusal.
+fn rights(
+    c: &mut Conversation,
+    question: &Question,
+    name: &str,
+    named: bool,
+) -> Result<Result<Option<User>, String>, String> {
+    let told = match c.ask(Cmd::new().arg("ACL").arg("GETUSER").arg(name))? {
+        Ok(told) => flags(&told),
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut user = User {
+        name: name.to_owned(),
+        named,
+        exists: true,
+        enabled: told.iter().any(|flag| flag == "on"),
+        ..User::default()
+    };
+    let commands: Vec<_> = NEEDED.iter().chain(&OF_USE).collect();
+    let questions = commands.iter().map(|command| {
+        let mut dry = words(&format!("ACL DRYRUN {name}"));
+        let lock = &question.lock;
+        match **command {
+            "LOCK.ACQUIRE" | "LOCK.RELEASE" | "LOCK.RENEW" => {
+                dry.arg(command).arg(lock).arg("doctor")
+            }
+            "WAIT" => dry.arg(command).arg(0).arg(0),
+            "PING" | "INFO" => dry.arg(command),
+            _ => dry.arg(command).arg(lock),
+        };
+        dry
+    });
+    let answers = c.ask_all(questions.collect())?;
+    for (command, answer) in commands.into_iter().zip(answers) {
+        let said = match answer {
+            Ok(said) => text(&said),
+            // A command that this server does not have (renamed, or no module) is another check's.
+            Err(error) if error.contains("not found") => continue,
+            Err(error) => return Ok(Err(error)),
+        };
+        if said.contains("to run the") {
+            user.denied.insert((*command).to_owned());
+        } else if said != "OK" {
+            user.key_denied.get_or_insert_with(|| question.lock.clone());
+        }
+    }
+    let takes_locks = !user.denied.contains("LOCK.ACQUIRE");
+    Ok(Ok((named || (takes_locks && user.enabled)).then_some(user)))
+}
+
+/// The flags in a reply of `ACL GETUSER`.
+fn flags(reply: &redis::Value) -> Vec<String> {
+    let (fields, _) = items(reply).as_chunks::<2>();
+    let flags = fields.iter().find(|[name, _]| text(name) == "flags");
+    let flags = flags.map(|[_, flags]| items(flags)).unwrap_or_default();
+    flags.iter().map(text).collect()
+}

@@ -1,0 +1,11 @@
+//! Each fault, provoked on real servers: it is found, its line is typed, and it is gone.
+
+mod clocks;
+mod clusters;
+mod failures;
+mod login;
+mod replicas;
+mod rights;
+mod sentinels;
+mod settings;
+mod support;
