@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The settings that checks ask for; passwords are not among them.
-const SETTINGS: [&str; 24] = [
+const SETTINGS: [&str; 23] = [
     "appendfsync",
     "appendonly",
     "busy-reply-threshold",
@@ -34,7 +34,6 @@ const SETTINGS: [&str; 24] = [
     "timeout",
     "tls-cluster",
     "tls-port",
-    "tls-replication",
 ];
 
 /// The commands without which the module, or a program with locks, lacks something.
@@ -124,7 +123,13 @@ pub(crate) fn examine(
 pub(crate) fn address(access: &Access, place: Option<&Place>) -> String {
     place.map_or_else(
         || access.given.addr().to_string(),
-        |place| format!("{}:{}", place.host, place.port),
+        |Place { host, port }| {
+            if host.contains(':') {
+                format!("[{host}]:{port}")
+            } else {
+                format!("{host}:{port}")
+            }
+        },
     )
 }
 

@@ -25,9 +25,10 @@ fn main() -> ExitCode {
     let (text, exit) = match looked {
         Ok(facts) => {
             let report = report::Report::new(&facts, judge::judge(&facts));
-            let text = match arguments.json {
-                true => report.json(),
-                false => report.text(arguments.all),
+            let text = if arguments.json {
+                report.json()
+            } else {
+                report.text(arguments.all)
             };
             (text, report.exit)
         }

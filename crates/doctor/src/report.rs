@@ -21,7 +21,8 @@ struct Server {
     address: String,
     role: &'static str,
     /// Which server, and its version.
-    server: String,
+    #[serde(rename = "server")]
+    version: String,
     held: i64,
     waiting: i64,
 }
@@ -42,7 +43,7 @@ impl Report {
                 Ok(Some(_)) => "primary",
                 _ => "unknown",
             },
-            server: node.server().map_or_else(
+            version: node.server().map_or_else(
                 |_| "unknown".to_owned(),
                 |(name, (major, minor, patch))| format!("{name} {major}.{minor}.{patch}"),
             ),
@@ -69,7 +70,7 @@ impl Report {
                 "{}: {}, {}, {} locks held, {} calls waiting",
                 plain(&server.address),
                 server.role,
-                plain(&server.server),
+                plain(&server.version),
                 server.held,
                 server.waiting
             );
@@ -97,7 +98,7 @@ impl Report {
         fine.dedup();
         let _ = writeln!(
             text,
-            "\n{} errors, {} warnings, {} not looked at",
+            "\nerrors: {}, warnings: {}, not looked at: {}",
             count(Severity::Error),
             count(Severity::Warning),
             count(Severity::NotLookedAt)

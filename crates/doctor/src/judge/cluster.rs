@@ -68,19 +68,12 @@ pub(super) fn tls(_: &Facts, node: &Node) -> Judged {
         if server == "Redis" && version < (7, 2, 0) {
             seen.push_str(", and clients that come by TLS are sent on to ports without it");
         }
-        let mend = set("tls-cluster", "yes");
-        let warn =
-            Mend::Do("on all nodes at once: those that differ do not hear each other".to_owned());
-        return Verdict::warning(seen).mend(mend).mend([warn]).alone();
-    }
-    let replicas = node.is_replica() || node.count("connected_slaves")? > 0;
-    if replicas && node.setting("tls-replication")? == Some("no") {
-        let seen = format!(
-            "tls-port {port} and tls-replication no: locks and logins reach replicas unencrypted"
+        // Set while it runs, Redis 7.0 goes on telling the old ports.
+        let line = Mend::Conf("tls-cluster yes".to_owned());
+        let restart = Mend::Do(
+            "on all nodes, and restart them: those that differ do not hear each other".to_owned(),
         );
-        let warn = Mend::Do("on the primary and its replicas at once".to_owned());
-        let mend = set("tls-replication", "yes");
-        return Verdict::warning(seen).mend(mend).mend([warn]).alone();
+        return Verdict::warning(seen).mend([line, restart]).alone();
     }
     Verdict::ok(format!("tls-port {port}")).alone()
 }

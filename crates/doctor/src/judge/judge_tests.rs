@@ -1,1 +1,312 @@
+//! The judging, on facts made by hand.
 
+mod limits;
+
+use super::judge;
+use crate::facts::{Clock, Facts, Fields, Module, Node, User, Watched, Write};
+use crate::finding::{Finding, Mend, Severity, Unseen};
+use crate::report::Report;
+
+const INFO: &str = "redis_version:7.0.15 role:master cluster_enabled:0 master_replid:abc connected_slaves:0 \
+    aof_enabled:1 aof_last_write_status:ok aof_last_bgrewrite_status:ok rdb_last_bgsave_status:ok \
+    maxmemory:1000000000 maxmemory_policy:noeviction used_memory:1000000 evicted_keys:0 maxclients:10000 \
+    connected_clients:10 rejected_connections:0 lock_held:1 lock_waiting:0 lock_kept:0 \
+    master_failover_state:no-failover";
+const CONFIG: &str = "appendfsync:always save: timeout:0 tcp-keepalive:10 protected-mode:no tls-port:0 \
+    tls-cluster:no cluster-node-timeout:15000 cluster-require-full-coverage:no \
+    cluster-allow-reads-when-down:no replica-read-only:yes min-replicas-to-write:0 min-replicas-max-lag:10 \
+    busy-reply-threshold:5000 slowlog-log-slower-than:10000 latency-monitor-threshold:100 \
+    stop-writes-on-bgsave-error:yes dir:/data lock.default-lease-ms:30000 lock.max-lease-ms:315360000000 \
+    lock.max-waiters:10000 lock.max-waiters-total:5000 lock.max-holders:10000 lock.max-token-lead-ms:5000 \
+    lock.deadlock-detection:yes";
+
+fn fields(text: &str) -> Fields {
+    let pairs = text
+        .split_whitespace()
+        .filter_map(|pair| pair.split_once(':'));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn lock(version: u32) -> Module {
+    Module {
+        name: "lock".to_owned(),
+        version,
+        path: None,
+    }
+}
+
+fn healthy(address: &str) -> Node {
+    Node {
+        address: address.to_owned(),
+        info: Ok(fields(INFO)),
+        modules: Ok(vec![lock(200)]),
+        config: Ok(fields(CONFIG)),
+        absent: Ok([].into()),
+        clock: Ok(Clock {
+            ahead_ms: 0,
+            inexact_ms: 1,
+        }),
+        slow: Ok(vec![]),
+        spikes: Ok(vec![]),
+        users: Ok(vec![]),
+        open: Ok(false),
+        write: Ok(Write::Taken),
+        cluster: Ok(Fields::new()),
+    }
+}
+
+/// A healthy server, but for these fields: of `INFO` where that has them, else settings.
+fn but(changes: &str) -> Node {
+    let mut node = healthy("a:1");
+    for (name, value) in fields(changes) {
+        let is_setting = node
+            .config
+            .as_ref()
+            .is_ok_and(|config| config.contains_key(&name));
+        let place = if is_setting {
+            &mut node.config
+        } else {
+            &mut node.info
+        };
+        place.as_mut().expect("facts").insert(name, value);
+    }
+    node
+}
+
+fn of(nodes: Vec<Node>) -> Vec<Finding> {
+    judge(&Facts {
+        nodes,
+        ..Facts::default()
+    })
+}
+
+/// The worst that a check says of these servers.
+fn worst(nodes: Vec<Node>, check: &str) -> Option<Severity> {
+    let findings = of(nodes);
+    let own = findings.iter().filter(|one| one.check == check);
+    own.map(|one| one.severity).min()
+}
+
+#[test]
+fn there_is_nothing_to_say_of_a_healthy_server() {
+    let findings = of(vec![healthy("a:1")]);
+    let bad: Vec<_> = findings
+        .iter()
+        .filter(|one| one.severity != Severity::Ok)
+        .collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    assert!(
+        findings.iter().all(|one| one.mend.is_empty()),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn stalls_of_a_second_count() {
+    use Severity::{Ok as Fine, Warning};
+    for (ms, severity) in [(999, Fine), (1000, Warning)] {
+        let slow = Node {
+            slow: Ok(vec![("KEYS".to_owned(), ms)]),
+            ..healthy("a:1")
+        };
+        assert_eq!(worst(vec![slow], "slow-commands"), Some(severity));
+        let spikes = Node {
+            spikes: Ok(vec![("fork".to_owned(), ms)]),
+            ..healthy("a:1")
+        };
+        assert_eq!(worst(vec![spikes], "latency"), Some(severity));
+    }
+}
+
+fn replica(ahead_ms: i64, version: u32) -> Node {
+    Node {
+        address: "b:2".to_owned(),
+        clock: Ok(Clock {
+            ahead_ms,
+            inexact_ms: 1,
+        }),
+        modules: Ok(vec![lock(version)]),
+        ..but("role:slave master_link_status:up")
+    }
+}
+
+#[test]
+fn clocks_are_judged_by_what_is_sure() {
+    use Severity::{Error, Ok, Warning};
+    for (ahead, severity) in [
+        (335, Ok),
+        (336, Warning),
+        (-336, Warning),
+        (-5002, Warning),
+        (-5003, Error),
+        (60_000, Warning),
+    ] {
+        let nodes = vec![healthy("a:1"), replica(ahead, 200)];
+        assert_eq!(worst(nodes, "clock-replica"), Some(severity), "{ahead}");
+    }
+    assert_eq!(worst(vec![replica(1001, 200)], "clock-here"), Some(Ok));
+    assert_eq!(
+        worst(vec![replica(-1002, 200)], "clock-here"),
+        Some(Warning)
+    );
+    // Nothing is known of a primary that was not looked at.
+    assert_eq!(worst(vec![replica(60_000, 200)], "clock-replica"), None);
+}
+
+#[test]
+fn versions_are_judged_by_who_follows_whom() {
+    use Severity::{Error, Ok, Warning};
+    let of = |theirs| worst(vec![healthy("a:1"), replica(0, theirs)], "version");
+    assert_eq!(
+        [of(100), of(200), of(201)],
+        [Some(Error), Some(Ok), Some(Warning)]
+    );
+    let other = Node {
+        modules: Result::Ok(vec![lock(201)]),
+        ..healthy("c:3")
+    };
+    assert_eq!(worst(vec![healthy("a:1"), other], "version"), Some(Warning));
+}
+
+#[test]
+fn rights_and_settings_that_a_successor_lacks() {
+    let user = |name: &str, denied: &[&str]| User {
+        name: name.to_owned(),
+        exists: true,
+        enabled: true,
+        denied: denied.iter().map(|command| (*command).to_owned()).collect(),
+        ..User::default()
+    };
+    let mut primary = but("lock.max-holders:7");
+    primary.users = Ok(vec![user("app", &["DEL"]), user("bad", &["LOCK.RENEW"])]);
+    let nodes = || vec![healthy("a:1"), replica(0, 200)];
+    assert_eq!(worst(nodes(), "same-settings"), Some(Severity::Ok));
+    assert_eq!(worst(nodes(), "same-users"), Some(Severity::Ok));
+    let findings = of(vec![primary, replica(0, 200)]);
+    let found = |check: &str| {
+        findings
+            .iter()
+            .find(|one| one.check == check)
+            .expect("found")
+    };
+    assert_eq!(found("same-users").severity, Severity::Error);
+    assert!(found("same-users").seen.contains("app, bad"));
+    let rights = found("rights");
+    assert_eq!(
+        rights.mend,
+        [Mend::Run("ACL SETUSER bad +lock.renew".to_owned())]
+    );
+    let settings = found("same-settings");
+    assert_eq!(
+        settings.mend[0],
+        Mend::Run("CONFIG SET lock.max-holders 7".to_owned())
+    );
+}
+
+#[test]
+fn a_sentinel_tells_of_the_failover() {
+    let facts = |quorum: Option<&str>, down_after: &str, flags: &str| Facts {
+        nodes: vec![healthy("a:1")],
+        watched: vec![Watched {
+            sentinel: "s:1".to_owned(),
+            name: "lock".to_owned(),
+            fields: fields(&format!(
+                "down-after-milliseconds:{down_after} flags:{flags}"
+            )),
+            quorum: Ok(quorum.map(str::to_owned)),
+        }],
+        ..Facts::default()
+    };
+    let worst = |facts: Facts, check: &str| {
+        let findings = judge(&facts);
+        let own = findings.iter().filter(|one| one.check == check);
+        own.map(|one| one.severity).min()
+    };
+    let fine = || facts(None, "20000", "master");
+    for check in ["sentinel", "token-lead", "lease"] {
+        assert_eq!(worst(fine(), check), Some(Severity::Ok), "{check}");
+    }
+    let down = facts(None, "20000", "s_down,master");
+    assert_eq!(worst(down, "sentinel"), Some(Severity::Error));
+    let alone = facts(Some("NOQUORUM"), "20000", "master");
+    assert_eq!(worst(alone, "sentinel"), Some(Severity::Error));
+    assert_eq!(
+        worst(facts(None, "4999", "master"), "sentinel"),
+        Some(Severity::Warning)
+    );
+    assert_eq!(
+        worst(facts(None, "5000", "master"), "token-lead"),
+        Some(Severity::Warning)
+    );
+    assert_eq!(
+        worst(facts(None, "30000", "master"), "lease"),
+        Some(Severity::Warning)
+    );
+}
+
+#[test]
+fn clients_by_tls_go_astray_on_redis_7_0_alone() {
+    for (version, astray) in [("7.0.15", true), ("7.2.4", false), ("8.2.3", false)] {
+        let node = but(&format!(
+            "cluster_enabled:1 tls-port:6380 redis_version:{version}"
+        ));
+        let findings = of(vec![node]);
+        let tls = findings
+            .iter()
+            .find(|one| one.check == "tls")
+            .expect("found");
+        assert_eq!(tls.seen.contains("ports without it"), astray, "{version}");
+    }
+}
+
+#[test]
+fn what_could_not_be_seen_is_never_called_fine() {
+    let mut node = healthy("a:1");
+    node.config = Err(Unseen::new("refused"));
+    let findings = of(vec![node]);
+    let of_settings = ["persistence", "timeout", "keepalive", "settings", "scripts"];
+    for check in of_settings {
+        let found = findings
+            .iter()
+            .find(|one| one.check == check)
+            .expect("a word on it");
+        assert_eq!(found.severity, Severity::NotLookedAt, "{check}");
+    }
+    let blind = Node {
+        address: "a:1".to_owned(),
+        ..Node::default()
+    };
+    for finding in of(vec![blind]) {
+        assert_eq!(finding.severity, Severity::NotLookedAt, "{finding:?}");
+    }
+}
+
+#[test]
+fn the_worst_is_first_and_decides_how_it_ends() {
+    let report = |nodes: Vec<Node>| {
+        let facts = Facts {
+            nodes,
+            ..Facts::default()
+        };
+        Report::new(&facts, judge(&facts))
+    };
+    let mut blind = healthy("b:2");
+    blind.slow = Err(Unseen::new("refused"));
+    let exits = [
+        report(vec![healthy("a:1")]).exit,
+        report(vec![but("timeout:9")]).exit,
+        report(vec![but("timeout:9"), but("aof_enabled:0")]).exit,
+        report(vec![healthy("a:1"), blind]).exit,
+    ];
+    assert_eq!(exits, [0, 1, 2, 3]);
+    let (mut here, mut there) = (but("timeout:9"), but("timeout:9"));
+    here.write = Ok(Write::Held);
+    there.address = "b:2".to_owned();
+    let text = report(vec![here, there]).text(false);
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}:\n{text}"));
+    assert!(at("ERROR: writes on a:1\n") < at("WARNING: timeout on a:1, b:2\n"));
+    at("  mend  redis-cli> CONFIG SET timeout 0\n        redis.conf: timeout 0\n");
+    at("\nerrors: 1, warnings: 1, not looked at: 0\n");
+}

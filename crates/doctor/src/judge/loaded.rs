@@ -13,13 +13,20 @@ pub(super) const TESTED: [(&str, (u32, u32)); 4] = [
     ("Valkey", (8, 1)),
     ("Valkey", (9, 1)),
 ];
+/// The versions of which docs/operations.md says that `MODULE LOADEX` can end them.
+const CRASH_AT_LOADEX: [(&str, (u32, u32)); 4] = [
+    ("Redis", (7, 2)),
+    ("Redis", (7, 4)),
+    ("Valkey", (8, 1)),
+    ("Valkey", (9, 1)),
+];
 
 pub(super) fn module(facts: &Facts, node: &Node) -> Judged {
     if let Some(module) = node.module()? {
         return Verdict::ok(format!("module lock {}", written(module.version))).alone();
     }
-    let known = facts.nodes.iter().filter_map(|node| node.module().ok()?);
-    let path = known.filter_map(|module| module.path.clone()).next();
+    let mut known = facts.nodes.iter().filter_map(|node| node.module().ok()?);
+    let path = known.find_map(|module| module.path.clone());
     let path = path.unwrap_or_else(|| INSTALLED.to_owned());
     let mut seen = "the module lock is not loaded".to_owned();
     let mut mend = vec![
@@ -80,10 +87,17 @@ pub(super) fn server(_: &Facts, node: &Node) -> Judged {
         let upgrade = Mend::Do("upgrade to Redis 7.0 or later, or to Valkey".to_owned());
         return Verdict::error(seen).mend([upgrade]).alone();
     }
-    if TESTED.contains(&(name, (major, minor))) {
-        return Verdict::ok(format!("{seen}, of a line that the module is tested on")).alone();
-    }
-    Verdict::ok(format!("{seen}: the module is tested on other versions")).alone()
+    let tested = if TESTED.contains(&(name, (major, minor))) {
+        "of a line that the module is tested on"
+    } else {
+        "the module is tested on other versions"
+    };
+    let crash = if CRASH_AT_LOADEX.contains(&(name, (major, minor))) {
+        "; MODULE LOADEX with a setting that the module does not know ends it with a crash"
+    } else {
+        ""
+    };
+    Verdict::ok(format!("{seen}: {tested}{crash}")).alone()
 }
 
 /// Other modules are borne, which tests show: they are told of for whoever reads the report.

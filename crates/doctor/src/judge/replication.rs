@@ -23,7 +23,7 @@ pub(super) fn link(facts: &Facts, node: &Node) -> Judged {
     let seen = format!("a replica without a link to its primary {primary} for {down} s");
     let mut mend = vec![Mend::Shell("tail -n 50 the log of both servers".to_owned())];
     // A replica that cannot read what its primary has sends no more than that to its log.
-    if node.module()?.is_none() && facts.nodes.iter().any(|other| has_module(other)) {
+    if node.module()?.is_none() && facts.nodes.iter().any(has_module) {
         mend.insert(
             0,
             Mend::Do("load the module here: see the check module".to_owned()),

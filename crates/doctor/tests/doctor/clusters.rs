@@ -55,6 +55,12 @@ fn a_cluster_as_it_comes_and_with_a_part_that_is_down() {
         cluster.node_mut(number).restart();
     }
     cluster.wait_until_whole();
+    // They have forgotten what they were told.
+    for check in ["token-lead", "cluster-coverage"] {
+        let finding = comes(&words, check);
+        assert_eq!(finding.servers().len(), 2, "{finding:?}");
+        on_all(&cluster, finding.lines("run")[0]);
+    }
     testbed::eventually(|| doctor(&words).exit == 0, "all to be fine");
 }
 

@@ -1,6 +1,6 @@
 //! How it comes to a server, and what it does with few rights.
 
-use crate::support::{comes, doctor, healthy, look, program};
+use crate::support::{comes, doctor, gone_by, healthy, look, program};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -102,11 +102,12 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
         .config("cluster-announce-ip", "127.0.0.1")
         .config("cluster-require-full-coverage", "no")
         .config("tls-port", &port.to_string())
+        .config("tls-auth-clients", "optional")
         .config("tls-cert-file", &path("it.crt"))
         .config("tls-key-file", &path("it.key"))
         .config("tls-ca-cert-file", &path("ca.crt"))
         .try_start();
-    let Ok(server) = server else {
+    let Ok(mut server) = server else {
         println!("left out: a server without TLS");
         return;
     };
@@ -120,6 +121,8 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
         },
         "the cluster",
     );
+    // In the program itself it is main that does so.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let url = format!("rediss://localhost:{port}");
     let (cert, key, authority) = (path("it.crt"), path("it.key"), path("ca.crt"));
     let words = [
@@ -127,11 +130,34 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     ];
     let finding = comes(&words, "tls");
     assert!(finding.seen().contains("tls-cluster no"), "{finding:?}");
-    finding.run_first(&mut c);
-    let report = doctor(&words);
-    assert!(report.bad("tls").is_empty(), "{:#}", report.json);
+    let astray = finding.seen().contains("ports without it");
+    assert_eq!(
+        told_port(&url, &authority) == server.port(),
+        astray,
+        "{finding:?}"
+    );
+    let (name, value) = finding.lines("conf")[0].split_once(' ').expect("a line");
+    server
+        .reconfigure(|settings| settings.config(name, value))
+        .restart();
+    gone_by(&words, "tls");
+    assert_eq!(told_port(&url, &authority), port);
     // A certificate that nobody vouches for.
     assert_eq!(doctor(&["--url", &url]).exit, 3);
+}
+
+/// The port to which the cluster sends a client that comes by TLS.
+fn told_port(url: &str, authority: &str) -> u16 {
+    let certificates = redis::TlsCertificates {
+        client_tls: None,
+        root_cert: fs::read(authority).ok(),
+    };
+    let client = redis::Client::build_with_tls(url, certificates).expect("an address");
+    let mut c = client.get_connection().expect("a connection");
+    let slots = cmd!(c, "CLUSTER", "SLOTS").items();
+    let range = slots.into_iter().next().expect("slots").items();
+    let node = range[2].clone().items();
+    u16::try_from(node[1].clone().int()).expect("a port")
 }
 
 fn certificates(folder: &Path) -> bool {

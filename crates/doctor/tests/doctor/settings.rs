@@ -11,7 +11,7 @@ fn a_healthy_server_is_fine() {
     let told = program(&["--port", &server.port().to_string()]);
     let told = String::from_utf8(told.stdout).expect("text");
     assert!(
-        told.contains("0 errors, 0 warnings, 0 not looked at"),
+        told.contains("errors: 0, warnings: 0, not looked at: 0"),
         "{told}"
     );
 }

@@ -146,7 +146,7 @@ pub(crate) fn gone(server: &Server, check: &str) {
 pub(crate) fn gone_by(words: &[&str], check: &str) {
     let is_gone = || {
         let report = doctor(words);
-        report.exit != 3 && report.bad(check).is_empty()
+        report.json["error"].is_null() && report.bad(check).is_empty()
     };
     eventually(is_gone, &format!("{check} to be mended"));
 }
@@ -175,10 +175,8 @@ pub(crate) fn comes(words: &[&str], check: &str) -> Finding {
 #[track_caller]
 pub(crate) fn by_settings(check: &str, severity: &str, settings: &[(&str, &str)]) {
     let with = |builder: Builder| {
-        let all = settings.iter();
-        { let mut all = all; all.fold(builder, |builder, (name, value)| {
-            builder.config(name, value)
-        })
+        let add = |builder: Builder, (name, value): &(&str, &str)| builder.config(name, value);
+        settings.iter().fold(builder, add)
     };
     let mut server = with(healthy()).start();
     let finding = look(&server).one(check, severity);
