@@ -163,7 +163,11 @@ impl Finding {
         let mut text = format!("{label}: {checks} on {}\n", servers.join(", "));
         let _ = writeln!(text, "  seen  {}", plain(&self.seen));
         if matches!(self.severity, Severity::Error | Severity::Warning) {
-            let _ = writeln!(text, "  why   {} ({})", self.why, self.source);
+            let rule = match self.source.split_once('#') {
+                Some((page, part)) => format!("{page}: {}", part.replace('-', " ")),
+                None => self.source.to_owned(),
+            };
+            let _ = writeln!(text, "  why   {} ({rule})", self.why);
         }
         for (number, mend) in self.mend.iter().enumerate() {
             let label = match (number, self.severity) {

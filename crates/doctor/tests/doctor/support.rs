@@ -3,7 +3,11 @@
 use redis::Connection;
 use serde_json::Value;
 use std::process::Command;
-use testbed::{Builder, Expect, Server, Talk, eventually, line};
+use std::time::Duration;
+use testbed::{Builder, Expect, Server, Talk, line, within};
+
+/// How long servers may take to notice, or to recover.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A server on which there is nothing to find.
 pub(crate) fn healthy() -> Builder {
@@ -148,7 +152,7 @@ pub(crate) fn gone_by(words: &[&str], check: &str) {
         let report = doctor(words);
         report.json["error"].is_null() && report.bad(check).is_empty()
     };
-    eventually(is_gone, &format!("{check} to be mended"));
+    within(PATIENCE, is_gone, &format!("{check} to be mended"));
 }
 
 /// The first error or warning of a check, which may take a while to show.
@@ -162,11 +166,7 @@ pub(crate) fn comes(words: &[&str], check: &str) -> Finding {
         }
         found.is_some()
     };
-    testbed::within(
-        std::time::Duration::from_secs(40),
-        look,
-        &format!("{check} to be found"),
-    );
+    within(PATIENCE, look, &format!("{check} to be found"));
     found.expect("it was found")
 }
 
