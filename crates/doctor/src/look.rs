@@ -12,13 +12,14 @@ use std::thread;
 /// Looks at everything. The error tells why nothing could be looked at.
 pub(crate) fn look(access: &Access) -> Result<Facts, String> {
     let login = access.login();
-    let mut c = access.connect(None, &login)?;
-    let info = c.ask(cmd("INFO").arg("server"))?;
+    let from = |why| format!("{}: {why}", access.given.addr());
+    let mut c = access.connect(None, &login).map_err(from)?;
+    let info = c.ask(cmd("INFO").arg("server")).map_err(from)?;
     let info = info.map(|value| lines(&text(&value))).unwrap_or_default();
     let modes = [info.get("redis_mode"), info.get("server_mode")];
     let mut facts = Facts::default();
     if modes.into_iter().flatten().any(|mode| mode == "sentinel") {
-        let places = ask_sentinel(access, &mut c, &mut facts)?;
+        let places = ask_sentinel(access, &mut c, &mut facts).map_err(from)?;
         let login = access.servers_login.clone().unwrap_or(login);
         follow(access, &login, places.into_iter().map(Some), &mut facts);
     } else {

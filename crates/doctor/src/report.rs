@@ -67,7 +67,7 @@ impl Report {
         for server in &self.servers {
             let _ = writeln!(
                 text,
-                "{}: {}, {}, {} locks held, {} calls waiting",
+                "{}: {}, {}, locks held: {}, calls waiting: {}",
                 plain(&server.address),
                 server.role,
                 plain(&server.version),

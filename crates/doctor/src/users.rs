@@ -18,8 +18,6 @@ pub(crate) const OF_USE: [&str; 6] = [
     "DEL",
     "WAIT",
 ];
-/// How many users are looked at, unless they are named.
-const MOST_USERS: usize = 200;
 
 /// The users who take locks, and those who were asked for. The outer error is that of the connection.
 pub(crate) fn examine(
@@ -37,7 +35,7 @@ pub(crate) fn examine(
     let named = question.users.iter();
     let others = known.iter().filter(|name| !question.users.contains(name));
     let mut found = Vec::new();
-    for name in named.chain(others.take(MOST_USERS)) {
+    for name in named.chain(others) {
         let named = question.users.contains(name);
         if !known.contains(name) {
             found.push(User {

@@ -5,7 +5,7 @@ use super::{
     Check, Judge, clocks, cluster, connections, failover, loaded, memory, persistence, replication,
     rights, settings, stalls,
 };
-use crate::finding::{Unseen, Verdict};
+use crate::finding::{Judged, Mend, Unseen};
 
 const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'static str) -> Check {
     Check {
@@ -16,9 +16,14 @@ const fn check(name: &'static str, judge: Judge, source: &'static str, why: &'st
     }
 }
 
+fn unreached(why: &str) -> Judged {
+    let look = "look from a machine that reaches it, with a login that it knows; or start it";
+    Err(Unseen::new(why).mend(Mend::Do(look.to_owned())))
+}
+
 #[rustfmt::skip]
 pub(super) const CHECKS: &[Check] = &[
-    check("reach", Unreached(|why| Verdict::unseen(Unseen::new(why)).alone()), "docs/operations.md#replicas",
+    check("reach", Unreached(unreached), "docs/operations.md#replicas",
         "a server that nobody looked at may be the one that takes over"),
     check("module", Server(loaded::module), "docs/operations.md#replicas",
         "without the module a primary knows no locks, and a replica cannot load or keep them"),

@@ -265,7 +265,19 @@ fn clients_by_tls_go_astray_on_redis_7_0_alone() {
 fn what_could_not_be_seen_is_never_called_fine() {
     let mut node = healthy("a:1");
     node.config = Err(Unseen::new("refused"));
-    let findings = of(vec![node]);
+    let facts = Facts {
+        nodes: vec![node],
+        ..Facts::default()
+    };
+    let findings = judge(&facts);
+    // One reason is told once, with all that it stopped.
+    let text = Report::new(&facts, findings.clone()).text(false);
+    assert_eq!(
+        text.matches("NOT LOOKED AT: persistence, ").count(),
+        1,
+        "{text}"
+    );
+    assert_eq!(text.matches("refused").count(), 1, "{text}");
     let of_settings = ["persistence", "timeout", "keepalive", "settings", "scripts"];
     for check in of_settings {
         let found = findings
