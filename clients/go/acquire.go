@@ -18,6 +18,9 @@ type taking struct {
 
 // take makes a new ownership.
 func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
+	if l.locks.quorum != nil {
+		return l.takeOnQuorum(ctx)
+	}
 	t := &taking{Lock: l, owner: owner}
 	calling, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -159,11 +162,11 @@ func (t *taking) wait(ctx context.Context) (token int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	conn, err := k.waits.take(limited)
+	conn, err := k.waits.Take(limited)
 	if err != nil {
 		return 0, err
 	}
-	defer k.waits.put(conn)
+	defer k.waits.Put(conn)
 	limit, command := t.block(reply)
 	call := conn.Start(limit, command...)
 	select {

@@ -78,6 +78,9 @@ func (l *Locks) look(ctx context.Context, op, key string, command ...any) (any, 
 		return nil, named(err, op, key)
 	}
 	defer l.finish()
+	if l.quorum != nil {
+		return nil, named(misuse("on several servers, look at each of them"), op, key)
+	}
 	limited, cancel := context.WithTimeout(ctx, l.options.Reply)
 	defer cancel()
 	type result struct {
@@ -118,6 +121,9 @@ func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, optio
 		return nil, named(err, "adopt", key)
 	}
 	defer l.finish()
+	if l.quorum != nil {
+		return l.adoptOnQuorum(ctx, key, owner, token, terms)
+	}
 	command := []any{"LOCK.RENEW", key, owner, "TOKEN", token}
 	if hasLease(options) || terms.atMost > 0 && terms.fixed {
 		command = append(command, "PX", milliseconds(terms.lease))

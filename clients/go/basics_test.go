@@ -100,7 +100,7 @@ func TestTheClientMayDialAtTheSameTime(t *testing.T) {
 	server := start(t)
 	for range 40 {
 		client := server.client()
-		locks := newLocks(t, client, Options{})
+		locks := testLocks(t, client, Options{})
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() { mustSay(t, client.Ping(background).Err(), nil) })

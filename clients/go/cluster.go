@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-lock/redis-lock/clients/go/internal/dial"
 	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
@@ -46,9 +47,8 @@ func newCluster(options *redis.ClusterOptions, reply time.Duration) *cluster {
 
 func (c *cluster) dial(ctx context.Context, address string) (net.Conn, wire.Login, error) {
 	o := c.options
-	login, err := credentials{
-		o.Username, o.Password, o.CredentialsProvider, o.CredentialsProviderContext, o.StreamingCredentialsProvider,
-	}.login(ctx)
+	login, err := dial.LogIn(ctx, o.Username, o.Password, o.CredentialsProvider, o.CredentialsProviderContext,
+		o.StreamingCredentialsProvider)
 	if err != nil {
 		return nil, login, err
 	}

@@ -2,33 +2,31 @@ package redislock
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"strings"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
+	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
 )
 
 // What an [Error] is, for errors.Is.
 var (
 	// ErrBusy: others hold the lock, or are in line, and the time to wait is over.
-	ErrBusy = errors.New("others hold the lock")
+	ErrBusy = kinds.ErrBusy
 	// ErrLost: the grant has ended otherwise than by its release.
-	ErrLost = errors.New("the lock is lost")
+	ErrLost = kinds.ErrLost
 	// ErrDeadlock: to wait would close a circle. Release what the task holds.
-	ErrDeadlock = errors.New("to wait would be a deadlock")
+	ErrDeadlock = kinds.ErrDeadlock
 	// ErrNotAlone: the lock has more holders than this call bears. Release first, then acquire.
-	ErrNotAlone = errors.New("the lock has other holders")
+	ErrNotAlone = kinds.ErrNotAlone
 	// ErrRefused: the server does not let this user do it, or cannot.
-	ErrRefused = errors.New("the server refuses")
+	ErrRefused = kinds.ErrRefused
 	// ErrUnavailable: the server could not be reached, or gave no answer, in time.
-	ErrUnavailable = errors.New("the server cannot be reached")
+	ErrUnavailable = kinds.ErrUnavailable
 	// ErrMisuse: wrong arguments, a key of another type, a second release.
-	ErrMisuse = errors.New("wrong use")
+	ErrMisuse = kinds.ErrMisuse
 	// ErrClosed: the Locks were closed. It is an ErrMisuse too.
 	ErrClosed error = closedError{}
+
+	errPassing = kinds.ErrPassing
 )
 
 type closedError struct{}
@@ -104,107 +102,24 @@ type causedError struct{ err, cause error }
 func (e causedError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
 func (e causedError) Unwrap() []error { return []error{e.err, e.cause} }
 
-// errPassing is what is tried again; it is told as ErrUnavailable when time is up.
-var errPassing = errors.New("passing")
-
-// callKind is which column of the table counts.
-type callKind int
+type callKind = kinds.Call
 
 const (
-	acquiring callKind = iota
-	renewing
-	releasing
+	acquiring = kinds.Acquiring
+	renewing  = kinds.Renewing
+	releasing = kinds.Releasing
 )
 
-// An error reply is of the first class whose text begins it. It says the same as clients/protocol/errors.json.
-var classes = []struct {
-	begins string
-	kinds  [3]error // of an acquire, a renewal, a release
-}{
-	{"NOTHELD", same(ErrLost)},
-	{"NOTOWNER", same(ErrLost)},
-	{"FENCED", same(ErrLost)},
-	{"WRONGTYPE", [3]error{ErrMisuse, ErrLost, ErrLost}},
-	{"NOTALONE", [3]error{ErrNotAlone, ErrNotAlone, ErrMisuse}},
-	{"DEADLOCK", [3]error{ErrDeadlock, ErrMisuse, ErrMisuse}},
-	{"MAXWAITERS", same(ErrRefused)},
-	{"OOM", same(ErrRefused)},
-	{"NOPERM", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"NOAUTH", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"WRONGPASS", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"DENIED", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"NOPROTO", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"AHEAD", same(ErrRefused)},
-	{"ERR unknown command", same(ErrRefused)},
-	{"ERR invalid password", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"ERR AUTH", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"ERR Protocol error: unauthenticated", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"ERR KEEP needs the command CLIENT", same(ErrRefused)},
-	{"ERR no fencing token is left", same(ErrRefused)},
-	{"ERR a fault inside the module", [3]error{ErrRefused, errPassing, ErrRefused}},
-	{"ERR max number of clients", same(errPassing)},
-	{"ERR", same(ErrMisuse)},
-	{"CROSSSLOT", same(ErrMisuse)},
-	{"LOADING", same(errPassing)},
-	{"BUSY", same(errPassing)},
-	{"NOREPLICAS", same(errPassing)},
-	{"MISCONF", same(errPassing)},
-	{"READONLY", same(errPassing)},
-	{"MASTERDOWN", same(errPassing)},
-	{"UNBLOCKED", same(errPassing)},
-	{"CLUSTERDOWN", same(errPassing)},
-	{"TRYAGAIN", same(errPassing)},
-	{"MOVED", same(errPassing)},
-	{"ASK", same(errPassing)},
-	{"REDIRECT", same(errPassing)},
-	{"", same(ErrMisuse)},
-}
-
-func same(kind error) [3]error { return [3]error{kind, kind, kind} }
-
-// kindOf says what an error of a call is. All that is no reply of the server is passing.
+// kindOf says what an error of a call is. One of this package is what it says itself.
 func kindOf(call callKind, err error) error {
-	text, isReply := replyText(err)
-	if !isReply {
-		var certificate *tls.CertificateVerificationError
-		var own *Error
-		switch {
-		case errors.As(err, &own) && own.Kind != nil:
-			return own.Kind
-		case errors.As(err, &certificate):
-			return ErrRefused
-		}
-		return errPassing
+	var own *Error
+	if errors.As(err, &own) && own.Kind != nil {
+		return own.Kind
 	}
-	for _, class := range classes {
-		if strings.HasPrefix(text, class.begins) {
-			return class.kinds[call]
-		}
-	}
-	return ErrMisuse
+	return kinds.Of(call, err)
 }
 
-func replyText(err error) (text string, isReply bool) {
-	var said wire.ServerError
-	if errors.As(err, &said) {
-		return string(said), true
-	}
-	var other redis.Error // a Sentinel's, while dialling
-	if errors.As(err, &other) {
-		return other.Error(), true
-	}
-	return "", false
-}
-
-func begins(err error, words ...string) bool {
-	text, isReply := replyText(err)
-	for _, word := range words {
-		if isReply && strings.HasPrefix(text, word) {
-			return true
-		}
-	}
-	return false
-}
+func begins(err error, words ...string) bool { return kinds.Begins(err, words...) }
 
 // missing adds what an operator needs to know.
 func missing(err error) error {

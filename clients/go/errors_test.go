@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
 	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
@@ -21,8 +22,8 @@ func TestTheTableOfErrors(t *testing.T) {
 		Errors []struct{ Begins, Acquire, Renew, Release string }
 	}
 	mustSay(t, json.Unmarshal(must[[]byte](t)(os.ReadFile("../protocol/errors.json")), &table), nil)
-	if len(table.Errors) != len(classes) {
-		t.Fatal(len(table.Errors), "entries there,", len(classes), "here")
+	if len(table.Errors) != kinds.Classes() {
+		t.Fatal(len(table.Errors), "entries there,", kinds.Classes(), "here")
 	}
 	kinds := map[string]error{"lost": ErrLost, "deadlock": ErrDeadlock, "not-alone": ErrNotAlone,
 		"refused": ErrRefused, "passing": errPassing, "misuse": ErrMisuse}

@@ -134,6 +134,9 @@ func (g *Grant) Check(ctx context.Context) error {
 		return named(err, "check", g.key)
 	}
 	defer g.locks.finish()
+	if g.locks.quorum != nil {
+		return g.checkOnQuorum(ctx)
+	}
 	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
 	defer cancel()
 	for {
@@ -181,14 +184,14 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	if lease < time.Millisecond || lease > longestTime || isKept && lease < leastKept {
 		return named(misuse("a lease is 1 millisecond or more, 1 second where it is kept"), "extend", g.key)
 	}
-	return g.change(ctx, "extend", "PX", milliseconds(lease))
+	return g.change(ctx, "extend", lease, "PX", milliseconds(lease))
 }
 
 // Downgrade makes an exclusive lock a shared one, without letting go: others that share get in beside it.
-func (g *Grant) Downgrade(ctx context.Context) error { return g.change(ctx, "downgrade", "SHARED") }
+func (g *Grant) Downgrade(ctx context.Context) error { return g.change(ctx, "downgrade", 0, "SHARED") }
 
 // change is a renewal.
-func (g *Grant) change(ctx context.Context, op string, words ...any) error {
+func (g *Grant) change(ctx context.Context, op string, lease time.Duration, words ...any) error {
 	if err := g.Err(); err != nil {
 		return named(err, op, g.key)
 	}
@@ -196,6 +199,12 @@ func (g *Grant) change(ctx context.Context, op string, words ...any) error {
 		return named(err, op, g.key)
 	}
 	defer g.locks.finish()
+	if g.locks.quorum != nil {
+		if lease == 0 {
+			return named(errOnlyExclusive, op, g.key)
+		}
+		return g.changeOnQuorum(ctx, op, lease)
+	}
 	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
 	defer cancel()
 	a := g.locks.ask(limited, renewing, g.key,

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
 	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
@@ -23,7 +24,7 @@ const (
 type keeper struct {
 	locks   *Locks
 	address string
-	waits   waitPool
+	waits   wire.Pool
 	wake    chan struct{}
 
 	mu      sync.Mutex
@@ -79,7 +80,7 @@ func (l *link) isOpen() bool {
 func newKeeper(locks *Locks, address string) *keeper {
 	k := &keeper{locks: locks, address: address, wake: make(chan struct{}, 1),
 		grants: map[*ownership]struct{}{}, unsure: map[*ownership]struct{}{}, leases: map[time.Duration]int{}}
-	k.waits.open = func(ctx context.Context) (*wire.Conn, error) { return k.open(ctx, "lock-wait") }
+	k.waits.Open = func(ctx context.Context) (*wire.Conn, error) { return k.open(ctx, "lock-wait") }
 	go k.run()
 	return k
 }
@@ -289,7 +290,7 @@ func (k *keeper) rouse() {
 }
 
 func movedTo(err error) string {
-	text, _ := replyText(err)
+	text, _ := kinds.Text(err)
 	fields := fieldsOf(text)
 	if len(fields) < 3 {
 		return ""

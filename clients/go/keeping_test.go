@@ -14,7 +14,7 @@ func TestALossIsToldAtOnceByEveryWay(t *testing.T) {
 	t.Parallel()
 	server := start(t)
 	var told atomic.Int32
-	locks := newLocks(t, server.client(), Options{Hooks: Hooks{Lost: func(string, error) { told.Add(1) }}})
+	locks := testLocks(t, server.client(), Options{Hooks: Hooks{Lost: func(string, error) { told.Add(1) }}})
 	losses := int32(0)
 	for refusal, lose := range map[string]func(owner string){
 		"NOTHELD":   func(string) { server.do("DEL k") },
@@ -64,7 +64,7 @@ func TestTheEndOfConnectionsLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := start(t)
 	var news atomic.Int32
-	locks := newLocks(t, server.client(), Options{Hooks: Hooks{Keeper: func(string, error) { news.Add(1) }}})
+	locks := testLocks(t, server.client(), Options{Hooks: Hooks{Keeper: func(string, error) { news.Add(1) }}})
 	grants := []*Grant{acquire(t, locks.Lock("a", short)), acquire(t, locks.Shared("b", short)), acquire(t, locks.Permit("c", 3))}
 	for range 3 {
 		before := server.calls("lock.renew")

@@ -47,7 +47,7 @@ func TestNowOrNotAtAllIsOverInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			locks := newLocks(t, client, Options{})
+			locks := testLocks(t, client, Options{})
 			mustSay(t, takes(t, 1500*time.Millisecond, try(locks.Lock("k"))), ErrUnavailable)
 			mustSay(t, takes(t, 3*time.Second, try(locks.Lock("k", Wait(time.Second)))), ErrUnavailable)
 			_, err := locks.Holders(background, "k")

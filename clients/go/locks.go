@@ -11,13 +11,16 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
 )
 
-// Locks are the locks of a process on one server, one Sentinel group or one cluster. Make one for each client,
+// Locks are the locks of a process on one server, one Sentinel group, one cluster, or a quorum. Make one for each client,
 // and share it.
 type Locks struct {
 	client  redis.UniversalClient
 	servers servers
+	quorum  *quorum.Quorum // in place of servers
 	options Options
 	process string // service:host:pid
 	life    context.Context
@@ -40,19 +43,25 @@ type Locks struct {
 // *redis.ClusterClient. Its configuration is used, with connections of their own, from the first lock on. The
 // client stays yours to close, after the Locks.
 func New(client redis.UniversalClient, options Options) *Locks {
+	l := newLocks(options)
+	l.client, l.servers = client, serversOf(client, l.options)
+	if l.servers == nil {
+		l.misuse = misuse(fmt.Sprintf("a *redis.Client or a *redis.ClusterClient is wanted, and not a %T", client))
+	}
+	return l
+}
+
+func newLocks(options Options) *Locks {
 	host, _ := os.Hostname()
 	options = options.withDefaults(filepath.Base(os.Args[0]))
 	l := &Locks{
-		client: client, options: options, servers: serversOf(client, options),
+		options: options,
 		process: printable(fmt.Sprintf("%s:%s:%d", options.Service, host, os.Getpid())),
 		keepers: map[string]*keeper{}, held: map[*ownership]struct{}{}, waiting: map[string]int{},
 		idle: make(chan struct{}),
 	}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.calls, l.refuse = context.WithCancel(context.Background())
-	if l.servers == nil {
-		l.misuse = misuse(fmt.Sprintf("a *redis.Client or a *redis.ClusterClient is wanted, and not a %T", client))
-	}
 	return l
 }
 

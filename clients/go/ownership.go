@@ -31,6 +31,9 @@ type ownership struct {
 	keeper *keeper
 	over   error // why it has ended; nil while it stands
 	timer  *time.Timer
+
+	changed chan struct{} // on a quorum: another lease
+	fixed   bool          // there: not renewed
 }
 
 var errReleased = errors.New("released before")
@@ -168,7 +171,9 @@ func (o *ownership) abandon(why error) bool {
 	k := o.keeper
 	o.mu.Unlock()
 	if stood {
-		k.drop(o)
+		if k != nil {
+			k.drop(o)
+		}
 		o.end(why)
 	}
 	return stood

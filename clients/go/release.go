@@ -11,10 +11,7 @@ func (o *ownership) giveBack(ctx context.Context, holds int, why error) error {
 	if holds == 0 && !o.abandon(why) {
 		return o.err()
 	}
-	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
-	a := o.askRelease(limited, holds)
-	cancel()
-	err := o.released(ctx, a, holds)
+	err := o.sayRelease(ctx, holds)
 	if holds == 0 {
 		o.locks.mu.Lock()
 		delete(o.locks.held, o)
@@ -24,6 +21,19 @@ func (o *ownership) giveBack(ctx context.Context, holds int, why error) error {
 		}
 	}
 	return err
+}
+
+func (o *ownership) sayRelease(ctx context.Context, holds int) error {
+	if o.locks.quorum != nil {
+		if holds > 0 {
+			return nil // they are counted here alone
+		}
+		return o.releaseOnQuorum(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
+	a := o.askRelease(limited, holds)
+	cancel()
+	return o.released(ctx, a, holds)
 }
 
 func (o *ownership) askRelease(ctx context.Context, holds int) answer {

@@ -5,8 +5,8 @@ import (
 	"net"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/auth"
 
+	"github.com/redis-lock/redis-lock/clients/go/internal/dial"
 	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
@@ -49,48 +49,5 @@ func (s single) moved(_, _, _ string)                         {}
 func (s single) doubt()                                       {}
 
 func (s single) dial(ctx context.Context, address string) (net.Conn, wire.Login, error) {
-	o := s.options
-	login, err := credentials{
-		o.Username, o.Password, o.CredentialsProvider, o.CredentialsProviderContext, o.StreamingCredentialsProvider,
-	}.login(ctx)
-	if err != nil {
-		return nil, login, err
-	}
-	login.Database = o.DB
-	conn, err := o.Dialer(ctx, o.Network, address)
-	return conn, login, err
+	return dial.Server(ctx, s.options, address)
 }
-
-// credentials are asked for anew for each connection, in the order of go-redis.
-type credentials struct {
-	user, password string
-	provider       func() (string, string)
-	withContext    func(context.Context) (string, string, error)
-	streaming      auth.StreamingCredentialsProvider
-}
-
-func (c credentials) login(ctx context.Context) (login wire.Login, err error) {
-	switch {
-	case c.streaming != nil:
-		now, unsubscribe, err := c.streaming.Subscribe(&deaf{})
-		if err != nil {
-			return login, err
-		}
-		_ = unsubscribe()
-		login.User, login.Password = now.BasicAuth()
-	case c.withContext != nil:
-		login.User, login.Password, err = c.withContext(ctx)
-	case c.provider != nil:
-		login.User, login.Password = c.provider()
-	default:
-		login.User, login.Password = c.user, c.password
-	}
-	return login, err
-}
-
-// deaf wants no news of credentials: when they have run out, the server closes the connection, and the next one
-// gets the new ones.
-type deaf struct{ _ byte }
-
-func (*deaf) OnNext(auth.Credentials) {}
-func (*deaf) OnError(error)           {}

@@ -29,10 +29,10 @@ func (s *server) client(change ...func(*redis.Options)) *redis.Client {
 
 // locks connect to the server, or to a proxy before it.
 func (s *server) locks(change ...func(*redis.Options)) *Locks {
-	return newLocks(s.t, s.client(change...), Options{})
+	return testLocks(s.t, s.client(change...), Options{})
 }
 
-func newLocks(t *testing.T, client redis.UniversalClient, options Options) *Locks {
+func testLocks(t *testing.T, client redis.UniversalClient, options Options) *Locks {
 	options.Service = "tests"
 	locks := New(client, options)
 	t.Cleanup(func() { _ = locks.Close(background) })

@@ -151,6 +151,12 @@ func (l *Lock) again(limited, ctx context.Context, o *ownership) (*Grant, error)
 	if over != nil {
 		return nil, nil
 	}
+	if l.locks.quorum != nil { // the servers count one hold
+		o.mu.Lock()
+		o.holds++
+		o.mu.Unlock()
+		return newGrant(o), nil
+	}
 	command := append([]any{"LOCK.ACQUIRE", l.key, o.owner}, l.mode.words()...)
 	command = append(command, "PX", milliseconds(l.terms.lease), "HOLDS", holds+1, "TOKEN", o.token)
 	if o.keeping() > 0 && l.terms.keep > 0 {

@@ -145,7 +145,7 @@ func TestWhoHoldsItAndForceUnlock(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		client := server.client()
 		client.Options().Protocol = protocol
-		locks := newLocks(t, client, Options{})
+		locks := testLocks(t, client, Options{})
 		grant, other := acquire(t, locks.Permit("k", 3)), acquire(t, locks.Permit("k", 2))
 		holders := must[[]Holder](t)(locks.Holders(background, "k"))
 		if len(holders) != 2 || holders[0].Owner != grant.Owner() || holders[1].Token != other.Token() ||

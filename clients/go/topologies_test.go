@@ -45,7 +45,7 @@ func homeOf(key string, nodes []*server) int {
 func TestHoldsAndWaitsThroughASentinelFailover(t *testing.T) {
 	t.Parallel()
 	primary, replica, watching := startSentinel(t)
-	locks := newLocks(t, bySentinel(t, watching), Options{})
+	locks := testLocks(t, bySentinel(t, watching), Options{})
 	grant := acquire(t, locks.Lock("k", Lease(30*time.Second)))
 	waiting := inBackground(background, locks.Lock("k", Wait(time.Minute)))
 	primary.waiting("k", 1)
@@ -65,7 +65,7 @@ func TestHoldsAndWaitsThroughASentinelFailover(t *testing.T) {
 func TestInAClusterEachLockIsAtTheNodeOfItsKey(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t)
-	locks := newLocks(t, inCluster(t, nodes[:1]), Options{})
+	locks := testLocks(t, inCluster(t, nodes[:1]), Options{})
 	at := map[int]int{}
 	for i := range 12 {
 		key := fmt.Sprint("k", i)
@@ -93,7 +93,7 @@ func TestInAClusterEachLockIsAtTheNodeOfItsKey(t *testing.T) {
 func TestInAClusterItFollowsASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t)
-	locks := newLocks(t, inCluster(t, nodes), Options{})
+	locks := testLocks(t, inCluster(t, nodes), Options{})
 	mustSay(t, acquire(t, locks.Lock("k")).Release(background), nil)
 	move(nodes, "k")
 	grant := acquire(t, locks.Lock("k"))
@@ -111,7 +111,7 @@ func TestInAClusterItFollowsASlotThatMoves(t *testing.T) {
 func TestInAClusterAHeldLockMovesWithItsSlot(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t)
-	locks := newLocks(t, inCluster(t, nodes), Options{})
+	locks := testLocks(t, inCluster(t, nodes), Options{})
 	grant, other := acquire(t, locks.Lock("k")), acquire(t, locks.Lock("{k}other", Fixed()))
 	mustSay(t, other.Release(background), nil)
 	from := homeOf("k", nodes)
@@ -146,7 +146,7 @@ func move(nodes []*server, key string) {
 func TestInAClusterOneHungNodeHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t)
-	early := newLocks(t, inCluster(t, nodes), Options{})
+	early := testLocks(t, inCluster(t, nodes), Options{})
 	var grants []*Grant
 	var keys []string
 	for n := range 3 {
@@ -160,7 +160,7 @@ func TestInAClusterOneHungNodeHoldsUpNoOther(t *testing.T) {
 	}
 	nodes[0].order("pause", words{})
 	t.Cleanup(func() { nodes[0].order("resume", words{}) })
-	late := newLocks(t, inCluster(t, nodes), Options{})
+	late := testLocks(t, inCluster(t, nodes), Options{})
 	for _, locks := range []*Locks{early, late} {
 		for _, key := range []string{keys[1] + "b", keys[2] + "b"} {
 			key = "{" + key[:len(key)-1] + "}b"
@@ -176,7 +176,7 @@ func TestInAClusterOneHungNodeHoldsUpNoOther(t *testing.T) {
 func TestInAClusterLocksGoOverToAReplica(t *testing.T) {
 	t.Parallel()
 	nodes := launch(t, "cluster", words{"primaries": 3, "replicas": 1})
-	locks := newLocks(t, inCluster(t, nodes), Options{})
+	locks := testLocks(t, inCluster(t, nodes), Options{})
 	grant := acquire(t, locks.Lock("k"))
 	home := homeOf("k", nodes[:3])
 	nodes[3+home].order("fail-over", words{})
@@ -190,7 +190,7 @@ func TestInAClusterLocksGoOverToAReplica(t *testing.T) {
 func TestReplicasAcknowledge(t *testing.T) {
 	t.Parallel()
 	primary, replica, watching := startSentinel(t)
-	locks := newLocks(t, bySentinel(t, watching), Options{})
+	locks := testLocks(t, bySentinel(t, watching), Options{})
 	grant := acquire(t, locks.Lock("k", Replicas(1)))
 	if replica.info("k", "token") != grant.Token() || primary.holder("k")["kept-by"] == int64(0) {
 		t.Fatal("not there")

@@ -26,7 +26,7 @@ func (s *server) refusedNothing() {
 // holdWaitRelease does so though all connections are closed meanwhile; home has the lock.
 func holdWaitRelease(t *testing.T, client redis.UniversalClient, key string, home *server, all ...*server) {
 	t.Helper()
-	locks := newLocks(t, client, Options{})
+	locks := testLocks(t, client, Options{})
 	grant := acquire(t, locks.Lock(key, short))
 	waiting := inBackground(background, locks.Lock(key, patient))
 	home.waiting(key, 1)
@@ -103,7 +103,7 @@ func TestAUserRunsAScriptThatFences(t *testing.T) {
 	s := start(t)
 	s.addUser("application")
 	client := s.client(func(o *redis.Options) { o.Username, o.Password = "application", "secret" })
-	grant := acquire(t, newLocks(t, client, Options{}).Lock("lock:orders:42"))
+	grant := acquire(t, testLocks(t, client, Options{}).Lock("lock:orders:42"))
 	write := redis.NewScript(`
 		redis.call('LOCK.FENCE', KEYS[1], ARGV[1])
 		return redis.call('SET', KEYS[2], ARGV[2])`)

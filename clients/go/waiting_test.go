@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
 func TestWaitsInOneCallOnAConnectionOfItsOwn(t *testing.T) {
@@ -216,7 +218,7 @@ func TestManyTasksOnFewLocks(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if idle := server.clients("lock-wait"); idle > mostIdle {
+	if idle := server.clients("lock-wait"); idle > wire.MostIdle {
 		t.Fatal("idle connections", idle)
 	}
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() < goroutines+200 })

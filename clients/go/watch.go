@@ -24,7 +24,7 @@ func (k *keeper) run() {
 		switch {
 		case now.isOpen():
 			closed = now.Closed()
-		case len(k.grants) > 0 || k.waits.busy():
+		case len(k.grants) > 0 || k.waits.Busy():
 			pending = k.try().done
 		}
 		k.mu.Unlock()
@@ -107,7 +107,7 @@ func (k *keeper) ended(was *link) {
 		k.locks.tell(k.address, was.Err())
 	}
 	if errors.Is(was.Err(), wire.ErrSilent) {
-		k.waits.suspect() // who waits there may never hear of a grant
+		k.waits.Suspect() // who waits there may never hear of a grant
 	}
 	k.locks.servers.doubt()
 }
@@ -128,7 +128,7 @@ func (k *keeper) pace() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	shortest := 3 * idlePace
-	if k.waits.busy() {
+	if k.waits.Busy() {
 		shortest = defaultLease
 	}
 	for lease := range k.leases {
@@ -227,5 +227,5 @@ func (k *keeper) end() {
 	if now != nil {
 		now.Close()
 	}
-	k.waits.close()
+	k.waits.Close()
 }

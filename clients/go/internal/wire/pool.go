@@ -1,39 +1,39 @@
-package redislock
+package wire
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
-const (
-	mostIdle    = 16
-	longestIdle = time.Minute
-)
+// MostIdle is how many idle connections a Pool keeps.
+const MostIdle = 16
 
-// waitPool has the connections that wait, each for one call at a time, and some idle ones.
-type waitPool struct {
-	open func(context.Context) (*wire.Conn, error)
+const longestIdle = time.Minute
+
+// Pool has the connections that wait, each for one call at a time, and some idle ones.
+type Pool struct {
+	// Open makes a connection.
+	Open func(context.Context) (*Conn, error)
 
 	mu     sync.Mutex
 	idle   []idleConn // the last used is the last
-	inUse  map[*wire.Conn]struct{}
+	inUse  map[*Conn]struct{}
 	sweep  *time.Timer
 	closed bool
 }
 
 type idleConn struct {
-	*wire.Conn
+	*Conn
 	since time.Time
 }
 
-func (p *waitPool) take(ctx context.Context) (*wire.Conn, error) {
+// Take gives an idle connection, or opens one.
+func (p *Pool) Take(ctx context.Context) (*Conn, error) {
 	for {
 		conn, err := p.last(), error(nil)
 		if conn == nil {
-			if conn, err = p.open(ctx); err != nil {
+			if conn, err = p.Open(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -49,14 +49,14 @@ func (p *waitPool) take(ctx context.Context) (*wire.Conn, error) {
 			return nil, ErrClosed
 		}
 		if p.inUse == nil {
-			p.inUse = map[*wire.Conn]struct{}{}
+			p.inUse = map[*Conn]struct{}{}
 		}
 		p.inUse[conn] = struct{}{}
 		return conn, nil
 	}
 }
 
-func (p *waitPool) last() *wire.Conn {
+func (p *Pool) last() *Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.idle) == 0 {
@@ -67,8 +67,8 @@ func (p *waitPool) last() *wire.Conn {
 	return conn
 }
 
-// put takes a connection back on which nothing is under way.
-func (p *waitPool) put(conn *wire.Conn) {
+// Put takes a connection back on which nothing is under way.
+func (p *Pool) Put(conn *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.inUse, conn)
@@ -82,7 +82,7 @@ func (p *waitPool) put(conn *wire.Conn) {
 		return
 	}
 	p.idle = append(p.idle, idleConn{conn, time.Now()})
-	if len(p.idle) > mostIdle {
+	if len(p.idle) > MostIdle {
 		p.idle[0].Close()
 		p.idle = p.idle[1:]
 	}
@@ -92,7 +92,7 @@ func (p *waitPool) put(conn *wire.Conn) {
 }
 
 // tidy closes what was idle for long.
-func (p *waitPool) tidy() {
+func (p *Pool) tidy() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweep = nil
@@ -105,14 +105,15 @@ func (p *waitPool) tidy() {
 	}
 }
 
-func (p *waitPool) busy() bool {
+// Busy says whether any connection is in use.
+func (p *Pool) Busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.inUse) > 0
 }
 
-// suspect ends all connections, and who waits on one asks again.
-func (p *waitPool) suspect() {
+// Suspect ends all connections, and who waits on one asks again.
+func (p *Pool) Suspect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range p.idle {
@@ -124,12 +125,13 @@ func (p *waitPool) suspect() {
 	}
 }
 
-func (p *waitPool) close() {
+// Close ends all connections; nobody gets another.
+func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	if p.sweep != nil {
 		p.sweep.Stop()
 	}
 	p.mu.Unlock()
-	p.suspect()
+	p.Suspect()
 }
