@@ -1,65 +1,25 @@
 package redislock
 
-// Real servers with the module, and proxies: by `testbed serve` (crates/testing/testbed/src/bin/testbed/serve.rs).
+// Servers of the test bed, and what these tests order.
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/bed"
 )
 
-// words are an order to the test bed.
-type words map[string]any
-
-// reported is what the test bed says to an order.
-type reported struct {
-	Error                     string
-	Port, Lost                int
-	Nodes, Servers, Sentinels []reported
-}
-
-// testbed runs for as long as the tests do.
-var testbed = sync.OnceValue(func() func(words) (reported, error) {
-	command := exec.Command("cargo", "run", "--quiet", "--package", "testbed", "--", "serve")
-	if built := os.Getenv("TESTBED"); built != "" {
-		command = exec.Command(built, "serve")
-	}
-	command.Dir, command.Stderr = "../..", os.Stderr
-	input, _ := command.StdinPipe()
-	output, _ := command.StdoutPipe()
-	if err := command.Start(); err != nil {
-		panic(err)
-	}
-	orders, answers := json.NewEncoder(input), json.NewDecoder(output)
-	var turn sync.Mutex
-	return func(order words) (said reported, err error) {
-		turn.Lock()
-		defer turn.Unlock()
-		err = errors.Join(orders.Encode(order), answers.Decode(&said))
-		return said, err
-	}
-})
-
-func order(t *testing.T, do string, order words) reported {
-	t.Helper()
-	order["do"] = do
-	said := must[reported](t)(testbed()(order))
-	if said.Error != "" {
-		t.Fatal(order, said.Error)
-	}
-	return said
-}
+type (
+	words    = bed.Words
+	reported = bed.Reported
+)
 
 // launch starts what ends with the test.
 func launch(t *testing.T, what string, how words) []*server {
 	t.Helper()
-	said := order(t, what, how)
+	said := bed.Order(t, what, how)
 	all := append(append(said.Nodes, said.Servers...), said.Sentinels...)
 	if said.Port != 0 {
 		all = []reported{said}
@@ -91,7 +51,7 @@ type server struct {
 func (s *server) order(do string, how words) reported {
 	s.t.Helper()
 	how["port"] = s.port
-	return order(s.t, do, how)
+	return bed.Order(s.t, do, how)
 }
 
 func start(t *testing.T) *server { t.Helper(); return launch(t, "server", words{})[0] }

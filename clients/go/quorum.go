@@ -3,15 +3,11 @@ package redislock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redis-lock/redis-lock/clients/go/internal/dial"
 	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
-	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
 // NewQuorum makes Locks on several independent servers that decide together: three, or a larger odd number, given
@@ -24,49 +20,29 @@ import (
 // [Replicas], [Grant.Downgrade], [Locks.Holders] and [Locks.ForceUnlock] are [ErrMisuse].
 func NewQuorum(clients []*redis.Client, options Options) *Locks {
 	l := newLocks(options)
-	l.quorum = quorum.New(members(clients), quorum.Settings{
-		Reply: l.options.Reply, Life: l.life, Told: l.tell,
-		Owner: func() (string, error) { return l.owner(), nil },
-		Go:    func(work func()) { l.background(func(context.Context) { work() }) },
-	})
-	context.AfterFunc(l.life, l.quorum.Close)
 	if len(clients) < 3 || len(clients)%2 == 0 {
 		l.misuse = misuse("a quorum has three servers, or a larger odd number of them")
 	}
+	var servers []quorum.Server
 	names := map[string]bool{}
-	for _, client := range clients {
-		if client == nil {
-			l.misuse = misuse("a quorum has a *redis.Client for each server")
-			break
-		}
-		address := client.Options().Addr
-		if names[address] && address != bySentinels {
-			l.misuse = misuse("a server has only one voice in a quorum")
-		}
-		names[address] = true
-	}
-	return l
-}
-
-// bySentinels is what go-redis has for an address where Sentinels tell it.
-const bySentinels = "FailoverClient"
-
-func members(clients []*redis.Client) (members []quorum.Server) {
 	for place, client := range clients {
 		if client == nil {
+			l.misuse = misuse("a quorum has a *redis.Client for each server")
 			continue
 		}
-		options := client.Options()
-		name := options.Addr
-		if name == bySentinels {
-			name = fmt.Sprint(name, " ", place+1)
+		server := quorum.ServerOf(client, place)
+		if names[server.Address] {
+			l.misuse = misuse("a server has only one voice in a quorum")
 		}
-		members = append(members, quorum.Server{Address: name,
-			Dial: func(ctx context.Context) (net.Conn, wire.Login, error) {
-				return dial.Server(ctx, options, options.Addr)
-			}})
+		names[server.Address] = true
+		servers = append(servers, server)
 	}
-	return members
+	l.quorum = quorum.New(servers, quorum.Settings{
+		Reply: l.options.Reply, Life: l.life, Owner: l.owner, Told: l.tell,
+		Go: func(work func()) { l.background(func(context.Context) { work() }) },
+	})
+	context.AfterFunc(l.life, l.quorum.Close)
+	return l
 }
 
 var errOnlyExclusive = misuse("on several servers a lock is exclusive, with an owner for each attempt, and no replicas")

@@ -29,9 +29,9 @@ type attempt struct {
 	said       map[int]error // by the others
 }
 
-// attempt asks all servers at once that are not known to be down. The owner has not been used before, but to wait
-// in a line.
-func (q *Quorum) attempt(ctx context.Context, key, owner string, terms Terms) (Grant, error) {
+// Attempt asks all servers at once that are not known to be down. The owner has not been used before, but to wait
+// in a line. An error is a *Failure, or that of the context.
+func (q *Quorum) Attempt(ctx context.Context, key, owner string, terms Terms) (Grant, error) {
 	a := &attempt{quorum: q, key: key, owner: owner, terms: terms, start: time.Now(), orders: orders{changed: make(chan struct{})},
 		reports: make(chan report, len(q.members)), settled: make(chan struct{}), grants: map[int]int64{}, said: map[int]error{}}
 	var parts []*part
@@ -107,7 +107,7 @@ func (a *attempt) gather(ctx context.Context) error {
 	var grace <-chan time.Time
 	for a.unheard > 0 {
 		isLost := len(a.grants)+a.unheard < majority
-		if isLost && a.terms.Eager {
+		if isLost && a.terms.Eager && a.busy() >= majority {
 			return a.failure()
 		}
 		if grace == nil && (isLost || len(a.grants) >= majority) {
@@ -193,6 +193,16 @@ func (a *attempt) note(said report) {
 	case failed:
 		a.said[said.place] = said.err
 	}
+}
+
+// busy is how many servers say that others have it.
+func (a *attempt) busy() (count int) {
+	for _, said := range a.said {
+		if said == kinds.ErrBusy {
+			count++
+		}
+	}
+	return count
 }
 
 func (a *attempt) late() *Failure {

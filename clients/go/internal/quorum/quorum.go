@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/dial"
 	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
 	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
@@ -26,7 +29,7 @@ type Settings struct {
 	// Life ends all connections.
 	Life context.Context
 	// Owner gives a name that was never used before.
-	Owner func() (string, error)
+	Owner func() string
 	// Go runs what goes on when nobody waits for it any more.
 	Go func(func())
 	// Told hears that a server does not answer, and without an error that it does again; may be nil.
@@ -42,7 +45,7 @@ type Terms struct {
 	Limit time.Duration
 	// Drift is by how much less than its lease a grant is trusted.
 	Drift time.Duration
-	// Eager tells a failure as soon as it is certain. Else a moment is waited for what the other servers say.
+	// Eager tells at once that a majority says no. Else a moment is waited for what the other servers say.
 	Eager bool
 }
 
@@ -58,6 +61,21 @@ type Quorum struct {
 	Settings
 	members []*member
 }
+
+// ServerOf is the one that a client of go-redis has, or the primary that its Sentinels tell; place tells such apart.
+func ServerOf(client *redis.Client, place int) Server {
+	options := client.Options()
+	name := options.Addr
+	if name == BySentinels {
+		name = fmt.Sprint(name, " ", place)
+	}
+	return Server{name, func(ctx context.Context) (net.Conn, wire.Login, error) {
+		return dial.Server(ctx, options, options.Addr)
+	}}
+}
+
+// BySentinels is what go-redis has for an address where Sentinels tell it.
+const BySentinels = "FailoverClient"
 
 // New makes a quorum. Nothing is connected yet.
 func New(servers []Server, settings Settings) *Quorum {

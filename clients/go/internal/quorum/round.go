@@ -43,10 +43,13 @@ func (q *Quorum) askAll(ctx context.Context, call kinds.Call, ask func(*member) 
 		q.Go(func() { answers <- told{place, ask(m)} })
 	}
 	t := &tally{done: map[int]int64{}, said: map[int]error{}}
+	var grace <-chan time.Time // of an even number, one half decides, and the other may say more
 	for range q.members {
 		var a told
 		select {
 		case a = <-answers:
+		case <-grace:
+			return t, nil
 		case <-ctx.Done():
 			return t, ctx.Err()
 		}
@@ -65,8 +68,11 @@ func (q *Quorum) askAll(ctx context.Context, call kinds.Call, ask func(*member) 
 		default:
 			t.said[a.place] = a.err
 		}
-		if t.agreed() >= q.Majority() || t.lost > len(q.members)-q.Majority() {
+		if t.agreed() >= q.Majority() || t.lost >= q.Majority() {
 			break
+		}
+		if grace == nil && t.lost > len(q.members)-q.Majority() {
+			grace = time.After(leastGrace)
 		}
 	}
 	return t, nil

@@ -16,15 +16,6 @@ const patience = time.Second
 // Forever is a wait without an end.
 const Forever time.Duration = 1<<63 - 1
 
-// Try is one attempt.
-func (q *Quorum) Try(ctx context.Context, key string, terms Terms) (Grant, error) {
-	owner, err := q.Owner()
-	if err != nil {
-		return Grant{}, err
-	}
-	return q.attempt(ctx, key, owner, terms)
-}
-
 // Obtain makes attempt after attempt for so long, and in between has a place in the line of a server that says
 // that the lock is not free. An error is a *Failure, or that of the context.
 func (q *Quorum) Obtain(ctx context.Context, key string, terms Terms, wait time.Duration) (Grant, error) {
@@ -74,22 +65,19 @@ func partOf(whole time.Duration) time.Duration { return rand.N(whole) + 1 }
 
 // inTurn is an attempt under a new owner, when its turn has come in the line of the server at this place.
 func (q *Quorum) inTurn(ctx context.Context, key string, terms Terms, line int, left time.Duration) (Grant, error) {
+	owner := q.Owner()
 	if line < 0 {
-		return q.Try(ctx, key, terms)
-	}
-	owner, err := q.Owner()
-	if err != nil {
-		return Grant{}, err
+		return q.Attempt(ctx, key, owner, terms)
 	}
 	m := q.members[line]
 	if !m.stand(ctx, key, owner, terms, min(max(left, time.Millisecond), patience+partOf(patience))) {
 		if ctx.Err() != nil {
 			return Grant{}, ctx.Err()
 		}
-		return q.Try(ctx, key, terms)
+		return q.Attempt(ctx, key, q.Owner(), terms)
 	}
 	down := m.isDown() != nil
-	grant, err := q.attempt(ctx, key, owner, terms)
+	grant, err := q.Attempt(ctx, key, owner, terms)
 	if err != nil && (down || asFailure(err).Kind == kinds.ErrUnavailable) {
 		q.Go(func() { m.release(terms.Limit, nil, key, owner) }) // it may not have been asked
 	}

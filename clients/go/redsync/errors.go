@@ -1,0 +1,78 @@
+package redsync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
+	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
+)
+
+var (
+	// ErrFailed is a lock that was not obtained, for no better reason: its context ended between two tries, or its
+	// grants came too late.
+	ErrFailed = errors.New("redsync: failed to acquire lock")
+	// ErrExtendFailed is an extension that came too late.
+	ErrExtendFailed = errors.New("redsync: failed to extend lock")
+	// ErrLockAlreadyExpired is a lock that is unlocked after its end.
+	ErrLockAlreadyExpired = errors.New("redsync: failed to unlock, lock was already expired")
+)
+
+// ErrTaken says that others have the lock, on a majority of the servers: these.
+type ErrTaken struct{ Nodes []int }
+
+func (e ErrTaken) Error() string {
+	return fmt.Sprintf("lock already taken, locked nodes: %v", e.Nodes)
+}
+
+// ErrNodeTaken says that others have the lock on this server.
+type ErrNodeTaken struct{ Node int }
+
+func (e ErrNodeTaken) Error() string { return fmt.Sprintf("node #%d: lock already taken", e.Node) }
+
+// RedisError is what a server, or the network, has said.
+type RedisError struct {
+	Node int
+	Err  error
+}
+
+func (e RedisError) Error() string { return fmt.Sprintf("node #%d: %s", e.Node, e.Err) }
+
+// Unwrap gives what was said.
+func (e RedisError) Unwrap() error { return e.Err }
+
+// failed is what a failure of a majority is in the words of redsync. otherwise is told where no server has said why.
+// freed is what it is when a server has the lock no more; nil: it counts as taken.
+func (m *Mutex) failed(ctx context.Context, err, freed, otherwise error) error {
+	var failure *quorum.Failure
+	if !errors.As(err, &failure) {
+		return errors.Join(cmp.Or(otherwise, err), ctx.Err())
+	}
+	var taken []int
+	var all []error
+	for node, said := range failure.Servers {
+		isLost := kinds.Begins(said, "NOTHELD", "NOTOWNER", "FENCED")
+		switch {
+		case said == nil:
+		case isLost && freed != nil && kinds.Begins(said, "NOTHELD"):
+			all = append(all, freed)
+		case said == kinds.ErrBusy, isLost:
+			taken = append(taken, node)
+			all = append(all, &ErrNodeTaken{node})
+		default:
+			all = append(all, &RedisError{node, said})
+		}
+	}
+	switch {
+	case len(taken) >= m.redsync.quorum.Majority():
+		return &ErrTaken{taken}
+	case len(all) == 0 || failure.Kind == kinds.ErrBusy && len(taken) == 0:
+		return errors.Join(otherwise, ctx.Err())
+	}
+	if ctx.Err() != nil {
+		all = append(all, ctx.Err())
+	}
+	return errors.Join(all...)
+}
