@@ -4,7 +4,53 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
 )
+
+// ReleaseAfter gives the lock up, but lets others have it after so long only: nobody keeps or renews it, and it ends
+// by itself, whatever becomes of this process. So a short piece of work is not done twice by those whose clocks
+// differ a little. It is not held from the call on. With no time left, or where the task has other holds, it is a
+// [Grant.Release].
+func (g *Grant) ReleaseAfter(ctx context.Context, after time.Duration) error {
+	g.mu.Lock()
+	isKept, holds := g.keep > 0, g.holds
+	g.mu.Unlock()
+	if after < time.Millisecond || holds > 1 {
+		return g.Release(ctx)
+	}
+	if g.released.Swap(true) {
+		return &Error{Op: "release", Key: g.key, Kind: ErrMisuse, Cause: errReleased}
+	}
+	defer g.end(errReleased)
+	if err := g.locks.begin(); err != nil {
+		return named(err, "release", g.key)
+	}
+	defer g.locks.finish()
+	if !g.abandon(errReleased) {
+		return named(g.err(), "release", g.key)
+	}
+	err := g.letEnd(ctx, after, isKept)
+	g.given(err)
+	return err
+}
+
+func (o *ownership) letEnd(ctx context.Context, after time.Duration, isKept bool) error {
+	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
+	defer cancel()
+	if q := o.locks.quorum; q != nil {
+		_, err := q.Renew(limited, quorum.Grant{Key: o.key, Owner: o.owner, Token: o.token}, q.TermsOf(after))
+		if err != nil {
+			err = o.locks.failedOnQuorum(ctx, "release", o.key, err)
+		}
+		return err
+	}
+	command := []any{"LOCK.RENEW", o.key, o.owner, "TOKEN", o.token, "PX", milliseconds(after)}
+	if isKept {
+		command = append(command, "KEEP", 0)
+	}
+	return o.released(ctx, o.locks.ask(limited, renewing, o.key, command...), 0)
+}
 
 // giveBack releases all holds but these. With the last one it is not held from here on, whatever the server says.
 func (o *ownership) giveBack(ctx context.Context, holds int, why error) error {
@@ -13,14 +59,19 @@ func (o *ownership) giveBack(ctx context.Context, holds int, why error) error {
 	}
 	err := o.sayRelease(ctx, holds)
 	if holds == 0 {
-		o.locks.mu.Lock()
-		delete(o.locks.held, o)
-		o.locks.mu.Unlock()
-		if told := o.locks.options.Hooks.Released; told != nil {
-			told(o.key, time.Since(o.since), err)
-		}
+		o.given(err)
 	}
 	return err
+}
+
+// given tells of the last release.
+func (o *ownership) given(err error) {
+	o.locks.mu.Lock()
+	delete(o.locks.held, o)
+	o.locks.mu.Unlock()
+	if told := o.locks.options.Hooks.Released; told != nil {
+		told(o.key, time.Since(o.since), err)
+	}
 }
 
 func (o *ownership) sayRelease(ctx context.Context, holds int) error {

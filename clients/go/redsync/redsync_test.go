@@ -175,7 +175,7 @@ func TestTheSameGeneratedValueExcludes(t *testing.T) {
 	of(t, func(t *testing.T, servers []*bed.Server, rs *redsync.Redsync) {
 		same := redsync.WithGenValueFunc(func() (string, error) { return "me", nil })
 		first, second := rs.NewMutex("k", long, same), rs.NewMutex("k", long, same)
-		must(t, first.Lock())
+		lockAll(t, servers, first)
 		if !strings.HasPrefix(servers[0].Owner("k"), "me:") {
 			t.Fatal(servers[0].Owner("k"))
 		}

@@ -54,7 +54,6 @@ func RunReadme(t *testing.T, readme, address string, modules ...string) string {
 	for _, module := range modules {
 		run("get", module+"@"+version)
 	}
-	run("mod", "tidy")
 	return run("run", ".")
 }
 
