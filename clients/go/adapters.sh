@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks and tests what is built on the Go client: redsync's API (a package of the client's module), and gocron's
-# Locker and Elector (a module of its own), each on real servers, with the versions that its go.mod and go.sum pin.
+# Checks and tests what is built on the Go client, on real servers: redsync's API (a package of the client's module),
+# gocron's Locker and Elector, and OpenTelemetry (modules of their own, with what their go.mod and go.sum pin).
 set -eu
 cd "$(dirname -- "$0")"
 
@@ -8,7 +8,7 @@ if ! command -v go >/dev/null; then
     echo "Go's adapters left out, for want of go"
     exit
 fi
-for folder in redsync gocron; do
+for folder in redsync gocron otel; do
     printf '%s\n' "$folder"
     (
         cd "$folder"

@@ -42,7 +42,8 @@ type Hooks struct {
 	Released func(key string, held time.Duration, err error)
 	// Lost follows every loss, as it is told.
 	Lost func(key string, err error)
-	// Keeper follows every end and every return of a connection that keeps locks; err is nil when it is back.
+	// Keeper follows every end and every return of a connection that keeps locks, and of a server of a quorum; err is
+	// nil when it is back.
 	Keeper func(address string, err error)
 }
 

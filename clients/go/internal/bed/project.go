@@ -45,9 +45,11 @@ func RunReadme(t *testing.T, readme, address string, modules ...string) string {
 		command.Dir = project
 		command.Env = append(os.Environ(), "GOMODCACHE="+cache, "GOFLAGS=-mod=mod -modcacherw -trimpath", "GONOSUMDB=*",
 			"GOPROXY=file://"+proxy+",file://"+filepath.Join(before[0], "cache/download")+","+before[1])
-		output, err := command.CombinedOutput()
+		var said strings.Builder
+		command.Stderr = &said // what is fetched, too
+		output, err := command.Output()
 		if err != nil {
-			t.Fatal(arguments, err, string(output))
+			t.Fatal(arguments, err, string(output), said.String())
 		}
 		return string(output)
 	}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -21,11 +22,7 @@ const Forever time.Duration = 1<<63 - 1
 func (q *Quorum) Obtain(ctx context.Context, key string, terms Terms, wait time.Duration) (Grant, error) {
 	left := func() time.Duration { return Forever }
 	if wait < Forever {
-		// Without a wait there is none for a lock that is not free.
-		until := time.Now().Add(max(wait, q.Reply))
-		if wait > 0 {
-			until = time.Now().Add(wait)
-		}
+		until := time.Now().Add(cmp.Or(wait, q.Reply)) // without a wait, it is for servers alone, not for the lock
 		left = func() time.Duration { return time.Until(until) }
 	}
 	line, longest := -1, time.Duration(0)

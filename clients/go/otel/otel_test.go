@@ -1,0 +1,108 @@
+package otel_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	redislock "github.com/redis-lock/redis-lock/clients/go"
+	"github.com/redis-lock/redis-lock/clients/go/internal/bed"
+	adapter "github.com/redis-lock/redis-lock/clients/go/otel"
+)
+
+var background = context.Background()
+
+// read gives the count or the sum of every series, by its name and attributes.
+func read(t *testing.T, reader metric.Reader) map[string]int64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(background, &all); err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]int64{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			name := func(set attribute.Set) string {
+				return strings.TrimSpace(fmt.Sprint(m.Name, " ", set.Encoded(attribute.DefaultEncoder())))
+			}
+			switch data := m.Data.(type) {
+			case metricdata.Histogram[float64]:
+				for _, point := range data.DataPoints {
+					series[name(point.Attributes)] = int64(point.Count)
+				}
+			case metricdata.Sum[int64]:
+				for _, point := range data.DataPoints {
+					series[name(point.Attributes)] = point.Value
+				}
+			}
+		}
+	}
+	return series
+}
+
+func TestMeasures(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t, 1)[0]
+	reader := metric.NewManualReader()
+	hooks, err := adapter.Hooks(metric.NewMeterProvider(metric.WithReader(reader)).Meter("tests"),
+		adapter.WithAttributes(func(key string) []attribute.KeyValue {
+			kind, _, _ := strings.Cut(key, ":")
+			return []attribute.KeyValue{attribute.String("kind", kind)}
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Address})
+	defer client.Close()
+	locks := redislock.New(client, redislock.Options{Hooks: hooks})
+	defer locks.Close(background)
+
+	grant, err := locks.Lock("order:1").Acquire(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = locks.Lock("order:1").Acquire(background)
+	_ = grant.Release(background)
+	grant, err = locks.Lock("stock:1").Acquire(background)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Run("DEL stock:1")
+	<-grant.Lost()
+	down := "redislock.keeper.down server.address=" + server.Address
+	bed.Eventually(t, "the loss and the return of the connection", func() bool {
+		now := read(t, reader)
+		return now["redislock.losses kind=stock"] == 1 && now[down] == 0 &&
+			now["redislock.keeper.ends server.address="+server.Address] == 1
+	})
+	for name, want := range map[string]int64{
+		"redislock.acquire.duration kind=order,outcome=done": 1,
+		"redislock.acquire.duration kind=order,outcome=busy": 1,
+		"redislock.acquire.duration kind=stock,outcome=done": 1,
+		"redislock.held.duration kind=order,outcome=done":    1,
+	} {
+		if got := read(t, reader)[name]; got != want {
+			t.Fatal(name, got, read(t, reader))
+		}
+	}
+	server.Order("kill")
+	bed.Eventually(t, "the server is down", func() bool { return read(t, reader)[down] == 1 })
+	_, _ = locks.Lock("order:2").Acquire(background)
+	if read(t, reader)["redislock.acquire.duration kind=order,outcome=unavailable"] != 1 {
+		t.Fatal(read(t, reader))
+	}
+}
+
+func TestTheReadmeRunsInAnEmptyProject(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t, 1)[0]
+	if said := bed.RunReadme(t, "README.md", server.Address, bed.Client+"/otel", bed.Client); said != "measured\n" {
+		t.Fatal(said)
+	}
+}
