@@ -39,7 +39,7 @@ MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
 	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check bench-keep \
-	lint fmt build dist dist-test dist-again install docs clean setup-build setup-server setup-cli setup-counts
+	lint fmt build dist dist-test dist-again packages packages-test install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
 help: ## show this list
@@ -75,7 +75,7 @@ coverage: setup-server setup-cli setup-build ## how much of each folder the test
 	@$(TOOLS)/coverage.sh $(TESTS)
 
 matrix: setup-cli build ## integration tests on each server of scripts/servers.txt
-	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-client -p testbed -p faults --test '*'
+	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-doctor -p redis-lock-client -p testbed -p faults --test '*'
 
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands, payloads and connections on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
@@ -175,6 +175,13 @@ dist-test: ## check what make dist has built: sizes, symbols, checksums, and a l
 
 dist-again: ## build it again in another folder: it must be the same to the byte
 	@$(TOOLS)/dist/reproduce.sh $(TARGETS)
+
+packages: ## a .deb and an .rpm of what was built (ARCHIVE= one of make dist, or a folder)
+	@$(TOOLS)/packages.sh $(ARCHIVE)
+
+packages-test: build ## the packages on machines made of bare roots of Debian and Ubuntu (takes root)
+	@cargo build --release --package redis-lock-top
+	@$(TOOLS)/packages-test.sh $(SYSTEMS)
 
 install: ## copy what was built, to /usr/local (PREFIX=); under sudo too, for it builds nothing
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' $(TOOLS)/install.sh
