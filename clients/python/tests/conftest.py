@@ -1,10 +1,13 @@
+import os
 import pathlib
 import sys
 from collections import namedtuple
 
 import pytest
 
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "src"), str(pathlib.Path(__file__).parent)]
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+if not os.environ.get("INSTALLED"):  # then the package is the one that is installed
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "src"))
 
 from servers import Place, Server, order  # noqa: E402
 

@@ -1,0 +1,49 @@
+"""The mutex and the concurrent limit of dramatiq, by this module: a rate limiter without a backend.
+
+    MUTEX = LockRateLimiter(locks, "lock:stock")
+
+    @dramatiq.actor
+    def count():
+        with MUTEX.acquire():
+            ...
+"""
+
+from __future__ import annotations
+
+from dramatiq.rate_limits import RateLimiter
+
+from .errors import LockBusy
+from .locks import Grant, Locks
+from .owners import runs_now
+
+__all__ = ["LockRateLimiter"]
+
+
+class LockRateLimiter(RateLimiter):  # type: ignore[misc]
+    """In place of `ConcurrentRateLimiter(backend, key, limit=1, ttl=900000)`.
+
+    A worker that dies frees its place a lease later. `ttl`, in milliseconds, is the longest time that a place is kept
+    for one that lives; without it, as long as it works. `wait`, in seconds: how long to wait in line for a place.
+    """
+
+    def __init__(self, locks: Locks, key: str, *, limit: int = 1, ttl: int | None = None, wait: float = 0.0) -> None:
+        super().__init__(None, key)
+        at_most = None if ttl is None else ttl / 1000
+        self.limit, self.ttl = limit, ttl
+        self._lock = locks.permit(key, of=limit, wait=wait, at_most=at_most)
+        self._grants: dict[object, list[Grant]] = {}
+
+    def _acquire(self) -> bool:
+        try:
+            grant = self._lock.acquire()
+        except LockBusy:
+            return False
+        self._grants.setdefault(runs_now(), []).append(grant)
+        return True
+
+    def _release(self) -> None:
+        mine = self._grants[runs_now()]
+        grant = mine.pop()
+        if not mine:
+            del self._grants[runs_now()]
+        grant.release()

@@ -1,0 +1,339 @@
+"""What redis-py's manual promises of `Lock`, of ours: for threads, and for asyncio by the same tests."""
+
+import asyncio
+import importlib
+import inspect
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import redis
+import redis.asyncio
+import valkey
+
+from redis_lock_client import lock_class
+from redis_lock_client.lock_class import KeptLock, Lock
+from redis_lock_client.lock_class import asyncio as with_asyncio
+from servers import eventually
+
+KEY = "lock:orders:42"
+
+
+class Blocking:
+    """An asyncio lock, called as if it were the other: so that each promise is written once."""
+
+    def __init__(self, loop, lock):
+        self.loop, self.lock = loop, lock
+
+    def __getattr__(self, name):
+        found = getattr(self.lock, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        return lambda *args, **words: self.run(found(*args, **words))
+
+    def run(self, what):
+        return asyncio.run_coroutine_threadsafe(what, self.loop).result(60)
+
+    def __enter__(self):
+        self.run(self.lock.__aenter__())
+        return self
+
+    def __exit__(self, *error):
+        self.run(self.lock.__aexit__(*error))
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def lock(request, server):
+    """Makes a lock by the `lock` method of a client."""
+    if request.param == "threads":
+        client = redis.Redis(port=server.port)
+        yield lambda name=KEY, kept=False, **words: client.lock(name, lock_class=KeptLock if kept else Lock, **words)
+        lock_class.close()
+        return
+    loop = asyncio.new_event_loop()
+    runs = threading.Thread(target=loop.run_forever)
+    runs.start()
+    client = redis.asyncio.Redis(port=server.port)
+    kinds = {False: with_asyncio.Lock, True: with_asyncio.KeptLock}
+
+    def make(name=KEY, kept=False, **words):  # whose token this thread is to see, too
+        return Blocking(loop, client.lock(name, lock_class=kinds[kept], **{"thread_local": False, **words}))
+
+    yield make
+    asyncio.run_coroutine_threadsafe(with_asyncio.close(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    runs.join()
+    loop.close()
+
+
+def raises_lock_error():
+    return pytest.raises(redis.exceptions.LockError)
+
+
+def test_it_is_taken_and_given_back(lock, server):
+    mine, other = lock(), lock()
+    assert mine.acquire(blocking=False) is True
+    assert mine.locked() and other.locked() and mine.owned() and not other.owned()
+    assert server.info(KEY)["owner"] == mine.local.token.decode()
+    assert other.acquire(blocking=False) is False
+    assert mine.acquire(blocking=False) is False  # it is not re-entrant
+    assert mine.release() is None
+    assert not mine.locked() and not mine.owned()
+    assert other.acquire(blocking=False)
+    other.release()
+
+
+def test_a_token_may_be_given(lock, server):
+    mine = lock()
+    assert mine.acquire(token="static")
+    assert mine.local.token == b"static"
+    assert server.info(KEY)["owner"] == "static"
+    mine.release()
+
+
+def test_without_a_timeout_it_lives_as_long_as_its_process(lock, server):
+    with lock():
+        [told] = server.redis.execute_command("LOCK.HOLDERS", KEY)
+        assert told["kept-by"] > 0
+
+
+def test_a_timeout_is_the_longest_life(lock, server):
+    mine = lock(timeout=0.3)
+    mine.acquire()
+    assert 0 < server.redis.pttl(KEY) <= 300
+    eventually(lambda: not mine.locked(), "its end")
+    assert not mine.owned()
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        mine.release()
+    with raises_lock_error():  # no more is it held here
+        mine.release()
+
+
+def test_how_long_it_waits(lock):
+    with lock(timeout=10):
+        begin = time.monotonic()
+        assert lock(blocking_timeout=0.2).acquire() is False
+        assert 0.15 < time.monotonic() - begin < 2
+        assert lock().acquire(blocking_timeout=0.1) is False
+        assert lock(blocking=False).acquire() is False
+        assert lock(blocking_timeout=0).acquire() is False
+        with raises_lock_error() as told, lock(blocking=False):
+            pass
+        assert not isinstance(told.value, redis.exceptions.LockNotOwnedError)
+
+
+def test_who_waits_stands_in_line(lock, server):
+    holder, other = lock(), lock()
+    holder.acquire()
+    waiting = threading.Thread(target=other.acquire)
+    waiting.start()
+    server.wait_for_waiters(KEY, 1)
+    holder.release()
+    waiting.join(20)
+    assert lock(blocking=False).acquire() is False
+
+
+def test_a_block_gives_it_back_also_after_an_error(lock):
+    with pytest.raises(ValueError, match="work"), lock():
+        raise ValueError("work")
+    assert not lock().locked()
+
+
+def test_a_block_that_has_lost_it(lock, server, caplog):
+    with pytest.raises(redis.exceptions.LockNotOwnedError), lock(timeout=10):
+        server.redis.delete(KEY)
+    with lock(timeout=10, raise_on_release_error=False):
+        server.redis.delete(KEY)
+    assert "no longer owned" in caplog.text
+
+
+def test_another_holder_s_lock_is_not_given_back(lock, server):
+    mine = lock(timeout=10)
+    mine.acquire()
+    server.redis.delete(KEY)
+    server.redis.execute_command("LOCK.ACQUIRE", KEY, "another")
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        mine.release()
+    assert server.info(KEY)["owner"] == "another"
+
+
+def test_to_extend_and_to_reacquire(lock, server):
+    mine = lock(timeout=10)
+    mine.acquire()
+    assert mine.extend(10) is True
+    assert 15_000 < server.redis.pttl(KEY) <= 20_000
+    assert mine.extend(5, replace_ttl=True) is True
+    assert 4_000 < server.redis.pttl(KEY) <= 5_000
+    assert mine.reacquire() is True
+    assert 9_000 < server.redis.pttl(KEY) <= 10_000
+    server.redis.delete(KEY)
+    for again in (lambda: mine.extend(1), mine.reacquire):
+        with pytest.raises(redis.exceptions.LockNotOwnedError):
+            again()
+
+
+def test_what_cannot_be_extended(lock):
+    free = lock(timeout=10)
+    for call in (free.release, free.reacquire, lambda: free.extend(1)):
+        with raises_lock_error() as told:
+            call()
+        assert not isinstance(told.value, redis.exceptions.LockNotOwnedError)
+    with lock() as endless:
+        for call in (endless.reacquire, lambda: endless.extend(1)):
+            with raises_lock_error():
+                call()
+
+
+def test_a_token_gives_it_back_elsewhere(lock, server):
+    mine = lock(timeout=10)
+    mine.acquire()
+    elsewhere = lock(timeout=20, thread_local=False)
+    elsewhere.local.token = mine.local.token
+    assert elsewhere.owned()
+    assert elsewhere.reacquire()
+    assert 15_000 < server.redis.pttl(KEY) <= 20_000
+    elsewhere.release()
+    assert server.info(KEY) is None
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        elsewhere.do_release(b"nobody")
+
+
+def test_a_kept_lock_that_hangs_is_lost_after_its_timeout(lock, server):
+    mine = lock(kept=True, timeout=2.5)
+    mine.acquire()
+    assert server.redis.execute_command("LOCK.HOLDERS", KEY)[0]["lease-ms"] == 1250
+    mine.reacquire()
+    begin = time.monotonic()
+    eventually(lambda: not mine.locked(), "its end")
+    assert 1.5 < time.monotonic() - begin < 5
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        mine.extend(5, replace_ttl=True)
+
+
+def test_a_kept_lock_may_be_extended_for_ever(lock, server):
+    mine = lock(kept=True, timeout=2.2)
+    mine.acquire()
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        assert mine.extend(2.2, replace_ttl=True)
+        time.sleep(0.2)
+    assert mine.owned()
+    mine.release()
+    assert server.info(KEY) is None
+
+
+def test_errors_of_the_server_are_those_of_redis_py(lock, server):
+    server.redis.set("text", "no lock")
+    with pytest.raises(redis.exceptions.ResponseError, match="WRONGTYPE"):
+        lock("text").acquire(blocking=False)
+    mine = lock(timeout=30)
+    mine.acquire()
+    server.order("kill")
+    begin = time.monotonic()
+    for call in (lock("another").acquire, lambda **_: mine.owned(), lambda **_: mine.extend(1)):
+        with pytest.raises(redis.exceptions.ConnectionError):
+            call(blocking=False)
+    assert time.monotonic() - begin < 8
+    with pytest.raises(redis.exceptions.ConnectionError):
+        mine.release()
+
+
+def test_a_server_that_hangs_holds_up_nobody(lock, server):
+    mine = lock(timeout=30)
+    mine.acquire()
+    server.order("pause")
+    begin = time.monotonic()
+    with pytest.raises(redis.exceptions.ConnectionError):
+        lock("another").acquire(blocking=False)
+    with pytest.raises(redis.exceptions.ConnectionError):
+        mine.release()
+    assert time.monotonic() - begin < 6
+    server.order("resume")
+
+
+def test_a_server_that_comes_back_without_its_data(lock, server):
+    mine = lock(kept=True, timeout=30)
+    mine.acquire()
+    server.order("kill")
+    server.order("restart")
+    eventually(lambda: server.redis.ping(), "the server")
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        mine.release()
+    assert mine.acquire(blocking=False)
+    mine.release()
+
+
+def test_clients_with_the_same_settings_share_their_connections(server):
+    connections = []
+    for _ in range(20):
+        with redis.Redis(port=server.port) as client, client.lock(KEY, timeout=5, lock_class=Lock):
+            pass
+        connections.append(len([it for it in server.redis.client_list() if it["name"].startswith("lock-")]))
+    assert max(connections) <= 2
+    lock_class.close()
+
+
+def test_loops_that_end_leave_nothing(server):
+    async def work():
+        async with redis.asyncio.Redis(port=server.port) as client:
+            async with client.lock(KEY, timeout=5, lock_class=with_asyncio.Lock):
+                pass
+
+    for _ in range(5):
+        asyncio.run(work())
+    assert len(with_asyncio._all) == 1
+
+
+def test_of_valkey_py(server):
+    client = valkey.Valkey(port=server.port)
+    with client.lock(KEY, timeout=5, lock_class=Lock) as mine:
+        assert mine.owned()
+        server.redis.delete(KEY)
+        with pytest.raises(valkey.exceptions.LockNotOwnedError):
+            mine.extend(1)
+        mine.acquire(blocking=False)
+    lock_class.close()
+
+
+def test_in_a_cluster_and_by_a_sentinel(cluster, sentinels):
+    for client in (redis.RedisCluster(host="127.0.0.1", port=cluster[0].port),
+                   redis.Sentinel([("127.0.0.1", sentinels.sentinel.port)]).master_for("lock")):
+        with client.lock(KEY, timeout=5, lock_class=Lock) as mine:
+            assert mine.owned()
+        assert not mine.locked()
+    lock_class.close()
+
+
+HOLD = """
+import sys, time, redis
+from redis_lock_client.lock_class import KeptLock
+client = redis.Redis(port=int(sys.argv[1]))
+client.lock("lock:orders:42", timeout=3600, lock_class=KeptLock).acquire()
+print("held", flush=True)
+time.sleep(3600)
+"""
+
+
+def test_a_process_that_is_killed_frees_a_kept_lock_soon(server):
+    path = str(importlib.import_module("redis_lock_client").__path__[0]).removesuffix("/redis_lock_client")
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(server.port)], stdout=subprocess.PIPE,
+                          env={"PYTHONPATH": path}) as child:
+        assert child.stdout.readline() == b"held\n"
+        child.kill()
+    begin = time.monotonic()
+    client = redis.Redis(port=server.port)
+    assert client.lock(KEY, timeout=5, lock_class=Lock).acquire(blocking_timeout=30)
+    assert time.monotonic() - begin < 11
+    lock_class.close()
+
+
+def test_the_arguments_are_those_of_redis_py():
+    from redis.asyncio.lock import Lock as Twin
+    from redis.lock import Lock as Theirs
+    for ours, theirs in ((Lock, Theirs), (with_asyncio.Lock, Twin)):
+        for name in ("__init__", "acquire", "release", "do_release", "extend", "reacquire", "locked", "owned"):
+            assert list(inspect.signature(getattr(ours, name)).parameters) == list(
+                inspect.signature(getattr(theirs, name)).parameters), name
