@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname -- "$0")"
 
-for program in "${PYTHON:-python3}" redis-server; do
+for program in "${PYTHON:-python3}" redis-server ${TESTBED:-cargo}; do
     command -v "$program" >/dev/null || { echo "python: adapters left out, for want of $program"; exit 0; }
 done
 [ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv

@@ -183,6 +183,25 @@ def test_lead_and_once(locks, server):
     assert found == ["7"] * 5 and worked == [1]
 
 
+def test_an_error_of_the_work_of_once_is_not_taken_for_a_busy_lock(both):
+    begun = []
+
+    def fail(grant):
+        begun.append(grant.token)
+        raise LockBusy("of the work")
+
+    async def fail_there(grant):
+        fail(grant)
+
+    async def nothing():
+        return None
+
+    is_async = both.locks.__class__ is tasks.Locks
+    with pytest.raises(LockBusy, match="of the work"):
+        both.call(both.locks, "once", KEY, nothing if is_async else lambda: None, fail_there if is_async else fail)
+    assert len(begun) == 1
+
+
 def test_acknowledged_by_replicas(locks, server, sentinels):
     with pytest.raises(LockUnavailable):
         locks.lock(KEY, replicas=1).acquire()

@@ -256,13 +256,15 @@ class Locks(LocksBase):
             if (found := await look()) is not None:
                 return found
             try:
-                async with self.lock(key, lease=lease, keep=keep) as grant:
-                    return found if (found := await look()) is not None else await work(grant)
+                grant = await self.lock(key, lease=lease, keep=keep).acquire()
             except LockBusy:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise
                 await (await self.shared(key, wait=left, lease=lease, keep=keep).acquire()).release()
+                continue
+            async with grant:
+                return found if (found := await look()) is not None else await work(grant)
 
     async def close(self) -> None:
         """Releases what is held, calls off all waits, and closes the connections."""

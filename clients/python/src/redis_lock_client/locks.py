@@ -245,13 +245,15 @@ class Locks(LocksBase):
             if (found := look()) is not None:
                 return found
             try:
-                with self.lock(key, lease=lease, keep=keep) as grant:
-                    return found if (found := look()) is not None else work(grant)
+                grant = self.lock(key, lease=lease, keep=keep).acquire()
             except LockBusy:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise
                 self.shared(key, wait=left, lease=lease, keep=keep).acquire().release()
+                continue
+            with grant:
+                return found if (found := look()) is not None else work(grant)
 
     def close(self) -> None:
         """Releases what is held, calls off all waits, and closes the connections."""

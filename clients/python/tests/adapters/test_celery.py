@@ -1,0 +1,121 @@
+"""Celery with two workers and two beats, and celery-redbeat with two beats: as processes."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from programs import at, blocks, running
+from servers import eventually
+
+APP = """
+import os, signal, time
+import redis
+from celery import Celery
+from redis_lock_client import Locks
+from redis_lock_client.celery import alone, grant
+
+app = Celery("shop", broker="redis://localhost:6379/1")
+app.conf.beat_max_loop_interval = 0.1
+app.conf.beat_schedule = {
+    "once": {"task": "shop.once", "schedule": 0.3, "args": ["today"]},
+    "one by one": {"task": "shop.one_by_one", "schedule": 0.1},
+    "die": {"task": "shop.die", "schedule": 0.3},
+}
+client = redis.Redis()
+locks = Locks(client, service="shop")
+
+
+@app.task
+@alone(locks, "lock:once:{day}", at_least=600)
+def once(day):
+    client.rpush("once", grant().token)
+
+
+@app.task
+@alone(locks, "lock:one-by-one")
+def one_by_one():
+    client.rpush("at a time", client.incr("here"))
+    time.sleep(0.15)
+    client.decr("here")
+
+
+@app.task(ignore_result=True)
+@alone(locks, "lock:die", lease=1)
+def die():
+    client.rpush("die", time.time())
+    if client.llen("die") == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def celery(folder, name, *words):
+    return running(folder, "celery", "-A", "shop", *words, log=name)
+
+
+def beat(folder, name, *words):
+    return celery(folder, name, "beat", "--pidfile=", "-s", f"{name}.db", *words)
+
+
+@pytest.fixture
+def shop(tmp_path, server):
+    (tmp_path / "shop.py").write_text(at(server.port, APP))
+    return tmp_path
+
+
+def test_a_beat_task_runs_once_on_two_workers_with_two_beats(shop, server):
+    worker = ("worker", "--pool=prefork", "--concurrency=2", "--without-gossip", "--without-mingle", "-l", "info")
+    with ExitStack() as stack:
+        workers = [stack.enter_context(celery(shop, f"worker{n}", *worker, "-n", f"{n}@here")) for n in (1, 2)]
+        for n in (1, 2):
+            stack.enter_context(beat(shop, f"beat{n}"))
+
+        def lines(name, what):
+            return sum(sum(f"shop.{name}[" in line and what in line for line in it.log.read_text().splitlines())
+                       for it in workers)
+
+        eventually(lambda: lines("once", "received") > 10, "messages", 60)
+        eventually(lambda: lines("once", "ignored") > 9, "messages that find it running", 60)
+        assert server.redis.llen("once") == 1
+        assert lines("once", "succeeded") == 1
+        eventually(lambda: server.redis.llen("at a time") > 10, "runs, one by one", 60)
+        assert set(server.redis.lrange("at a time", 0, -1)) == {"1"}
+        # The first run was killed with its process. The lock was free a lease later.
+        eventually(lambda: server.redis.llen("die") > 1, "a run after the one that was killed", 60)
+        first, second = map(float, server.redis.lrange("die", 0, 1))
+        assert 0.6 < second - first < 30
+    assert server.info("lock:one-by-one") is None
+
+
+def test_redbeat_s_second_beat_takes_over_from_one_that_is_killed(shop, server):
+    with (shop / "shop.py").open("a") as file:
+        file.write(at(server.port, blocks("celery-redbeat")[0].split("\n\n", 1)[1].split("\n", 1)[1]))
+
+    def owner():
+        told = server.info("redbeat::lock")
+        return told and told["owner"]
+
+    with beat(shop, "beat1") as first, beat(shop, "beat2") as second:
+        active = eventually(owner, "an active beat", 60)
+        server.wait_for_waiters("redbeat::lock", 1, 60)
+        [killed, other] = [first, second] if f":{first.pid}:" in active else [second, first]
+        killed.kill()
+        then = eventually(lambda: owner() != active and owner(), "the other beat to be active", 15)
+        assert f":{other.pid}:" in then
+        server.redis.delete("redbeat::lock")  # by force: it gets in line again
+        eventually(lambda: owner() not in (None, then), "another grant", 30)
+        assert other.poll() is None
+        other.terminate()
+        other.wait(15)
+        assert owner() is None
+
+
+def test_the_program_of_the_guide(server, tmp_path):
+    (tmp_path / "reports.py").write_text(at(server.port, blocks("Celery")[0]))
+    ask = "import reports; print(reports.report.delay('today').get(timeout=40))"
+    (tmp_path / "ask.py").write_text(ask)
+    with running(tmp_path, "celery", "-A", "reports", "worker", "--pool=solo", log="worker"), \
+            running(tmp_path, "ask", log="asked") as asked:
+        assert asked.wait(60) == 0, asked.log.read_text()
+    assert "today: fence writes with " in asked.log.read_text()
+    assert server.info("lock:reports:today") is None
+    assert server.info("lock:reports:today:ran")["ttl-ms"] > 0
