@@ -183,6 +183,14 @@ def test_lead_and_once(locks, server):
     assert found == ["7"] * 5 and worked == [1]
 
 
+def test_the_only_permit_is_not_given_twice(both):
+    permit = both.locks.permit(KEY, of=1)
+    grant = both.call(permit, "acquire")
+    with pytest.raises(LockBusy):
+        both.call(permit, "acquire")
+    both.call(grant, "release")
+
+
 def test_an_error_of_the_work_of_once_is_not_taken_for_a_busy_lock(both):
     begun = []
 

@@ -138,7 +138,7 @@ class Lock:
         if wait is not None:
             asked = request(asked.key, limit=asked.limit, wait=wait, lease=asked.lease, keep=asked.keep or 30.0,
                             fixed=not asked.keep, at_most=None if asked.at_most == FOR_EVER else asked.at_most,
-                            owner=asked.owner, replicas=asked.replicas)
+                            owner=asked.owner, replicas=asked.replicas, permit=asked.is_permit)
         locks._loop.must_be_ours()
         return Grant(locks, await acquire(locks._engine, asked, locks._task_of(asked, self._task)))
 
@@ -203,7 +203,7 @@ class Locks(LocksBase):
         if of < 1:
             raise LockMisuse(f"a semaphore has 1 permit or more, not {of}")
         asked = request(key, limit=of, wait=wait, lease=lease, keep=keep, fixed=fixed, at_most=at_most,
-                        replicas=replicas)
+                        replicas=replicas, permit=True)
         return Lock(self, asked, None)
 
     def _made(self, asked: Request, task: Task | None) -> Lock:

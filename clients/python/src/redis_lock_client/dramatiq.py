@@ -13,7 +13,7 @@ from __future__ import annotations
 from dramatiq.rate_limits import RateLimiter
 
 from .errors import LockBusy
-from .locks import Grant, Lock, Locks
+from .locks import Grant, Locks
 from .owners import runs_now
 
 __all__ = ["LockRateLimiter"]
@@ -29,19 +29,13 @@ class LockRateLimiter(RateLimiter):  # type: ignore[misc]
     def __init__(self, locks: Locks, key: str, *, limit: int = 1, ttl: int | None = None, wait: float = 0.0) -> None:
         super().__init__(None, key)
         self.limit, self.ttl = limit, ttl
-        self._locks, self._wait = locks, wait
+        at_most = None if ttl is None else ttl / 1000
+        self._lock = locks.permit(key, of=limit, wait=wait, at_most=at_most)
         self._grants: dict[object, list[Grant]] = {}
-
-    def _place(self) -> Lock:
-        """A place is of a fresh owner, also where there is only one."""
-        at_most = None if self.ttl is None else self.ttl / 1000
-        if self.limit > 1:
-            return self._locks.permit(self.key, of=self.limit, wait=self._wait, at_most=at_most)
-        return self._locks.lock(self.key, wait=self._wait, at_most=at_most, task=self._locks.task())
 
     def _acquire(self) -> bool:
         try:
-            grant = self._place().acquire()
+            grant = self._lock.acquire()
         except LockBusy:
             return False
         self._grants.setdefault(runs_now(), []).append(grant)

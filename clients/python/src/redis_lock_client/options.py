@@ -35,6 +35,7 @@ class Request:
     at_most: float = FOR_EVER
     owner: str | None = None
     replicas: int = 0
+    is_permit: bool = False  # each hold is a place of its own
 
     def mode(self) -> tuple[Word, ...]:
         """The words of the call that say how many holders it bears."""
@@ -44,11 +45,6 @@ class Request:
     def name(self) -> bytes:
         """The key as the server knows it."""
         return key_bytes(self.key)
-
-    @property
-    def is_permit(self) -> bool:
-        """Whether each hold is a place of its own."""
-        return self.limit > 1
 
 
 def key_bytes(key: Key) -> bytes:
@@ -63,7 +59,7 @@ def milliseconds(seconds: float) -> int:
 
 def request(
     key: Key, *, limit: int = 1, wait: float = 0.0, lease: float = 10.0, keep: float = 30.0, fixed: bool = False,
-    at_most: float | None = None, owner: str | None = None, replicas: int = 0,
+    at_most: float | None = None, owner: str | None = None, replicas: int = 0, permit: bool = False,
 ) -> Request:
     """A request out of the user's arguments."""
     if not isinstance(key, (str, bytes)):
@@ -84,7 +80,7 @@ def request(
     if replicas < 0:
         raise LockMisuse(f"replicas is 0 or more, not {replicas}")
     end = FOR_EVER if at_most is None else at_most
-    return Request(key, limit, float(wait), lease, 0.0 if fixed else keep, end, owner, replicas)
+    return Request(key, limit, float(wait), lease, 0.0 if fixed else keep, end, owner, replicas, permit)
 
 
 def seconds(name: str, value: float, least: float, most: float) -> None:
