@@ -478,21 +478,35 @@ class RedisLock
   end
 
   def look
+    now = RedisLock.now
+    is_late = now > due + 1 # this process may have stood still: then a new connection is tried before it is judged
     begin
       if @waits.any? || @left.any? || @held.any?(&:keep)
-        _, sent = ask(["PING"])
-        @held.each { |it| it.sent = [it.sent, sent].max if it.keep }
+        now = hear_of_all
         send_what_is_left
       end
       @pause = 0.0
     rescue *GONE, Redis::CommandError
-      @pause = [@pause * 2 + 0.05, 1.0].min
+      now, @pause = RedisLock.now, [@pause * 2 + 0.05, 1.0].min
       drop_keeper
       @waits.each { |it| shut(it) } # whose reply may have been swallowed, too
+      return @looked = now if is_late
     end
-    @looked = RedisLock.now
-    ended = @held.select { |it| @looked >= it.sent + it.lease }
+    ended = @held.select { |it| now >= it.sent + it.lease }
     ended.each { |it| lose(it, it.keep ? "nothing has been heard of it for a lease" : "its lease has passed") }
+    @looked = now
+  end
+
+  # A PONG tells of all that is kept. Where it comes late, this process may have stood still: then once more.
+  def hear_of_all
+    now = nil
+    2.times do
+      _, sent = ask(["PING"])
+      @held.each { |it| it.sent = [it.sent, sent].max if it.keep }
+      now = RedisLock.now
+      break if now - sent < @reply / 2
+    end
+    now
   end
 
   def send_what_is_left

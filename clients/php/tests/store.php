@@ -209,7 +209,7 @@ function test_a_wait_has_an_end(int $port): void
     $begin = microtime(true);
     throws(LockConflictedException::class, fn () => store($port)->waiting(0.3)->waitAndSave(new Key(NAME)));
     $took = microtime(true) - $begin;
-    check($took > 0.25 && $took < 2.0, "the wait took $took s");
+    check($took > 0.25 && $took < 5.0, "the wait took $took s");
     same(0, info($port)['waiters']);
 }
 
@@ -259,7 +259,7 @@ function test_a_server_that_is_killed_and_comes_back(int $port): void
     throws(LockAcquiringException::class, fn () => $store->save(new Key('lock:other')));
     throws(LockAcquiringException::class, fn () => $store->exists($key));
     throws(LockReleasingException::class, fn () => $store->delete($key));
-    check(microtime(true) - $begin < 8, 'time limits');
+    check(microtime(true) - $begin < 15, 'time limits');
     Testbed::order('restart', ['port' => $port]);
     same(false, $store->exists($key)); // it has come back without its data
     throws(LockConflictedException::class, fn () => $store->putOffExpiration($key, 5.0));
@@ -287,10 +287,10 @@ function test_a_server_that_hangs_holds_up_nobody_for_long(int $port): void
     Testbed::order('pause', ['port' => $port]);
     $begin = microtime(true);
     throws(LockAcquiringException::class, fn () => $store->save(new Key('lock:other')));
-    check(microtime(true) - $begin < 4, 'the time limit of an acquire');
+    check(microtime(true) - $begin < 6, 'the time limit of an acquire');
     $begin = microtime(true);
     throws(LockReleasingException::class, fn () => $store->delete($key));
-    check(microtime(true) - $begin < 3, 'the time limit of a release');
+    check(microtime(true) - $begin < 5, 'the time limit of a release');
     Testbed::order('resume', ['port' => $port]);
     eventually(fn () => !client($port)->exists('lock:other'), 'no grant that nobody knows of');
     $store->save(new Key('lock:third'));

@@ -127,7 +127,7 @@ test "a fixed lease ends, and may be extended" do |port|
     same(:lost, told.pop)
     raises(RedisLock::Lost) { grant.check }
     raises(RedisLock::Lost) { grant.release }
-    kept = mine.lock(KEY)
+    kept = mine.lock(KEY, wait: 5)
     raises(RedisLock::Misuse) { kept.extend }
   end
 end
@@ -220,7 +220,7 @@ test "a server that is killed and comes back without its data" do |port|
     grant = mine.lock(KEY, lease: 3)
     waiting = Thread.new { mine.lock("other", wait: 30) }
     Testbed.order("kill", port: port)
-    check(seconds { raises(RedisLock::Unavailable) { mine.lock("third") } } < 4, "the time limit of an acquire")
+    check(seconds { raises(RedisLock::Unavailable) { mine.lock("third") } } < 6, "the time limit of an acquire")
     Testbed.order("restart", port: port)
     eventually("the loss") { grant.lost? }
     raises(RedisLock::Lost) { grant.release }
@@ -234,7 +234,7 @@ test "a server that stays away is a loss a lease later" do |port|
     grant = mine.lock(KEY, lease: 2)
     Testbed.order("kill", port: port)
     took = seconds { eventually("the loss") { grant.lost? } }
-    check(took > 1 && took < 6, "it took #{took}")
+    check(took > 1 && took < 10, "it took #{took}")
   end
 end
 
@@ -242,9 +242,9 @@ test "a server that hangs holds up nobody for long" do |port|
   locks(port) do |mine|
     grant = mine.lock(KEY, lease: 30)
     Testbed.order("pause", port: port)
-    check(seconds { raises(RedisLock::Unavailable) { mine.lock("other") } } < 5, "the time limit of an acquire")
-    check(seconds { raises(RedisLock::Unavailable) { grant.check } } < 5, "the time limit of a check")
-    check(seconds { raises(RedisLock::Unavailable) { grant.release } } < 5, "the time limit of a release")
+    check(seconds { raises(RedisLock::Unavailable) { mine.lock("other") } } < 7, "the time limit of an acquire")
+    check(seconds { raises(RedisLock::Unavailable) { grant.check } } < 7, "the time limit of a check")
+    check(seconds { raises(RedisLock::Unavailable) { grant.release } } < 7, "the time limit of a release")
     Testbed.order("resume", port: port)
     eventually("what was left to be sent") { info(port).empty? && info(port, "other").empty? }
   end
@@ -268,15 +268,17 @@ test "a process that is killed frees its locks a lease later" do |port|
     sleep 1.5
     check(info(port)["owner"].include?(":#{pid}:"), "held")
     Process.kill("KILL", pid)
-    locks(port) { |mine| check(seconds { mine.lock(KEY, wait: 20) { :in } } < 5, "a lease later") }
+    locks(port) { |mine| check(seconds { mine.lock(KEY, wait: 20) { :in } } < 10, "a lease later") }
   end
 end
 
 test "a process that stood still keeps its locks" do |port|
-  work = "LOCKS.lock(#{KEY.dump}, lease: 1) { |grant| puts 'ready'; gets; grant.check }; puts 'released'"
+  work = "LOCKS.lock(#{KEY.dump}, lease: 3) { |grant| puts 'ready'; gets; grant.check }; puts 'released'"
   aside(port, work) do |pid, input, output|
     Process.kill("STOP", pid)
-    sleep 3
+    sleep 4
+    check(info(port)["owner"].include?(":#{pid}:"), "held")
+    admin(port).call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") # and its connection is cut then
     Process.kill("CONT", pid)
     input.puts
     same("released\n", output.gets)

@@ -99,7 +99,7 @@ def test_redbeat_s_second_beat_takes_over_from_one_that_is_killed(shop, server):
         server.wait_for_waiters("redbeat::lock", 1, 60)
         [killed, other] = [first, second] if f":{first.pid}:" in active else [second, first]
         killed.kill()
-        then = eventually(lambda: owner() != active and owner(), "the other beat to be active", 15)
+        then = eventually(lambda: owner() != active and owner(), "the other beat to be active", 20)
         assert f":{other.pid}:" in then
         server.redis.delete("redbeat::lock")  # by force: it gets in line again
         eventually(lambda: owner() not in (None, then), "another grant", 30)

