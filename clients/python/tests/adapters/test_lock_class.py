@@ -94,6 +94,20 @@ def test_a_token_may_be_given(lock, server):
     mine.release()
 
 
+def test_it_has_a_fencing_token(lock, server):
+    mine = lock()
+    with raises_lock_error():
+        mine.fencing_token
+    with mine:
+        assert mine.fencing_token == server.info(KEY)["token"]
+        server.redis.delete(KEY)
+        eventually(lambda: mine.local.grant.lost, "the loss")
+        with pytest.raises(redis.exceptions.LockNotOwnedError):
+            mine.fencing_token
+        mine.local.token = None
+        mine.acquire()
+
+
 def test_without_a_timeout_it_lives_as_long_as_its_process(lock, server):
     with lock():
         [told] = server.redis.execute_command("LOCK.HOLDERS", KEY)

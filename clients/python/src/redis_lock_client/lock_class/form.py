@@ -45,6 +45,16 @@ class Form(Generic[G]):
                         if kind.__module__.split(".")[0] in ("redis", "valkey")), "redis")
         self._errors: Any = importlib.import_module(f"{library}.exceptions")
 
+    @property
+    def fencing_token(self) -> int:
+        """Rises from holder to holder, to fence writes with. (`local.token` is the owner's name.)"""
+        self._held("fence with")
+        if self.local.grant is None:
+            raise self._error("This token was taken elsewhere")
+        with self._told("fence with"):
+            token: int = self.local.grant.token
+        return token
+
     def _wait(self, blocking: bool | None, blocking_timeout: float | None) -> float:
         if not (self.blocking if blocking is None else blocking):
             return 0.0
