@@ -225,8 +225,12 @@ class RedisLock
 
     done = false
     begin
-      reply, sent = at_once(request, [*words, *keep, "HOLDS", 1])
-      reply, sent = wait_for(request, words, keep, deadline) unless reply
+      begin
+        reply, sent = ask_until(ACQUIRE, request.key, [*words, *keep, "HOLDS", 1])
+      rescue Unavailable => failed
+        raise if request.wait.zero? # else it may be there in time
+      end
+      reply, sent = wait_for(request, words, keep, deadline, failed) unless reply
       grant = Grant.new(self, request, request.owner, reply, sent)
       watch(grant)
       done = true
@@ -236,17 +240,11 @@ class RedisLock
     end
   end
 
-  def at_once(request, words)
-    ask_until(ACQUIRE, request.key, words)
-  rescue Unavailable
-    raise if request.wait.zero? # else it may be there in time
-  end
-
-  def wait_for(request, words, keep, deadline)
-    pause, failed = 0.0, nil
+  def wait_for(request, words, keep, deadline, failed)
+    pause = 0.0
     loop do
       left = deadline - RedisLock.now
-      raise Unavailable, "#{request.key}: #{failed.message}" if left <= 0 && failed
+      raise Unavailable, "#{request.key}: #{failed.message.delete_prefix("#{request.key}: ")}" if left <= 0 && failed
       raise Busy, "#{request.key}: others hold it, or are in line for it" if left <= 0
 
       begin

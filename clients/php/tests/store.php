@@ -289,6 +289,9 @@ function test_a_server_that_hangs_holds_up_nobody_for_long(int $port): void
     throws(LockAcquiringException::class, fn () => $store->save(new Key('lock:other')));
     check(microtime(true) - $begin < 6, 'the time limit of an acquire');
     $begin = microtime(true);
+    throws(LockAcquiringException::class, fn () => store($port)->waiting(1.0)->waitAndSave(new Key(NAME)));
+    check(microtime(true) - $begin < 8, 'the time limit of a wait');
+    $begin = microtime(true);
     throws(LockReleasingException::class, fn () => $store->delete($key));
     check(microtime(true) - $begin < 5, 'the time limit of a release');
     Testbed::order('resume', ['port' => $port]);

@@ -243,6 +243,7 @@ test "a server that hangs holds up nobody for long" do |port|
     grant = mine.lock(KEY, lease: 30)
     Testbed.order("pause", port: port)
     check(seconds { raises(RedisLock::Unavailable) { mine.lock("other") } } < 7, "the time limit of an acquire")
+    check(seconds { raises(RedisLock::Unavailable) { mine.lock("other", wait: 1) } } < 9, "the time limit of a wait")
     check(seconds { raises(RedisLock::Unavailable) { grant.check } } < 7, "the time limit of a check")
     check(seconds { raises(RedisLock::Unavailable) { grant.release } } < 7, "the time limit of a release")
     Testbed.order("resume", port: port)
