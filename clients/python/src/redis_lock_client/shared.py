@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -31,6 +32,16 @@ def close() -> None:
         _all.clear()
     for locks in ending:
         locks.close()
+
+
+def _in_child() -> None:
+    """Another thread of the parent may have been at it."""
+    global _guard
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def settings_of(client: Any) -> object:
