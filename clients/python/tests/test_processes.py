@@ -105,7 +105,7 @@ async def test_cancellations_at_random_moments_are_told_and_leave_nothing_behind
                 worker.cancel()
             ends = await asyncio.gather(*workers, return_exceptions=True)
             assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
-            assert server.info(KEY) is None and server.waiters(KEY) == []
+            eventually(lambda: server.info(KEY) is None and server.waiters(KEY) == [], "the end of all", 3)
 
 
 def test_a_forked_child_holds_nothing_and_takes_nothing_from_its_parent(server):
@@ -277,7 +277,7 @@ async def test_500_tasks_on_10_locks_take_turns(server):
                 inside[number] -= 1
 
         await asyncio.gather(*(work(number % 10) for number in range(500 if LONG else 200)))
-    assert connections(server) == 0
+    eventually(lambda: connections(server) == 0, "the connections to close")
 
 
 def test_locks_that_are_closed_leave_no_connection_and_no_thread(server):
