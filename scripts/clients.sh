@@ -19,10 +19,10 @@ if ! "$tools/setup.sh" postgres; then
     [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
 fi
 
-# How many tests passed and failed, by what cargo, pytest, Node, Go, Maven and the shell tests print.
+# How many tests passed and failed, by what cargo, pytest, Node, Go, Maven and the tests in shell, PHP and Ruby print.
 count() {
     awk '
-        /^test result: / || /^shell: / { for (i = 2; i <= NF; i++) add($i, $(i - 1)) }
+        /^test result: / || /^(shell|php|ruby): / { for (i = 2; i <= NF; i++) add($i, $(i - 1)) }
         / in [0-9.]+s/ && !/^test result: / { for (i = 2; i <= NF; i++) add($i, $(i - 1)) } # pytest
         $2 == "pass" && NF == 3 { passed += $3 }
         $2 == "fail" && NF == 3 { failed += $3 }

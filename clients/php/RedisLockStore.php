@@ -35,10 +35,12 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         'WRONGTYPE' => ['misuse', 'lost', 'lost'],
         'NOTALONE' => ['not-alone', 'not-alone', 'misuse'],
         'DEADLOCK' => ['deadlock', 'misuse', 'misuse'],
-        'MAXWAITERS' => self::REFUSED, 'OOM' => self::REFUSED, 'NOPERM' => self::REFUSED, 'NOAUTH' => self::REFUSED,
-        'WRONGPASS' => self::REFUSED, 'DENIED' => self::REFUSED, 'AHEAD' => self::REFUSED,
-        'ERR unknown command' => self::REFUSED, 'ERR invalid password' => self::REFUSED, 'ERR AUTH' => self::REFUSED,
-        'ERR max number of clients reached' => self::PASSING,
+        'MAXWAITERS' => self::REFUSED, 'OOM' => self::REFUSED, 'NOPERM' => self::BARRED, 'NOAUTH' => self::BARRED,
+        'WRONGPASS' => self::BARRED, 'DENIED' => self::BARRED, 'NOPROTO' => self::BARRED, 'AHEAD' => self::REFUSED,
+        'ERR unknown command' => self::REFUSED, 'ERR invalid password' => self::BARRED, 'ERR AUTH' => self::BARRED,
+        'ERR Protocol error: unauthenticated' => self::BARRED, 'ERR KEEP needs the command CLIENT' => self::REFUSED,
+        'ERR no fencing token is left' => self::REFUSED, 'ERR a fault inside the module' => self::BARRED,
+        'ERR max number of clients' => self::PASSING,
         'ERR' => self::MISUSE, 'CROSSSLOT' => self::MISUSE,
         'LOADING' => self::PASSING, 'BUSY' => self::PASSING, 'NOREPLICAS' => self::PASSING,
         'MISCONF' => self::PASSING, 'READONLY' => self::PASSING, 'MASTERDOWN' => self::PASSING,
@@ -47,6 +49,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         '' => self::MISUSE,
     ];
     private const REFUSED = ['refused', 'refused', 'refused'];
+    private const BARRED = ['refused', 'passing', 'refused']; // while a grant stands, what bars its renewal may pass
     private const PASSING = ['passing', 'passing', 'passing'];
     private const MISUSE = ['misuse', 'misuse', 'misuse'];
     private const ACQUIRE = 0, RENEW = 1, RELEASE = 2;

@@ -36,9 +36,12 @@ class RedisLock
     %w[WRONGTYPE] => %i[misuse lost lost],
     %w[NOTALONE] => %i[not-alone not-alone misuse],
     %w[DEADLOCK] => %i[deadlock misuse misuse],
-    ["MAXWAITERS", "OOM", "NOPERM", "NOAUTH", "WRONGPASS", "DENIED", "AHEAD", "ERR unknown command",
-     "ERR invalid password", "ERR AUTH"] => %i[refused refused refused],
-    ["ERR max number of clients reached"] => %i[passing passing passing],
+    ["MAXWAITERS", "OOM", "AHEAD", "ERR unknown command", "ERR KEEP needs the command CLIENT",
+     "ERR no fencing token is left"] => %i[refused refused refused],
+    # While a grant stands, what bars its renewal may pass.
+    ["NOPERM", "NOAUTH", "WRONGPASS", "DENIED", "NOPROTO", "ERR invalid password", "ERR AUTH",
+     "ERR Protocol error: unauthenticated", "ERR a fault inside the module"] => %i[refused passing refused],
+    ["ERR max number of clients"] => %i[passing passing passing],
     %w[ERR CROSSSLOT] => %i[misuse misuse misuse],
     %w[LOADING BUSY NOREPLICAS MISCONF READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK
        REDIRECT] => %i[passing passing passing],

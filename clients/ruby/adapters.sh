@@ -8,8 +8,8 @@ there() {
     command -v ruby >/dev/null && ruby -e 'require "redis"' 2>/dev/null
 }
 if ! there && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ruby ruby-redis >/dev/null
+    apt-get update -qq || true
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ruby ruby-redis >/dev/null || true
 fi
 if ! there; then
     echo 'ruby: left out, for want of ruby and ruby-redis (not root, or no apt-get)'

@@ -9,9 +9,9 @@ there() {
         php -r 'exit(extension_loaded("redis") && stream_resolve_include_path("Symfony/Component/Lock/autoload.php") ? 0 : 1);'
 }
 if ! there && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq
+    apt-get update -qq || true
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends php-cli php-redis php-symfony-lock \
-        >/dev/null
+        >/dev/null || true
 fi
 if ! there; then
     echo 'php: left out, for want of php-cli, php-redis and php-symfony-lock (not root, or no apt-get)'
