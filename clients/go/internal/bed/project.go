@@ -2,40 +2,40 @@ package bed
 
 import (
 	"archive/zip"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-// Client is the module of the client, and its version in these tests.
-const (
-	Client  = "github.com/redis-lock/redis-lock/clients/go"
-	version = "v0.2.0"
-)
+// Client is the module of the client.
+const Client = "github.com/redis-lock/redis-lock/clients/go"
 
 // RunReadme packs modules as a proxy of modules has them (the first one is what is wanted), gets them from there into
 // an empty project, and runs the first program of a README in it, at this server. It gives what that prints.
 func RunReadme(t *testing.T, readme, address string, modules ...string) string {
 	t.Helper()
+	// Another version each time: Go takes one that it has for the same.
+	version := fmt.Sprint("v0.2.0-test.", time.Now().UnixNano())
 	proxy, project := filepath.Join(t.TempDir(), "proxy"), t.TempDir()
 	for _, module := range modules {
 		folder := filepath.Join(proxy, module, "@v")
 		must(t, os.MkdirAll(folder, 0o755))
 		from := Folder(strings.TrimPrefix(strings.TrimPrefix(module, Client), "/"))
 		write(t, filepath.Join(folder, version+".info"), `{"Version":"`+version+`"}`)
-		write(t, filepath.Join(folder, version+".mod"), read(t, filepath.Join(from, "go.mod")))
-		pack(t, from, filepath.Join(folder, version+".zip"), module+"@"+version+"/")
+		needs := strings.ReplaceAll(read(t, filepath.Join(from, "go.mod")), Client+" v0.2.0", Client+" "+version)
+		write(t, filepath.Join(folder, version+".mod"), needs)
+		pack(t, from, filepath.Join(folder, version+".zip"), module+"@"+version+"/", needs)
 	}
 	_, program, _ := strings.Cut(read(t, readme), "```go\n")
 	program, _, _ = strings.Cut(program, "```")
 	write(t, filepath.Join(project, "main.go"), strings.ReplaceAll(program, "127.0.0.1:6379", address))
 	write(t, filepath.Join(project, "go.mod"), "module example.com/shop\n\ngo 1.26.0\n")
 
-	// In a cache of its own: a module has changed since the last test, and its version has not.
-	cache := filepath.Join(t.TempDir(), "modules")
 	known, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
 	must(t, err)
 	before := strings.Fields(string(known))
@@ -43,7 +43,7 @@ func RunReadme(t *testing.T, readme, address string, modules ...string) string {
 		t.Helper()
 		command := exec.Command("go", arguments...)
 		command.Dir = project
-		command.Env = append(os.Environ(), "GOMODCACHE="+cache, "GOFLAGS=-mod=mod -modcacherw -trimpath", "GONOSUMDB=*",
+		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod -modcacherw", "GONOSUMDB=*",
 			"GOPROXY=file://"+proxy+",file://"+filepath.Join(before[0], "cache/download")+","+before[1])
 		var said strings.Builder
 		command.Stderr = &said // what is fetched, too
@@ -53,9 +53,17 @@ func RunReadme(t *testing.T, readme, address string, modules ...string) string {
 		}
 		return string(output)
 	}
+	wanted := []string{"get"}
 	for _, module := range modules {
-		run("get", module+"@"+version)
+		wanted = append(wanted, module+"@"+version)
+		t.Cleanup(func() { // of the cache that all have
+			must(t, os.RemoveAll(filepath.Join(before[0], module+"@"+version)))
+			for _, kind := range []string{"info", "mod", "zip", "ziphash", "lock"} {
+				_ = os.Remove(filepath.Join(before[0], "cache/download", module, "@v", version+"."+kind))
+			}
+		})
 	}
+	run(wanted...)
 	return run("run", ".")
 }
 
@@ -82,7 +90,7 @@ func write(t *testing.T, path, text string) {
 }
 
 // pack makes the file of a module: all that is in its folder, but for other modules.
-func pack(t *testing.T, folder, path, prefix string) {
+func pack(t *testing.T, folder, path, prefix, needs string) {
 	t.Helper()
 	file, err := os.Create(path)
 	must(t, err)
@@ -104,7 +112,11 @@ func pack(t *testing.T, folder, path, prefix string) {
 		}
 		to, err := archive.Create(prefix + filepath.ToSlash(name))
 		if err == nil {
-			_, err = to.Write([]byte(read(t, path)))
+			text := needs
+			if name != "go.mod" {
+				text = read(t, path)
+			}
+			_, err = to.Write([]byte(text))
 		}
 		return err
 	}))
