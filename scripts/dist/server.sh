@@ -37,6 +37,7 @@ mkdir -p "$root/.servers"
 work=$(mktemp -d "$root/.servers/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+export ZIG_GLOBAL_CACHE_DIR="$zig/cache/zig"
 failed() { die "$triple: $(grep -m 1 '^E: ' "$work/log" || tail -n 3 "$work/log")"; }
 
 # Packages of the target's architecture with all that they need, unpacked, of which the libraries are kept.
