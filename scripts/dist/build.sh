@@ -43,18 +43,30 @@ headers() {
         "$libraries/libc/include/$1-linux-any" "$libraries/libc/include/any-linux-any"
 }
 
-# One package for a target; what else is given are flags of rustc. Zig compiles parts of its own and notes
-# the folder that it is in: by PWD that has a name which is the same everywhere. On level 2 the library is
-# smaller than on level 3, at next to no cost.
-compile() {
-    package=$1 triple=$2
-    shift 2
-    remap=$(paths | sed 's/^/--remap-path-prefix=/' | tr '\n' ' ')
-    CFLAGS=$(paths | sed 's/^/-ffile-prefix-map=/' | tr '\n' ' ') \
-        BINDGEN_EXTRA_CLANG_ARGS=$(headers "${triple%.[0-9]*.*}") RUSTFLAGS="$remap$*" \
-        PWD=/proc/self/cwd cargo zigbuild --locked --release --config 'profile.release.package.redis-lock.opt-level=2' \
-        --config 'profile.release.package.redis-lock-core.opt-level=2' \
-        --package "$package" --target "$triple" --target-dir "$cross"
+# Runs cargo for a target with these words, and the flags of rustc in $flags. On level 2 the library is smaller
+# than on level 3, at next to no cost.
+release_of() {
+    triple=$1
+    shift
+    CFLAGS=$(paths | sed 's/^/-ffile-prefix-map=/' | tr '\n' ' ') BINDGEN_EXTRA_CLANG_ARGS=$(headers "$triple") \
+        RUSTFLAGS="$(paths | sed 's/^/--remap-path-prefix=/' | tr '\n' ' ')$flags" \
+        cargo "$@" --locked --release --target-dir "$cross" \
+        --config 'profile.release.package.redis-lock.opt-level=2' \
+        --config 'profile.release.package.redis-lock-core.opt-level=2'
+}
+
+# Zig compiles parts of its own and notes the folder that it is in: PWD is a name for that which is the same
+# everywhere.
+module() {
+    flags=
+    [ -n "$2" ] || flags=-Ctarget-feature=-crt-static
+    PWD=/proc/self/cwd release_of "$1" zigbuild --package redis-lock --lib --target "$1${2:+.$2}"
+}
+
+# Links to no C library that is there, and has no C in it: Rust has all that it takes.
+live_view() {
+    flags=-Clinker=rust-lld
+    release_of "$1" build --package redis-lock-top --target "$1"
 }
 
 # Strips a program or library into the archive's folder; its symbols become a file in the one for them.
@@ -94,13 +106,10 @@ build() {
     name=$(name_of "$1")
     mkdir -p "$work/$name" "$work/$name-debug"
     say "building for $1${glibc:+ with glibc $glibc}"
-    case $1 in
-        *-musl) compile redis-lock "$1" -Ctarget-feature=-crt-static ;;
-        *) compile redis-lock "$1.$glibc" ;;
-    esac
+    module "$1" "$glibc"
     place "$cross/$1/release/libredis_lock.so" "$work/$name" "$work/$name-debug"
-    # The live view links to no C library that is there, so one does for both of an architecture.
-    compile redis-lock-top "$architecture-unknown-linux-musl"
+    # One live view does for both C libraries of an architecture.
+    live_view "$architecture-unknown-linux-musl"
     place "$cross/$architecture-unknown-linux-musl/release/redis-lock-top" "$work/$name" "$work/$name-debug"
     cp README.md LICENSE CHANGELOG.md "$work/$name/"
     cp scripts/install.sh "$work/$name/"
