@@ -47,12 +47,12 @@ rust() {
 java() {
     bundle=$folder/.maven
     rm -rf "$bundle"
-    for pom in "$root/clients/java/pom.xml" "$root"/clients/java/adapters/pom.xml; do
-        [ -e "$pom" ] || continue
-        mvn -B -ntp -q -f "$pom" -DskipTests -Dmaven.deploy.skip=false \
-            package org.apache.maven.plugins:maven-source-plugin:3.3.1:jar-no-fork \
-            org.apache.maven.plugins:maven-javadoc-plugin:3.12.0:jar -Ddoclint=none
-    done
+    # The adapters are built together with the client.
+    pom=$root/clients/java/pom.xml
+    [ ! -e "$root/clients/java/adapters/pom.xml" ] || pom=$root/clients/java/adapters/pom.xml
+    mvn -B -ntp -q -f "$pom" -Dadapters -DskipTests package \
+        org.apache.maven.plugins:maven-source-plugin:3.3.1:jar-no-fork \
+        org.apache.maven.plugins:maven-javadoc-plugin:3.12.0:jar -Ddoclint=none
     for pom in "$root/clients/java/pom.xml" "$root"/clients/java/adapters/pom.xml "$root"/clients/java/adapters/*/pom.xml; do
         [ -e "$pom" ] || continue
         artifact=$(sed '/<parent>/,/<\/parent>/d' "$pom" | sed -n 's/.*<artifactId>\(.*\)<\/artifactId>.*/\1/p' | head -n 1)
