@@ -56,7 +56,8 @@ java() {
     for pom in "$root/clients/java/pom.xml" "$root"/clients/java/adapters/pom.xml "$root"/clients/java/adapters/*/pom.xml; do
         [ -e "$pom" ] || continue
         artifact=$(sed '/<parent>/,/<\/parent>/d' "$pom" | sed -n 's/.*<artifactId>\(.*\)<\/artifactId>.*/\1/p' | head -n 1)
-        case $artifact in redis-lock-*) ;; *) continue ;; esac # a demonstration is nobody's dependency
+        # A demonstration is nobody's dependency.
+        case $artifact in redis-lock-demo) continue ;; redis-lock-*) ;; *) continue ;; esac
         for element in name description url licenses scm developers; do
             grep -q "<$element>" "$pom" || grep -q '<parent>' "$pom" || die "$pom: Maven Central asks for <$element>"
         done
@@ -70,7 +71,7 @@ java() {
     done
     rm -f "$folder/maven-$version.zip"
     find "$bundle" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
-    (cd "$bundle" && zip -q -X -r "$folder/maven-$version.zip" io)
+    (cd "$bundle" && find io -type f | LC_ALL=C sort | zip -q -X -@ "$folder/maven-$version.zip")
     rm -rf "$bundle"
     unzip -l "$folder/maven-$version.zip" | sed -n 's/.* \(io.*[a-z]\)$/  \1/p'
 }
