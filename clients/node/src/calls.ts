@@ -1,66 +1,36 @@
 /** The calls of a process: each one on the right connection, within its time, and with nothing left behind. */
 
-import diagnostics from "node:diagnostics_channel";
 import type { Driver, Words } from "./driver.ts";
-import { LockBusy, LockError, LockLost, LockMisuse, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
+import { LockBusy, LockError, LockLost, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
+import type { Change, GrantCalls } from "./grant.ts";
 import { Holding, type Mode, type Request, modeWords } from "./holding.ts";
 import type { Keeper } from "./keeper.ts";
 import type { Line } from "./line.ts";
-import type { LockEvent, LocksOptions, Wish } from "./options.ts";
+import type { LocksOptions, Wish } from "./options.ts";
 import { type GrantReply, grantOf } from "./replies.ts";
+import { Scope } from "./scope.ts";
 import { Ask, Servers } from "./servers.ts";
 import { Stop, TimeUp } from "./stop.ts";
 import { Pace, type Timer, later, now } from "./time.ts";
 import { waitInLine } from "./wait.ts";
 
-const channel = diagnostics.channel("redis-lock-client");
-
-export class Calls {
+export class Calls extends Scope implements GrantCalls {
   readonly servers: Servers;
   readonly #driver: Driver;
-  readonly #options: LocksOptions;
-  readonly #pending = new Set<Stop>();
-  readonly #holdings = new Set<Holding>();
-  readonly #background = new Set<Promise<unknown>>();
   /** How many calls wait for a key. */
   readonly #waiting = new Map<string, number>();
-  #closing: Promise<void> | undefined;
 
   constructor(driver: Driver, options: LocksOptions) {
+    super(options);
     this.#driver = driver;
-    this.#options = options;
     this.servers = new Servers(driver, options.replyTimeout ?? 1000, (type, server, error) => {
       this.tell({ type, ...(server && { server }), ...(error && { error }) });
     });
   }
 
-  get #releaseLimit(): number {
-    return this.#options.releaseTimeout ?? 2000;
-  }
-
   /** The key as the server knows it. */
   keyOf(name: string): string {
     return this.#driver.prefix + name;
-  }
-
-  mustBeOpen(): void {
-    if (this.#closing) throw new LockMisuse("the locks are closed");
-  }
-
-  /** Runs a call that the user's signal, and the closing of the locks, end early. */
-  async stoppable<T>(signal: AbortSignal | undefined, call: (stop: Stop) => Promise<T>): Promise<T> {
-    this.mustBeOpen();
-    const stop = new Stop(signal);
-    this.#pending.add(stop);
-    try {
-      stop.throwIfStopped();
-      const running = call(stop);
-      this.inBackground(running);
-      return await running;
-    } finally {
-      stop.end();
-      this.#pending.delete(stop);
-    }
   }
 
   /** Rejects with a LockError, or with what stopped it: then neither a hold nor a wait is left. */
@@ -69,7 +39,7 @@ export class Calls {
     const key = this.keyOf(name);
     const start = now();
     const until = start + wish.wait;
-    const limit = start + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
+    const limit = start + Math.max(wish.wait, this.tryLimit);
     const words: Words = ["LOCK.ACQUIRE", key, request.owner, ...modeWords(request.mode), "PX", wish.lease, "HOLDS", 1];
     const busy = (): never => {
       this.tell({ type: "busy", key: name, owner: request.owner, ms: now() - start });
@@ -79,7 +49,7 @@ export class Calls {
     for (;;) {
       if (wish.replicas === 0 && (wish.wait === 0 || !this.#waiting.has(key))) {
         const holding = await this.#try(request, words, limit, stop);
-        if (holding) return this.#acquired(holding, start);
+        if (holding) return this.acquired(holding, start);
       }
       if (wish.replicas === 0 && now() >= until) busy();
       try {
@@ -87,7 +57,7 @@ export class Calls {
           { key, name, owner: request.owner, words, until, limit, replicas: wish.replicas }, stop, (task) => this.inBackground(task)));
         if (!grant) return busy();
         const holding = await this.#confirm(request, grant, Math.max(limit, now() + this.servers.reply), stop);
-        if (holding) return this.#acquired(holding, start);
+        if (holding) return this.acquired(holding, start);
         if (now() >= until) busy();
       } catch (error) {
         if (error instanceof ServerReply ? meaning(error.message, "acquire") !== "passing" : !(error instanceof NoReply)) {
@@ -106,7 +76,7 @@ export class Calls {
     const words: Words = ["LOCK.ACQUIRE", key, owner, ...modeWords(mode), "PX", Math.max(wish.lease, keep ? 1000 : 1),
       ...(keep ? ["KEEP", wish.keep || keep] : []), "HOLDS", count + 1, "TOKEN", token];
     const ask = new Ask();
-    const until = now() + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
+    const until = now() + Math.max(wish.wait, this.tryLimit);
     try {
       const { reply, sent, line, keeper } = await this.servers.ask(key, words, { kind: "acquire", name, until, stop }, ask);
       holding.count = count + 1;
@@ -126,7 +96,7 @@ export class Calls {
     const { name, token, since } = holding;
     holding.unclaim();
     const stop = new Stop(signal);
-    const until = now() + this.#releaseLimit;
+    const until = now() + this.releaseLimit;
     const released = holding.turn.take(async () => {
       if (holding.loss) throw holding.loss;
       holding.count -= 1;
@@ -182,7 +152,7 @@ export class Calls {
   }
 
   /** Renews the grant, with another lease or mode. */
-  async renew(holding: Holding, { lease, mode, keep }: { lease?: number | undefined; mode?: Mode; keep?: number }): Promise<void> {
+  async renew(holding: Holding, { lease, mode, keep }: Change): Promise<void> {
     const { key, name, owner, token } = holding;
     const words: Words = ["LOCK.RENEW", key, owner, ...modeWords(mode ?? "exclusive"), ...(lease === undefined ? [] : ["PX", lease]),
       ...(keep === undefined ? [] : ["KEEP", keep]), "TOKEN", token];
@@ -203,7 +173,7 @@ export class Calls {
   /** Takes a grant over that is known by its owner and token. */
   async adopt(name: string, owner: string, token: number, wish: Wish, hasLease: boolean, stop: Stop): Promise<Holding> {
     const request: Request = { name, mode: "exclusive", owner, isFresh: false, wish };
-    const until = now() + Math.max(wish.wait, this.#options.tryTimeout ?? 1000);
+    const until = now() + Math.max(wish.wait, this.tryLimit);
     return this.#renewed(request, token, until, stop, hasLease ? ["PX", wish.lease] : []);
   }
 
@@ -218,50 +188,11 @@ export class Calls {
     holding.released();
   }
 
-  /** Ends within its limit, whatever the server does. */
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+  protected override abandon(holding: Holding): Promise<void> {
+    return holding.turn.take(() => this.#giveBack(holding, 0));
   }
 
-  /** Work that `close` waits for. */
-  inBackground(task: Promise<unknown>): void {
-    this.#background.add(task);
-    const done = (): boolean => this.#background.delete(task);
-    task.then(done, done);
-  }
-
-  /** Errors of the user's listeners break nothing here. */
-  guard(listener: () => void): void {
-    try {
-      listener();
-    } catch (error) {
-      queueMicrotask(() => { throw error; });
-    }
-  }
-
-  tell(event: LockEvent): void {
-    const { onEvent } = this.#options;
-    if (onEvent) this.guard(() => onEvent(event));
-    if (channel.hasSubscribers) channel.publish(event);
-  }
-
-  unheard(holding: Holding, error: unknown): void {
-    this.tell({ type: "unheard", key: holding.name, owner: holding.owner, error });
-  }
-
-  async #close(): Promise<void> {
-    await Promise.resolve(); // `mustBeOpen` is false from here on
-    const reason = new DOMException("the locks were closed", "AbortError");
-    for (const stop of this.#pending) stop.stop(reason);
-    for (const holding of [...this.#holdings]) {
-      holding.lose("the locks were closed");
-      this.inBackground(holding.turn.take(() => this.#giveBack(holding, 0)));
-    }
-    const until = now() + (this.#options.closeTimeout ?? 2000);
-    while (this.#background.size > 0 && now() < until) {
-      await new Stop().race(Promise.allSettled(this.#background), until).catch(() => {});
-    }
+  protected override closeConnections(): void {
     this.servers.close();
   }
 
@@ -319,20 +250,11 @@ export class Calls {
     const terms = { key: this.keyOf(name), name, owner, token: grant.token, mode, lease: grant.lease, keep: wish.keep,
       reply: this.servers.reply };
     const holding = new Holding(terms, sent, request.turn);
-    this.#holdings.add(holding);
-    holding.onLost((error) => this.tell({ type: "lost", key: name, owner, error }));
+    this.hold(holding);
     if (wish.keep) keeper.take(holding, line);
     else holding.watch();
     const tail = wish.atMost < Infinity ? this.#endAt(holding, sent + wish.atMost) : undefined;
-    holding.whenEnded(() => {
-      tail?.cancel();
-      this.#holdings.delete(holding);
-    });
-    return holding;
-  }
-
-  #acquired(holding: Holding, start: number): Holding {
-    this.tell({ type: "acquired", key: holding.name, owner: holding.owner, ms: now() - start });
+    if (tail) holding.whenEnded(() => tail.cancel());
     return holding;
   }
 
@@ -369,7 +291,7 @@ export class Calls {
   }
 
   async #released(name: string, words: Words, ask: Ask): Promise<void> {
-    const until = now() + this.#releaseLimit;
+    const until = now() + this.releaseLimit;
     try {
       await this.servers.ask(words[1] as string, words, { kind: "release", name, until, stop: new Stop() });
     } catch (error) {

@@ -42,6 +42,8 @@ export interface OpenOptions {
 export interface Driver {
   /** What the user's client puts before each key. */
   readonly prefix: string;
+  /** How errors name the server; empty where the client does not tell. */
+  readonly server: string;
   /** Of a cluster: some of its servers, and how their addresses are seen from here. */
   readonly cluster?: {
     seeds(stop: Stop, until: number): Promise<readonly Address[]>;

@@ -1,19 +1,36 @@
 /** What an acquire returns: one hold of a lock. */
 
-import type { Calls } from "./calls.ts";
 import { LockLost, LockMisuse } from "./errors.ts";
-import type { Holding } from "./holding.ts";
+import type { Holding, Mode } from "./holding.ts";
 import { now } from "./time.ts";
+
+/** What changes of a grant. */
+export interface Change {
+  readonly lease?: number | undefined;
+  readonly mode?: Mode;
+  /** 0: nobody renews it any more. */
+  readonly keep?: number;
+}
+
+/** Who carries out what is asked of a grant: for one server, or for a quorum. */
+export interface GrantCalls {
+  check(holding: Holding): Promise<void>;
+  renew(holding: Holding, change: Change): Promise<void>;
+  detach(holding: Holding): Promise<void>;
+  release(holding: Holding, signal?: AbortSignal): Promise<void>;
+  guard(listener: () => void): void;
+  unheard(holding: Holding, error: unknown): void;
+}
 
 /** One hold of a lock. It is held until it is released, or lost. */
 export class Grant {
-  readonly #calls: Calls;
+  readonly #calls: GrantCalls;
   readonly #holding: Holding;
   #isReleased = false;
   #abort: AbortController | undefined;
 
   /** @internal */
-  constructor(calls: Calls, holding: Holding) {
+  constructor(calls: GrantCalls, holding: Holding) {
     this.#calls = calls;
     this.#holding = holding;
   }
@@ -80,10 +97,13 @@ export class Grant {
     this.#mustBeHeld();
   }
 
-  /** Sets the lease, and has it begin anew. Without an argument its present length. */
-  async extend(lease?: number): Promise<void> {
+  /**
+   * Sets the lease, and has it begin anew. Without an argument its present length. With `fixed` it is not renewed
+   * from then on: the lock is held for so long, and no longer.
+   */
+  async extend(lease?: number, { fixed = false }: { readonly fixed?: boolean } = {}): Promise<void> {
     this.#mustBeHeld();
-    await this.#calls.renew(this.#holding, { lease });
+    await this.#calls.renew(this.#holding, { lease, ...(fixed && { keep: 0 }) });
   }
 
   /** Goes on as a reader: those who wait for the lock as readers get in. For a lock that was taken once. */

@@ -31,6 +31,8 @@ interface Options {
   readonly keyPrefix?: string;
   readonly sentinels?: readonly unknown[];
   readonly natMap?: Readonly<Record<string, Address>> | ((address: string) => Address | null);
+  readonly name?: string;
+  readonly path?: string;
   readonly host?: string;
   readonly port?: number;
 }
@@ -102,8 +104,10 @@ function lookBy(client: Pick<IoredisClient, "call" | "options">, command: string
 }
 
 export function driverOfIoredis(client: IoredisClient): Driver {
+  const { keyPrefix = "", sentinels, name, path, host = "", port = "" } = optionsOf(client);
   return {
-    prefix: optionsOf(client).keyPrefix ?? "",
+    prefix: keyPrefix,
+    server: sentinels?.length ? (name ?? "") : (path ?? `${host}:${port}`),
     open: (options) => openFrom(client, options),
     look: (command, key) => lookBy(client, command, key),
   };
@@ -120,6 +124,7 @@ export function driverOfIoredisCluster(client: IoredisCluster): Driver {
   };
   return {
     prefix: keyPrefix,
+    server: "",
     cluster: {
       async seeds(stop: Stop, until: number) {
         for (;;) {

@@ -4,7 +4,8 @@ import type { Calls } from "./calls.ts";
 import { LockBusy, LockError, attach } from "./errors.ts";
 import { Grant } from "./grant.ts";
 import type { Mode } from "./holding.ts";
-import { type LockOptions, type LocksOptions, type Wish, checkKey, freshOwner, wishOf } from "./options.ts";
+import { type LockOptions, type Wish, checkKey, freshOwner } from "./options.ts";
+import type { Scope } from "./scope.ts";
 import type { Stop } from "./stop.ts";
 import { later } from "./time.ts";
 
@@ -13,8 +14,9 @@ const FAREWELL = 1000;
 
 /** Whoever takes locks: a `Locks`, where each acquire is an owner, or a task. */
 export interface Taker {
-  readonly calls: Calls;
-  readonly defaults: LocksOptions;
+  readonly scope: Scope;
+  /** Throws LockMisuse where the options make no sense. */
+  wish(options: LockOptions): Wish;
   take(name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant>;
 }
 
@@ -25,34 +27,34 @@ export async function takeAlone(calls: Calls, service: string, name: string, mod
 }
 
 /** A lock on one key. */
-export class Lock {
+export class Lock<Options extends LockOptions = LockOptions> {
   /** The key, as the user's client knows it. */
   readonly key: string;
   readonly #taker: Taker;
   readonly #mode: Mode;
-  readonly #options: LockOptions;
+  readonly #options: Options;
 
   /** @internal */
-  constructor(taker: Taker, key: string, mode: Mode, options: LockOptions) {
+  constructor(taker: Taker, key: string, mode: Mode, options: Options) {
     this.key = checkKey(key);
     this.#taker = taker;
     this.#mode = mode;
     this.#options = options;
-    wishOf(options, taker.defaults);
+    taker.wish(options);
   }
 
   /**
    * Takes the lock. Rejects with LockBusy when others have it and the time to wait is over, with the reason of
    * the signal when that was aborted, or with another LockError: then neither a hold nor a wait is left.
    */
-  async acquire(options: LockOptions = {}): Promise<Grant> {
+  async acquire(options: Partial<Options> = {}): Promise<Grant> {
     const all = { ...this.#options, ...options };
-    const wish = wishOf(all, this.#taker.defaults);
-    return this.#taker.calls.stoppable(all.signal, (stop) => this.#taker.take(this.key, this.#mode, wish, stop));
+    const wish = this.#taker.wish(all);
+    return this.#taker.scope.stoppable(all.signal, (stop) => this.#taker.take(this.key, this.#mode, wish, stop));
   }
 
   /** Like `acquire`, but undefined when others have it. */
-  async tryAcquire(options: LockOptions = {}): Promise<Grant | undefined> {
+  async tryAcquire(options: Partial<Options> = {}): Promise<Grant | undefined> {
     try {
       return await this.acquire(options);
     } catch (error) {
@@ -66,7 +68,7 @@ export class Lock {
    * with what went wrong with the lock as its `cause`; where the work succeeds, an error of the lock is. When the
    * lock is lost, `grant.signal` is aborted, and the work has a second to end before LockLost is thrown.
    */
-  async run<T>(work: (grant: Grant) => T | Promise<T>, options: LockOptions = {}): Promise<T> {
+  async run<T>(work: (grant: Grant) => T | Promise<T>, options: Partial<Options> = {}): Promise<T> {
     return runUnder(await this.acquire(options), work);
   }
 }

@@ -1,25 +1,16 @@
 /** The locks of a process. */
 
 import { Calls } from "./calls.ts";
-import type { Driver } from "./driver.ts";
-import { LockError, LockMisuse, LockUnavailable, ServerReply, errorOf } from "./errors.ts";
+import { type Client, driverOf } from "./client.ts";
+import { LockError, LockUnavailable, ServerReply, errorOf } from "./errors.ts";
 import { Grant } from "./grant.ts";
-import { type IoredisClient, type IoredisCluster, driverOfIoredis, driverOfIoredisCluster } from "./ioredis.ts";
 import { Lock, type Taker, takeAlone } from "./lock.ts";
-import { type NodeRedisClient, type NodeRedisCluster, driverOfFactory, driverOfNodeRedis, driverOfNodeRedisCluster } from "./node-redis.ts";
-import { type LockOptions, type LocksOptions, checkKey, checkLimit, wishOf } from "./options.ts";
-import { acquireAll, lead, once, runAll } from "./recipes.ts";
+import { type LockOptions, type LocksOptions, checkKey, checkLimit, checkToken, wishOf } from "./options.ts";
+import { inOrder, leadBy, once, runAll } from "./recipes.ts";
 import { fieldsOf } from "./replies.ts";
 import { Stop } from "./stop.ts";
 import { Task } from "./task.ts";
 import { now } from "./time.ts";
-
-/**
- * A client of ioredis (`Redis`, by Sentinels too, or `Cluster`) or of node-redis (`createClient`, `createCluster`);
- * or a function that makes a client of node-redis, not connected yet, for each connection that is needed.
- */
-export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedisCluster
-  | (() => NodeRedisClient | Promise<NodeRedisClient>);
 
 /** One of those who hold a lock. */
 export interface Holder {
@@ -32,15 +23,6 @@ export interface Holder {
   readonly lease: number;
   /** How many holders it bears; 0: any number. */
   readonly limit: number;
-}
-
-function driverOf(client: Client): Driver {
-  if (typeof client === "function") return driverOfFactory(client);
-  if ("isCluster" in client && client.isCluster === true) return driverOfIoredisCluster(client as IoredisCluster);
-  if ("masters" in client) return driverOfNodeRedisCluster(client);
-  if ("call" in client && "duplicate" in client) return driverOfIoredis(client as IoredisClient);
-  if ("sendCommand" in client && "duplicate" in client && "isOpen" in client) return driverOfNodeRedis(client as NodeRedisClient);
-  throw new LockMisuse("Locks takes a client of ioredis or node-redis, or a function that makes one");
 }
 
 /** The locks of a process, on its Redis client. One for each client is enough. */
@@ -56,8 +38,8 @@ export class Locks {
     this.#service = options.service ?? "app";
     this.#calls = new Calls(driverOf(client), options);
     this.#taker = {
-      calls: this.#calls,
-      defaults: options,
+      scope: this.#calls,
+      wish: (given) => wishOf(given, options),
       take: (name, mode, wish, stop) => takeAlone(this.#calls, this.#service, name, mode, wish, stop),
     };
   }
@@ -89,7 +71,7 @@ export class Locks {
    */
   async adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
     const wish = wishOf(options, this.#options);
-    if (!Number.isSafeInteger(token) || token < 1) throw new LockMisuse(`a token is a positive integer, not ${String(token)}`);
+    checkToken(token);
     return this.#calls.stoppable(options.signal, async (stop) =>
       new Grant(this.#calls, await this.#calls.adopt(checkKey(key), owner, token, wish, options.lease !== undefined, stop)));
   }
@@ -99,7 +81,7 @@ export class Locks {
    * two who do this never wait for each other; `wait` is for all together.
    */
   async all<T>(keys: readonly string[], options: LockOptions, work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
-    return runAll(await acquireAll(this, keys, options), work);
+    return runAll(await inOrder(this.task(), keys, options), work);
   }
 
   /**
@@ -107,7 +89,7 @@ export class Locks {
    * was lost. Resolves when the signal is aborted; rejects when the work fails.
    */
   lead(key: string, options: LockOptions & { readonly signal: AbortSignal }, work: (grant: Grant) => unknown): Promise<void> {
-    return lead(this, key, work, options);
+    return leadBy(this, key, work, options);
   }
 
   /**

@@ -100,8 +100,10 @@ const text = (prefix: unknown): string => (prefix === undefined ? "" : String(pr
 export function driverOfNodeRedis(client: NodeRedisClient): Driver {
   const source = client as Source;
   const prefix = text(source.options?.keyPrefix);
+  const { path, host, port } = (source.options?.socket ?? {}) as { path?: string; host?: string; port?: number };
   return {
     prefix,
+    server: path ?? (host === undefined && port === undefined ? "" : `${host ?? "localhost"}:${port ?? 6379}`),
     open: (options) => openFrom(() => source.duplicate(settings(source, options)), options),
     look: (command, key) => client.sendCommand([command, prefix + key]).catch((error: unknown) => { throw understood(error); }),
   };
@@ -119,6 +121,7 @@ export function driverOfNodeRedisCluster(cluster: NodeRedisCluster): Driver {
   };
   return {
     prefix,
+    server: "",
     cluster: {
       seeds: () => Promise.resolve(cluster.masters.map(({ host, port }) => ({ host, port }))),
       seen(address) {
@@ -139,6 +142,7 @@ export function driverOfNodeRedisCluster(cluster: NodeRedisCluster): Driver {
 export function driverOfFactory(make: () => NodeRedisClient | Promise<NodeRedisClient>): Driver {
   return {
     prefix: "",
+    server: "",
     open: (options) => openFrom(make, options),
     async look(command, key) {
       const client = await make();

@@ -48,12 +48,13 @@ export interface LocksOptions {
 export interface LockEvent {
   /**
    * `acquired` after `ms`, `busy` after `ms`, `released` after it was held for `ms`, `lost`; `keeper-lost` and
-   * `keeper-back`: the connection that keeps the grants; `unheard`: an error that nobody was there to be told.
+   * `keeper-back`: the connection that keeps the grants; `server-down` and `server-back`: a server of a quorum; `unheard`: an error that nobody was there to be told.
    */
-  readonly type: "acquired" | "busy" | "released" | "lost" | "keeper-lost" | "keeper-back" | "unheard";
+  readonly type: "acquired" | "busy" | "released" | "lost" | "keeper-lost" | "keeper-back"
+    | "server-down" | "server-back" | "unheard";
   readonly key?: string;
   readonly owner?: string;
-  /** Of a cluster: the server's `host:port`. */
+  /** Of a cluster or a quorum: the server's `host:port`. */
   readonly server?: string;
   readonly ms?: number;
   readonly error?: unknown;
@@ -93,8 +94,12 @@ export function checkLimit(limit: unknown): number {
   return isLimit ? limit : wrong(`of takes 1 to 2^31 - 1, not ${String(limit)}`);
 }
 
+export function checkToken(token: unknown): void {
+  if (!Number.isSafeInteger(token) || (token as number) < 1) wrong(`a token is a positive integer, not ${String(token)}`);
+}
+
 /** Rejects with LockMisuse what the server would not take. */
-export function wishOf(options: LockOptions, defaults: LocksOptions): Wish {
+export function wishOf(options: LockOptions, defaults: LocksOptions, leastKept = LEAST_KEPT): Wish {
   const { wait = 0, fixed = false, atMost = Infinity, owner, replicas = 0 } = options;
   if (typeof wait !== "number" || !(wait >= 0)) wrong(`wait takes 0 ms to Infinity, not ${String(wait)}`);
   const given = options.lease ?? defaults.lease ?? 10_000;
@@ -105,7 +110,7 @@ export function wishOf(options: LockOptions, defaults: LocksOptions): Wish {
   }
   if (!Number.isInteger(replicas) || replicas < 0) wrong(`replicas takes a number, not ${String(replicas)}`);
   const isShort = fixed || atMost <= given;
-  const lease = time("lease", Math.min(given, fixed ? given : atMost), isShort ? 1 : LEAST_KEPT);
+  const lease = time("lease", Math.min(given, fixed ? given : atMost), isShort ? 1 : leastKept);
   const keep = isShort ? 0 : time("keep", options.keep ?? defaults.keep ?? 30_000, LEAST_KEPT);
   return { wait, lease, keep, atMost: isShort ? Infinity : atMost, owner, replicas };
 }

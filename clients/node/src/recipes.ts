@@ -2,19 +2,24 @@
 
 import { LockBusy, LockLost } from "./errors.ts";
 import type { Grant } from "./grant.ts";
-import { runUnder } from "./lock.ts";
+import { type Lock, runUnder } from "./lock.ts";
 import type { Locks } from "./locks.ts";
 import type { LockOptions } from "./options.ts";
 import { now } from "./time.ts";
 
+/** Whatever has locks: a `Locks`, a task or a quorum. */
+export interface Source<Options extends LockOptions> {
+  lock(key: string, options?: Options): Lock<Options>;
+}
+
 /** Takes all of them, in one order wherever that is done, or none; `wait` is for all together. */
-export async function acquireAll(locks: Locks, keys: readonly string[], options: LockOptions): Promise<Grant[]> {
-  const task = locks.task();
+export async function inOrder<Options extends LockOptions>(source: Source<Options>, keys: readonly string[],
+  options: Options): Promise<Grant[]> {
   const until = now() + (options.wait ?? 0);
   const grants: Grant[] = [];
   try {
     for (const key of [...new Set(keys)].sort()) {
-      grants.push(await task.lock(key, { ...options, wait: Math.max(0, until - now()) }).acquire());
+      grants.push(await source.lock(key, { ...options, wait: Math.max(0, until - now()) }).acquire());
     }
     return grants;
   } catch (error) {
@@ -33,12 +38,12 @@ export async function runAll<T>(grants: readonly Grant[], work: (grants: readonl
 }
 
 /** Works whenever it holds the lock, until the signal is aborted or the work fails. */
-export async function lead(locks: Locks, key: string, work: (grant: Grant) => unknown,
-  options: LockOptions & { readonly signal: AbortSignal }): Promise<void> {
+export async function leadBy<Options extends LockOptions>(source: Source<Options>, key: string, work: (grant: Grant) => unknown,
+  options: Options & { readonly signal: AbortSignal }): Promise<void> {
   const { signal } = options;
   while (!signal.aborted) {
     try {
-      await locks.lock(key, { ...options, wait: Infinity }).run(async (grant) => { await work(grant); });
+      await source.lock(key, { ...options, wait: Infinity }).run(async (grant) => { await work(grant); });
     } catch (error) {
       if (signal.aborted && (error === signal.reason || (error instanceof Error && error.name === "AbortError"))) return;
       if (!(error instanceof LockLost)) throw error;

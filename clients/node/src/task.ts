@@ -5,7 +5,7 @@ import { LockBusy } from "./errors.ts";
 import { Grant } from "./grant.ts";
 import { type Holding, type Mode, Turn } from "./holding.ts";
 import { Lock, type Taker, takeAlone } from "./lock.ts";
-import { type LockOptions, type LocksOptions, type Wish, checkLimit, freshOwner } from "./options.ts";
+import { type LockOptions, type LocksOptions, type Wish, checkLimit, freshOwner, wishOf } from "./options.ts";
 import { type Stop, TimeUp } from "./stop.ts";
 import { now } from "./time.ts";
 
@@ -40,7 +40,7 @@ export class Task {
     this.#context = context;
     this.owner = freshOwner(context.service);
     const { calls, defaults } = context;
-    this.#taker = { calls, defaults, take: (name, mode, wish, stop) => this.#take(name, mode, wish, stop) };
+    this.#taker = { scope: calls, wish: (options) => wishOf(options, defaults), take: (name, mode, wish, stop) => this.#take(name, mode, wish, stop) };
   }
 
   /** A lock that one holder has alone. */
@@ -81,7 +81,7 @@ export class Task {
   /** Calls of one task for one lock go one after the other. */
   #inTurn<T>(place: Place, name: string, wish: Wish, stop: Stop, enter: () => Promise<T>): Promise<T> {
     let isLate = false;
-    const until = now() + Math.max(wish.wait, this.#context.defaults.tryTimeout ?? 1000);
+    const until = now() + Math.max(wish.wait, this.#context.calls.tryLimit);
     return new Promise<T>((resolve, reject) => {
       const free = place.turn.free;
       const entered = place.turn.take(async () => (isLate ? undefined : { is: await enter() }));

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Packs the client and tests what stands on it, as users get it: quorums, the API of node-redlock, the NestJS module.
+# usage: adapters.sh [TEST ...]     the names of tests in tests/adapters; all by default
+set -eu
+cd "$(dirname -- "$0")"
+
+missing=
+while read -r program; do
+    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+done <needs
+if [ -n "$missing" ]; then
+    printf 'node adapters: left out, for want of%s\n' "$missing"
+    exit 0
+fi
+
+[ "${KEEP_MODULES:-0}" = 1 ] || npm ci --silent --no-audit --no-fund
+packed=build/packed
+rm -rf "$packed"
+mkdir -p "$packed/node_modules/redis-lock-client"
+npm pack --silent --pack-destination "$packed" >/dev/null
+tar xzf "$packed"/redis-lock-client-*.tgz -C "$packed/node_modules/redis-lock-client" --strip-components 1
+printf '{ "private": true, "type": "module" }\n' >"$packed/package.json"
+mkdir "$packed/tests"
+cp -r tests/adapters "$packed/tests/"
+cp tests/servers.ts "$packed/tests/"
+cp tests/adapters/tsconfig.json "$packed/"
+npx --no-install tsc --project "$packed"
+
+[ $# -gt 0 ] || set -- "$packed"/out/adapters/
+exec node --test --test-concurrency=2 --test-reporter=spec "$@"

@@ -1,0 +1,235 @@
+/** The calls of a quorum: a lock is held when more than half of the servers have granted it with one token. */
+
+import type { Driver } from "../driver.ts";
+import { LockBusy, LockLost, LockMisuse } from "../errors.ts";
+import type { Change, GrantCalls } from "../grant.ts";
+import { Holding } from "../holding.ts";
+import { type LocksOptions, type Wish, freshOwner } from "../options.ts";
+import { Scope } from "../scope.ts";
+import { Stop } from "../stop.ts";
+import { type Timer, later, now } from "../time.ts";
+import { Attempt, type Failure, type Obtained } from "./attempt.ts";
+import { Member } from "./member.ts";
+import { askAll } from "./round.ts";
+import { Pauses, waitForTurn } from "./turns.ts";
+import type { Vote } from "./part.ts";
+
+/** The least that a server is given to answer, in ms: else good servers would seem to be down. */
+const LEAST_LIMIT = 20;
+
+/** What an acquire is to get. */
+export interface QuorumWish extends Wish {
+  readonly onAttempt: ((votes: Promise<readonly Vote[]>) => void) | undefined;
+}
+
+/** The servers' clocks may run a little faster than this one: their leases count from so many ms earlier. */
+const drift = (lease: number): number => lease / 100 + 2;
+
+export class QuorumCalls extends Scope implements GrantCalls {
+  readonly members: readonly Member[];
+  readonly #reply: number;
+  readonly #service: string;
+  /** What renews the grants that are kept. */
+  readonly #renewals = new Map<Holding, Timer | undefined>();
+
+  constructor(drivers: readonly Driver[], options: LocksOptions) {
+    super(options);
+    this.#reply = options.replyTimeout ?? 1000;
+    this.#service = options.service ?? "app";
+    this.members = drivers.map((driver, place) => new Member(driver, place, this.#reply,
+      (type, { address }, error) => this.tell({ type, server: address, ...(error ? { error } : {}) })));
+  }
+
+  /** Rejects with a LockError, or with what stopped it: then neither a hold nor a wait is left. */
+  async acquire(name: string, wish: QuorumWish, stop: Stop): Promise<Holding> {
+    const start = now();
+    const until = start + wish.wait;
+    const limit = start + Math.max(wish.wait, this.tryLimit);
+    const pauses = new Pauses();
+    let line: Member | undefined;
+    for (;;) {
+      const began = now();
+      const owner = freshOwner(this.#service);
+      const place = line && { member: line, name, owner, lease: wish.lease, until };
+      const isMine = !place || await waitForTurn(place, stop, (task) => this.inBackground(task));
+      const used = isMine ? owner : freshOwner(this.#service);
+      const result = await this.#attempt(name, used, wish, stop);
+      if ("token" in result) {
+        const holding = this.#held(name, used, wish, result);
+        if (holding) return this.acquired(holding, start);
+      }
+      const failure: Failure = "token" in result ? { why: "late" } : result;
+      if (failure.why === "refused") throw failure.error;
+      if (failure.why === "too few" ? now() >= limit : now() >= until) {
+        if (failure.why === "too few") throw failure.error;
+        this.tell({ type: "busy", key: name, owner: used, ms: now() - start });
+        throw new LockBusy(`${name}: no majority of the servers has granted it`, { key: name });
+      }
+      line = failure.why === "busy" ? failure.first : undefined;
+      await pauses.take(now() - began, failure.why === "too few" ? limit : until, stop);
+    }
+  }
+
+  /** Goes on with a grant that another client has let go of. */
+  async adopt(name: string, owner: string, token: number, wish: QuorumWish, stop: Stop): Promise<Holding> {
+    const { lease } = wish;
+    const until = now() + Math.max(wish.wait, this.tryLimit);
+    const start = await this.#renewOnAll(name, owner, token, lease, until, stop);
+    const holding = this.#held(name, owner, wish, { token, start });
+    if (!holding) throw new LockLost(`${name}: its lease has passed`, { key: name });
+    return holding;
+  }
+
+  async check(holding: Holding): Promise<void> {
+    const { name, owner, token, lease } = holding;
+    const until = now() + this.#reply;
+    await this.#losing(holding, async () => {
+      if (this.#renewals.has(holding)) {
+        holding.proved((await this.#renewOnAll(name, owner, token, lease, until)) - drift(lease), lease);
+      } else {
+        await askAll(this.members, { name, kind: "renew", ms: this.#limit(lease), until,
+          words: (prefix) => ["LOCK.FENCE", prefix + name, token] });
+      }
+    });
+    if (this.#renewals.has(holding)) this.#plan(holding);
+  }
+
+  async renew(holding: Holding, { lease = holding.lease, mode, keep }: Change): Promise<void> {
+    const { name, owner, token } = holding;
+    if (mode) throw new LockMisuse(`${name}: on several servers a lock is not shared`, { key: name });
+    await this.#losing(holding, async () => {
+      const start = await this.#renewOnAll(name, owner, token, lease, now() + this.#reply);
+      holding.setFixed(start - drift(lease), lease);
+    });
+    if (keep === 0) this.#renewals.get(holding)?.cancel();
+    if (keep === 0) this.#renewals.delete(holding);
+    if (this.#renewals.has(holding)) this.#plan(holding);
+  }
+
+  detach(holding: Holding): Promise<void> {
+    holding.released();
+    return Promise.resolve();
+  }
+
+  async release(holding: Holding, signal?: AbortSignal): Promise<void> {
+    if (holding.loss) throw holding.loss;
+    const { name, owner, since } = holding;
+    holding.unclaim();
+    const stop = new Stop(signal);
+    const released = this.#releaseOnAll(holding, now() + this.releaseLimit);
+    this.inBackground(released);
+    try {
+      await stop.race(released);
+    } catch (error) {
+      throw error instanceof LockLost ? new LockLost(`${name}: lost before its release`, { key: name, cause: error }) : error;
+    } finally {
+      stop.end();
+    }
+    this.tell({ type: "released", key: name, owner, ms: now() - since });
+  }
+
+  /** A grant that is lost is given back anyway. */
+  protected override abandon(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  protected override closeConnections(): void {
+    for (const member of this.members) member.close();
+  }
+
+  /**
+   * How long a server may take to answer a call about a lock with this lease: far below it, so that most of the lease is
+   * left when a majority has answered. Two rounds stay within a reply's time.
+   */
+  #limit(lease: number): number {
+    return Math.min(Math.max(lease / 10, LEAST_LIMIT), this.#reply / 2);
+  }
+
+  async #attempt(name: string, owner: string, { lease, onAttempt }: QuorumWish, stop: Stop): Promise<Obtained | Failure> {
+    const ms = this.#limit(lease);
+    const attempt = new Attempt(this.members, { name, owner, lease, ms });
+    if (onAttempt) this.guard(() => onAttempt(attempt.votes()));
+    let isHeld = false;
+    try {
+      const result = await attempt.finish(stop);
+      isHeld = "token" in result;
+      return result;
+    } finally {
+      const settled = attempt.settled();
+      this.inBackground(settled);
+      // Who is told that it has failed has left nothing on a server that answers.
+      if (!isHeld) await new Stop().race(settled, now() + ms).catch(() => {});
+    }
+  }
+
+  /** Nothing where so much time has passed that the lease cannot be trusted any more. */
+  #held(name: string, owner: string, wish: QuorumWish, { token, start }: Obtained): Holding | undefined {
+    const { lease, keep, atMost } = wish;
+    const proof = start - drift(lease);
+    const holding = new Holding({ key: name, name, owner, token, mode: "exclusive", lease, keep: 0, reply: this.#reply }, proof);
+    if (now() >= holding.knownUntil) {
+      this.#giveBack(holding);
+      return undefined;
+    }
+    this.hold(holding);
+    holding.onLost(() => this.#giveBack(holding));
+    holding.whenEnded(() => {
+      this.#renewals.get(holding)?.cancel();
+      this.#renewals.delete(holding);
+    });
+    if (atMost < Infinity) holding.endAt(start + atMost);
+    holding.watch();
+    if (keep) this.#plan(holding);
+    return holding;
+  }
+
+  /** Renews when a third of the lease has passed, and again soon where that fails. */
+  #plan(holding: Holding, due = holding.knownUntil - (holding.lease * 2) / 3): void {
+    this.#renewals.get(holding)?.cancel();
+    if (!holding.isLive) return;
+    this.#renewals.set(holding, later(due - now(), () => {
+      const { name, owner, token, lease } = holding;
+      const renewed = this.#losing(holding, async () => {
+        const start = await this.#renewOnAll(name, owner, token, lease, now());
+        holding.proved(start - drift(lease), lease);
+      });
+      renewed.then(
+        () => { if (this.#renewals.has(holding)) this.#plan(holding); },
+        () => {
+          const left = holding.knownUntil - now();
+          if (this.#renewals.has(holding)) this.#plan(holding, now() + Math.min(Math.max(left / 10, 5), 1000));
+        },
+      );
+    }));
+  }
+
+  async #losing(holding: Holding, call: () => Promise<void>): Promise<void> {
+    try {
+      await call();
+    } catch (error) {
+      if (error instanceof LockLost) holding.lose(error.message, error);
+      throw holding.loss ?? error;
+    }
+    if (holding.loss) throw holding.loss;
+  }
+
+  /**
+   * A server that does not have the grant any more does not get it back: somebody else may have had the lock there in
+   * between, and a majority pieced together like that would hide it.
+   */
+  #renewOnAll(name: string, owner: string, token: number, lease: number, until: number, stop = new Stop()): Promise<number> {
+    return askAll(this.members, { name, kind: "renew", ms: this.#limit(lease), until, stop,
+      words: (prefix) => ["LOCK.RENEW", prefix + name, owner, "PX", lease, "TOKEN", token] });
+  }
+
+  /** What a minority may have still is not waited for by others. */
+  #giveBack(holding: Holding): void {
+    this.inBackground(this.#releaseOnAll(holding, now() + this.releaseLimit).catch(() => {}));
+  }
+
+  /** On all servers, also those that have not granted it: they may have since. */
+  async #releaseOnAll({ name, owner }: Holding, until: number): Promise<void> {
+    await askAll(this.members, { name, kind: "release", ms: Math.min(this.#reply, Math.max(1, until - now())), until,
+      words: (prefix) => ["LOCK.RELEASE", prefix + name, owner, "ALL"] });
+  }
+}

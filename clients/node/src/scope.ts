@@ -1,0 +1,115 @@
+/** What is under way for the locks of a process: calls that can be called off, grants, work in the background, and its end. */
+
+import diagnostics from "node:diagnostics_channel";
+import { LockMisuse } from "./errors.ts";
+import type { Holding } from "./holding.ts";
+import type { LockEvent, LocksOptions } from "./options.ts";
+import { Stop } from "./stop.ts";
+import { now } from "./time.ts";
+
+const channel = diagnostics.channel("redis-lock-client");
+
+export abstract class Scope {
+  protected readonly options: LocksOptions;
+  readonly #pending = new Set<Stop>();
+  readonly #holdings = new Set<Holding>();
+  readonly #background = new Set<Promise<unknown>>();
+  #closing: Promise<void> | undefined;
+
+  constructor(options: LocksOptions) {
+    this.options = options;
+  }
+
+  /** Gives a grant back that was lost by the closing. Never rejects. */
+  protected abstract abandon(holding: Holding): Promise<void>;
+  protected abstract closeConnections(): void;
+
+  protected get releaseLimit(): number {
+    return this.options.releaseTimeout ?? 2000;
+  }
+
+  /** How long an acquire that does not wait may take in all. */
+  get tryLimit(): number {
+    return this.options.tryTimeout ?? 1000;
+  }
+
+  mustBeOpen(): void {
+    if (this.#closing) throw new LockMisuse("the locks are closed");
+  }
+
+  /** Runs a call that the user's signal, and the closing of the locks, end early. */
+  async stoppable<T>(signal: AbortSignal | undefined, call: (stop: Stop) => Promise<T>): Promise<T> {
+    this.mustBeOpen();
+    const stop = new Stop(signal);
+    this.#pending.add(stop);
+    try {
+      stop.throwIfStopped();
+      const running = call(stop);
+      this.inBackground(running);
+      return await running;
+    } finally {
+      stop.end();
+      this.#pending.delete(stop);
+    }
+  }
+
+  /** Ends within its limit, whatever the server does. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  /** Work that `close` waits for. */
+  inBackground(task: Promise<unknown>): void {
+    this.#background.add(task);
+    const done = (): boolean => this.#background.delete(task);
+    task.then(done, done);
+  }
+
+  /** Errors of the user's listeners break nothing here. */
+  guard(listener: () => void): void {
+    try {
+      listener();
+    } catch (error) {
+      queueMicrotask(() => { throw error; });
+    }
+  }
+
+  tell(event: LockEvent): void {
+    const { onEvent } = this.options;
+    if (onEvent) this.guard(() => onEvent(event));
+    if (channel.hasSubscribers) channel.publish(event);
+  }
+
+  unheard(holding: Holding, error: unknown): void {
+    this.tell({ type: "unheard", key: holding.name, owner: holding.owner, error });
+  }
+
+  /** A grant that counts from here on. */
+  protected hold(holding: Holding): void {
+    const { name, owner } = holding;
+    this.#holdings.add(holding);
+    holding.onLost((error) => this.tell({ type: "lost", key: name, owner, error }));
+    holding.whenEnded(() => this.#holdings.delete(holding));
+  }
+
+  protected acquired(holding: Holding, start: number): Holding {
+    this.tell({ type: "acquired", key: holding.name, owner: holding.owner, ms: now() - start });
+    return holding;
+  }
+
+  async #close(): Promise<void> {
+    await Promise.resolve(); // `mustBeOpen` is false from here on
+    const reason = new DOMException("the locks were closed", "AbortError");
+    for (const stop of this.#pending) stop.stop(reason);
+    for (const holding of [...this.#holdings]) {
+      holding.lose("the locks were closed");
+      this.inBackground(this.abandon(holding));
+    }
+    const until = now() + (this.options.closeTimeout ?? 2000);
+    while (this.#background.size > 0 && now() < until) {
+      await new Stop().race(Promise.allSettled(this.#background), until).catch(() => {});
+    }
+    this.closeConnections();
+  }
+}
