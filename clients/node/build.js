@@ -1,5 +1,5 @@
-// Builds dist: one implementation in CommonJS, so that `instanceof` holds however the package is loaded, and a
-// module that passes its names on.
+// Builds dist: one implementation in CommonJS, so that `instanceof` holds however the package is loaded, and
+// modules that pass its names on.
 
 import { execFileSync } from "node:child_process";
 import { rmSync, writeFileSync } from "node:fs";
@@ -7,7 +7,13 @@ import { createRequire } from "node:module";
 
 process.chdir(import.meta.dirname ?? new URL(".", import.meta.url).pathname);
 rmSync("dist", { recursive: true, force: true });
-const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
-execFileSync(process.execPath, [tsc, "--project", "tsconfig.dist.json"], { stdio: "inherit" });
+const require = createRequire(import.meta.url);
+execFileSync(process.execPath, [require.resolve("typescript/bin/tsc"), "--project", "tsconfig.dist.json"], { stdio: "inherit" });
 writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
-for (const file of ["dist/index.js", "dist/index.d.ts"]) writeFileSync(file, 'export * from "./cjs/index.js";\n');
+for (const [name, source] of [["index", "index"], ["redlock", "redlock/index"], ["nestjs", "nestjs/index"]]) {
+  const names = Object.keys(require(`./dist/cjs/${source}.js`)).filter((it) => it !== "default").join(", ");
+  const from = `from "./cjs/${source}.js";\n`;
+  const also = name === "redlock" ? `export { Redlock as default } ${from}` : "";
+  writeFileSync(`dist/${name}.js`, `export { ${names} } ${from}${also}`);
+  writeFileSync(`dist/${name}.d.ts`, `export * ${from}${also}`);
+}

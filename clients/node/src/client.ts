@@ -20,3 +20,9 @@ export function driverOf(client: Client): Driver {
   if ("sendCommand" in client && "duplicate" in client && "isOpen" in client) return driverOfNodeRedis(client as NodeRedisClient);
   throw new LockMisuse("Locks takes a client of ioredis or node-redis, or a function that makes one");
 }
+
+/** Ends a client as its library does. */
+export async function endClient(client: object): Promise<void> {
+  const { close, quit } = client as { close?: () => Promise<unknown>; quit?: () => Promise<unknown> };
+  await (close ?? quit)?.call(client);
+}

@@ -60,7 +60,8 @@ export interface LockEvent {
   readonly error?: unknown;
 }
 
-const YEARS = 10 * 365 * 86_400_000;
+/** The longest lease of the server. */
+export const YEARS = 10 * 365 * 86_400_000;
 const LEAST_KEPT = 1000;
 
 /** What an acquire is to get. */

@@ -12,14 +12,14 @@ import { Attempt, type Failure, type Obtained } from "./attempt.ts";
 import { Member } from "./member.ts";
 import { askAll } from "./round.ts";
 import { Pauses, waitForTurn } from "./turns.ts";
-import type { Vote } from "./part.ts";
+import type { OnVotes } from "./part.ts";
 
 /** The least that a server is given to answer, in ms: else good servers would seem to be down. */
 const LEAST_LIMIT = 20;
 
 /** What an acquire is to get. */
 export interface QuorumWish extends Wish {
-  readonly onAttempt: ((votes: Promise<readonly Vote[]>) => void) | undefined;
+  readonly onVotes: OnVotes | undefined;
 }
 
 /** The servers' clocks may run a little faster than this one: their leases count from so many ms earlier. */
@@ -31,6 +31,7 @@ export class QuorumCalls extends Scope implements GrantCalls {
   readonly #service: string;
   /** What renews the grants that are kept. */
   readonly #renewals = new Map<Holding, Timer | undefined>();
+  readonly #onVotes = new WeakMap<Holding, OnVotes>();
 
   constructor(drivers: readonly Driver[], options: LocksOptions) {
     super(options);
@@ -74,18 +75,18 @@ export class QuorumCalls extends Scope implements GrantCalls {
   async adopt(name: string, owner: string, token: number, wish: QuorumWish, stop: Stop): Promise<Holding> {
     const { lease } = wish;
     const until = now() + Math.max(wish.wait, this.tryLimit);
-    const start = await this.#renewOnAll(name, owner, token, lease, until, stop);
+    const start = await this.#renewOnAll({ name, owner, token }, lease, until, stop);
     const holding = this.#held(name, owner, wish, { token, start });
     if (!holding) throw new LockLost(`${name}: its lease has passed`, { key: name });
     return holding;
   }
 
   async check(holding: Holding): Promise<void> {
-    const { name, owner, token, lease } = holding;
+    const { name, token, lease } = holding;
     const until = now() + this.#reply;
     await this.#losing(holding, async () => {
       if (this.#renewals.has(holding)) {
-        holding.proved((await this.#renewOnAll(name, owner, token, lease, until)) - drift(lease), lease);
+        holding.proved((await this.#renewOnAll(holding, lease, until)) - drift(lease), lease);
       } else {
         await askAll(this.members, { name, kind: "renew", ms: this.#limit(lease), until,
           words: (prefix) => ["LOCK.FENCE", prefix + name, token] });
@@ -95,10 +96,10 @@ export class QuorumCalls extends Scope implements GrantCalls {
   }
 
   async renew(holding: Holding, { lease = holding.lease, mode, keep }: Change): Promise<void> {
-    const { name, owner, token } = holding;
+    const { name } = holding;
     if (mode) throw new LockMisuse(`${name}: on several servers a lock is not shared`, { key: name });
     await this.#losing(holding, async () => {
-      const start = await this.#renewOnAll(name, owner, token, lease, now() + this.#reply);
+      const start = await this.#renewOnAll(holding, lease, now() + this.#reply);
       holding.setFixed(start - drift(lease), lease);
     });
     if (keep === 0) this.#renewals.get(holding)?.cancel();
@@ -145,10 +146,10 @@ export class QuorumCalls extends Scope implements GrantCalls {
     return Math.min(Math.max(lease / 10, LEAST_LIMIT), this.#reply / 2);
   }
 
-  async #attempt(name: string, owner: string, { lease, onAttempt }: QuorumWish, stop: Stop): Promise<Obtained | Failure> {
+  async #attempt(name: string, owner: string, { lease, onVotes }: QuorumWish, stop: Stop): Promise<Obtained | Failure> {
     const ms = this.#limit(lease);
     const attempt = new Attempt(this.members, { name, owner, lease, ms });
-    if (onAttempt) this.guard(() => onAttempt(attempt.votes()));
+    if (onVotes) onVotes(attempt.votes());
     let isHeld = false;
     try {
       const result = await attempt.finish(stop);
@@ -164,7 +165,7 @@ export class QuorumCalls extends Scope implements GrantCalls {
 
   /** Nothing where so much time has passed that the lease cannot be trusted any more. */
   #held(name: string, owner: string, wish: QuorumWish, { token, start }: Obtained): Holding | undefined {
-    const { lease, keep, atMost } = wish;
+    const { lease, keep, atMost, onVotes } = wish;
     const proof = start - drift(lease);
     const holding = new Holding({ key: name, name, owner, token, mode: "exclusive", lease, keep: 0, reply: this.#reply }, proof);
     if (now() >= holding.knownUntil) {
@@ -172,6 +173,7 @@ export class QuorumCalls extends Scope implements GrantCalls {
       return undefined;
     }
     this.hold(holding);
+    if (onVotes) this.#onVotes.set(holding, onVotes);
     holding.onLost(() => this.#giveBack(holding));
     holding.whenEnded(() => {
       this.#renewals.get(holding)?.cancel();
@@ -188,9 +190,9 @@ export class QuorumCalls extends Scope implements GrantCalls {
     this.#renewals.get(holding)?.cancel();
     if (!holding.isLive) return;
     this.#renewals.set(holding, later(due - now(), () => {
-      const { name, owner, token, lease } = holding;
+      const { lease } = holding;
       const renewed = this.#losing(holding, async () => {
-        const start = await this.#renewOnAll(name, owner, token, lease, now());
+        const start = await this.#renewOnAll(holding, lease, now());
         holding.proved(start - drift(lease), lease);
       });
       renewed.then(
@@ -217,8 +219,10 @@ export class QuorumCalls extends Scope implements GrantCalls {
    * A server that does not have the grant any more does not get it back: somebody else may have had the lock there in
    * between, and a majority pieced together like that would hide it.
    */
-  #renewOnAll(name: string, owner: string, token: number, lease: number, until: number, stop = new Stop()): Promise<number> {
-    return askAll(this.members, { name, kind: "renew", ms: this.#limit(lease), until, stop,
+  #renewOnAll(grant: Holding | { name: string; owner: string; token: number }, lease: number, until: number,
+    stop = new Stop()): Promise<number> {
+    const { name, owner, token } = grant;
+    return askAll(this.members, { name, kind: "renew", ms: this.#limit(lease), until, stop, onVotes: this.#onVotes.get(grant as Holding),
       words: (prefix) => ["LOCK.RENEW", prefix + name, owner, "PX", lease, "TOKEN", token] });
   }
 
@@ -228,8 +232,10 @@ export class QuorumCalls extends Scope implements GrantCalls {
   }
 
   /** On all servers, also those that have not granted it: they may have since. */
-  async #releaseOnAll({ name, owner }: Holding, until: number): Promise<void> {
+  async #releaseOnAll(holding: Holding, until: number): Promise<void> {
+    const { name, owner } = holding;
     await askAll(this.members, { name, kind: "release", ms: Math.min(this.#reply, Math.max(1, until - now())), until,
+      onVotes: this.#onVotes.get(holding),
       words: (prefix) => ["LOCK.RELEASE", prefix + name, owner, "ALL"] });
   }
 }

@@ -6,13 +6,13 @@ import { Grant } from "../grant.ts";
 import { Lock, type Taker } from "../lock.ts";
 import { type LockOptions, type LocksOptions, checkKey, checkToken, wishOf } from "../options.ts";
 import { inOrder, leadBy, runAll } from "../recipes.ts";
-import type { Vote } from "./part.ts";
+import type { OnVotes } from "./part.ts";
 import { QuorumCalls, type QuorumWish } from "./calls.ts";
 
 /** All times are in milliseconds. */
 export interface QuorumOptions extends Omit<LockOptions, "keep" | "owner" | "replicas"> {
-  /** Told of each attempt, with what each server has said, when all have been heard or their time is over. */
-  readonly onAttempt?: ((votes: Promise<readonly Vote[]>) => void) | undefined;
+  /** Told of each time that all servers are asked: to take the lock, to renew it, to give it back. */
+  readonly onVotes?: OnVotes | undefined;
 }
 
 /** The least lease that is renewed, in ms: round trips have to fit in it many times. */
@@ -22,7 +22,7 @@ function wishFor(options: QuorumOptions, defaults: LocksOptions): QuorumWish {
   for (const name of ["owner", "replicas", "keep"]) {
     if ((options as Record<string, unknown>)[name]) throw new LockMisuse(`on several servers there is no option ${name}`);
   }
-  return { ...wishOf(options, defaults, LEAST_RENEWED), onAttempt: options.onAttempt };
+  return { ...wishOf(options, defaults, LEAST_RENEWED), onVotes: options.onVotes };
 }
 
 /**
@@ -34,8 +34,9 @@ export class QuorumLocks {
   readonly #options: LocksOptions;
   readonly #taker: Taker;
 
-  constructor(clients: readonly Client[], options: LocksOptions = {}) {
-    if (clients.length < 3 || clients.length % 2 === 0) {
+  /** With `even` also two servers, or a larger even number: they bear no more failures than one server less does. */
+  constructor(clients: readonly Client[], { even = false, ...options }: LocksOptions & { readonly even?: boolean } = {}) {
+    if (clients.length < (even ? 2 : 3) || (clients.length % 2 === 0 && !even)) {
       throw new LockMisuse("a quorum has three servers, or a larger odd number of them");
     }
     const drivers = clients.map(driverOf);

@@ -6,12 +6,15 @@ import { Ask } from "../servers.ts";
 import { Stop } from "../stop.ts";
 import type { Member } from "./member.ts";
 
-/** What a server has said in an attempt. Without an error it has granted the lock. */
+/** What a server has said. Without an error it has done what it was asked. */
 export interface Vote {
   /** Its place in the order in which the servers were given. */
   readonly server: number;
   readonly error?: LockError;
 }
+
+/** Told of each time that all servers are asked: what they have said, when all were heard or their time was over. */
+export type OnVotes = (votes: Promise<readonly Vote[]>) => void;
 
 /** One attempt. */
 export interface AttemptRequest {

@@ -6,6 +6,7 @@ import { Stop } from "../stop.ts";
 import { now } from "../time.ts";
 import { majorityOf, named, tooFew } from "./attempt.ts";
 import type { Member } from "./member.ts";
+import type { OnVotes, Vote } from "./part.ts";
 
 /** The pause before the servers are asked again, in ms. */
 const PAUSE = 50;
@@ -20,12 +21,13 @@ export interface Round {
   readonly ms: number;
   readonly until: number;
   readonly stop?: Stop;
+  readonly onVotes?: OnVotes | undefined;
 }
 
 /** What they have answered so far. */
 interface Tally {
   done: number;
-  readonly lost: LockLost[];
+  readonly lost: Map<Member, LockLost>;
   readonly failed: Map<Member, LockError>;
 }
 
@@ -39,7 +41,7 @@ export async function askAll(members: readonly Member[], round: Round): Promise<
   for (let isRepeated = false; ; isRepeated = true) {
     const start = now();
     const { done, lost, failed } = await once(members, round, stop);
-    const answered = done + lost.length;
+    const answered = done + lost.size;
     // Repeated, or lost by a few servers only, it is free by now: that is what a release is for.
     if (done >= majority || (kind === "release" && isRepeated && answered >= majority)) return start;
     mayStillBe(members, lost, failed);
@@ -50,37 +52,43 @@ export async function askAll(members: readonly Member[], round: Round): Promise<
 }
 
 /** Asks every server, and waits until a majority has done it or cannot any more; the rest goes on. */
-function once(members: readonly Member[], { name, kind, words, ms }: Round, stop: Stop): Promise<Tally> {
+function once(members: readonly Member[], { name, kind, words, ms, onVotes }: Round, stop: Stop): Promise<Tally> {
   const majority = majorityOf(members);
-  const tally: Tally = { done: 0, lost: [], failed: new Map() };
+  const tally: Tally = { done: 0, lost: new Map(), failed: new Map() };
+  const calls: Promise<void>[] = [];
   const decided = new Promise<Tally>((resolve) => {
     const look = (): void => {
-      const heard = tally.done + tally.lost.length + tally.failed.size;
-      if (tally.done >= majority || tally.lost.length > members.length - majority || heard === members.length) resolve(tally);
+      const heard = tally.done + tally.lost.size + tally.failed.size;
+      if (tally.done >= majority || tally.lost.size > members.length - majority || heard === members.length) resolve(tally);
     };
     for (const member of members) {
       const it = words(member.prefix);
       const call: Promise<unknown> = kind === "release"
         ? member.release(it[1] as string, it[2] as string, { name, ms })
         : member.ask(it, { kind, name, ms });
-      call.then(
+      calls.push(call.then(
         () => { tally.done += 1; },
         (error: unknown) => {
-          if (error instanceof LockLost) tally.lost.push(error);
+          if (error instanceof LockLost) tally.lost.set(member, error);
           else tally.failed.set(member, error instanceof LockError ? error : new LockUnavailable(`${name}: no answer`, { cause: error }));
         },
-      ).finally(look).catch(() => {});
+      ).then(look));
     }
   });
+  onVotes?.(Promise.all(calls).then(() => members.map((member): Vote => {
+    const error = tally.lost.get(member) ?? tally.failed.get(member);
+    return { server: member.place, ...(error && { error }) };
+  })));
   return stop.race(decided);
 }
 
 /** Throws where asking again can change nothing. */
-function mayStillBe(members: readonly Member[], lost: readonly LockLost[], failed: ReadonlyMap<Member, LockError>): void {
+function mayStillBe(members: readonly Member[], lost: ReadonlyMap<Member, LockLost>, failed: ReadonlyMap<Member, LockError>): void {
   const most = members.length - majorityOf(members);
-  if (lost.length > most) {
+  if (lost.size > most) {
     // Which says most: that somebody else has it.
-    throw lost.find(({ message }) => /NOTOWNER|FENCED/.test(message)) ?? lost[0] as LockLost;
+    const all = [...lost.values()];
+    throw all.find(({ message }) => /NOTOWNER|FENCED/.test(message)) ?? all[0] as LockLost;
   }
   const refused = [...failed].filter(([, error]) => !(error instanceof LockUnavailable));
   const [first] = refused;

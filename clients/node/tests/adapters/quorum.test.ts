@@ -173,12 +173,12 @@ test("what is no quorum, or no lock of one, is refused", async () => {
   }
 });
 
-test("each attempt's votes are told", async () => {
+test("the votes of the servers are told", async () => {
   const five = await Five.start();
   await five.at(4).redis.call("LOCK.ACQUIRE", KEY, "other");
   await five.at(3).redis.set(KEY, "text");
   const votes: Promise<readonly Vote[]>[] = [];
-  const grant = await five.locks().lock(KEY, { onAttempt: (it) => { votes.push(it); } }).acquire();
+  const grant = await five.locks().lock(KEY, { onVotes: (it) => { votes.push(it); } }).acquire();
   const [last] = (await Promise.all(votes)).slice(-1);
   assert.deepEqual(last?.map(({ server, error }) => [server, error?.name]),
     [[0, undefined], [1, undefined], [2, undefined], [3, "LockMisuse"], [4, "LockBusy"]]);

@@ -1,0 +1,23 @@
+/** What clients of a web application are told of a lock that could not be had. */
+
+import { type ArgumentsHost, Catch, type ExceptionFilter } from "@nestjs/common";
+import { LockBusy, LockDeadlock, LockError, LockUnavailable } from "../errors.ts";
+
+/** The reply of express and fastify. */
+interface Response {
+  status(code: number): Response;
+  send(body: unknown): unknown;
+}
+
+/** Answers 409 where others have the lock, 503 where the server cannot be reached, and 500 to all else that is wrong with a lock. */
+export class LockErrorFilter implements ExceptionFilter<LockError> {
+  catch(error: LockError, host: ArgumentsHost): void {
+    if (host.getType() !== "http") throw error;
+    const isBusy = error instanceof LockBusy || error instanceof LockDeadlock;
+    const statusCode = isBusy ? 409 : error instanceof LockUnavailable ? 503 : 500;
+    // The key may tell what is nobody's business.
+    const message = isBusy ? "Conflict" : statusCode === 503 ? "Service Unavailable" : "Internal Server Error";
+    host.switchToHttp().getResponse<Response>().status(statusCode).send({ statusCode, message, error: error.name });
+  }
+}
+Catch(LockError)(LockErrorFilter);
