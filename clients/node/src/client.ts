@@ -23,6 +23,6 @@ export function driverOf(client: Client): Driver {
 
 /** Ends a client as its library does. */
 export async function endClient(client: object): Promise<void> {
-  const { close, quit } = client as { close?: () => Promise<unknown>; quit?: () => Promise<unknown> };
-  await (close ?? quit)?.call(client);
+  const { isOpen, close, quit } = client as { isOpen?: boolean; close?: () => Promise<unknown>; quit?: () => Promise<unknown> };
+  await (isOpen === undefined ? quit : close)?.call(client); // node-redis tells whether it is open
 }

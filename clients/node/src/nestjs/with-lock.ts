@@ -38,13 +38,17 @@ export function WithLock<A extends any[]>(key: KeyOf<A>, { locks: name, shared, 
       const runner = this[place];
       if (!runner) throw new LockMisuse(`${String(property)}: nothing was injected; is the object made by Nest, with LocksModule imported?`);
       const found = typeof key === "function" ? key.apply(this, given) : key;
-      const work = async (): Promise<R> => promised(await method.apply(this, given), property);
+      let hasBegun = false;
+      const work = async (): Promise<R> => {
+        hasBegun = true;
+        return promised(await method.apply(this, given), property);
+      };
       try {
         return await runner.run((locks) => (typeof found === "string"
           ? modeOf(locks, found).run((grant) => LocksRunner.under([grant], work))
           : locks.all(found, options, (grants) => LocksRunner.under(grants, work))));
       } catch (error) {
-        if (ifBusy === "skip" && error instanceof LockBusy && isOf(error, found)) return undefined;
+        if (ifBusy === "skip" && !hasBegun && error instanceof LockBusy) return undefined;
         throw error;
       }
     };
@@ -53,9 +57,6 @@ export function WithLock<A extends any[]>(key: KeyOf<A>, { locks: name, shared, 
     descriptor.value = locked as unknown as Method<A, Promise<R>>;
   };
 }
-
-/** Whether this was said of the method's own lock, and not of one that the work wanted. */
-const isOf = ({ key = "" }: LockBusy, found: string | readonly string[]): boolean => found === key || found.includes(key);
 
 function promised<R>(result: R, property: string | symbol): R {
   if (typeof (result as { subscribe?: unknown } | undefined)?.subscribe === "function") {

@@ -52,6 +52,9 @@ export class Attempt {
       const result = (await this.#gather(stop)) ?? (await this.#lift(stop));
       if ("token" in result) token = result.token;
       return result;
+    } catch (error) {
+      for (const part of this.#parts) part.halt();
+      throw error;
     } finally {
       for (const part of this.#parts) void (token === undefined ? part.giveUp() : part.keep(token));
     }

@@ -46,7 +46,6 @@ export class Part {
   readonly #request: AttemptRequest;
   readonly #changed: () => void;
   readonly #ask = new Ask();
-  /** Stopped when the attempt was given up: then no answer is waited for. */
   readonly #halt = new Stop();
   #last: Promise<void>;
 
@@ -87,9 +86,13 @@ export class Part {
     }));
   }
 
-  /** The attempt has failed, or was called off. */
+  /** The attempt was called off: no answer is waited for any more. */
+  halt(): void {
+    this.#halt.stop(new Error("the attempt was called off"));
+  }
+
+  /** The attempt has failed. */
   giveUp(): Promise<void> {
-    this.#halt.stop(new Error("the attempt was given up"));
     return (this.#last = this.#last.then(() => this.#release()));
   }
 
