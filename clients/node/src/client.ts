@@ -4,6 +4,7 @@ import type { Driver } from "./driver.ts";
 import { LockMisuse } from "./errors.ts";
 import { type IoredisClient, type IoredisCluster, driverOfIoredis, driverOfIoredisCluster } from "./ioredis.ts";
 import { type NodeRedisClient, type NodeRedisCluster, driverOfFactory, driverOfNodeRedis, driverOfNodeRedisCluster } from "./node-redis.ts";
+import type { LocksOptions } from "./options.ts";
 
 /**
  * A client of ioredis (`Redis`, by Sentinels too, or `Cluster`) or of node-redis (`createClient`, `createCluster`);
@@ -12,7 +13,11 @@ import { type NodeRedisClient, type NodeRedisCluster, driverOfFactory, driverOfN
 export type Client = IoredisClient | IoredisCluster | NodeRedisClient | NodeRedisCluster
   | (() => NodeRedisClient | Promise<NodeRedisClient>);
 
-export function driverOf(client: Client): Driver {
+export function driverOf(client: Client, { unref = false }: LocksOptions = {}): Driver {
+  return { ...driverFor(client), unref };
+}
+
+function driverFor(client: Client): Driver {
   if (typeof client === "function") return driverOfFactory(client);
   if ("isCluster" in client && client.isCluster === true) return driverOfIoredisCluster(client as IoredisCluster);
   if ("masters" in client) return driverOfNodeRedisCluster(client);
@@ -23,6 +28,6 @@ export function driverOf(client: Client): Driver {
 
 /** Ends a client as its library does. */
 export async function endClient(client: object): Promise<void> {
-  const { isOpen, close, quit } = client as { isOpen?: boolean; close?: () => Promise<unknown>; quit?: () => Promise<unknown> };
-  await (isOpen === undefined ? quit : close)?.call(client); // node-redis tells whether it is open
+  const { close, quit } = client as { close?: () => Promise<unknown>; quit?: () => Promise<unknown> };
+  await (close ?? quit)?.call(client);
 }

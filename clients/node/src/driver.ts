@@ -17,6 +17,8 @@ export interface Socket {
   send(words: Words): Promise<unknown>;
   /** Closes at once; no command is sent. */
   destroy(): void;
+  /** From now on it keeps no process alive. */
+  unref(): void;
 }
 
 /** A connection that is being opened. */
@@ -44,6 +46,8 @@ export interface Driver {
   readonly prefix: string;
   /** How errors name the server; empty where the client does not tell. */
   readonly server: string;
+  /** Its connections keep no process alive. */
+  readonly unref?: boolean;
   /** Of a cluster: some of its servers, and how their addresses are seen from here. */
   readonly cluster?: {
     seeds(stop: Stop, until: number): Promise<readonly Address[]>;

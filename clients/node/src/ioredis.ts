@@ -9,6 +9,7 @@ import { later } from "./time.ts";
 export interface IoredisClient {
   readonly options: object;
   readonly status: string;
+  readonly stream?: { unref?(): unknown };
   duplicate(override?: object): IoredisClient;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
   connect(): Promise<void>;
@@ -83,6 +84,7 @@ function openFrom(source: IoredisClient, options: OpenOptions): Opening {
   const socket: Socket = {
     send: ([name, ...rest]: Words) => redis.call(name, ...rest).catch((error: unknown) => { throw understood(error); }),
     destroy: () => redis.disconnect(),
+    unref: () => redis.stream?.unref?.(),
   };
   const ready = redis.connect().then(
     () => { wasReady = true; return socket; },

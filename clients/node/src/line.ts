@@ -38,6 +38,7 @@ export class Line {
       line.#opening.destroy();
       throw error;
     }
+    if (driver.unref) line.#socket.unref();
     return line;
   }
 

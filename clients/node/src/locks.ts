@@ -36,7 +36,7 @@ export class Locks {
     wishOf({}, options);
     this.#options = options;
     this.#service = options.service ?? "app";
-    this.#calls = new Calls(driverOf(client), options);
+    this.#calls = new Calls(driverOf(client, options), options);
     this.#taker = {
       scope: this.#calls,
       wish: (given) => wishOf(given, options),

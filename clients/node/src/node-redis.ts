@@ -87,6 +87,7 @@ function openFrom(make: () => NodeRedisClient | Promise<NodeRedisClient>, { clos
       return {
         send: (words) => client.sendCommand(textOf(words)).catch((error: unknown) => { throw understood(error); }),
         destroy,
+        unref: () => (client as { unref?(): void }).unref?.(),
       };
     } catch (error) {
       throw understood(error);

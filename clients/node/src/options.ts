@@ -40,6 +40,8 @@ export interface LocksOptions {
   readonly releaseTimeout?: number | undefined;
   /** How long `close` may take: 2 s. */
   readonly closeTimeout?: number | undefined;
+  /** The connections of the locks keep no process alive: false. */
+  readonly unref?: boolean | undefined;
   /** Told what happens: for log lines and metrics. */
   readonly onEvent?: ((event: LockEvent) => void) | undefined;
 }

@@ -39,7 +39,7 @@ export class QuorumLocks {
     if (clients.length < (even ? 2 : 3) || (clients.length % 2 === 0 && !even)) {
       throw new LockMisuse("a quorum has three servers, or a larger odd number of them");
     }
-    const drivers = clients.map(driverOf);
+    const drivers = clients.map((client) => driverOf(client, options));
     const addresses = drivers.map(({ server }) => server).filter((it) => it !== "");
     if (new Set(clients).size < clients.length || new Set(addresses).size < addresses.length) {
       throw new LockMisuse("a server has only one voice in a quorum");

@@ -5,7 +5,7 @@ import { type Kind, LockError, LockLost, LockUnavailable, ServerReply, errorOf }
 import type { Line } from "../line.ts";
 import { type Answer, Ask, Servers } from "../servers.ts";
 import { Stop } from "../stop.ts";
-import { Pace, now } from "../time.ts";
+import { Pace, later, now } from "../time.ts";
 
 /** How many releases are kept for a server that is down. Those that it is not told of end with their leases. */
 const MOST_OWED = 10_000;
@@ -119,7 +119,7 @@ export class Member {
       } catch {
         // not yet
       }
-      await this.#closed.pause(pace.next()).catch(() => {});
+      await new Promise<void>((resolve) => { later(pace.next(), resolve); });
     }
   }
 }

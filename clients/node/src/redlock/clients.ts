@@ -26,12 +26,13 @@ interface Shared {
 
 const sources = new WeakMap<RedlockClient, Set<Shared>>();
 
-const SERVICE = { service: "redlock" };
+/** A process lives as long as its own clients do. */
+const OPTIONS = { service: "redlock", unref: true };
 
 function sourceOn(clients: readonly RedlockClient[]): Source {
   const [only] = clients;
   if (only && clients.length === 1) {
-    const locks = new Locks(only, SERVICE);
+    const locks = new Locks(only, OPTIONS);
     return {
       forOne: () => locks.task(), // one owner for all resources
       async adopt(key, owner) {
@@ -41,7 +42,7 @@ function sourceOn(clients: readonly RedlockClient[]): Source {
       close: () => locks.close(),
     };
   }
-  const locks = new QuorumLocks(clients, { ...SERVICE, even: true });
+  const locks = new QuorumLocks(clients, { ...OPTIONS, even: true });
   const forOne: Source["forOne"] = (ballot) =>
     ({ lock: (key, options) => locks.lock(key, { ...options, onVotes: ballot.of(key) }) });
   return { forOne, adopt: () => Promise.resolve(undefined), close: () => locks.close() };

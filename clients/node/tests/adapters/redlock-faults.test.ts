@@ -171,22 +171,28 @@ test("many Redlocks on one client are one connection, and quit ends everything",
   await eventually(async () => (await server.named("lock-keeper")).length === 0, "no connection");
 });
 
-test("a process ends when its own clients have, without quit", { timeout: 30_000 }, async () => {
-  const server = await startServer();
-  const program = `
-    import { Redis } from "ioredis";
-    import Redlock from "redis-lock-client/redlock";
-    const redis = new Redis(${server.port}), redlock = new Redlock([redis]);
-    const lock = await redlock.acquire(["a"], 60_000);
-    await lock.release();
-    redis.disconnect();
-    console.log("over");`;
-  const child = spawn(process.execPath, ["--input-type=module", "--eval", program],
-    { cwd: path.resolve(import.meta.dirname, "../.."), stdio: ["ignore", "pipe", "inherit"] });
-  ends.push(() => child.kill("SIGKILL"));
-  const [code] = (await once(child, "exit")) as [number];
-  assert.equal(code, 0);
-});
+for (const down of [false, true]) {
+  test(`a process ends when its own clients have, without quit${down ? ", while a server is down" : ""}`, { timeout: 30_000 }, async () => {
+    const all = await Promise.all(Array.from({ length: 3 }, () => startServer()));
+    if (down) await all[0]?.order("kill");
+    const program = `
+      import { Redis } from "ioredis";
+      import Redlock from "redis-lock-client/redlock";
+      const clients = [${all.map(({ port }) => port).join()}].map((port) => new Redis(port));
+      for (const client of clients) client.on("error", () => {});
+      for (const some of [clients.slice(2), clients]) {
+        const redlock = new Redlock(some);
+        await (await redlock.acquire(["a"], 60_000)).release();
+        await redlock.acquire(["held " + some.length], 60_000);
+      }
+      for (const client of clients) client.disconnect();`;
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", program],
+      { cwd: path.resolve(import.meta.dirname, "../.."), stdio: ["ignore", "pipe", "inherit"] });
+    ends.push(() => child.kill("SIGKILL"));
+    const [code] = (await once(child, "exit")) as [number];
+    assert.equal(code, 0);
+  });
+}
 
 test("they are locks of this package: seen, forced and fenced as such", async () => {
   const { all: [server], redlock } = await start(1);
