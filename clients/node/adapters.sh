@@ -27,4 +27,4 @@ cp tests/adapters/tsconfig.json "$packed/"
 npx --no-install tsc --project "$packed"
 
 [ $# -gt 0 ] || set -- "$packed"/out/adapters/
-exec node --test --test-concurrency=2 --test-reporter=spec "$@"
+exec node --test --test-timeout=120000 --test-concurrency=2 --test-reporter=spec "$@"
