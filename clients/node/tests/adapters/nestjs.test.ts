@@ -4,7 +4,7 @@ import "reflect-metadata";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { Controller, Get, type INestApplication, Inject, Injectable, Module, Param, type Provider, SetMetadata } from "@nestjs/common";
+import { Controller, Get, type INestApplication, Inject, Injectable, Module, Param, type Provider, Scope, SetMetadata } from "@nestjs/common";
 import { Test, type TestingModule } from "@nestjs/testing";
 import { Redis } from "ioredis";
 import { of } from "rxjs";
@@ -84,6 +84,12 @@ class Orders {
   }
 }
 
+@Injectable({ scope: Scope.REQUEST })
+class PerRequest {
+  @WithLock("per request")
+  async work(): Promise<string | undefined> { return currentGrant()?.key; }
+}
+
 async function modules(server: Server, imports = [LocksModule.forRoot({ client: newRedis(server), service: "nest" })],
   providers: Provider[] = []): Promise<TestingModule> {
   const testing = await Test.createTestingModule({ imports, providers: [Gate, Orders, ...providers] }).compile();
@@ -94,8 +100,9 @@ async function modules(server: Server, imports = [LocksModule.forRoot({ client: 
 
 test("Locks are injected, and methods work under a lock", async () => {
   const server = await startServer();
-  const testing = await modules(server);
+  const testing = await modules(server, undefined, [PerRequest]);
   const orders = testing.get(Orders);
+  assert.equal(await (await testing.resolve(PerRequest)).work(), "per request");
   assert(orders.locks instanceof Locks);
   assert.equal(orders.locks, testing.get(Locks));
   const all = await Promise.all(Array.from({ length: 10 }, () => orders.pay(42)));
@@ -170,8 +177,8 @@ class Seats {
     this.gate = gate;
   }
 
-  @WithLock((id: string) => `seats:${id}`)
   @Get(":id")
+  @WithLock((id: string) => `seats:${id}`)
   @SetMetadata("note", "kept")
   async sell(@Param("id") id: string): Promise<{ id: string; held: boolean }> {
     await this.gate.pass();
