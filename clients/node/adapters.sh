@@ -1,6 +1,6 @@
 #!/bin/sh
 # Packs the client and tests what stands on it, as users get it: quorums, the API of node-redlock, the NestJS module.
-# usage: adapters.sh [TEST ...]     the names of tests in tests/adapters; all by default
+# usage: [KEEP_MODULES=1] adapters.sh [TEST ...]     such as quorum, for tests/adapters/quorum.test.ts; all by default
 set -eu
 cd "$(dirname -- "$0")"
 
@@ -26,5 +26,9 @@ cp tests/servers.ts "$packed/tests/"
 cp tests/adapters/tsconfig.json "$packed/"
 npx --no-install tsc --project "$packed"
 
+for name; do
+    shift
+    set -- "$@" "$packed/out/adapters/$name.test.js"
+done
 [ $# -gt 0 ] || set -- "$packed"/out/adapters/
 exec node --test --test-timeout=120000 --test-concurrency=2 --test-reporter=spec "$@"
