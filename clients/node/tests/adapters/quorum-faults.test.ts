@@ -43,7 +43,7 @@ test("fewer are an error that names each server, in time, and leave nothing", as
 test("servers that are back in time are enough, and used again, and told of the releases that they missed", async () => {
   const five = await Five.start({ appendonly: "yes", appendfsync: "always" });
   const { locks, told } = five.told();
-  const before = await five.hold(locks);
+  const before = await five.hold(locks, { lease: 60_000 });
   for (const server of five.servers.slice(0, 3)) await server.order("kill");
   await assert.rejects(before.release(), LockUnavailable);
   const waiting = locks.lock(KEY, { wait: 60_000 }).acquire();
