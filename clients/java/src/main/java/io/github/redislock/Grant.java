@@ -65,6 +65,14 @@ public final class Grant implements AutoCloseable {
         Attempt.await(isGivenBack.get() ? released() : held.extend(lease));
     }
 
+    /**
+     * Lets go of it without giving the lock back: nobody keeps it any more, {@link Locks#close} neither, and it ends
+     * after this lease, or is adopted. For a lock that was taken once.
+     */
+    public void detach(Duration lease) {
+        Attempt.await(isGivenBack.compareAndSet(false, true) ? held.detach(lease) : released());
+    }
+
     /** From a writer to a reader, without letting go. */
     public void downgrade() {
         Attempt.await(isGivenBack.get() ? released() : held.downgrade());

@@ -369,6 +369,36 @@ final class Held {
                 keep > 0 ? words.and("KEEP", keep) : words).start());
     }
 
+    /** Leaves it to this lease. */
+    CompletableFuture<@Nullable Void> detach(Duration lease) {
+        boolean wasKept = keep > 0;
+        Line keptOn = line;
+        synchronized (this) {
+            LockLostException lost = loss;
+            if (lost != null) {
+                return CompletableFuture.failedFuture(again(lost));
+            }
+            state = State.RELEASED;
+        }
+        if (task != null) {
+            task.forget(this);
+        }
+        over();
+        core.observer().released(key, Duration.ofNanos(System.nanoTime() - began));
+        Words words = renew().and("PX", Math.max(1, lease.toMillis()));
+        return new Call(core, key, Kind.RENEW, System.nanoTime() + core.settings().release(),
+                wasKept ? words.and("KEEP", 0) : words).start().handle((answer, failure) -> {
+                    if (failure == null) {
+                        return null;
+                    }
+                    LockException error = (LockException) Line.unwrapped(failure);
+                    if (wasKept && !(error instanceof LockLostException)) {
+                        keeper.replace(keptOn); // so that nobody keeps it
+                    }
+                    throw error;
+                });
+    }
+
     /** Lets others in who share. */
     CompletableFuture<@Nullable Void> downgrade() {
         return told(new Call(core, key, Kind.RENEW, System.nanoTime() + core.settings().reply(),

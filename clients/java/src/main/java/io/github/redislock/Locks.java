@@ -92,6 +92,26 @@ public final class Locks implements AutoCloseable {
         return Look.delete(core, key);
     }
 
+    /** How many locks and permits are held here, as far as is known. */
+    public int held() {
+        return core.held.size();
+    }
+
+    /**
+     * Waits until nothing is held here, for so long at most; tells whether that came about. Locks may be taken
+     * meanwhile. Before {@link #close}, it lets work under locks come to its end.
+     */
+    public boolean awaitReleased(Duration time) throws InterruptedException {
+        long begun = System.nanoTime();
+        while (held() > 0) {
+            if (System.nanoTime() - begun >= time.toNanos()) {
+                return false;
+            }
+            Thread.sleep(10);
+        }
+        return true;
+    }
+
     /** Whether {@link #close} was called. */
     public boolean isClosed() {
         return core.isClosed();

@@ -117,6 +117,11 @@ public final class ThreadLock implements Lock {
         Attempt.await(mine().check());
     }
 
+    /** Gives this thread's lock this lease, which begins now. */
+    public void extend(Duration lease) {
+        Attempt.await(mine().extend(lease));
+    }
+
     /** For how long this thread has the lock for certain, if nothing more is heard of it. */
     public Duration remaining() {
         return mine().remaining();

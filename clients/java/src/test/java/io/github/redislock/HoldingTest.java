@@ -215,6 +215,46 @@ class HoldingTest extends LocksTest {
     }
 
     @Test
+    void aDetachedGrantStaysForItsLease() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, SHORT);
+        Grant kept = locks.lock("kept").acquire();
+        Grant fixed = locks.lock("fixed").fixed(Duration.ofSeconds(60)).acquire();
+        Grant other = locks.lock("other").acquire();
+        assertEquals(3, locks.held());
+        kept.detach(Duration.ofSeconds(3));
+        fixed.detach(Duration.ofSeconds(3));
+        assertFalse(kept.isHeld() || fixed.isHeld());
+        assertThrows(LockMisuseException.class, kept::release);
+        assertEquals(1, locks.held());
+        other.check();
+        assertFalse(locks.awaitReleased(Duration.ofMillis(50)));
+        var releasing = new Other<>(() -> locks.awaitReleased(LONG));
+        other.release();
+        assertTrue(releasing.get());
+        locks.close();
+        assertEquals(kept.token(), server.info("kept", "token"));
+        assertEquals(fixed.token(), server.info("fixed", "token"));
+        eventually("both end", () -> server.run("EXISTS kept fixed").equals(0L));
+        Locks others = locks(server.port, SHORT);
+        Grant lost = others.lock("k").acquire();
+        server.run("DEL k");
+        assertThrows(LockLostException.class, () -> lost.detach(SHORT));
+    }
+
+    @Test
+    void aThreadExtendsItsLock() throws Exception {
+        TestServer server = server();
+        ThreadLock lock = locks(server.port).lock("k").fixed(SHORT).asLock();
+        assertThrows(IllegalMonitorStateException.class, () -> lock.extend(LONG));
+        lock.lock();
+        lock.extend(LONG);
+        assertTrue(lock.remaining().compareTo(SHORT) > 0);
+        assertEquals(LONG.toMillis(), server.info("k", "lease-ms"));
+        lock.unlock();
+    }
+
+    @Test
     void futuresTakeLocksWithoutThreads() throws Exception {
         TestServer server = server();
         Locks locks = locks(server.port);

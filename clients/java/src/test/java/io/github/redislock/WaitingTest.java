@@ -298,4 +298,23 @@ class WaitingTest extends LocksTest {
         grant.release();
         assertEquals(waiting.get(), server.info("k", "token"));
     }
+
+    @Test
+    void aFactoryThatHangsHoldsUpNobodyForLong() throws Exception {
+        TestServer server = server();
+        server.order("pause");
+        Client.Connected connected = Client.LETTUCE_FACTORY.connect(Client.Topology.SINGLE, server.port, null);
+        closing(connected.application());
+        Locks locks = closing(Locks.of(connected.server(), "tests"));
+        try {
+            for (Runnable call : List.<Runnable>of(() -> locks.holders("k"), locks.lock("k").asLock()::tryLock)) {
+                long begun = System.nanoTime();
+                assertThrows(LockUnavailableException.class, call::run);
+                assertTrue(millisSince(begun) < 3000, millisSince(begun) + " ms");
+            }
+        } finally {
+            server.order("resume");
+        }
+        locks.lock("k").waiting(LONG).acquire().release();
+    }
 }

@@ -15,6 +15,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
 /** Servers that are reached by Lettuce: as your client reaches them, on its threads. */
@@ -70,8 +71,8 @@ public final class LettuceServer implements LockServer {
 
     /**
      * Whatever a factory of yours connects to, of which neither the client nor its URI can be had. Each call has to
-     * give a new connection, and may block; it is made by a thread of the locks. On Spring Data Redis, with a
-     * {@code LettuceConnectionFactory} for one server or for Sentinels:
+     * give a new connection, and may block: it has a thread of its own, and a connection that comes too late is closed.
+     * On Spring Data Redis, with a {@code LettuceConnectionFactory} for one server or for Sentinels:
      *
      * <pre>{@code
      * RedisClient client = (RedisClient) factory.getRequiredNativeClient();
@@ -79,16 +80,21 @@ public final class LettuceServer implements LockServer {
      * }</pre>
      */
     public static LockServer connecting(Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return new LettuceServer(limit -> {
+        return new LettuceServer(limit -> LettuceConnection.open(calling(factory), limit), () -> { });
+    }
+
+    private static <T> CompletableFuture<T> calling(Callable<T> factory) {
+        CompletableFuture<T> result = new CompletableFuture<>();
+        Thread thread = new Thread(() -> {
             try {
-                return LettuceConnection.of(factory.call());
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new IOException(e);
-            } catch (Exception e) {
-                throw LettuceConnection.failure(e);
+                result.complete(factory.call());
+            } catch (Throwable e) { // an Error too has to be told
+                result.completeExceptionally(e);
             }
-        }, () -> { });
+        }, "redis-lock-connect");
+        thread.setDaemon(true);
+        thread.start();
+        return result;
     }
 
     /** Lettuce must not reconnect: it would repeat a wait. Nor time out by itself: a wait may be long. */
