@@ -55,7 +55,7 @@ abstract class LocksTest {
 
     /** Starts what ends with the test. */
     private List<TestServer> start(String what, Map<String, ?> how) {
-        List<TestServer> servers = Testbed.servers(Testbed.order(what, how));
+        List<TestServer> servers = TestServers.start(what, how);
         closing(() -> servers.get(0).order("end"));
         return servers;
     }

@@ -16,8 +16,8 @@ import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.util.SafeEncoder;
 
 /** A server with the module, or a proxy before one: what the tests ask of it. */
-final class TestServer {
-    final int port;
+public final class TestServer {
+    public final int port;
     private Connection connection;
 
     TestServer(int port) {
@@ -25,28 +25,28 @@ final class TestServer {
     }
 
     /** An order to the test bed that concerns this server. */
-    JsonObject order(String what) {
+    public JsonObject order(String what) {
         return order(what, Map.of());
     }
 
     private JsonObject order(String what, Map<String, ?> how) {
         Map<String, Object> here = new HashMap<>(how);
         here.put("port", port);
-        return Testbed.order(what, here);
+        return TestServers.order(what, here);
     }
 
     /** Does this with the answer to the next command that has this word in it. */
-    void inject(Object fault, String word) {
+    public void inject(Object fault, String word) {
         order("inject", Map.of("fault", fault, "words", word));
     }
 
     /** How many answers were lost. */
-    int lost() {
+    public int lost() {
         return order("lost").get("lost").getAsInt();
     }
 
     /** Runs a command of words. */
-    Object run(String words) {
+    public Object run(String words) {
         try {
             return runOnce(words);
         } catch (JedisConnectionException e) {
@@ -71,13 +71,13 @@ final class TestServer {
     }
 
     /** A field of LOCK.INFO; null where the lock is free. */
-    Object info(String key, String field) {
+    public Object info(String key, String field) {
         Object info = run("LOCK.INFO " + key);
         return info == null ? null : fields((List<?>) info).get(field);
     }
 
     /** The fields of LOCK.WAITERS, a map for each. */
-    List<Map<String, Object>> waiters(String key) {
+    public List<Map<String, Object>> waiters(String key) {
         return ((List<?>) run("LOCK.WAITERS " + key)).stream().map(waiter -> fields((List<?>) waiter)).toList();
     }
 
@@ -90,12 +90,12 @@ final class TestServer {
     }
 
     /** Makes a user as the manual says. */
-    void addUser(String name) {
+    public void addUser(String name) {
         order("user", Map.of("name", name));
     }
 
     /** How often a command has run. */
-    int calls(String command) {
+    public int calls(String command) {
         for (String line : ((String) run("INFO commandstats")).split("\r\n")) {
             String name = "cmdstat_" + command + ":calls=";
             if (line.startsWith(name)) {
@@ -106,7 +106,7 @@ final class TestServer {
     }
 
     /** A line of INFO. */
-    String stat(String name) {
+    public String stat(String name) {
         for (String line : ((String) run("INFO everything")).split("\r\n")) {
             if (line.startsWith(name + ":")) {
                 return line.substring(name.length() + 1);
@@ -115,11 +115,11 @@ final class TestServer {
         throw new AssertionError(name);
     }
 
-    static void eventually(String what, BooleanSupplier holds) throws InterruptedException {
+    public static void eventually(String what, BooleanSupplier holds) throws InterruptedException {
         within(Duration.ofSeconds(10), what, holds);
     }
 
-    static void within(Duration limit, String what, BooleanSupplier holds) throws InterruptedException {
+    public static void within(Duration limit, String what, BooleanSupplier holds) throws InterruptedException {
         long begun = System.nanoTime();
         while (!holds.getAsBoolean()) {
             assertTrue(System.nanoTime() - begun < limit.toNanos(), "not within " + limit + ": " + what);
