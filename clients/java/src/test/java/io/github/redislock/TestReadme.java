@@ -3,7 +3,6 @@ package io.github.redislock;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.io.File;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.net.URLClassLoader;
@@ -34,8 +33,7 @@ public final class TestReadme {
     /** Compiles the first block of Java, with this port in place of that of Redis. */
     public Class<?> compile(String name, int port) throws IOException, ReflectiveOperationException {
         Path folder = Files.createTempDirectory("readme");
-        folder.toFile().deleteOnExit();
-        Path source = folder.resolve(name + ".java");
+        Path source = folder.resolve(name.substring(name.lastIndexOf('.') + 1) + ".java");
         Files.writeString(source, first("java").replace("6379", String.valueOf(port)));
         StringWriter said = new StringWriter();
         var compiler = ToolProvider.getSystemJavaCompiler();
@@ -45,8 +43,8 @@ public final class TestReadme {
             assertTrue(compiler.getTask(said, files, null, options, null, files.getJavaFileObjects(source)).call(),
                     said.toString());
         }
-        for (File file : folder.toFile().listFiles()) {
-            file.deleteOnExit();
+        try (var files = Files.walk(folder)) {
+            files.forEach(file -> file.toFile().deleteOnExit()); // what is in a folder before the folder
         }
         return new URLClassLoader(new URL[] {folder.toUri().toURL()}, TestReadme.class.getClassLoader()).loadClass(name);
     }
