@@ -132,7 +132,8 @@ final class LettuceConnection implements ServerConnection {
 
     @Override
     public void close() {
-        connection.closeAsync();
-        ended.complete(null);
+        if (ended.complete(null)) { // Lettuce warns of the second time
+            connection.closeAsync();
+        }
     }
 }

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Builds the client and its adapters, and tests the adapters with the newest of their frameworks, then with the oldest
+# (LONG=1: all tests). Nothing is installed: what is built is in the folders target.
+set -eu
+cd "$(dirname -- "$0")"
+
+command -v mvn >/dev/null || { echo 'the Java adapters are left out: no mvn'; exit 0; }
+oldest='ProviderTest,RegistryTest,ConfigurationTest,HealthAndMetricsTest'
+[ -z "${LONG:-}" ] || oldest='*Test'
+mvn -B -ntp -Dadapters verify
+exec mvn -B -ntp -Dadapters -Dmaven.main.skip -Dspring-boot.version=3.2.0 -Dshedlock.version=6.0.1 \
+    -Dtest="$oldest" -Dsurefire.failIfNoSpecifiedTests=false verify
