@@ -69,7 +69,8 @@ class TopologiesTest extends RealServers {
         server.addUser("application");
         server.run("SELECT 3");
         holds(client(client, application(
-                "spring.data.redis.url=redis://application:secret@127.0.0.1:" + server.port + "/3")),
+                "spring.data.redis.url=redis://application:secret@127.0.0.1:" + server.port + "/3",
+                "spring.data.redis.database=3")), // Spring Boot 3.2 does not look for it in the address
                 List.of(server), server);
     }
 
