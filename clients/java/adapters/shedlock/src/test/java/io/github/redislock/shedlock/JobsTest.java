@@ -55,7 +55,7 @@ class JobsTest {
 
     private Locks node() {
         Locks locks = Locks.builder(JedisServer.of("127.0.0.1", server.port)).service("jobs")
-                .replyTimeout(Duration.ofSeconds(5)).build();
+                .replyTimeout(Duration.ofSeconds(10)).build();
         open.push(locks);
         return locks;
     }

@@ -6,6 +6,7 @@ import io.github.redislock.Locks;
 import io.github.redislock.TestServer;
 import io.github.redislock.TestServers;
 import io.github.redislock.jedis.JedisServer;
+import java.time.Duration;
 import net.javacrumbs.shedlock.core.ExtensibleLockProvider;
 import net.javacrumbs.shedlock.test.support.AbstractExtensibleLockProviderIntegrationTest;
 import org.junit.jupiter.api.AfterAll;
@@ -19,7 +20,8 @@ class ProviderTest extends AbstractExtensibleLockProviderIntegrationTest {
     @BeforeAll
     static void start() {
         server = TestServers.start();
-        locks = Locks.of(JedisServer.of("127.0.0.1", server.port), "jobs");
+        locks = Locks.builder(JedisServer.of("127.0.0.1", server.port)).service("jobs")
+                .replyTimeout(Duration.ofSeconds(10)).build(); // on a busy machine
     }
 
     @AfterAll

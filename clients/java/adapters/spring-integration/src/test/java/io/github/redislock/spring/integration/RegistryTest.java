@@ -53,7 +53,7 @@ class RegistryTest {
     }
 
     private Locks process() {
-        Locks made = Locks.builder(JedisServer.of("127.0.0.1", server.port)).replyTimeout(Duration.ofSeconds(5)).build();
+        Locks made = Locks.builder(JedisServer.of("127.0.0.1", server.port)).replyTimeout(Duration.ofSeconds(10)).build();
         open.push(made);
         return made;
     }
