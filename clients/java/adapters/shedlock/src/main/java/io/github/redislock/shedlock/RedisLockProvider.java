@@ -1,6 +1,5 @@
 package io.github.redislock.shedlock;
 
-import io.github.redislock.Grant;
 import io.github.redislock.Locks;
 import io.github.redislock.RedisLock;
 import java.time.Duration;
