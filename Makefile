@@ -38,8 +38,9 @@ QUORUM_SECONDS ?= 60
 MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
-	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check bench-keep \
-	lint fmt build dist dist-test dist-again packages packages-test install docs clean setup-build setup-server setup-cli setup-counts
+	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check \
+	bench-keep lint fmt build dist dist-test dist-again packages packages-test container-test release-rehearsal \
+	install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
 help: ## show this list
@@ -175,6 +176,12 @@ dist-test: ## check what make dist has built: sizes, symbols, checksums, and a l
 
 dist-again: ## build it again in another folder: it must be the same to the byte
 	@$(TOOLS)/dist/reproduce.sh $(TARGETS)
+
+container-test: ## images and the compose file, as a user runs them (takes root, podman and a DIST= folder)
+	@packaging/container/test/all.sh $(DIST)
+
+release-rehearsal: ## what a release does, up to the registries
+	@$(TOOLS)/release/rehearse.sh
 
 packages: ## a .deb and an .rpm of what was built (ARCHIVE= one of make dist, or a folder)
 	@$(TOOLS)/packages.sh $(ARCHIVE)

@@ -19,6 +19,14 @@ if ! "$tools/setup.sh" postgres; then
     [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false
 fi
 
+# For all that would build them again.
+REDIS_LOCK_MODULE=${REDIS_LOCK_MODULE:-$(module_path)}
+if [ -z "${TESTBED:-}" ]; then
+    cargo build --quiet --package testbed
+    TESTBED=$(program_path testbed)
+fi
+export REDIS_LOCK_MODULE TESTBED
+
 # How many tests passed and failed, by what cargo, pytest, Node, Go, Maven and the tests in shell, PHP and Ruby print.
 count() {
     awk '

@@ -14,12 +14,20 @@ missing_of() {
     done <"$1"
 }
 
+# The folder that cargo builds in.
+target_path() {
+    case ${CARGO_TARGET_DIR:-target} in
+        /*) printf '%s\n' "$CARGO_TARGET_DIR" ;;
+        *) printf '%s\n' "$root/${CARGO_TARGET_DIR:-target}" ;;
+    esac
+}
+
+# The program of this name that `cargo build` leaves.
+program_path() { printf '%s/debug/%s\n' "$(target_path)" "$1"; }
+
 # The module that `cargo build --release` leaves.
 module_path() {
-    case ${CARGO_TARGET_DIR:-target} in
-        /*) target=$CARGO_TARGET_DIR ;;
-        *) target=$root/${CARGO_TARGET_DIR:-target} ;;
-    esac
+    target=$(target_path)
     case $(uname -s) in
         Darwin) printf '%s\n' "$target/release/libredis_lock.dylib" ;;
         *) printf '%s\n' "$target/release/libredis_lock.so" ;;

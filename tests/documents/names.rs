@@ -15,6 +15,7 @@ const FOLDERS: &[&str] = &[
     "docs/",
     "examples/",
     "fuzz/",
+    "packaging/",
     "scripts/",
     "src/",
     "tests/",

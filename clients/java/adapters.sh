@@ -2,7 +2,7 @@
 # Builds the client and its adapters, and tests the adapters with the newest of their frameworks, then with the oldest
 # (LONG=1: all tests). Nothing is installed: what is built is in the folders target.
 set -eu
-cd "$(dirname -- "$0")"
+cd "$(dirname -- "$0")/adapters"
 
 command -v mvn >/dev/null || { echo 'the Java adapters are left out: no mvn'; exit 0; }
 oldest='ProviderTest,RegistryTest,ConfigurationTest,HealthAndMetricsTest'
