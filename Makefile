@@ -44,7 +44,7 @@ MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 .NOTPARALLEL:
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 25
 	@sed -n 's/^#   /  /p' Makefile
 
 run: setup-server build ## start a server with the module, in the foreground
@@ -128,7 +128,7 @@ model: setup-build ## the lock over several servers, modelled and searched to th
 clients: setup-server build ## the client and example programs of each language that is installed
 	@$(TOOLS)/clients.sh
 
-adapters: setup-server build ## what makes the locks those of frameworks (Spring, Django, NestJS, ...), with the frameworks
+adapters: setup-server build ## the locks in Spring, Django, NestJS and other frameworks, tested through these
 	@$(TOOLS)/clients.sh adapters
 
 trial: setup-server build ## the client of each installed language through the same faults (TRIAL=--long)

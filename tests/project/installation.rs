@@ -18,7 +18,12 @@ const LIBRARY: &str = if cfg!(target_os = "macos") {
 fn checkout() -> TempDir {
     let folder = TempDir::new().expect("a folder");
     fs::create_dir(folder.path().join("scripts")).expect("a folder");
-    for file in ["Cargo.lock", "Makefile", "scripts/lib.sh", "scripts/install.sh"] {
+    for file in [
+        "Cargo.lock",
+        "Makefile",
+        "scripts/lib.sh",
+        "scripts/install.sh",
+    ] {
         fs::copy(root().join(file), folder.path().join(file)).expect("a copy");
     }
     folder

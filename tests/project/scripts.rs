@@ -92,6 +92,15 @@ fn a_release_needs_its_tag_its_version_and_its_notes() {
     assert!(!passed && said.contains(VERSION), "{said}");
 }
 
+#[test]
+fn an_image_s_entrypoint_loads_the_module_whatever_it_is_told() {
+    let output =
+        Command::new(testbed::module::root().join("packaging/container/test/entrypoint.sh"))
+            .output()
+            .expect("a shell");
+    assert!(output.status.success(), "{}", told(&output));
+}
+
 /// The files that the script goes through, as they are here, in a folder of their own.
 fn a_copy_of_what_repeats_the_version() -> TempDir {
     let folder = TempDir::new().expect("a folder");

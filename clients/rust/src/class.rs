@@ -42,7 +42,10 @@ const TABLE: [(&str, [Class; 3]); 37] = [
     ("ERR unknown command", [Refused; 3]),
     ("ERR invalid password", [Refused, Passing, Refused]),
     ("ERR AUTH", [Refused, Passing, Refused]),
-    ("ERR Protocol error: unauthenticated", [Refused, Passing, Refused]),
+    (
+        "ERR Protocol error: unauthenticated",
+        [Refused, Passing, Refused],
+    ),
     ("ERR KEEP needs the command CLIENT", [Refused; 3]),
     ("ERR no fencing token is left", [Refused; 3]),
     ("ERR a fault inside the module", [Refused, Passing, Refused]),

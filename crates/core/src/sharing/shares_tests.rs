@@ -171,6 +171,7 @@ fn few_shares_take_little_more_than_their_records() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn ten_thousand_shares_come_and_go() {
     let names: Vec<_> = (0..10_000_u32).map(|n| format!("owner:{n:030}")).collect();
     let mut shares = Shares::one(&share(b"first", 1, 7, 0, 1));
