@@ -21,6 +21,7 @@
 #   BENCH="..."        options for bench: --only pairs; --only sharing,keeping
 #   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
 #   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt
+#   CONTRACT="..."     words of the tests that dist-test runs on each server (all); none: no Rust is needed
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := scripts

@@ -24,7 +24,7 @@ END
 }
 
 in_apt() (
-    cd "$1"
+    cd "$1" || exit
     export APT_CONFIG="$1/apt.conf"
     shift
     apt-get -qq "$@"

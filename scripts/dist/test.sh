@@ -3,13 +3,13 @@
 # the library asks of the system, the live view, the installation; then that it loads and takes a lock on a
 # server of its architecture and C library, and passes the tests of the commands there (tests/contract).
 #
-# usage: [TESTS="words"] test.sh [target ...]    without one all that were built
-#   TESTS names fewer tests (acquire:: scripts:: ...); none: no Rust is needed
+# usage: [CONTRACT="words"] test.sh [target ...]    without one all that were built
+#   CONTRACT names fewer tests (acquire:: scripts:: ...); none: no Rust is needed
 set -eu
 . "$(dirname -- "$0")/common.sh"
 cd "$root"
 
-tests=${TESTS:-}
+tests=${CONTRACT:-}
 largest=1000000
 [ $# -gt 0 ] || eval "set -- $(built | tr '\n' ' ')"
 [ $# -gt 0 ] || die "nothing is in $dist: make dist"
