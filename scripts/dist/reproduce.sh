@@ -18,7 +18,7 @@ mkdir -p "$again/target/tools"
 git ls-files -z | xargs -0 cp --parents --target-directory "$again"
 cp -al "$zig" "$again/target/tools/"
 rm -rf "$again/target/tools/zig/cache"
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)} CARGO_TARGET_DIR='' \
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)} env -u CARGO_TARGET_DIR \
     "$again/scripts/dist/build.sh" "$@" >/dev/null
 cd "$again/target/dist"
 for name; do
