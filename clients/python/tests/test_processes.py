@@ -105,7 +105,7 @@ async def test_cancellations_at_random_moments_are_told_and_leave_nothing_behind
                 worker.cancel()
             ends = await asyncio.gather(*workers, return_exceptions=True)
             assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
-            eventually(lambda: server.info(KEY) is None and server.waiters(KEY) == [], "the end of all", 3)
+            assert (server.info(KEY), server.waiters(KEY)) == (None, []), "who is told of a cancellation holds nothing"
 
 
 def test_a_forked_child_holds_nothing_and_takes_nothing_from_its_parent(server):

@@ -48,7 +48,7 @@ async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
         return held
     except BaseException:
         if step is not None and (step.is_open or step.held is not None):
-            if step.held is not None:  # the signal came after the grant
+            if step.held is not None:
                 engine.abandon(step.held)
             task.rename()
         raise
@@ -119,9 +119,14 @@ class Acquire:
                 self.engine.waiting[request.name] -= 1
                 if not self.engine.waiting[request.name]:
                     del self.engine.waiting[request.name]
-        except BaseException:
-            if self.is_open and self.keeper is not None:
-                self.engine.give_back(self.keeper, self._all(), max(self.engine.limits.release, request.lease))
+        except BaseException as error:
+            call = None
+            if self.held is not None:  # the signal came after the grant
+                call, self.held, self.is_open = self.engine.abandon(self.held), None, True
+            elif self.is_open and self.keeper is not None:
+                call = self._give_back(self.keeper)
+            if call is not None and not isinstance(error, LockError):  # who is told of a cancellation holds nothing
+                await self.engine.rt.finish(self._heard(call))
             raise
 
     async def _try(self) -> Held | None:
@@ -144,8 +149,14 @@ class Acquire:
     def _keep(self) -> tuple[Word, ...]:
         return ("KEEP", milliseconds(self.request.keep)) if self.request.keep else ()
 
-    def _all(self) -> tuple[Word, ...]:
-        return ("LOCK.RELEASE", self.request.name, self.owner, "ALL")
+    def _give_back(self, keeper: Keeper) -> Call:
+        request = self.request
+        words = ("LOCK.RELEASE", request.name, self.owner, "ALL")
+        return self.engine.give_back(keeper, words, max(self.engine.limits.release, request.lease))
+
+    async def _heard(self, call: Call) -> None:
+        """Waits for the answer, for no longer than a reply may take."""
+        await self.engine.rt.wait(call, time.monotonic() + self.engine.limits.reply)
 
     def _granted(self, reply: list[Any], call: Call) -> Held:
         assert self.keeper is not None
@@ -271,11 +282,13 @@ class Acquire:
     async def _call_off(self, keeper: Keeper, wire: Any) -> None:
         """Leaves the line. What is granted meanwhile is released by the same call."""
         rt, until = self.engine.rt, time.monotonic() + self.engine.limits.reply
-        call = self.engine.give_back(keeper, self._all(), max(self.engine.limits.release, self.request.lease))
+        call = self._give_back(keeper)
         self.is_open = False
         try:
-            await rt.answer_of(wire, until)
+            answer = await rt.answer_of(wire, until)
             await rt.wait(call, until)
+            if isinstance(answer, list):  # granted, maybe after that call, which has then overtaken the wait
+                await self._heard(self._give_back(keeper))
         except BaseException as error:
             rt.drop(wire)
             if not isinstance(error, Unanswered):  # which must not take the place of what has ended the wait

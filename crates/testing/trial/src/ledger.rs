@@ -45,6 +45,8 @@ struct Told {
     /// Acquires without an answer, and their keys.
     waiting: HashMap<Number, String>,
     keys: BTreeSet<String>,
+    /// Workers that have ended: their last lines may be read later.
+    gone: BTreeSet<usize>,
     wrongs: Vec<String>,
 }
 
@@ -88,7 +90,7 @@ impl Ledger {
     pub(crate) fn answered(&self, call: Number, grant: Option<&Grant>) {
         let mut told = self.told();
         told.waiting.remove(&call);
-        if let Some(grant) = grant {
+        if let Some(grant) = grant.filter(|grant| !told.gone.contains(&grant.number.0)) {
             let new = (grant.clone(), State::Held);
             if told.grants.insert(grant.number, new).is_some() {
                 let text = format!("two grants have the number {}", grant.number.1);
@@ -113,7 +115,9 @@ impl Ledger {
     /// An event has told of a loss.
     pub(crate) fn lost(&self, number: Number) {
         let mut told = self.told();
+        let is_gone = told.gone.contains(&number.0);
         let wrong = match told.grants.get_mut(&number) {
+            None if is_gone => None,
             None => Some("a loss was told of a grant that was not".to_owned()),
             Some((grant, State::Lost(_))) => {
                 Some(format!("the loss of {} was told twice", grant.key))
@@ -145,6 +149,7 @@ impl Ledger {
     /// The process of a worker has ended.
     pub(crate) fn gone(&self, worker: usize) {
         let mut told = self.told();
+        told.gone.insert(worker);
         told.waiting.retain(|(of, _), _| *of != worker);
         told.grants.retain(|(of, _), _| *of != worker);
     }
