@@ -66,7 +66,7 @@ final class Acquire {
     Acquire begin() {
         core.acquires.add(this);
         if (core.isClosed()) {
-            finish(new LockMisuseException("the locks are closed", null));
+            finish(Core.closedError());
         } else if (spec.replicas() > 0 || wait > 0 && core.isAwaited(spec.key())) {
             waitInLine();
         } else {

@@ -35,8 +35,18 @@ final class Call {
 
     /** Its reply; or an error of the family. */
     CompletableFuture<Answer> start() {
+        core.calls.add(this);
         attempt();
         return result;
+    }
+
+    CompletableFuture<Answer> result() {
+        return result;
+    }
+
+    /** Nothing is sent any more, and no alarm rings. */
+    void abandon(LockException reason) {
+        fail(reason);
     }
 
     /** Whether the server may have carried it out. */
@@ -50,6 +60,9 @@ final class Call {
     }
 
     private void attempt() {
+        if (core.isOver()) {
+            fail(Core.closedError());
+        }
         if (result.isDone()) {
             return;
         }
@@ -160,11 +173,13 @@ final class Call {
     }
 
     private void result(Answer answer) {
+        core.calls.remove(this);
         result.complete(answer);
         cancelAlarm();
     }
 
     private void fail(LockException error) {
+        core.calls.remove(this);
         synchronized (this) {
             isOver = true;
         }

@@ -36,10 +36,12 @@ final class Core implements Executor {
     private final Map<String, WaitLines> waitLines = new ConcurrentHashMap<>();
     private final Map<String, Integer> waiting = new ConcurrentHashMap<>();
     final Set<Acquire> acquires = ConcurrentHashMap.newKeySet();
+    final Set<Call> calls = ConcurrentHashMap.newKeySet();
     final Set<Held> held = ConcurrentHashMap.newKeySet();
     private final Object mapLock = new Object();
     private @Nullable CompletableFuture<Void> refreshing;
     private volatile boolean closed;
+    private volatile boolean over;
 
     Core(LockServer server, Settings settings) {
         this.server = server;
@@ -61,6 +63,15 @@ final class Core implements Executor {
 
     boolean isClosed() {
         return closed;
+    }
+
+    /** Whether the time to close is over too: nothing is sent any more. */
+    boolean isOver() {
+        return over;
+    }
+
+    static LockMisuseException closedError() {
+        return new LockMisuseException("the locks are closed", null);
     }
 
     /** A name that no other owner has, and that tells an operator who it is. */
@@ -200,7 +211,7 @@ final class Core implements Executor {
             }
             closed = true;
         }
-        LockMisuseException reason = new LockMisuseException("the locks are closed", null);
+        LockMisuseException reason = closedError();
         Set<CompletableFuture<?>> all = ConcurrentHashMap.newKeySet();
         for (Acquire acquire : acquires) {
             acquire.end(reason);
@@ -209,6 +220,7 @@ final class Core implements Executor {
         for (Held grant : held) {
             all.add(grant.close());
         }
+        calls.forEach(call -> all.add(call.result())); // also releases that were under way
         boolean interrupted = false;
         for (;;) {
             try {
@@ -222,10 +234,12 @@ final class Core implements Executor {
             }
             break;
         }
+        over = true;
         IOException why = new IOException("the locks are closed");
         keepers.values().forEach(keeper -> keeper.close(why));
         waitLines.values().forEach(lines -> lines.close(why));
         acquires.forEach(acquire -> acquire.abandon(reason));
+        calls.forEach(call -> call.abandon(closedError()));
         timer.shutdownNow();
         workers.shutdown();
         server.close();
