@@ -100,9 +100,11 @@ public final class Grant implements AutoCloseable {
     /** As {@link #release}, and nothing where that was called. */
     @Override
     public void close() {
-        if (isGivenBack.compareAndSet(false, true)) {
-            Attempt.await(held.release());
-        }
+        Attempt.await(closeAsync());
+    }
+
+    CompletableFuture<@Nullable Void> closeAsync() {
+        return isGivenBack.compareAndSet(false, true) ? held.release() : CompletableFuture.completedFuture(null);
     }
 
     @Override

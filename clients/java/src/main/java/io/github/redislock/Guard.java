@@ -1,5 +1,6 @@
 package io.github.redislock;
 
+import java.util.concurrent.Callable;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -25,21 +26,30 @@ final class Guard implements Consumer<LockLostException> {
         return hasInterrupted && (Thread.interrupted() || true);
     }
 
-    @SuppressWarnings("unchecked") // what is thrown is X, or unchecked
     static <T extends @Nullable Object, X extends Exception> T call(Grant grant, Work<T, X> work) throws X {
+        return call(grant::onLost, grant::close, () -> work.run(grant));
+    }
+
+    static <T extends @Nullable Object, X extends Exception> T call(Grants grants, SeveralLocks.Work<T, X> work) throws X {
+        return call(grants::onLost, grants::close, () -> work.run(grants));
+    }
+
+    @SuppressWarnings("unchecked") // what is thrown is X, or unchecked
+    private static <T extends @Nullable Object, X extends Exception> T call(Consumer<Guard> onLost, Runnable release,
+            Callable<T> work) throws X {
         Guard guard = new Guard();
-        grant.onLost(guard);
+        onLost.accept(guard);
         T value = null;
         Throwable thrown = null;
         try {
-            value = work.run(grant);
+            value = work.call();
         } catch (Throwable e) {
             thrown = e;
         }
         boolean isInterruptOurs = guard.end();
         LockException fault = null;
         try {
-            grant.close();
+            release.run();
         } catch (LockException e) {
             fault = e;
         }

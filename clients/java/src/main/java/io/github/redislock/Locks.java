@@ -2,6 +2,7 @@ package io.github.redislock;
 
 import io.github.redislock.spi.LockServer;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ThreadFactory;
@@ -69,6 +70,16 @@ public final class Locks implements AutoCloseable {
         return new ThreadReadWriteLock(
                 new ThreadLock(core, threads, shared(key).threadSpec(), ThreadLock.Counts.READERS),
                 new ThreadLock(core, threads, lock(key).threadSpec(), ThreadLock.Counts.WRITERS));
+    }
+
+    /** The locks of several keys, each taken alone, all together or none. */
+    public SeveralLocks all(String... keys) {
+        return all(List.of(keys));
+    }
+
+    /** The locks of several keys, each taken alone, all together or none. */
+    public SeveralLocks all(Collection<String> keys) {
+        return new SeveralLocks(this, keys);
     }
 
     /** One owner for several locks, for work that changes threads. */

@@ -51,12 +51,20 @@ public final class RedisLock {
 
     /** Waits in line for so long at most. Without it, an acquire is now or not at all. */
     public RedisLock waiting(Duration time) {
-        return new RedisLock(core, threads, spec, nanos(time), owner, task);
+        return waitingNanos(nanos(time));
     }
 
     /** Waits in line for as long as it takes. */
     public RedisLock waitingForEver() {
-        return new RedisLock(core, threads, spec, Acquire.FOR_EVER, owner, task);
+        return waitingNanos(Acquire.FOR_EVER);
+    }
+
+    RedisLock waitingNanos(long nanos) {
+        return new RedisLock(core, threads, spec, nanos, owner, task);
+    }
+
+    long waitNanos() {
+        return wait;
     }
 
     /** How long others wait when this process has died: 1 s or more, by default 10 s. */
@@ -145,6 +153,29 @@ public final class RedisLock {
      */
     public <T extends @Nullable Object, X extends Exception> T call(Work<T, X> work) throws X, InterruptedException {
         return Guard.call(acquire(), work);
+    }
+
+    /**
+     * Leads: waits for the lock for as long as it takes, works while it has it, and then from the start: when the work
+     * has ended, and when the lock was lost, which interrupts the work. It ends by an interrupt of this thread, by what
+     * the work throws, and by an error of the lock that is neither a loss nor one that passes; after
+     * {@link Locks#close} that is a {@link LockMisuseException}. So the work has to let an InterruptedException out.
+     */
+    public <X extends Exception> void lead(Work<? extends @Nullable Object, X> work) throws X, InterruptedException {
+        Recipes.lead(this, work);
+    }
+
+    /**
+     * Does a piece of work once, however many ask for it at a time. The search says whether its result is there; where
+     * it is not, one does the work under the lock, and all others wait until it has ended, for as long as this lock
+     * waits, and look again. For a lock that is taken alone.
+     */
+    public <T, X extends Exception> T once(Search<T, X> search, Work<T, X> work) throws X, InterruptedException {
+        if (!spec.isExclusive()) {
+            throw new LockMisuseException(key() + ": work that is done once has its lock alone", null);
+        }
+        RedisLock shared = with(new LockSpec(spec.key(), List.of("SHARED"), spec.lease(), spec.keepMs(), spec.atMost(), 0));
+        return Recipes.once(this, shared, search, work);
     }
 
     /** The same for java.util.concurrent: taken by threads, each of which is an owner and may take it again. */
