@@ -7,7 +7,6 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
@@ -29,10 +28,8 @@ final class Acquire {
     private Stage stage = Stage.PAUSING;
     private volatile @Nullable Throwable verdict;
     private @Nullable Call call;
-    private @Nullable Line line;
-    private @Nullable WaitLines lines;
-    private @Nullable Keeper keeper;
-    private @Nullable Future<?> alarm;
+    private @Nullable Wait inLine;
+    private final TimeLimit limit;
     private boolean fateUnknown;
     private boolean isReleasing;
     private final CompletableFuture<@Nullable Void> calledOff = new CompletableFuture<>();
@@ -45,14 +42,11 @@ final class Acquire {
         this.owner = owner;
         this.task = task;
         this.wait = wait;
+        limit = new TimeLimit(core, () -> end(Meaning.PASSING.error(spec.key(), null)));
     }
 
     CompletableFuture<Held> result() {
         return result;
-    }
-
-    long pace() {
-        return spec.lease().toNanos() / 3;
     }
 
     private long waitedSoFar() {
@@ -122,117 +116,96 @@ final class Acquire {
     }
 
     private void waitInLine() {
-        setAlarm();
-        core.waits(spec.key(), 1);
-        core.keeper(spec.key())
-                .thenCompose(home -> home.line().thenApply(open -> home))
-                .thenCompose(home -> {
-                    synchronized (this) {
-                        keeper = home;
-                        lines = core.waitLines(home.node());
-                    }
-                    return core.waitLines(home.node()).take();
-                })
-                .whenComplete((taken, thrown) -> {
-                    if (thrown == null) {
-                        sendWait(taken);
-                    } else {
-                        core.waits(spec.key(), -1);
-                        waitFailed(Line.unwrapped(thrown));
-                    }
-                });
+        limit.set(wait == FOR_EVER ? FOR_EVER : begun + wait + core.settings().reply());
+        new Wait(core, spec.key(), spec.lease().toNanos() / 3).open().whenComplete((opened, thrown) -> {
+            if (thrown == null) {
+                waitOn(opened);
+            } else {
+                waitFailed(Line.unwrapped(thrown));
+            }
+        });
     }
 
-    private void sendWait(Line taken) {
+    private void waitOn(Wait opened) {
         long left = left();
         boolean isOver;
         synchronized (this) {
             isOver = verdict != null;
             if (!isOver) {
                 stage = Stage.WAITING;
-                line = taken;
+                inLine = opened;
                 fateUnknown = true;
             }
         }
         if (isOver) {
-            core.waits(spec.key(), -1);
-            giveBack(taken);
+            opened.withdraw();
             return; // settled by who has ended it
         }
-        Keeper home = Objects.requireNonNull(keeper);
-        home.addWait(this);
         Words words = spec.acquire(owner, false).and("HOLDS", 1);
         if (wait > 0) {
             words.and("BLOCK", left == FOR_EVER ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(left)));
         }
-        taken.await(words.bytes()).whenComplete((answer, thrown) -> {
-            home.removeWait(this);
-            core.waits(spec.key(), -1);
+        opened.await(words).whenComplete((answer, thrown) -> {
             boolean isCalledOff;
             synchronized (this) {
                 stage = Stage.PAUSING;
                 isCalledOff = verdict != null;
-                if (line == taken && (isCalledOff || thrown != null || answer.reply() == null || spec.replicas() == 0)) {
-                    line = null;
-                }
             }
-            if (thrown != null) {
-                dropQuietly(taken);
-                if (isCalledOff) {
-                    finishCalledOff();
-                } else {
-                    waitFailed(Line.unwrapped(thrown));
-                }
-            } else if (isCalledOff) {
-                // A grant that came in between was released by the call that called the wait off; but where that call
-                // had overtaken the wait, on another connection, the grant is still to be released.
-                calledOff.whenComplete((done, failure) -> {
-                    giveBack(taken);
-                    if (answer.error() == null && answer.reply() != null) {
-                        releaseAndFinish(Objects.requireNonNull(verdict));
-                    } else {
-                        finishCalledOff();
-                    }
-                });
+            if (isCalledOff) {
+                answeredAfterAll(opened, thrown == null ? answer : null);
+            } else if (thrown != null) {
+                waitFailed(Line.unwrapped(thrown));
             } else {
-                answered(taken, answer);
+                answered(opened, answer);
             }
         });
     }
 
-    private void answered(Line taken, Answer answer) {
+    /**
+     * A grant that came in between was released by the call that called the wait off; but where that call had
+     * overtaken the wait, on another connection, the grant is still to be released.
+     */
+    private void answeredAfterAll(Wait over, @Nullable Answer answer) {
+        if (answer == null) {
+            finishCalledOff();
+            return;
+        }
+        calledOff.whenComplete((done, failure) -> {
+            over.giveBack();
+            if (answer.error() == null && answer.reply() != null) {
+                releaseAndFinish(Objects.requireNonNull(verdict));
+            } else {
+                finishCalledOff();
+            }
+        });
+    }
+
+    private void answered(Wait over, Answer answer) {
+        if (answer.error() == null && answer.reply() != null && spec.replicas() > 0) {
+            acknowledge(over, answer);
+            return;
+        }
+        over.giveBack();
         if (answer.error() != null) {
-            giveBack(taken);
             waitFailed(answer.error());
         } else if (answer.reply() == null) {
-            giveBack(taken);
             fateUnknown = false;
             busyOrWait();
         } else {
-            long token = (Long) ((List<?>) answer.reply()).get(0);
-            if (spec.replicas() > 0) {
-                acknowledge(taken, token);
-            } else {
-                giveBack(taken);
-                keep(token);
-            }
+            keep(answer);
         }
     }
 
     /** Waits behind the grant, on its own connection, until so many replicas have it. */
-    private void acknowledge(Line taken, long token) {
-        long millis = Math.max(1, TimeUnit.NANOSECONDS.toMillis(core.settings().reply()) * 8 / 10);
-        taken.call(Words.of("WAIT", spec.replicas(), millis).bytes()).whenComplete((answer, thrown) -> {
-            synchronized (this) {
-                line = null;
-            }
-            giveBack(taken);
+    private void acknowledge(Wait over, Answer granted) {
+        over.acknowledged(spec.replicas()).whenComplete((answer, thrown) -> {
+            over.giveBack();
             long acknowledged = thrown == null && answer.reply() instanceof Long number ? number : 0;
             if (settle()) {
                 return;
             }
             if (acknowledged >= spec.replicas()) {
-                keep(token);
+                keep(granted);
             } else {
                 Throwable cause = thrown != null ? Line.unwrapped(thrown) : answer.error();
                 release();
@@ -243,7 +216,8 @@ final class Acquire {
     }
 
     /** The grant of a wait is kept, or its lease begins anew, by a call on the keeper. */
-    private void keep(long token) {
+    private void keep(Answer granted) {
+        Object token = ((List<?>) Objects.requireNonNull(granted.reply())).get(0);
         Words words = Words.of("LOCK.RENEW", spec.key(), owner, "TOKEN", token);
         long deadline = System.nanoTime() + core.settings().reply();
         start(Kind.RENEW, deadline, spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, (answer, failure) -> {
@@ -268,7 +242,7 @@ final class Acquire {
             return;
         }
         Keeper home = core.keeperNow(spec.key());
-        Held held = new Held(core, home != null ? home : Objects.requireNonNull(keeper), spec, owner, answer, task);
+        Held held = new Held(core, home != null ? home : Objects.requireNonNull(inLine).keeper(), spec, owner, answer, task);
         forget();
         core.observer().acquired(spec.key(), Duration.ofNanos(waitedSoFar()));
         if (!result.complete(held)) {
@@ -312,30 +286,11 @@ final class Acquire {
         });
     }
 
-    /** Tells by when the server has to have answered. */
-    private void setAlarm() {
-        synchronized (this) {
-            if (alarm != null || wait == FOR_EVER) {
-                return;
-            }
-            alarmAt(begun + wait + core.settings().reply());
-        }
-    }
-
-    private synchronized void alarmAt(long due) {
-        alarm = core.after(Math.max(0, due - System.nanoTime()), () -> {
-            if (Line.stoodStill(due)) {
-                alarmAt(System.nanoTime() + core.settings().reply()); // the answer may have come
-            } else {
-                end(Meaning.PASSING.error(spec.key(), null));
-            }
-        });
-    }
-
     /** Ends it: cancelled, out of time, or closed. Leaves neither a hold nor a wait. */
     void end(Throwable reason) {
         Stage at;
         Call made;
+        Wait waiting;
         synchronized (this) {
             if (verdict != null || result.isDone()) {
                 return;
@@ -343,6 +298,7 @@ final class Acquire {
             verdict = reason;
             at = stage;
             made = call;
+            waiting = inLine;
         }
         switch (at) {
             case CALLING -> Objects.requireNonNull(made).hurry();
@@ -350,13 +306,7 @@ final class Acquire {
             case WAITING -> {
                 release().whenComplete((answer, failure) -> calledOff.complete(null));
                 core.after(core.settings().reply(), () -> {
-                    Line silent;
-                    synchronized (this) {
-                        silent = line;
-                    }
-                    if (silent != null) {
-                        Objects.requireNonNull(lines).drop(silent, new IOException("called off"));
-                    }
+                    Objects.requireNonNull(waiting).drop(new IOException("called off"));
                     finishCalledOff();
                 });
             }
@@ -405,25 +355,6 @@ final class Acquire {
                 Words.of("LOCK.RELEASE", spec.key(), owner, "ALL")).start();
     }
 
-    private void giveBack(Line taken) {
-        Objects.requireNonNull(lines).giveBack(taken);
-    }
-
-    private void dropQuietly(Line taken) {
-        Objects.requireNonNull(lines).drop(taken, new IOException("no answer"));
-    }
-
-    /** The server is not heard any more: the reply would not be either. */
-    void breakLine(Throwable why) {
-        Line silent;
-        synchronized (this) {
-            silent = stage == Stage.WAITING ? line : null;
-        }
-        if (silent != null) {
-            silent.close(why);
-        }
-    }
-
     private void finish(Throwable failure) {
         forget();
         if (result.completeExceptionally(failure)) {
@@ -438,10 +369,6 @@ final class Acquire {
 
     private void forget() {
         core.acquires.remove(this);
-        synchronized (this) {
-            if (alarm != null) {
-                alarm.cancel(false);
-            }
-        }
+        limit.cancel();
     }
 }

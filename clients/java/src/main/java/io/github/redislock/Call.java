@@ -5,7 +5,6 @@ import io.github.redislock.Meaning.Kind;
 import io.github.redislock.spi.ReplyError;
 import java.io.IOException;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.Future;
 import org.jspecify.annotations.Nullable;
 
 /** A command to the keeper of a key, sent until it is answered by more than a passing error, or its time is up. */
@@ -16,9 +15,8 @@ final class Call {
     private final byte[][] words;
     private final CompletableFuture<Answer> result = new CompletableFuture<>();
     private final long deadline;
-    private @Nullable Future<?> alarm;
+    private final TimeLimit limit;
     private long pause;
-    private boolean hasAlarm;
     private boolean isOver;
     private volatile boolean sent;
     private volatile boolean repeated;
@@ -31,6 +29,7 @@ final class Call {
         this.kind = kind;
         this.deadline = deadline;
         this.words = words.bytes();
+        limit = new TimeLimit(core, this::outOfTime);
     }
 
     /** Its reply; or an error of the family. */
@@ -72,7 +71,7 @@ final class Call {
             send(open); // a line that gives no answer ends in a reply's time: that needs no alarm
             return;
         }
-        setAlarm();
+        limit.set(deadline);
         core.keeper(key).thenCompose(Keeper::line).whenComplete((line, thrown) -> {
             if (thrown == null) {
                 send(line);
@@ -123,39 +122,13 @@ final class Call {
             fail(meaning.error(key, failure));
             return;
         }
-        setAlarm();
+        limit.set(deadline);
         if (!answered) {
             core.execute(this::attempt);
             return;
         }
         pause = Core.nextPause(pause);
         core.after(Core.jittered(pause), this::attempt);
-    }
-
-    private void setAlarm() {
-        synchronized (this) {
-            if (hasAlarm || deadline == Long.MAX_VALUE) {
-                return;
-            }
-            hasAlarm = true;
-        }
-        alarmAt(deadline);
-    }
-
-    private void alarmAt(long due) {
-        Future<?> set = core.after(Math.max(0, due - System.nanoTime()), () -> {
-            if (Line.stoodStill(due)) {
-                alarmAt(System.nanoTime() + core.settings().reply()); // the answer may have come
-            } else {
-                fail(Meaning.PASSING.error(key, last));
-            }
-        });
-        synchronized (this) {
-            alarm = set;
-        }
-        if (result.isDone()) {
-            set.cancel(false);
-        }
     }
 
     /** Ends it within a reply's time; at once where nothing was sent. */
@@ -166,16 +139,20 @@ final class Call {
             isOver |= isUnsent;
         }
         if (isUnsent) {
-            fail(Meaning.PASSING.error(key, last));
-            return;
+            outOfTime();
+        } else {
+            limit.set(System.nanoTime() + core.settings().reply());
         }
-        alarmAt(System.nanoTime() + core.settings().reply());
+    }
+
+    private void outOfTime() {
+        fail(Meaning.PASSING.error(key, last));
     }
 
     private void result(Answer answer) {
         core.calls.remove(this);
         result.complete(answer);
-        cancelAlarm();
+        limit.cancel();
     }
 
     private void fail(LockException error) {
@@ -184,12 +161,6 @@ final class Call {
             isOver = true;
         }
         result.completeExceptionally(error);
-        cancelAlarm();
-    }
-
-    private synchronized void cancelAlarm() {
-        if (alarm != null) {
-            alarm.cancel(false);
-        }
+        limit.cancel();
     }
 }

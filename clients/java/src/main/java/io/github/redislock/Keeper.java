@@ -20,7 +20,7 @@ final class Keeper {
     private final Core core;
     private final String node;
     private final Set<Held> held = new HashSet<>();
-    private final Set<Acquire> waits = new HashSet<>();
+    private final Set<Wait> waits = new HashSet<>();
     private volatile @Nullable Line line;
     /** Who waits for the line that is being opened: told in this order. */
     private @Nullable List<CompletableFuture<Line>> opening;
@@ -148,7 +148,7 @@ final class Keeper {
 
     /** What the network swallows for the keeper it swallows for those who wait too. */
     private void breakWaits(Throwable why) {
-        List<Acquire> all;
+        List<Wait> all;
         synchronized (this) {
             all = new ArrayList<>(waits);
         }
@@ -207,14 +207,14 @@ final class Keeper {
         held.remove(grant);
     }
 
-    void addWait(Acquire wait) {
+    void addWait(Wait wait) {
         synchronized (this) {
             waits.add(wait);
         }
         pingSoon(null);
     }
 
-    synchronized void removeWait(Acquire wait) {
+    synchronized void removeWait(Wait wait) {
         waits.remove(wait);
     }
 
@@ -290,7 +290,7 @@ final class Keeper {
         for (Held grant : held) {
             shortest = Math.min(shortest, grant.pace());
         }
-        for (Acquire wait : waits) {
+        for (Wait wait : waits) {
             shortest = Math.min(shortest, wait.pace());
         }
         return Math.max(OFTEN, shortest);

@@ -162,6 +162,11 @@ final class Line {
         }
     }
 
+    /** A failure that goes on from one future to the next. */
+    static CompletionException completion(Throwable thrown) {
+        return thrown instanceof CompletionException wrapped ? wrapped : new CompletionException(thrown);
+    }
+
     static Throwable unwrapped(Throwable thrown) {
         return thrown instanceof CompletionException && thrown.getCause() != null ? thrown.getCause() : thrown;
     }

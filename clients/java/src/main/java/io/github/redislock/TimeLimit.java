@@ -1,0 +1,49 @@
+package io.github.redislock;
+
+import java.util.concurrent.Future;
+import org.jspecify.annotations.Nullable;
+
+/** Tells that time is up; to a process that stood still, a reply's time later: the answer may have come meanwhile. */
+final class TimeLimit {
+    private final Core core;
+    private final Runnable over;
+    private @Nullable Future<?> timer;
+    private long asked = Long.MAX_VALUE;
+    private boolean isCancelled;
+
+    TimeLimit(Core core, Runnable over) {
+        this.core = core;
+        this.over = over;
+    }
+
+    /** Time is up then. Of several times the first counts; {@link Long#MAX_VALUE} is none. */
+    synchronized void set(long time) {
+        if (time != Long.MAX_VALUE && (asked == Long.MAX_VALUE || time - asked < 0)) {
+            asked = time;
+            start(time);
+        }
+    }
+
+    private synchronized void start(long time) {
+        if (timer != null) {
+            timer.cancel(false);
+        }
+        if (isCancelled) {
+            return;
+        }
+        timer = core.after(Math.max(0, time - System.nanoTime()), () -> {
+            if (Line.stoodStill(time)) {
+                start(System.nanoTime() + core.settings().reply());
+            } else {
+                over.run();
+            }
+        });
+    }
+
+    synchronized void cancel() {
+        isCancelled = true;
+        if (timer != null) {
+            timer.cancel(false);
+        }
+    }
+}
