@@ -18,7 +18,9 @@ until grep -q port "$folder/answers"; do
 done
 port=$(sed 's/.*"port":\([0-9]*\).*/\1/' "$folder/answers")
 
-mvn -q -B -ntp org.apache.maven.plugins:maven-install-plugin:3.1.4:install-file -Dfile=target/redis-lock-client-0.2.0.jar -DpomFile=pom.xml
+repository=$(tests/repository.sh)
+mvn -q -B -ntp -Dmaven.repo.local="$repository" org.apache.maven.plugins:maven-install-plugin:3.1.4:install-file \
+    -Dfile=target/redis-lock-client-0.2.0.jar -DpomFile=pom.xml
 project=$folder/project
 mkdir -p "$project/src/main/java"
 sed -n '/^```java$/,/^```$/p' README.md | sed '1d;/^```$/,$d' | sed "s/6379/$port/" >"$project/src/main/java/Shop.java"
@@ -34,7 +36,7 @@ sed -n '/^<dependency>$/,/^<\/dependency>$/p' README.md >"$folder/dependency"
     echo '<plugin><artifactId>maven-dependency-plugin</artifactId><version>3.10.0</version></plugin>'
     echo '</plugins></build></project>'
 } >"$project/pom.xml"
-mvn -q -B -ntp -f "$project/pom.xml" compile dependency:build-classpath -DincludeScope=runtime \
+mvn -q -B -ntp -Dmaven.repo.local="$repository" -f "$project/pom.xml" compile dependency:build-classpath -DincludeScope=runtime \
     -Dmdep.outputFile="$folder/classpath"
 java -cp "$project/target/classes:$(cat "$folder/classpath")" Shop 2>"$folder/errors" | tee "$folder/printed"
 grep -q '^fence writes with [0-9]\{16\}$' "$folder/printed" || { cat "$folder/errors" >&2; exit 1; }
