@@ -8,9 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.redislock.spi.ServerConnection;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
@@ -253,6 +256,29 @@ class LosingTest extends LocksTest {
             server.run("DEL k");
             eventually("it is told", () -> !grant.isHeld());
             assertTrue(millisSince(begun) < 500, millisSince(begun) + " ms");
+        }
+    }
+
+    /** It tells of the connection, and of no defect, so that the call is made again on another one. */
+    @Test
+    void aCommandOnAConnectionThatHasEndedFailsAndConnectsNoMore() throws Exception {
+        TestServer server = server();
+        Client.Connected connected = client.connect(Client.Topology.SINGLE, server.port, null);
+        closing(connected.application());
+        closing(connected.server()::close);
+        for (int n = 0; n < 20; n++) {
+            ServerConnection connection = connected.server().connect("", LONG);
+            connection.send(Words.PING).get();
+            int opened = Integer.parseInt(server.stat("total_connections_received"));
+            if (n % 2 == 0) {
+                connection.close();
+            } else {
+                server.run("CLIENT KILL TYPE normal SKIPME yes");
+            }
+            var failure = assertThrows(ExecutionException.class, () -> connection.send(Words.PING).get());
+            assertInstanceOf(IOException.class, failure.getCause());
+            assertEquals(opened, Integer.parseInt(server.stat("total_connections_received")));
+            connection.close();
         }
     }
 }

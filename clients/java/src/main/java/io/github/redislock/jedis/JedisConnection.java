@@ -46,10 +46,14 @@ final class JedisConnection implements ServerConnection {
         }
     }
 
-    /** Remembers the socket: it is closed without the rest of what is written, which may block. */
+    /**
+     * Remembers the socket: it is closed without the rest of what is written, which may block. Jedis connects again
+     * by itself before a command; here it does not.
+     */
     private static final class Dialer implements JedisSocketFactory {
         private final JedisSocketFactory sockets;
         private volatile @Nullable Socket socket;
+        private volatile boolean isOpened;
 
         Dialer(JedisSocketFactory sockets) {
             this.sockets = sockets;
@@ -57,6 +61,9 @@ final class JedisConnection implements ServerConnection {
 
         @Override
         public Socket createSocket() {
+            if (isOpened) {
+                throw new JedisConnectionException("the connection has ended");
+            }
             Socket made = sockets.createSocket();
             socket = made;
             return made;
@@ -86,6 +93,7 @@ final class JedisConnection implements ServerConnection {
         boolean done = false;
         try {
             Wire wire = new Wire(dialer, limited);
+            dialer.isOpened = true;
             wire.setSoTimeout(0); // whoever waits for a reply has a limit of its own
             JedisConnection connection = new JedisConnection(wire, dialer);
             threads.newThread(connection::read).start();
@@ -134,8 +142,8 @@ final class JedisConnection implements ServerConnection {
             unanswered.add(reply);
             wire.write(command);
         } catch (RuntimeException e) {
-            dialer.close(); // the reader tells all
-            reply.completeExceptionally(e);
+            dialer.close(); // the reader tells all the others
+            reply.completeExceptionally(e instanceof JedisConnectionException ? new IOException(e) : e);
         } finally {
             writing.unlock();
         }
