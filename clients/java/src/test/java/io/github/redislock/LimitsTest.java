@@ -118,7 +118,8 @@ class LimitsTest extends LocksTest {
     @Test
     void aBusyServerIsTriedAgain() throws Exception {
         TestServer server = server(Map.of("busy-reply-threshold", "50"));
-        Locks locks = locks(server.port);
+        // The script takes its time on a busy machine.
+        Locks locks = closing(builder(Client.Topology.SINGLE, server.port).lease(LONG).releaseTimeout(LONG).build());
         Grant grant = locks.lock("k").acquire();
         var script = new Other<>(() -> {
             TestServer another = new TestServer(server.port);
