@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) is_long: bool,
     /// How many scenarios at once, of those that only wait.
     pub(crate) jobs: usize,
+    /// What fails is played once more, alone, and named as flaky when it passes then.
+    pub(crate) again: bool,
 }
 
 /// Runs all scenarios with a language.
@@ -30,19 +32,26 @@ pub(crate) fn all(
     let prepared = language.prepare();
     let sound = Site::start();
     let table = Mutex::new(table);
-    let play = |row: usize| {
+    let failed = Mutex::new(Vec::new());
+    let play = |row: usize, is_first: bool| {
         let begun = Instant::now();
         let verdict = prepared
             .clone()
             .and_then(|()| one(language, scenarios[row], &sound, settings));
-        let mut table = table.lock().expect("the table");
         let name = scenarios[row].name;
         let word = match &verdict {
-            Ok(()) => "passed",
+            Ok(()) if is_first => "passed",
+            Ok(()) => "flaky",
+            Err(Failure::Wrong(why)) if is_first && settings.again => {
+                println!("{}, {name}: {why}", language.name);
+                failed.lock().expect("the failed").push(row);
+                "once more"
+            }
             Err(Failure::Wrong(_)) => "FAILED",
             Err(Failure::Unsupported(_)) => "unsupported",
         };
         println!("{}, {name}: {word}", language.name);
+        let mut table = table.lock().expect("the table");
         table.enter(row, column, verdict, begun.elapsed());
     };
     let (heavy, light): (Vec<_>, Vec<_>) =
@@ -52,12 +61,18 @@ pub(crate) fn all(
         for _ in 0..settings.jobs {
             scope.spawn(|| {
                 while let Some(row) = light.get(next.fetch_add(1, SeqCst)) {
-                    play(*row);
+                    play(*row, true);
                 }
             });
         }
     });
-    heavy.into_iter().for_each(play);
+    for row in heavy {
+        play(row, true);
+    }
+    let failed = std::mem::take(&mut *failed.lock().expect("the failed"));
+    for row in failed {
+        play(row, false);
+    }
 }
 
 fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settings) -> Verdict {
