@@ -64,6 +64,8 @@ for needs in clients/*/needs; do
     [ -n "$scripts" ] || continue
     case " ${LANGUAGES:-$language} " in *" $language "*) ;; *) continue ;; esac
     missing=$(missing_of "$needs")
+    # What these take are packages of Debian.
+    case $language in php | ruby) "$tools/setup.sh" "$language" || missing="$missing what is named above" ;; esac
     if [ -n "$missing" ]; then
         printf '%-8s left out, for want of%s\n' "$language" "$missing" >>"$table"
         [ "${REQUIRE_ALL:-0}" != 1 ] || passed_all=false

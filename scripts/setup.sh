@@ -3,7 +3,7 @@
 # It installs nothing when nothing is missing.
 #
 # usage: setup.sh build|server|cli|nextest|coverage|mutants|lint|deny|fuzz|address|valgrind|faketime|pip|make|
-#                 exporter|promtool|postgres|dist|dist-test ...
+#                 exporter|promtool|postgres|php|ruby|dist|dist-test ...
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -42,6 +42,11 @@ server_is_recent() {
 # Debian keeps what starts a server out of the search path.
 has_postgres() {
     { has initdb && has postgres; } || any /usr/lib/postgresql/*/bin/initdb
+}
+
+has_php() {
+    php -r 'exit(extension_loaded("redis") && stream_resolve_include_path("Symfony/Component/Lock/autoload.php") ? 0 : 1);' \
+        2>/dev/null
 }
 
 python_with_pip() {
@@ -117,6 +122,8 @@ survey() {
                 [ -n "${EXAMPLES_POSTGRES_URL:-}" ] || has_postgres || echo postgres
                 has psql || echo psql
                 ;;
+            php) has_php || echo php ;;
+            ruby) ruby -e 'require "redis"' 2>/dev/null || echo ruby ;;
             *) die "setup.sh: no such group: $group" ;;
         esac
     done
@@ -143,6 +150,8 @@ packages_for() {
             promtool) echo prometheus ;;
             postgres) echo postgresql ;;
             psql) echo postgresql-client ;;
+            php) echo php-cli php-redis php-symfony-lock ;;
+            ruby) echo ruby ruby-redis ;;
         esac
     done
 }
@@ -234,6 +243,8 @@ advice() {
         promtool) say "missing: promtool - install it (Debian: prometheus)" ;;
         postgres) say "missing: PostgreSQL, with initdb - install it (Debian: postgresql; Fedora: postgresql-server; Arch, Alpine, macOS: postgresql), or set EXAMPLES_POSTGRES_URL to a server that is there for tests" ;;
         psql) say "missing: psql - install it (Debian: postgresql-client; Fedora, Arch: postgresql; Alpine: postgresql-client; macOS: brew install libpq)" ;;
+        php) say "missing: PHP with phpredis and Symfony Lock - install them (Debian: php-cli php-redis php-symfony-lock)" ;;
+        ruby) say "missing: Ruby with the gem redis - install them (Debian: ruby ruby-redis)" ;;
         make) say "missing: make - install it (Debian, Fedora, Arch, Alpine: make; macOS: xcode-select --install)" ;;
     esac
 }

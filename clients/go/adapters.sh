@@ -4,10 +4,6 @@
 set -eu
 cd "$(dirname -- "$0")"
 
-if ! command -v go >/dev/null; then
-    echo "Go's adapters left out, for want of go"
-    exit
-fi
 for folder in redsync gocron otel; do
     printf '%s\n' "$folder"
     (

@@ -4,15 +4,6 @@
 set -eu
 cd "$(dirname -- "$0")"
 
-missing=
-while read -r program; do
-    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
-done <needs
-if [ -n "$missing" ]; then
-    printf 'node adapters: left out, for want of%s\n' "$missing"
-    exit 0
-fi
-
 [ "${KEEP_MODULES:-0}" = 1 ] || npm ci --silent --no-audit --no-fund
 packed=build/packed
 rm -rf "$packed"
