@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 from .clients import Node, Source
 from .engine import STILL, Engine, Pause
-from .errors import LockError, LockMisuse, LockUnavailable
+from .errors import LockError, LockMisuse
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .options import Limits
+from .places import Places
 from .resp import Garbage, Replies, Word, encode
 
 T = TypeVar("T")
@@ -238,7 +239,7 @@ class KeeperTask:
                 reading.cancel()
 
 
-class Loop:
+class Loop(Places):
     """What the engine does with asyncio."""
 
     def __init__(self, client: Any, limits: Limits) -> None:
@@ -302,20 +303,7 @@ class Loop:
             self._refresh()
             assert self._map is not None
             await until_done(self._map, until)
-        try:
-            return self.source.node_of(name)
-        except LockError:
-            raise
-        except Exception as error:
-            self._refresh()
-            raise LockUnavailable(f"the cluster's map is not known: {error}") from error
-
-    def moved(self, text: str) -> Node | None:
-        return self.source.moved(text)
-
-    def unreachable(self, place: Any) -> None:
-        if self.source.is_cluster:
-            self._refresh()
+        return await super().place_of(name, until)
 
     def _refresh(self) -> None:
         """Asks the cluster for its map, in a task of its own: a node that hangs must hold up nobody."""
@@ -329,11 +317,7 @@ class Loop:
                 await client.initialize()
             else:
                 await client.nodes_manager.initialize()
-            self.source.forget_moves()
-            for keeper in list(self.engine.keepers.values()):
-                if not keeper.is_open:
-                    for held in list(keeper.grants):
-                        self.engine.follow(held, self.source.node_of(held.name))
+            self._follow()
         except Exception as error:
             log.info("the cluster's map could not be read: %s", error)
             await asyncio.sleep(0.2)

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from .clients import Node, Source
 from .engine import STILL, Engine, Pause
-from .errors import LockError, LockUnavailable
+from .errors import LockError
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .options import Limits
+from .places import Places
 from .resp import Garbage, Replies, Word, encode
 
 T = TypeVar("T")
@@ -252,7 +253,7 @@ class KeeperThread:
         self._waker.close()
 
 
-class Threads:
+class Threads(Places):
     """What the engine does with threads."""
 
     def __init__(self, client: Any, limits: Limits) -> None:
@@ -301,22 +302,6 @@ class Threads:
 
     # Where the servers are.
 
-    async def place_of(self, name: bytes, until: float) -> Node:
-        try:
-            return self.source.node_of(name)
-        except LockError:
-            raise
-        except Exception as error:
-            self._refresh()
-            raise LockUnavailable(f"the cluster's map is not known: {error}") from error
-
-    def moved(self, text: str) -> Node | None:
-        return self.source.moved(text)
-
-    def unreachable(self, place: Any) -> None:
-        if self.source.is_cluster:
-            self._refresh()
-
     def _refresh(self) -> None:
         """Asks the cluster for its map, in a thread of its own: a node that hangs must hold up nobody."""
         if self._refreshing:
@@ -326,7 +311,6 @@ class Threads:
         def refresh() -> None:
             try:
                 self.source.client.nodes_manager.initialize()
-                self.source.forget_moves()
                 self._follow()
             except Exception as error:
                 log.info("the cluster's map could not be read: %s", error)
@@ -335,15 +319,6 @@ class Threads:
                 self._refreshing = False
 
         threading.Thread(target=refresh, name="lock-map", daemon=True).start()
-
-    def _follow(self) -> None:
-        """Grants whose slots another node serves by now are kept there."""
-        for keeper in list(self.engine.keepers.values()):
-            if not keeper.is_open:
-                for held in list(keeper.grants):
-                    node = self.source.node_of(held.name)
-                    with self.mutex:
-                        self.engine.follow(held, node)
 
     # Wait connections.
 
