@@ -68,16 +68,7 @@ if [[ $way == container ]]; then
 fi
 
 if ! podman image exists "localhost/empty:$suite"; then
-    mirror=http://deb.debian.org/debian script=$suite
-    options=()
-    if [[ $suite == noble ]]; then
-        mirror=http://archive.ubuntu.com/ubuntu
-        options=('--components=main,universe')
-        [[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]] || options+=(--no-check-gpg) # for a test, thrown away
-    fi
-    [[ -e /usr/share/debootstrap/scripts/$suite ]] || script=gutsy # which all of Ubuntu are
-    debootstrap --variant=minbase --include=ca-certificates "${options[@]}" "$suite" "$work/root" "$mirror" "$script" >"$work/log" 2>&1 ||
-        { tail -n 5 "$work/log" >&2; exit 1; }
+    scripts/debootstrap.sh "$suite" "$work/root" --include=ca-certificates
     tar -C "$work/root" -c . | podman import --quiet - "localhost/empty:$suite" >/dev/null
     rm -rf "$work/root"
 fi

@@ -1,19 +1,15 @@
 #!/bin/sh
 # Makes a base image for the tests where no registry can be reached: Debian with its redis-server, laid out as the
 # official images are - the user redis with the number 999, /data, docker-entrypoint.sh in front of the server.
-# Takes root, debootstrap and podman. usage: base.sh <image> [suite [mirror]]
+# Takes root, debootstrap and podman. usage: [MIRROR=url] base.sh <image> [suite]
 set -eu
-image=${1:?"usage: base.sh <image> [suite [mirror]]"}
+image=${1:?"usage: [MIRROR=url] base.sh <image> [suite]"}
 suite=${2:-bookworm}
-mirror=${3:-http://deb.debian.org/debian}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-debootstrap --variant=minbase --include=redis-server,redis-tools "$suite" "$root" "$mirror" >"$work/log" 2>&1 || {
-    tail -n 5 "$work/log" >&2
-    exit 1
-}
+"$(dirname -- "$0")/../../../scripts/debootstrap.sh" "$suite" "$root" --include=redis-server,redis-tools
 chroot "$root" sh -c 'groupmod -g 999 redis && usermod -u 999 -d /data redis'
 install -d -o 999 -g 999 "$root/data"
 rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/doc "$root"/usr/share/man \

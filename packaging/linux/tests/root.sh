@@ -11,25 +11,10 @@ root=$folder/$suite
 debs=$folder/debs/$suite
 [ ! -e "$root/ready" ] || exit 0
 
-case $suite in
-    noble)
-        mirror=http://archive.ubuntu.com/ubuntu
-        components=main,universe
-        ;;
-    *)
-        mirror=http://deb.debian.org/debian
-        components=main
-        ;;
-esac
 rm -rf "$root"
 mkdir -p "$debs"
-set -- --variant=minbase --components="$components" --cache-dir="$debs" --include=systemd,systemd-sysv
-# A Debian does not have Ubuntu's keys, and the root is thrown away.
-[ "$suite" != noble ] || [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || set -- "$@" --no-check-gpg
-script=$suite
-[ -e "/usr/share/debootstrap/scripts/$suite" ] || script=gutsy # which all of Ubuntu are
-if ! debootstrap "$@" "$suite" "$root" "$mirror" "$script" >"$folder/$suite.log" 2>&1; then
-    tail -n 3 "$folder/$suite.log" >&2
+if ! "$(dirname -- "$0")/../../../scripts/debootstrap.sh" "$suite" "$root" --cache-dir="$debs" \
+    --include=systemd,systemd-sysv; then
     rm -rf "$root"
     exit 1
 fi
