@@ -227,6 +227,11 @@ impl Held {
         }
     }
 
+    /// No other call about this grant goes out while this is there.
+    pub(crate) async fn calls(&self) -> impl Drop {
+        self.holds.lock().await
+    }
+
     /// One more hold.
     pub(crate) async fn enter(&self, mode: Mode) -> Result<(), Error> {
         let mut holds = self.holds.lock().await;

@@ -5,7 +5,7 @@ use super::cancel::Pending;
 use super::commands::{Call, acquire, enter, fence, granted, release, renew};
 use super::keeper::Kept;
 use super::waiting::Lines;
-use super::{Answered, CallError, Common, Keeper, Route, rescue};
+use super::{Answered, CallError, Common, Keeper, Route, late, rescue};
 use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
 use crate::background::Background;
@@ -34,7 +34,7 @@ pub(crate) struct Direct {
     pub(crate) background: Background,
     pub(crate) times: Times,
     lines: Lines,
-    orphans: mpsc::UnboundedSender<Kept>,
+    pub(super) orphans: mpsc::UnboundedSender<Kept>,
 }
 
 impl Direct {
@@ -129,6 +129,10 @@ impl Direct {
             };
             match self.wait_once(request, block, pending).await {
                 Ok(None) => return Ok(None),
+                Ok(Some(granted)) if late::is_known(request, &granted) => {
+                    let keeper = None;
+                    return Ok(Some(Obtained { granted, keeper }));
+                }
                 // When the grant was made is not known: the lease that counts begins now.
                 Ok(Some(granted)) => match self.begin(request, &granted.grant).await {
                     Ok(obtained) => return Ok(Some(obtained)),
@@ -264,7 +268,10 @@ impl Backend for Direct {
     }
 
     fn look_after(&self, held: &Arc<Held>, keeper: Option<Arc<Keeper>>) {
-        self.look_after_kept(held, keeper);
+        match keeper {
+            None if held.life().keep.is_some() => self.keep_later(held),
+            keeper => self.look_after_kept(held, keeper),
+        }
         if held.life().keep.is_none() || held.life().at_most.is_some() {
             let life = crate::winding::down(Arc::downgrade(held), self.times.reply);
             self.background.start_service(life);

@@ -7,6 +7,7 @@ mod cluster;
 pub(crate) mod commands;
 mod direct;
 mod keeper;
+mod late;
 mod link;
 mod node;
 mod pool;

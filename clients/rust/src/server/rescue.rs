@@ -84,7 +84,8 @@ async fn bring_back_one(route: &Route, held: Arc<Held>, reply_time: Duration) ->
     }
 }
 
-async fn renew_once(route: &Route, held: &Arc<Held>) -> Result<(), CallError> {
+/// The keeper of its server has it from now on.
+pub(super) async fn renew_once(route: &Route, held: &Arc<Held>) -> Result<(), CallError> {
     let life = held.life();
     let change = Change {
         keep: Some(life.keep.unwrap_or_default()),

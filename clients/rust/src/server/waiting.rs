@@ -61,8 +61,8 @@ impl Direct {
             }
             answer => answer,
         };
-        let value = answer.map_err(|error| self.route.learn(&request.key, &node, error))?;
-        granted(&request.key, Instant::now(), &value).map_err(CallError::Refused)
+        let (sent, value) = answer.map_err(|error| self.route.learn(&request.key, &node, error))?;
+        granted(&request.key, sent, &value).map_err(CallError::Refused)
     }
 
     async fn wait_at(
@@ -72,8 +72,9 @@ impl Direct {
         block: Option<Duration>,
         asking: bool,
         pending: &mut Pending,
-    ) -> Result<Value, CallError> {
+    ) -> Result<(Instant, Value), CallError> {
         let link = node.wait_link().await?;
+        let began = Instant::now();
         pending.is_sent = true;
         pending.waits_on = Some((Arc::clone(node), link.clone()));
         let call = acquire_in_line(request, block);
@@ -111,7 +112,7 @@ impl Direct {
             node.give_back(link);
         }
         pending.waits_on = None;
-        answer
+        answer.map(|value| (began, value))
     }
 
     /// Comes back when a wait at this server is in vain: it does not answer, or is not the right one any

@@ -18,6 +18,7 @@ mod quorum_faults;
 mod quorum_lost_replies;
 mod quorum_waiting;
 mod sentinel;
+mod short;
 mod shutdown;
 mod support;
 mod trusting;
