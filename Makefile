@@ -188,7 +188,7 @@ packages: ## a .deb and an .rpm of what was built (ARCHIVE= one of make dist, or
 	@$(TOOLS)/packages.sh $(ARCHIVE)
 
 packages-test: build ## the packages on machines made of bare roots of Debian and Ubuntu (takes root)
-	@cargo build --release --package redis-lock-top
+	@cargo build --release --package redis-lock-top --package redis-lock-doctor
 	@$(TOOLS)/packages-test.sh $(SYSTEMS)
 
 install: ## copy what was built, to /usr/local (PREFIX=); under sudo too, for it builds nothing

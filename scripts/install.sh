@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies the module, and the live view where there is one, to where servers and shells look for them, and
+# Copies the module, and the live view and the doctor where they are, to where servers and shells look for them, and
 # says what to do next: what was built here, or what lies beside this script in an unpacked archive. It
 # builds nothing and needs no Rust, so it runs under sudo.
 #
@@ -37,9 +37,9 @@ put() { # <mode> <file> <folder>
 }
 
 put 755 "$built/$library" "$modules"
-if [ -e "$built/redis-lock-top" ]; then
-    put 755 "$built/redis-lock-top" "$prefix/bin"
-fi
+for program in redis-lock-top redis-lock-doctor; do
+    [ ! -e "$built/$program" ] || put 755 "$built/$program" "$prefix/bin"
+done
 cat <<END
 
 To try it, on a server of its own:

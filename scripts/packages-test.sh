@@ -4,7 +4,7 @@
 # Needs root and debootstrap. Without arguments all of it; RPM=0 leaves the .rpm out.
 #
 # usage: [BUILT=folder] [LATER=folder] packages-test.sh [<suite>:<server>...]    bookworm:redis trixie:valkey ...
-#        BUILT, LATER: where libredis_lock.so and redis-lock-top are, of this version and of the next patch
+#        BUILT, LATER: where the library and the two programs are, of this version and of the next patch
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 work=$root/target/packages-test
@@ -95,13 +95,14 @@ installs() {
     has_module_of first "$version"
     [ "$(cli first CONFIG GET tcp-keepalive | tail -n 1)" = 10 ] || failed "the included settings are not in force"
     done_in "$(on first "$server-server" --version | cut -d ' ' -f 1-3)"
-    step "a lock from $server-cli, a command under a lock, the live view"
+    step "a lock from $server-cli, a command under a lock, the live view, the doctor"
     cli first LOCK.ACQUIRE lock:orders:42 worker-1 EX 600 >/dev/null
     tells worker-1 "$(cli first LOCK.INFO lock:orders:42)"
     [ -z "$(cli first LOCK.ACQUIRE lock:orders:42 worker-2)" ] || failed "two holders"
     tells LOCK_KEY=lock:job "$(on first redis-lock lock:job -- env)"
     tells lock:orders:42 "$(on first sh -c '(sleep 2; printf q) | timeout 20 script -qec "stty rows 40 cols 120; redis-lock-top" /dev/null')"
-    for page in man1/redis-lock.1 man1/redis-lock-top.1 man7/redis-lock.7; do
+    tells '127.0.0.1:6379: primary' "$(on first redis-lock-doctor || :)"
+    for page in man1/redis-lock.1 man1/redis-lock-top.1 man1/redis-lock-doctor.1 man7/redis-lock.7; do
         on first test -s "/usr/share/man/$page.gz" || failed "no $page"
     done
     [ "$(cli first LOCK.RELEASE lock:orders:42 worker-1)" = 0 ]
@@ -296,7 +297,7 @@ build_later() {
     git ls-files -z | xargs -0 cp --parents -t "$work/source"
     sed -i "/^\[workspace.package\]/,/^$/s/^version = .*/version = \"$later\"/" "$work/source/Cargo.toml"
     (cd "$work/source" && CARGO_TARGET_DIR=$work/later-target cargo build --quiet --release --package redis-lock --lib)
-    cp "$work/later-target/release/libredis_lock.so" "$BUILT/redis-lock-top" "$LATER/"
+    cp "$work/later-target/release/libredis_lock.so" "$BUILT/redis-lock-top" "$BUILT/redis-lock-doctor" "$LATER/"
     rm -rf "$work/source" "$work/later-target"
 }
 

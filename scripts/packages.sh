@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the packages for Debian's and Fedora's kin (.deb, .rpm) of what was built before: the module and
-# redis-lock-top. Looks them over with lintian and rpmlint where these are.
+# Builds the packages for Debian's and Fedora's kin (.deb, .rpm) of what was built before: the module,
+# redis-lock-top and redis-lock-doctor. Looks them over with lintian and rpmlint where these are.
 #
 # usage: [VERSION=x.y.z] packages.sh [<archive of make dist, or a folder> [<folder for the packages>]]
 #        Without one, that of make dist for this machine, else what cargo has built for release.
@@ -10,6 +10,7 @@ cd "$root"
 
 nfpm_version=v2.45.2 # the last whose parts all come from where Go's own do
 linux=packaging/linux
+programs='redis-lock-top redis-lock-doctor'
 version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)}
 built=${1:-$(dirname -- "$(module_path)")}
 archive=$root/target/dist/redis-lock-$version-$(uname -m)-unknown-linux-gnu.tar.gz
@@ -27,9 +28,9 @@ case $built in
         built=$work/built
         ;;
 esac
-for file in libredis_lock.so redis-lock-top; do
+for file in libredis_lock.so $programs; do
     [ -e "$built/$file" ] ||
-        die "packages.sh: no $built/$file: make dist, or cargo build --release --package redis-lock --package redis-lock-top"
+        die "packages.sh: no $built/$file: make dist, or cargo build --release --package redis-lock --package redis-lock-top --package redis-lock-doctor"
 done
 machine=$(readelf --file-header "$built/libredis_lock.so" | sed -n 's/^ *Machine: *//p')
 case $machine in
@@ -79,7 +80,7 @@ manual() {
 lay_out() {
     doc=$TREE/doc man=$TREE/man
     mkdir -p "$doc/docs" "$man"
-    for file in libredis_lock.so redis-lock-top; do
+    for file in libredis_lock.so $programs; do
         cp "$built/$file" "$TREE/"
         if readelf --sections --wide "$built/$file" | grep -q '[.]symtab'; then # not from make dist
             strip --strip-unneeded --remove-section=.comment "$TREE/$file"
@@ -93,7 +94,7 @@ lay_out() {
         sed '1,/^loadmodule/d' redis.conf
     } >"$TREE/redis-lock.conf"
     manual | pressed "$man/redis-lock.7.gz"
-    pressed "$man/redis-lock-top.1.gz" <$linux/redis-lock-top.1
+    for program in $programs; do pressed "$man/$program.1.gz" <"$linux/$program.1"; done
     pressed "$man/redis-lock.1.gz" <clients/shell/redis-lock.1
     cp clients/shell/redis-lock "$TREE/"
     for file in installed.sh removing.sh; do filled "$linux/$file" >"$TREE/$file"; done
@@ -114,11 +115,15 @@ lay_out() {
 }
 
 VERSION=$version ARCH=$arch
-GLIBC=$(glibc "$built/libredis_lock.so" "$built/redis-lock-top")
+files=$built/libredis_lock.so
+for program in $programs; do files="$files $built/$program"; done
+# shellcheck disable=SC2086 # a list of words
+GLIBC=$(glibc $files)
 [ -n "$GLIBC" ] || die "packages.sh: $built is not for glibc"
 export VERSION ARCH GLIBC TREE MODULE LIBGCC_DEB LIBGCC_RPM
 LIBGCC_DEB='' LIBGCC_RPM=''
-if needs_libgcc "$built/libredis_lock.so" "$built/redis-lock-top"; then LIBGCC_DEB=libgcc-s1 LIBGCC_RPM='libgcc_s.so.1()(64bit)'; fi
+# shellcheck disable=SC2086
+if needs_libgcc $files; then LIBGCC_DEB=libgcc-s1 LIBGCC_RPM='libgcc_s.so.1()(64bit)'; fi
 
 for form in deb rpm; do
     # Debian's units let servers execute from /usr/lib alone; Fedora's have their modules in /usr/lib64.
@@ -132,8 +137,8 @@ done
 deb=$packages/redis-lock_$version-1_$arch.deb
 rpm=$packages/redis-lock-$version-1.$rpm_arch.rpm
 if has lintian; then
-    # Errors and warnings fail, but for two: this is no upload to Debian, which would close a bug, and the live view
-    # links to no library (lintian takes a static program that may lie anywhere for a library).
+    # Errors and warnings fail, but for two: this is no upload to Debian, which would close a bug, and the programs
+    # link to no library (lintian takes a static program that may lie anywhere for a library).
     lintian --allow-root --fail-on error,warning \
         --suppress-tags initial-upload-closes-no-bugs,shared-library-lacks-prerequisites "$deb" >&2
 else

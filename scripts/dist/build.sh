@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds what is handed out into target/dist: for each target an archive with the module and the live view,
-# another with their debug symbols, and checksums. The same source, Rust and tools give the same bytes,
+# Builds what is handed out into target/dist: for each target an archive with the module, the live view and the
+# doctor, another with their debug symbols, and checksums. The same source, Rust and tools give the same bytes,
 # wherever they lie (reproduce.sh).
 #
 # usage: build.sh [target ...]    without one all of targets.txt
@@ -63,10 +63,11 @@ module() {
     PWD=/proc/self/cwd release_of "$1" zigbuild --package redis-lock --lib --target "$1${2:+.$2}"
 }
 
-# Links to no C library that is there, and has no C in it: Rust has all that it takes.
-live_view() {
+# Links to no C library that is there: Rust has all that it takes. What speaks TLS for the doctor has parts in C,
+# which Zig compiles.
+program() {
     flags=-Clinker=rust-lld
-    release_of "$1" build --package redis-lock-top --target "$1"
+    PWD=/proc/self/cwd release_of "$2" zigbuild --package "$1" --target "$2"
 }
 
 # Strips a program or library into the archive's folder; its symbols become a file in the one for them.
@@ -108,15 +109,19 @@ build() {
     say "building for $1${glibc:+ with glibc $glibc}"
     module "$1" "$glibc"
     place "$cross/$1/release/libredis_lock.so" "$work/$name" "$work/$name-debug"
-    # One live view does for both C libraries of an architecture.
-    live_view "$architecture-unknown-linux-musl"
-    place "$cross/$architecture-unknown-linux-musl/release/redis-lock-top" "$work/$name" "$work/$name-debug"
+    # One of these programs does for both C libraries of an architecture.
+    static=$architecture-unknown-linux-musl
+    for program in redis-lock-top redis-lock-doctor; do
+        program "$program" "$static"
+        place "$cross/$static/release/$program" "$work/$name" "$work/$name-debug"
+    done
     cp README.md LICENSE CHANGELOG.md "$work/$name/"
     cp scripts/install.sh "$work/$name/"
     # The path in the configuration is that of the archive.
     sed "s|target/release/|./|" redis.conf >"$work/$name/redis.conf"
     bill libredis_lock Cargo.toml "$1"
-    bill redis-lock-top crates/top/Cargo.toml "$architecture-unknown-linux-musl"
+    bill redis-lock-top crates/top/Cargo.toml "$static"
+    bill redis-lock-doctor crates/doctor/Cargo.toml "$static"
     licenses "$work/$name"/*.cdx.json >"$work/$name/LICENSES-THIRD-PARTY.txt"
     pack "$name"
     pack "$name-debug"

@@ -25,7 +25,8 @@ same() { [ "$2" = "$3" ] || fail "$1: $2, not $3"; }
 
 contents() {
     same contents "$(LC_ALL=C ls "$folder" | tr '\n' ' ')" "CHANGELOG.md LICENSE LICENSES-THIRD-PARTY.txt README.md \
-install.sh libredis_lock.cdx.json libredis_lock.so redis-lock-top redis-lock-top.cdx.json redis.conf "
+install.sh libredis_lock.cdx.json libredis_lock.so redis-lock-doctor redis-lock-doctor.cdx.json redis-lock-top \
+redis-lock-top.cdx.json redis.conf "
     for bill in "$folder"/*.cdx.json; do
         grep -q '"specVersion": "1.5"' "$bill" && grep -q "\"version\": \"$version\"" "$bill" || fail "$bill"
     done
@@ -67,13 +68,14 @@ library() {
     done
 }
 
-live_view() {
-    file=$folder/redis-lock-top
-    ! readelf -lW "$file" | grep -q INTERP || fail "the live view is no static program"
+# A program, and an option that its help tells of.
+static_program() {
+    file=$folder/$1 option=$2
+    ! readelf -lW "$file" | grep -q INTERP || fail "$1 is no static program"
     if [ "${triple%%-*}" = "$(uname -m)" ]; then set --; else set -- "qemu-${triple%%-*}-static"; fi
     [ $# = 0 ] || has "$1" || return 0
-    "$@" "$file" --help | grep -q -e --every || fail "the live view does not run"
-    say "$name: the live view has $(wc -c <"$file") bytes, and runs"
+    "$@" "$file" --help | grep -q -e "$option" || fail "$file does not run"
+    say "$name: ${file##*/} has $(wc -c <"$file") bytes, and runs"
 }
 
 # As root would with a path that has no Rust in it.
@@ -81,7 +83,9 @@ installation() {
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DESTDIR="$work/installed" PREFIX=/usr sh "$folder/install.sh" |
         grep -qx '  loadmodule /usr/lib/redis/modules/libredis_lock.so' || fail "install.sh names no loadmodule line"
     cmp "$folder/libredis_lock.so" "$work/installed/usr/lib/redis/modules/libredis_lock.so" || fail "the copy differs"
-    cmp "$folder/redis-lock-top" "$work/installed/usr/bin/redis-lock-top" || fail "the copy differs"
+    for program in redis-lock-top redis-lock-doctor; do
+        cmp "$folder/$program" "$work/installed/usr/bin/$program" || fail "the copy differs"
+    done
     rm -rf "$work/installed"
 }
 
@@ -125,7 +129,8 @@ check() {
     tar -C "$work" -xzf "$dist/$name-debug.tar.gz"
     contents
     library
-    live_view
+    static_program redis-lock-top --every
+    static_program redis-lock-doctor --json
     installation
     if server=$("$here/server.sh" "$triple"); then
         lock
