@@ -105,7 +105,7 @@ func (t *taking) keepWords() []any {
 	return []any{"KEEP", milliseconds(t.terms.keep)}
 }
 
-// granted makes the ownership of a grant that was answered on the keeper.
+// granted makes the ownership of a grant.
 func (t *taking) granted(a answer) (*ownership, error) {
 	o, err := newOwnership(t.locks, t.key, t.owner, t.terms, a)
 	if err != nil {
@@ -118,9 +118,9 @@ func (t *taking) granted(a answer) (*ownership, error) {
 func (t *taking) line(ctx context.Context) (*ownership, error) {
 	defer t.locks.waitFor(t.key)()
 	for failures := 0; ; {
-		token, err := t.wait(ctx)
+		a, err := t.wait(ctx)
 		if err == nil {
-			o, lost := t.confirm(ctx, token)
+			o, lost := t.waited(ctx, a)
 			if lost == nil || kindOf(renewing, lost) != ErrLost {
 				return o, lost
 			}
@@ -149,22 +149,22 @@ func (t *taking) line(ctx context.Context) (*ownership, error) {
 	}
 }
 
-// wait is one wait: for the token of the grant.
-func (t *taking) wait(ctx context.Context) (token int64, err error) {
+// wait is one wait: for the grant.
+func (t *taking) wait(ctx context.Context) (a answer, err error) {
 	reply := t.locks.options.Reply
 	limited, cancel := context.WithTimeout(ctx, min(max(t.left(), 0), longestTime)+reply)
 	defer cancel()
 	k, err := t.locks.keeperOf(limited, t.key)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	on, err := k.connection(limited) // where that fails, a wait would
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	conn, err := k.waits.Take(limited)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	defer k.waits.Put(conn)
 	limit, command := t.block(reply)
@@ -172,26 +172,38 @@ func (t *taking) wait(ctx context.Context) (token int64, err error) {
 	select {
 	case <-call.Done():
 	case <-ctx.Done():
-		return 0, t.callOff(conn, call)
+		return a, t.callOff(conn, call)
 	}
 	switch {
 	case !call.Answered():
 		t.open = true
-		return 0, call.Err
+		return a, call.Err
 	case call.Err != nil:
 		t.locks.heed(&answer{keeper: k, link: on, err: call.Err}, t.key)
-		return 0, call.Err
+		return a, call.Err
 	case call.Reply == nil:
-		return 0, ErrBusy
+		return a, ErrBusy
 	}
 	t.open = true
 	if t.terms.replicas > 0 {
 		if err := t.acknowledged(ctx, conn); err != nil {
-			return 0, err
+			return a, err
 		}
 	}
-	token, _, _, err = readGrant(call.Reply)
-	return token, err
+	return answer{call: call, keeper: k}, nil
+}
+
+// waited makes the ownership of a grant that a wait brought. One that came soon and is to be kept is known from the
+// sending of the wait; of any other it is not known when it began.
+func (t *taking) waited(ctx context.Context, a answer) (*ownership, error) {
+	token, _, lease, err := readGrant(a.call.Reply)
+	if err != nil {
+		return nil, err
+	}
+	if t.terms.keep == 0 || t.terms.replicas > 0 || a.early(lease) <= 0 {
+		return t.confirm(ctx, token)
+	}
+	return t.granted(a)
 }
 
 func (t *taking) block(reply time.Duration) (limit time.Duration, command []any) {

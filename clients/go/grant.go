@@ -139,6 +139,7 @@ func (g *Grant) Check(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
 	defer cancel()
+	g.takeOver()
 	for {
 		a, sure := g.ask(limited)
 		if err := g.Err(); err != nil {
@@ -211,19 +212,11 @@ func (g *Grant) change(ctx context.Context, op string, lease time.Duration, word
 		append([]any{"LOCK.RENEW", g.key, g.owner, "TOKEN", g.token}, words...)...)
 	switch {
 	case a.err == nil:
-		g.renewed(a)
+		g.confirm(a.call, nil)
 		return nil
 	case kindOf(renewing, a.err) == ErrLost:
 		g.lose(a.err)
 		return named(g.Err(), op, g.key)
 	}
 	return g.locks.failed(ctx, renewing, op, g.key, a.err)
-}
-
-// renewed takes the answer to a renewal that left the keeping as it was.
-func (o *ownership) renewed(a answer) {
-	o.mu.Lock()
-	on := o.link
-	o.mu.Unlock()
-	o.confirm(a.call, on)
 }

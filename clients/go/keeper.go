@@ -187,12 +187,13 @@ func (k *keeper) kept() []*ownership {
 
 // renew asks on this connection whether a grant stands, and has it kept here.
 func (k *keeper) renew(o *ownership, on *link) {
-	keep := o.keeping()
-	if keep == 0 {
+	o.mu.Lock()
+	defer o.mu.Unlock() // what ends the keeping is sent behind this, or this is not sent
+	if o.over != nil || o.keep == 0 || o.ending {
 		return
 	}
 	on.Go(k.locks.options.Reply, func(call *wire.Call) { k.renewed(o, on, call) },
-		"LOCK.RENEW", o.key, o.owner, "TOKEN", o.token, "KEEP", milliseconds(keep))
+		"LOCK.RENEW", o.key, o.owner, "TOKEN", o.token, "KEEP", milliseconds(o.keep))
 }
 
 func (k *keeper) renewed(o *ownership, on *link, call *wire.Call) {
@@ -224,7 +225,7 @@ func (k *keeper) renewed(o *ownership, on *link, call *wire.Call) {
 	}
 }
 
-// add keeps a grant that was made or renewed on this connection.
+// add keeps a grant that was made or renewed on this connection; nil: on none of this keeper's.
 func (k *keeper) add(o *ownership, on *link) {
 	k.mu.Lock()
 	if _, known := k.grants[o]; !known {
@@ -233,6 +234,10 @@ func (k *keeper) add(o *ownership, on *link) {
 	}
 	now := k.link
 	k.mu.Unlock()
+	if o.keeping() == 0 { // it has ended meanwhile
+		k.drop(o)
+		return
+	}
 	if now != on && now.isOpen() {
 		k.renew(o, now)
 	}

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ type ownership struct {
 	keeper *keeper
 	over   error // why it has ended; nil while it stands
 	timer  *time.Timer
+	ending bool // AtMost ends the keeping now
+
+	pending *time.Timer // to its takeover by the keeper; nil where that has been done
 
 	changed chan struct{} // on a quorum: another lease
 	fixed   bool          // there: not renewed
@@ -53,7 +57,7 @@ func readGrant(reply any) (token int64, holds int, lease time.Duration, err erro
 	return token, int(count), time.Duration(ms) * time.Millisecond, nil
 }
 
-// newOwnership is of a grant that was answered on the keeper.
+// newOwnership is of a grant that was answered on the keeper; or, without a link, to a wait.
 func newOwnership(locks *Locks, key, owner string, terms terms, a answer) (*ownership, error) {
 	token, holds, lease, err := readGrant(a.call.Reply)
 	if err != nil {
@@ -64,16 +68,22 @@ func newOwnership(locks *Locks, key, owner string, terms terms, a answer) (*owne
 		lease: lease, keep: terms.keep, proof: a.call.Sent, link: a.link, keeper: a.keeper,
 		turn: make(chan struct{}, 1), pace: min(lease, terms.keep),
 	}
+	if a.link == nil {
+		o.since = time.Now()
+	}
 	o.life, o.end = context.WithCancelCause(context.Background())
 	switch {
 	case terms.keep == 0:
 		o.link = nil
 		o.timer = time.AfterFunc(time.Until(o.until()), o.lapse)
+		return o, nil
 	case terms.atMost > 0:
-		most := a.call.Sent.Add(terms.atMost)
+		most := o.since.Add(terms.atMost)
 		o.timer = time.AfterFunc(time.Until(most.Add(-lease)), func() { o.runOut(most) })
 	}
-	if terms.keep > 0 {
+	if a.link == nil {
+		o.takeOverLater(a.early(lease))
+	} else {
 		o.keeper.add(o, a.link)
 	}
 	return o, nil
@@ -120,7 +130,7 @@ func (o *ownership) err() error {
 	return o.over
 }
 
-// confirm takes the answer to a renewal.
+// confirm takes the answer to a renewal; on is the connection that keeps it from here on, where that is another.
 func (o *ownership) confirm(call *wire.Call, on *link) {
 	_, _, lease, err := readGrant(call.Reply)
 	if err != nil {
@@ -133,7 +143,7 @@ func (o *ownership) confirm(call *wire.Call, on *link) {
 		o.proof = call.Sent
 	}
 	if o.keep > 0 {
-		o.link = on
+		o.link = cmp.Or(on, o.link)
 	} else if o.timer != nil && o.over == nil {
 		o.timer.Reset(time.Until(o.proof.Add(lease)))
 	}
@@ -164,9 +174,12 @@ func (o *ownership) abandon(why error) bool {
 	stood := o.over == nil
 	if stood {
 		o.over = why
-		if o.timer != nil {
-			o.timer.Stop()
+		for _, timer := range []*time.Timer{o.timer, o.pending} {
+			if timer != nil {
+				timer.Stop()
+			}
 		}
+		o.pending = nil
 	}
 	k := o.keeper
 	o.mu.Unlock()
@@ -210,6 +223,9 @@ func (o *ownership) lapse() {
 
 // runOut ends the keeping of a grant that may last until then.
 func (o *ownership) runOut(most time.Time) {
+	o.mu.Lock()
+	o.ending = true
+	o.mu.Unlock()
 	ctx, cancel := context.WithDeadline(o.life, most)
 	defer cancel()
 	rest := max(time.Millisecond, time.Until(most))

@@ -178,7 +178,7 @@ func (l *Lock) again(limited, ctx context.Context, o *ownership) (*Grant, error)
 }
 
 func (o *ownership) reentered(a answer, holds int) {
-	o.renewed(a)
+	o.confirm(a.call, nil)
 	o.mu.Lock()
 	o.holds = holds
 	o.mu.Unlock()
