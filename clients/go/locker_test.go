@@ -162,6 +162,7 @@ func TestAReleaseAfterATime(t *testing.T) {
 	mustSay(t, inner.Release(background), nil)
 	lost := acquire(t, locks.Lock("lost"))
 	server.do("DEL lost")
+	<-lost.Lost()
 	mustSay(t, lost.ReleaseAfter(background, time.Second), ErrLost)
 	if server.do("EXISTS now task lost") != int64(0) {
 		t.Fatal("not released")
