@@ -14,6 +14,7 @@ type taking struct {
 	owner string
 	until time.Time // of the wait; zero where it is for ever
 	open  bool      // the server may hold it for this owner, or line it up
+	came  bool      // a wait has brought it
 }
 
 // take makes a new ownership.
@@ -38,7 +39,13 @@ func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
 		return o, nil
 	}
 	if t.open {
-		l.locks.forget(l.key, owner, l.task)
+		gone := l.locks.forget(l.key, owner, l.task)
+		if t.came && ctx.Err() != nil { // who is told that it was cancelled holds nothing
+			select {
+			case <-gone:
+			case <-time.After(l.locks.options.Reply):
+			}
+		}
 	}
 	if l.locks.isClosed() {
 		return nil, &Error{Op: "acquire", Key: l.key, Kind: ErrClosed}
@@ -184,7 +191,7 @@ func (t *taking) wait(ctx context.Context) (a answer, err error) {
 	case call.Reply == nil:
 		return a, ErrBusy
 	}
-	t.open = true
+	t.open, t.came = true, true
 	if t.terms.replicas > 0 {
 		if err := t.acknowledged(ctx, conn); err != nil {
 			return a, err
@@ -221,8 +228,7 @@ func (t *taking) block(reply time.Duration) (limit time.Duration, command []any)
 func (t *taking) callOff(conn *wire.Conn, call *wire.Call) error {
 	ctx, cancel := context.WithTimeout(t.locks.life, t.locks.options.Reply)
 	defer cancel()
-	gone := make(chan bool, 1)
-	t.locks.background(func(limit context.Context) { gone <- t.locks.off(limit, t.key, t.owner) })
+	gone := t.locks.off(t.key, t.owner)
 	select {
 	case <-call.Done():
 	case <-ctx.Done():
@@ -289,14 +295,18 @@ func (l *Locks) waitsFor(key string) bool {
 
 // forget leaves neither a hold nor a wait of this owner, in the background. A task has another name then, as soon
 // as it can: that release must not meet a later grant.
-func (l *Locks) forget(key, owner string, task *Task) {
+func (l *Locks) forget(key, owner string, task *Task) (gone <-chan struct{}) {
 	if task != nil {
 		task.doubt()
 	}
-	l.background(func(ctx context.Context) { l.off(ctx, key, owner) })
+	return l.off(key, owner)
 }
 
-func (l *Locks) off(ctx context.Context, key, owner string) bool {
-	a := l.ask(ctx, releasing, key, "LOCK.RELEASE", key, owner, "ALL")
-	return a.err == nil
+func (l *Locks) off(key, owner string) <-chan struct{} {
+	gone := make(chan struct{})
+	l.background(func(ctx context.Context) {
+		defer close(gone)
+		l.ask(ctx, releasing, key, "LOCK.RELEASE", key, owner, "ALL")
+	})
+	return gone
 }

@@ -173,6 +173,9 @@ func (g *Grant) ask(ctx context.Context) (a answer, sure bool) {
 	a = g.locks.ask(ctx, renewing, g.key, "PING")
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if a.err == nil && g.keeper != a.keeper {
+		g.locks.servers.doubt() // the map of a cluster is behind
+	}
 	return a, a.err == nil && g.link == a.link
 }
 

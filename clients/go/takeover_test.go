@@ -132,13 +132,21 @@ func TestCheckIsTheTakeover(t *testing.T) {
 		t.Fatal("not kept;", server.calls("lock.renew"), "renewals")
 	}
 	mustSay(t, grant.Release(background), nil)
-	grant = waited(t, server, locks.Lock("k", patient))
-	server.do("DEL k")
-	mustSay(t, grant.Check(background), ErrLost)
-	mustSay(t, grant.Release(background), ErrLost)
+	checks, took := 1, moment
+	for ; took > moment/2 && checks < 20; checks++ { // a busy machine may be slow
+		grant = waited(t, server, locks.Lock("k", patient))
+		begun := time.Now()
+		server.do("DEL k")
+		mustSay(t, grant.Check(background), ErrLost)
+		took = time.Since(begun)
+		mustSay(t, grant.Release(background), ErrLost)
+	}
+	if took > moment/2 {
+		t.Fatal("it waits for the takeover:", took)
+	}
 	time.Sleep(2 * moment)
-	if server.calls("lock.renew") != 2 {
-		t.Fatal("taken over twice:", server.calls("lock.renew"))
+	if server.calls("lock.renew") != checks {
+		t.Fatal(checks, "checks, and renewals:", server.calls("lock.renew"))
 	}
 }
 

@@ -102,7 +102,11 @@ func TestAGrantThatMeetsACancelIsGivenBack(t *testing.T) {
 		key := fmt.Sprint("k", run)
 		server.do("LOCK.ACQUIRE " + key + " other EX 60")
 		ctx, cancel := context.WithCancel(background)
-		waiting := inBackground(ctx, locks.Lock(key, patient))
+		lock := locks.Lock(key, patient)
+		if run%2 == 1 {
+			lock = locks.Lock(key, patient, Fixed())
+		}
+		waiting := inBackground(ctx, lock)
 		server.waiting(key, 1)
 		go func() {
 			time.Sleep(time.Duration(run%6) * 100 * time.Microsecond)
@@ -115,6 +119,9 @@ func TestAGrantThatMeetsACancelIsGivenBack(t *testing.T) {
 		} else {
 			cancelled++
 			mustSay(t, got.err, context.Canceled)
+			if owner := server.info(key, "owner"); owner != nil && owner != "other" {
+				t.Fatal("who is told that it was cancelled holds it")
+			}
 		}
 		eventually(t, "nothing stayed behind", func() bool {
 			return server.do("EXISTS "+key) == int64(0) && len(server.waiters(key)) == 0
