@@ -191,6 +191,9 @@ func TestAReleaseThatMeetsTheTakeover(t *testing.T) {
 		t.Fatal("renewed after the release:", again-renewed)
 	}
 	keeper := must[*keeper](t)(locks.keeperOf(background, "k"))
+	late := waited(t, server, locks.Lock("late", patient))
+	mustSay(t, late.Release(background), nil)
+	keeper.add(late.ownership, nil) // by a timer that had come, and then stood still
 	keeper.mu.Lock()
 	defer keeper.mu.Unlock()
 	if len(keeper.grants) != 0 || len(keeper.leases) != 0 {
