@@ -4,15 +4,13 @@ import type { Driver, Words } from "./driver.ts";
 import { LockBusy, LockError, LockLost, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
 import type { Change, GrantCalls } from "./grant.ts";
 import { Holding, type Mode, type Request, modeWords } from "./holding.ts";
-import type { Keeper } from "./keeper.ts";
-import type { Line } from "./line.ts";
 import type { LocksOptions, Wish } from "./options.ts";
 import { type GrantReply, grantOf } from "./replies.ts";
 import { Scope } from "./scope.ts";
 import { Ask, Servers } from "./servers.ts";
 import { Stop, TimeUp } from "./stop.ts";
 import { Pace, type Timer, later, now } from "./time.ts";
-import { waitInLine } from "./wait.ts";
+import { type Waited, waitInLine } from "./wait.ts";
 
 export class Calls extends Scope implements GrantCalls {
   readonly servers: Servers;
@@ -53,10 +51,10 @@ export class Calls extends Scope implements GrantCalls {
       }
       if (wish.replicas === 0 && now() >= until) busy();
       try {
-        const grant = await this.#inLine(key, () => waitInLine(this.servers,
+        const waited = await this.#inLine(key, () => waitInLine(this.servers,
           { key, name, owner: request.owner, words, until, limit, replicas: wish.replicas }, stop, (task) => this.inBackground(task)));
-        if (!grant) return busy();
-        const holding = await this.#confirm(request, grant, Math.max(limit, now() + this.servers.reply), stop);
+        if (!waited) return busy();
+        const holding = await this.#afterWait(request, waited, Math.max(limit, now() + this.servers.reply), stop);
         if (holding) return this.acquired(holding, start);
         if (now() >= until) busy();
       } catch (error) {
@@ -141,7 +139,9 @@ export class Calls extends Scope implements GrantCalls {
       }
       let cause: unknown;
       for (const pace = new Pace(); holding.isLive && holding.keep; await stop.pause(pace.next(), until)) {
-        await stop.race(holding.keeper?.ping() ?? Promise.resolve(), until).catch((error: unknown) => { cause = error; });
+        const { keeper } = holding;
+        const asking = keeper?.forget(holding) ? keeper.adopt(holding) : keeper?.ping();
+        await stop.race(asking ?? Promise.resolve(), until).catch((error: unknown) => { cause = error; });
         if (!holding.isLive || holding.knownUntil >= asked + holding.lease) return;
         if (now() >= until) throw new LockUnavailable(`${name}: the server gave no answer in time`, { key: name, cause });
       }
@@ -152,20 +152,30 @@ export class Calls extends Scope implements GrantCalls {
   }
 
   /** Renews the grant, with another lease or mode. */
-  async renew(holding: Holding, { lease, mode, keep }: Change): Promise<void> {
-    const { key, name, owner, token } = holding;
+  async renew(holding: Holding, change: Change): Promise<void> {
+    const { key, name, owner, token, keeper } = holding;
+    const { lease, mode } = change;
+    // What the keeper would take over soon it need not, or this does it.
+    const wasExpected = keeper?.forget(holding) ?? false;
+    if (wasExpected) holding.watch();
+    const keep = change.keep ?? (wasExpected ? holding.keep : undefined);
     const words: Words = ["LOCK.RENEW", key, owner, ...modeWords(mode ?? "exclusive"), ...(lease === undefined ? [] : ["PX", lease]),
       ...(keep === undefined ? [] : ["KEEP", keep]), "TOKEN", token];
     try {
-      const { reply, sent } = await this.servers.ask(key, words,
+      const { reply, sent, ...on } = await this.servers.ask(key, words,
         { kind: "renew", name, until: now() + this.servers.reply, stop: new Stop() });
       const set = grantOf(reply)?.lease ?? holding.lease;
       if (mode) holding.mode = mode;
       if (keep === 0) holding.keeper?.leave(holding);
-      if (holding.keep && keep !== 0) holding.proved(sent, set);
-      else holding.setFixed(sent, set);
+      if (holding.keep && keep !== 0) {
+        holding.proved(sent, set);
+        if (wasExpected) on.keeper.take(holding, on.line);
+      } else {
+        holding.setFixed(sent, set);
+      }
     } catch (error) {
       if (error instanceof LockLost) holding.lose(error.message, error);
+      if (wasExpected && holding.isLive) void keeper?.adopt(holding);
       throw error;
     }
   }
@@ -205,7 +215,7 @@ export class Calls extends Scope implements GrantCalls {
     try {
       const { reply, sent, line, keeper } = await this.servers.ask(key, given, { kind: "acquire", name, until, stop }, ask);
       const grant = grantOf(reply);
-      return grant && this.#held(request, grant, sent, line, keeper);
+      return grant && this.#held(request, grant, sent, (holding) => keeper.take(holding, line));
     } catch (error) {
       if (ask.sentOn && isOpen(error)) await this.#undo(request, ask, error);
       throw error;
@@ -224,9 +234,13 @@ export class Calls extends Scope implements GrantCalls {
     }
   }
 
-  /** What a wait was granted is kept from here on. Nothing when it has ended unseen. */
-  async #confirm(request: Request, grant: GrantReply, until: number, stop: Stop): Promise<Holding | undefined> {
+  /** What a wait was granted: known from its sending where it came soon, or else from a renewal. Nothing when it has ended unseen. */
+  async #afterWait(request: Request, { grant, sent, keeper }: Waited, until: number, stop: Stop): Promise<Holding | undefined> {
+    const { keep, replicas } = request.wish;
+    const isKnown = keep > 0 && replicas === 0 && now() - sent < grant.lease / 3;
     try {
+      stop.throwIfStopped();
+      if (isKnown) return this.#held(request, grant, sent, (holding) => keeper.expect(holding));
       return await this.#renewed(request, grant.token, until, stop);
     } catch (error) {
       if (error instanceof LockLost) return undefined;
@@ -242,18 +256,19 @@ export class Calls extends Scope implements GrantCalls {
     const { reply, sent, line, keeper } = await this.servers.ask(key, ["LOCK.RENEW", key, owner, ...lease, "TOKEN", token, ...keep],
       { kind: "renew", name, until, stop });
     const grant = grantOf(reply) ?? { token, holds: 1, lease: wish.lease };
-    return this.#held(request, grant, sent, line, keeper);
+    return this.#held(request, grant, sent, (holding) => keeper.take(holding, line));
   }
 
-  #held(request: Request, grant: GrantReply, sent: number, line: Line, keeper: Keeper): Holding {
+  /** A grant that is known from then on, and how it is kept. */
+  #held(request: Request, grant: GrantReply, sent: number, keepOn: (holding: Holding) => void): Holding {
     const { name, mode, owner, wish } = request;
     const terms = { key: this.keyOf(name), name, owner, token: grant.token, mode, lease: grant.lease, keep: wish.keep,
       reply: this.servers.reply };
     const holding = new Holding(terms, sent, request.turn);
     this.hold(holding);
-    if (wish.keep) keeper.take(holding, line);
+    if (wish.keep) keepOn(holding);
     else holding.watch();
-    const tail = wish.atMost < Infinity ? this.#endAt(holding, sent + wish.atMost) : undefined;
+    const tail = wish.atMost < Infinity ? this.#endAt(holding, holding.since + wish.atMost) : undefined;
     if (tail) holding.whenEnded(() => tail.cancel());
     return holding;
   }
@@ -282,7 +297,7 @@ export class Calls extends Scope implements GrantCalls {
     }
     const released = this.#released(name, ["LOCK.RELEASE", key, owner, "ALL"], ask);
     this.inBackground(released);
-    if (ask.sentOn?.line.open && !(why instanceof LockError)) await new Stop().race(released, now() + this.servers.reply).catch(() => {});
+    if (ask.sentOn?.line.open !== false && !(why instanceof LockError)) await new Stop().race(released, now() + this.servers.reply).catch(() => {});
   }
 
   /** Releases down to so many holds, told to nobody. */

@@ -127,12 +127,12 @@ export class Holding {
     this.watch();
   }
 
-  /** From now on the grant is lost at the end of what is known, unless more becomes known. */
-  watch(): void {
+  /** From now on the grant is lost at the end of what is known, but not before `least` ms, unless more becomes known. */
+  watch(least = 0): void {
     this.#timer?.cancel();
     this.#timer = undefined;
     if (!this.isLive) return;
-    this.#timer = later(this.knownUntil - now(), () => {
+    this.#timer = later(Math.max(least, this.knownUntil - now()), () => {
       this.#timer = undefined;
       if (now() < this.knownUntil) this.watch();
       else this.lose(this.keep ? "nothing was heard of it for a whole lease" : "the lease has ended");

@@ -5,6 +5,7 @@ import { NoReply, ServerReply, meaning } from "./errors.ts";
 import type { Holding } from "./holding.ts";
 import { Line } from "./line.ts";
 import { grantOf } from "./replies.ts";
+import { Takeovers } from "./takeovers.ts";
 import { Pace, type Timer, later, now } from "./time.ts";
 
 /** A PING at least so often, also when nothing is kept, so that a dead connection is found before it is needed. */
@@ -25,11 +26,19 @@ export class Keeper {
   proven = -Infinity;
   readonly #context: KeeperContext;
   readonly #holdings = new Set<Holding>();
+  /** Grants that came from a wait a moment ago. */
+  readonly #takeovers = new Takeovers((holding) => {
+    const isLate = now() >= holding.knownUntil; // the process stood still: the server's answer counts
+    void this.adopt(holding);
+    if (isLate) holding.watch(this.#context.reply);
+  });
   readonly #pace = new Pace();
   #line: Line | undefined;
   #opening: Promise<Line> | undefined;
   #asking: Promise<void> | undefined;
   #isReopening = false;
+  /** Whether it was told that the connection was lost. */
+  #isMissed = false;
   #notBefore = 0;
   #ping: Timer | undefined;
   /** The smallest third of a lease or a silence since the grants were last looked at all together. */
@@ -58,7 +67,8 @@ export class Keeper {
   /** A grant that was asked for with KEEP on this line. */
   take(holding: Holding, line: Line): void {
     if (!holding.isLive) return;
-    if (line !== this.#line) return this.adopt(holding);
+    if (line !== this.#line) return void this.adopt(holding);
+    this.#takeovers.delete(holding);
     holding.keeper = this;
     this.#holdings.add(holding);
     this.#hurry(holding);
@@ -66,20 +76,30 @@ export class Keeper {
     holding.unwatch();
   }
 
-  /** A grant that is to be kept here from now on. */
-  adopt(holding: Holding): void {
+  /** A grant that came from a wait, and is to be kept here when it is still held in a moment. */
+  expect(holding: Holding): void {
+    holding.keeper = this;
+    this.#takeovers.add(holding, holding.proof + holding.lease / 3);
+  }
+
+  /** Whether the grant was expected. It is not any more. */
+  forget(holding: Holding): boolean {
+    return this.#takeovers.delete(holding);
+  }
+
+  /** A grant that is to be kept here from now on. Settles when this was tried. */
+  adopt(holding: Holding): Promise<void> {
     holding.keeper?.leave(holding);
     holding.keeper = this;
     this.#holdings.add(holding);
     this.#hurry(holding);
     holding.watch();
-    if (this.#line) void this.#keepOn(holding, this.#line);
-    else void this.#reopen();
+    return this.#line ? this.#keepOn(holding, this.#line) : this.#reopen();
   }
 
   /** Not kept by this keeper any more, as far as the client is concerned. */
   leave(holding: Holding): void {
-    if (!this.#holdings.delete(holding)) return;
+    if (!this.#takeovers.delete(holding) && !this.#holdings.delete(holding)) return;
     if (this.#holdings.size === 0) this.#interval = IDLE_PING;
     if (holding.isKept) holding.proof = Math.max(holding.proof, this.proven);
     holding.isKept = false;
@@ -155,6 +175,7 @@ export class Keeper {
     }
     this.proven = -Infinity;
     if (this.#isClosed || this.#holdings.size === 0) return;
+    this.#isMissed = true;
     this.#context.tell("keeper-lost", why);
     void this.#reopen();
   }
@@ -166,7 +187,8 @@ export class Keeper {
       while (this.#holdings.size > 0 && !this.#line && !this.#isClosed) {
         try {
           await this.line();
-          this.#context.tell("keeper-back");
+          if (this.#isMissed) this.#context.tell("keeper-back");
+          this.#isMissed = false;
         } catch {
           await this.#context.strayed(this);
         }

@@ -2,6 +2,7 @@
 
 import type { Words } from "./driver.ts";
 import { LockUnavailable, NoReply, ServerReply } from "./errors.ts";
+import type { Keeper } from "./keeper.ts";
 import type { Line } from "./line.ts";
 import { grantOf, type GrantReply } from "./replies.ts";
 import type { Servers } from "./servers.ts";
@@ -26,26 +27,34 @@ export interface Place {
   readonly replicas: number;
 }
 
+/** What a wait was granted, when it was sent, and the keeper at that server. */
+export interface Waited {
+  readonly grant: GrantReply;
+  readonly sent: number;
+  readonly keeper: Keeper;
+}
+
 /**
  * Waits once, on a connection of its own. Gives the grant, or nothing when the time is over; rejects with
  * ServerReply or NoReply, and when it was stopped with the reason: then neither a wait nor a grant is left.
  */
 export async function waitInLine(servers: Servers, place: Place, stop: Stop,
-  background: (task: Promise<unknown>) => void): Promise<GrantReply | undefined> {
+  background: (task: Promise<unknown>) => void): Promise<Waited | undefined> {
   const { reply } = servers;
-  const { waits } = await stop.race(servers.of(place.key), place.limit + reply);
+  const { keeper, waits } = await stop.race(servers.of(place.key), place.limit + reply);
   const line = await takeFrom(waits, place.limit + reply, stop);
   const left = Math.max(0, place.until - now());
   const isForEver = left > LONGEST_BLOCK;
   const block = isForEver ? ["BLOCK", 0] : left > 0 ? ["BLOCK", Math.ceil(left)] : [];
   // An idle connection may be dead without a sign: the PING is answered before the wait begins, or it is closed.
   line.send(["PING"]).catch(() => {});
+  const sent = now();
   const granted = line.sendPatiently([...place.words, ...block] as unknown as Words);
   try {
     const grant = grantOf(await stop.race(granted, isForEver ? Infinity : now() + left + reply));
     if (grant && place.replicas > 0) await acknowledged(line, place, reply, stop);
     waits.give(line);
-    return grant;
+    return grant && { grant, sent, keeper };
   } catch (error) {
     if (error instanceof ServerReply) {
       waits.give(line);

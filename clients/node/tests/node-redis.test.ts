@@ -4,21 +4,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createClient, createCluster } from "@redis/client";
 import { LockBusy, LockRefused, LockUnavailable, Locks } from "../src/index.ts";
-import { type Place, ends, eventually, nodeOf, startCluster, startProxy, startServer } from "./servers.ts";
-import { KEY, Pending, newLocks, took } from "./support.ts";
-
-async function newClient({ port }: Place, options: object = {}): Promise<ReturnType<typeof createClient>> {
-  const client = createClient({ socket: { port }, ...options });
-  client.on("error", () => {});
-  await client.connect().catch(() => {});
-  ends.push(() => client.isOpen && client.destroy());
-  return client as ReturnType<typeof createClient>;
-}
+import { ends, eventually, nodeOf, startCluster, startProxy, startServer } from "./servers.ts";
+import { KEY, Pending, newLocks, newNodeRedis, took } from "./support.ts";
 
 for (const RESP of [2, 3] as const) {
   test(`locks, waits, losses and releases by RESP${RESP}`, async () => {
     const server = await startServer();
-    const client = await newClient(server, { RESP, keyPrefix: "" , database: 2 });
+    const client = await newNodeRedis(server, { RESP, keyPrefix: "" , database: 2 });
     await server.redis.select(2);
     const locks = newLocks(client);
     const grant = await locks.lock(KEY).acquire();
@@ -45,7 +37,7 @@ for (const RESP of [2, 3] as const) {
 test("a keeper that is cut comes back, a silent one is given up", async () => {
   const server = await startServer();
   const proxy = await startProxy(server);
-  const locks = newLocks(await newClient(proxy));
+  const locks = newLocks(await newNodeRedis(proxy));
   const grant = await locks.lock(KEY, { lease: 3000 }).acquire();
   await server.redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
   await grant.check();

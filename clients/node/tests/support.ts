@@ -1,6 +1,7 @@
 /** What many tests need. */
 
 import assert from "node:assert/strict";
+import { createClient } from "@redis/client";
 import { Redis } from "ioredis";
 import { type Client, type Grant, type Lock, type LockEvent, Locks, type LocksOptions } from "../src/index.ts";
 import { ends, eventually, type Place } from "./servers.ts";
@@ -13,6 +14,15 @@ export function newRedis({ port }: Place, options: object = {}): Redis {
   redis.on("error", () => {});
   ends.push(() => redis.disconnect());
   return redis;
+}
+
+/** A client of node-redis that ends with the test. */
+export async function newNodeRedis({ port }: Place, options: object = {}): Promise<ReturnType<typeof createClient>> {
+  const client = createClient({ socket: { port }, ...options });
+  client.on("error", () => {});
+  await client.connect().catch(() => {});
+  ends.push(() => client.isOpen && client.destroy());
+  return client as ReturnType<typeof createClient>;
 }
 
 /** Locks that end with the test, on a client of its own. */
