@@ -17,6 +17,8 @@ export interface KeeperContext {
   readonly at: Address | undefined;
   readonly reply: number;
   tell(event: "keeper-lost" | "keeper-back", cause?: Error): void;
+  /** The server has not answered in time: the reply to a wait may have been swallowed, too. */
+  silent(why: Error): void;
   /** The keeper cannot be reached, or says that it does not serve a key: the grants may belong elsewhere now. */
   strayed(keeper: Keeper, text?: string): Promise<void>;
 }
@@ -41,6 +43,8 @@ export class Keeper {
   #isMissed = false;
   #notBefore = 0;
   #ping: Timer | undefined;
+  /** When that comes. */
+  #pingAt = Infinity;
   /** The smallest third of a lease or a silence since the grants were last looked at all together. */
   #interval = IDLE_PING;
   #isClosed = false;
@@ -154,7 +158,10 @@ export class Keeper {
     }
     this.#line = line;
     this.#notBefore = now() + this.#pace.next(); // should it close at once
-    line.onClose = (why) => this.#closed(why);
+    line.onClose = (why) => {
+      if (line.wasSilent) this.#context.silent(why);
+      this.#closed(why);
+    };
     this.#interval = IDLE_PING;
     for (const holding of this.#holdings) {
       this.#hurry(holding);
@@ -229,11 +236,13 @@ export class Keeper {
     const interval = Math.max(FASTEST_PING, Math.min(lease, keep) / 3);
     if (interval >= this.#interval) return;
     this.#interval = interval;
-    if (this.#line) this.#schedule();
+    // Between short locks it stays set as it was.
+    if (this.#line && now() + interval < this.#pingAt) this.#schedule();
   }
 
   #schedule(): void {
     this.#ping?.cancel();
+    this.#pingAt = now() + this.#interval;
     this.#ping = later(this.#interval, () => {
       this.ping().catch(() => {}); // the line says for itself that it has closed
       if (this.#line) this.#schedule();

@@ -12,7 +12,8 @@ export class Line {
   readonly #opening: Opening;
   #socket: Socket | undefined;
   #why: Error | undefined;
-  /** Why the connection was closed here, when it was. */
+  /** Whether it was closed here because an answer did not come. */
+  wasSilent = false;
   #unanswered = 0;
   #heard = 0;
   #watch: Timer | undefined;
@@ -38,6 +39,7 @@ export class Line {
       line.#opening.destroy();
       throw error;
     }
+    line.#heard = now();
     if (driver.unref) line.#socket.unref();
     return line;
   }
@@ -46,24 +48,34 @@ export class Line {
     return this.#socket !== undefined && this.#why === undefined;
   }
 
+  /** Whether it has answered, or was opened, in the last `reply` ms. */
+  get wasHeard(): boolean {
+    return now() - this.#heard < this.#reply;
+  }
+
   /** Sends a command that is to be answered soon. Rejects with ServerReply or NoReply. */
   send(words: Words): Promise<unknown> {
     if (this.#unanswered === 0) this.#heard = now();
-    this.#unanswered += 1;
     this.#watch ??= later(this.#reply, this.#look, { patience: this.#reply });
-    return this.sendPatiently(words).finally(() => {
-      this.#unanswered -= 1;
-      this.#heard = now();
-    });
+    return this.#send(words, 1);
   }
 
   /** Sends a command that may take any time. Rejects with ServerReply or NoReply. */
   sendPatiently(words: Words): Promise<unknown> {
+    return this.#send(words, 0);
+  }
+
+  #send(words: Words, watched: number): Promise<unknown> {
     if (!this.#socket || this.#why) return Promise.reject(this.#why ?? new NoReply("not connected"));
     const reply = this.#socket.send(words);
+    this.#unanswered += watched;
     return new Promise((resolve, reject) => {
       this.#calls.add(reject);
-      const done = (): boolean => this.#calls.delete(reject);
+      const done = (): void => {
+        this.#calls.delete(reject);
+        this.#unanswered -= watched;
+        this.#heard = now();
+      };
       reply.then(
         (value) => { done(); resolve(value); },
         (error: unknown) => { done(); reject(error as Error); },
@@ -80,8 +92,12 @@ export class Line {
     this.#watch = undefined;
     if (this.#why || this.#unanswered === 0) return;
     const silent = now() - this.#heard;
-    if (silent >= this.#reply) this.close(`no answer within ${this.#reply} ms`);
-    else this.#watch = later(this.#reply - silent, this.#look, { patience: this.#reply });
+    if (silent >= this.#reply) {
+      this.wasSilent = true;
+      this.close(`no answer within ${this.#reply} ms`);
+    } else {
+      this.#watch = later(this.#reply - silent, this.#look, { patience: this.#reply });
+    }
   };
 
   #closed(why: Error): void {

@@ -118,9 +118,12 @@ export function wishOf(options: LockOptions, defaults: LocksOptions, leastKept =
   return { wait, lease, keep, atMost: isShort ? Infinity : atMost, owner, replicas };
 }
 
+/** This process, to who looks at a lock. */
+const here = `${hostname()}:${process.pid}`;
+
 /** An owner that nobody has had before. */
 export function freshOwner(service: string): string {
   const unique = `:${randomUUID()}`;
-  const who = `${service}:${hostname()}:${process.pid}`.replace(/[^\x21-\x7e]/g, "_");
+  const who = `${service}:${here}`.replace(/[^\x21-\x7e]/g, "_");
   return who.slice(0, 256 - unique.length) + unique;
 }

@@ -149,14 +149,16 @@ export class Servers {
     const known = this.#servers.get(name);
     if (known) return known;
     const at = this.#slots?.addressOf(name);
+    const waits = new WaitPool(this.#driver, at, this.reply);
     const keeper = new Keeper({
       driver: this.#driver,
       at,
       reply: this.reply,
       tell: (news, cause) => this.#tell(news, name, cause),
+      silent: (why) => waits.drop(why.message),
       strayed: (keeper, text) => this.#strayed(keeper, text),
     });
-    const server = { keeper, waits: new WaitPool(this.#driver, at, this.reply) };
+    const server = { keeper, waits };
     this.#servers.set(name, server);
     if (this.#isClosed) this.close();
     return server;

@@ -2,7 +2,7 @@
 
 import type { Address, Driver } from "./driver.ts";
 import { Line } from "./line.ts";
-import { type Timer, later } from "./time.ts";
+import { type Timer, later, now } from "./time.ts";
 
 const MOST_IDLE = 16;
 const IDLE_MS = 60_000;
@@ -12,7 +12,9 @@ export class WaitPool {
   readonly #at: Address | undefined;
   readonly #reply: number;
   /** The last used is the last. */
-  #idle: { readonly line: Line; readonly end: Timer }[] = [];
+  #idle: { readonly line: Line; readonly since: number }[] = [];
+  /** Set while any is idle: one timer for all. */
+  #end: Timer | undefined;
   #all = new Set<Line>();
   #isClosed = false;
 
@@ -27,18 +29,18 @@ export class WaitPool {
     return this.#all.size;
   }
 
-  /** Rejects with ServerReply or NoReply. */
-  async take(): Promise<Line> {
-    const idle = this.#idle.pop();
-    if (idle) {
-      idle.end.cancel();
-      return idle.line;
-    }
+  /** One that is idle, if there is any. */
+  takeIdle(): Line | undefined {
+    return this.#idle.pop()?.line;
+  }
+
+  /** A new one. Rejects with ServerReply or NoReply. */
+  async open(): Promise<Line> {
     const line = await Line.open(this.#driver, { name: "lock-wait", ms: this.#reply, at: this.#at });
     this.#all.add(line);
     line.onClose = () => {
       this.#all.delete(line);
-      this.#idle = this.#idle.filter((it) => it.line !== line || (it.end.cancel(), false));
+      this.#idle = this.#idle.filter((it) => it.line !== line);
     };
     if (this.#isClosed) line.close();
     return line;
@@ -48,11 +50,27 @@ export class WaitPool {
   give(line: Line): void {
     if (!line.open) return;
     if (this.#isClosed || this.#idle.length >= MOST_IDLE) return line.close("not needed");
-    this.#idle.push({ line, end: later(IDLE_MS, () => line.close("idle")) });
+    this.#idle.push({ line, since: now() });
+    this.#end ??= later(IDLE_MS, this.#endIdle);
+  }
+
+  #endIdle = (): void => {
+    for (const { line, since } of [...this.#idle]) {
+      if (now() - since >= IDLE_MS - 1) line.close("idle");
+    }
+    const [oldest] = this.#idle;
+    this.#end = oldest && later(oldest.since + IDLE_MS - now(), this.#endIdle);
+  };
+
+  /** Closes all connections: what waits on them lines up again. */
+  drop(why: string): void {
+    for (const line of [...this.#all]) line.close(why);
   }
 
   close(): void {
     this.#isClosed = true;
-    for (const line of [...this.#all]) line.close();
+    this.drop("closed here");
+    this.#end?.cancel();
+    this.#end = undefined;
   }
 }

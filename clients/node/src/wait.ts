@@ -46,8 +46,8 @@ export async function waitInLine(servers: Servers, place: Place, stop: Stop,
   const left = Math.max(0, place.until - now());
   const isForEver = left > LONGEST_BLOCK;
   const block = isForEver ? ["BLOCK", 0] : left > 0 ? ["BLOCK", Math.ceil(left)] : [];
-  // An idle connection may be dead without a sign: the PING is answered before the wait begins, or it is closed.
-  line.send(["PING"]).catch(() => {});
+  // A connection that was idle may be dead without a sign: the PING is answered before the wait begins, or it is closed.
+  if (!line.wasHeard) line.send(["PING"]).catch(() => {});
   const sent = now();
   const granted = line.sendPatiently([...place.words, ...block] as unknown as Words);
   try {
@@ -70,7 +70,9 @@ export async function waitInLine(servers: Servers, place: Place, stop: Stop,
 }
 
 async function takeFrom(waits: WaitPool, until: number, stop: Stop): Promise<Line> {
-  const taking = waits.take();
+  const idle = waits.takeIdle();
+  if (idle) return idle;
+  const taking = waits.open();
   try {
     return await stop.race(taking, until);
   } catch (error) {
