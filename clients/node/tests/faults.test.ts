@@ -167,6 +167,26 @@ test("silence is a loss at the end of the lease", async () => {
   await assert.rejects(grant.release(), LockLost);
 });
 
+test("a wait whose grant was swallowed lines up again when its server falls silent", async () => {
+  const server = await startServer();
+  const proxy = await startProxy(server);
+  const { locks, told } = toldLocks(proxy);
+  await locks.lock("other", { lease: 1500 }).acquire();
+  const first = await newLocks(server).lock(KEY).acquire();
+  await proxy.inject("keep", "BLOCK");
+  const other = Pending.of(locks.lock(KEY, { wait: Infinity, lease: 60_000 }));
+  await server.waitForWaiters(KEY, 1);
+  await first.release();
+  await eventually(() => server.info(KEY), "the grant");
+  await server.order("pause");
+  await eventually(() => told.some(({ type }) => type === "keeper-lost"), "the silence to be found");
+  await server.order("resume");
+  const grant = await other.granted();
+  assert.equal((await server.info(KEY))?.["holds"], 1);
+  await grant.release();
+  assert.equal(await server.info(KEY), undefined);
+});
+
 test("a loop that stalls for longer than the lease loses nothing", async () => {
   const server = await startServer();
   const { locks, told } = toldLocks(server);
