@@ -75,7 +75,7 @@ final class Acquire {
             if (failure != null) {
                 failed(failure);
             } else if (answer.reply() != null) {
-                granted(answer);
+                granted(answer, true);
             } else if (!settle()) {
                 fateUnknown = false;
                 busyOrWait();
@@ -191,6 +191,8 @@ final class Acquire {
         } else if (answer.reply() == null) {
             fateUnknown = false;
             busyOrWait();
+        } else if (spec.keepMs() > 0 && System.nanoTime() - answer.sent() < spec.lease().toNanos() / 3) {
+            granted(answer, false);
         } else {
             keep(answer);
         }
@@ -222,7 +224,7 @@ final class Acquire {
         long deadline = System.nanoTime() + core.settings().reply();
         start(Kind.RENEW, deadline, spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, (answer, failure) -> {
             if (failure == null) {
-                granted(answer);
+                granted(answer, true);
             } else if (failure instanceof LockLostException && !settle()) {
                 fateUnknown = false;
                 busyOrWait(); // it came and went unseen
@@ -232,7 +234,8 @@ final class Acquire {
         });
     }
 
-    private void granted(Answer answer) {
+    /** Tells it to the caller. The grant of a wait that is not yet kept is known from the sending of that. */
+    private void granted(Answer answer, boolean isKept) {
         Throwable ended;
         synchronized (this) {
             ended = verdict;
@@ -242,7 +245,8 @@ final class Acquire {
             return;
         }
         Keeper home = core.keeperNow(spec.key());
-        Held held = new Held(core, home != null ? home : Objects.requireNonNull(inLine).keeper(), spec, owner, answer, task);
+        Held held = new Held(core, home != null ? home : Objects.requireNonNull(inLine).keeper(), spec, owner,
+                answer, isKept, task);
         forget();
         core.observer().acquired(spec.key(), Duration.ofNanos(waitedSoFar()));
         if (!result.complete(held)) {

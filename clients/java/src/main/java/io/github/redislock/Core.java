@@ -37,6 +37,7 @@ final class Core implements Executor {
     private final Map<String, Integer> waiting = new ConcurrentHashMap<>();
     final Set<Acquire> acquires = ConcurrentHashMap.newKeySet();
     final Set<Call> calls = ConcurrentHashMap.newKeySet();
+    final Takeovers takeovers = new Takeovers(this);
     final Set<Held> held = ConcurrentHashMap.newKeySet();
     private final Object mapLock = new Object();
     private @Nullable CompletableFuture<Void> refreshing;

@@ -3,7 +3,6 @@ package io.github.redislock;
 import io.github.redislock.Line.Answer;
 import io.github.redislock.Meaning.Kind;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
@@ -15,32 +14,31 @@ import org.jspecify.annotations.Nullable;
 
 /** One unbroken ownership, and what is known of it. All its holds end with it. */
 final class Held {
-    private enum State { HELD, RELEASED, LOST }
-
     private final Core core;
     private final String key;
     private final String owner;
     private final long token;
     private final long began = System.nanoTime();
     private final @Nullable Task task;
-    private final List<Consumer<LockLostException>> listeners = new ArrayList<>();
+    private final Fate fate;
+    private final Keeping keeping;
+    private final Turns turns = new Turns();
     private volatile Keeper keeper;
     private volatile long keep; // ms; 0: not kept
     private volatile long lease;
     private volatile long proven;
     private volatile Line line;
-    private volatile State state = State.HELD;
-    private volatile @Nullable LockLostException loss;
     private volatile int holds;
     private volatile boolean exclusive;
     /** Of the holds, those that a read lock counts. */
     int readers;
     private long end; // of a grant that is held for so long at most; 0: none
     private @Nullable Future<?> alarm;
-    private CompletableFuture<?> tail = CompletableFuture.completedFuture(null);
 
-    Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, @Nullable Task task) {
+    /** The answer is a keeper's, or where it is not yet kept, that of a wait. */
+    Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, boolean isKept, @Nullable Task task) {
         this.core = core;
+        fate = new Fate(core);
         this.keeper = keeper;
         this.key = spec.key();
         this.owner = owner;
@@ -53,16 +51,21 @@ final class Held {
         lease = TimeUnit.MILLISECONDS.toNanos((Long) fields.get(3));
         proven = answer.sent();
         line = answer.line();
+        keeping = new Keeping(this, line);
         core.held.add(this);
         if (keep == 0) {
             alarmAtEnd();
             return;
         }
         if (spec.atMost() != null) {
-            end = proven + spec.atMost().toNanos();
+            end = (isKept ? proven : began) + spec.atMost().toNanos();
             alarm = core.after(Math.max(0, end - lease - System.nanoTime()), this::keepNoMore);
         }
-        keeper.add(this, line);
+        if (isKept) {
+            keeper.add(this, line);
+        } else {
+            core.takeovers.add(this, proven + lease / 3);
+        }
     }
 
     String key() {
@@ -86,11 +89,12 @@ final class Held {
     }
 
     boolean isHeld() {
-        return state == State.HELD;
+        return fate.isHeld();
     }
 
-    @Nullable LockLostException loss() {
-        return loss;
+    /** Whether a keeper has to see to it, sooner or later. */
+    boolean isKept() {
+        return isHeld() && keep > 0;
     }
 
     long leaseNanos() {
@@ -112,11 +116,40 @@ final class Held {
         return Duration.ofNanos(isHeld() ? Math.max(0, knownUntil() - System.nanoTime()) : 0);
     }
 
+    Keeper keeper() {
+        return keeper;
+    }
+
+    /** Whose PONGs tell of it. */
+    Line line() {
+        return line;
+    }
+
+    @Nullable LockLostException loss() {
+        return fate.loss();
+    }
+
     void keptBy(Keeper home) {
         keeper = home;
     }
 
-    /** What a new keeper sends for it. */
+    /** The keeper takes it over now, where that was still to come. */
+    private void takeOver() {
+        if (core.takeovers.remove(this)) {
+            handToKeeper();
+        }
+    }
+
+    void handToKeeper() {
+        keeper.adopt(this);
+    }
+
+    /** Asks for it to be kept on this line. */
+    CompletableFuture<Answer> renewOn(Line on) {
+        return keeping.renewOn(on);
+    }
+
+    /** What has it kept. */
     Words renewal() {
         return renew().and("KEEP", keep);
     }
@@ -158,16 +191,17 @@ final class Held {
         if (!isHeld()) {
             return;
         }
-        keeper.remove(this);
         synchronized (this) {
             proven = line.provenSince(proven);
             keep = 0;
         }
+        core.takeovers.remove(this);
+        keeper.remove(this);
         alarmAtEnd();
         long rest = Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
-        new Call(core, key, Kind.RENEW, end, renew().and("PX", rest, "KEEP", 0)).start().whenComplete((answer, failure) -> {
-            if (failure instanceof LockLostException) {
-                lose(failure);
+        keeping.end(renewalUntil(end, renew().and("PX", rest, "KEEP", 0))).whenComplete((answer, failure) -> {
+            if (failure != null && Line.unwrapped(failure) instanceof LockLostException lost) {
+                lose(lost);
             } else if (failure == null) {
                 renewed(answer);
             }
@@ -175,62 +209,34 @@ final class Held {
     }
 
     void onLost(Consumer<LockLostException> listener) {
-        LockLostException told;
-        synchronized (this) {
-            told = loss;
-            if (told == null) {
-                listeners.add(listener);
-                return;
-            }
-        }
-        LockLostException error = told;
-        core.execute(() -> listener.accept(error));
-    }
-
-    synchronized void removeListener(Consumer<LockLostException> listener) {
-        listeners.remove(listener);
+        fate.onLost(listener);
     }
 
     /** Tells its loss, once. */
     void lose(Throwable why) {
-        List<Consumer<LockLostException>> told;
         LockLostException error = why instanceof LockLostException lost ? lost
                 : new LockLostException(key + ": " + why.getMessage(), why);
-        synchronized (this) {
-            if (state != State.HELD) {
-                return;
-            }
-            loss = error;
-            state = State.LOST;
-            told = new ArrayList<>(listeners);
-            listeners.clear();
-        }
-        over();
-        core.observer().lost(key, Duration.ofNanos(System.nanoTime() - began));
-        told.forEach(listener -> core.execute(() -> listener.accept(error)));
+        fate.lose(error, () -> {
+            over();
+            core.observer().lost(key, Duration.ofNanos(System.nanoTime() - began));
+        });
     }
 
     private void over() {
         cancelAlarm();
+        core.takeovers.remove(this);
         keeper.remove(this);
         core.held.remove(this);
     }
 
-    /** One operation after the other, for holds that are added and given back by several threads of a task. */
-    private synchronized <T> CompletableFuture<T> inTurn(Supplier<CompletableFuture<T>> operation) {
-        CompletableFuture<T> next = tail.isDone() ? operation.get()
-                : tail.handle((result, failure) -> operation).thenCompose(Supplier::get);
-        tail = next;
-        return next;
-    }
-
     /** Adds a hold. */
     CompletableFuture<Held> enterAgain(LockSpec spec, long deadline) {
-        return inTurn(() -> {
-            LockLostException lost = loss;
+        return turns.take(() -> {
+            LockLostException lost = fate.loss();
             if (lost != null) {
                 return CompletableFuture.failedFuture(again(lost));
             }
+            takeOver();
             int wanted = holds + 1;
             Call call = new Call(core, key, Kind.ACQUIRE, deadline, spec.acquire(owner, keep > 0)
                     .and("HOLDS", wanted, "TOKEN", token));
@@ -251,8 +257,7 @@ final class Held {
                 if (error instanceof LockLostException) {
                     lose(error);
                 } else if (error instanceof LockUnavailableException && call.wasSent()) {
-                    new Call(core, key, Kind.RELEASE, System.nanoTime() + core.settings().release(),
-                            Words.of("LOCK.RELEASE", key, owner, "HOLDS", wanted - 1, "TOKEN", token)).start();
+                    releaseTo(wanted - 1).start();
                 }
                 throw error;
             });
@@ -266,23 +271,21 @@ final class Held {
 
     /** Gives back one hold; the last one ends the grant. */
     CompletableFuture<@Nullable Void> release() {
-        return task == null ? releaseOne() : inTurn(this::releaseOne);
+        return task == null ? releaseOne() : turns.take(this::releaseOne);
     }
 
     private CompletableFuture<@Nullable Void> releaseOne() {
         int left;
-        boolean wasHeld;
         synchronized (this) {
             left = --holds;
-            wasHeld = isHeld();
-            if (left == 0 && wasHeld) {
-                state = State.RELEASED;
-            }
+        }
+        if (left == 0) {
+            fate.release();
         }
         if (left == 0 && task != null) {
             task.forget(this);
         }
-        LockLostException lost = loss;
+        LockLostException lost = fate.loss();
         if (lost != null) {
             return CompletableFuture.failedFuture(again(lost));
         }
@@ -294,9 +297,7 @@ final class Held {
     }
 
     private CompletableFuture<@Nullable Void> giveBack(int left) {
-        Line keptOn = line;
-        Call call = new Call(core, key, Kind.RELEASE, System.nanoTime() + core.settings().release(),
-                Words.of("LOCK.RELEASE", key, owner, "HOLDS", left, "TOKEN", token));
+        Call call = releaseTo(left);
         return call.start().handle((answer, failure) -> {
             if (failure == null) {
                 return null;
@@ -308,10 +309,15 @@ final class Held {
                 }
                 lose(error);
             } else if (left == 0 && keep > 0) {
-                keeper.replace(keptOn); // so that the lock comes free a lease later
+                keeper.replace(keeping.line()); // so that the lock comes free a lease later
             }
             throw error;
         });
+    }
+
+    private Call releaseTo(int left) {
+        return new Call(core, key, Kind.RELEASE, System.nanoTime() + core.settings().release(),
+                Words.of("LOCK.RELEASE", key, owner, "HOLDS", left, "TOKEN", token));
     }
 
     /** Ends it with its client: whoever works under it is told. */
@@ -325,60 +331,23 @@ final class Held {
 
     /** Asks the server. */
     CompletableFuture<@Nullable Void> check() {
-        long deadline = System.nanoTime() + core.settings().reply();
-        if (keep > 0) {
-            CompletableFuture<@Nullable Void> result = new CompletableFuture<>();
-            Future<?> over = core.after(core.settings().reply(), () -> result.completeExceptionally(
-                    Meaning.PASSING.error(key, null)));
-            ping(result);
-            return result.whenComplete((nothing, failure) -> over.cancel(false));
-        }
-        return told(new Call(core, key, Kind.RENEW, deadline, Words.of("LOCK.FENCE", key, token)).start());
-    }
-
-    /** A PONG of the line on which it is kept tells. */
-    private void ping(CompletableFuture<@Nullable Void> result) {
-        if (settled(result)) {
-            return;
-        }
-        keeper.line().thenCompose(Line::ping).whenComplete((answer, failure) -> {
-            if (failure == null && answer.error() == null && answer.line() == line) {
-                if (!settled(result)) {
-                    result.complete(null);
-                }
-            } else {
-                core.after(TimeUnit.MILLISECONDS.toNanos(20), () -> ping(result));
-            }
-        });
-    }
-
-    private boolean settled(CompletableFuture<@Nullable Void> result) {
-        LockLostException lost = loss;
-        if (lost != null) {
-            result.completeExceptionally(again(lost));
-        } else if (!isHeld()) {
-            result.completeExceptionally(new LockMisuseException(key + ": released already", null));
-        }
-        return result.isDone();
+        takeOver();
+        return keep > 0 ? new Check(core, this).begin() : ask(Words.of("LOCK.FENCE", key, token));
     }
 
     /** Gives it another lease, from now on. */
     CompletableFuture<@Nullable Void> extend(Duration lease) {
+        takeOver();
         Words words = renew().and("PX", lease.toMillis());
-        return told(new Call(core, key, Kind.RENEW, System.nanoTime() + core.settings().reply(),
-                keep > 0 ? words.and("KEEP", keep) : words).start());
+        return ask(keep > 0 ? words.and("KEEP", keep) : words);
     }
 
     /** Leaves it to this lease. */
     CompletableFuture<@Nullable Void> detach(Duration lease) {
         boolean wasKept = keep > 0;
-        Line keptOn = line;
-        synchronized (this) {
-            LockLostException lost = loss;
-            if (lost != null) {
-                return CompletableFuture.failedFuture(again(lost));
-            }
-            state = State.RELEASED;
+        LockLostException lost = fate.release() ? null : fate.loss();
+        if (lost != null) {
+            return CompletableFuture.failedFuture(again(lost));
         }
         if (task != null) {
             task.forget(this);
@@ -386,30 +355,34 @@ final class Held {
         over();
         core.observer().released(key, Duration.ofNanos(System.nanoTime() - began));
         Words words = renew().and("PX", Math.max(1, lease.toMillis()));
-        return new Call(core, key, Kind.RENEW, System.nanoTime() + core.settings().release(),
-                wasKept ? words.and("KEEP", 0) : words).start().handle((answer, failure) -> {
-                    if (failure == null) {
-                        return null;
-                    }
-                    LockException error = (LockException) Line.unwrapped(failure);
-                    if (wasKept && !(error instanceof LockLostException)) {
-                        keeper.replace(keptOn); // so that nobody keeps it
-                    }
-                    throw error;
-                });
+        Call call = renewalUntil(System.nanoTime() + core.settings().release(), wasKept ? words.and("KEEP", 0) : words);
+        return keeping.end(call).handle((answer, failure) -> {
+            if (failure == null) {
+                return null;
+            }
+            LockException error = (LockException) Line.unwrapped(failure);
+            if (wasKept && !(error instanceof LockLostException)) {
+                keeper.replace(keeping.line()); // so that nobody keeps it
+            }
+            throw error;
+        });
     }
 
     /** Lets others in who share. */
     CompletableFuture<@Nullable Void> downgrade() {
-        return told(new Call(core, key, Kind.RENEW, System.nanoTime() + core.settings().reply(),
-                renew().and("SHARED")).start().thenApply(answer -> {
-                    exclusive = false;
-                    return answer;
-                }));
+        takeOver();
+        return ask(renew().and("SHARED")).thenApply(nothing -> {
+            exclusive = false;
+            return nothing;
+        });
     }
 
-    private CompletableFuture<@Nullable Void> told(CompletableFuture<Answer> call) {
-        return call.handle((answer, failure) -> {
+    private Call renewalUntil(long deadline, Words words) {
+        return new Call(core, key, Kind.RENEW, deadline, words);
+    }
+
+    private CompletableFuture<@Nullable Void> ask(Words words) {
+        return renewalUntil(System.nanoTime() + core.settings().reply(), words).start().handle((answer, failure) -> {
             LockException error = failure == null ? null : (LockException) Line.unwrapped(failure);
             if (error instanceof LockLostException) {
                 lose(error);

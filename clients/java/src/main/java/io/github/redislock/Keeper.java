@@ -5,6 +5,7 @@ import io.github.redislock.Line.SilentException;
 import io.github.redislock.Meaning.Kind;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -101,7 +102,7 @@ final class Keeper {
         fresh.end().thenAccept(why -> ended(fresh, why));
         core.observer().keeperOpened(node);
         Core.LOG.log(System.Logger.Level.DEBUG, "keeper {0} is open, {1} grants to keep", node, all.size());
-        pingSoon(null);
+        pingAgain();
     }
 
     private void failed(List<CompletableFuture<Line>> callers, Throwable why, boolean silent) {
@@ -178,20 +179,26 @@ final class Keeper {
     void add(Held grant, Line on) {
         Line now;
         synchronized (this) {
+            if (!grant.isKept()) {
+                return;
+            }
             held.add(grant);
             now = line;
         }
         if (now != on) {
             adopt(grant);
         } else {
-            pingSoon(grant);
+            pingSoon(grant.pace());
         }
     }
 
-    /** Keeps a grant that was kept elsewhere. */
-    private void adopt(Held grant) {
+    /** Keeps a grant that was kept elsewhere, or not yet. */
+    void adopt(Held grant) {
         Line now;
         synchronized (this) {
+            if (!grant.isKept()) {
+                return; // it has ended meanwhile
+            }
             held.add(grant);
             now = openLine();
         }
@@ -200,7 +207,7 @@ final class Keeper {
         } else {
             restore(grant, now, 0);
         }
-        judgeLater();
+        judgeLater(List.of(grant));
     }
 
     synchronized void remove(Held grant) {
@@ -211,7 +218,7 @@ final class Keeper {
         synchronized (this) {
             waits.add(wait);
         }
-        pingSoon(null);
+        pingSoon(wait.pace());
     }
 
     synchronized void removeWait(Wait wait) {
@@ -220,13 +227,13 @@ final class Keeper {
 
     /** Asks for a grant to be kept on this line. Its answer tells how it is. */
     private void restore(Held grant, Line on, long paused) {
-        on.call(grant.renewal().bytes()).whenComplete((answer, thrown) -> {
+        grant.renewOn(on).whenComplete((answer, thrown) -> {
             if (thrown != null || !grant.isHeld()) {
                 return; // the end of the line is dealt with by itself
             }
             if (answer.error() == null) {
                 grant.renewed(answer);
-                pingSoon(grant);
+                pingSoon(grant.pace());
                 return;
             }
             switch (Meaning.of(answer.error(), Kind.RENEW)) {
@@ -270,19 +277,23 @@ final class Keeper {
         }
     }
 
-    private void pingSoon(@Nullable Held grant) {
-        long due;
-        synchronized (this) {
-            if (line == null || held.isEmpty() && waits.isEmpty()) {
-                return;
-            }
-            due = System.nanoTime() + (grant == null ? interval() : Math.max(OFTEN, grant.pace()));
-            if (pingDue != 0 && pingDue - due <= 0) {
-                return;
-            }
-            pingDue = due;
+    /** Not later than this pace says. */
+    private synchronized void pingSoon(long pace) {
+        if (line == null || held.isEmpty() && waits.isEmpty()) {
+            return;
         }
+        long due = System.nanoTime() + Math.max(OFTEN, pace);
+        if (pingDue != 0 && pingDue - due <= 0) {
+            return;
+        }
+        pingDue = due;
         core.after(due - System.nanoTime(), () -> tick(due));
+    }
+
+    private synchronized void pingAgain() {
+        if (!held.isEmpty() || !waits.isEmpty()) {
+            pingSoon(interval());
+        }
     }
 
     private long interval() {
@@ -293,7 +304,7 @@ final class Keeper {
         for (Wait wait : waits) {
             shortest = Math.min(shortest, wait.pace());
         }
-        return Math.max(OFTEN, shortest);
+        return shortest;
     }
 
     private void tick(long due) {
@@ -307,18 +318,22 @@ final class Keeper {
         }
         if (now != null) {
             now.ping();
-            pingSoon(null);
+            pingAgain();
             judgeLater();
         }
     }
 
     /** Looks again at the time when the first grant of which no sign has come for long would be lost. */
     private void judgeLater() {
+        judgeLater(held);
+    }
+
+    private void judgeLater(Collection<Held> some) {
         long due;
         synchronized (this) {
             long now = System.nanoTime();
             long first = Long.MAX_VALUE;
-            for (Held grant : held) {
+            for (Held grant : some) {
                 long left = grant.knownUntil() - now;
                 if (line == null || left < grant.leaseNanos() / 2) {
                     first = Math.min(first, left);

@@ -22,7 +22,7 @@ class ReplicasTest extends LocksTest {
     }
 
     private static void isKept(TestServer server, Grant grant) {
-        assertEquals(30_000L, ((List<?>) ((List<?>) server.run("LOCK.HOLDERS " + grant.key())).get(0)).get(17), "kept");
+        assertEquals(30_000L, server.keep(grant.key()), "kept");
     }
 
     private static void isFree(TestServer server) throws InterruptedException {

@@ -76,6 +76,11 @@ public final class TestServer {
         return info == null ? null : fields((List<?>) info).get(field);
     }
 
+    /** For how long its one holder may be silent and is kept; 0 where it is not kept. */
+    public long keep(String key) {
+        return (Long) fields((List<?>) ((List<?>) run("LOCK.HOLDERS " + key)).get(0)).get("keep-ms");
+    }
+
     /** The fields of LOCK.WAITERS, a map for each. */
     public List<Map<String, Object>> waiters(String key) {
         return ((List<?>) run("LOCK.WAITERS " + key)).stream().map(waiter -> fields((List<?>) waiter)).toList();

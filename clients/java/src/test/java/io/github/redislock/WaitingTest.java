@@ -156,23 +156,6 @@ class WaitingTest extends LocksTest {
     }
 
     @Test
-    void afterAWaitItRenewsOnceAndCountsFromThere() throws Exception {
-        TestServer server = server();
-        Locks locks = locks(server.port, Duration.ofSeconds(20));
-        server.run("LOCK.ACQUIRE k other EX 60");
-        var waiting = new Other<>(() -> locked(locks, "k").remaining().toMillis());
-        eventually("a waiter", () -> server.waiters("k").size() == 1);
-        Thread.sleep(1500);
-        long begun = System.nanoTime();
-        server.run("LOCK.RELEASE k other");
-        long remaining = waiting.get();
-        long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
-        assertEquals(1, server.calls("lock.renew"));
-        assertTrue(remaining <= LONG.toMillis() && remaining >= LONG.toMillis() - took - 1, remaining + " ms after " + took);
-        assertTrue(took < 1000, took + " ms");
-    }
-
-    @Test
     void aWaitWhoseAnswerIsLostHasTheLock() throws Exception {
         TestServer server = server();
         TestServer cutting = proxy(server);
