@@ -57,10 +57,7 @@ async fn after_a_long_wait_a_grant_is_renewed_once_and_counts_from_there() {
     holder.release().await.expect("a release");
     let guard = waiting.await.expect("a task").expect("a lock");
     assert_eq!(calls(&server, "lock.renew"), 1);
-    assert!(
-        guard.deadline() - released >= ms(3000),
-        "from the renewal"
-    );
+    assert!(guard.deadline() - released >= ms(3000), "from the renewal");
     // And never longer than the server keeps it.
     let kept = info(&server, "k").ttl_ms;
     let trusted = i64::try_from(guard.remaining().as_millis()).expect("a lease");
