@@ -58,6 +58,7 @@ async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
 
 async def enter_again(engine: Engine, request: Request, held: Held) -> Held:
     """One more hold of a grant."""
+    engine.take_over(held)
     with engine.rt.mutex:
         holds = held.holds
         keep: tuple[Word, ...] = ("KEEP", milliseconds(request.keep)) if request.keep and held.keep else ()
@@ -112,13 +113,11 @@ class Acquire:
                     return held
                 if not request.wait:
                     raise LockBusy(f"{show(request.key)}: others hold it, or are in line for it")
-            self.engine.waiting[request.name] += 1
+            self._count(+1)
             try:
                 return await self._wait()
             finally:
-                self.engine.waiting[request.name] -= 1
-                if not self.engine.waiting[request.name]:
-                    del self.engine.waiting[request.name]
+                self._count(-1)
         except BaseException as error:
             call = None
             if self.held is not None:  # the signal came after the grant
@@ -129,12 +128,19 @@ class Acquire:
                 await self.engine.rt.finish(self._heard(call))
             raise
 
+    def _count(self, change: int) -> None:
+        waiting, name = self.engine.waiting, self.request.name
+        with self.engine.rt.mutex:
+            waiting[name] += change
+            if not waiting[name]:
+                del waiting[name]
+
     async def _try(self) -> Held | None:
         keeper = await self._keeper()
         words = (*self._words(), *self._keep(), "HOLDS", 1)
         call = await self.answered(keeper, words, self.until if not self.request.wait else min(
             self.until, time.monotonic() + self.engine.limits.now))
-        return None if call.reply is None else self._granted(call.reply, call)
+        return None if call.reply is None else self._granted(call.reply, call.sent, call.epoch)
 
     async def _keeper(self) -> Keeper:
         until = min(self.until, time.monotonic() + self.engine.limits.now)
@@ -158,10 +164,10 @@ class Acquire:
         """Waits for the answer, for no longer than a reply may take."""
         await self.engine.rt.wait(call, time.monotonic() + self.engine.limits.reply)
 
-    def _granted(self, reply: list[Any], call: Call) -> Held:
+    def _granted(self, reply: list[Any], sent: float, epoch: int | None) -> Held:
         assert self.keeper is not None
-        self.held = held = Held(self.request, self.owner, self.keeper, reply, call.sent)
-        self.engine.add(held, call)
+        self.held = held = Held(self.request, self.owner, self.keeper, reply, sent)
+        self.engine.add(held, epoch)
         if self.engine.is_closed:  # which did not see it any more
             self.engine.lose(held, "the locks were closed", None)
             raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
@@ -242,6 +248,7 @@ class Acquire:
         entry = (self.request.name, self.owner, keeper.place)
         self.engine.waits.add(entry)
         self.is_open = True
+        sent = time.monotonic()
         try:
             reply = (await rt.ask(wire, [words], time.monotonic() + left + reply_time))[0]
             if self.request.replicas and isinstance(reply, list):
@@ -266,10 +273,13 @@ class Acquire:
             if self.engine.is_closed:
                 raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
             raise LockBusy(f"{show(self.request.key)}: others hold it, or are in line for it")
-        return await self._kept(keeper, reply)
+        is_early = time.monotonic() - sent < self.request.lease / 3
+        if is_early and self.request.keep and not self.request.replicas:
+            return self._granted(reply, sent, None)
+        return await self._renewed(keeper, reply)
 
-    async def _kept(self, keeper: Keeper, reply: list[Any]) -> Held | None:
-        """What a wait has given is renewed on the keeper: from there on its time is known, and it is kept."""
+    async def _renewed(self, keeper: Keeper, reply: list[Any]) -> Held | None:
+        """What a wait has given late is renewed on the keeper: from there on its time is known, and it is kept."""
         words = ("LOCK.RENEW", self.request.name, self.owner, "TOKEN", int(reply[0]), *self._keep())
         until = time.monotonic() + self.engine.limits.reply
         try:
@@ -277,7 +287,7 @@ class Acquire:
         except LockLost:
             self.is_open = False
             return None
-        return self._granted(call.reply, call)
+        return self._granted(call.reply, call.sent, call.epoch)
 
     async def _call_off(self, keeper: Keeper, wire: Any) -> None:
         """Leaves the line. What is granted meanwhile is released by the same call."""

@@ -17,6 +17,7 @@ from .resp import Word
 async def check(engine: Engine, held: Held) -> None:
     """Makes sure, by asking the server, that it is held."""
     until = time.monotonic() + engine.limits.reply
+    engine.take_over(held)
     while True:
         held.must_stand()
         keeper = held.keeper
@@ -45,6 +46,7 @@ async def check(engine: Engine, held: Held) -> None:
 async def renew(engine: Engine, held: Held, words: tuple[Word, ...]) -> Call:
     """A RENEW of this grant, until it is answered."""
     held.must_stand()
+    engine.take_over(held)
     step = Acquire(engine, held.request, held.owner)
     until = time.monotonic() + engine.limits.reply
     call = ("LOCK.RENEW", held.name, held.owner, "TOKEN", held.token, *words)
@@ -97,7 +99,7 @@ async def adopt(engine: Engine, request: Request, owner: str, token: int) -> Hel
     call = await step.answered(keeper, words, time.monotonic() + engine.limits.now, RENEW)
     held = Held(request, owner, step.keeper or keeper, call.reply, call.sent)
     held.holds = int(call.reply[2])
-    engine.add(held, call)
+    engine.add(held, call.epoch)
     return held
 
 

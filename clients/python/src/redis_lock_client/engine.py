@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from .errors import RELEASE, LockLost, LockUnavailable, ServerError, caused, error_of, meaning, show
-from .grants import Deadlines, Held
+from .grants import NEVER, Deadlines, Held
 from .keeper import AGAIN, Call, Keeper, Unanswered
 from .options import Limits, milliseconds
 from .owners import Tasks
@@ -23,6 +23,7 @@ from .resp import Word
 
 T = TypeVar("T")
 log = logging.getLogger("redis_lock_client")
+MOMENT = 0.1  # seconds for which a grant that a wait gave is left to its lease, as most are released by then
 STILL = 1.0  # seconds by which a timer is late when the process did not run
 
 
@@ -124,6 +125,7 @@ class Engine:
         self.keepers: dict[object, Keeper] = {}
         self.held: set[Held] = set()
         self.deadlines = Deadlines()
+        self.takeovers = Deadlines()  # of grants that the keeper does not have yet
         self.waits: set[tuple[bytes, str, Any]] = set()
         self.waiting: Counter[bytes] = Counter()
         self.is_closed = False
@@ -162,13 +164,32 @@ class Engine:
 
     # Grants.
 
-    def add(self, held: Held, call: Call) -> None:
-        """A grant that a call on its keeper has found."""
+    def add(self, held: Held, epoch: int | None) -> None:
+        """A grant that a call on that connection of its keeper has found. None: a wait, of a grant to be kept."""
         with self.rt.mutex:
             self.held.add(held)
-            held.epoch = call.epoch
-            if held.keep:
-                held.keeper.keep(held, call.epoch)
+            if epoch is None:
+                now = time.monotonic()
+                held.ends = now + held.request.at_most
+                first = self.takeovers.put(held, min(now + MOMENT, held.sent + held.lease / 3))
+                self.takeovers.shrink(len(self.held))
+            else:
+                held.epoch = epoch
+                if held.keep:
+                    held.keeper.keep(held, epoch)
+                first = self.deadlines.put(held, self._look_at(held))
+                self.deadlines.shrink(len(self.held))
+        if epoch is not None:
+            self.rt.wake(held.keeper)
+        if first:
+            self.rt.watch()
+
+    def take_over(self, held: Held) -> None:
+        """Has it kept, where a wait gave it and the keeper does not have it yet. Does not wait for the answer."""
+        with self.rt.mutex:
+            if held.state != "held" or not held.keep or held in held.keeper.grants:
+                return
+            held.keeper.keep(held, NEVER)
             first = self.deadlines.put(held, self._look_at(held))
             self.deadlines.shrink(len(self.held))
         self.rt.wake(held.keeper)
@@ -204,7 +225,7 @@ class Engine:
             return False
         held.keeper.leave(held)
         keeper = self.keeper(place)
-        keeper.keep(held, -1)
+        keeper.keep(held, NEVER)
         self.rt.wake(keeper)
         return True
 
@@ -218,13 +239,17 @@ class Engine:
                 self.rt.wake(keeper)
         elif late > AGAIN:
             self._awake = max(self._awake, now + AGAIN)
+        with self.rt.mutex:
+            due = self.takeovers.due(now)
+        for held in due:
+            self.take_over(held)
         if now < self._awake:
-            return self._awake
+            return min(self._awake, self.takeovers.first())
         with self.rt.mutex:
             due = self.deadlines.due(now)
         for held in due:
             self._look(held, now)
-        return self.deadlines.first()
+        return min(self.deadlines.first(), self.takeovers.first())
 
     def _look(self, held: Held, now: float) -> None:
         if now >= held.known_until():

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .owners import Task
 
 
+NEVER = -1  # a connection that no keeper has had
+
+
 class Held:
     """One unbroken ownership of a lock by one owner: what all its holds have in common."""
 
@@ -25,7 +28,7 @@ class Held:
         self.token, self.holds = int(reply[0]), 1
         self.lease, self.keep = int(reply[3]) / 1000, request.keep
         self.ends = sent + request.at_most  # when the user wants it to end
-        self.sent, self.epoch = sent, 0  # of the last call that proved it, and on which connection
+        self.sent, self.epoch = sent, NEVER  # of the last call that proved it, and on which connection
         self.state, self.why = "held", ""  # held, released or lost
         self.cause: BaseException | None = None
         self.task: Task | None = None
@@ -93,9 +96,9 @@ class Deadlines:
         return self._heap[0][0] if self._heap else math.inf
 
     def due(self, now: float) -> list[Held]:
-        """Takes out what is due, without the grants that have ended."""
+        """Takes out what is due. Grants that have ended are dropped, so that none of them is the first to come."""
         found = []
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and (self._heap[0][0] <= now or self._heap[0][2].state != "held"):
             held = heapq.heappop(self._heap)[2]
             if held.state == "held":
                 found.append(held)

@@ -62,7 +62,7 @@ class Keeper:
         self.place, self._limits, self._lose, self._moved = place, limits, lose, moved
         self.epoch, self.is_open, self.must_close = 0, False, False
         self.error: BaseException | None = None  # why it is not open
-        self.grants: dict[Held, None] = {}
+        self.grants: dict[Held, Call | None] = {}  # with the renewal that is under way
         self._paces: Counter[float] = Counter()
         self._outgoing: deque[Call] = deque()
         self._pending: deque[Call] = deque()
@@ -91,13 +91,15 @@ class Keeper:
             held.pace = min(held.lease, held.keep) / 3
             self._paces[held.pace] += 1
         held.epoch = epoch
-        if epoch != self.epoch or not self.is_open:
+        if self.is_open and epoch != self.epoch:  # else all are, as soon as it opens
             self._renew(held)
 
     def leave(self, held: Held) -> None:
-        """Keeps it no longer."""
+        """Keeps it no longer, and sends no renewal any more."""
         if held in self.grants:
-            del self.grants[held]
+            renewal = self.grants.pop(held)
+            if renewal is not None:
+                renewal.dropped = True
             self._paces[held.pace] -= 1
             if not self._paces[held.pace]:
                 del self._paces[held.pace]
@@ -200,11 +202,21 @@ class Keeper:
             self._proven = max(self._proven, call.sent)
 
     def _renew(self, held: Held) -> None:
-        self._outgoing.append(Call(held.renewal(), lambda call: self._renewed(held, call)))
+        self._outgoing.append(self._renewal(held))
+
+    def _renewal(self, held: Held) -> Call:
+        earlier = self.grants[held]
+        if earlier is not None:
+            earlier.dropped = True
+        self.grants[held] = call = Call(held.renewal(), lambda call: self._renewed(held, call))
+        return call
 
     def _renewed(self, held: Held, call: Call) -> None:
         reply = call.reply
-        if held.state != "held" or held.keeper is not self or isinstance(reply, Unanswered):
+        if self.grants.get(held) is not call:  # it has ended, or is kept elsewhere, or was renewed again
+            return
+        self.grants[held] = None
+        if isinstance(reply, Unanswered):
             return
         if isinstance(reply, list):
             held.proven(call.sent, call.epoch, reply)
@@ -213,5 +225,4 @@ class Keeper:
         if isinstance(reply, ServerError) and meaning(text, RENEW) == "lost":
             self._lose(held, f"a renewal was answered {text}", reply)
         elif not self._moved(held, text):
-            again = Call(held.renewal(), lambda call: self._renewed(held, call))
-            self.put_later(again, call.sent + AGAIN)
+            self.put_later(self._renewal(held), call.sent + AGAIN)
