@@ -81,9 +81,8 @@ async def enter_again(engine: Engine, request: Request, held: Held) -> Held:
         held.holds += 1
         held.lease = int(call.reply[3]) / 1000
         held.sent = max(held.sent, call.sent) if not held.keep or call.epoch == held.epoch else held.sent
-        first = engine.deadlines.put(held, held.known_until())
-    if first:
-        engine.rt.watch()
+        look = engine.deadlines.put(held, held.known_until())
+    engine.rt.watch(look)
     return held
 
 

@@ -80,9 +80,9 @@ async def extend(engine: Engine, held: Held, by: float | None) -> None:
     else:
         await renew(engine, held, () if by is None else ("PX", milliseconds(by)))
     with engine.rt.mutex:
-        engine.deadlines.put(held, min(held.known_until(), max(held.ends - held.lease, time.monotonic())))
+        look = engine.deadlines.put(held, min(held.known_until(), max(held.ends - held.lease, time.monotonic())))
     engine.rt.wake(held.keeper)
-    engine.rt.watch()
+    engine.rt.watch(look)
 
 
 async def downgrade(engine: Engine, held: Held) -> None:

@@ -64,8 +64,8 @@ class Runtime(Protocol):
         """There is something to send."""
         ...
 
-    def watch(self) -> None:
-        """There is an earlier deadline."""
+    def watch(self, at: float) -> None:
+        """There is a deadline at that time."""
         ...
 
     def tell(self, held: Held) -> None:
@@ -171,18 +171,17 @@ class Engine:
             if epoch is None:
                 now = time.monotonic()
                 held.ends = now + held.request.at_most
-                first = self.takeovers.put(held, min(now + MOMENT, held.sent + held.lease / 3))
+                look = self.takeovers.put(held, min(now + MOMENT, held.sent + held.lease / 3))
                 self.takeovers.shrink(len(self.held))
             else:
                 held.epoch = epoch
                 if held.keep:
                     held.keeper.keep(held, epoch)
-                first = self.deadlines.put(held, self._look_at(held))
+                look = self.deadlines.put(held, self._look_at(held))
                 self.deadlines.shrink(len(self.held))
         if epoch is not None:
             self.rt.wake(held.keeper)
-        if first:
-            self.rt.watch()
+        self.rt.watch(look)
 
     def take_over(self, held: Held) -> None:
         """Has it kept, where a wait gave it and the keeper does not have it yet. Does not wait for the answer."""
@@ -190,11 +189,10 @@ class Engine:
             if held.state != "held" or not held.keep or held in held.keeper.grants:
                 return
             held.keeper.keep(held, NEVER)
-            first = self.deadlines.put(held, self._look_at(held))
+            look = self.deadlines.put(held, self._look_at(held))
             self.deadlines.shrink(len(self.held))
         self.rt.wake(held.keeper)
-        if first:
-            self.rt.watch()
+        self.rt.watch(look)
 
     def forget(self, held: Held, state: str) -> None:
         """A grant that has ended."""

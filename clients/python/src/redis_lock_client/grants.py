@@ -84,12 +84,11 @@ class Deadlines:
         self._heap: list[tuple[float, int, Held]] = []
         self._numbers = itertools.count()
 
-    def put(self, held: Held, at: float) -> bool:
-        """Whether that is the first to come."""
-        if at == math.inf:
-            return False
-        heapq.heappush(self._heap, (at, next(self._numbers), held))
-        return self._heap[0][2] is held
+    def put(self, held: Held, at: float) -> float:
+        """One more, or one more time for one. Gives that time."""
+        if at < math.inf:
+            heapq.heappush(self._heap, (at, next(self._numbers), held))
+        return at
 
     def first(self) -> float:
         """When the first one is due."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
@@ -251,6 +252,7 @@ class Loop(Places):
         self._used: set[Wire] = set()
         self._clock: asyncio.Task[None] | None = None
         self._watched: asyncio.Event | None = None
+        self._looks_at = math.inf
         self._map: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._is_over = False
@@ -364,8 +366,7 @@ class Loop(Places):
             return
         wire.idle_since = time.monotonic()
         self._idle.append(wire)
-        if len(self._idle) == 1:
-            self.watch()
+        self.watch(wire.idle_since + IDLE_SECONDS)
 
     def drop(self, wire: Wire) -> None:
         self._used.discard(wire)
@@ -373,8 +374,8 @@ class Loop(Places):
 
     # The clock.
 
-    def watch(self) -> None:
-        if self._is_over:
+    def watch(self, at: float) -> None:
+        if self._is_over or self._looks_at <= at:
             return
         if self._clock is None or self._clock.done():
             self._watched = asyncio.Event()
@@ -387,6 +388,7 @@ class Loop(Places):
         at, loop = time.monotonic(), asyncio.get_running_loop()
         while True:
             self._watched.clear()
+            self._looks_at = math.inf  # what comes from here on may not be seen by this look
             now = time.monotonic()
             if now - at > 0.05:
                 await asyncio.sleep(0.05)  # the loop stood still: what has come is read first
@@ -397,6 +399,7 @@ class Loop(Places):
                 wire.close()
             if self._idle:
                 next_look = min(next_look, self._idle[0].idle_since + IDLE_SECONDS)
+            self._looks_at = next_look
             seconds = min(max(0.0, next_look - time.monotonic()), LONGEST)
             is_due: list[bool] = []
             timer = loop.call_later(seconds, lambda due=is_due: (due.append(True), self._watched.set()))  # type: ignore

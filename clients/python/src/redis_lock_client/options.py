@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from .errors import LockMisuse
 from .resp import Word
@@ -41,7 +42,7 @@ class Request:
         """The words of the call that say how many holders it bears."""
         return () if self.limit == 1 else ("SHARED",) if self.limit == 0 else ("LIMIT", self.limit)
 
-    @property
+    @cached_property
     def name(self) -> bytes:
         """The key as the server knows it."""
         return key_bytes(self.key)

@@ -72,7 +72,9 @@ class Wire:
             self._connection.disconnect()
             raise
         self.socket: socket.socket = self._connection._sock
-        self.socket.settimeout(source.limits.reply)
+        self._limit = source.limits.reply
+        # With a time-out, Python asks the system before each call whether it would block. TLS needs one.
+        self.socket.settimeout(self._limit if hasattr(self.socket, "pending") else 0)
         self.replies = Replies()
         self.ready: list[Any] = []
         self.poll = selectors.DefaultSelector()
@@ -87,9 +89,24 @@ class Wire:
     def send(self, data: bytes) -> None:
         """Sends all of it, within a reply's time."""
         try:
-            self.socket.sendall(data)
+            if hasattr(self.socket, "pending"):
+                self.socket.sendall(data)
+                return
+            left = memoryview(data)
+            until = time.monotonic() + self._limit
+            while left:
+                try:
+                    left = left[self.socket.send(left):]
+                except BlockingIOError:
+                    self._wait_for_room(until)
         except OSError as error:
             raise Unanswered(str(error)) from error
+
+    def _wait_for_room(self, until: float) -> None:
+        with selectors.DefaultSelector() as poll:
+            poll.register(self.socket, selectors.EVENT_WRITE)
+            if not poll.select(max(0.0, until - time.monotonic())):
+                raise TimeoutError("the server takes nothing")
 
     def read(self) -> None:
         """Reads what is there; at once, where something is."""
@@ -265,7 +282,7 @@ class Threads(Places):
         self._clock: threading.Thread | None = None
         self._told: queue.SimpleQueue[Held | None] = queue.SimpleQueue()
         self._teller: threading.Thread | None = None
-        self._watched = threading.Event()
+        self._watched, self._looks_at = threading.Event(), math.inf
         self._refreshing = False
         self._is_over = False
 
@@ -387,12 +404,10 @@ class Threads(Places):
             if len(self._idle) < IDLE and not self._is_over:
                 wire.idle_since = time.monotonic()
                 self._idle.append(wire)
-                first = len(self._idle) == 1
             else:
                 wire.close()
                 return
-        if first:
-            self.watch()
+        self.watch(wire.idle_since + IDLE_SECONDS)
 
     def drop(self, wire: Wire) -> None:
         with self.mutex:
@@ -401,7 +416,9 @@ class Threads(Places):
 
     # The clock.
 
-    def watch(self) -> None:
+    def watch(self, at: float) -> None:
+        if self._looks_at <= at:
+            return
         if self._clock is None or self._clock.ident is not None and not self._clock.is_alive():
             with self.mutex:
                 if self._clock is None or self._clock.ident is not None and not self._clock.is_alive():
@@ -415,6 +432,7 @@ class Threads(Places):
         at = time.monotonic()
         while not self._is_over:
             self._watched.clear()
+            self._looks_at = math.inf  # what comes from here on may not be seen by this look
             now = time.monotonic()
             next_look = self.engine.watch(now, now - at)
             with self.mutex:
@@ -424,6 +442,7 @@ class Threads(Places):
                     next_look = min(next_look, self._idle[0].idle_since + IDLE_SECONDS)
             for wire in old:
                 wire.close()
+            self._looks_at = next_look
             seconds = min(max(0.0, next_look - time.monotonic()), LONGEST)
             woken = self._watched.wait(seconds)
             at = time.monotonic() if woken or seconds == LONGEST else next_look
