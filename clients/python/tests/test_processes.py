@@ -87,6 +87,8 @@ def test_interrupts_at_random_moments_leave_nothing_behind(server):
                 left += 1  # the signal came before the first instruction of the release, or after the last of the acquire
                 for held in list(locks._engine.held):
                     locks._engine.abandon(held)
+        keepers = [it for it in server.redis.client_list() if it["name"] == "lock-keeper"]
+        assert len(keepers) == 1, "a second thread for the same keeper mixes up its answers"
     assert left <= 1 + ROUNDS // 100
 
 

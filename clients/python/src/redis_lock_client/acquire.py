@@ -36,24 +36,26 @@ async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
         return await Acquire(engine, request, request.owner or new_owner(engine.service)).run()
     if request.name in task.acquiring:
         raise LockMisuse(f"{show(request.key)}: this task is acquiring it already")
-    step = None
+    step = got = None
     try:
         task.acquiring.add(request.name)
         held = task.held.get(request.name)
         if held is not None and held.state == "held":
-            return await enter_again(engine, request, held)
-        step = Acquire(engine, request, task.owner)
-        held = await step.run()
-        held.task, task.held[request.name] = task, held
-        return held
+            got = await enter_again(engine, request, held)
+        else:
+            step = Acquire(engine, request, task.owner)
+            got = await step.run()
+            got.task, task.held[request.name] = task, got
+        task.acquiring.discard(request.name)  # in here: a signal may come behind it, too
+        return got
     except BaseException:
-        if step is not None and (step.is_open or step.held is not None):
-            if step.held is not None:
-                engine.abandon(step.held)
+        task.acquiring.discard(request.name)
+        taken = got or step and step.held
+        if taken:
+            engine.abandon(taken)
+        if step is not None and (step.is_open or taken):
             task.rename()
         raise
-    finally:
-        task.acquiring.discard(request.name)
 
 
 async def enter_again(engine: Engine, request: Request, held: Held) -> Held:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from .errors import LockMisuse
 from .resp import Word
@@ -37,15 +36,14 @@ class Request:
     owner: str | None = None
     replicas: int = 0
     is_permit: bool = False  # each hold is a place of its own
+    name: bytes = field(init=False, repr=False, compare=False)  # the key as the server knows it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", key_bytes(self.key))
 
     def mode(self) -> tuple[Word, ...]:
         """The words of the call that say how many holders it bears."""
         return () if self.limit == 1 else ("SHARED",) if self.limit == 0 else ("LIMIT", self.limit)
-
-    @cached_property
-    def name(self) -> bytes:
-        """The key as the server knows it."""
-        return key_bytes(self.key)
 
 
 def key_bytes(key: Key) -> bytes:

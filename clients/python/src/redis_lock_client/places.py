@@ -18,6 +18,8 @@ class Places:
     mutex: AbstractContextManager[Any]
 
     async def place_of(self, name: bytes, until: float) -> Node:
+        if not self.source.is_cluster:
+            return self.source.node_of(name)
         try:
             return self.source.node_of(name)
         except LockError:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import queue
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from .clients import Node, Source
+from .clients import Source
 from .engine import STILL, Engine, Pause
 from .errors import LockError
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .options import Limits
 from .places import Places
-from .resp import Garbage, Replies, Word, encode
+from .resp import Word, encode
+from .wires import Wire
 
 T = TypeVar("T")
 log = logging.getLogger("redis_lock_client")
 IDLE, IDLE_SECONDS = 16, 60.0
-SLICE = 0.5  # seconds: after so long an exception that another thread has set is raised here
 LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
 
 
@@ -58,101 +58,6 @@ class Gate:
     def wait(self, seconds: float) -> bool:
         """Whether it has opened by then."""
         return self._lock.acquire(timeout=max(0.0, min(seconds, LONGEST)))
-
-
-class Wire:
-    """An open connection."""
-
-    def __init__(self, source: Source, node: Node, name: str) -> None:
-        self.node, self.idle_since, self.pid = node, 0.0, os.getpid()
-        self._connection = node.make()
-        try:
-            self._connection.connect()
-        except BaseException:
-            self._connection.disconnect()
-            raise
-        self.socket: socket.socket = self._connection._sock
-        self._limit = source.limits.reply
-        # With a time-out, Python asks the system before each call whether it would block. TLS needs one.
-        self.socket.settimeout(self._limit if hasattr(self.socket, "pending") else 0)
-        self.replies = Replies()
-        self.ready: list[Any] = []
-        self.poll = selectors.DefaultSelector()
-        self.poll.register(self.socket, selectors.EVENT_READ)
-        try:
-            self.send(encode(("CLIENT", "SETNAME", name)))
-            self.reply(time.monotonic() + source.limits.reply)  # also where it is not allowed
-        except BaseException:
-            self.close()
-            raise
-
-    def send(self, data: bytes) -> None:
-        """Sends all of it, within a reply's time."""
-        try:
-            if hasattr(self.socket, "pending"):
-                self.socket.sendall(data)
-                return
-            left = memoryview(data)
-            until = time.monotonic() + self._limit
-            while left:
-                try:
-                    left = left[self.socket.send(left):]
-                except BlockingIOError:
-                    self._wait_for_room(until)
-        except OSError as error:
-            raise Unanswered(str(error)) from error
-
-    def _wait_for_room(self, until: float) -> None:
-        with selectors.DefaultSelector() as poll:
-            poll.register(self.socket, selectors.EVENT_WRITE)
-            if not poll.select(max(0.0, until - time.monotonic())):
-                raise TimeoutError("the server takes nothing")
-
-    def read(self) -> None:
-        """Reads what is there; at once, where something is."""
-        try:
-            while True:
-                data = self.socket.recv(65536)
-                if not data:
-                    raise Unanswered("the server has closed the connection")
-                self.ready += self.replies.feed(data)
-                pending = getattr(self.socket, "pending", None)
-                if pending is None or not pending():
-                    return
-        except (TimeoutError, BlockingIOError):
-            return
-        except (OSError, Garbage) as error:
-            raise Unanswered(str(error)) from error
-
-    def reply(self, until: float) -> Any:
-        """The next reply."""
-        while not self.ready:
-            left = until - time.monotonic()
-            came = self.poll.select(max(0.0, min(left, SLICE)))
-            if came:
-                self.read()
-            elif left <= 0 and not self.poll.select(0.05 if left < -0.05 else 0):
-                raise Unanswered("no answer in time")
-        return self.ready.pop(0)
-
-    def is_fresh(self) -> bool:
-        """Whether nothing has come on it, its end included, since it was used."""
-        return not self.ready and not self.poll.select(0)
-
-    def shut(self) -> None:
-        """Ends a read in another thread."""
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
-    def close(self) -> None:
-        """Closes it. In a forked child it stays open in the parent."""
-        self.poll.close()
-        if self.pid == os.getpid():
-            self._connection.disconnect()
-        else:
-            self.socket.close()
 
 
 class KeeperThread:
@@ -207,6 +112,8 @@ class KeeperThread:
                 elif not self.is_over:
                     time.sleep(pause.take())
         finally:
+            if self._keeper.io is self:
+                self._keeper.io = None
             self.close()
 
     def _failed(self, error: Exception) -> None:
@@ -220,6 +127,8 @@ class KeeperThread:
         keeper, mutex = self._keeper, self._runtime.mutex
         wire.poll.register(self._woken, selectors.EVENT_READ)
         with mutex:
+            if self.is_over:
+                raise Unanswered("another thread has the keeper")
             keeper.opened(time.monotonic())
         while True:
             now = time.monotonic()
@@ -282,7 +191,9 @@ class Threads(Places):
         self._clock: threading.Thread | None = None
         self._told: queue.SimpleQueue[Held | None] = queue.SimpleQueue()
         self._teller: threading.Thread | None = None
-        self._watched, self._looks_at = threading.Event(), math.inf
+        # Not an Event: an exception of a signal inside of its set() may leave it locked for ever.
+        self._watched: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._looks_at = math.inf
         self._refreshing = False
         self._is_over = False
 
@@ -305,16 +216,23 @@ class Threads(Places):
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
 
+    # A thread that ends says so itself: an exception of a signal inside of Python's is_alive() takes a live one for dead,
+    # and two threads of one keeper would mix up its answers.
+
     def wake(self, keeper: Keeper) -> None:
         thread = keeper.io
-        if thread is None or not thread.thread.is_alive():
+        if thread is None:
             with self.mutex:
                 thread = keeper.io
-                if thread is None or thread.thread.ident is not None and not thread.thread.is_alive():
+                if thread is None:
                     if self._is_over:
                         return
                     thread = keeper.io = KeeperThread(self, keeper)
-                    thread.thread.start()
+                    try:
+                        thread.thread.start()
+                    except BaseException:  # it may run nevertheless
+                        thread.is_over, keeper.io = True, None
+                        raise
         thread.wake()
 
     # Where the servers are.
@@ -419,41 +337,62 @@ class Threads(Places):
     def watch(self, at: float) -> None:
         if self._looks_at <= at:
             return
-        if self._clock is None or self._clock.ident is not None and not self._clock.is_alive():
+        if self._clock is None:
             with self.mutex:
-                if self._clock is None or self._clock.ident is not None and not self._clock.is_alive():
+                if self._clock is None:
                     if self._is_over:
                         return
                     self._clock = threading.Thread(target=self._watch, name="lock-clock", daemon=True)
-                    self._clock.start()
-        self._watched.set()
+                    try:
+                        self._clock.start()
+                    except BaseException:  # it may run nevertheless
+                        self._clock = None
+                        raise
+        self._watched.put(None)
 
     def _watch(self) -> None:
-        at = time.monotonic()
-        while not self._is_over:
-            self._watched.clear()
-            self._looks_at = math.inf  # what comes from here on may not be seen by this look
-            now = time.monotonic()
-            next_look = self.engine.watch(now, now - at)
-            with self.mutex:
-                old = [wire for wire in self._idle if wire.idle_since + IDLE_SECONDS <= now]
-                self._idle = [wire for wire in self._idle if wire not in old]
-                if self._idle:
-                    next_look = min(next_look, self._idle[0].idle_since + IDLE_SECONDS)
-            for wire in old:
-                wire.close()
-            self._looks_at = next_look
-            seconds = min(max(0.0, next_look - time.monotonic()), LONGEST)
-            woken = self._watched.wait(seconds)
-            at = time.monotonic() if woken or seconds == LONGEST else next_look
+        at, me = time.monotonic(), threading.current_thread()
+        try:
+            while not self._is_over and self._clock is me:
+                at = self._look(at)
+        finally:
+            if self._clock is me:
+                self._clock, self._looks_at = None, math.inf
+
+    def _look(self, at: float) -> float:
+        """One look of the clock, which was to be then, and the sleep behind it. Gives the time of the next."""
+        with suppress(queue.Empty):
+            while True:
+                self._watched.get_nowait()
+        self._looks_at = math.inf  # what comes from here on may not be seen by this look
+        now = time.monotonic()
+        next_look = self.engine.watch(now, now - at)
+        with self.mutex:
+            old = [wire for wire in self._idle if wire.idle_since + IDLE_SECONDS <= now]
+            self._idle = [wire for wire in self._idle if wire not in old]
+            if self._idle:
+                next_look = min(next_look, self._idle[0].idle_since + IDLE_SECONDS)
+        for wire in old:
+            wire.close()
+        self._looks_at = next_look
+        seconds = min(max(0.0, next_look - time.monotonic()), LONGEST)
+        try:
+            self._watched.get(timeout=seconds)
+        except queue.Empty:
+            return time.monotonic() if seconds == LONGEST else next_look
+        return time.monotonic()
 
     def tell(self, held: Held) -> None:
         if not held.listeners:
             return
         with self.mutex:
-            if self._teller is None or self._teller.ident is not None and not self._teller.is_alive():
+            if self._teller is None:
                 self._teller = threading.Thread(target=self._tell, name="lock-lost", daemon=True)
-                self._teller.start()
+                try:
+                    self._teller.start()
+                except BaseException:  # it may run nevertheless
+                    self._teller = None
+                    raise
         self._told.put(held)
 
     def _tell(self) -> None:
@@ -475,22 +414,22 @@ class Threads(Places):
             self._is_over = True
             idle, self._idle = self._idle, []
             used = list(self._used)
-            keepers = list(self.engine.keepers.values())
+            keepers = [(keeper, keeper.io) for keeper in self.engine.keepers.values() if keeper.io is not None]
         for wire in idle:
             wire.close()
         for wire in used:
             wire.shut()
-        for keeper in keepers:
-            if keeper.io is not None:
-                keeper.io.is_over = True
-                keeper.io.wake()
-                if keeper.io.wire is not None and keeper._pending:
-                    keeper.io.wire.shut()
-        self._watched.set()
+        for keeper, thread in keepers:
+            thread.is_over = True
+            thread.wake()
+            wire = thread.wire
+            if wire is not None and keeper._pending:
+                wire.shut()
+        self._watched.put(None)
         self._told.put(None)
-        for keeper in keepers:
-            if keeper.io is not None and keeper.io.thread is not threading.current_thread():
-                keeper.io.thread.join(0.2)
+        for _, thread in keepers:
+            if thread.thread is not threading.current_thread():
+                thread.thread.join(0.2)
 
     def leave(self) -> None:
         """In a forked child: closes what was inherited, and sends nothing."""
