@@ -86,6 +86,10 @@ class KeeperThread:
     def _run(self) -> None:
         pause = Pause()
         try:
+            # Here, and not by the first call: until Python 3.12, an exception that another thread sets in a thread that starts
+            # one may get into that one, which ends by it, and the start waits for ever.
+            with suppress(RuntimeError):  # no thread can be started: the calls try it again
+                self._runtime.watch(-math.inf)
             while not self.is_over:
                 if not self._keeper.wanted():
                     self._sleep(None, math.inf)
