@@ -5,7 +5,7 @@ use super::cancel::Pending;
 use super::commands::{Call, acquire, enter, fence, granted, release, renew};
 use super::keeper::Kept;
 use super::waiting::Lines;
-use super::{Answered, CallError, Common, Keeper, Route, late, rescue};
+use super::{Answered, CallError, Common, Keeper, Route, rescue, takeover};
 use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
 use crate::background::Background;
@@ -129,7 +129,7 @@ impl Direct {
             };
             match self.wait_once(request, block, pending).await {
                 Ok(None) => return Ok(None),
-                Ok(Some(granted)) if late::is_known(request, &granted) => {
+                Ok(Some(granted)) if takeover::is_known(request, &granted) => {
                     let keeper = None;
                     return Ok(Some(Obtained { granted, keeper }));
                 }
@@ -269,7 +269,7 @@ impl Backend for Direct {
 
     fn look_after(&self, held: &Arc<Held>, keeper: Option<Arc<Keeper>>) {
         match keeper {
-            None if held.life().keep.is_some() => self.keep_later(held),
+            None if held.life().keep.is_some() => self.take_over_later(held),
             keeper => self.look_after_kept(held, keeper),
         }
         if held.life().keep.is_none() || held.life().at_most.is_some() {

@@ -7,13 +7,13 @@ mod cluster;
 pub(crate) mod commands;
 mod direct;
 mod keeper;
-mod late;
 mod link;
 mod node;
 mod pool;
 mod rescue;
 mod sentinel;
 mod slots;
+mod takeover;
 mod waiting;
 
 pub(crate) use call_error::CallError;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// What is held for longer is worth a call.
-const A_MOMENT: Duration = Duration::from_millis(100);
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// Whether the reply to a wait tells enough of the grant, as it came so soon after the sending of the wait. A
 /// fixed lease is to begin when the caller is told, and replicas take their time.
@@ -28,16 +28,16 @@ fn sure_until(known_until: Instant, lease: Duration) -> Instant {
 
 impl Direct {
     /// Hands it to the keeper, unless it is over before.
-    pub(super) fn keep_later(&self, held: &Arc<Held>) {
+    pub(super) fn take_over_later(&self, held: &Arc<Held>) {
         let sure = sure_until(held.known_until(), held.life().lease);
-        let due = sure.min(Instant::now() + A_MOMENT);
+        let due = sure.min(Instant::now() + MOMENT);
         let over = held.over().clone();
         let (held, route) = (Arc::downgrade(held), Arc::downgrade(&self.route));
         let orphans = self.orphans.clone();
-        let keeping = async move {
+        let takeover = async move {
             sleep_until(due).await;
             if let (Some(held), Some(route)) = (held.upgrade(), route.upgrade())
-                && !keep(&route, &held).await
+                && !take_over(&route, &held).await
             {
                 // Nobody listens when the client is gone.
                 let _ = orphans.send(vec![held]);
@@ -47,14 +47,14 @@ impl Direct {
             tokio::select! {
                 biased;
                 () = over.cancelled() => {}
-                () = keeping => {}
+                () = takeover => {}
             }
         });
     }
 }
 
 /// Whether that has been seen to. A change of the grant comes before or after it, not in between.
-async fn keep(route: &Route, held: &Arc<Held>) -> bool {
+async fn take_over(route: &Route, held: &Arc<Held>) -> bool {
     let _calls = held.calls().await;
     let is_kept = held.keeper().is_some() || held.is_winding_down();
     is_kept
