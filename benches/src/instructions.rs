@@ -280,7 +280,7 @@ fn rest(server: &Server) {
     let asleep = || {
         let text = fs::read_to_string(&stat).unwrap_or_default();
         text.rsplit_once(')')
-            .is_none_or(|(_, rest)| rest.starts_with(" S"))
+            .is_none_or(|(_, state)| state.starts_with(" S"))
     };
     let began = Instant::now();
     while !asleep() {
