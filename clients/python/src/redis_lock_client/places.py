@@ -18,13 +18,11 @@ class Places:
     mutex: AbstractContextManager[Any]
 
     async def place_of(self, name: bytes, until: float) -> Node:
-        if not self.source.is_cluster:
-            return self.source.node_of(name)
         try:
             return self.source.node_of(name)
-        except LockError:
-            raise
         except Exception as error:
+            if isinstance(error, LockError) or not self.source.is_cluster:
+                raise
             self._refresh()
             raise LockUnavailable(f"the cluster's map is not known: {error}") from error
 

@@ -22,10 +22,15 @@ class MomentTest extends LocksTest {
     private static final long KEEP = 30_000;
 
     /** What had to wait for it, and has it now. */
-    private static Grant waited(TestServer server, RedisLock lock, String key) throws Exception {
+    private static CompletableFuture<Grant> inLine(TestServer server, RedisLock lock, String key) throws Exception {
         server.run("LOCK.ACQUIRE " + key + " other EX 60");
         CompletableFuture<Grant> coming = lock.waiting(LONG).acquireAsync();
         eventually("a waiter", () -> server.waiters(key).size() == 1);
+        return coming;
+    }
+
+    private static Grant waited(TestServer server, RedisLock lock, String key) throws Exception {
+        CompletableFuture<Grant> coming = inLine(server, lock, key);
         server.run("LOCK.RELEASE " + key + " other");
         return coming.get();
     }
@@ -40,9 +45,7 @@ class MomentTest extends LocksTest {
         Locks locks = locks(server.port, LONG);
         int slow = 0;
         for (int run = 0; run < 40; run++) {
-            server.run("LOCK.ACQUIRE k other EX 60");
-            CompletableFuture<Grant> coming = locks.lock("k").waiting(LONG).acquireAsync();
-            eventually("a waiter", () -> server.waiters("k").size() == 1);
+            CompletableFuture<Grant> coming = inLine(server, locks.lock("k"), "k");
             long begun = System.nanoTime();
             server.run("LOCK.RELEASE k other");
             Grant grant = coming.get();
@@ -201,9 +204,7 @@ class MomentTest extends LocksTest {
     void theTimeForWhichItIsHeldAtMostBeginsWithTheGrant() throws Exception {
         TestServer server = server();
         Locks locks = locks(server.port, Duration.ofSeconds(3));
-        server.run("LOCK.ACQUIRE k other EX 60");
-        CompletableFuture<Grant> coming = locks.lock("k").atMost(Duration.ofSeconds(1)).waiting(LONG).acquireAsync();
-        eventually("a waiter", () -> server.waiters("k").size() == 1);
+        CompletableFuture<Grant> coming = inLine(server, locks.lock("k").atMost(Duration.ofSeconds(1)), "k");
         Thread.sleep(500);
         server.run("LOCK.RELEASE k other");
         Grant grant = coming.get();
@@ -221,9 +222,7 @@ class MomentTest extends LocksTest {
         Locks locks = locks(server.port, lease);
         for (RedisLock lock : List.of(locks.lock("k"), locks.lock("k").fixed(lease))) {
             int renewals = server.calls("lock.renew");
-            server.run("LOCK.ACQUIRE k other EX 60");
-            CompletableFuture<Grant> coming = lock.waiting(LONG).acquireAsync();
-            eventually("a waiter", () -> server.waiters("k").size() == 1);
+            CompletableFuture<Grant> coming = inLine(server, lock, "k");
             Thread.sleep(1200);
             long begun = System.nanoTime();
             server.run("LOCK.RELEASE k other");
