@@ -7,6 +7,9 @@ has() { command -v "$1" >/dev/null 2>&1; }
 say() { printf '%s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+# What is handed out beside the module.
+shipped='redis-lock-top redis-lock-doctor'
+
 # Which of the programs that this file names, one a line, are not here.
 missing_of() {
     while read -r program; do

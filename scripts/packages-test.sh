@@ -297,7 +297,8 @@ build_later() {
     git ls-files -z | xargs -0 cp --parents -t "$work/source"
     sed -i "/^\[workspace.package\]/,/^$/s/^version = .*/version = \"$later\"/" "$work/source/Cargo.toml"
     (cd "$work/source" && CARGO_TARGET_DIR=$work/later-target cargo build --quiet --release --package redis-lock --lib)
-    cp "$work/later-target/release/libredis_lock.so" "$BUILT/redis-lock-top" "$BUILT/redis-lock-doctor" "$LATER/"
+    cp "$work/later-target/release/libredis_lock.so" "$LATER/"
+    for program in $shipped; do cp "$BUILT/$program" "$LATER/"; done
     rm -rf "$work/source" "$work/later-target"
 }
 

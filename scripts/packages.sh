@@ -10,7 +10,7 @@ cd "$root"
 
 nfpm_version=v2.45.2 # the last whose parts all come from where Go's own do
 linux=packaging/linux
-programs='redis-lock-top redis-lock-doctor'
+files="libredis_lock.so $shipped"
 version=${VERSION:-$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)}
 built=${1:-$(dirname -- "$(module_path)")}
 archive=$root/target/dist/redis-lock-$version-$(uname -m)-unknown-linux-gnu.tar.gz
@@ -28,7 +28,7 @@ case $built in
         built=$work/built
         ;;
 esac
-for file in libredis_lock.so $programs; do
+for file in $files; do
     [ -e "$built/$file" ] ||
         die "packages.sh: no $built/$file: make dist, or cargo build --release --package redis-lock --package redis-lock-top --package redis-lock-doctor"
 done
@@ -80,7 +80,7 @@ manual() {
 lay_out() {
     doc=$TREE/doc man=$TREE/man
     mkdir -p "$doc/docs" "$man"
-    for file in libredis_lock.so $programs; do
+    for file in $files; do
         cp "$built/$file" "$TREE/"
         if readelf --sections --wide "$built/$file" | grep -q '[.]symtab'; then # not from make dist
             strip --strip-unneeded --remove-section=.comment "$TREE/$file"
@@ -94,7 +94,7 @@ lay_out() {
         sed '1,/^loadmodule/d' redis.conf
     } >"$TREE/redis-lock.conf"
     manual | pressed "$man/redis-lock.7.gz"
-    for program in $programs; do pressed "$man/$program.1.gz" <"$linux/$program.1"; done
+    for program in $shipped; do pressed "$man/$program.1.gz" <"$linux/$program.1"; done
     pressed "$man/redis-lock.1.gz" <clients/shell/redis-lock.1
     cp clients/shell/redis-lock "$TREE/"
     for file in installed.sh removing.sh; do filled "$linux/$file" >"$TREE/$file"; done
@@ -115,15 +115,13 @@ lay_out() {
 }
 
 VERSION=$version ARCH=$arch
-files=$built/libredis_lock.so
-for program in $programs; do files="$files $built/$program"; done
 # shellcheck disable=SC2086 # a list of words
-GLIBC=$(glibc $files)
+GLIBC=$(cd "$built" && glibc $files)
 [ -n "$GLIBC" ] || die "packages.sh: $built is not for glibc"
 export VERSION ARCH GLIBC TREE MODULE LIBGCC_DEB LIBGCC_RPM
 LIBGCC_DEB='' LIBGCC_RPM=''
 # shellcheck disable=SC2086
-if needs_libgcc $files; then LIBGCC_DEB=libgcc-s1 LIBGCC_RPM='libgcc_s.so.1()(64bit)'; fi
+if (cd "$built" && needs_libgcc $files); then LIBGCC_DEB=libgcc-s1 LIBGCC_RPM='libgcc_s.so.1()(64bit)'; fi
 
 for form in deb rpm; do
     # Debian's units let servers execute from /usr/lib alone; Fedora's have their modules in /usr/lib64.

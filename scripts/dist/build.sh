@@ -111,7 +111,7 @@ build() {
     place "$cross/$1/release/libredis_lock.so" "$work/$name" "$work/$name-debug"
     # One of these programs does for both C libraries of an architecture.
     static=$architecture-unknown-linux-musl
-    for program in redis-lock-top redis-lock-doctor; do
+    for program in $shipped; do
         program "$program" "$static"
         place "$cross/$static/release/$program" "$work/$name" "$work/$name-debug"
     done

@@ -83,7 +83,7 @@ installation() {
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DESTDIR="$work/installed" PREFIX=/usr sh "$folder/install.sh" |
         grep -qx '  loadmodule /usr/lib/redis/modules/libredis_lock.so' || fail "install.sh names no loadmodule line"
     cmp "$folder/libredis_lock.so" "$work/installed/usr/lib/redis/modules/libredis_lock.so" || fail "the copy differs"
-    for program in redis-lock-top redis-lock-doctor; do
+    for program in $shipped; do
         cmp "$folder/$program" "$work/installed/usr/bin/$program" || fail "the copy differs"
     done
     rm -rf "$work/installed"
