@@ -8,8 +8,7 @@
 set -eu
 umask 022
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-root=$here/../..
-die() { printf 'build.sh: %s\n' "$*" >&2; exit 1; }
+. "$here/../../scripts/lib.sh"
 
 from=${1:?"usage: build.sh <tarball or module> [base [image]]"}
 base=${2:-docker.io/library/redis:8}
@@ -32,7 +31,9 @@ case $from in
     *) cp "$from" "$context/dist/libredis_lock.so" && strip --strip-unneeded "$context/dist/libredis_lock.so" ;;
 esac
 find "$context/dist" -name libredis_lock.so -exec cp {} "$modules/" \;
-find "$context/dist" -name redis-lock-top -exec cp {} "$context/files/usr/local/bin/" \;
+for program in $shipped; do
+    find "$context/dist" -name "$program" -exec cp {} "$context/files/usr/local/bin/" \;
+done
 find "$context/dist" \( -iname '*license*' -o -name '*.cdx.json' -o -name '*.spdx.json' \) -type f -exec cp {} "$documents/" \;
 rm -rf "$context/dist"
 [ -e "$modules/libredis_lock.so" ] || die "no libredis_lock.so in $from"

@@ -33,7 +33,7 @@ const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Shows the locks of a server, or of all primaries of a cluster.
 #[derive(Parser)]
-#[command(name = "redis-lock-top")]
+#[command(name = "redis-lock-top", version)]
 struct Arguments {
     /// The server, or any node of the cluster: `redis://[user:password@]host:port[/database]`.
     #[arg(

@@ -65,6 +65,10 @@ until_so healthy
 printf 'healthy after %.1f s\n' "$(bc <<<"$EPOCHREALTIME - $began" 2>/dev/null || echo 0)"
 expect 'a lock is granted' '*worker-1*' cli LOCK.ACQUIRE lock:orders:42 worker-1 EX 600
 token=$(cli LOCK.ACQUIRE lock:orders:42 worker-1 EX 600 | head -n 1)
+if [[ $from == *.tar.gz ]]; then
+    expect 'the live view is there' 'redis-lock-top *' podman exec "$name" redis-lock-top --version
+    expect 'the doctor finds no error' '*locks held: 1*errors: 0*' podman exec "$name" redis-lock-doctor
+fi
 expect 'not to another' '' cli LOCK.ACQUIRE lock:orders:42 worker-2 EX 600
 expect 'the process is not root' '999 999 999 999' podman exec "$name" sh -c "awk '/^Uid/ { print \$2, \$3, \$4, \$5 }' /proc/1/status"
 expect 'the first process is the server' '*-server*' podman exec "$name" cat /proc/1/comm
