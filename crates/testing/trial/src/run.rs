@@ -81,6 +81,9 @@ fn one(language: &Language, scenario: &Scenario, sound: &Site, settings: &Settin
     }
     let stage = Stage::new(&language.program, sound, settings.is_long);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.play)(&stage)));
+    for figure in stage.reports() {
+        println!("{}, {}: {figure}", language.name, scenario.name);
+    }
     match played {
         // What was noted meanwhile comes before what followed from it.
         Ok(played) => match (stage.judge_notes(), played) {

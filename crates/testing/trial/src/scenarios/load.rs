@@ -35,6 +35,13 @@ fn in_turn<T>(
     Ok(all)
 }
 
+/// The part of a core that a worker takes of which nothing is asked.
+fn cpu_at_rest(worker: &Worker) -> f64 {
+    let (begun, before) = (Instant::now(), worker.usage().cpu);
+    thread::sleep(ms(20_000));
+    (worker.usage().cpu - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+}
+
 /// Thousands of kept locks, in a process that then stands still for longer than their lease.
 pub(super) fn many_held(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
@@ -43,6 +50,10 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
     let acquire = |number| worker.acquire(&format!("held-{number}")).keep(keep).ask();
     let held = in_turn(count, acquire, |call| call.granted())?;
     stage.agree(&site)?;
+    if stage.is_long() {
+        let cpu = cpu_at_rest(&worker) * 100.0;
+        stage.report(format!("{cpu:.2} % of a core keeps {count} locks"));
+    }
     worker.stall(ms(3000)).ok()?;
     stage.agree(&site)?;
     let still = stage.ledger().held().len();

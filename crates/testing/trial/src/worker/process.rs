@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// How many lines of standard error are kept.
 const LAST_LINES: usize = 12;
@@ -26,6 +27,8 @@ pub(super) struct Process {
 pub(crate) struct Usage {
     pub(crate) memory_kb: u64,
     pub(crate) threads: usize,
+    /// Processor time, of the user and the system, since the start.
+    pub(crate) cpu: Duration,
 }
 
 impl Process {
@@ -101,6 +104,7 @@ impl Process {
                 resident.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
             sum.memory_kb += number.unwrap_or_default();
             sum.threads += fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+            sum.cpu += cpu_of(pid);
         }
         sum
     }
@@ -115,13 +119,8 @@ impl Process {
         let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         pids.filter(|pid| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // The name before it may hold anything but the last bracket.
-            let fields = stat
-                .rsplit_once(") ")
-                .map(|(_, rest)| rest)
-                .unwrap_or_default();
-            let mut fields = fields.split(' ');
+            let stat = stat_of(*pid);
+            let mut fields = stat.split(' ');
             let is_dead = fields
                 .next()
                 .is_none_or(|state| state == "Z" || state == "X");
@@ -129,6 +128,22 @@ impl Process {
         })
         .collect()
     }
+}
+
+/// What the kernel tells of a process, from its state on; empty when it has gone.
+fn stat_of(pid: u32) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it may hold anything but the last bracket.
+    stat.rsplit_once(") ")
+        .map(|(_, rest)| rest.to_owned())
+        .unwrap_or_default()
+}
+
+fn cpu_of(pid: u32) -> Duration {
+    let stat = stat_of(pid);
+    let times = stat.split(' ').skip(11).take(2); // of the user, and of the system
+    let ticks: u64 = times.filter_map(|text| text.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
 }
 
 impl Drop for Process {
