@@ -39,7 +39,8 @@ fn in_turn<T>(
 fn cpu_at_rest(worker: &Worker) -> f64 {
     let (begun, before) = (Instant::now(), worker.usage().cpu);
     thread::sleep(ms(20_000));
-    (worker.usage().cpu - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+    let used = worker.usage().cpu.saturating_sub(before);
+    used.as_secs_f64() / begun.elapsed().as_secs_f64()
 }
 
 /// Thousands of kept locks, in a process that then stands still for longer than their lease.
