@@ -1,6 +1,7 @@
 //! Many locks, many calls.
 
 use crate::failure::{Failure, Verdict, ensure};
+use crate::ledger::Grant;
 use crate::limits::ms;
 use crate::stage::{LEASE, Stage};
 use crate::worker::{Call, Usage, Worker};
@@ -35,26 +36,17 @@ fn in_turn<T>(
     Ok(all)
 }
 
-/// The part of a core that a worker takes of which nothing is asked.
-fn cpu_at_rest(worker: &Worker) -> f64 {
-    let (begun, before) = (Instant::now(), worker.usage().cpu);
-    thread::sleep(ms(20_000));
-    let used = worker.usage().cpu.saturating_sub(before);
-    used.as_secs_f64() / begun.elapsed().as_secs_f64()
-}
-
 /// Thousands of kept locks, in a process that then stands still for longer than their lease.
 pub(super) fn many_held(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let count = stage.count(1000, 10_000);
+    if stage.is_long() {
+        tell_cost(stage, &worker, count)?;
+    }
     let keep = ms(15_000);
     let acquire = |number| worker.acquire(&format!("held-{number}")).keep(keep).ask();
     let held = in_turn(count, acquire, |call| call.granted())?;
     stage.agree(&site)?;
-    if stage.is_long() {
-        let cpu = cpu_at_rest(&worker) * 100.0;
-        stage.report(format!("{cpu:.2} % of a core keeps {count} locks"));
-    }
     worker.stall(ms(3000)).ok()?;
     stage.agree(&site)?;
     let still = stage.ledger().held().len();
@@ -66,13 +58,29 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
     for grant in held.iter().step_by(count / 100) {
         ensure!(worker.check(grant)?, "{} is lost after a stall", grant.key);
     }
-    in_turn(
-        count,
-        |number| worker.release(&held[number]),
-        |call| call.ok(),
-    )?;
+    give_back(&worker, &held)?;
     stage.agree(&site)?;
     stage.end(&site, &[&worker], LEASE)
+}
+
+/// The part of a core that a client takes while it keeps so many locks, with the usual times, and does nothing else.
+fn tell_cost(stage: &Stage, worker: &Worker, count: usize) -> Verdict {
+    let acquire = |number| {
+        let acquire = worker.acquire(&format!("kept-{number}"));
+        acquire.lease(ms(10_000)).keep(ms(30_000)).ask()
+    };
+    let held = in_turn(count, acquire, |call| call.granted())?;
+    let (begun, before) = (Instant::now(), worker.usage().cpu);
+    thread::sleep(ms(20_000));
+    let used = worker.usage().cpu.saturating_sub(before);
+    let part = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
+    stage.report(format!("{part:.2} % of a core keeps {count} locks"));
+    give_back(worker, &held)
+}
+
+fn give_back(worker: &Worker, held: &[Grant]) -> Verdict {
+    let release = |number| worker.release(&held[number]);
+    in_turn(held.len(), release, |call| call.ok()).map(|_| ())
 }
 
 /// Hundreds of tasks on ten locks, judged by a history of all calls.
