@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,9 +49,13 @@ func TestNowOrNotAtAllIsOverInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			locks := testLocks(t, client, Options{})
-			mustSay(t, takes(t, 1500*time.Millisecond, try(locks.Lock("k"))), ErrUnavailable)
+			err := takes(t, 1500*time.Millisecond, try(locks.Lock("k")))
+			mustSay(t, err, ErrUnavailable)
+			if name == "down" {
+				mustSay(t, err, syscall.ECONNREFUSED)
+			}
 			mustSay(t, takes(t, 3*time.Second, try(locks.Lock("k", Wait(time.Second)))), ErrUnavailable)
-			_, err := locks.Holders(background, "k")
+			_, err = locks.Holders(background, "k")
 			mustSay(t, err, ErrUnavailable)
 			mustSay(t, takes(t, 2500*time.Millisecond, func() error { _ = locks.Close(background); return nil }), nil)
 		})

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -40,11 +41,17 @@ func TestOnlyATaskEntersAgain(t *testing.T) {
 		_, err := lock.Acquire(background)
 		mustSay(t, err, ErrBusy)
 	}
+	// Nor does a context carry an owner along: that of the work under a lock is as any other.
+	err := locks.Lock("by context").Do(background, func(ctx context.Context, _ *Grant) error {
+		_, err := locks.Lock("by context").Acquire(ctx)
+		return err
+	})
+	mustSay(t, err, ErrBusy)
 	one, two := acquire(t, task.Permit("seats", 2)), acquire(t, task.Permit("seats", 2))
 	if one.Owner() == two.Owner() || one.Token() == two.Token() {
 		t.Fatal("one permit")
 	}
-	_, err := task.Permit("seats", 2).Acquire(background)
+	_, err = task.Permit("seats", 2).Acquire(background)
 	mustSay(t, err, ErrBusy)
 }
 
