@@ -1,6 +1,7 @@
 """Interrupts, forks, ends of processes, stalls, and many locks."""
 
 import asyncio
+import gc
 import os
 import random
 import signal
@@ -139,6 +140,28 @@ def test_a_forked_child_holds_nothing_and_takes_nothing_from_its_parent(server):
         grant.check()
         assert len(server.waiters(KEY)) == 1
     waiting.join(10)
+
+
+def test_a_forked_child_that_leaves_the_blocks_releases_nothing(server):
+    class InTheChild(BaseException):
+        pass
+
+    child = None
+    try:
+        with Locks(connect(server)) as locks, locks.lock(KEY) as grant:
+            child = os.fork()
+            if child == 0:
+                raise InTheChild
+            assert os.waitpid(child, 0)[1] == 0
+            grant.check()
+            assert server.info(KEY)["holds"] == 1
+    except InTheChild:
+        os._exit(0)
+    except BaseException:
+        if child == 0:
+            os._exit(1)
+        raise
+    assert server.calls("lock.release") == 1
 
 
 def test_a_parent_that_dies_while_its_child_lives_frees_its_locks(server):
@@ -312,6 +335,8 @@ def test_over_a_unix_socket(unix):
 def test_a_lock_without_a_reference_is_held_and_an_object_is_used_again(server):
     with Locks(connect(server)) as locks:
         locks.lock(KEY).__enter__()
+        gc.collect()
+        time.sleep(0.2)
         assert server.info(KEY)
         locks.force_unlock(KEY)
         lock = locks.lock("again")

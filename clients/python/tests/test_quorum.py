@@ -116,6 +116,16 @@ def test_a_holder_that_is_gone_is_waited_for_until_its_lease_ends(five, quorum):
             gone.renew()
 
 
+def test_a_renewal_that_finds_no_majority_any_more_tells_the_loss(five, quorum):
+    with pytest.raises(LockLost, match="a majority says so"), acquire(quorum, KEY, LEASE) as lock:
+        for server in five[:3]:
+            server.redis.delete(KEY)
+        with pytest.raises(LockLost, match="a majority says so"):
+            lock.renew()  # before the one in the background
+        with pytest.raises(LockLost):
+            lock.token
+
+
 @pytest.mark.parametrize("word", ["LOCK.ACQUIRE", "LOCK.RENEW"])
 def test_lost_replies(start, five, word):
     proxies = [Place(start("proxy", port=server.port)) for server in five]
