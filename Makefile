@@ -3,6 +3,7 @@
 #   REDIS_SERVER=path  another server for run, cluster, sentinel, test and bench (Redis or Valkey)
 #   PORT=number        the port for run (without it the first free one from 6379), or for top and doctor (6379)
 #   URL=redis://...    the server, or any node of the cluster, for top and doctor; for doctor also a Sentinel
+#   TOP="..."          options for top: --cacert ca.crt; --every 500
 #   DOCTOR="..."       options for doctor: --user billing; --all; --json
 #   SERVERS="..."      fewer for matrix, fuzz, storm and faults than in scripts/servers.txt: redis-7.0 ...;
 #                      for bench and bench-full: those to run the pairs on, and all else on the first
@@ -58,7 +59,7 @@ sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in 
 	@cargo run --quiet --package testbed -- sentinel
 
 top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
-	@cargo run --quiet --package redis-lock-top -- $(MONITORED)
+	@cargo run --quiet --package redis-lock-top -- $(MONITORED) $(TOP)
 
 doctor: setup-build ## what will hurt the locks of running servers, and the lines that mend it (URL= or PORT=)
 	@cargo run --quiet --package redis-lock-doctor -- $(MONITORED) $(DOCTOR)

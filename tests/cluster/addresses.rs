@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use testbed::server::free_port;
-use testbed::{Builder, Cluster, Expect, Server, cmd, eventually};
+use testbed::{Builder, Cluster, Expect, Server, cmd, eventually, tls};
 
 /// What any command on the key is told there.
 fn any_command(c: &mut Connection) -> String {
@@ -84,7 +84,7 @@ fn by_the_address_for_the_clients_network() {
 #[test]
 fn by_the_port_for_the_clients_kind_of_connection() {
     let keeper = Server::start();
-    if !makes_certificate(keeper.dir()) {
+    if !tls::certificates(keeper.dir()) {
         println!("left out: no openssl");
         return;
     }
@@ -128,17 +128,11 @@ struct Node {
 impl Node {
     /// None where the server knows no TLS.
     fn start(folder: &Path, tls_cluster: &str) -> Option<Self> {
-        let path = |name| folder.join(name).display().to_string();
         let tls_port = free_port();
-        let started = Server::builder()
+        let started = tls::settings(Server::builder(), tls_port, folder)
             .config("cluster-enabled", "yes")
             .config("cluster-announce-ip", "127.0.0.1")
-            .config("tls-port", &tls_port.to_string())
             .config("tls-cluster", tls_cluster)
-            .config("tls-auth-clients", "no")
-            .config("tls-cert-file", &path("cert.pem"))
-            .config("tls-key-file", &path("key.pem"))
-            .config("tls-ca-cert-file", &path("cert.pem"))
             .try_start();
         match started {
             Ok(server) => Some(Self { server, tls_port }),
@@ -183,25 +177,6 @@ fn meet(here: &Node, there: &Node) {
         || format!("{:?}", cmd!(c, "CLUSTER", "SHARDS").value()).contains(&port),
         ready,
     );
-}
-
-fn makes_certificate(folder: &Path) -> bool {
-    let made = Command::new("openssl")
-        .args([
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-        ])
-        .args([
-            "-subj",
-            "/CN=localhost",
-            "-keyout",
-            "key.pem",
-            "-out",
-            "cert.pem",
-        ])
-        .current_dir(folder)
-        .stderr(Stdio::null())
-        .status();
-    made.is_ok_and(|status| status.success())
 }
 
 /// A connection by TLS; what is sent and received are lines.

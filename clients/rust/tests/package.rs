@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::Server;
+use testbed::{Server, tls};
 
 const MANIFEST: &str = r#"
 [package]
@@ -153,28 +153,10 @@ fn over_tls(folder: &Path, mut run: Command) {
 
 /// A server, and its port for TLS.
 fn tls_server(folder: &Path) -> Option<(Server, u16)> {
-    let openssl = |words: &str| {
-        let mut command = Command::new("openssl");
-        command.args(words.split(' ')).current_dir(folder);
-        command
-            .output()
-            .ok()
-            .filter(|output| output.status.success())
-    };
-    fs::write(folder.join("names"), "subjectAltName=DNS:localhost").expect("a file");
-    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=ca")?;
-    openssl("req -newkey rsa:2048 -nodes -keyout it.key -out it.csr -subj /CN=localhost")?;
-    openssl(
-        "x509 -req -in it.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out it.crt -days 2 -extfile names",
-    )?;
+    if !tls::certificates(folder) {
+        return None;
+    }
     let port = testbed::server::free_port();
-    let path = |file: &str| folder.join(file).display().to_string();
-    let server = Server::builder()
-        .config("tls-port", &port.to_string())
-        .config("tls-cert-file", &path("it.crt"))
-        .config("tls-key-file", &path("it.key"))
-        .config("tls-ca-cert-file", &path("ca.crt"))
-        .config("tls-auth-clients", "no")
-        .try_start();
+    let server = tls::settings(Server::builder(), port, folder).try_start();
     Some((server.ok()?, port))
 }

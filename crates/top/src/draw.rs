@@ -191,11 +191,10 @@ fn draw_table(view: &View, panel: Panel, frame: &mut Frame, area: Rect) {
     };
     let line = |row: &Row| {
         let cells = shown.iter().map(|(index, column)| {
-            let text = row.cells[*index].text();
-            let text = if column.width == 0 {
-                words::cut(&text, width)
-            } else {
-                text
+            let cell = &row.cells[*index];
+            let text = match column.width {
+                0 => cell.text_within(width),
+                _ => cell.text(),
             };
             aligned(text, column)
         });
@@ -252,7 +251,7 @@ fn keys(view: &View) -> Line<'static> {
     match &view.message {
         Some(message) => Line::styled(words::name(message.as_bytes()), BOLD),
         None => Line::styled(
-            "q quit  Tab table  ↑↓ choose  Enter queue  u unlock  s sort  r reverse  / filter  ? help",
+            "? help  q quit  Tab table  ↑↓ choose  Enter queue  u unlock  s sort  / filter",
             FAINT,
         ),
     }

@@ -1,15 +1,17 @@
 //! Tests of the view with real servers.
 
+use crate::arguments::Arguments;
 use crate::draw::draw;
 use crate::snapshot::LockId;
 use crate::source::{Source, Update};
 use crate::table::Panel;
 use crate::view::{Mode, View};
+use clap::Parser;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use redis::{ConnectionInfo, IntoConnectionInfo};
-use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post, run};
+use testbed::{Cluster, Expect, Server, Talk, cmd, eventually, post, run, tls};
 
 fn source(server: &Server) -> Source {
     Source::new(settings(server))
@@ -202,6 +204,49 @@ fn a_server_without_the_module_is_an_error() {
     let snapshot = source(&server).read();
     let error = snapshot.servers[0].error.clone().unwrap_or_default();
     assert!(!error.is_empty());
+}
+
+#[test]
+fn a_cluster_that_speaks_tls_is_shown() {
+    let keeper = Server::start();
+    if !tls::certificates(keeper.dir()) {
+        println!("left out: no openssl");
+        return;
+    }
+    let port = testbed::server::free_port();
+    let server = tls::settings(Server::builder(), port, keeper.dir())
+        .config("cluster-enabled", "yes")
+        .config("tls-cluster", "yes")
+        .try_start();
+    let Ok(server) = server else {
+        println!("left out: a server without TLS");
+        return;
+    };
+    let mut c = server.connection();
+    run(&mut c, "CLUSTER ADDSLOTSRANGE 0 16383").okay();
+    eventually(
+        || {
+            let state = cmd!(c, "CLUSTER", "INFO").text();
+            state.contains("cluster_state:ok")
+        },
+        "the cluster",
+    );
+    cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
+    // In the program itself it is main that does so.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let shown = |more: &[&str], url: &str| {
+        let words = ["redis-lock-top", "--url", url].into_iter();
+        let arguments = Arguments::parse_from(words.chain(more.iter().copied()));
+        let snapshot = Source::new(arguments.server().expect("settings")).read();
+        (snapshot.locks.len(), snapshot.servers[0].error.clone())
+    };
+    let authority = keeper.dir().join("ca.crt").display().to_string();
+    let url = format!("rediss://localhost:{port}");
+    assert_eq!(shown(&["--cacert", &authority], &url), (1, None));
+    assert_eq!(shown(&[], &format!("{url}/#insecure")), (1, None));
+    // A certificate that nobody vouches for.
+    let (locks, error) = shown(&[], &url);
+    assert!(locks == 0 && error.is_some());
 }
 
 #[test]

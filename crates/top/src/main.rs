@@ -1,6 +1,7 @@
 //! A live view of the locks of a server, or of all primaries of a cluster, in a terminal: the locks held
 //! longest, the longest queues and the hottest keys.
 
+mod arguments;
 mod draw;
 mod node;
 mod popup;
@@ -16,12 +17,13 @@ mod live_tests;
 #[cfg(test)]
 mod view_tests;
 
+use arguments::Arguments;
 use clap::Parser;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::ConnectionInfo;
 use source::Source;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -31,33 +33,14 @@ use view::View;
 /// The longest wait for a key press before updates are shown.
 const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Shows the locks of a server, or of all primaries of a cluster.
-#[derive(Parser)]
-#[command(name = "redis-lock-top", version)]
-struct Arguments {
-    /// The server, or any node of the cluster: `redis://[user:password@]host:port[/database]`.
-    #[arg(
-        long,
-        env = "REDIS_URL",
-        hide_env_values = true,
-        default_value = "redis://127.0.0.1:6379"
-    )]
-    url: String,
-    /// A server on this machine, in the place of a URL.
-    #[arg(long)]
-    port: Option<u16>,
-    /// How many milliseconds pass between two snapshots.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..))]
-    every: u64,
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = server(&arguments).and_then(|server| {
-        let every = Duration::from_millis(arguments.every);
-        run(server, every).map_err(|error| error.to_string())
-    });
-    match result {
+    // Fails only where there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let shown = arguments
+        .server()
+        .and_then(|server| run(server, arguments.every()).map_err(|error| error.to_string()));
+    match shown {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("redis-lock-top: {error}");
@@ -66,20 +49,27 @@ fn main() -> ExitCode {
     }
 }
 
-fn server(arguments: &Arguments) -> Result<ConnectionInfo, String> {
-    let info = match arguments.port {
-        Some(port) => ("127.0.0.1", port).into_connection_info(),
-        None => arguments.url.as_str().into_connection_info(),
-    };
-    info.map_err(|error| error.to_string())
-}
-
 fn run(server: ConnectionInfo, every: Duration) -> io::Result<()> {
+    let mut terminal = terminal()?;
     let (orders, received_orders) = mpsc::channel();
     let (sent_updates, updates) = mpsc::channel();
     // It ends with the process, or when the channels are closed.
     thread::spawn(move || Source::new(server).serve(every, &received_orders, &sent_updates));
-    ratatui::run(|terminal| show(terminal, &orders, &updates))
+    let shown = show(&mut terminal, &orders, &updates);
+    ratatui::restore();
+    shown
+}
+
+/// The terminal that it is started in.
+fn terminal() -> io::Result<DefaultTerminal> {
+    let none = |why: &str| io::Error::other(format!("it needs a terminal to draw on: {why}"));
+    if !io::stdout().is_terminal() {
+        return Err(none("the output is a file or a pipe"));
+    }
+    ratatui::try_init().map_err(|error| {
+        let _ = ratatui::try_restore();
+        none(&error.to_string())
+    })
 }
 
 fn show(

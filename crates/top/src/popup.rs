@@ -112,7 +112,7 @@ fn draw_question(question: &Question, frame: &mut Frame) {
                 "Close the connection of client {}, which waits as {} for {} on {}?\n\
                  Whatever else it does on that connection ends too.",
                 waiter.client_id,
-                short(&waiter.owner),
+                short_owner(&waiter.owner),
                 short(&lock_id.key),
                 lock_id.server,
             ),
@@ -125,7 +125,7 @@ fn draw_question(question: &Question, frame: &mut Frame) {
                  gets the lock.",
                 short(&lock_id.key),
                 lock_id.server,
-                short(&held.owner),
+                short_owner(&held.owner),
                 words::length(held.held_ms),
                 held.token,
             ),
@@ -143,6 +143,10 @@ fn draw_question(question: &Question, frame: &mut Frame) {
 /// A name that is cut to leave space for the rest of the question.
 fn short(name: &[u8]) -> String {
     words::cut(&words::name(name), MAX_NAME)
+}
+
+fn short_owner(name: &[u8]) -> String {
+    words::cut_owner(&words::name(name), MAX_NAME)
 }
 
 /// Clears an area in the middle of the screen, no larger than the screen.

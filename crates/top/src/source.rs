@@ -133,16 +133,42 @@ impl Source {
         }
         let mut before = std::mem::take(&mut self.nodes);
         for (host, port) in found {
-            // A node that does not know its own address is the one that was asked.
-            let host = match (host.as_str(), self.given.addr()) {
-                ("", ConnectionAddr::Tcp(given, _)) => given.clone(),
-                _ => host,
-            };
-            let node = Node::new(self.given.clone().set_addr(ConnectionAddr::Tcp(host, port)));
+            let node = Node::new(
+                self.given
+                    .clone()
+                    .set_addr(at(self.given.addr(), host, port)),
+            );
             let same = before.iter().position(|old| old.address == node.address);
             self.nodes
                 .push(same.map_or(node, |same| before.swap_remove(same)));
         }
+    }
+}
+
+/// Another node of the cluster to which the given address leads, reached in the same way. One that does not know
+/// its own host is the one that was asked.
+fn at(given: &ConnectionAddr, host: String, port: u16) -> ConnectionAddr {
+    let known = |asked: &String| {
+        if host.is_empty() {
+            asked.clone()
+        } else {
+            host.clone()
+        }
+    };
+    match given {
+        ConnectionAddr::TcpTls {
+            host: asked,
+            insecure,
+            tls_params,
+            ..
+        } => ConnectionAddr::TcpTls {
+            host: known(asked),
+            port,
+            insecure: *insecure,
+            tls_params: tls_params.clone(),
+        },
+        ConnectionAddr::Tcp(asked, _) => ConnectionAddr::Tcp(known(asked), port),
+        _ => ConnectionAddr::Tcp(host, port),
     }
 }
 

@@ -47,8 +47,10 @@ const fn column(name: &'static str, width: u16, from: u16) -> Column {
 /// A cell; rows are sorted by its value, not by its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cell {
-    /// Bytes of any kind.
+    /// A key, or a server.
     Name(Vec<u8>),
+    /// Who holds, or waits.
+    Owner(Vec<u8>),
     Number(i64),
     /// Milliseconds.
     Length(i64),
@@ -59,9 +61,18 @@ pub(crate) enum Cell {
 impl Cell {
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::Name(bytes) => words::name(bytes),
+            Self::Name(bytes) | Self::Owner(bytes) => words::name(bytes),
             Self::Number(number) => number.to_string(),
             Self::Length(ms) | Self::Left(ms) => words::length(*ms),
+        }
+    }
+
+    /// Its text in at most so many columns.
+    pub(crate) fn text_within(&self, width: usize) -> String {
+        let text = self.text();
+        match self {
+            Self::Owner(_) => words::cut_owner(&text, width),
+            _ => words::cut(&text, width),
         }
     }
 
@@ -156,7 +167,7 @@ impl Panel {
             let mut names = row
                 .cells
                 .iter()
-                .filter(|cell| matches!(cell, Cell::Name(_)));
+                .filter(|cell| matches!(cell, Cell::Name(_) | Cell::Owner(_)));
             names.any(|cell| cell.text().to_lowercase().contains(&filter))
         });
         rows.sort_by(|one, two| {
@@ -179,7 +190,7 @@ fn held(lock: &Lock) -> Row {
         lock_id: lock.id.clone(),
         cells: vec![
             Cell::Name(lock.id.key.clone()),
-            Cell::Name(held.owner.clone()),
+            Cell::Owner(held.owner.clone()),
             Cell::Length(held.held_ms),
             Cell::Left(held.ttl_ms),
             Cell::Length(held.lease_ms),
@@ -199,8 +210,8 @@ fn queue(lock: &Lock) -> Row {
             Cell::Name(lock.id.key.clone()),
             Cell::Number(lock.held.waiters),
             Cell::Length(first.waited_ms),
-            Cell::Name(first.owner),
-            Cell::Name(lock.held.owner.clone()),
+            Cell::Owner(first.owner),
+            Cell::Owner(lock.held.owner.clone()),
             Cell::Length(lock.held.held_ms),
             server(&lock.id),
         ],

@@ -320,6 +320,27 @@ fn a_tall_screen_shows_three_tables_and_a_short_one_the_current_one() {
 }
 
 #[test]
+fn eighty_columns_are_enough_for_the_keys_and_to_find_an_owner() {
+    let mut view = View::new();
+    let owner = "billing:web-2:30817:6f1c2a9e-8d54-4c1e-9b0a-2f6d7e1c3b58";
+    let mut held = lock("lock:orders:42", owner, 90_000, 1);
+    held.first = Some(waiter(&owner.replace("web-2", "web-3"), 7));
+    view.apply(Update::Snapshot(snapshot(&[held])));
+    let picture = screen(&view, 80, 24);
+    for part in ["? help", "/ filter", "lock:orders:42", "web-2:30817"] {
+        assert!(picture.contains(part), "{part}:\n{picture}");
+    }
+    type_in(&mut view, "2");
+    let picture = screen(&view, 80, 24);
+    assert!(picture.contains("web-3:30817"), "{picture}");
+    type_in(&mut view, "u");
+    let picture = screen(&view, 80, 24);
+    assert!(picture.contains("billing:web-2:30817"), "{picture}");
+    // Narrower still, the way to the help is there.
+    assert!(screen(&self::view(), 20, 10).contains("? help"));
+}
+
+#[test]
 fn warnings_are_shown() {
     let mut view = view();
     let mut later = snapshot(&[]);

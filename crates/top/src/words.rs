@@ -38,6 +38,40 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     front.chain(&['…']).chain(back).collect()
 }
 
+/// An owner in at most so many columns. Of `service:host:pid:unique` what is unique goes first, and then the
+/// beginning: an operator looks for the host and the process.
+pub(crate) fn cut_owner(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let Some(unique) = end_of_pid(text) else {
+        return cut(text, width);
+    };
+    let who = &text[..unique];
+    let behind = if unique < text.len() { "…" } else { "" };
+    let room = width.saturating_sub(behind.chars().count());
+    let letters = who.chars().count();
+    if letters <= room {
+        return format!("{who}{behind}");
+    }
+    let kept: String = who.chars().skip(letters - room.saturating_sub(1)).collect();
+    format!("…{kept}{behind}")
+}
+
+/// Where the number of the process ends: the first part of digits alone that has two parts before it.
+fn end_of_pid(owner: &str) -> Option<usize> {
+    let mut end = 0;
+    for (number, part) in owner.split(':').enumerate() {
+        end += part.len();
+        let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if number >= 2 && is_number {
+            return Some(end);
+        }
+        end += 1;
+    }
+    None
+}
+
 /// Characters that change the direction of writing or take no space: different names would look alike.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -64,7 +98,7 @@ pub(crate) fn length(ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, length, name};
+    use super::{cut, cut_owner, length, name};
 
     #[test]
     fn a_name_cannot_control_the_terminal() {
@@ -83,6 +117,21 @@ mod tests {
         assert_eq!(cut("stock-sync:web-3:2004:task-1", 15), "stock-s…:task-1");
         assert_eq!(cut("größer", 4), "g…er");
         assert_eq!(cut("k", 0), "…");
+    }
+
+    #[test]
+    fn a_long_owner_keeps_its_host_and_process() {
+        let owner = "billing:web-2:30817:6f1c2a9e-8d54-4c1e-9b0a-2f6d7e1c3b58";
+        assert_eq!(cut_owner(owner, 60), owner);
+        assert_eq!(cut_owner(owner, 25), "billing:web-2:30817…");
+        assert_eq!(cut_owner(owner, 20), "billing:web-2:30817…");
+        assert_eq!(cut_owner(owner, 14), "…:web-2:30817…");
+        assert_eq!(cut_owner("billing:web-2:30817", 12), "…web-2:30817");
+        // In the service's own name may be anything, and behind the process a thread.
+        assert_eq!(cut_owner("a:b:c:web-2:7:x:9", 14), "a:b:c:web-2:7…");
+        // Not of this form.
+        assert_eq!(cut_owner("user-4711-with-a-seat", 8), "use…seat");
+        assert_eq!(cut_owner("k:1:2", 0), "…");
     }
 
     #[test]

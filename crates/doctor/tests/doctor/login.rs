@@ -2,9 +2,7 @@
 
 use crate::support::{comes, doctor, gone_by, healthy, look, program};
 use std::fs;
-use std::path::Path;
-use std::process::Command;
-use testbed::{Expect, cmd, run};
+use testbed::{Expect, cmd, run, tls};
 
 const PAGE: &str = include_str!("../../../../docs/doctor.md");
 
@@ -92,20 +90,15 @@ fn what_cannot_be_looked_at_ends_with_3() {
 #[test]
 fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     let keeper = healthy().start();
-    let Some(port) = certificates(keeper.dir()).then(testbed::server::free_port) else {
+    let Some(port) = tls::certificates(keeper.dir()).then(testbed::server::free_port) else {
         println!("left out: no openssl");
         return;
     };
     let path = |file: &str| keeper.dir().join(file).display().to_string();
-    let server = healthy()
+    let server = tls::settings(healthy(), port, keeper.dir())
         .config("cluster-enabled", "yes")
         .config("cluster-announce-ip", "127.0.0.1")
         .config("cluster-require-full-coverage", "no")
-        .config("tls-port", &port.to_string())
-        .config("tls-auth-clients", "optional")
-        .config("tls-cert-file", &path("it.crt"))
-        .config("tls-key-file", &path("it.key"))
-        .config("tls-ca-cert-file", &path("ca.crt"))
         .try_start();
     let Ok(mut server) = server else {
         println!("left out: a server without TLS");
@@ -158,22 +151,4 @@ fn told_port(url: &str, authority: &str) -> u16 {
     let range = slots.into_iter().next().expect("slots").items();
     let node = range[2].clone().items();
     u16::try_from(node[1].clone().int()).expect("a port")
-}
-
-fn certificates(folder: &Path) -> bool {
-    let openssl = |words: &str| {
-        let mut command = Command::new("openssl");
-        let output = command.args(words.split(' ')).current_dir(folder).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    fs::write(
-        folder.join("names"),
-        "subjectAltName=DNS:localhost,IP:127.0.0.1",
-    )
-    .expect("a file");
-    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=ca")
-        && openssl("req -newkey rsa:2048 -nodes -keyout it.key -out it.csr -subj /CN=localhost")
-        && openssl(
-            "x509 -req -in it.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out it.crt -days 2 -extfile names",
-        )
 }

@@ -34,6 +34,7 @@ pub mod sentinels;
 pub mod server;
 pub mod state;
 pub mod talk;
+pub mod tls;
 pub mod traffic;
 pub mod users;
 
