@@ -212,6 +212,10 @@ class HoldingTest extends LocksTest {
         assertTrue(others.forceUnlock("k"));
         assertFalse(others.forceUnlock("k"));
         eventually("the loss is told", () -> !adopted.isHeld());
+        Grant async = locks.lock("k").owner("by name").acquireAsync().get();
+        assertEquals("by name", server.info("k", "owner"));
+        assertTrue(others.lock("k").asLock().forceUnlock());
+        eventually("the loss is told", () -> !async.isHeld());
     }
 
     @Test

@@ -15,6 +15,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 
 /** Every call ends in its time, and what cannot pass is told at once. */
@@ -67,6 +70,38 @@ class LimitsTest extends LocksTest {
         }
         assertThrows(LockLostException.class, other::check);
         server.order("resume");
+    }
+
+    /** Calls that begin while it closes end as well, and leave neither a hold nor a place in line. */
+    @Test
+    void aCloseMissesNobody() throws Exception {
+        TestServer server = server();
+        server.run("LOCK.ACQUIRE taken other EX 60");
+        ThreadLocalRandom random = ThreadLocalRandom.current();
+        for (int run = 0; run < 12; run++) {
+            Locks locks = locks(server.port);
+            locks.lock("warm").acquire().release();
+            List<Other<?>> calls = new ArrayList<>();
+            for (int n = 0; n < 8; n++) {
+                RedisLock lock = locks.lock(n % 2 == 0 ? "taken" : "free" + n).waitingForEver();
+                long pause = random.nextLong(3_000_000);
+                calls.add(new Other<>(() -> {
+                    LockSupport.parkNanos(pause);
+                    return lock.acquire();
+                }));
+            }
+            LockSupport.parkNanos(random.nextLong(3_000_000));
+            locks.close();
+            for (Other<?> call : calls) {
+                try {
+                    call.get(5, TimeUnit.SECONDS);
+                } catch (ExecutionException e) {
+                    assertInstanceOf(LockMisuseException.class, e.getCause());
+                }
+            }
+            eventually("nothing is left", () -> server.waiters("taken").isEmpty()
+                    && server.run("EXISTS free1 free3 free5 free7").equals(0L));
+        }
     }
 
     /** The old helper opened 51,330 connections in 10 s. */

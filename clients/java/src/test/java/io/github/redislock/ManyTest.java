@@ -5,6 +5,7 @@ import static io.github.redislock.TestServer.within;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -90,6 +91,28 @@ class ManyTest extends LocksTest {
         }
         assertEquals(connections, Integer.parseInt(server.stat("total_connections_received")));
         assertTrue(Thread.activeCount() <= threads + 3, Thread.activeCount() + " threads");
+    }
+
+    /** No thread, no timer and no hook of the JVM has it any more. */
+    @Test
+    void whatIsClosedIsForgotten() throws Exception {
+        TestServer server = server();
+        List<WeakReference<LockObserver>> all = new ArrayList<>();
+        for (int n = 0; n < 3; n++) {
+            all.add(usedAndClosed(server));
+        }
+        eventually("they are forgotten", () -> {
+            System.gc();
+            return all.stream().allMatch(one -> one.get() == null);
+        });
+    }
+
+    private WeakReference<LockObserver> usedAndClosed(TestServer server) throws Exception {
+        LockObserver observer = new LockObserver() { };
+        try (Locks locks = builder(Client.Topology.SINGLE, server.port).observer(observer).closeAtExit().build()) {
+            locks.lock("k").acquire().release();
+        }
+        return new WeakReference<>(observer);
     }
 
     @Test

@@ -47,6 +47,16 @@ class ProcessesTest extends LocksTest {
         assertEquals(143, holder.waitFor());
     }
 
+    /** What runs at the exit is not for the client to say: others see to the order in which things end. */
+    @Test
+    void aProcessThatIsEndedReleasesNothingWhereItWasNotAskedTo() throws Exception {
+        TestServer server = server();
+        Process holder = holder(server, "");
+        signal(holder, "TERM");
+        assertEquals(143, holder.waitFor());
+        assertEquals(0, server.calls("lock.release"));
+    }
+
     @Test
     void afterAKilledProcessTheLeaseEndsAndTheNextGoesOn() throws Exception {
         TestServer server = server();

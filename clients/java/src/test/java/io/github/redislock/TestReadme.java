@@ -32,9 +32,14 @@ public final class TestReadme {
 
     /** Compiles the first block of Java, with this port in place of that of Redis. */
     public Class<?> compile(String name, int port) throws IOException, ReflectiveOperationException {
+        return compile(name, first("java").replace("6379", String.valueOf(port)));
+    }
+
+    /** Compiles this text. */
+    static Class<?> compile(String name, String text) throws IOException, ReflectiveOperationException {
         Path folder = Files.createTempDirectory("readme");
         Path source = folder.resolve(name.substring(name.lastIndexOf('.') + 1) + ".java");
-        Files.writeString(source, first("java").replace("6379", String.valueOf(port)));
+        Files.writeString(source, text);
         StringWriter said = new StringWriter();
         var compiler = ToolProvider.getSystemJavaCompiler();
         try (var files = compiler.getStandardFileManager(null, null, null)) {

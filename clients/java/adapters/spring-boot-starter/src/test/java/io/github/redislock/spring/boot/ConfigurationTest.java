@@ -1,8 +1,10 @@
 package io.github.redislock.spring.boot;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.github.redislock.Grant;
+import io.github.redislock.LockMisuseException;
 import io.github.redislock.LockObserver;
 import io.github.redislock.Locks;
 import io.github.redislock.TestReadme;
@@ -27,6 +29,7 @@ import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.data.redis.connection.RedisStaticMasterReplicaConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 
 /** When there are locks, and with which settings. */
@@ -91,6 +94,15 @@ class ConfigurationTest extends RealServers {
         LettuceConnectionFactory another() {
             return new LettuceConnectionFactory("127.0.0.1", 1);
         }
+    }
+
+    /** Of what it does not know it never makes another server, such as the one of this machine. */
+    @Test
+    void aConfigurationThatItDoesNotKnowIsToldByEachCall() {
+        var replicas = new RedisStaticMasterReplicaConfiguration("127.0.0.1", server().port);
+        application().withBean(LettuceConnectionFactory.class, () -> new LettuceConnectionFactory(replicas))
+                .run(context -> assertThatThrownBy(() -> context.getBean(Locks.class).lock("lock:k").acquire())
+                        .isInstanceOf(LockMisuseException.class).hasMessageContaining("RedisURI"));
     }
 
     @Test
