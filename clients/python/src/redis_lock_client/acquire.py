@@ -6,7 +6,7 @@ import math
 import time
 from typing import Any
 
-from .engine import Engine, Pause, Place
+from .engine import Engine
 from .errors import (
     ACQUIRE,
     RENEW,
@@ -26,6 +26,7 @@ from .keeper import Call, Keeper, Unanswered
 from .options import FOR_EVER, TEN_YEARS, Request, milliseconds
 from .owners import Task, new_owner
 from .resp import Word
+from .runtime import Pause
 
 
 async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:

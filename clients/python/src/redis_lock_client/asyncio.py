@@ -23,12 +23,13 @@ from typing import Any, TypeVar
 from . import calls
 from .acquire import acquire
 from .base import Entered, GrantBase, Holder, LocksBase, all_locks, holder, limits_of, told_at_end
-from .engine import Engine, Pause
+from .engine import Engine
 from .errors import LockBusy, LockError, LockLost, LockMisuse
 from .loop import Loop
 from .options import FOR_EVER, Key, Request, request
 from .owners import Task
 from .resp import Word
+from .runtime import Pause
 
 T = TypeVar("T")
 __all__ = ["AllLocks", "Grant", "Lock", "Locks", "Task"]

@@ -5,26 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
-import socket
 import time
 from collections.abc import Coroutine
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from .clients import Node, Source
-from .engine import STILL, Engine, Pause
-from .errors import LockError, LockMisuse
+from .engine import Engine
+from .errors import LockMisuse
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
+from .keeper_task import KeeperTask
 from .options import Limits
 from .places import Places
-from .resp import Garbage, Replies, Word, encode
+from .resp import Word, encode
+from .runtime import IDLE, IDLE_SECONDS, LONGEST
+from .streams import Wire, close_unused, until_done
 
 T = TypeVar("T")
 log = logging.getLogger("redis_lock_client")
-IDLE, IDLE_SECONDS = 16, 60.0
-LONGEST = 86_400.0
 
 
 class Gate:
@@ -39,205 +38,6 @@ class Gate:
         """Lets the caller through."""
         if not self.future.done():
             self.future.set_result(None)
-
-
-async def until_done(future: asyncio.Future[Any], until: float) -> bool:
-    """Waits for it until then. It is neither cancelled nor are its errors raised."""
-    left = until - time.monotonic()
-    if future.done():
-        return True
-    await asyncio.wait({future}, timeout=max(0.0, min(left, LONGEST)))
-    late = time.monotonic() - until
-    if not future.done() and late > 0.05:  # the loop stood still: what has come is read first
-        await asyncio.wait({future}, timeout=min(late, 1.0))
-    return future.done()
-
-
-class Wire:
-    """An open connection."""
-
-    def __init__(self, node: Node, connection: Any) -> None:
-        self.node, self.idle_since, self.pid = node, 0.0, os.getpid()
-        self._connection = connection
-        self.reader: asyncio.StreamReader = connection._reader
-        self.writer: asyncio.StreamWriter = connection._writer
-        self.replies = Replies()
-        self.ready: list[Any] = []
-        self.reading: asyncio.Task[None] | None = None
-
-    @classmethod
-    async def open(cls, node: Node, name: str, seconds: float) -> Wire:
-        """Opens one."""
-        connection = node.make()
-        try:
-            await connection.connect()
-            wire = cls(node, connection)
-            wire.send(encode(("CLIENT", "SETNAME", name)))
-            await wire.reply(time.monotonic() + seconds)  # also where it is not allowed
-        except BaseException:
-            writer = connection._writer
-            if writer is not None:
-                writer.transport.abort()
-            await connection.disconnect(nowait=True)
-            raise
-        return wire
-
-    def send(self, data: bytes) -> None:
-        """Sends it as soon as that goes."""
-        if self.writer.is_closing():
-            raise Unanswered("the connection is closed")
-        self.writer.write(data)
-
-    async def read(self) -> None:
-        """Waits for more."""
-        try:
-            data = await self.reader.read(65536)
-            if not data:
-                raise Unanswered("the server has closed the connection")
-            self.ready += self.replies.feed(data)
-        except (OSError, Garbage) as error:
-            raise Unanswered(str(error)) from error
-
-    async def reply(self, until: float) -> Any:
-        """The next reply."""
-        while not self.ready:
-            if self.reading is None:
-                self.reading = asyncio.ensure_future(self.read())
-            if not await until_done(self.reading, until):
-                raise Unanswered("no answer in time")
-            reading, self.reading = self.reading, None
-            reading.result()
-        return self.ready.pop(0)
-
-    def is_fresh(self) -> bool:
-        """Whether nothing has come on it, its end included, since it was used."""
-        return not (self.ready or self.reading or self.reader.at_eof() or self.writer.is_closing()
-                    or self.reader.exception())
-
-    def close(self) -> None:
-        """Closes it. In a forked child the parent has it open still, and its loop watches it."""
-        if self.pid != os.getpid():
-            raw: Any = self.writer.get_extra_info("socket")
-            owned = getattr(raw, "_sock", None)
-            if isinstance(owned, socket.socket):
-                owned.close()
-            return
-        if self.reading is not None:
-            self.reading.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self.reading.cancel()
-            self.reading = None
-        self.writer.transport.abort()
-        self._connection._reader = self._connection._writer = None
-
-
-def close_unused(opening: asyncio.Task[Wire]) -> None:
-    """A connection that came when nobody waited for it any more."""
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
-
-
-class KeeperTask:
-    """Who has the connection of a keeper."""
-
-    def __init__(self, runtime: Loop, keeper: Keeper) -> None:
-        self._runtime, self._keeper = runtime, keeper
-        self.wire: Wire | None = None
-        self._woken = asyncio.Event()
-        self.task = asyncio.get_running_loop().create_task(self._run(), name="lock-keeper")
-
-    def wake(self) -> None:
-        """There is something to do: what is to be sent is sent at once."""
-        if self.wire is not None:
-            self._flush(self.wire)
-        self._woken.set()
-
-    def _flush(self, wire: Wire) -> None:
-        data = self._keeper.to_send(time.monotonic())
-        if data:
-            try:
-                wire.send(data)
-            except Unanswered:
-                pass  # its reader tells
-
-    async def _run(self) -> None:
-        pause = Pause()
-        while True:
-            if not self._keeper.wanted():
-                self._woken.clear()
-                await self._woken.wait()
-                continue
-            try:
-                wire = await self._open()
-            except Exception as error:
-                failure = self._runtime.source.failure(error)
-                self._keeper.closed(failure)
-                if isinstance(failure, LockError):
-                    self._keeper.refused(failure)
-                self._runtime.unreachable(self._keeper.place)
-                await asyncio.sleep(pause.take())
-                continue
-            try:
-                await self._serve(wire)
-            except Unanswered as error:
-                log.info("keeper closed: %s", error)
-                self.wire = None
-                self._keeper.closed(error)
-            finally:
-                self.wire = None
-                wire.close()
-            if self._keeper.may_open_at_once(time.monotonic()):
-                pause = Pause()
-            else:
-                await asyncio.sleep(pause.take())
-
-    async def _open(self) -> Wire:
-        opening = asyncio.ensure_future(Wire.open(self._keeper.place, "lock-keeper", self._runtime.limits.reply))
-        try:
-            if await until_done(opening, time.monotonic() + 5 * self._runtime.limits.reply):
-                return opening.result()
-        finally:
-            if not opening.done():
-                opening.cancel()
-        raise Unanswered("no connection in time")
-
-    async def _serve(self, wire: Wire) -> None:
-        keeper = self._keeper
-        keeper.opened(time.monotonic())
-        self.wire = wire
-        reading: asyncio.Task[None] | None = None
-        try:
-            while True:
-                self._woken.clear()
-                self._flush(wire)
-                if reading is None:
-                    reading = asyncio.ensure_future(wire.read())
-                    reading.add_done_callback(lambda _: self._woken.set())
-                at = keeper.next_time()
-                timer = asyncio.get_running_loop().call_later(
-                    max(0.0, min(at - time.monotonic(), LONGEST)), self._woken.set)
-                try:
-                    await self._woken.wait()
-                finally:
-                    timer.cancel()
-                if not reading.done() and time.monotonic() - at > 0.05:
-                    await until_done(reading, time.monotonic() + 0.05)  # the loop stood still
-                if reading.done():
-                    done, reading = reading, None
-                    done.result()
-                    replies, wire.ready = wire.ready, []
-                    for reply in replies:
-                        keeper.received(reply)
-                if keeper.must_close:
-                    raise Unanswered("a release is not answered")
-                now = time.monotonic()
-                if now - at > STILL:
-                    keeper.stood_still(now)
-                elif keeper.is_silent(now):
-                    raise Unanswered("the server gives no answer")
-        finally:
-            if reading is not None:
-                reading.add_done_callback(lambda done: done.cancelled() or done.exception())
-                reading.cancel()
 
 
 class Loop(Places):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import queue
-import selectors
-import socket
 import threading
 import time
 from collections.abc import Coroutine
@@ -14,19 +12,18 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from .clients import Source
-from .engine import STILL, Engine, Pause
-from .errors import LockError
+from .engine import Engine
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
+from .keeper_thread import KeeperThread
 from .options import Limits
 from .places import Places
 from .resp import Word, encode
+from .runtime import IDLE, IDLE_SECONDS, LONGEST
 from .wires import Wire
 
 T = TypeVar("T")
 log = logging.getLogger("redis_lock_client")
-IDLE, IDLE_SECONDS = 16, 60.0
-LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
@@ -58,129 +55,6 @@ class Gate:
     def wait(self, seconds: float) -> bool:
         """Whether it has opened by then."""
         return self._lock.acquire(timeout=max(0.0, min(seconds, LONGEST)))
-
-
-class KeeperThread:
-    """Who has the connection of a keeper."""
-
-    def __init__(self, runtime: Threads, keeper: Keeper) -> None:
-        self._runtime, self._keeper = runtime, keeper
-        self._woken, self._waker = socket.socketpair()
-        for end in (self._woken, self._waker):
-            end.setblocking(False)
-        self._parked = selectors.DefaultSelector()
-        self._parked.register(self._woken, selectors.EVENT_READ)
-        self.is_over, self._sleeps, self._asked = False, False, False
-        self.wire: Wire | None = None
-        self.thread = threading.Thread(target=self._run, name="lock-keeper", daemon=True)
-
-    def wake(self) -> None:
-        """There is something to do."""
-        self._asked = True
-        if self._sleeps:
-            try:
-                self._waker.send(b"w")
-            except OSError:
-                pass
-
-    def _run(self) -> None:
-        pause = Pause()
-        try:
-            # Here, and not by the first call: until Python 3.12, an exception that another thread sets in a thread that starts
-            # one may get into that one, which ends by it, and the start waits for ever.
-            with suppress(RuntimeError):  # no thread can be started: the calls try it again
-                self._runtime.watch(-math.inf)
-            while not self.is_over:
-                if not self._keeper.wanted():
-                    self._sleep(None, math.inf)
-                    continue
-                try:
-                    self.wire = wire = Wire(self._runtime.source, self._keeper.place, "lock-keeper")
-                except Exception as error:
-                    self._failed(self._runtime.source.failure(error))
-                    until = time.monotonic() + pause.take()
-                    while not self.is_over and time.monotonic() < until:
-                        self._sleep(None, until - time.monotonic())
-                    continue
-                try:
-                    self._serve(wire)
-                except Unanswered as error:
-                    with self._runtime.mutex:
-                        self._keeper.closed(error)
-                    log.info("keeper closed: %s", error)
-                finally:
-                    self.wire = None
-                    wire.close()
-                if self._keeper.may_open_at_once(time.monotonic()):
-                    pause = Pause()
-                elif not self.is_over:
-                    time.sleep(pause.take())
-        finally:
-            if self._keeper.io is self:
-                self._keeper.io = None
-            self.close()
-
-    def _failed(self, error: Exception) -> None:
-        with self._runtime.mutex:
-            self._keeper.closed(error)
-            if isinstance(error, LockError):
-                self._keeper.refused(error)
-        self._runtime.unreachable(self._keeper.place)
-
-    def _serve(self, wire: Wire) -> None:
-        keeper, mutex = self._keeper, self._runtime.mutex
-        wire.poll.register(self._woken, selectors.EVENT_READ)
-        with mutex:
-            if self.is_over:
-                raise Unanswered("another thread has the keeper")
-            keeper.opened(time.monotonic())
-        while True:
-            now = time.monotonic()
-            with mutex:
-                data = keeper.to_send(now)
-            if data:
-                wire.send(data)
-            at = keeper.next_time()
-            came = self._sleep(wire, at - time.monotonic())
-            if came:
-                wire.read()
-            replies, wire.ready = wire.ready, []
-            for reply in replies:
-                with mutex:
-                    keeper.received(reply)
-            if keeper.must_close:
-                raise Unanswered("a release is not answered")
-            if self.is_over:
-                raise Unanswered("the locks were closed")
-            now = time.monotonic()
-            if now - at > STILL:
-                with mutex:
-                    keeper.stood_still(now)
-            elif keeper.is_silent(now) and not wire.poll.select(0):
-                raise Unanswered("the server gives no answer")
-
-    def _sleep(self, wire: Wire | None, seconds: float) -> bool:
-        """Until something comes, or somebody wakes it. Whether something came from the server."""
-        poll = wire.poll if wire else self._parked
-        self._sleeps = True
-        came = poll.select(0 if self._asked else max(0.0, min(seconds, LONGEST)))
-        self._sleeps = self._asked = False
-        from_server = False
-        for key, _ in came:
-            if key.fileobj is not self._woken:
-                from_server = True
-                continue
-            try:
-                self._woken.recv(4096)
-            except OSError:
-                pass
-        return from_server
-
-    def close(self) -> None:
-        """Closes what wakes it."""
-        self._parked.close()
-        self._woken.close()
-        self._waker.close()
 
 
 class Threads(Places):
@@ -448,5 +322,3 @@ class Threads(Places):
                 wire.close()
             except OSError:
                 pass
-
-

@@ -1,0 +1,122 @@
+"""The task that has the connection of a keeper."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from .errors import LockError
+from .keeper import Keeper, Unanswered
+from .runtime import LONGEST, STILL, Pause
+from .streams import Wire, until_done
+
+if TYPE_CHECKING:
+    from .loop import Loop
+
+log = logging.getLogger("redis_lock_client")
+
+
+class KeeperTask:
+    """Who has the connection of a keeper."""
+
+    def __init__(self, runtime: Loop, keeper: Keeper) -> None:
+        self._runtime, self._keeper = runtime, keeper
+        self.wire: Wire | None = None
+        self._woken = asyncio.Event()
+        self.task = asyncio.get_running_loop().create_task(self._run(), name="lock-keeper")
+
+    def wake(self) -> None:
+        """There is something to do: what is to be sent is sent at once."""
+        if self.wire is not None:
+            self._flush(self.wire)
+        self._woken.set()
+
+    def _flush(self, wire: Wire) -> None:
+        data = self._keeper.to_send(time.monotonic())
+        if data:
+            try:
+                wire.send(data)
+            except Unanswered:
+                pass  # its reader tells
+
+    async def _run(self) -> None:
+        pause = Pause()
+        while True:
+            if not self._keeper.wanted():
+                self._woken.clear()
+                await self._woken.wait()
+                continue
+            try:
+                wire = await self._open()
+            except Exception as error:
+                failure = self._runtime.source.failure(error)
+                self._keeper.closed(failure)
+                if isinstance(failure, LockError):
+                    self._keeper.refused(failure)
+                self._runtime.unreachable(self._keeper.place)
+                await asyncio.sleep(pause.take())
+                continue
+            try:
+                await self._serve(wire)
+            except Unanswered as error:
+                log.info("keeper closed: %s", error)
+                self.wire = None
+                self._keeper.closed(error)
+            finally:
+                self.wire = None
+                wire.close()
+            if self._keeper.may_open_at_once(time.monotonic()):
+                pause = Pause()
+            else:
+                await asyncio.sleep(pause.take())
+
+    async def _open(self) -> Wire:
+        opening = asyncio.ensure_future(Wire.open(self._keeper.place, "lock-keeper", self._runtime.limits.reply))
+        try:
+            if await until_done(opening, time.monotonic() + 5 * self._runtime.limits.reply):
+                return opening.result()
+        finally:
+            if not opening.done():
+                opening.cancel()
+        raise Unanswered("no connection in time")
+
+    async def _serve(self, wire: Wire) -> None:
+        keeper = self._keeper
+        keeper.opened(time.monotonic())
+        self.wire = wire
+        reading: asyncio.Task[None] | None = None
+        try:
+            while True:
+                self._woken.clear()
+                self._flush(wire)
+                if reading is None:
+                    reading = asyncio.ensure_future(wire.read())
+                    reading.add_done_callback(lambda _: self._woken.set())
+                at = keeper.next_time()
+                timer = asyncio.get_running_loop().call_later(
+                    max(0.0, min(at - time.monotonic(), LONGEST)), self._woken.set)
+                try:
+                    await self._woken.wait()
+                finally:
+                    timer.cancel()
+                if not reading.done() and time.monotonic() - at > 0.05:
+                    await until_done(reading, time.monotonic() + 0.05)  # the loop stood still
+                if reading.done():
+                    done, reading = reading, None
+                    done.result()
+                    replies, wire.ready = wire.ready, []
+                    for reply in replies:
+                        keeper.received(reply)
+                if keeper.must_close:
+                    raise Unanswered("a release is not answered")
+                now = time.monotonic()
+                if now - at > STILL:
+                    keeper.stood_still(now)
+                elif keeper.is_silent(now):
+                    raise Unanswered("the server gives no answer")
+        finally:
+            if reading is not None:
+                reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+                reading.cancel()

@@ -1,0 +1,106 @@
+"""What the engine needs of threads, or of asyncio, and the times that both go by."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Coroutine
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from .grants import Held
+from .keeper import Call, Keeper
+from .resp import Word
+
+T = TypeVar("T")
+STILL = 1.0  # seconds by which a timer is late when the process did not run
+LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
+IDLE, IDLE_SECONDS = 16, 60.0  # how many wait connections stay open for the next wait, and for how long
+
+
+class Place(Protocol):
+    """A server: where a keeper is."""
+
+    @property
+    def address(self) -> object:
+        """Tells it from others."""
+        ...
+
+
+class Runtime(Protocol):
+    """What is done with threads, or with asyncio."""
+
+    @property
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guards the state of keepers and grants."""
+        ...
+
+    def gate(self) -> Any:
+        """What a caller waits at."""
+        ...
+
+    async def wait(self, call: Call, until: float) -> bool:
+        """Waits for its answer."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        ...
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work that a cancellation of the caller does not stop."""
+        ...
+
+    def wake(self, keeper: Keeper) -> None:
+        """There is something to send."""
+        ...
+
+    def watch(self, at: float) -> None:
+        """There is a deadline at that time."""
+        ...
+
+    def tell(self, held: Held) -> None:
+        """A grant is lost: calls its listeners."""
+        ...
+
+    async def place_of(self, name: bytes, until: float) -> Place:
+        """The server of this key."""
+        ...
+
+    def moved(self, text: str) -> Place | None:
+        """What a MOVED tells."""
+        ...
+
+    def unreachable(self, place: Place) -> None:
+        """A server that cannot be reached: in a cluster, others may serve its slots by now."""
+        ...
+
+    async def borrow(self, place: Place, until: float) -> Any:
+        """A wait connection."""
+        ...
+
+    async def ask(self, wire: Any, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
+        """Sends calls there, and gives their replies. Raises `Unanswered`."""
+        ...
+
+    async def answer_of(self, wire: Any, until: float) -> Any:
+        """The reply to a call that was sent before."""
+        ...
+
+    def give_back(self, wire: Any) -> None:
+        """A wait connection on which nothing is under way."""
+        ...
+
+    def drop(self, wire: Any) -> None:
+        """A wait connection that is to be closed."""
+
+
+class Pause:
+    """Between two attempts: from 50 ms to 1 s, with jitter."""
+
+    def __init__(self) -> None:
+        self._next = 0.05
+
+    def take(self) -> float:
+        """The next one, in seconds."""
+        now, self._next = self._next, min(self._next * 2, 1.0)
+        return now * random.uniform(0.5, 1.0)
