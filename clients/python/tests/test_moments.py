@@ -23,8 +23,8 @@ ROUNDS, KEYS = 20 if LONG else 4, 30
 class OfThreads:
     """The client of threads, in the form that both have here."""
 
-    def __init__(self, port):
-        self.locks = Locks(redis.Redis(port=port), "test")
+    def __init__(self, port, **options):
+        self.locks = Locks(redis.Redis(port=port), "test", **options)
         self.call = lambda result: result
 
     def acquire(self, key, **options):
@@ -46,11 +46,11 @@ class OfThreads:
 class OfTasks(OfThreads):
     """The client of asyncio: each call is a task of a loop in another thread."""
 
-    def __init__(self, port):
+    def __init__(self, port, **options):
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self.locks = tasks.Locks(Redis(port=port), "test")
+        self.locks = tasks.Locks(Redis(port=port), "test", **options)
         self.call = lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
 
     def end(self):

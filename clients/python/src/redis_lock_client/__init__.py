@@ -21,8 +21,9 @@ from .errors import (
     LockUnavailable,
 )
 from .locks import AllLocks, Grant, Lock, Locks
+from .observer import Observer
 from .owners import Task
 
 __version__ = "0.2.0"
 __all__ = ["AllLocks", "Grant", "Holder", "Lock", "LockBusy", "LockDeadlock", "LockError", "LockLost", "LockMisuse",
-           "LockNotAlone", "LockRefused", "LockUnavailable", "Locks", "Task"]
+           "LockNotAlone", "LockRefused", "LockUnavailable", "Locks", "Observer", "Task"]

@@ -23,6 +23,7 @@ from .errors import (
 )
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
+from .observer import safely
 from .options import FOR_EVER, TEN_YEARS, Request, milliseconds
 from .owners import Task, new_owner
 from .resp import Word
@@ -30,7 +31,25 @@ from .runtime import Pause
 
 
 async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
-    """A grant, or an error. `task` is None where every hold has an owner of its own."""
+    """A grant, or an error; the observer is told which. `task` is None where every hold has an owner of its own."""
+    observer = engine.reports.observer
+    if observer is None:
+        return await _acquire(engine, request, task)
+    begun = time.monotonic()
+    try:
+        held = await _acquire(engine, request, task)
+    except BaseException as error:
+        safely(observer.refused, request.key, time.monotonic() - begun, error)
+        raise
+    try:
+        safely(observer.acquired, request.key, time.monotonic() - begun)
+    except BaseException as error:  # of a signal
+        engine.give_up(held, error)
+        raise
+    return held
+
+
+async def _acquire(engine: Engine, request: Request, task: Task | None) -> Held:
     if engine.is_closed:
         raise LockMisuse(f"{show(request.key)}: the locks are closed")
     if task is None:

@@ -26,6 +26,7 @@ from .base import Entered, GrantBase, Holder, LocksBase, all_locks, holder, limi
 from .engine import Engine
 from .errors import LockBusy, LockError, LockLost, LockMisuse
 from .loop import Loop
+from .observer import Observer
 from .options import FOR_EVER, Key, Request, request
 from .owners import Task
 from .resp import Word
@@ -75,9 +76,7 @@ class Grant(GrantBase):
         if self._body is not None:
             cancelling = getattr(self._body, "cancelling", None)  # from Python 3.11
             self._cancels = cancelling() if cancelling else 0
-        self._held.listeners.append(self._stop)
-        if self.lost:
-            self._stop()
+        self.on_lost(self._stop)
 
     def _stop(self) -> None:
         """Cancels the block."""
@@ -171,14 +170,15 @@ class Locks(LocksBase):
     """
 
     def __init__(self, client: Any, service: str = "app", *, reply: float = 1.0, release: float = 2.0,
-                 close: float = 2.0) -> None:
+                 close: float = 2.0, observer: Observer | None = None) -> None:
         self._client, self._service, self._limits = client, service, limits_of(reply, release, close)
+        self._observer = observer
         self._start()
         all_locks.add(self)
 
     def _start(self) -> None:
         self._loop = Loop(self._client, self._limits)
-        self._engine = self._loop.engine = Engine(self._loop, self._service, self._limits)
+        self._engine = self._loop.engine = Engine(self._loop, self._service, self._limits, self._observer)
 
     def _in_child(self) -> None:
         self._loop.leave()

@@ -84,7 +84,11 @@ class GrantBase:
     def on_lost(self, listener: Callable[[], None]) -> None:
         """Calls this, once, when the lock is lost; at once when it has been. It must not block."""
         self._held.listeners.append(listener)
-        if self.lost and listener in self._held.listeners:
+        if self.lost:
+            try:
+                self._held.listeners.remove(listener)
+            except ValueError:
+                return  # who has told the loss has taken it
             listener()
 
     def _must_stand(self) -> None:

@@ -35,6 +35,7 @@ class Node:
     """A server, and how a connection to it is made."""
 
     address: object
+    name: str = field(compare=False)  # as it is shown
     make: Callable[[], Any] = field(compare=False)
 
 
@@ -55,7 +56,9 @@ class Source:
 
     def _pooled(self, pool: Any) -> Node:
         settings, kind = pool.connection_kwargs, pool.connection_class
-        return Node("", lambda: self._connection(kind, settings))
+        name = getattr(pool, "service_name", None) or settings.get("path") or _joined(
+            settings.get("host", "localhost"), settings.get("port", 6379))
+        return Node("", str(name), lambda: self._connection(kind, settings))
 
     def _connection(self, kind: Any, settings: dict[str, Any]) -> Any:
         kept = {name: value for name, value in settings.items() if name not in _LEFT_OUT}
@@ -100,7 +103,7 @@ class Source:
         self._moves.clear()
 
     def _at(self, host: str, port: int) -> Node:
-        return Node((host, port), lambda: self._of_node(host, port))
+        return Node((host, port), _joined(host, port), lambda: self._of_node(host, port))
 
     def _of_node(self, host: str, port: int) -> Any:
         nodes = list(self.client.nodes_manager.nodes_cache.values())
@@ -137,3 +140,7 @@ class Source:
                 return f"{_WORDS[kind.__name__]} {error}"
         is_reply = any(kind.__name__ == "ResponseError" for kind in type(error).__mro__)
         return str(error) if is_reply else ""
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

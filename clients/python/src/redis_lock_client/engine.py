@@ -10,11 +10,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from .errors import RELEASE, LockLost, LockUnavailable, ServerError, caused, error_of, meaning, show
+from .errors import RELEASE, LockError, LockLost, LockUnavailable, ServerError, caused, error_of, meaning, show
 from .grants import NEVER, Deadlines, Held
 from .keeper import AGAIN, Call, Keeper, Unanswered
+from .observer import Observer, Reports
 from .options import Limits, milliseconds
 from .owners import Tasks
 from .resp import Word
@@ -27,8 +29,9 @@ MOMENT = 0.1  # seconds for which a grant that a wait gave is left to its lease,
 class Engine:
     """The grants of a `Locks` object and the keepers of their servers."""
 
-    def __init__(self, runtime: Runtime, service: str, limits: Limits) -> None:
+    def __init__(self, runtime: Runtime, service: str, limits: Limits, observer: Observer | None = None) -> None:
         self.rt, self.service, self.limits = runtime, service, limits
+        self.reports = Reports(observer, runtime.tell)
         self.tasks = Tasks(service)
         self.keepers: dict[object, Keeper] = {}
         self.held: set[Held] = set()
@@ -48,6 +51,22 @@ class Engine:
             if found is None:
                 found = self.keepers[place.address] = Keeper(place, self.limits, self.lose, self.moved)
             return found
+
+    def opened(self, keeper: Keeper) -> None:
+        """It has a connection."""
+        with self.rt.mutex:
+            is_news = keeper.opened(time.monotonic())
+        if is_news:
+            self.reports.keeper_up(keeper.place.name)
+
+    def closed(self, keeper: Keeper, error: Exception) -> None:
+        """Its connection has ended, or none could be opened."""
+        with self.rt.mutex:
+            is_news = keeper.closed(error)
+            if isinstance(error, LockError):
+                keeper.refused(error)
+        if is_news and not self.is_closed:
+            self.reports.keeper_down(keeper.place.name, error)
 
     def send(self, keeper: Keeper, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> Call:
         """Sends a call, and does not wait for it."""
@@ -112,13 +131,20 @@ class Engine:
 
     def lose(self, held: Held, why: str, cause: BaseException | None) -> None:
         """Tells a loss, once."""
+        if self._end(held, why, cause):
+            self.reports.lost(held)
+
+    def _end(self, held: Held, why: str, cause: BaseException | None) -> bool:
+        """Ends it here, otherwise than by its release. Whether it stood till now."""
         with self.rt.mutex:
             if held.state != "held":
-                return
+                return False
             held.why, held.cause = why, cause
             self.forget(held, "lost")
-        log.warning("%s: lost: %s", show(held.request.key), why)
-        self.rt.tell(held)
+        with suppress(IndexError):
+            while True:  # from here on they are called by who adds them
+                self.rt.tell(held.listeners.pop(0))
+        return True
 
     def moved(self, held: Held, text: str) -> bool:
         """A kept grant whose key another server has by now, as a MOVED tells."""
@@ -205,32 +231,52 @@ class Engine:
         words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN", held.token)
         return self.give_back(held.keeper, words, max(self.limits.release, held.lease))
 
+    def give_up(self, held: Held, error: BaseException | None = None) -> None:
+        """Gives back a hold in the background: what has ended its use, if anything has, is that error."""
+        self.abandon(held)
+        if held.state == "released":
+            self.reports.released(held, error)
+
     async def release(self, held: Held) -> None:
         """Gives back one hold."""
         call = self.abandon(held)
+        failed: BaseException | None = None
         if held.state == "lost":
             raise held.lost()
-        await self._released(held, call)
+        try:
+            await self.rt.wait(call, time.monotonic() + self.limits.release)
+            self._judge(held, call)
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            if held.state == "released":
+                self.reports.released(held, failed)
 
-    async def _released(self, held: Held, call: Call) -> None:
-        if not await self.rt.wait(call, time.monotonic() + self.limits.release):
+    def _judge(self, held: Held, call: Call) -> None:
+        """Raises what the answer to a release tells, where it is none."""
+        error = self._failure(held, call)
+        if isinstance(error, LockLost):
+            if held.state == "held":
+                self.lose(held, f"a release was answered {call.reply}", call.reply)
+            elif held.state == "released" and call.attempts > 1:
+                return  # an earlier attempt has released it
+        elif error is not None:
             self.reset(held.keeper)
-            why = held.keeper.error or call.reply
-            told = LockUnavailable(f"{show(held.request.key)}: the release has not been answered: {why}")
-            raise caused(told, why if isinstance(why, BaseException) else None)
-        error = call.reply
-        if not isinstance(error, Exception):
-            if held.state == "held":
-                held.sent = call.sent
-            return
-        if isinstance(error, ServerError) and meaning(str(error), RELEASE) == "lost":
-            if held.state == "held":
-                self.lose(held, f"a release was answered {error}", error)
-            if call.attempts == 1 or held.state == "lost":
-                raise caused(LockLost(f"{show(held.request.key)}: the release was answered {error}"), error)
-            return  # an earlier attempt has released it
-        self.reset(held.keeper)
-        raise error_of(held.request.key, error, RELEASE)
+        elif held.state == "held":
+            held.sent = call.sent
+        if error is not None:
+            raise error
+
+    def _failure(self, held: Held, call: Call) -> LockError | None:
+        key, answer = held.request.key, call.reply
+        if not call.done or isinstance(answer, Unanswered):
+            why = held.keeper.error or answer
+            told = LockUnavailable(f"{show(key)}: the release has not been answered: {why}")
+            return caused(told, why if isinstance(why, BaseException) else None)
+        if isinstance(answer, LockError):
+            return caused(type(answer)(f"{show(key)}: {answer}"), answer.__cause__)
+        return error_of(key, answer, RELEASE) if isinstance(answer, Exception) else None
 
     def give_back(self, keeper: Keeper, words: tuple[Word, ...], seconds: float) -> Call:
         """A release that is sent until it is answered, whether somebody waits for it or not."""
@@ -243,7 +289,8 @@ class Engine:
             now = time.monotonic()
             if not passes or now > until:
                 if passes or (isinstance(reply, Exception) and not isinstance(reply, ServerError)):
-                    log.warning("a release could not be carried out: a lease may have to end: %s", reply)
+                    self.rt.tell(lambda: log.warning(
+                        "a release could not be carried out: a lease may have to end: %s", reply))
                 call.finish(reply)
                 return
             place = self.rt.moved(str(reply)) if isinstance(reply, ServerError) else None
@@ -266,17 +313,15 @@ class Engine:
         until = time.monotonic() + self.limits.close
         calls = [self.give_back(self.keeper(place), ("LOCK.RELEASE", name, owner, "ALL"), self.limits.close)
                  for name, owner, place in list(self.waits)]
+        releases: list[tuple[Held, Call]] = []
         for held in list(self.held):
-            with self.rt.mutex:
-                if held.state != "held":
-                    continue
-                held.why = "the locks were closed"
-                self.forget(held, "lost")
-            words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", 0, "TOKEN", held.token)
-            calls.append(self.give_back(held.keeper, words, self.limits.close))
-            self.rt.tell(held)
-        for call in calls:
+            if self._end(held, "the locks were closed", None):
+                words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", 0, "TOKEN", held.token)
+                releases.append((held, self.give_back(held.keeper, words, self.limits.close)))
+        for call in [*calls, *(call for _, call in releases)]:
             await self.rt.wait(call, until)
+        for held, call in releases:
+            self.reports.released(held, self._failure(held, call))
         while self.waits and time.monotonic() < until:
             await self.rt.sleep(0.005)
 

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import math
 import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class Held:
         self.ends = sent + request.at_most  # when the user wants it to end
         self.sent, self.epoch = sent, NEVER  # of the last call that proved it, and on which connection
         self.state, self.why = "held", ""  # held, released or lost
+        self.since, self.is_told = time.monotonic(), False  # whether the observer knows of its release
         self.cause: BaseException | None = None
         self.task: Task | None = None
         self.listeners: list[Callable[[], None]] = []

@@ -61,6 +61,7 @@ class Keeper:
                  moved: Callable[[Held, str], bool]) -> None:
         self.place, self._limits, self._lose, self._moved = place, limits, lose, moved
         self.epoch, self.is_open, self.must_close = 0, False, False
+        self._is_down = False  # whether the end of the last one, or that none could be opened, was told
         self.error: BaseException | None = None  # why it is not open
         self.grants: dict[Held, Call | None] = {}  # with the renewal that is under way
         self._paces: Counter[float] = Counter()
@@ -118,8 +119,9 @@ class Keeper:
 
     # What the one who has the connection uses.
 
-    def opened(self, now: float) -> None:
-        """A new connection."""
+    def opened(self, now: float) -> bool:
+        """A new connection. Whether that is news: it follows one that has ended."""
+        was_down, self._is_down = self._is_down, False
         self.epoch += 1
         self.is_open, self.must_close, self.error = True, False, None
         self._proven, self._pinged, self._awake = -math.inf, now, now
@@ -127,13 +129,16 @@ class Keeper:
         self._openings.append(now)
         for held in self.grants:
             self._renew(held)
+        return was_down
 
-    def closed(self, error: BaseException) -> None:
-        """Its end, or that none could be opened. All that was sent stays unanswered."""
+    def closed(self, error: BaseException) -> bool:
+        """Its end, or that none could be opened. All that was sent stays unanswered. Whether that is news."""
+        was_down, self._is_down = self._is_down, True
         self.is_open, self.error = False, error
         pending, self._pending = self._pending, deque()
         for call in pending:
             call.answer(Unanswered(str(error)))
+        return not was_down
 
     def may_open_at_once(self, now: float) -> bool:
         """Whether the last connection was of use, and there were not many of them within a second."""

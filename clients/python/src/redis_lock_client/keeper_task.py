@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import TYPE_CHECKING
 
-from .errors import LockError
 from .keeper import Keeper, Unanswered
 from .runtime import LONGEST, STILL, Pause
 from .streams import Wire, until_done
 
 if TYPE_CHECKING:
     from .loop import Loop
-
-log = logging.getLogger("redis_lock_client")
 
 
 class KeeperTask:
@@ -51,19 +47,15 @@ class KeeperTask:
             try:
                 wire = await self._open()
             except Exception as error:
-                failure = self._runtime.source.failure(error)
-                self._keeper.closed(failure)
-                if isinstance(failure, LockError):
-                    self._keeper.refused(failure)
+                self._runtime.engine.closed(self._keeper, self._runtime.source.failure(error))
                 self._runtime.unreachable(self._keeper.place)
                 await asyncio.sleep(pause.take())
                 continue
             try:
                 await self._serve(wire)
             except Unanswered as error:
-                log.info("keeper closed: %s", error)
                 self.wire = None
-                self._keeper.closed(error)
+                self._runtime.engine.closed(self._keeper, error)
             finally:
                 self.wire = None
                 wire.close()
@@ -84,7 +76,7 @@ class KeeperTask:
 
     async def _serve(self, wire: Wire) -> None:
         keeper = self._keeper
-        keeper.opened(time.monotonic())
+        self._runtime.engine.opened(keeper)
         self.wire = wire
         reading: asyncio.Task[None] | None = None
         try:

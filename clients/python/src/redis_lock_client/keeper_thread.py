@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import selectors
 import socket
@@ -11,15 +10,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .errors import LockError
 from .keeper import Keeper, Unanswered
 from .runtime import LONGEST, STILL, Pause
 from .wires import Wire
 
 if TYPE_CHECKING:
     from .threads import Threads
-
-log = logging.getLogger("redis_lock_client")
 
 
 class KeeperThread:
@@ -59,7 +55,8 @@ class KeeperThread:
                 try:
                     self.wire = wire = Wire(self._runtime.source, self._keeper.place, "lock-keeper")
                 except Exception as error:
-                    self._failed(self._runtime.source.failure(error))
+                    self._runtime.engine.closed(self._keeper, self._runtime.source.failure(error))
+                    self._runtime.unreachable(self._keeper.place)
                     until = time.monotonic() + pause.take()
                     while not self.is_over and time.monotonic() < until:
                         self._sleep(None, until - time.monotonic())
@@ -67,9 +64,8 @@ class KeeperThread:
                 try:
                     self._serve(wire)
                 except Unanswered as error:
-                    with self._runtime.mutex:
-                        self._keeper.closed(error)
-                    log.info("keeper closed: %s", error)
+                    if self._keeper.io is self:
+                        self._runtime.engine.closed(self._keeper, error)
                 finally:
                     self.wire = None
                     wire.close()
@@ -82,20 +78,13 @@ class KeeperThread:
                 self._keeper.io = None
             self.close()
 
-    def _failed(self, error: Exception) -> None:
-        with self._runtime.mutex:
-            self._keeper.closed(error)
-            if isinstance(error, LockError):
-                self._keeper.refused(error)
-        self._runtime.unreachable(self._keeper.place)
-
     def _serve(self, wire: Wire) -> None:
         keeper, mutex = self._keeper, self._runtime.mutex
         wire.poll.register(self._woken, selectors.EVENT_READ)
         with mutex:
             if self.is_over:
                 raise Unanswered("another thread has the keeper")
-            keeper.opened(time.monotonic())
+            self._runtime.engine.opened(keeper)
         while True:
             now = time.monotonic()
             with mutex:

@@ -15,6 +15,7 @@ from .acquire import acquire
 from .base import Entered, GrantBase, Holder, LocksBase, all_locks, holder, limits_of, told_at_end
 from .engine import Engine
 from .errors import LockBusy, LockError, LockLost, LockMisuse
+from .observer import Observer
 from .options import FOR_EVER, Key, Request, request
 from .owners import Task
 from .resp import Word
@@ -56,17 +57,17 @@ class Grant(GrantBase):
             drive(self._engine.release(held))
         except LockError:
             raise
-        except BaseException:  # of a signal, at any moment: the call may be sent twice, but not left out
+        except BaseException as error:  # of a signal, at any moment: the call may be sent twice, but not left out
             if held.state != "lost":
                 held.holds, self._released = holds, True
-                self._engine.abandon(held)
+                self._engine.give_up(held, error)
             raise
 
     def _give_up(self) -> None:
         """Gives it back in the background, where that has not begun."""
         if not self._released and self._held.state == "held" and self._held.pid == os.getpid():
             self._released = True
-            self._engine.abandon(self._held)
+            self._engine.give_up(self._held)
 
     def __enter__(self) -> Grant:
         return self
@@ -105,8 +106,8 @@ class Lock:
         held = drive(acquire(engine, asked, self._locks._task_of(asked, self._task)))
         try:
             return Grant(self._locks, held)
-        except BaseException:
-            engine.abandon(held)
+        except BaseException as error:
+            engine.give_up(held, error)
             raise
 
     def try_acquire(self) -> Grant | None:
@@ -146,18 +147,19 @@ class Locks(LocksBase):
     """The locks of a process, on a client of redis-py or valkey-py: a server's, a Sentinel's or a cluster's.
 
     `service` is the first part of each owner's name. `reply`, `release` and `close` limit, in seconds, how long a
-    reply, a release and `close` may take.
+    reply, a release and `close` may take. `observer` is told what happens.
     """
 
     def __init__(self, client: Any, service: str = "app", *, reply: float = 1.0, release: float = 2.0,
-                 close: float = 2.0) -> None:
+                 close: float = 2.0, observer: Observer | None = None) -> None:
         self._client, self._service, self._limits = client, service, limits_of(reply, release, close)
+        self._observer = observer
         self._start()
         all_locks.add(self)
 
     def _start(self) -> None:
         self._threads = Threads(self._client, self._limits)
-        self._engine = self._threads.engine = Engine(self._threads, self._service, self._limits)
+        self._engine = self._threads.engine = Engine(self._threads, self._service, self._limits, self._observer)
 
     def _in_child(self) -> None:
         self._threads.leave()

@@ -6,16 +6,16 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from .clients import Node, Source
 from .engine import Engine
 from .errors import LockMisuse
-from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .keeper_task import KeeperTask
+from .observer import safely
 from .options import Limits
 from .places import Places
 from .resp import Word, encode
@@ -209,12 +209,8 @@ class Loop(Places):
                 timer.cancel()
             at = next_look if is_due and seconds < LONGEST else time.monotonic()
 
-    def tell(self, held: Held) -> None:
-        for listener in list(held.listeners):
-            try:
-                listener()
-            except Exception:
-                log.exception("a listener failed")
+    def tell(self, call: Callable[[], None]) -> None:
+        safely(call)
 
     # The end.
 

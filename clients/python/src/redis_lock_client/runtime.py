@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from .grants import Held
 from .keeper import Call, Keeper
 from .resp import Word
 
@@ -23,6 +22,11 @@ class Place(Protocol):
     @property
     def address(self) -> object:
         """Tells it from others."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """As it is shown."""
         ...
 
 
@@ -58,8 +62,8 @@ class Runtime(Protocol):
         """There is a deadline at that time."""
         ...
 
-    def tell(self, held: Held) -> None:
-        """A grant is lost: calls its listeners."""
+    def tell(self, call: Callable[[], None]) -> None:
+        """Calls it soon, in the order of these calls, where it may take its time and use the locks."""
         ...
 
     async def place_of(self, name: bytes, until: float) -> Place:

@@ -7,15 +7,15 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from .clients import Source
 from .engine import Engine
-from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .keeper_thread import KeeperThread
+from .observer import safely
 from .options import Limits
 from .places import Places
 from .resp import Word, encode
@@ -67,7 +67,7 @@ class Threads(Places):
         self._idle: list[Wire] = []
         self._used: set[Wire] = set()
         self._clock: threading.Thread | None = None
-        self._told: queue.SimpleQueue[Held | None] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._teller: threading.Thread | None = None
         # Not an Event: an exception of a signal inside of its set() may leave it locked for ever.
         self._watched: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -260,29 +260,22 @@ class Threads(Places):
             return time.monotonic() if seconds == LONGEST else next_look
         return time.monotonic()
 
-    def tell(self, held: Held) -> None:
-        if not held.listeners:
-            return
+    def tell(self, call: Callable[[], None]) -> None:
+        self._told.put(call)
         with self.mutex:
-            if self._teller is None:
-                self._teller = threading.Thread(target=self._tell, name="lock-lost", daemon=True)
+            if self._teller is None and not self._is_over:
+                self._teller = threading.Thread(target=self._tell, name="lock-teller", daemon=True)
                 try:
                     self._teller.start()
+                except RuntimeError:  # no thread can be started: the next call tries it again
+                    self._teller = None
                 except BaseException:  # it may run nevertheless
                     self._teller = None
                     raise
-        self._told.put(held)
 
     def _tell(self) -> None:
-        while True:
-            held = self._told.get()
-            if held is None:
-                return
-            for listener in held.listeners:
-                try:
-                    listener()
-                except Exception:
-                    log.exception("a listener failed")
+        while (call := self._told.get()) is not None:
+            safely(call)
 
     # The end.
 
