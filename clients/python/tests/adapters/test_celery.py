@@ -1,8 +1,10 @@
 """Celery with two workers and two beats, and celery-redbeat with two beats: as processes."""
 
+import time
 from contextlib import ExitStack
 
 import pytest
+from celery import Celery
 
 from programs import at, blocks, running
 from servers import eventually
@@ -90,23 +92,62 @@ def test_redbeat_s_second_beat_takes_over_from_one_that_is_killed(shop, server):
     with (shop / "shop.py").open("a") as file:
         file.write(at(server.port, blocks("celery-redbeat")[0].split("\n\n", 1)[1].split("\n", 1)[1]))
 
-    def owner():
-        told = server.info("redbeat::lock")
-        return told and told["owner"]
+    def info():
+        return server.info("redbeat::lock")
+
+    def another(than):
+        return eventually(lambda: (now := info()) and now["token"] != than["token"] and now, "another grant", 30)
 
     with beat(shop, "beat1") as first, beat(shop, "beat2") as second:
-        active = eventually(owner, "an active beat", 60)
+        active = eventually(info, "an active beat", 60)
         server.wait_for_waiters("redbeat::lock", 1, 60)
-        [killed, other] = [first, second] if f":{first.pid}:" in active else [second, first]
+        [killed, other] = [first, second] if f":{first.pid}:" in active["owner"] else [second, first]
         killed.kill()
-        then = eventually(lambda: owner() != active and owner(), "the other beat to be active", 20)
-        assert f":{other.pid}:" in then
-        server.redis.delete("redbeat::lock")  # by force: it gets in line again
-        eventually(lambda: owner() not in (None, then), "another grant", 30)
+        then = another(active)
+        assert f":{other.pid}:" in then["owner"]
+        server.redis.delete("redbeat::lock")  # by force: it gets in line again, maybe with the same owner's name
+        another(then)
         assert other.poll() is None
         other.terminate()
         other.wait(15)
-        assert owner() is None
+        assert info() is None
+
+
+@pytest.fixture
+def scheduler(server):
+    from redis_lock_client.lock_class import close
+    from redis_lock_client.redbeat import Scheduler
+
+    app = Celery("shop", broker=at(server.port, "redis://localhost:6379/1"), set_as_current=False)
+    app.conf.redbeat_redis_url = at(server.port, "redis://localhost:6379/0")
+    app.conf.beat_max_loop_interval, app.conf.redbeat_lock_timeout = 0.1, 300
+    app.conf.result_expires = None  # else beat sends a task of its own
+    yield Scheduler(app=app)
+    close()
+
+
+def test_redbeat_sends_nothing_while_the_server_hangs_and_goes_on_behind_it(server, scheduler):
+    assert scheduler.tick() == 0.1
+    token = server.info("redbeat::lock")["token"]
+    server.order("pause")
+    began = time.monotonic()
+    assert scheduler.tick() == 0.1
+    assert time.monotonic() - began < 3
+    server.order("resume")
+    eventually(lambda: scheduler.tick() and scheduler._is_active(), "the lock to be known")
+    assert server.info("redbeat::lock")["token"] == token
+    scheduler.close()
+    assert server.info("redbeat::lock") is None
+
+
+def test_redbeat_ends_also_where_the_exception_of_its_signal_gets_lost(server, scheduler):
+    scheduler.tick()
+    server.order("pause")
+    scheduler.close()  # raises nothing in the place of that exception
+    server.order("resume")
+    with pytest.raises(SystemExit):
+        scheduler.tick()
+    eventually(lambda: server.info("redbeat::lock") is None, "the lock to be free")
 
 
 def test_the_program_of_the_guide(server, tmp_path):
