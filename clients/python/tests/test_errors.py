@@ -134,6 +134,18 @@ def test_a_server_that_restarts_with_nothing_loses_the_lock_and_is_used_again(se
         locks.lock(KEY, wait=5).acquire().release()
 
 
+def test_a_release_that_is_refused_at_the_login_is_told_so(server):
+    acl = server.redis.acl_setuser
+    acl("app", enabled=True, passwords=["+secret"], categories=["+@all"], keys=["*"])
+    with Locks(connect(server, username="app", password="secret")) as locks:
+        grant = locks.lock(KEY, lease=30).acquire()
+        acl("app", reset_passwords=True, passwords=["+another"], enabled=True)
+        server.redis.client_kill_filter(user="app")
+        eventually(lambda: isinstance(grant._held.keeper.error, LockRefused), "a login that is refused")
+        with pytest.raises(LockRefused):
+            grant.release()
+
+
 def test_an_error_of_the_work_is_not_replaced(server):
     with Locks(connect(server)) as locks:
         with pytest.raises(ZeroDivisionError) as told, locks.lock(KEY):
