@@ -24,7 +24,7 @@ final class Acquire {
     private final @Nullable Task task;
     private final long wait;
     private final long begun = System.nanoTime();
-    private final CompletableFuture<Held> result = new CompletableFuture<>();
+    private final CompletableFuture<Ownership> result = new CompletableFuture<>();
     private Stage stage = Stage.PAUSING;
     private volatile @Nullable Throwable verdict;
     private @Nullable Call call;
@@ -45,7 +45,7 @@ final class Acquire {
         limit = new TimeLimit(core, () -> end(Meaning.PASSING.error(spec.key(), null)));
     }
 
-    CompletableFuture<Held> result() {
+    CompletableFuture<Ownership> result() {
         return result;
     }
 

@@ -6,9 +6,9 @@ import java.util.concurrent.ExecutionException;
 import java.util.function.Consumer;
 
 /** A call for a lock that is under way, and how to end it. */
-record Attempt(CompletableFuture<Held> result, Consumer<Throwable> end) {
+record Attempt(CompletableFuture<Ownership> result, Consumer<Throwable> end) {
     /** Waits for it. An interrupt calls it off, and what came all the same is released. */
-    Held get(boolean isInterruptible) throws InterruptedException {
+    Ownership get(boolean isInterruptible) throws InterruptedException {
         if (!isInterruptible) {
             return await(result);
         }

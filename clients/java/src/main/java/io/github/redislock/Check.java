@@ -43,7 +43,7 @@ final class Check {
     private boolean isSettled() {
         LockLostException lost = grant.loss();
         if (lost != null) {
-            result.completeExceptionally(Held.again(lost));
+            result.completeExceptionally(Ownership.again(lost));
         } else if (!grant.isHeld()) {
             result.completeExceptionally(new LockMisuseException(grant.key() + ": released already", null));
         }

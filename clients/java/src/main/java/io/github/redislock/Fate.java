@@ -2,18 +2,19 @@ package io.github.redislock;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /** Whether a grant is held, released or lost. Its end comes once, and a loss is told to each listener once. */
 final class Fate {
-    private final Core core;
+    private final Executor executor;
     private final List<Consumer<LockLostException>> listeners = new ArrayList<>();
     private volatile boolean held = true;
     private volatile @Nullable LockLostException loss;
 
-    Fate(Core core) {
-        this.core = core;
+    Fate(Executor executor) {
+        this.executor = executor;
     }
 
     boolean isHeld() {
@@ -34,7 +35,7 @@ final class Fate {
             }
         }
         LockLostException error = told;
-        core.execute(() -> listener.accept(error));
+        executor.execute(() -> listener.accept(error));
     }
 
     /** Whether this ends it, as released. */
@@ -57,6 +58,6 @@ final class Fate {
             listeners.clear();
         }
         over.run();
-        told.forEach(listener -> core.execute(() -> listener.accept(error)));
+        told.forEach(listener -> executor.execute(() -> listener.accept(error)));
     }
 }

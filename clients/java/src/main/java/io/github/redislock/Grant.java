@@ -13,10 +13,10 @@ import org.jspecify.annotations.Nullable;
  * {@link #token}.
  */
 public final class Grant implements AutoCloseable {
-    private final Held held;
+    private final Ownership held;
     private final AtomicBoolean isGivenBack = new AtomicBoolean();
 
-    Grant(Held held) {
+    Grant(Ownership held) {
         this.held = held;
     }
 

@@ -8,46 +8,31 @@ import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Consumer;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** One unbroken ownership, and what is known of it. All its holds end with it. */
-final class Held {
+/** An ownership on one server, and what is known of it. */
+final class Held extends Ownership {
     private final Core core;
-    private final String key;
-    private final String owner;
-    private final long token;
-    private final long began = System.nanoTime();
-    private final @Nullable Task task;
-    private final Fate fate;
     private final Keeping keeping;
-    private final Turns turns = new Turns();
     private volatile Keeper keeper;
     private volatile long keep; // ms; 0: not kept
     private volatile long lease;
     private volatile long proven;
     private volatile Line line;
-    private volatile int holds;
-    private volatile boolean exclusive;
-    /** Of the holds, those that a read lock counts. */
-    int readers;
     private long end; // of a grant that is held for so long at most; 0: none
     private @Nullable Future<?> alarm;
 
     /** The answer is a keeper's, or where it is not yet kept, that of a wait. */
     Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, boolean isKept, @Nullable Task task) {
+        this(core, keeper, spec, owner, answer, (List<?>) Objects.requireNonNull(answer.reply()), isKept, task);
+    }
+
+    private Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, List<?> fields, boolean isKept,
+            @Nullable Task task) {
+        super(core, spec, owner, (Long) fields.get(0), Math.toIntExact((Long) fields.get(2)), task);
         this.core = core;
-        fate = new Fate(core);
         this.keeper = keeper;
-        this.key = spec.key();
-        this.owner = owner;
-        this.task = task;
         keep = spec.keepMs();
-        exclusive = spec.isExclusive();
-        List<?> fields = (List<?>) Objects.requireNonNull(answer.reply());
-        token = (Long) fields.get(0);
-        holds = Math.toIntExact((Long) fields.get(2));
         lease = TimeUnit.MILLISECONDS.toNanos((Long) fields.get(3));
         proven = answer.sent();
         line = answer.line();
@@ -58,7 +43,7 @@ final class Held {
             return;
         }
         if (spec.atMost() != null) {
-            end = (isKept ? proven : began) + spec.atMost().toNanos();
+            end = (isKept ? proven : began()) + spec.atMost().toNanos();
             alarm = core.after(Math.max(0, end - lease - System.nanoTime()), this::keepNoMore);
         }
         if (isKept) {
@@ -66,30 +51,6 @@ final class Held {
         } else {
             core.takeovers.add(this, proven + lease / 3);
         }
-    }
-
-    String key() {
-        return key;
-    }
-
-    String owner() {
-        return owner;
-    }
-
-    long token() {
-        return token;
-    }
-
-    int holds() {
-        return holds;
-    }
-
-    boolean isExclusive() {
-        return exclusive;
-    }
-
-    boolean isHeld() {
-        return fate.isHeld();
     }
 
     /** Whether a keeper has to see to it, sooner or later. */
@@ -106,14 +67,10 @@ final class Held {
         return Math.min(lease, TimeUnit.MILLISECONDS.toNanos(keep)) / 3;
     }
 
-    /** Past this it is lost. */
+    @Override
     long knownUntil() {
         long until = (keep == 0 ? proven : line.provenSince(proven)) + lease;
         return end != 0 && end - until < 0 ? end : until;
-    }
-
-    Duration remaining() {
-        return Duration.ofNanos(isHeld() ? Math.max(0, knownUntil() - System.nanoTime()) : 0);
     }
 
     Keeper keeper() {
@@ -123,10 +80,6 @@ final class Held {
     /** Whose PONGs tell of it. */
     Line line() {
         return line;
-    }
-
-    @Nullable LockLostException loss() {
-        return fate.loss();
     }
 
     void keptBy(Keeper home) {
@@ -155,7 +108,7 @@ final class Held {
     }
 
     private Words renew() {
-        return Words.of("LOCK.RENEW", key, owner, "TOKEN", token);
+        return Words.of("LOCK.RENEW", key(), owner(), "TOKEN", token());
     }
 
     /** An answer that tells of it. */
@@ -208,95 +161,42 @@ final class Held {
         });
     }
 
-    void onLost(Consumer<LockLostException> listener) {
-        fate.onLost(listener);
-    }
-
-    /** Tells its loss, once. */
-    void lose(Throwable why) {
-        LockLostException error = why instanceof LockLostException lost ? lost
-                : new LockLostException(key + ": " + why.getMessage(), why);
-        fate.lose(error, () -> {
-            over();
-            core.observer().lost(key, Duration.ofNanos(System.nanoTime() - began));
-        });
-    }
-
-    private void over() {
+    @Override
+    void over() {
         cancelAlarm();
         core.takeovers.remove(this);
         keeper.remove(this);
         core.held.remove(this);
     }
 
-    /** Adds a hold. */
-    CompletableFuture<Held> enterAgain(LockSpec spec, long deadline) {
-        return turns.take(() -> {
-            LockLostException lost = fate.loss();
-            if (lost != null) {
-                return CompletableFuture.failedFuture(again(lost));
+    @Override
+    CompletableFuture<?> enter(LockSpec spec, int wanted, long deadline) {
+        takeOver();
+        Call call = new Call(core, key(), Kind.ACQUIRE, deadline, spec.acquire(owner(), keep > 0)
+                .and("HOLDS", wanted, "TOKEN", token()));
+        return call.start().handle((answer, failure) -> {
+            if (failure == null) {
+                if (answer.reply() == null) {
+                    throw new LockBusyException(key() + ": others have room before this call", null);
+                }
+                if (keep > 0 && answer.line() != line) {
+                    keeper.add(this, answer.line());
+                }
+                renewed(answer);
+                return this;
             }
-            takeOver();
-            int wanted = holds + 1;
-            Call call = new Call(core, key, Kind.ACQUIRE, deadline, spec.acquire(owner, keep > 0)
-                    .and("HOLDS", wanted, "TOKEN", token));
-            return call.start().handle((answer, failure) -> {
-                if (failure == null) {
-                    if (answer.reply() == null) {
-                        throw new LockBusyException(key + ": others have room before this call", null);
-                    }
-                    holds = wanted;
-                    exclusive |= spec.isExclusive();
-                    if (keep > 0 && answer.line() != line) {
-                        keeper.add(this, answer.line());
-                    }
-                    renewed(answer);
-                    return this;
-                }
-                LockException error = (LockException) Line.unwrapped(failure);
-                if (error instanceof LockLostException) {
-                    lose(error);
-                } else if (error instanceof LockUnavailableException && call.wasSent()) {
-                    releaseTo(wanted - 1).start();
-                }
-                throw error;
-            });
+            LockException error = (LockException) Line.unwrapped(failure);
+            if (error instanceof LockLostException) {
+                lose(error);
+            } else if (error instanceof LockUnavailableException && call.wasSent()) {
+                releaseTo(wanted - 1).start();
+            }
+            throw error;
         });
     }
 
-    /** Told again, with the place where it is told. */
-    static LockLostException again(LockLostException lost) {
-        return new LockLostException(lost.getMessage(), lost);
-    }
-
-    /** Gives back one hold; the last one ends the grant. */
-    CompletableFuture<@Nullable Void> release() {
-        return task == null ? releaseOne() : turns.take(this::releaseOne);
-    }
-
-    private CompletableFuture<@Nullable Void> releaseOne() {
-        int left;
-        synchronized (this) {
-            left = --holds;
-        }
-        if (left == 0) {
-            fate.release();
-        }
-        if (left == 0 && task != null) {
-            task.forget(this);
-        }
-        LockLostException lost = fate.loss();
-        if (lost != null) {
-            return CompletableFuture.failedFuture(again(lost));
-        }
-        if (left == 0) {
-            over();
-            core.observer().released(key, Duration.ofNanos(System.nanoTime() - began));
-        }
-        return giveBack(left);
-    }
-
-    private CompletableFuture<@Nullable Void> giveBack(int left) {
+    @Override
+    CompletableFuture<@Nullable Void> giveBack(int left) {
         Call call = releaseTo(left);
         return call.start().handle((answer, failure) -> {
             if (failure == null) {
@@ -316,44 +216,26 @@ final class Held {
     }
 
     private Call releaseTo(int left) {
-        return new Call(core, key, Kind.RELEASE, System.nanoTime() + core.settings().release(),
-                Words.of("LOCK.RELEASE", key, owner, "HOLDS", left, "TOKEN", token));
+        return new Call(core, key(), Kind.RELEASE, System.nanoTime() + core.settings().release(),
+                Words.of("LOCK.RELEASE", key(), owner(), "HOLDS", left, "TOKEN", token()));
     }
 
-    /** Ends it with its client: whoever works under it is told. */
-    CompletableFuture<@Nullable Void> close() {
-        if (!isHeld()) {
-            return CompletableFuture.completedFuture(null);
-        }
-        lose(new LockLostException(key + ": the locks are closed", null));
-        return giveBack(0).exceptionally(failure -> null);
-    }
-
-    /** Asks the server. */
+    @Override
     CompletableFuture<@Nullable Void> check() {
         takeOver();
-        return keep > 0 ? new Check(core, this).begin() : ask(Words.of("LOCK.FENCE", key, token));
+        return keep > 0 ? new Check(core, this).begin() : ask(Words.of("LOCK.FENCE", key(), token()));
     }
 
-    /** Gives it another lease, from now on. */
+    @Override
     CompletableFuture<@Nullable Void> extend(Duration lease) {
         takeOver();
         Words words = renew().and("PX", lease.toMillis());
         return ask(keep > 0 ? words.and("KEEP", keep) : words);
     }
 
-    /** Leaves it to this lease. */
-    CompletableFuture<@Nullable Void> detach(Duration lease) {
+    @Override
+    CompletableFuture<@Nullable Void> leave(Duration lease) {
         boolean wasKept = keep > 0;
-        LockLostException lost = fate.release() ? null : fate.loss();
-        if (lost != null) {
-            return CompletableFuture.failedFuture(again(lost));
-        }
-        if (task != null) {
-            task.forget(this);
-        }
-        over();
-        core.observer().released(key, Duration.ofNanos(System.nanoTime() - began));
         Words words = renew().and("PX", Math.max(1, lease.toMillis()));
         Call call = renewalUntil(System.nanoTime() + core.settings().release(), wasKept ? words.and("KEEP", 0) : words);
         return keeping.end(call).handle((answer, failure) -> {
@@ -368,17 +250,14 @@ final class Held {
         });
     }
 
-    /** Lets others in who share. */
-    CompletableFuture<@Nullable Void> downgrade() {
+    @Override
+    CompletableFuture<@Nullable Void> share() {
         takeOver();
-        return ask(renew().and("SHARED")).thenApply(nothing -> {
-            exclusive = false;
-            return nothing;
-        });
+        return ask(renew().and("SHARED"));
     }
 
     private Call renewalUntil(long deadline, Words words) {
-        return new Call(core, key, Kind.RENEW, deadline, words);
+        return new Call(core, key(), Kind.RENEW, deadline, words);
     }
 
     private CompletableFuture<@Nullable Void> ask(Words words) {

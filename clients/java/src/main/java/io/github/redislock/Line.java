@@ -29,7 +29,7 @@ final class Line {
 
     private record Sent(long at, boolean bounded, CompletableFuture<Answer> answer) {}
 
-    private final Core core;
+    private final Scope scope;
     private final ServerConnection connection;
     private final long opened = System.nanoTime();
     private final ConcurrentLinkedQueue<Sent> unanswered = new ConcurrentLinkedQueue<>();
@@ -39,8 +39,8 @@ final class Line {
     private volatile boolean ponged;
     private volatile int replies;
 
-    Line(Core core, ServerConnection connection) {
-        this.core = core;
+    Line(Scope scope, ServerConnection connection) {
+        this.scope = scope;
         this.connection = connection;
         connection.ended().whenComplete((nothing, failure) -> close(new IOException("the connection was closed")));
     }
@@ -49,7 +49,7 @@ final class Line {
     CompletableFuture<Answer> call(byte[]... words) {
         CompletableFuture<Answer> answer = send(true, words);
         if (watching.compareAndSet(false, true)) {
-            watch(core.settings().reply());
+            watch(scope.settings().reply());
         }
         return answer;
     }
@@ -97,21 +97,21 @@ final class Line {
 
     private void watch(long delay) {
         long due = System.nanoTime() + delay;
-        core.after(delay, () -> {
+        scope.after(delay, () -> {
             long now = System.nanoTime();
             Sent oldest = oldestBounded();
             if (oldest == null) {
                 watching.set(false);
                 if (oldestBounded() != null && watching.compareAndSet(false, true)) {
-                    watch(core.settings().reply());
+                    watch(scope.settings().reply());
                 }
             } else if (stoodStill(due)) {
-                watch(core.settings().reply()); // what has come is read first
-            } else if (now - oldest.at >= core.settings().reply()) {
+                watch(scope.settings().reply()); // what has come is read first
+            } else if (now - oldest.at >= scope.settings().reply()) {
                 close(new SilentException("no answer in "
-                        + TimeUnit.NANOSECONDS.toMillis(core.settings().reply()) + " ms"));
+                        + TimeUnit.NANOSECONDS.toMillis(scope.settings().reply()) + " ms"));
             } else {
-                watch(oldest.at + core.settings().reply() - now);
+                watch(oldest.at + scope.settings().reply() - now);
             }
         });
     }
@@ -150,7 +150,7 @@ final class Line {
 
     void close(Throwable why) {
         if (end.complete(why)) {
-            core.execute(connection::close); // which may block
+            scope.execute(connection::close); // which may block
             failAll();
         }
     }

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -24,15 +25,15 @@ import org.jspecify.annotations.Nullable;
  * {@link Grant#onLost}, by {@link Grant#check} and the release, and as an interrupt of {@link RedisLock#call}.
  */
 public final class Locks implements AutoCloseable {
-    private final Core core;
+    private final Scope scope;
     private final Threads threads;
     private @Nullable Thread hook;
 
-    private Locks(Core core, boolean isClosedAtExit) {
-        this.core = core;
-        threads = new Threads(core);
+    private Locks(Scope scope, boolean isClosedAtExit) {
+        this.scope = scope;
+        threads = new Threads(scope);
         if (isClosedAtExit) {
-            hook = new Thread(core::close, "redis-lock-exit");
+            hook = new Thread(scope::close, "redis-lock-exit");
             Runtime.getRuntime().addShutdownHook(hook);
         }
     }
@@ -44,17 +45,18 @@ public final class Locks implements AutoCloseable {
 
     /** With settings of your own. */
     public static Builder builder(LockServer server) {
-        return new Builder(server);
+        Objects.requireNonNull(server);
+        return new Builder(settings -> new Core(server, settings));
     }
 
     /** A lock that one has alone. */
     public RedisLock lock(String key) {
-        return new RedisLock(core, threads, Objects.requireNonNull(key), List.of());
+        return new RedisLock(scope, threads, Objects.requireNonNull(key), List.of());
     }
 
     /** A lock that is shared by all who take it like this, and keeps out who wants it alone. */
     public RedisLock shared(String key) {
-        return new RedisLock(core, threads, Objects.requireNonNull(key), List.of("SHARED"));
+        return new RedisLock(scope, threads, Objects.requireNonNull(key), List.of("SHARED"));
     }
 
     /** One permit of a semaphore that has so many. Each permit is an owner of its own. */
@@ -62,14 +64,14 @@ public final class Locks implements AutoCloseable {
         if (of < 1) {
             throw new LockMisuseException("a semaphore of " + of, null);
         }
-        return new RedisLock(core, threads, Objects.requireNonNull(key), List.of("LIMIT", String.valueOf(of)));
+        return new RedisLock(scope, threads, Objects.requireNonNull(key), List.of("LIMIT", String.valueOf(of)));
     }
 
     /** A read and write lock of threads. */
     public ThreadReadWriteLock readWriteLock(String key) {
         return new ThreadReadWriteLock(
-                new ThreadLock(core, threads, shared(key).threadSpec(), ThreadLock.Counts.READERS),
-                new ThreadLock(core, threads, lock(key).threadSpec(), ThreadLock.Counts.WRITERS));
+                new ThreadLock(scope, threads, shared(key).threadSpec(), ThreadLock.Counts.READERS),
+                new ThreadLock(scope, threads, lock(key).threadSpec(), ThreadLock.Counts.WRITERS));
     }
 
     /** The locks of several keys, each taken alone, all together or none. */
@@ -84,7 +86,7 @@ public final class Locks implements AutoCloseable {
 
     /** One owner for several locks, for work that changes threads. */
     public Task task() {
-        return new Task(core, core.freshOwner());
+        return new Task(scope, scope.freshOwner());
     }
 
     /** Takes over a grant that was taken elsewhere, and keeps it from now on. */
@@ -94,17 +96,17 @@ public final class Locks implements AutoCloseable {
 
     /** Who holds the lock; nobody, where it is free. */
     public List<Holder> holders(String key) {
-        return Look.holders(core, key);
+        return scope.look().holders(key);
     }
 
     /** Takes the lock away from whoever has it; the next in line gets it. Tells whether anybody had it. */
     public boolean forceUnlock(String key) {
-        return Look.delete(core, key);
+        return scope.look().delete(key);
     }
 
     /** How many locks and permits are held here, as far as is known. */
     public int held() {
-        return core.held.size();
+        return scope.held.size();
     }
 
     /**
@@ -124,13 +126,13 @@ public final class Locks implements AutoCloseable {
 
     /** Whether {@link #close} was called. */
     public boolean isClosed() {
-        return core.isClosed();
+        return scope.isClosed();
     }
 
     /** Releases all locks, calls off all waits and ends all connections, in two seconds at most. */
     @Override
     public void close() {
-        core.close();
+        scope.close();
         if (hook != null && hook != Thread.currentThread()) {
             try {
                 Runtime.getRuntime().removeShutdownHook(hook);
@@ -142,7 +144,7 @@ public final class Locks implements AutoCloseable {
 
     /** Settings. */
     public static final class Builder {
-        private final LockServer server;
+        private final Function<Settings, Scope> scope;
         private String service = "java";
         private Duration lease = Duration.ofSeconds(10);
         private Duration keep = Duration.ofSeconds(30);
@@ -153,8 +155,8 @@ public final class Locks implements AutoCloseable {
         private @Nullable ThreadFactory threads;
         private boolean isClosedAtExit;
 
-        private Builder(LockServer server) {
-            this.server = Objects.requireNonNull(server);
+        private Builder(Function<Settings, Scope> scope) {
+            this.scope = scope;
         }
 
         /** The name of the service, which operators see in the names of owners. */
@@ -219,7 +221,7 @@ public final class Locks implements AutoCloseable {
                 thread.setDaemon(true);
                 return thread;
             };
-            return new Locks(new Core(server, new Settings(service, lease, keep, reply.toNanos(), release.toNanos(),
+            return new Locks(scope.apply(new Settings(service, lease, keep, reply.toNanos(), release.toNanos(),
                     close.toNanos(), factory, observer)), isClosedAtExit);
         }
     }

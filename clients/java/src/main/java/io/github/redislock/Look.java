@@ -11,9 +11,13 @@ import org.jspecify.annotations.Nullable;
 
 /** Calls that look at a lock from outside. They go by idle connections of those that wait. */
 final class Look {
-    private Look() {}
+    private final Core core;
 
-    private static @Nullable Object ask(Core core, String key, Words words) {
+    Look(Core core) {
+        this.core = core;
+    }
+
+    private @Nullable Object ask(String key, Words words) {
         return Attempt.await(core.keeper(key).thenCompose(keeper -> {
             WaitLines lines = core.waitLines(keeper.node());
             return lines.take().thenCompose(line -> line.call(words.bytes())
@@ -27,17 +31,17 @@ final class Look {
         }));
     }
 
-    static @Nullable Map<String, Object> info(Core core, String key) {
-        return ask(core, key, Words.of("LOCK.INFO", key)) instanceof List<?> fields ? map(fields) : null;
+    @Nullable Map<String, Object> info(String key) {
+        return ask(key, Words.of("LOCK.INFO", key)) instanceof List<?> fields ? map(fields) : null;
     }
 
-    static boolean delete(Core core, String key) {
-        return ask(core, key, Words.of("DEL", key)) instanceof Long number && number > 0;
+    boolean delete(String key) {
+        return ask(key, Words.of("DEL", key)) instanceof Long number && number > 0;
     }
 
-    static List<Holder> holders(Core core, String key) {
+    List<Holder> holders(String key) {
         List<Holder> all = new ArrayList<>();
-        if (ask(core, key, Words.of("LOCK.HOLDERS", key)) instanceof List<?> found) {
+        if (ask(key, Words.of("LOCK.HOLDERS", key)) instanceof List<?> found) {
             for (Object one : found) {
                 Map<String, Object> fields = map((List<?>) one);
                 all.add(new Holder(new String((byte[]) fields.get("owner"), StandardCharsets.UTF_8),

@@ -19,13 +19,13 @@ final class Recipes {
             } catch (LockLostException e) {
                 pause = 0;
             } catch (LockUnavailableException e) {
-                pause = Core.nextPause(pause);
-                TimeUnit.NANOSECONDS.sleep(Core.jittered(pause));
+                pause = Scope.nextPause(pause);
+                TimeUnit.NANOSECONDS.sleep(Scope.jittered(pause));
             }
         }
     }
 
-    static <T, X extends Exception> T once(RedisLock lock, RedisLock shared, Search<T, X> search, Work<T, X> work)
+    static <T, X extends Exception> T once(RedisLock lock, RedisLock behind, Search<T, X> search, Work<T, X> work)
             throws X, InterruptedException {
         long begun = System.nanoTime();
         for (;;) {
@@ -47,7 +47,7 @@ final class Recipes {
             if (left <= 0) {
                 throw new LockBusyException(lock.key() + ": others do the work", null);
             }
-            shared.waitingNanos(left).acquire().release();
+            behind.waitingNanos(left).acquire().release();
         }
     }
 }

@@ -15,20 +15,21 @@ import org.jspecify.annotations.Nullable;
  * lock again is a {@link Task}, or a thread: {@link #asLock}.
  */
 public final class RedisLock {
-    private final Core core;
+    private final Scope scope;
     private final Threads threads;
     private final LockSpec spec;
     private final long wait;
     private final @Nullable String owner;
     private final @Nullable Task task;
 
-    RedisLock(Core core, Threads threads, String key, List<String> mode) {
-        this(core, threads, new LockSpec(key, mode, core.settings().lease(), core.settings().keep().toMillis(), null, 0),
+    RedisLock(Scope scope, Threads threads, String key, List<String> mode) {
+        this(scope, threads, new LockSpec(key, mode, scope.settings().lease(), scope.settings().keep().toMillis(), null, 0),
                 0, null, null);
     }
 
-    private RedisLock(Core core, Threads threads, LockSpec spec, long wait, @Nullable String owner, @Nullable Task task) {
-        this.core = core;
+    private RedisLock(Scope scope, Threads threads, LockSpec spec, long wait, @Nullable String owner, @Nullable Task task) {
+        scope.check(spec, owner);
+        this.scope = scope;
         this.threads = threads;
         this.spec = spec;
         this.wait = wait;
@@ -37,7 +38,7 @@ public final class RedisLock {
     }
 
     private RedisLock with(LockSpec changed) {
-        return new RedisLock(core, threads, changed, wait, owner, task);
+        return new RedisLock(scope, threads, changed, wait, owner, task);
     }
 
     private RedisLock with(Duration lease, long keepMs, @Nullable Duration atMost, int replicas) {
@@ -60,7 +61,7 @@ public final class RedisLock {
     }
 
     RedisLock waitingNanos(long nanos) {
-        return new RedisLock(core, threads, spec, nanos, owner, task);
+        return new RedisLock(scope, threads, spec, nanos, owner, task);
     }
 
     long waitNanos() {
@@ -94,12 +95,12 @@ public final class RedisLock {
 
     /** Taken in this name, of 1 to 256 bytes, which nobody else uses. */
     public RedisLock owner(String name) {
-        return new RedisLock(core, threads, spec, wait, name, null);
+        return new RedisLock(scope, threads, spec, wait, name, null);
     }
 
     /** Taken by this task. A permit is for itself all the same. */
     public RedisLock by(Task owner) {
-        return new RedisLock(core, threads, spec, wait, null, owner);
+        return new RedisLock(scope, threads, spec, wait, null, owner);
     }
 
     /** Takes the lock. An interrupt ends the wait, and leaves neither a hold nor a place in line. */
@@ -126,7 +127,7 @@ public final class RedisLock {
     public CompletableFuture<Grant> acquireAsync() {
         Attempt attempt = start();
         CompletableFuture<Grant> told = new CompletableFuture<>();
-        attempt.result().whenComplete((held, failure) -> core.execute(() -> {
+        attempt.result().whenComplete((held, failure) -> scope.execute(() -> {
             if (failure != null) {
                 told.completeExceptionally(Line.unwrapped(failure));
             } else if (!told.complete(new Grant(held))) {
@@ -143,7 +144,7 @@ public final class RedisLock {
 
     /** Takes over a grant that was taken elsewhere; its lease, and how it is kept, are this lock's from now on. */
     public Grant adopt(String owner, long token) {
-        return new Grant(Adoption.adopt(core, adapted(), owner, token));
+        return new Grant(scope.adopt(adapted(), owner, token));
     }
 
     /**
@@ -168,19 +169,20 @@ public final class RedisLock {
     /**
      * Does a piece of work once, however many ask for it at a time. The search says whether its result is there; where
      * it is not, one does the work under the lock, and all others wait until it has ended, for as long as this lock
-     * waits, and look again. For a lock that is taken alone.
+     * waits, and look again (one after the other, on several servers that decide together). For a lock that is taken alone.
      */
     public <T, X extends Exception> T once(Search<T, X> search, Work<T, X> work) throws X, InterruptedException {
         if (!spec.isExclusive()) {
             throw new LockMisuseException(key() + ": work that is done once has its lock alone", null);
         }
-        RedisLock shared = with(new LockSpec(spec.key(), List.of("SHARED"), spec.lease(), spec.keepMs(), spec.atMost(), 0));
-        return Recipes.once(this, shared, search, work);
+        RedisLock behind = !scope.canShare() ? this
+                : with(new LockSpec(spec.key(), List.of("SHARED"), spec.lease(), spec.keepMs(), spec.atMost(), 0));
+        return Recipes.once(this, behind, search, work);
     }
 
     /** The same for java.util.concurrent: taken by threads, each of which is an owner and may take it again. */
     public ThreadLock asLock() {
-        return new ThreadLock(core, threads, threadSpec(), ThreadLock.Counts.ALL);
+        return new ThreadLock(scope, threads, threadSpec(), ThreadLock.Counts.ALL);
     }
 
     LockSpec threadSpec() {
@@ -202,8 +204,7 @@ public final class RedisLock {
         if (by != null && !spec.isPermit()) {
             return by.acquire(adapted(), wait);
         }
-        Acquire acquire = new Acquire(core, adapted(), owner == null ? core.freshOwner() : owner, null, wait).begin();
-        return new Attempt(acquire.result(), acquire::end);
+        return scope.take(adapted(), owner, null, wait);
     }
 
     static long nanos(Duration time) {

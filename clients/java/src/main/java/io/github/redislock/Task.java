@@ -11,22 +11,22 @@ import org.jspecify.annotations.Nullable;
  * A {@link ThreadLock} has one for each thread; a task of your own goes along with work that changes threads.
  */
 public final class Task {
-    private final Core core;
+    private final Scope scope;
     private final String owner;
-    private final Map<String, Held> held = new ConcurrentHashMap<>();
+    private final Map<String, Ownership> held = new ConcurrentHashMap<>();
     private final Set<String> asking = ConcurrentHashMap.newKeySet();
 
-    Task(Core core, String owner) {
-        this.core = core;
+    Task(Scope scope, String owner) {
+        this.scope = scope;
         this.owner = owner;
     }
 
-    /** The name by which the server knows it. */
+    /** The name by which the server knows it; servers that decide together know each of its grants by a name of its own. */
     public String owner() {
         return owner;
     }
 
-    @Nullable Held held(String key) {
+    @Nullable Ownership held(String key) {
         return held.get(key);
     }
 
@@ -34,29 +34,28 @@ public final class Task {
         return held.isEmpty() && asking.isEmpty();
     }
 
-    void forget(Held grant) {
+    void forget(Ownership grant) {
         held.remove(grant.key(), grant);
     }
 
     /** Takes a lock, or takes it again. */
     Attempt acquire(LockSpec spec, long wait) {
-        Held mine = held.get(spec.key());
+        Ownership mine = held.get(spec.key());
         if (mine != null) {
-            long deadline = System.nanoTime() + core.settings().reply();
+            long deadline = System.nanoTime() + scope.settings().reply();
             return new Attempt(mine.enterAgain(spec, deadline), reason -> { });
         }
         if (!asking.add(spec.key())) {
             return new Attempt(CompletableFuture.failedFuture(
                     new LockMisuseException(spec.key() + ": the task waits for it already", null)), reason -> { });
         }
-        Acquire acquire = new Acquire(core, spec, owner, this, wait);
-        acquire.begin();
-        CompletableFuture<Held> result = acquire.result().whenComplete((grant, failure) -> {
+        Attempt attempt = scope.take(spec, owner, this, wait);
+        CompletableFuture<Ownership> result = attempt.result().whenComplete((grant, failure) -> {
             if (grant != null) {
                 held.put(spec.key(), grant);
             }
             asking.remove(spec.key());
         });
-        return new Attempt(result, acquire::end);
+        return new Attempt(result, attempt.end());
     }
 }

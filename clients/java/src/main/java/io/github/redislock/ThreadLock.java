@@ -16,13 +16,13 @@ public final class ThreadLock implements Lock {
     /** Which of a thread's holds are this lock's: all, or those of one side of a read and write lock. */
     enum Counts { ALL, READERS, WRITERS }
 
-    private final Core core;
+    private final Scope scope;
     private final Threads threads;
     private final LockSpec spec;
     private final Counts counts;
 
-    ThreadLock(Core core, Threads threads, LockSpec spec, Counts counts) {
-        this.core = core;
+    ThreadLock(Scope scope, Threads threads, LockSpec spec, Counts counts) {
+        this.scope = scope;
         this.threads = threads;
         this.spec = spec;
         this.counts = counts;
@@ -76,7 +76,7 @@ public final class ThreadLock implements Lock {
             throw new InterruptedException();
         }
         try {
-            Held held = threads.mine().acquire(spec, wait).get(isInterruptible);
+            Ownership held = threads.mine().acquire(spec, wait).get(isInterruptible);
             if (counts == Counts.READERS) {
                 held.readers++;
             }
@@ -87,7 +87,7 @@ public final class ThreadLock implements Lock {
 
     @Override
     public void unlock() {
-        Held held = mine();
+        Ownership held = mine();
         if (counts == Counts.READERS) {
             held.readers--;
         }
@@ -134,11 +134,11 @@ public final class ThreadLock implements Lock {
 
     /** How often this thread has locked it and not unlocked it. */
     public int getHoldCount() {
-        Held held = threads.held(spec.key());
+        Ownership held = threads.held(spec.key());
         return held == null ? 0 : count(held);
     }
 
-    private int count(Held held) {
+    private int count(Ownership held) {
         return switch (counts) {
             case ALL -> held.holds();
             case READERS -> held.readers;
@@ -148,16 +148,16 @@ public final class ThreadLock implements Lock {
 
     /** Whether anybody has it. Asks the server. */
     public boolean isLocked() {
-        return Look.info(core, spec.key()) != null;
+        return scope.look().info(spec.key()) != null;
     }
 
     /** Takes it away from whoever has it; the next in line gets it. Tells whether anybody had it. */
     public boolean forceUnlock() {
-        return Look.delete(core, spec.key());
+        return scope.look().delete(spec.key());
     }
 
-    private Held mine() {
-        Held held = threads.held(spec.key());
+    private Ownership mine() {
+        Ownership held = threads.held(spec.key());
         if (held == null || count(held) == 0) {
             throw new IllegalMonitorStateException("this thread does not hold " + spec.key());
         }

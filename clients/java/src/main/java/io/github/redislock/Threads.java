@@ -6,11 +6,11 @@ import org.jspecify.annotations.Nullable;
 
 /** The tasks of threads: each thread is one owner for as long as it has a lock, or asks for one. */
 final class Threads {
-    private final Core core;
+    private final Scope scope;
     private final Map<Long, Task> tasks = new ConcurrentHashMap<>();
 
-    Threads(Core core) {
-        this.core = core;
+    Threads(Scope scope) {
+        this.scope = scope;
     }
 
     @SuppressWarnings("deprecation") // threadId() is of Java 19
@@ -19,10 +19,10 @@ final class Threads {
     }
 
     Task mine() {
-        return tasks.computeIfAbsent(id(), id -> new Task(core, core.freshOwner() + ":" + id));
+        return tasks.computeIfAbsent(id(), id -> new Task(scope, scope.freshOwner() + ":" + id));
     }
 
-    @Nullable Held held(String key) {
+    @Nullable Ownership held(String key) {
         Task task = tasks.get(id());
         return task == null ? null : task.held(key);
     }

@@ -5,14 +5,14 @@ import org.jspecify.annotations.Nullable;
 
 /** Tells that time is up; to a process that stood still, a reply's time later: the answer may have come meanwhile. */
 final class TimeLimit {
-    private final Core core;
+    private final Scope scope;
     private final Runnable over;
     private @Nullable Future<?> timer;
     private long asked = Long.MAX_VALUE;
     private boolean isCancelled;
 
-    TimeLimit(Core core, Runnable over) {
-        this.core = core;
+    TimeLimit(Scope scope, Runnable over) {
+        this.scope = scope;
         this.over = over;
     }
 
@@ -31,9 +31,9 @@ final class TimeLimit {
         if (isCancelled) {
             return;
         }
-        timer = core.after(Math.max(0, time - System.nanoTime()), () -> {
+        timer = scope.after(Math.max(0, time - System.nanoTime()), () -> {
             if (Line.stoodStill(time)) {
-                start(System.nanoTime() + core.settings().reply());
+                start(System.nanoTime() + scope.settings().reply());
             } else {
                 over.run();
             }

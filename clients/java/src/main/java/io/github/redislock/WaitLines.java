@@ -11,23 +11,28 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
-/** Connections to a node for calls that wait: as many as wait at one time, the last used first. */
+/** Connections to a server for calls that wait: as many as wait at one time, the last used first. */
 final class WaitLines {
     private static final int IDLE = 16;
     private static final long STAY = TimeUnit.MINUTES.toNanos(1);
 
     private record Idle(Line line, long since) {}
 
-    private final Core core;
-    private final String node;
+    /** Opens one. */
+    interface Dial {
+        Line open() throws IOException;
+    }
+
+    private final Scope scope;
+    private final Dial dial;
     private final Deque<Idle> idle = new ArrayDeque<>();
     private final Set<Line> used = new HashSet<>();
     private boolean sweeping;
     private boolean closed;
 
-    WaitLines(Core core, String node) {
-        this.core = core;
-        this.node = node;
+    WaitLines(Scope scope, Dial dial) {
+        this.scope = scope;
+        this.dial = dial;
     }
 
     CompletableFuture<Line> take() {
@@ -40,9 +45,9 @@ final class WaitLines {
             }
         }
         CompletableFuture<Line> taken = new CompletableFuture<>();
-        core.execute(() -> {
+        scope.execute(() -> {
             try {
-                Line fresh = core.connect(node, "lock-wait");
+                Line fresh = dial.open();
                 if (isUsed(fresh)) {
                     taken.complete(fresh);
                 } else {
@@ -95,7 +100,7 @@ final class WaitLines {
     private void sweepLater() {
         if (!sweeping) {
             sweeping = true;
-            core.after(STAY, this::sweep);
+            scope.after(STAY, this::sweep);
         }
     }
 
