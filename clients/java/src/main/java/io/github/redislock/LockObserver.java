@@ -16,9 +16,12 @@ public interface LockObserver {
     /** A grant was lost, after so long. */
     default void lost(String key, Duration held) {}
 
-    /** The connection on which grants are kept has ended. The node is empty where there is only one. */
+    /**
+     * The connection on which grants are kept has ended. The node is empty where there is only one. Of servers that decide
+     * together it is one that does not answer, and is left alone until it is opened again.
+     */
     default void keeperEnded(String node, Throwable why) {}
 
-    /** There is a connection again on which grants are kept. */
+    /** There is a connection again on which grants are kept, or that server answers again. */
     default void keeperOpened(String node) {}
 }

@@ -11,7 +11,8 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Locks of several processes on a server with the module redis-lock. One for a process and server, for all its threads.
+ * Locks of several processes on a server with the module redis-lock, or on several that decide together: see
+ * {@link #quorum}. One for a process and server, for all its threads.
  *
  * <pre>{@code
  * try (Locks locks = Locks.of(JedisServer.of("127.0.0.1", 6379), "orders")) {
@@ -47,6 +48,27 @@ public final class Locks implements AutoCloseable {
     public static Builder builder(LockServer server) {
         Objects.requireNonNull(server);
         return new Builder(settings -> new Core(server, settings));
+    }
+
+    /**
+     * On independent servers that decide together: three, or a larger odd number of them, the same ones in every
+     * process. A lock is held when more than half of them have granted it, with one token that rises from holder to
+     * holder; any minority may be down, hang or be cut off. What such a lock needs and costs: docs/quorum.md of the
+     * project.
+     *
+     * <p>This process renews what it holds, every third of the lease: {@link Builder#keep} says nothing here. Each grant
+     * has an owner of its own, and is exclusive: {@link #shared}, {@link #permit}, {@link #readWriteLock},
+     * {@link #holders}, {@link #forceUnlock}, {@link RedisLock#owner}, {@link RedisLock#replicas},
+     * {@link Grant#downgrade} and {@link ThreadLock#isLocked} are a {@link LockMisuseException}.
+     */
+    public static Builder quorum(LockServer... servers) {
+        return quorum(List.of(servers));
+    }
+
+    /** As {@link #quorum(LockServer...)}. */
+    public static Builder quorum(Collection<? extends LockServer> servers) {
+        List<LockServer> all = Quorum.checked(servers);
+        return new Builder(settings -> new Quorum(all, settings));
     }
 
     /** A lock that one has alone. */

@@ -34,10 +34,12 @@ public final class JedisServer implements LockServer {
         return thread;
     };
 
+    private final String name;
     private final Address address;
     private final JedisClientConfig config;
 
-    private JedisServer(Address address, JedisClientConfig config) {
+    private JedisServer(String name, Address address, JedisClientConfig config) {
+        this.name = name;
         this.address = address;
         this.config = config;
     }
@@ -49,19 +51,19 @@ public final class JedisServer implements LockServer {
 
     /** One server. */
     public static LockServer of(HostAndPort server, JedisClientConfig config) {
-        return new JedisServer(limit -> server, config);
+        return new JedisServer(server.toString(), limit -> server, config);
     }
 
     /** A server whose address is asked for before each connection. */
     public static LockServer of(Supplier<HostAndPort> server, JedisClientConfig config) {
-        return new JedisServer(limit -> server.get(), config);
+        return new JedisServer("", limit -> server.get(), config);
     }
 
     /** The primary that Sentinels name. The second configuration is for the Sentinels. */
     public static LockServer sentinel(String name, Collection<HostAndPort> sentinels, JedisClientConfig config,
             JedisClientConfig sentinelConfig) {
         List<HostAndPort> all = List.copyOf(sentinels);
-        return new JedisServer(limit -> primary(name, all, sentinelConfig, limit), config);
+        return new JedisServer(name + " of " + all, limit -> primary(name, all, sentinelConfig, limit), config);
     }
 
     /** A cluster, of which these nodes are known. */
@@ -107,6 +109,11 @@ public final class JedisServer implements LockServer {
 
     private static String text(Object bytes) {
         return new String((byte[]) bytes, StandardCharsets.UTF_8);
+    }
+
+    @Override
+    public String name() {
+        return name;
     }
 
     @Override

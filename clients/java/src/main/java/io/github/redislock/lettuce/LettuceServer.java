@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 
 /** Servers that are reached by Lettuce: as your client reaches them, on its threads. */
 public final class LettuceServer implements LockServer {
@@ -24,6 +25,7 @@ public final class LettuceServer implements LockServer {
         ServerConnection connect(Duration limit) throws IOException;
     }
 
+    private final String name;
     private final Dial dial;
     private final Runnable close;
 
@@ -44,7 +46,8 @@ public final class LettuceServer implements LockServer {
         return copy;
     }
 
-    private LettuceServer(Dial dial, Runnable close) {
+    private LettuceServer(String name, Dial dial, Runnable close) {
+        this.name = name;
         this.dial = dial;
         this.close = close;
     }
@@ -52,7 +55,7 @@ public final class LettuceServer implements LockServer {
     /** One server, or the primary that Sentinels name: the URI says which. Takes the client's options and resources. */
     public static LockServer of(RedisClient client, RedisURI uri) {
         RedisClient own = own(client.getResources(), client.getOptions());
-        return new LettuceServer(limit -> connect(own, uri, limit), () -> shutDown(own));
+        return new LettuceServer(name(uri), limit -> connect(own, uri, limit), () -> shutDown(own));
     }
 
     /** The cluster of this client. Takes its options and resources. */
@@ -80,7 +83,7 @@ public final class LettuceServer implements LockServer {
      * }</pre>
      */
     public static LockServer connecting(Callable<StatefulRedisConnection<byte[], byte[]>> factory) {
-        return new LettuceServer(limit -> LettuceConnection.open(calling(factory), limit), () -> { });
+        return new LettuceServer("", limit -> LettuceConnection.open(calling(factory), limit), () -> { });
     }
 
     private static <T> CompletableFuture<T> calling(Callable<T> factory) {
@@ -95,6 +98,12 @@ public final class LettuceServer implements LockServer {
         thread.setDaemon(true);
         thread.start();
         return result;
+    }
+
+    private static String name(RedisURI uri) {
+        String all = uri.getSentinels().stream().map(LettuceServer::name).collect(Collectors.joining(", "));
+        return uri.getSocket() != null ? uri.getSocket()
+                : all.isEmpty() ? uri.getHost() + ":" + uri.getPort() : uri.getSentinelMasterId() + " of [" + all + "]";
     }
 
     /** Lettuce must not reconnect: it would repeat a wait. Nor time out by itself: a wait may be long. */
@@ -113,6 +122,11 @@ public final class LettuceServer implements LockServer {
 
     private static void shutDown(RedisClient own) {
         own.shutdownAsync(0, 1, TimeUnit.SECONDS);
+    }
+
+    @Override
+    public String name() {
+        return name;
     }
 
     @Override

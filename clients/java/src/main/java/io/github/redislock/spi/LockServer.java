@@ -6,6 +6,11 @@ import org.jspecify.annotations.Nullable;
 
 /** One server, a primary with its replicas, or a cluster: where locks are, and how to connect there. */
 public interface LockServer {
+    /** Tells it from other servers, and names it in errors, such as {@code redis:6379}; empty where that is not known. */
+    default String name() {
+        return "";
+    }
+
     /** Names the node that serves this key, by what is known now; null where that is not known yet. */
     @Nullable String node(String key);
 
