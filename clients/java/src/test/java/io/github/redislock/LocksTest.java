@@ -23,7 +23,7 @@ abstract class LocksTest {
     static final Duration LONG = Duration.ofSeconds(20);
     static final Duration SHORT = Duration.ofMillis(1000);
 
-    private static final Set<Client> WARM = java.util.Collections.synchronizedSet(EnumSet.noneOf(Client.class));
+    private static final Set<Client> WARM = EnumSet.noneOf(Client.class);
 
     @Parameter
     Client client;
@@ -38,10 +38,12 @@ abstract class LocksTest {
     /** The first connection of a JVM takes its time: classes are loaded. */
     @BeforeEach
     void warmUp() throws Exception {
-        if (WARM.add(client)) {
-            int port = server().port;
-            try (Locks locks = builder(Client.Topology.SINGLE, port).replyTimeout(Duration.ofSeconds(20)).build()) {
-                locks.lock("k").acquire().release();
+        synchronized (WARM) {
+            if (WARM.add(client)) {
+                int port = server().port;
+                try (Locks locks = builder(Client.Topology.SINGLE, port).replyTimeout(Duration.ofSeconds(20)).build()) {
+                    locks.lock("k").acquire().release();
+                }
             }
         }
     }

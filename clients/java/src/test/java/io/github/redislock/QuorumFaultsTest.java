@@ -42,7 +42,8 @@ class QuorumFaultsTest extends QuorumServersTest {
     void anyMinorityMayBeDown() throws Exception {
         List<TestServer> five = five();
         Locks locks = quorum(five);
-        Grant held = hold(five, locks.lock("held").lease(Duration.ofSeconds(2)));
+        Grant held = hold(five, locks.lock("held").lease(Duration.ofMillis(1500)));
+        long begun = System.nanoTime();
         for (int down = 1; down <= 2; down++) {
             five.get(down - 1).order("kill");
             List<TestServer> up = five.subList(down, 5);
@@ -53,7 +54,7 @@ class QuorumFaultsTest extends QuorumServersTest {
                 free(up, "k");
             }
         }
-        Thread.sleep(2500);
+        Thread.sleep(Math.max(0, 1700 - millisSince(begun)));
         held.check();
         held.release();
         five.get(2).order("kill");
@@ -184,9 +185,9 @@ class QuorumFaultsTest extends QuorumServersTest {
         List<TestServer> five = five();
         List<TestServer> proxies = proxies(five);
         Locks locks = quorum(proxies);
-        Grant grant = hold(five, locks.lock("k").lease(Duration.ofMillis(2500)));
+        Grant grant = hold(five, locks.lock("k").lease(Duration.ofMillis(1500)));
         order(proxies.subList(0, 2), "swallow");
-        Thread.sleep(3000);
+        Thread.sleep(1700);
         grant.check();
         quorum(proxies).lock("other").waiting(LONG).acquire().release();
         order(proxies.subList(0, 2), "speak");

@@ -13,8 +13,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** What the tests of a lock on five servers have in common. */
+/** What the tests of a lock on five servers have in common. They wait more than they work. */
+@Execution(ExecutionMode.CONCURRENT)
 abstract class QuorumServersTest extends LocksTest {
     static final Duration LEASE = Duration.ofSeconds(10);
 

@@ -12,7 +12,6 @@ import io.github.redislock.spi.LockServer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
@@ -27,24 +26,11 @@ import redis.clients.jedis.HostAndPort;
 
 /** A lock on five servers that answer. The promises: docs/quorum.md. */
 class QuorumTest extends QuorumServersTest {
-    /** No test stops any of them. They end with the JVM. */
-    private static List<TestServer> shared;
-
     private List<TestServer> five;
 
     @BeforeEach
     void servers() {
-        synchronized (QuorumTest.class) {
-            if (shared == null) {
-                List<TestServer> all = new ArrayList<>();
-                for (int n = 0; n < 5; n++) {
-                    all.add(TestServers.start("server", Map.of()).get(0));
-                }
-                shared = all;
-            }
-            five = shared;
-        }
-        five.forEach(server -> server.run("FLUSHALL"));
+        five = five();
     }
 
     private void waiters(int server, String key, int number) throws InterruptedException {
@@ -88,19 +74,19 @@ class QuorumTest extends QuorumServersTest {
 
     @Test
     void itIsRenewedForAsLongAsItIsHeldButAFixedLeaseIsNot() throws Exception {
-        Locks locks = closing(quorumBuilder(five).lease(Duration.ofMillis(1500)).build());
+        Locks locks = closing(quorumBuilder(five).lease(Duration.ofMillis(1200)).build());
         Grant kept = hold(five, locks.lock("k"));
-        Grant fixed = locks.lock("fixed").fixed(Duration.ofMillis(1500)).acquire();
+        Grant fixed = locks.lock("fixed").fixed(Duration.ofMillis(1200)).acquire();
         long begun = System.nanoTime();
-        Grant atMost = locks.lock("most").atMost(Duration.ofMillis(2500)).acquire();
+        Grant atMost = locks.lock("most").atMost(Duration.ofMillis(1900)).acquire();
         fixed.check();
         AtomicLong fixedEnd = new AtomicLong();
         AtomicLong mostEnd = new AtomicLong();
         fixed.onLost(loss -> fixedEnd.set(millisSince(begun)));
         atMost.onLost(loss -> mostEnd.set(millisSince(begun)));
         eventually("both have ended", () -> fixedEnd.get() != 0 && mostEnd.get() != 0);
-        assertTrue(fixedEnd.get() > 1000 && fixedEnd.get() < 2300, fixedEnd + " ms");
-        assertTrue(mostEnd.get() > 2000 && mostEnd.get() < 3300, mostEnd + " ms");
+        assertTrue(fixedEnd.get() > 700 && fixedEnd.get() < 1800, fixedEnd + " ms");
+        assertTrue(mostEnd.get() > 1500 && mostEnd.get() < 2700, mostEnd + " ms");
         assertThrows(LockLostException.class, fixed::release);
         assertThrows(LockLostException.class, atMost::check);
         free(five, "fixed");
@@ -181,14 +167,14 @@ class QuorumTest extends QuorumServersTest {
     @Test
     void aHolderThatIsGoneIsWaitedForUntilItsLeasesEnd() throws Exception {
         Grant gone = hold(five, quorum(five).lock("k"));
-        gone.detach(Duration.ofMillis(1500));
+        gone.detach(Duration.ofMillis(1000));
         assertFalse(gone.isHeld());
         long took = millis(() -> {
             Grant next = quorum(five).lock("k").waiting(LONG).acquire();
             assertTrue(next.token() > gone.token());
             next.release();
         });
-        assertTrue(took > 700 && took < 4000, took + " ms");
+        assertTrue(took > 300 && took < 4000, took + " ms");
     }
 
     @Test
@@ -268,7 +254,7 @@ class QuorumTest extends QuorumServersTest {
     @Test
     void theLossOfAMajorityIsToldByAllWaysAndAMinoritysIsNone() throws Exception {
         AtomicInteger observed = new AtomicInteger();
-        Locks locks = closing(quorumBuilder(five).lease(Duration.ofMillis(2500)).observer(new LockObserver() {
+        Locks locks = closing(quorumBuilder(five).lease(Duration.ofMillis(1800)).observer(new LockObserver() {
             @Override
             public void lost(String key, Duration held) {
                 observed.incrementAndGet();
