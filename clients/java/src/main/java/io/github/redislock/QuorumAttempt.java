@@ -157,15 +157,17 @@ final class QuorumAttempt {
         if (!chosen.stream().allMatch(part -> part.isDecided(raise))) {
             return null;
         }
-        List<QuorumPart> behind = chosen.stream().filter(part -> part.isBehind(raise)).toList();
+        List<QuorumPart> behind = those(part -> part.isBehind(raise)); // also of those that came late
         if (behind.isEmpty()) {
             return failure();
         }
-        if (behind.size() < quorum.majority()) {
-            return new Failed(differ(behind), null);
+        if (behind.size() >= quorum.majority()) {
+            choose(behind);
+            return null;
         }
-        choose(behind);
-        return null;
+        boolean isAllSaid = parts.stream().allMatch(part -> part.isHeard()
+                && (part.token() > raise || part.isDecided(raise)));
+        return isAllSaid ? new Failed(differ(behind), null) : null;
     }
 
     private Failed failure() {
