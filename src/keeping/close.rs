@@ -4,7 +4,7 @@
 //! runs: the rest of that would run with other rights.
 
 use super::state::STATE;
-use crate::server::Context;
+use crate::server::{Context, MemoryLimit};
 use crate::statistics::{Counter, count};
 
 /// What ended the grant.
@@ -21,21 +21,30 @@ pub(super) fn close(context: Context<'_>, clients: Vec<u64>, cause: Cause) {
     if clients.is_empty() {
         return;
     }
-    let running = match cause {
+    let removing = match cause {
         Cause::Command => context.removing(&clients),
-        Cause::Other => context.running(&clients),
+        Cause::Other => Vec::new(),
+    };
+    let running = if cause == Cause::Other || may_evict(context) {
+        context.running(&clients)
+    } else {
+        Vec::new()
     };
     for client in clients {
         count(Counter::KeptCloses);
-        if !running.contains(&client) {
+        if removing.contains(&client) {
+            STATE.with(context, |state| state.close_sent.push(client));
+        } else if running.contains(&client) {
+            STATE.with(context, |state| state.close_unsent.push(client));
+        } else {
             context.close_client(client);
-            continue;
         }
-        STATE.with(context, |state| match cause {
-            Cause::Command => state.close_sent.push(client),
-            Cause::Other => state.close_unsent.push(client),
-        });
     }
+}
+
+/// True when any command can remove any key: the server evicts before it runs one, also one that it refuses then.
+fn may_evict(context: Context<'_>) -> bool {
+    MemoryLimit::now(context).is_none_or(|limit| limit.bytes > 0 && limit.evicts())
 }
 
 /// At the end of an iteration of the event loop, before any reply is sent.

@@ -142,6 +142,33 @@ fn eviction_closes_it() {
     keeper.is_closed();
 }
 
+/// The server makes room before it runs a command, and may refuse that command all the same. A client is not
+/// closed within its own command: what it sends next would be answered, with the rights of the default user.
+#[test]
+fn eviction_by_its_own_refused_command_closes_it_at_once() {
+    let (server, mut c) = prepared();
+    run(&mut c, "ACL SETUSER few on nopass ~* +@all -flushall").okay();
+    run(&mut c, "CONFIG SET maxmemory-policy volatile-ttl").okay();
+    let mut keeper = Keeper::of(server.connection());
+    run(&mut keeper, "AUTH few any").okay();
+    run(&mut keeper, "FLUSHALL").refused("NOPERM");
+    keeper.acquire("k a PX 3000 KEEP 600000");
+    let info = run(&mut c, "INFO memory").text();
+    let used = info
+        .lines()
+        .find_map(|line| line.strip_prefix("used_memory:"));
+    let used: u64 = used.and_then(|n| n.parse().ok()).expect("a number");
+    let limit = used + 60_000;
+    run(&mut c, &format!("CONFIG SET maxmemory {limit}")).okay();
+    let before = count(&server, "kept_closes");
+    let large = "n".repeat(400_000);
+    keeper.throw(&[&format!("LOCK.ACQUIRE {large} a"), "FLUSHALL"]);
+    keeper.is_closed();
+    run(&mut c, "CONFIG SET maxmemory 0").okay();
+    assert_eq!(count(&server, "kept_closes"), before + 1);
+    assert_eq!(run(&mut c, "EXISTS v").int(), 1);
+}
+
 #[test]
 fn what_takes_nothing_away_closes_nothing() {
     let (server, mut c) = prepared();
