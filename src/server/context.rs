@@ -9,6 +9,14 @@ use redis_module::raw;
 
 use super::api::{OK, api};
 
+/// A transaction or script that has run for so long sees time pass, in microseconds; a shorter one does not, as with
+/// the server's own commands.
+const LONG: u64 = 10_000;
+
+fn as_it_runs(began: u64, now: u64) -> u64 {
+    if now > began + LONG { now } else { began }
+}
+
 /// The current call from the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'call> {
@@ -152,32 +160,36 @@ impl Context<'_> {
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
     }
 
-    /// The wall clock in microseconds since 1970; from Redis 7.2 and on Valkey, at the start of the command.
-    #[allow(clippy::unused_self)] // the proof that the server may be asked
+    /// The wall clock in microseconds since 1970; from Redis 7.2 and on Valkey, at the start of the command. In a
+    /// transaction or script that would be its own start, which may be long ago.
     pub(crate) fn unix_micros(self) -> u64 {
-        // SAFETY: takes no argument; Redis 7.0 lacks the function.
-        let cached = unsafe { raw::RedisModule_CachedMicroseconds.map(|cached| cached()) };
-        cached
-            .and_then(|micros| u64::try_from(micros).ok())
-            .unwrap_or_else(|| {
-                let since_1970 = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or(Duration::ZERO);
-                since_1970.as_secs() * 1_000_000 + u64::from(since_1970.subsec_micros())
-            })
+        let since_1970 = || {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH);
+            let time = time.unwrap_or(Duration::ZERO);
+            time.as_secs() * 1_000_000 + u64::from(time.subsec_micros())
+        };
+        match self.cached_micros() {
+            Some(cached) if self.flags.may_block() => cached,
+            Some(cached) => as_it_runs(cached, since_1970()),
+            None => since_1970(),
+        }
     }
 
     /// As [`Context::unix_micros`], in milliseconds, which costs less on Redis 7.0.
-    #[allow(clippy::unused_self)] // as above
     pub(crate) fn unix_millis(self) -> u64 {
-        // SAFETY: neither takes an argument; Redis 7.0 lacks the first.
-        let millis = unsafe {
-            match raw::RedisModule_CachedMicroseconds {
-                Some(cached) => cached() / 1000,
-                None => api!(RedisModule_Milliseconds)(),
-            }
-        };
-        u64::try_from(millis).unwrap_or(0)
+        match self.cached_micros() {
+            Some(cached) if self.flags.may_block() => cached / 1000,
+            Some(cached) => as_it_runs(cached, self.unix_micros_now()) / 1000,
+            None => self.unix_micros_now() / 1000,
+        }
+    }
+
+    /// The wall clock as of the start of the command, transaction or script; Redis 7.0 does not tell it.
+    #[allow(clippy::unused_self)] // the proof that the server may be asked
+    fn cached_micros(self) -> Option<u64> {
+        // SAFETY: takes no argument; Redis 7.0 lacks the function.
+        let cached = unsafe { raw::RedisModule_CachedMicroseconds.map(|cached| cached()) };
+        cached.and_then(|micros| u64::try_from(micros).ok())
     }
 
     /// The wall clock in microseconds since 1970, to the millisecond; not that at the start of the command. It is

@@ -1,6 +1,6 @@
 //! How long a wait lasts, and how soon a lock is handed over.
 
-use crate::support::{info, line, nobody_waits, run, timed, wait, wait_as};
+use crate::support::{at_once, info, line, nobody_waits, run, timed, wait, wait_as};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
@@ -172,4 +172,26 @@ fn a_renewed_lease_is_waited_for_without_work() {
     assert!(used < Duration::from_millis(100), "{used:?}");
     run(&mut c, "LOCK.RELEASE k a").int();
     first.granted();
+}
+
+/// For the server's own commands time stands still in a transaction; who waits knows nothing of that.
+#[test]
+fn a_lease_begins_with_the_grant_also_at_the_end_of_a_long_transaction() {
+    const LEASE: i64 = 1000;
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut at_the_end = |command: &str| {
+        at_once(&mut c, &["MULTI", "DEBUG SLEEP 1.2", command, "EXEC"]);
+        let left = run(&mut c, "PTTL k").int();
+        assert!((1..=LEASE).contains(&left), "{command}: {left}");
+    };
+    let mut other = server.connection();
+    run(&mut other, "LOCK.ACQUIRE k a PX 600000").grant();
+    let mut waiter = wait(&server, "k b PX 1000 BLOCK 0");
+    at_the_end("LOCK.RELEASE k a");
+    assert_eq!(waiter.granted().lease, LEASE);
+    run(&mut other, "DEL k").int();
+    at_the_end("LOCK.ACQUIRE k b PX 1000");
+    run(&mut other, "LOCK.RENEW k b PX 600000").grant();
+    at_the_end("LOCK.RENEW k b PX 1000");
 }
