@@ -5,15 +5,11 @@ use std::time::Duration;
 use redis_lock_core::keeping::Keep;
 use redis_lock_core::{self as core, Limit, requests};
 
-use super::{SINCE, check_keeper, documented, key_and_words};
+use super::{MAX_WATCHED_NAME, SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::statistics::{Counter, count};
 use crate::waiting::{self, Lock};
-
-/// The longest name, in bytes, of a lock that can be waited for. Ticks open such a lock every few
-/// milliseconds, and each time the server reads the whole name twice.
-const MAX_AWAITED_NAME: usize = 8192;
 
 pub(super) struct Acquire;
 
@@ -44,13 +40,13 @@ fn acquire<'call>(
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let call = requests::acquire(&mut words)?;
-    if call.wait_ms.is_some() && name.bytes().len() > MAX_AWAITED_NAME {
+    if call.wait_ms.is_some() && name.bytes().len() > MAX_WATCHED_NAME {
         return Err(CommandError::argument(
             c"ERR BLOCK takes a lock whose name is at most 8192 bytes long",
         ));
     }
-    if call.keep.is_some() {
-        check_keeper(context)?;
+    if let Some(keep) = call.keep {
+        check_keeper(context, name, keep)?;
     }
     let keep = match call.keep {
         Some(Keep::For(silence)) => Some(silence),

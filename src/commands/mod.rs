@@ -12,6 +12,7 @@ mod renew;
 mod section;
 mod waiters;
 
+use redis_lock_core::keeping::Keep;
 use redis_lock_core::requests::{self, Kind, Words};
 
 use crate::locks::{CommandError, max_lease};
@@ -75,9 +76,17 @@ fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'
     Words::new(words.iter().map(|text| text.bytes()), max_lease())
 }
 
-/// Checks that a connection asks for `KEEP`, and that the server tells when it heard from that.
-fn check_keeper(context: Context<'_>) -> Result<(), CommandError> {
-    if !context.comes_from_connection() {
+/// The longest name, in bytes, of a lock that can be waited for or kept. Such a lock is opened every few
+/// milliseconds, and each time the server reads the whole name twice.
+const MAX_WATCHED_NAME: usize = 8192;
+
+/// Checks that a connection asks for `KEEP`, that the server tells when it heard from that, and the name.
+fn check_keeper(context: Context<'_>, name: Text<'_>, keep: Keep) -> Result<(), CommandError> {
+    if keep != Keep::End && name.bytes().len() > MAX_WATCHED_NAME {
+        Err(CommandError::argument(
+            c"ERR KEEP takes a lock whose name is at most 8192 bytes long",
+        ))
+    } else if !context.comes_from_connection() {
         Err(CommandError::argument(
             c"ERR KEEP takes a call of a client: a script, a function or another module has no connection \
               to keep",

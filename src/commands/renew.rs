@@ -35,8 +35,8 @@ fn renew<'call>(
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let call = requests::renew(&mut words)?;
-    if call.keep.is_some() {
-        check_keeper(context)?;
+    if let Some(keep) = call.keep {
+        check_keeper(context, name, keep)?;
     }
     let judged = Lock::open(primary, name).renew(&call.request, call.limit, call.keep)?;
     let granted = judged.commit();

@@ -278,3 +278,21 @@ fn without_the_command_client_nothing_is_kept() {
         assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
     }
 }
+
+/// A lock that is kept is looked at every few milliseconds, and each look takes as long as its name is.
+#[test]
+fn a_lock_with_a_very_long_name_is_not_kept() {
+    const LONGEST: usize = 8192;
+    let server = Server::start();
+    let mut c = server.connection();
+    let (longest, longer) = ("k".repeat(LONGEST), "k".repeat(LONGEST + 1));
+    run(&mut c, &format!("LOCK.ACQUIRE {longest} a KEEP 600000")).grant();
+    run(&mut c, &format!("LOCK.RENEW {longest} a KEEP 600000")).grant();
+    for words in ["LOCK.ACQUIRE", "LOCK.ACQUIRE", "LOCK.RENEW"] {
+        let text = run(&mut c, &format!("{words} {longer} a KEEP 600000")).refused("ERR");
+        assert!(text.contains("8192 bytes"), "{text}");
+        run(&mut c, &format!("LOCK.ACQUIRE {longer} a HOLDS 1 KEEP 0")).grant();
+    }
+    run(&mut c, &format!("LOCK.RENEW {longer} a KEEP 0")).grant();
+    assert_eq!(count(&server, "kept"), 1);
+}
