@@ -1,5 +1,6 @@
 //! Many locks, many calls.
 
+use super::count;
 use crate::failure::{Failure, Verdict, ensure};
 use crate::ledger::Grant;
 use crate::limits::ms;
@@ -176,12 +177,14 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     /// Idle ones that a client may keep, its keeper, the user's own, and this program's.
     const CONNECTIONS: usize = 22;
     const TASKS: usize = 10;
+    /// And how many it may open then: those that wait have theirs by now.
+    const OPENED: u64 = 20;
     let (site, worker) = stage.pair()?;
     let mut server = site.server().connection();
-    let count = stage.count(2000, 50_000);
-    let half = |count: usize| -> Verdict {
+    let calls = stage.count(2000, 50_000);
+    let half = || -> Verdict {
         in_turn(
-            count / 4,
+            calls / 4,
             |number| {
                 worker
                     .acquire(&format!("free-{}", number % 1000))
@@ -192,7 +195,7 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
         )?;
         // And as many in line for one.
         let in_line = || -> Verdict {
-            for _ in 0..count / 4 / TASKS {
+            for _ in 0..calls / 4 / TASKS {
                 let grant = worker.acquire("awaited").wait(ms(20_000)).granted()?;
                 worker.release(&grant).ok()?;
             }
@@ -206,9 +209,16 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
         })?;
         Ok(())
     };
-    half(count)?;
+    half()?;
     let (before, connections_before) = measure(&worker, &mut server);
-    half(count)?;
+    let opened = count(&mut server, "total_connections_received");
+    half()?;
+    let opened = count(&mut server, "total_connections_received") - opened;
+    ensure!(
+        opened <= OPENED,
+        "{} more locks and waits have opened {opened} connections",
+        calls / 2
+    );
     let mut last = (before, connections_before);
     let settled = crate::limits::wait_for(ms(1500), || {
         last = measure(&worker, &mut server);
@@ -222,7 +232,7 @@ pub(super) fn growth(stage: &Stage) -> Verdict {
     ensure!(
         settled.is_some(),
         "after {} more locks and waits: memory {} -> {} MB, threads {} -> {}, connections {} -> {}",
-        count / 2,
+        calls / 2,
         before.memory_kb / 1024,
         after.memory_kb / 1024,
         before.threads,

@@ -33,6 +33,14 @@ pub(super) fn overwritten(stage: &Stage) -> Verdict {
     // It shared a connection with the other.
     worker.holds(&other)?;
     ensure!(worker.check(&other)?, "another lock is lost too");
+    // Of one that nobody keeps it is the release that tells.
+    let fixed = worker.acquire("fixed").fixed().granted()?;
+    cmd!(server, "SET", "fixed", "text").okay();
+    let release = worker.release(&fixed).answer()?;
+    ensure!(
+        release.class() == Some("lost"),
+        "the release of an overwritten lock that nobody kept is answered with {release}"
+    );
     stage.agree(&site)?;
     cmd!(server, "DEL", "held").int();
     worker.works("held", ms(1000))?;

@@ -12,6 +12,7 @@ mod servers;
 
 use crate::failure::Verdict;
 use crate::stage::Stage;
+use testbed::{Expect, cmd};
 
 /// One of them.
 pub(crate) struct Scenario {
@@ -39,6 +40,18 @@ const fn heavy(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static 
         is_heavy: true,
         play,
     }
+}
+
+/// A number of the server's INFO stats.
+fn count(server: &mut testbed::redis::Connection, field: &str) -> u64 {
+    let info = cmd!(*server, "INFO", "stats").text();
+    let line = info.lines().find_map(|line| {
+        line.strip_prefix(field)?
+            .strip_prefix(':')
+            .map(str::to_owned)
+    });
+    line.and_then(|text| text.trim().parse().ok())
+        .expect("a count")
 }
 
 /// All of them; the long ones first, so that the others fit in beside.
@@ -132,6 +145,11 @@ pub(crate) const ALL: &[Scenario] = &[
         "full-maxclients",
         refusals::full_maxclients,
         "the server takes no more clients",
+    ),
+    light(
+        "no-writes",
+        refusals::no_writes,
+        "NOREPLICAS, then MISCONF, for a while",
     ),
     light(
         "no-permission",

@@ -1,13 +1,15 @@
 //! The server answers, but not with a lock.
 
+use super::count;
 use crate::failure::{Verdict, ensure};
 use crate::limits::{AT_ONCE, MARGIN, ms};
 use crate::site::Site;
 use crate::stage::{LEASE, Stage};
-use crate::worker::{LOCKS, Worker};
+use crate::worker::{Answer, LOCKS, Worker};
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Talk, cmd, post, run};
+use testbed::{Expect, Fault, Talk, cmd, eventually, post, run};
 
 /// How many connections may be tried in two seconds by a client that cannot get in.
 const KNOCKS: u64 = 20;
@@ -23,14 +25,11 @@ pub(super) fn wrong_password(stage: &Stage) -> Verdict {
         let begun = Instant::now();
         // Refused here already, or by the first call.
         let opened = worker.open_as(locks, &site, password).answer()?;
-        if opened.ok().is_ok() {
-            for wait in [Duration::ZERO, ms(10_000)] {
-                refused_at_once(&worker, locks, wait)?;
-            }
-        } else {
+        for text in refusals(&worker, locks, opened)? {
+            let text = text.to_lowercase();
             ensure!(
-                opened.class() == Some("refused"),
-                "{locks} password: open is answered with {opened}"
+                text.contains("pass") || text.contains("auth"),
+                "{locks} password: the error does not tell of it: {text:?}"
             );
         }
         thread::sleep(ms(2000).saturating_sub(begun.elapsed()));
@@ -56,19 +55,7 @@ pub(super) fn missing_module(stage: &Stage) -> Verdict {
     let site = Site::start_with(testbed::Builder::without_module);
     let worker = stage.new_worker()?;
     let opened = worker.open_as(LOCKS, &site, None).answer()?;
-    let mut texts = Vec::new();
-    if let crate::worker::Answer::Error { class, text } = opened {
-        ensure!(
-            class == "refused",
-            "without the module open is answered with {class}"
-        );
-        texts.push(text);
-    } else {
-        for wait in [Duration::ZERO, ms(10_000)] {
-            texts.push(refused_at_once(&worker, LOCKS, wait)?);
-        }
-    }
-    for text in texts {
+    for text in refusals(&worker, LOCKS, opened)? {
         ensure!(
             text.contains("module"),
             "the error does not ask for the module: {text:?}"
@@ -77,11 +64,23 @@ pub(super) fn missing_module(stage: &Stage) -> Verdict {
     stage.end(&site, &[&worker], LEASE)
 }
 
+/// What is told by a client that is refused: when it is opened already, or by each call, with a wait and without.
+fn refusals(worker: &Worker, locks: &'static str, opened: Answer) -> Verdict<Vec<String>> {
+    match opened {
+        Answer::Error { class, text } if class == "refused" => Ok(vec![text]),
+        Answer::Ok(_) => [Duration::ZERO, ms(10_000)]
+            .into_iter()
+            .map(|wait| refused_at_once(worker, locks, wait))
+            .collect(),
+        other => Err(format!("open is answered with {other}, not refused").into()),
+    }
+}
+
 fn refused_at_once(worker: &Worker, locks: &'static str, wait: Duration) -> Verdict<String> {
     let (took, answer) = worker.acquire("k").of(locks).wait(wait).ask().took()?;
     ensure!(took < AT_ONCE + MARGIN, "refused after {took:.1?}");
     match answer {
-        crate::worker::Answer::Error { class, text } if class == "refused" => Ok(text),
+        Answer::Error { class, text } if class == "refused" => Ok(text),
         other => Err(format!("answered with {other}, not refused").into()),
     }
 }
@@ -124,7 +123,8 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
 /// A script runs for longer than the server bears.
 pub(super) fn busy_script(stage: &Stage) -> Verdict {
     let site = Site::start_with(|it| it.config("lua-time-limit", "100"));
-    let worker = stage.worker(&site)?;
+    let (proxy, outside) = site.behind_proxy();
+    let worker = stage.worker(&outside)?;
     let lease = ms(4000);
     let mut server = site.server().connection();
     let mut script = site.server().connection();
@@ -138,7 +138,10 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
         .lease(lease)
         .wait(ms(10_000))
         .ask();
+    // With it ends the connection that keeps the locks: what renews them on the next one is answered BUSY, too.
+    proxy.inject(Fault::Reset, "LOCK.ACQUIRE free", 1);
     worker.acquire("free").refused("unavailable")?;
+    ensure!(proxy.pending() == 0, "no connection was reset");
     let release = worker.release(&released);
     thread::sleep(ms(600));
     run(&mut server, "SCRIPT KILL").okay();
@@ -157,6 +160,48 @@ pub(super) fn busy_script(stage: &Stage) -> Verdict {
         "a lock is lost while the server is busy for less than a lease"
     );
     stage.agree_within(&site, lease)?;
+    stage.end(&site, &[&worker], lease)
+}
+
+/// Too few replicas, and then a save that has failed: the server refuses to write, for a while.
+pub(super) fn no_writes(stage: &Stage) -> Verdict {
+    let (site, worker) = stage.pair()?;
+    let lease = ms(8000);
+    let mut server = site.server().connection();
+    let held = worker.acquire("held").lease(lease).granted()?;
+    // In the place of the file to be written.
+    fs::create_dir(site.server().dir().join("dump.rdb")).expect("a folder");
+    cmd!(server, "CONFIG", "SET", "save", "3600 1").okay();
+    for (error, refuse, allow) in [
+        (
+            "NOREPLICAS",
+            "CONFIG SET min-replicas-to-write 1",
+            "CONFIG SET min-replicas-to-write 0",
+        ),
+        (
+            "MISCONF",
+            "BGSAVE",
+            "CONFIG SET stop-writes-on-bgsave-error no",
+        ),
+    ] {
+        run(&mut server, refuse).value();
+        let mut told = || cmd!(server, "SET", "any", "text").err();
+        let refuses = || told().is_some_and(|told| told.code() == error);
+        eventually(refuses, "the server to refuse");
+        worker.acquire("now").refused("unavailable")?;
+        let awaited = worker.acquire("awaited").wait(ms(10_000)).ask();
+        thread::sleep(ms(300));
+        awaited.is_pending()?;
+        run(&mut server, allow).okay();
+        worker.release(&awaited.granted()?).ok()?;
+    }
+    worker.holds(&held)?;
+    ensure!(
+        worker.check(&held)?,
+        "a lock is lost while the server does not write for less than a lease"
+    );
+    worker.release(&held).ok()?;
+    stage.agree(&site)?;
     stage.end(&site, &[&worker], lease)
 }
 
@@ -197,15 +242,4 @@ pub(super) fn no_permission(stage: &Stage) -> Verdict {
     );
     stage.agree(&site)?;
     stage.end(&site, &[&worker], lease)
-}
-
-fn count(server: &mut testbed::redis::Connection, field: &str) -> u64 {
-    let info = cmd!(*server, "INFO", "stats").text();
-    let line = info.lines().find_map(|line| {
-        line.strip_prefix(field)?
-            .strip_prefix(':')
-            .map(str::to_owned)
-    });
-    line.and_then(|text| text.trim().parse().ok())
-        .expect("a count")
 }
