@@ -200,18 +200,20 @@ func TestQuorumCountsNoCallTwiceWhoseReplyIsLost(t *testing.T) {
 	servers.free(t, "k")
 }
 
+// putAhead makes the server grant tokens that lie an hour ahead of time; it gives one of now.
+func (s *server) putAhead() (now int64) {
+	s.do("CONFIG SET lock.max-token-lead-ms 86400000")
+	now = s.do("LOCK.ACQUIRE x me").([]any)[0].(int64)
+	s.do(fmt.Sprint("LOCK.RENEW x me TOKEN ", now, " RAISE ", now+3_600_000_000))
+	s.do("LOCK.RELEASE x me")
+	s.do("CONFIG SET lock.max-token-lead-ms 5000")
+	return now
+}
+
 func TestQuorumLeavesOutServersFarAhead(t *testing.T) {
 	t.Parallel()
 	five := startFive(t)
-	ahead := func(s *server) int64 {
-		s.do("CONFIG SET lock.max-token-lead-ms 86400000")
-		token := s.do("LOCK.ACQUIRE x me").([]any)[0].(int64)
-		s.do(fmt.Sprint("LOCK.RENEW x me TOKEN ", token, " RAISE ", token+3_600_000_000))
-		s.do("LOCK.RELEASE x me")
-		s.do("CONFIG SET lock.max-token-lead-ms 5000")
-		return token
-	}
-	token := ahead(five[0])
+	token := five[0].putAhead()
 	locks := five.locks()
 	grant := acquire(t, locks.Lock("k"))
 	if grant.Token() > token+1_800_000_000 {
@@ -220,12 +222,29 @@ func TestQuorumLeavesOutServersFarAhead(t *testing.T) {
 	five[:1].free(t, "k")
 	mustSay(t, grant.Check(background), nil)
 	mustSay(t, grant.Release(background), nil)
-	ahead(five[1])
+	five[1].putAhead()
 	five[4].order("kill", words{})
 	err := try(locks.Lock("k", Wait(Forever)))()
 	mustSay(t, err, ErrRefused)
 	if !strings.Contains(err.Error(), five[2].address) {
 		t.Fatal(err)
 	}
+	five.free(t, "k")
+}
+
+// Two of the first three servers do not go with the third one's token; with those that answer later they are a majority.
+func TestQuorumHearsAllServersBeforeItSaysAhead(t *testing.T) {
+	t.Parallel()
+	five := startFive(t)
+	token := five[0].putAhead()
+	for _, slow := range five[3:] {
+		slow.do("CLIENT PAUSE 300 ALL")
+	}
+	grant := acquire(t, five.locks().Lock("k"))
+	if grant.Token() > token+1_800_000_000 {
+		t.Fatal("an hour ahead")
+	}
+	five[:1].free(t, "k")
+	mustSay(t, grant.Release(background), nil)
 	five.free(t, "k")
 }

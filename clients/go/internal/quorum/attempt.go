@@ -26,6 +26,9 @@ type attempt struct {
 	stop       context.CancelFunc
 	unheard    int // servers that have still to answer the first question
 	grants     map[int]int64
+	raised     map[int]int64 // the tokens to which grants have been lifted
+	refused    map[int]int64 // and those that were the last to be too far ahead
+	gone       map[int]bool  // grants that cannot be lifted any more
 	said       map[int]error // by the others
 }
 
@@ -33,7 +36,8 @@ type attempt struct {
 // in a line. An error is a *Failure, or that of the context.
 func (q *Quorum) Attempt(ctx context.Context, key, owner string, terms Terms) (Grant, error) {
 	a := &attempt{quorum: q, key: key, owner: owner, terms: terms, start: time.Now(), orders: orders{changed: make(chan struct{})},
-		reports: make(chan report, len(q.members)), settled: make(chan struct{}), grants: map[int]int64{}, said: map[int]error{}}
+		reports: make(chan report, len(q.members)), settled: make(chan struct{}), grants: map[int]int64{}, raised: map[int]int64{}, refused: map[int]int64{},
+		gone: map[int]bool{}, said: map[int]error{}}
 	var parts []*part
 	for place, m := range q.members {
 		if m.isDown() == nil {
@@ -136,35 +140,45 @@ func (a *attempt) gather(ctx context.Context) error {
 }
 
 // lift lifts these grants to a token, and those that came too late to be among them and can be lifted. behind are
-// the grants of servers for which it is too far ahead.
+// the grants of servers for which it is too far ahead: less than a majority only when all have been heard.
 func (a *attempt) lift(ctx context.Context, chosen map[int]int64, token int64) (isLifted bool, behind map[int]int64, err error) {
-	asked, lifted := maps.Clone(chosen), map[int]bool{}
-	behind = map[int]int64{}
 	a.orders.set(order{raise: token})
-	for len(lifted) < a.quorum.Majority() && len(asked) > 0 {
-		var said report
+	for {
+		lifted := 0
+		behind = map[int]int64{}
+		for place, granted := range a.grants {
+			switch {
+			case a.raised[place] == token:
+				lifted++
+			case a.refused[place] == token && !a.gone[place]:
+				behind[place] = granted
+			}
+		}
+		if lifted >= a.quorum.Majority() {
+			return true, behind, nil
+		}
+		isEnough := len(behind) == 0 || len(behind) >= a.quorum.Majority()
+		if a.areDecided(chosen, token) && (isEnough || a.unheard == 0 && a.areDecided(a.grants, token)) {
+			return false, behind, nil
+		}
 		select {
-		case said = <-a.reports:
+		case said := <-a.reports:
+			a.note(said)
 		case <-ctx.Done():
 			return false, nil, ctx.Err()
 		}
-		switch {
-		case said.what == raised && said.token == token:
-			lifted[said.place] = true
-		case said.what == ahead && said.token == token:
-			if granted, isChosen := chosen[said.place]; isChosen {
-				behind[said.place] = granted
-			}
-			a.said[said.place] = said.err
-		default:
-			a.note(said)
-			if said.what == granted || said.what == raised || said.what == ahead {
-				continue
-			}
-		}
-		delete(asked, said.place)
 	}
-	return len(lifted) >= a.quorum.Majority(), behind, nil
+}
+
+// areDecided says whether it is known of each of these grants what became of lifting it to the token. One that is
+// higher cannot be lifted to it, and what has been lifted is lifted no more.
+func (a *attempt) areDecided(grants map[int]int64, token int64) bool {
+	for place, granted := range grants {
+		if granted <= token && !a.gone[place] && a.raised[place] == 0 && a.refused[place] != token {
+			return false
+		}
+	}
+	return true
 }
 
 func (a *attempt) keep(token int64, start time.Time) (Grant, error) {
@@ -190,7 +204,15 @@ func (a *attempt) note(said report) {
 		a.grants[said.place] = said.token
 	case busy:
 		a.said[said.place] = kinds.ErrBusy
+	case raised:
+		a.raised[said.place] = said.token
+	case ahead:
+		a.refused[said.place] = said.token
+		a.said[said.place] = said.err
+	case gone:
+		a.gone[said.place] = true
 	case failed:
+		a.gone[said.place] = true
 		a.said[said.place] = said.err
 	}
 }

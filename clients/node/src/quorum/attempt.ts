@@ -105,19 +105,27 @@ export class Attempt {
       const token = Math.max(...chosen.map((part) => part.token ?? 0));
       const start = now();
       for (const part of this.#parts) part.raise(token);
-      let lifted: Part[];
       for (;;) {
         stop.throwIfStopped();
-        lifted = this.#parts.filter(({ raised }) => raised === token);
+        const lifted = this.#parts.filter(({ raised }) => raised === token);
         if (lifted.length >= this.#majority) return { token, start };
-        if (chosen.every((part) => part.isDecided(token))) break;
+        if (chosen.every((part) => part.isDecided(token))) {
+          const behind = this.#parts.filter((part) => part.isBehind(token)); // also of those that came late
+          if (behind.length === 0) return this.#failure();
+          if (behind.length >= this.#majority) {
+            chosen = behind;
+            break;
+          }
+          if (this.#isAllSaid(token)) return { why: "refused", error: this.#tooFarApart(behind, token) };
+        }
         await this.#change(stop);
       }
-      const ahead = chosen.filter(({ isAhead }) => isAhead);
-      if (ahead.length === 0) return this.#failure();
-      if (ahead.length < this.#majority) return { why: "refused", error: this.#tooFarApart(ahead, token) };
-      chosen = ahead;
     }
+  }
+
+  /** Whether no server can say any more that it stands at this token, or is behind it. */
+  #isAllSaid(token: number): boolean {
+    return this.#parts.every((part) => part.isHeard && (part.token === undefined || part.token > token || part.isDecided(token)));
   }
 
   #change(stop: Stop, until = Infinity): Promise<void> {

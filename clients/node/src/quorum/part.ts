@@ -41,7 +41,6 @@ export class Part {
   raised: number | undefined;
   /** The last token to which the grant was to be raised and was not. */
   #refused: number | undefined;
-  isAhead = false;
   #isGone = false;
   readonly #request: AttemptRequest;
   readonly #changed: () => void;
@@ -71,6 +70,11 @@ export class Part {
   /** Whether it is known what became of raising the grant to this token. */
   isDecided(token: number): boolean {
     return this.#isGone || this.raised !== undefined || this.#refused === token;
+  }
+
+  /** Whether the server has the grant, and this token is too far ahead of its time. */
+  isBehind(token: number): boolean {
+    return this.#refused === token && !this.#isGone;
   }
 
   /** Lifts the grant to this token as soon as it is there. */
@@ -121,11 +125,10 @@ export class Part {
       await this.member.ask(["LOCK.RENEW", this.#key, owner, "PX", lease, "TOKEN", this.token, "RAISE", token],
         { kind: "renew", name, ms, stop: this.#halt }, this.#ask);
       this.raised = token;
-      this.isAhead = false;
     } catch (error) {
-      this.isAhead = error instanceof LockError && error.cause instanceof ServerReply && error.cause.message.startsWith("AHEAD");
+      const isAhead = error instanceof LockError && error.cause instanceof ServerReply && error.cause.message.startsWith("AHEAD");
       this.#refused = token;
-      this.#isGone = !this.isAhead;
+      this.#isGone = !isAhead;
       if (this.#isGone && error instanceof LockError && !(error instanceof LockLost)) this.error = error;
     }
     this.#changed();

@@ -216,6 +216,17 @@ test("servers far ahead of time are left out while they are a minority, and foll
   await grant.release();
 });
 
+test("two that do not go with the first of three are a majority with those that answer later", async () => {
+  const five = await Five.start();
+  await putAhead(five.at(0), HOUR);
+  for (const slow of five.servers.slice(3)) await slow.redis.call("CLIENT", "PAUSE", "300", "ALL");
+  const grant = await five.locks().lock(KEY).acquire();
+  assert(isOfNow(grant.token), String(grant.token));
+  await five.waitUntilFree(five.servers.slice(0, 1));
+  await grant.release();
+  await five.waitUntilFree();
+});
+
 test("where clocks leave no majority, the servers are named", async () => {
   const five = await Five.start();
   await five.at(4).order("kill");

@@ -34,6 +34,12 @@ pub(super) struct Attempt<'a> {
     /// How many servers have still to answer the first question.
     unheard: usize,
     grants: BTreeMap<usize, u64>,
+    /// The tokens to which grants have been lifted.
+    raised: BTreeMap<usize, u64>,
+    /// The last tokens that were too far ahead.
+    refused: BTreeMap<usize, u64>,
+    /// Whose grants cannot be lifted any more.
+    gone: BTreeSet<usize>,
     busy: BTreeSet<usize>,
     failed: BTreeMap<usize, Error>,
 }
@@ -59,6 +65,9 @@ impl<'a> Attempt<'a> {
             reports,
             unheard: up.len(),
             grants: BTreeMap::new(),
+            raised: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            gone: BTreeSet::new(),
             busy: BTreeSet::new(),
             failed: BTreeMap::new(),
             request: Arc::clone(&request),
@@ -127,43 +136,55 @@ impl<'a> Attempt<'a> {
     }
 
     /// Lifts these grants, and those that came too late to be among them and can be lifted, to a
-    /// token.
+    /// token. When it is too far ahead for less than a majority, all servers have been heard.
     async fn lift(&mut self, chosen: &BTreeMap<usize, u64>, token: u64) -> Lifted {
         let majority = self.quorum.majority();
-        let mut asked: BTreeSet<_> = chosen.keys().copied().collect();
-        let (mut lifted, mut ahead) = (BTreeSet::new(), BTreeMap::new());
         self.orders.send_replace(Order::Raise(token));
-        while lifted.len() < majority && !asked.is_empty() {
-            let Some((place, report)) = self.reports.recv().await else {
-                break;
-            };
-            match report {
-                Report::Raised(to) if to == token => {
-                    lifted.insert(place);
-                }
-                Report::Ahead(to) if to == token => {
-                    let granted = chosen.get(&place).map(|granted| (place, *granted));
-                    ahead.extend(granted);
-                }
-                Report::Granted(_) | Report::Raised(_) | Report::Ahead(_) => {
-                    self.note(place, report);
-                    continue;
-                }
-                Report::Busy | Report::Gone(_) | Report::Failed(_) => self.note(place, report),
+        let (lifted, behind) = loop {
+            let lifted = self.raised.values().filter(|to| **to == token).count();
+            let behind: BTreeMap<_, _> = (self.grants.iter())
+                .map(|(place, granted)| (*place, *granted))
+                .filter(|(place, _)| self.is_behind(*place, token))
+                .collect();
+            let is_enough = behind.is_empty() || behind.len() >= majority;
+            let is_all_said = self.unheard == 0 && self.are_decided(&self.grants, token);
+            if lifted >= majority || self.are_decided(chosen, token) && (is_enough || is_all_said) {
+                break (lifted, behind);
             }
-            asked.remove(&place);
-        }
-        if !ahead.is_empty() {
-            let behind = self.names(ahead.keys());
+            let Some((place, report)) = self.reports.recv().await else {
+                break (lifted, behind);
+            };
+            self.note(place, report);
+        };
+        if !behind.is_empty() {
+            let behind = self.names(behind.keys());
             tracing::warn!(token, behind, "the clocks of the servers differ too much");
         }
-        if lifted.len() >= majority {
+        if lifted >= majority {
             Lifted::Yes
-        } else if ahead.is_empty() {
+        } else if behind.is_empty() {
             Lifted::No
         } else {
-            Lifted::Ahead(ahead)
+            Lifted::Ahead(behind)
         }
+    }
+
+    /// Whether the server has a grant, and this token is too far ahead of its time.
+    fn is_behind(&self, place: usize, token: u64) -> bool {
+        self.refused.get(&place) == Some(&token)
+            && !self.raised.contains_key(&place)
+            && !self.gone.contains(&place)
+    }
+
+    /// Whether it is known of each of these grants what became of lifting it to the token. One that is
+    /// higher cannot be lifted to it, and what has been lifted is lifted no more.
+    fn are_decided(&self, grants: &BTreeMap<usize, u64>, token: u64) -> bool {
+        grants.iter().all(|(place, granted)| {
+            *granted > token
+                || self.gone.contains(place)
+                || self.raised.contains_key(place)
+                || self.refused.get(place) == Some(&token)
+        })
     }
 
     /// Those servers for which the token was too far ahead, when they are a majority without the one
@@ -218,15 +239,21 @@ impl<'a> Attempt<'a> {
             Report::Busy => {
                 self.busy.insert(place);
             }
+            Report::Raised(to) => {
+                self.raised.insert(place, to);
+            }
+            Report::Ahead(to) => {
+                self.refused.insert(place, to);
+            }
             Report::Failed(error) => {
+                self.gone.insert(place);
                 self.failed.insert(place, error);
             }
             Report::Gone(loss) => {
+                self.gone.insert(place);
                 let server = self.quorum.members[place].address();
                 tracing::debug!(server, %loss, "a grant is gone before it could be lifted");
             }
-            // Of an earlier token.
-            Report::Raised(_) | Report::Ahead(_) => {}
         }
     }
 

@@ -43,6 +43,24 @@ async fn servers_far_ahead_are_left_out() {
     }
 }
 
+/// Two of the first three do not go with the third one's token. With those that answer later they are a
+/// majority.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_are_heard_before_a_majority_is_given_up() {
+    let five = Five::start();
+    put_ahead(&five.servers[0], HOUR);
+    for slow in &five.servers[3..] {
+        cmd!(slow.connection(), "CLIENT", "PAUSE", 300, "ALL").okay();
+    }
+    let guard = five.locks().lock("k").acquire().await.expect("a lock");
+    assert!(is_of_now(guard.token()), "{}", guard.token());
+    eventually(
+        || five.are_held_by(&guard) && is_free(&five.servers[0], "k"),
+        "the others to have it, and that one to be free",
+    );
+    guard.release().await.expect("a release");
+}
+
 /// A majority decides what time it is: tokens go on from there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_majority_ahead_is_followed() {

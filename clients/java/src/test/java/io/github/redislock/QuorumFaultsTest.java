@@ -301,6 +301,18 @@ class QuorumFaultsTest extends QuorumServersTest {
     }
 
     @Test
+    void twoThatDoNotGoWithTheFirstOfThreeAreAMajorityWithThoseThatAnswerLater() throws Exception {
+        List<TestServer> five = five();
+        putAhead(five.get(0), HOUR, false);
+        five.subList(3, 5).forEach(slow -> slow.run("CLIENT PAUSE 300 ALL"));
+        Grant grant = quorum(five).lock("k").acquire();
+        assertTrue(isOfNow(grant), grant.toString());
+        free(five.subList(0, 1), "k");
+        grant.release();
+        free(five, "k");
+    }
+
+    @Test
     void whereClocksLeaveNoMajorityTheServersAreNamed() throws Exception {
         List<TestServer> five = five();
         five.get(4).order("kill");
