@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +125,43 @@ func TestInAClusterAHeldLockMovesWithItsSlot(t *testing.T) {
 	for _, n := range []int{to, from} {
 		nodes[n].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " NODE ", ids[1]))
 	}
+	eventually(t, "kept there", func() bool {
+		kept, _ := nodes[to].holder("k")["kept-by"].(int64)
+		return kept != 0
+	})
+	mustSay(t, grant.Check(background), nil)
+	mustSay(t, grant.Release(background), nil)
+}
+
+// In the middle of such a move, the node that the slot leaves answers ASK for a key that it does not have.
+func TestInAClusterTheAnswerAskPasses(t *testing.T) {
+	t.Parallel()
+	nodes := startCluster(t)
+	locks := testLocks(t, inCluster(t, nodes), Options{})
+	grant := acquire(t, locks.Lock("k", Lease(30*time.Second)))
+	from := homeOf("k", nodes)
+	to := (from + 1) % 3
+	slot := nodes[0].do("CLUSTER KEYSLOT k")
+	ids := []any{nodes[from].do("CLUSTER MYID"), nodes[to].do("CLUSTER MYID")}
+	nodes[to].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " IMPORTING ", ids[0]))
+	nodes[from].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " MIGRATING ", ids[1]))
+	nodes[from].do(fmt.Sprint("MIGRATE 127.0.0.1 ", nodes[to].port, " k 0 5000"))
+	asked := func() bool { return strings.Contains(nodes[from].do("INFO errorstats").(string), "errorstat_ASK") }
+	eventually(t, "a renewal is sent on", asked)
+	mustSay(t, grant.Check(background), ErrUnavailable)
+	mustSay(t, try(locks.Lock("{k}new"))(), ErrUnavailable)
+	nodes[from].do("CONFIG RESETSTAT")
+	waiting := inBackground(background, locks.Lock("{k}new", patient))
+	eventually(t, "a call is sent on", asked)
+	for _, n := range []int{to, from} {
+		nodes[n].do(fmt.Sprint("CLUSTER SETSLOT ", slot, " NODE ", ids[1]))
+	}
+	got := <-waiting
+	mustSay(t, got.err, nil)
+	if nodes[to].info("{k}new", "token") != got.grant.Token() {
+		t.Fatal("it is elsewhere")
+	}
+	mustSay(t, got.grant.Release(background), nil)
 	eventually(t, "kept there", func() bool {
 		kept, _ := nodes[to].holder("k")["kept-by"].(int64)
 		return kept != 0

@@ -367,6 +367,38 @@ test("in a cluster each call goes to the node of its key, and slots may move", a
   await (await locks.lock(KEY).acquire()).release();
 });
 
+test("while its slot moves, the answer ASK passes", async () => {
+  const cluster = await startCluster();
+  const client = new Cluster([{ host: "127.0.0.1", port: cluster[0]?.port ?? 0 }]);
+  client.on("error", () => {});
+  ends.push(() => client.disconnect());
+  const locks = newLocks(client);
+  const home = await nodeOf(cluster, KEY);
+  const away = cluster.find((node) => node !== home);
+  assert(away);
+  const slot = (await home.redis.call("CLUSTER", "KEYSLOT", KEY)) as number;
+  const id = async (node: Server): Promise<string> => (await node.redis.call("CLUSTER", "MYID")) as string;
+  const [from, to] = [await id(home), await id(away)];
+  const held = await locks.lock(KEY, { lease: 30_000 }).acquire();
+  await away.redis.call("CLUSTER", "SETSLOT", slot, "IMPORTING", from);
+  await home.redis.call("CLUSTER", "SETSLOT", slot, "MIGRATING", to);
+  await home.redis.call("MIGRATE", "127.0.0.1", away.port, KEY, 0, 5000);
+  const isAsked = async (): Promise<boolean> => (await home.redis.info("errorstats")).includes("errorstat_ASK");
+  await eventually(isAsked, "a renewal that is sent on");
+  await assert.rejects(held.check(), LockUnavailable);
+  await assert.rejects(locks.lock(`{${KEY}}new`).acquire(), LockUnavailable);
+  await home.redis.config("RESETSTAT");
+  const waiting = Pending.of(locks.lock(`{${KEY}}new`, { wait: 30_000 }));
+  await eventually(isAsked, "a call that is sent on");
+  for (const node of [away, home, ...cluster]) await node.redis.call("CLUSTER", "SETSLOT", slot, "NODE", to);
+  const granted = await waiting.granted();
+  assert.equal((await away.info(`{${KEY}}new`))?.["token"], granted.token);
+  await granted.release();
+  await eventually(async () => (await away.holders(KEY))[0]?.["kept-by"], "the keeping at the other node");
+  await held.check();
+  await held.release();
+});
+
 test("one hung node of a cluster holds up no call to another", async () => {
   const cluster = await startCluster();
   const client = new Cluster([{ host: "127.0.0.1", port: cluster[0]?.port ?? 0 }]);

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from redis.asyncio import RedisCluster as AsyncCluster
 from redis.cluster import RedisCluster
 
-from redis_lock_client import LockBusy, LockLost, LockMisuse, Locks
+from redis_lock_client import LockBusy, LockLost, LockMisuse, Locks, LockUnavailable
 from redis_lock_client import asyncio as tasks
 from servers import LONG, eventually, node_of
 from test_tasks import run
@@ -242,6 +242,38 @@ def test_a_slot_that_moves_takes_its_locks_along(cluster):
             eventually(lambda: target.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"], "it to be kept there")
             grant.check()
         assert target.info(KEY) is None
+
+
+def test_while_its_slot_moves_the_answer_ask_passes(cluster):
+    home = node_of(cluster, KEY)
+    target = next(node for node in cluster if node is not home)
+    other = "{" + KEY + "}new"
+
+    def asked():
+        return "errorstat_ASK" in home.redis.info("errorstats")
+
+    with Locks(RedisCluster(host="127.0.0.1", port=cluster[0].port)) as locks, locks.lock(KEY, lease=30) as grant:
+        slot = home.redis.execute_command("CLUSTER", "KEYSLOT", KEY)
+        ids = {node: node.redis.execute_command("CLUSTER", "MYID") for node in (home, target)}
+        target.redis.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[home])
+        home.redis.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+        home.redis.execute_command("MIGRATE", "127.0.0.1", target.port, KEY, 0, 5000)
+        eventually(asked, "a renewal that is sent on")
+        with pytest.raises(LockUnavailable):
+            grant.check()
+        with pytest.raises(LockUnavailable):
+            locks.lock(other).acquire()
+        home.redis.config_resetstat()
+        tokens = []
+        waiting = threading.Thread(target=lambda: tokens.append(locks.lock(other, wait=30).acquire().token))
+        waiting.start()
+        eventually(asked, "a call that is sent on")
+        for node in cluster:
+            node.redis.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+        waiting.join(30)
+        assert tokens == [target.info(other)["token"]]
+        eventually(lambda: target.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"], "it to be kept there")
+        grant.check()
 
 
 @run

@@ -132,4 +132,34 @@ class TopologiesTest extends LocksTest {
         grant.release();
         assertEquals(0L, nodes.get(to).run("EXISTS k"));
     }
+
+    @Test
+    void inAClusterTheAnswerAskPasses() throws Exception {
+        List<TestServer> nodes = cluster();
+        Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
+        Grant grant = locks.lock("k").acquire();
+        TestServer from = nodes.get(home(nodes, "k"));
+        TestServer to = nodes.get((home(nodes, "k") + 1) % 3);
+        Object slot = from.run("CLUSTER KEYSLOT k");
+        Object id = to.run("CLUSTER MYID");
+        to.run("CLUSTER SETSLOT " + slot + " IMPORTING " + from.run("CLUSTER MYID"));
+        from.run("CLUSTER SETSLOT " + slot + " MIGRATING " + id);
+        from.run("MIGRATE 127.0.0.1 " + to.port + " k 0 5000");
+        eventually("a renewal is sent on", () -> from.run("INFO errorstats").toString().contains("errorstat_ASK"));
+        assertThrows(LockUnavailableException.class, grant::check);
+        assertThrows(LockUnavailableException.class, () -> locks.lock("{k}new").acquire());
+        from.run("CONFIG RESETSTAT");
+        var waiting = new Other<>(() -> locks.lock("{k}new").waiting(LONG).acquire());
+        eventually("a call is sent on", () -> from.run("INFO errorstats").toString().contains("errorstat_ASK"));
+        for (TestServer node : List.of(to, from)) {
+            node.run("CLUSTER SETSLOT " + slot + " NODE " + id);
+        }
+        Grant other = waiting.get();
+        assertEquals(other.token(), to.info("{k}new", "token"));
+        other.release();
+        eventually("it is kept there", () -> to.calls("lock.renew") > 0);
+        grant.check();
+        grant.release();
+        assertEquals(0L, to.run("EXISTS k"));
+    }
 }
