@@ -19,8 +19,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Fails only where there is one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    redis_lock_server_options::prepare_tls();
     let looked = arguments.access().and_then(|access| look::look(&access));
     let (text, exit) = match looked {
         Ok(facts) => {

@@ -233,7 +233,7 @@ fn a_cluster_that_speaks_tls_is_shown() {
     );
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "EX", 60).grant();
     // In the program itself it is main that does so.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    redis_lock_server_options::prepare_tls();
     let shown = |more: &[&str], url: &str| {
         let words = ["redis-lock-top", "--url", url].into_iter();
         let arguments = Arguments::parse_from(words.chain(more.iter().copied()));

@@ -35,8 +35,7 @@ const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Fails only where there is one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    redis_lock_server_options::prepare_tls();
     let shown = arguments
         .server()
         .and_then(|server| run(server, arguments.every()).map_err(|error| error.to_string()));
