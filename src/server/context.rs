@@ -13,10 +13,6 @@ use super::api::{OK, api};
 /// the server's own commands.
 const LONG: u64 = 10_000;
 
-fn as_it_runs(began: u64, now: u64) -> u64 {
-    if now > began + LONG { now } else { began }
-}
-
 /// The current call from the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'call> {
@@ -163,25 +159,29 @@ impl Context<'_> {
     /// The wall clock in microseconds since 1970; from Redis 7.2 and on Valkey, at the start of the command. In a
     /// transaction or script that would be its own start, which may be long ago.
     pub(crate) fn unix_micros(self) -> u64 {
-        let since_1970 = || {
+        self.time_by(|| {
             let time = SystemTime::now().duration_since(UNIX_EPOCH);
             let time = time.unwrap_or(Duration::ZERO);
             time.as_secs() * 1_000_000 + u64::from(time.subsec_micros())
-        };
-        match self.cached_micros() {
-            Some(cached) if self.flags.may_block() => cached,
-            Some(cached) => as_it_runs(cached, since_1970()),
-            None => since_1970(),
-        }
+        })
     }
 
     /// As [`Context::unix_micros`], in milliseconds, which costs less on Redis 7.0.
     pub(crate) fn unix_millis(self) -> u64 {
-        match self.cached_micros() {
-            Some(cached) if self.flags.may_block() => cached / 1000,
-            Some(cached) => as_it_runs(cached, self.unix_micros_now()) / 1000,
-            None => self.unix_micros_now() / 1000,
+        self.time_by(|| self.unix_micros_now()) / 1000
+    }
+
+    /// The time at the start of the command; where it is not known, or a transaction or script has run for so long
+    /// that it sees time pass, what the wall clock tells. All in microseconds.
+    fn time_by(self, wall_clock: impl FnOnce() -> u64) -> u64 {
+        let Some(began) = self.cached_micros() else {
+            return wall_clock();
+        };
+        if self.flags.may_block() {
+            return began;
         }
+        let now = wall_clock();
+        if now > began + LONG { now } else { began }
     }
 
     /// The wall clock as of the start of the command, transaction or script; Redis 7.0 does not tell it.

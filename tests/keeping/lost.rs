@@ -153,12 +153,8 @@ fn eviction_by_its_own_refused_command_closes_it_at_once() {
     run(&mut keeper, "AUTH few any").okay();
     run(&mut keeper, "FLUSHALL").refused("NOPERM");
     keeper.acquire("k a PX 3000 KEEP 600000");
-    let info = run(&mut c, "INFO memory").text();
-    let used = info
-        .lines()
-        .find_map(|line| line.strip_prefix("used_memory:"));
-    let used: u64 = used.and_then(|n| n.parse().ok()).expect("a number");
-    let limit = used + 60_000;
+    let used = server.info_field("memory", "used_memory");
+    let limit = used.parse::<u64>().expect("a number") + 60_000;
     run(&mut c, &format!("CONFIG SET maxmemory {limit}")).okay();
     let before = count(&server, "kept_closes");
     let large = "n".repeat(400_000);
