@@ -64,8 +64,8 @@ func TestTheWorksErrorStaysBesideTheLoss(t *testing.T) {
 func TestTheEndOfConnectionsLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := start(t)
-	var news atomic.Int32
-	locks := testLocks(t, server.client(), Options{Hooks: Hooks{Keeper: func(string, error) { news.Add(1) }}})
+	var events atomic.Int32
+	locks := testLocks(t, server.client(), Options{Hooks: Hooks{Keeper: func(string, error) { events.Add(1) }}})
 	grants := []*Grant{acquire(t, locks.Lock("a", short)), acquire(t, locks.Shared("b", short)), acquire(t, locks.Permit("c", 3))}
 	for range 3 {
 		before := server.calls("lock.renew")
@@ -76,8 +76,8 @@ func TestTheEndOfConnectionsLosesNothing(t *testing.T) {
 		mustSay(t, grant.Check(background), nil)
 		mustSay(t, grant.Release(background), nil)
 	}
-	if news.Load() != 6 {
-		t.Fatal("news of the keeper:", news.Load())
+	if events.Load() != 6 {
+		t.Fatal("events of the keeper:", events.Load())
 	}
 }
 

@@ -10,7 +10,7 @@ import { Pace, now } from "./time.ts";
 import { WaitPool } from "./wait-pool.ts";
 
 /** What the log lines and metrics are made of. */
-export type ServerNews = "keeper-lost" | "keeper-back";
+export type ServerEvent = "keeper-lost" | "keeper-back";
 
 interface Server {
   readonly keeper: Keeper;
@@ -45,12 +45,12 @@ export class Ask {
 export class Servers {
   readonly reply: number;
   readonly #driver: Driver;
-  readonly #tell: (news: ServerNews, server: string, cause?: Error) => void;
+  readonly #tell: (event: ServerEvent, server: string, cause?: Error) => void;
   readonly #slots: Slots | undefined;
   readonly #servers = new Map<string, Server>();
   #isClosed = false;
 
-  constructor(driver: Driver, reply: number, tell: (news: ServerNews, server: string, cause?: Error) => void) {
+  constructor(driver: Driver, reply: number, tell: (event: ServerEvent, server: string, cause?: Error) => void) {
     this.#driver = driver;
     this.reply = reply;
     this.#tell = tell;
@@ -154,7 +154,7 @@ export class Servers {
       driver: this.#driver,
       at,
       reply: this.reply,
-      tell: (news, cause) => this.#tell(news, name, cause),
+      tell: (event, cause) => this.#tell(event, name, cause),
       silent: (why) => waits.drop(why.message),
       strayed: (keeper, text) => this.#strayed(keeper, text),
     });

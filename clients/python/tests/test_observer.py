@@ -186,7 +186,7 @@ def test_the_end_of_the_keeper_s_connection_and_its_return_are_told_and_logged(s
     server.order("kill")
     seen.last("keeper_down", 2)
     time.sleep(0.5)
-    seen.last("keeper_down", 2)  # each attempt fails, and is no news
+    seen.last("keeper_down", 2)  # each attempt fails, and is no event
     server.order("restart")
     seen.last("keeper_up", 2)
     lines = [(it.levelname, it.message.split(": ")[1]) for it in caplog.records if "that keeps locks" in it.message]

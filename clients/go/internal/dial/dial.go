@@ -45,7 +45,7 @@ func LogIn(ctx context.Context, user, password string, provider func() (string, 
 	return login, err
 }
 
-// deaf wants no news of credentials: when they have run out, the server closes the connection, and the next one
+// deaf wants no events of credentials: when they have run out, the server closes the connection, and the next one
 // gets the new ones.
 type deaf struct{ _ byte }
 

@@ -27,14 +27,14 @@ export class Member {
   readonly address: string;
   readonly prefix: string;
   readonly servers: Servers;
-  readonly #tell: (news: "server-down" | "server-back", member: Member, error?: unknown) => void;
+  readonly #tell: (event: "server-down" | "server-back", member: Member, error?: unknown) => void;
   #down: LockUnavailable | undefined;
   /** A release of an owner that is never used again is right at any time. */
   #owed: Words[] = [];
   readonly #closed = new Stop();
 
   constructor(driver: Driver, place: number, reply: number,
-    tell: (news: "server-down" | "server-back", member: Member, error?: unknown) => void) {
+    tell: (event: "server-down" | "server-back", member: Member, error?: unknown) => void) {
     this.place = place;
     this.address = driver.server || `server ${place + 1}`;
     this.prefix = driver.prefix;

@@ -15,7 +15,7 @@ from .errors import LockError, LockMisuse, LockRefused, meaning
 from .keeper import Unanswered
 from .options import Limits
 
-# Settings of the libraries that are not taken over: names, repetitions, health checks, news of maintenance.
+# Settings of the libraries that are not taken over: names, repetitions, health checks, messages of maintenance.
 _LEFT_OUT = ("client_name", "retry_on_timeout", "retry_on_error", "health_check_interval", "decode_responses",
              "maint_notifications_config", "maint_notifications_pool_handler", "maintenance_state",
              "maintenance_notification_hash", "oss_cluster_maint_notifications_handler", "orig_host_address",

@@ -120,7 +120,7 @@ class Keeper:
     # What the one who has the connection uses.
 
     def opened(self, now: float) -> bool:
-        """A new connection. Whether that is news: it follows one that has ended."""
+        """A new connection. Whether that is to be told: it follows one that has ended."""
         was_down, self._is_down = self._is_down, False
         self.epoch += 1
         self.is_open, self.must_close, self.error = True, False, None
@@ -132,7 +132,7 @@ class Keeper:
         return was_down
 
     def closed(self, error: BaseException) -> bool:
-        """Its end, or that none could be opened. All that was sent stays unanswered. Whether that is news."""
+        """Its end, or that none could be opened. All that was sent stays unanswered. Whether that is to be told."""
         was_down, self._is_down = self._is_down, True
         self.is_open, self.error = False, error
         pending, self._pending = self._pending, deque()

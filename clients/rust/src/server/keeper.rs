@@ -1,4 +1,4 @@
-//! The connection on which a server keeps the grants of this process: its end is the news.
+//! The connection on which a server keeps the grants of this process: its end is the event.
 
 use super::commands::Call;
 use super::node::Common;

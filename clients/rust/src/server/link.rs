@@ -30,8 +30,8 @@ impl Link {
         let closed = CancellationToken::new();
         let heard = closed.clone();
         // The library tells of the end of a connection as it tells of what the server pushes.
-        let news = move |news: PushInfo| {
-            if news.kind == PushKind::Disconnection {
+        let on_push = move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
                 heard.cancel();
             }
             Ok::<(), Infallible>(())
@@ -40,7 +40,7 @@ impl Link {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(limit))
             .set_response_timeout(None)
-            .set_push_sender(news);
+            .set_push_sender(on_push);
         let connect = async {
             let connection = client.get_multiplexed_async_connection_with_config(&config);
             let link = Self {

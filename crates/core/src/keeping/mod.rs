@@ -7,7 +7,7 @@
 //! **A kept grant** is named by its lock and its token ([`GrantName`]): a lock may have many holders, and
 //! each may be kept by another connection.
 //!
-//! **The connection is the news.** Where a grant is lost, the answer is the client to close. Its
+//! **The connection tells of a loss.** Where a grant is lost, the answer is the client to close. Its
 //! connection is then forgotten with all that it kept: the other grants stand, and are renewed no more.
 //! What it kept is put away little by little ([`KeptGrants::sweep`]), so that the end of a connection that
 //! keeps a hundred thousand grants holds up nobody.

@@ -132,7 +132,7 @@ final class Keeper {
                 return; // replaced by this client itself
             }
             line = null;
-            // The end of a line that has served is news, and a new one is wanted at once.
+            // The end of a line that has served is an event, and a new one is wanted at once.
             pause = old.age() > LIVED ? 0 : Core.nextPause(old.hasServed() ? 0 : pause);
             isNeeded = !closed && (!held.isEmpty() || !waits.isEmpty());
         }
