@@ -21,6 +21,7 @@ from . import alone as _alone
 from .alone import grant
 from .errors import LockError
 from .locks import Grant, Locks
+from .observer import Observer
 from .shared import close, locks_of
 
 __all__ = ["alone", "close", "get_or_compute", "grant", "lock_key", "locks"]
@@ -29,15 +30,15 @@ R = TypeVar("R")
 _MISSING: Any = object()
 
 
-def locks(using: str = "default") -> Locks:
-    """The locks on the server of this cache. All threads of the process have the same ones."""
+def locks(using: str = "default", observer: Observer | None = None) -> Locks:
+    """The locks on the server of this cache. All threads of the process have the same ones, for each observer."""
     cache: Any = caches[using]
     get_client = getattr(getattr(cache, "client", None), "get_client", None)  # of django-redis
     if get_client is None:
         get_client = getattr(getattr(cache, "_cache", None), "get_client", None)  # of Django's own
     if get_client is None:
         raise ImproperlyConfigured(f"CACHES[{using!r}] is a {type(cache).__name__}: not known to be on Redis")
-    return locks_of(get_client(write=True))
+    return locks_of(get_client(write=True), observer)
 
 
 def lock_key(key: str, using: str = "default", version: int | None = None) -> str:
@@ -46,14 +47,15 @@ def lock_key(key: str, using: str = "default", version: int | None = None) -> st
 
 
 def alone(key: str, *, using: str = "default", wait: float = 0.0, lease: float = 10.0, keep: float = 30.0,
-          at_least: float = 0.0) -> Callable[[Callable[P, R]], Callable[P, R]]:
+          at_least: float = 0.0, observer: Observer | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: see `redis_lock_client.alone`. Where others hold the lock for all of `wait`, LockBusy is raised."""
-    return _alone.alone(lambda: locks(using), key, wait=wait, lease=lease, keep=keep, at_least=at_least,
+    return _alone.alone(lambda: locks(using, observer), key, wait=wait, lease=lease, keep=keep, at_least=at_least,
                         named=lambda name: lock_key(name, using))
 
 
 def get_or_compute(key: str, compute: Callable[[], R], timeout: Any = DEFAULT_TIMEOUT, *,
-                   using: str = "default", version: int | None = None, wait: float = 10.0) -> R:
+                   using: str = "default", version: int | None = None, wait: float = 10.0,
+                   observer: Observer | None = None) -> R:
     """`cache.get_or_set`, where one process computes the value and the others wait for it.
 
     Where that takes longer than `wait`, or there is no lock to be had, each computes it for itself: the cache
@@ -69,7 +71,7 @@ def get_or_compute(key: str, compute: Callable[[], R], timeout: Any = DEFAULT_TI
     if (found := look()) is not None:
         return found[0]
     try:
-        return locks(using).once(lock_key(key, using, version), look, work, wait=wait)[0]
+        return locks(using, observer).once(lock_key(key, using, version), look, work, wait=wait)[0]
     except LockError:
         if work.is_begun and not work.made:
             raise  # of the work itself

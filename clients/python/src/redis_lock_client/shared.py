@@ -7,21 +7,22 @@ import threading
 from typing import Any
 
 from .locks import Locks
+from .observer import Observer
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
 _all: dict[object, Locks] = {}
 _guard = threading.Lock()
 
 
-def locks_of(client: Any) -> Locks:
-    """The locks on the server of this client. Clients with the same settings have the same ones.
+def locks_of(client: Any, observer: Observer | None = None) -> Locks:
+    """The locks on the server of this client. Clients with the same settings, and this observer, have the same ones.
 
     They stay until `close`. Frameworks make clients by the dozen; the connection that keeps grants is to be one.
     """
-    where = settings_of(client)
+    where = settings_of(client), id(observer)
     with _guard:
         if where not in _all:
-            _all[where] = Locks(client, "redis-py")
+            _all[where] = Locks(client, "redis-py", observer=observer)
         return _all[where]
 
 

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from programs import at, blocks
-from redis_lock_client import LockBusy, LockLost, LockMisuse
+from redis_lock_client import LockBusy, LockLost, LockMisuse, Observer
 from redis_lock_client import django as ours
 from servers import eventually
 
@@ -132,6 +132,23 @@ def test_threads_share_one_keeper(cache, server):
     with ThreadPoolExecutor(8) as pool:  # each has a cache object of its own
         list(pool.map(lambda n: ours.alone(f"k{n}")(lambda: time.sleep(0.01))(), range(80)))
     assert sum(it["name"] == "lock-keeper" for it in server.redis.client_list()) == 1
+
+
+def test_an_observer_is_told(cache):
+    class Seen(Observer):
+        def __init__(self):
+            self.told = []
+
+        def acquired(self, key, seconds):
+            self.told.append(key)
+
+    seen = Seen()
+    ours.alone("k", observer=seen)(lambda: None)()
+    ours.get_or_compute("page", lambda: 1, observer=seen)
+    with ours.locks(observer=seen).lock("lock:stock"):
+        pass
+    ours.alone("other")(lambda: None)()
+    assert seen.told == [ours.lock_key("k"), ours.lock_key("page"), "lock:stock"]
 
 
 def test_other_caches_are_refused():

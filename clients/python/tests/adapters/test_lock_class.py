@@ -13,7 +13,7 @@ import redis
 import redis.asyncio
 import valkey
 
-from redis_lock_client import lock_class
+from redis_lock_client import Observer, lock_class
 from redis_lock_client.lock_class import KeptLock, Lock
 from redis_lock_client.lock_class import asyncio as with_asyncio
 from servers import eventually
@@ -289,6 +289,42 @@ def test_clients_with_the_same_settings_share_their_connections(server):
         connections.append(len([it for it in server.redis.client_list() if it["name"].startswith("lock-")]))
     assert max(connections) <= 2
     lock_class.close()
+
+
+class Seen(Observer):
+    def __init__(self):
+        self.told = []
+
+    def acquired(self, key, seconds):
+        self.told.append(("acquired", key))
+
+    def released(self, key, seconds, error):
+        self.told.append(("released", key))
+
+
+def test_a_class_with_an_observer_tells_it(server):
+    class Observed(Lock):
+        observer = Seen()
+
+    class ObservedTwin(with_asyncio.KeptLock):
+        observer = Seen()
+
+    async def work():
+        async with redis.asyncio.Redis(port=server.port) as client:
+            async with client.lock(KEY, timeout=5, lock_class=ObservedTwin):
+                pass
+            async with client.lock("other", timeout=5, lock_class=with_asyncio.Lock):
+                pass
+        await with_asyncio.close()
+
+    with redis.Redis(port=server.port) as client:
+        for name, kind in (("other", Lock), (KEY, Observed)):
+            with client.lock(name, timeout=5, lock_class=kind):
+                pass
+    lock_class.close()
+    asyncio.run(work())
+    for observer in (Observed.observer, ObservedTwin.observer):
+        assert observer.told == [("acquired", KEY), ("released", KEY)]
 
 
 def test_loops_that_end_leave_nothing(server):

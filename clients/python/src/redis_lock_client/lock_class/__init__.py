@@ -27,7 +27,7 @@ class Lock(Form[Grant]):
 
     @property
     def _locks(self) -> Locks:
-        return locks_of(self.redis)
+        return locks_of(self.redis, self.observer)
 
     def acquire(self, sleep: float | None = None, blocking: bool | None = None,
                 blocking_timeout: float | None = None, token: str | bytes | None = None) -> bool:

@@ -15,21 +15,22 @@ from typing import Any, Literal
 
 from ..asyncio import Grant, Locks
 from ..errors import LockBusy
+from ..observer import Observer
 from ..shared import settings_of
 from .form import Form, text
 
 __all__ = ["KeptLock", "Lock", "close"]
-_all: dict[tuple[asyncio.AbstractEventLoop, object], Locks] = {}
+_all: dict[tuple[asyncio.AbstractEventLoop, object, int], Locks] = {}
 
 
-def locks_of(client: Any) -> Locks:
+def locks_of(client: Any, observer: Observer | None = None) -> Locks:
     """The locks of the running loop on the server of this client. They stay until `close`, or the loop's end."""
     loop = asyncio.get_running_loop()
-    where = (loop, settings_of(client))
+    where = (loop, settings_of(client), id(observer))
     if where not in _all:
         for other in [it for it in _all if it[0].is_closed()]:
             del _all[other]
-        _all[where] = Locks(client, "redis-py")
+        _all[where] = Locks(client, "redis-py", observer=observer)
     return _all[where]
 
 
@@ -45,7 +46,7 @@ class Lock(Form[Grant]):
 
     @property
     def _locks(self) -> Locks:
-        return locks_of(self.redis)
+        return locks_of(self.redis, self.observer)
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: float | None = None,
                       token: str | bytes | None = None) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ..base import GrantBase
 from ..errors import LockError, LockLost, LockMisuse, LockUnavailable
+from ..observer import Observer
 
 G = TypeVar("G", bound=GrantBase)
 log = logging.getLogger("redis_lock_client")
@@ -30,6 +31,7 @@ class Form(Generic[G]):
     """The arguments are those of redis-py's `Lock`. `sleep` has no meaning: nobody polls."""
 
     kept: ClassVar[bool] = False
+    observer: ClassVar[Observer | None] = None  # of a class of your own: it is told what happens
 
     def __init__(
         self, redis: Any, name: str | bytes | memoryview, timeout: float | None = None, sleep: float = 0.1,
