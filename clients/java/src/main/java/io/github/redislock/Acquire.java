@@ -23,6 +23,7 @@ final class Acquire {
     private final String owner;
     private final @Nullable Task task;
     private final long wait;
+    private final Caller caller;
     private final long begun = System.nanoTime();
     private final CompletableFuture<Ownership> result = new CompletableFuture<>();
     private Stage stage = Stage.PAUSING;
@@ -36,12 +37,13 @@ final class Acquire {
     private long pause;
 
     /** The wait is in nanoseconds; 0 is now or not at all. */
-    Acquire(Core core, LockSpec spec, String owner, @Nullable Task task, long wait) {
+    Acquire(Core core, LockSpec spec, String owner, @Nullable Task task, long wait, Caller caller) {
         this.core = core;
         this.spec = spec;
         this.owner = owner;
         this.task = task;
         this.wait = wait;
+        this.caller = caller;
         limit = new TimeLimit(core, () -> end(Meaning.PASSING.error(spec.key(), null)));
     }
 
@@ -145,7 +147,7 @@ final class Acquire {
         if (wait > 0) {
             words.and("BLOCK", left == FOR_EVER ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(left)));
         }
-        opened.await(words).whenComplete((answer, thrown) -> {
+        opened.await(words, caller).whenComplete((answer, thrown) -> {
             boolean isCalledOff;
             synchronized (this) {
                 stage = Stage.PAUSING;

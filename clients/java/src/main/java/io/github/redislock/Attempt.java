@@ -3,23 +3,29 @@ package io.github.redislock;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 
 /** A call for a lock that is under way, and how to end it. */
-record Attempt(CompletableFuture<Ownership> result, Consumer<Throwable> end) {
+record Attempt(CompletableFuture<Ownership> result, Consumer<Throwable> end, Executor executor, Caller caller) {
     /** Waits for it. An interrupt calls it off, and what came all the same is released. */
     Ownership get(boolean isInterruptible) throws InterruptedException {
         if (!isInterruptible) {
-            return await(result);
+            return await(caller, result);
         }
         try {
+            caller.read(() -> executor.execute(this::interrupt));
             return result.get();
         } catch (InterruptedException e) {
-            end.accept(new CancellationException("interrupted"));
+            interrupt();
             throw calledOff();
         } catch (ExecutionException e) {
             throw thrown(e.getCause());
         }
+    }
+
+    private void interrupt() {
+        end.accept(new CancellationException("interrupted"));
     }
 
     private InterruptedException calledOff() {
@@ -49,6 +55,12 @@ record Attempt(CompletableFuture<Ownership> result, Consumer<Throwable> end) {
                 Thread.currentThread().interrupt();
             }
         }
+    }
+
+    /** The same for a caller that may have something to read. */
+    static <T> T await(Caller caller, CompletableFuture<T> future) {
+        caller.read();
+        return await(future);
     }
 
     /** An error of the family, with the place where it is told in its stack trace. */

@@ -39,6 +39,25 @@ final class Call {
         return result;
     }
 
+    /** The same, first on an idle connection where there is one: the caller reads it, and nobody has to wake it. */
+    CompletableFuture<Answer> startHere(Caller caller) {
+        WaitLines lines = caller.isFree() ? core.waitLinesNow(key) : null;
+        Line idle = lines == null ? null : lines.takeIdle();
+        if (idle == null) {
+            return start();
+        }
+        core.calls.add(this);
+        sent = true;
+        answered(idle, idle.call(caller, words).whenComplete((answer, thrown) -> {
+            if (thrown == null) {
+                lines.giveBack(idle);
+            } else {
+                lines.drop(idle, thrown);
+            }
+        }));
+        return result;
+    }
+
     CompletableFuture<Answer> result() {
         return result;
     }
@@ -89,7 +108,11 @@ final class Call {
             repeated = sent;
             sent = true;
         }
-        line.call(words).whenComplete((answer, thrown) -> {
+        answered(line, line.call(words));
+    }
+
+    private void answered(Line line, CompletableFuture<Answer> reply) {
+        reply.whenComplete((answer, thrown) -> {
             if (thrown != null) {
                 failed(thrown, false);
             } else if (answer.error() == null) {

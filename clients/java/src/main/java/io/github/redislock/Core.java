@@ -29,9 +29,10 @@ final class Core extends Scope {
     }
 
     @Override
-    Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait) {
-        Acquire acquire = new Acquire(this, spec, owner == null ? freshOwner() : owner, task, wait).begin();
-        return new Attempt(acquire.result(), acquire::end);
+    Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait, Caller caller) {
+        String name = owner == null ? freshOwner() : owner;
+        Acquire acquire = new Acquire(this, spec, name, task, wait, caller).begin();
+        return new Attempt(acquire.result(), acquire::end, this, caller);
     }
 
     @Override
@@ -93,6 +94,12 @@ final class Core extends Scope {
             }
         });
         return mine;
+    }
+
+    /** Of the node that serves the key; null where none has been opened. */
+    @Nullable WaitLines waitLinesNow(String key) {
+        String node = server.node(key);
+        return node == null ? null : waitLines.get(node);
     }
 
     Line connect(String node, String name) throws IOException {

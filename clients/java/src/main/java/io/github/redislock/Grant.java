@@ -85,7 +85,8 @@ public final class Grant implements AutoCloseable {
 
     /** Gives the lock back. That it had been lost, or that the server gave no answer, is thrown. */
     public void release() {
-        Attempt.await(releaseAsync());
+        Caller caller = Caller.here();
+        Attempt.await(caller, isGivenBack.compareAndSet(false, true) ? held.release(caller) : released());
     }
 
     /** As {@link #release}. */
@@ -100,7 +101,10 @@ public final class Grant implements AutoCloseable {
     /** As {@link #release}, and nothing where that was called. */
     @Override
     public void close() {
-        Attempt.await(closeAsync());
+        Caller caller = Caller.here();
+        if (isGivenBack.compareAndSet(false, true)) {
+            Attempt.await(caller, held.release(caller));
+        }
     }
 
     CompletableFuture<@Nullable Void> closeAsync() {

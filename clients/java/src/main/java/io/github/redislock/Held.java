@@ -196,9 +196,9 @@ final class Held extends Ownership {
     }
 
     @Override
-    CompletableFuture<@Nullable Void> giveBack(int left) {
+    CompletableFuture<@Nullable Void> giveBack(int left, Caller caller) {
         Call call = releaseTo(left);
-        return call.start().handle((answer, failure) -> {
+        return call.startHere(caller).handle((answer, failure) -> {
             if (failure == null) {
                 return null;
             }

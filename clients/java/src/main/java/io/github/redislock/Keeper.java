@@ -78,6 +78,7 @@ final class Keeper {
         Line fresh;
         try {
             fresh = core.connect(node, "lock-keeper");
+            fresh.watch(true);
         } catch (Throwable e) { // an Error too has to be told
             boolean silent = System.nanoTime() - begun >= core.settings().reply() / 10 * 9;
             failed(callers, e, silent);

@@ -47,7 +47,12 @@ final class Line {
 
     /** Sends a command that is answered within a reply's time, or ends the line. */
     CompletableFuture<Answer> call(byte[]... words) {
-        CompletableFuture<Answer> answer = send(true, words);
+        return call(Caller.NONE, words);
+    }
+
+    /** The same for a caller that may read the reply. */
+    CompletableFuture<Answer> call(Caller caller, byte[]... words) {
+        CompletableFuture<Answer> answer = send(true, caller, words);
         if (watching.compareAndSet(false, true)) {
             watch(scope.settings().reply());
         }
@@ -55,18 +60,25 @@ final class Line {
     }
 
     /** Sends a command that may take any time. */
-    CompletableFuture<Answer> await(byte[]... words) {
-        return send(false, words);
+    CompletableFuture<Answer> await(Caller caller, byte[]... words) {
+        return send(false, caller, words);
     }
 
-    private CompletableFuture<Answer> send(boolean bounded, byte[]... words) {
+    private CompletableFuture<Answer> send(boolean bounded, Caller caller, byte[]... words) {
         Sent sent = new Sent(System.nanoTime(), bounded, new CompletableFuture<>());
         unanswered.add(sent);
-        connection.send(words).whenComplete((reply, thrown) -> {
+        CompletableFuture<@Nullable Object> answered;
+        if (caller.isFree()) {
+            answered = connection.sendUnread(words);
+            caller.waitsFor(sent.answer, this);
+        } else {
+            answered = connection.send(words);
+        }
+        answered.whenComplete((reply, thrown) -> {
             unanswered.remove(sent);
             Throwable failure = thrown == null ? null : unwrapped(thrown);
             if (failure == null || failure instanceof ReplyError) {
-                replies++; // by the one thread that reads
+                replies++; // by one thread at a time
                 sent.answer.complete(new Answer(reply, (ReplyError) failure, sent.at, this));
             } else {
                 close(failure);
@@ -77,6 +89,16 @@ final class Line {
             failAll();
         }
         return sent.answer;
+    }
+
+    /** Reads here until this is done, unless another thread does. */
+    void read(CompletableFuture<?> reply) {
+        connection.read(reply);
+    }
+
+    /** Whether its end has to be noticed also while it owes no reply. */
+    void watch(boolean isWatched) {
+        connection.watch(isWatched);
     }
 
     /** PING: what is kept here stood when it was sent. */

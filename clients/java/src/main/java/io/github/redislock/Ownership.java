@@ -114,10 +114,15 @@ abstract class Ownership {
 
     /** Gives back one hold; the last one ends the grant. */
     final CompletableFuture<@Nullable Void> release() {
-        return task == null ? releaseOne() : turns.take(this::releaseOne);
+        return release(Caller.NONE);
     }
 
-    private CompletableFuture<@Nullable Void> releaseOne() {
+    /** The same for a caller that goes on with {@link Attempt#await(Caller, CompletableFuture)}. */
+    final CompletableFuture<@Nullable Void> release(Caller caller) {
+        return task == null ? releaseOne(caller) : turns.take(() -> releaseOne(caller));
+    }
+
+    private CompletableFuture<@Nullable Void> releaseOne(Caller caller) {
         int left;
         synchronized (this) {
             left = --holds;
@@ -132,15 +137,16 @@ abstract class Ownership {
         if (lost != null) {
             return CompletableFuture.failedFuture(again(lost));
         }
+        CompletableFuture<@Nullable Void> told = giveBack(left, caller); // the next in line waits for it
         if (left == 0) {
             over();
             scope.observer().released(key, Duration.ofNanos(System.nanoTime() - began));
         }
-        return giveBack(left);
+        return told;
     }
 
     /** Tells the servers that so many holds are left. */
-    abstract CompletableFuture<@Nullable Void> giveBack(int left);
+    abstract CompletableFuture<@Nullable Void> giveBack(int left, Caller caller);
 
     /** Ends it with its client: whoever works under it is told. */
     final CompletableFuture<@Nullable Void> close() {
@@ -148,7 +154,7 @@ abstract class Ownership {
             return CompletableFuture.completedFuture(null);
         }
         lose(new LockLostException(key + ": the locks are closed", null));
-        return giveBack(0).exceptionally(failure -> null);
+        return giveBack(0, Caller.NONE).exceptionally(failure -> null);
     }
 
     /** Leaves it to this lease. */

@@ -103,9 +103,9 @@ final class Quorum extends Scope {
     }
 
     @Override
-    Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait) {
+    Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait, Caller caller) {
         QuorumAcquire acquire = new QuorumAcquire(this, spec, task, wait).begin();
-        return new Attempt(acquire.result(), acquire::end);
+        return new Attempt(acquire.result(), acquire::end, this, Caller.NONE);
     }
 
     @Override

@@ -146,7 +146,7 @@ final class QuorumHeld extends Ownership {
     }
 
     @Override
-    CompletableFuture<@Nullable Void> giveBack(int left) {
+    CompletableFuture<@Nullable Void> giveBack(int left, Caller caller) {
         if (left > 0) {
             return CompletableFuture.completedFuture(null);
         }

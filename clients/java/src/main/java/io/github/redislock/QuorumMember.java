@@ -102,6 +102,7 @@ final class QuorumMember {
         Throwable failure = null;
         try {
             fresh = connect("lock-quorum");
+            fresh.watch(true);
         } catch (Throwable e) { // an Error too has to be told
             failure = e;
         }

@@ -60,7 +60,7 @@ final class QuorumTurn {
             return;
         }
         long millis = Math.max(1, TimeUnit.NANOSECONDS.toMillis(wait));
-        CompletableFuture<Answer> waiting = taken.await(
+        CompletableFuture<Answer> waiting = taken.await(Caller.NONE,
                 spec.acquire(owner, false).and("HOLDS", 1, "BLOCK", millis).bytes());
         sent.complete(null);
         waiting.whenComplete((answer, thrown) -> {

@@ -108,7 +108,7 @@ public final class RedisLock {
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
-        return new Grant(start().get(true));
+        return new Grant(start(Caller.here()).get(true));
     }
 
     /** Takes the lock, or gives nothing when others have it. */
@@ -125,7 +125,7 @@ public final class RedisLock {
      * threads of this client.
      */
     public CompletableFuture<Grant> acquireAsync() {
-        Attempt attempt = start();
+        Attempt attempt = start(Caller.NONE);
         CompletableFuture<Grant> told = new CompletableFuture<>();
         attempt.result().whenComplete((held, failure) -> scope.execute(() -> {
             if (failure != null) {
@@ -199,12 +199,12 @@ public final class RedisLock {
                 : new LockSpec(spec.key(), spec.mode(), most, 0, null, spec.replicas());
     }
 
-    private Attempt start() {
+    private Attempt start(Caller caller) {
         Task by = task;
         if (by != null && !spec.isPermit()) {
-            return by.acquire(adapted(), wait);
+            return by.acquire(adapted(), wait, caller);
         }
-        return scope.take(adapted(), owner, null, wait);
+        return scope.take(adapted(), owner, null, wait, caller);
     }
 
     static long nanos(Duration time) {

@@ -67,8 +67,11 @@ abstract class Scope implements Executor {
         return new LockMisuseException("the locks are closed", null);
     }
 
-    /** Begins to take a lock; the wait is in nanoseconds, 0 is now or not at all. Without an owner it is a fresh one. */
-    abstract Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait);
+    /**
+     * Begins to take a lock; the wait is in nanoseconds, 0 is now or not at all. Without an owner it is a fresh one.
+     * A caller goes on with {@link Attempt#get}.
+     */
+    abstract Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait, Caller caller);
 
     /** Takes over a grant that was taken by another process, or an earlier one. */
     abstract Ownership adopt(LockSpec spec, String owner, long token);

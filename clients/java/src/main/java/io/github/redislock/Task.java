@@ -3,6 +3,7 @@ package io.github.redislock;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.Nullable;
 
@@ -39,23 +40,27 @@ public final class Task {
     }
 
     /** Takes a lock, or takes it again. */
-    Attempt acquire(LockSpec spec, long wait) {
+    Attempt acquire(LockSpec spec, long wait, Caller caller) {
         Ownership mine = held.get(spec.key());
         if (mine != null) {
             long deadline = System.nanoTime() + scope.settings().reply();
-            return new Attempt(mine.enterAgain(spec, deadline), reason -> { });
+            return attempt(mine.enterAgain(spec, deadline), reason -> { }, caller);
         }
         if (!asking.add(spec.key())) {
-            return new Attempt(CompletableFuture.failedFuture(
-                    new LockMisuseException(spec.key() + ": the task waits for it already", null)), reason -> { });
+            return attempt(CompletableFuture.failedFuture(
+                    new LockMisuseException(spec.key() + ": the task waits for it already", null)), reason -> { }, caller);
         }
-        Attempt attempt = scope.take(spec, owner, this, wait);
+        Attempt attempt = scope.take(spec, owner, this, wait, caller);
         CompletableFuture<Ownership> result = attempt.result().whenComplete((grant, failure) -> {
             if (grant != null) {
                 held.put(spec.key(), grant);
             }
             asking.remove(spec.key());
         });
-        return new Attempt(result, attempt.end());
+        return attempt(result, attempt.end(), attempt.caller());
+    }
+
+    private Attempt attempt(CompletableFuture<Ownership> result, Consumer<Throwable> end, Caller caller) {
+        return new Attempt(result, end, scope, caller);
     }
 }

@@ -76,7 +76,7 @@ public final class ThreadLock implements Lock {
             throw new InterruptedException();
         }
         try {
-            Ownership held = threads.mine().acquire(spec, wait).get(isInterruptible);
+            Ownership held = threads.mine().acquire(spec, wait, Caller.here()).get(isInterruptible);
             if (counts == Counts.READERS) {
                 held.readers++;
             }
@@ -92,7 +92,8 @@ public final class ThreadLock implements Lock {
             held.readers--;
         }
         try {
-            Attempt.await(held.release());
+            Caller caller = Caller.here();
+            Attempt.await(caller, held.release(caller));
             if (counts != Counts.ALL && held.isHeld() && held.isExclusive() && held.readers == 1 && held.holds() == 1) {
                 Attempt.await(held.downgrade()); // the writer has become a reader
             }

@@ -63,15 +63,15 @@ final class Wait {
         giveBack();
     }
 
-    /** Waits, for as long as the words say. A connection that fails is gone; else it is to be given back. */
-    CompletableFuture<Answer> await(Words words) {
+    /** Waits, for as long as the words say; the caller may read the reply. A connection that fails is gone; else it is to be given back. */
+    CompletableFuture<Answer> await(Words words, Caller caller) {
         Line mine;
         synchronized (this) {
             mine = Objects.requireNonNull(line);
             isWaiting = true;
         }
         keeper().addWait(this);
-        return mine.await(words.bytes()).whenComplete((answer, thrown) -> {
+        return mine.await(caller, words.bytes()).whenComplete((answer, thrown) -> {
             keeper().removeWait(this);
             core.waits(key, -1);
             synchronized (this) {

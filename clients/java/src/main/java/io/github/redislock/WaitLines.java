@@ -14,9 +14,22 @@ import org.jspecify.annotations.Nullable;
 /** Connections to a server for calls that wait: as many as wait at one time, the last used first. */
 final class WaitLines {
     private static final int IDLE = 16;
+    private static final long MOMENT = TimeUnit.MILLISECONDS.toNanos(100);
     private static final long STAY = TimeUnit.MINUTES.toNanos(1);
 
-    private record Idle(Line line, long since) {}
+    private static final class Idle {
+        private final Line line;
+        private final long since = System.nanoTime();
+        private boolean isWatched;
+
+        Idle(Line line) {
+            this.line = line;
+        }
+
+        boolean isOlder(long age) {
+            return System.nanoTime() - since >= age;
+        }
+    }
 
     /** Opens one. */
     interface Dial {
@@ -28,6 +41,7 @@ final class WaitLines {
     private final Deque<Idle> idle = new ArrayDeque<>();
     private final Set<Line> used = new HashSet<>();
     private boolean sweeping;
+    private boolean watching;
     private boolean closed;
 
     WaitLines(Scope scope, Dial dial) {
@@ -35,14 +49,28 @@ final class WaitLines {
         this.dial = dial;
     }
 
-    CompletableFuture<Line> take() {
+    /** One that is open already, if there is one. */
+    @Nullable Line takeIdle() {
+        Idle last;
         synchronized (this) {
-            for (Idle last = idle.pollFirst(); last != null; last = idle.pollFirst()) {
-                if (last.line.isOpen()) {
-                    used.add(last.line);
-                    return CompletableFuture.completedFuture(last.line);
-                }
+            do {
+                last = idle.pollFirst();
+            } while (last != null && !last.line.isOpen());
+            if (last == null) {
+                return null;
             }
+            used.add(last.line);
+        }
+        if (last.isWatched) {
+            last.line.watch(false);
+        }
+        return last.line;
+    }
+
+    CompletableFuture<Line> take() {
+        Line open = takeIdle();
+        if (open != null) {
+            return CompletableFuture.completedFuture(open);
         }
         CompletableFuture<Line> taken = new CompletableFuture<>();
         scope.execute(() -> {
@@ -77,10 +105,11 @@ final class WaitLines {
             if (closed) {
                 over.add(line);
             } else {
-                idle.addFirst(new Idle(line, System.nanoTime()));
+                idle.addFirst(new Idle(line));
                 if (idle.size() > IDLE) {
                     over.add(idle.removeLast().line);
                 }
+                watchLater();
                 sweepLater();
             }
         }
@@ -108,8 +137,7 @@ final class WaitLines {
         List<Line> over = new ArrayList<>();
         synchronized (this) {
             sweeping = false;
-            for (Idle oldest = idle.peekLast(); oldest != null && System.nanoTime() - oldest.since >= STAY;
-                    oldest = idle.peekLast()) {
+            for (Idle oldest = idle.peekLast(); oldest != null && oldest.isOlder(STAY); oldest = idle.peekLast()) {
                 over.add(idle.removeLast().line);
             }
             if (!idle.isEmpty()) {
@@ -117,6 +145,29 @@ final class WaitLines {
             }
         }
         over.forEach(one -> one.close(new IOException("idle")));
+    }
+
+    private void watchLater() {
+        if (!watching) {
+            watching = true;
+            scope.after(MOMENT, this::watch);
+        }
+    }
+
+    /** The end of one that has been idle for a moment is to be noticed. */
+    private synchronized void watch() {
+        watching = false;
+        for (Idle one : idle) {
+            if (one.isWatched) {
+                continue;
+            }
+            if (one.isOlder(MOMENT)) {
+                one.isWatched = true;
+                one.line.watch(true);
+            } else {
+                watchLater();
+            }
+        }
     }
 
     void close(Throwable why) {

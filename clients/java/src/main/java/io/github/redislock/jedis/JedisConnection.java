@@ -10,8 +10,9 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.Executor;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.Connection;
@@ -22,13 +23,16 @@ import redis.clients.jedis.JedisSocketFactory;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
 
-/** A connection of Jedis with a thread that reads it, so that calls on it may overlap. */
+/** A connection of Jedis, on which calls may overlap. One thread at a time reads it, while there is anything to read. */
 final class JedisConnection implements ServerConnection {
     private final Wire wire;
     private final Dialer dialer;
+    private final Executor readers;
     private final ReentrantLock writing = new ReentrantLock();
     private final ConcurrentLinkedQueue<CompletableFuture<@Nullable Object>> unanswered = new ConcurrentLinkedQueue<>();
     private final CompletableFuture<@Nullable Object> ended = new CompletableFuture<>();
+    private boolean isRead; // by some thread; after the end for ever
+    private boolean isWatched;
 
     /** Opens what Jedis can read and write at the same time. */
     private static final class Wire extends Connection {
@@ -81,12 +85,13 @@ final class JedisConnection implements ServerConnection {
         }
     }
 
-    private JedisConnection(Wire wire, Dialer dialer) {
+    private JedisConnection(Wire wire, Dialer dialer, Executor readers) {
         this.wire = wire;
         this.dialer = dialer;
+        this.readers = readers;
     }
 
-    static JedisConnection open(HostAndPort node, JedisClientConfig config, Duration limit, ThreadFactory threads)
+    static JedisConnection open(HostAndPort node, JedisClientConfig config, Duration limit, Executor readers)
             throws IOException {
         JedisClientConfig limited = limited(config, limit);
         Dialer dialer = new Dialer(new DefaultJedisSocketFactory(node, limited));
@@ -95,10 +100,8 @@ final class JedisConnection implements ServerConnection {
             Wire wire = new Wire(dialer, limited);
             dialer.isOpened = true;
             wire.setSoTimeout(0); // whoever waits for a reply has a limit of its own
-            JedisConnection connection = new JedisConnection(wire, dialer);
-            threads.newThread(connection::read).start();
             done = true;
-            return connection;
+            return new JedisConnection(wire, dialer, readers);
         } catch (JedisDataException e) {
             throw new ReplyError(String.valueOf(e.getMessage()));
         } catch (JedisConnectionException e) {
@@ -132,6 +135,13 @@ final class JedisConnection implements ServerConnection {
 
     @Override
     public CompletableFuture<@Nullable Object> send(byte[]... words) {
+        CompletableFuture<@Nullable Object> reply = sendUnread(words);
+        readElsewhere();
+        return reply;
+    }
+
+    @Override
+    public CompletableFuture<@Nullable Object> sendUnread(byte[]... words) {
         CommandArguments command = new CommandArguments(() -> words[0]);
         for (int n = 1; n < words.length; n++) {
             command.add((Object) words[n]); // which every version has
@@ -142,7 +152,7 @@ final class JedisConnection implements ServerConnection {
             unanswered.add(reply);
             wire.write(command);
         } catch (RuntimeException e) {
-            dialer.close(); // the reader tells all the others
+            close();
             reply.completeExceptionally(e instanceof JedisConnectionException ? new IOException(e) : e);
         } finally {
             writing.unlock();
@@ -153,10 +163,45 @@ final class JedisConnection implements ServerConnection {
         return reply;
     }
 
-    private void read() {
-        Throwable why;
+    @Override
+    public void read(CompletableFuture<?> reply) {
+        if (begin(() -> true)) {
+            readWhile(() -> !reply.isDone());
+        }
+    }
+
+    @Override
+    public void watch(boolean isWatched) {
+        synchronized (this) {
+            this.isWatched = isWatched;
+        }
+        readElsewhere();
+    }
+
+    private synchronized boolean isWanted() {
+        return isWatched || !unanswered.isEmpty();
+    }
+
+    /** Whether the caller is to read from now on. */
+    private synchronized boolean begin(BooleanSupplier isWanted) {
+        boolean begins = !isRead && isWanted.getAsBoolean();
+        isRead |= begins;
+        return begins;
+    }
+
+    private void readElsewhere() {
+        if (begin(this::isWanted)) {
+            try {
+                readers.execute(() -> readWhile(this::isWanted));
+            } catch (Throwable e) { // there may be no thread
+                end(e);
+            }
+        }
+    }
+
+    private void readWhile(BooleanSupplier isWanted) {
         try {
-            for (;;) {
+            while (isWanted.getAsBoolean()) {
                 try {
                     Object value = wire.read();
                     answer().complete(value);
@@ -165,8 +210,16 @@ final class JedisConnection implements ServerConnection {
                 }
             }
         } catch (Throwable e) { // an Error too ends it, and has to be told
-            why = e;
+            end(e);
+            return;
         }
+        synchronized (this) {
+            isRead = false;
+        }
+        readElsewhere(); // what was sent meanwhile
+    }
+
+    private void end(Throwable why) {
         dialer.close();
         ended.complete(null);
         fail(new IOException("the connection has ended", why));
@@ -194,5 +247,8 @@ final class JedisConnection implements ServerConnection {
     @Override
     public void close() {
         dialer.close();
+        if (begin(() -> true)) { // else its reader ends it
+            end(new IOException("it was closed"));
+        }
     }
 }

@@ -22,6 +22,20 @@ public interface ServerConnection {
      */
     CompletableFuture<@Nullable Object> send(byte[]... words);
 
+    /**
+     * The same for a caller that waits for the reply by {@link #read} at once. Where nobody reads it otherwise, the
+     * reply comes then.
+     */
+    default CompletableFuture<@Nullable Object> sendUnread(byte[]... words) {
+        return send(words);
+    }
+
+    /** Reads the connection in this thread until this is done, unless another thread reads it. */
+    default void read(CompletableFuture<?> reply) {}
+
+    /** Whether its end has to be noticed also while it owes no reply. Until this is called, it need not be. */
+    default void watch(boolean isWatched) {}
+
     /** Sends words and waits for the reply, for so long at most. */
     default @Nullable Object ask(Duration limit, String... words) throws IOException {
         byte[][] bytes = new byte[words.length][];
@@ -43,7 +57,7 @@ public interface ServerConnection {
         }
     }
 
-    /** Is completed, in any way, after the last reply, when the connection has ended. */
+    /** Is completed, in any way, after the last reply, when the end of the connection has been noticed. */
     CompletionStage<?> ended();
 
     /** Ends the connection, without a command, at once. */
