@@ -5,8 +5,9 @@ use redis_lock_core::requests;
 use super::holder::{holder_numbers, reply_fields, reply_number};
 use super::{documented, key_and_words};
 use crate::keeping;
-use crate::locks::{CommandError, LockView, answer, now};
+use crate::locks::{CommandError, answer, now};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
+use crate::waiting;
 
 pub(super) struct HoldersOf;
 
@@ -35,7 +36,7 @@ fn holders<'call>(
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     let most = requests::count(&mut words)?.unwrap_or(usize::MAX);
-    let key = LockView::open(context, name);
+    let key = waiting::look(context, name);
     let now = now(context);
     let Some(holders) = key.holders(now)? else {
         context.reply_array(0);

@@ -2,7 +2,7 @@
 
 use super::holder::{holder_numbers, integer, reply_fields, reply_number};
 use super::{SINCE, key_and_words};
-use crate::locks::{CommandError, LockView, answer, now};
+use crate::locks::{CommandError, answer, now};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -33,7 +33,7 @@ fn info<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, _) = key_and_words(arguments)?;
-    let key = LockView::open(context, name);
+    let key = waiting::look(context, name);
     let now = now(context);
     let holders = key.holders(now)?;
     let first = holders

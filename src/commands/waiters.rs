@@ -6,7 +6,7 @@ use redis_lock_core::requests;
 use redis_lock_core::{Monotonic, Waiter};
 
 use super::{SINCE, documented, key_and_words};
-use crate::locks::{CommandError, LockView, answer, monotonic};
+use crate::locks::{CommandError, answer, monotonic};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting;
 
@@ -40,7 +40,7 @@ fn waiters<'call>(
     let (name, mut words) = key_and_words(arguments)?;
     let count = requests::count(&mut words)?;
     // Opened only to check its type.
-    LockView::open(context, name).check_type()?;
+    waiting::look(context, name).check_type()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());
     let now = monotonic();

@@ -9,8 +9,8 @@ use super::follow;
 use super::grant::renew;
 use super::state::{STATE, this_moment};
 use super::work;
-use crate::locks::LockKey;
-use crate::server::{Context, Text};
+use crate::locks::{LockKey, check_write};
+use crate::server::{Context, Text, WriteCheck};
 
 /// True when anything is kept.
 #[inline]
@@ -127,16 +127,26 @@ pub(crate) fn leases_ended(
     close(context, closed, Cause::Other);
 }
 
-/// Renews the kept grants of a lock that are due, before a command on it.
+/// Renews the kept grants of a lock that are due, before a command on it that the server allows to write.
 #[inline]
 pub(crate) fn renew_due(context: Context<'_>, name: Text<'_>) {
     if any() {
-        renew_due_of(context, name);
+        renew_due_of(context, name, || true);
+    }
+}
+
+/// As [`renew_due`], before a command that only looks: where the server would allow one that writes.
+#[inline]
+pub(crate) fn renew_due_if_allowed(context: Context<'_>, name: Text<'_>) {
+    if any() {
+        renew_due_of(context, name, || {
+            check_write(context, name) == WriteCheck::Allowed
+        });
     }
 }
 
 #[cold]
-fn renew_due_of(context: Context<'_>, name: Text<'_>) {
+fn renew_due_of(context: Context<'_>, name: Text<'_>, is_allowed: impl FnOnce() -> bool) {
     if context.flags().replica() || context.writes_paused() {
         return;
     }
@@ -145,6 +155,9 @@ fn renew_due_of(context: Context<'_>, name: Text<'_>) {
     let due = STATE.with(context, |state| {
         state.grants.due_of(database, name.bytes(), now)
     });
+    if due.is_empty() || !is_allowed() {
+        return;
+    }
     for kept in due {
         let outcome = renew(context, &kept);
         work::tell(context, &kept, outcome);

@@ -18,6 +18,7 @@ use crate::server::{self, Context, ServerEvent};
 
 pub(crate) use calls::{
     ToKeep, any, given_back, is_kept, kept_by, leases_ended, note_change, renew_due,
+    renew_due_if_allowed,
 };
 pub(crate) use events::lock_lost;
 pub(crate) use state::kept;

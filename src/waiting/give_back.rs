@@ -12,6 +12,16 @@ use crate::statistics::{self, Counter};
 
 /// Does the give-backs of this lock, before a command on it.
 pub(super) fn settle(context: Context<'_>, name: Text<'_>) {
+    settle_for(context, name, Caller::Command);
+}
+
+/// As [`settle`], before a command that the server allows also where it would refuse one that writes.
+pub(super) fn settle_before_look(context: Context<'_>, name: Text<'_>) {
+    settle_for(context, name, Caller::EventLoop);
+}
+
+#[inline]
+fn settle_for(context: Context<'_>, name: Text<'_>, caller: Caller) {
     let give_backs = STATE.if_busy(context, |state| {
         if state.give_backs.is_empty() {
             return Vec::new();
@@ -21,7 +31,7 @@ pub(super) fn settle(context: Context<'_>, name: Text<'_>) {
     });
     if !give_backs.is_empty() {
         apply_give_backs(context, name, give_backs);
-        serve(context, name, Caller::Command);
+        serve(context, name, caller);
     }
 }
 

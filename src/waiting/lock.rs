@@ -11,9 +11,9 @@ use redis_lock_core::{
 };
 
 use super::ended::end_leases;
-use super::give_back::settle;
+use super::give_back::{settle, settle_before_look};
 use super::join::waiting;
-use super::serve::{Caller, hand_over, serve};
+use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
@@ -201,11 +201,21 @@ fn judge<T>(
     })
 }
 
-/// Opens a lock for a command that changes nothing, after its give-backs.
+/// Opens a lock for a command that changes nothing and only a primary answers, after its give-backs.
 pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
     settle(primary.context(), name);
     keeping::renew_due(primary.context(), name);
     LockView::open(primary.context(), name)
+}
+
+/// Opens a lock for a command that only looks at it, on a replica too. Where the server may write, its give-backs
+/// come first, and the renewals that are due.
+pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
+    if (STATE.is_busy() || keeping::any()) && may_write_now(context) {
+        settle_before_look(context, name);
+        keeping::renew_due_if_allowed(context, name);
+    }
+    LockView::open(context, name)
 }
 
 /// The outcome of a call, not applied yet.

@@ -31,7 +31,7 @@ use state::STATE;
 
 pub(crate) use events::lock_lost;
 pub(crate) use join::{cancel, join, ongoing_waits, queue_sizes, waiters, waiting};
-pub(crate) use lock::{Lock, view};
+pub(crate) use lock::{Lock, look, view};
 
 /// Subscribes to the events of locks, and to the timer.
 pub(crate) fn load(context: Context<'_>) {

@@ -98,11 +98,16 @@ fn serve_after(
     }
 }
 
+/// True on a primary whose writes are not paused.
+pub(super) fn may_write_now(context: Context<'_>) -> bool {
+    !context.writes_paused() && !context.flags().loading() && !context.flags().replica()
+}
+
 impl Serving<'_> {
     fn step(&mut self) -> Step {
         let (context, name) = (self.context, self.name);
         let mut key = LockKey::open(context, name);
-        if key.is_shared() && self.may_write_now() && self.anybody_waits() {
+        if key.is_shared() && may_write_now(self.context) && self.anybody_waits() {
             key = match end_leases(key) {
                 Ok(key) => key,
                 Err(_ended) => return Step::Again,
@@ -118,7 +123,7 @@ impl Serving<'_> {
         let Some(next) = self.next(holders.as_ref()) else {
             return Step::Done;
         };
-        if !self.may_write_now() {
+        if !may_write_now(self.context) {
             return Step::Later;
         }
         let owner = next.waiter.owner.as_owner();
@@ -171,11 +176,6 @@ impl Serving<'_> {
                 Step::Again
             }
         }
-    }
-
-    fn may_write_now(&self) -> bool {
-        let context = self.context;
-        !context.writes_paused() && !context.flags().loading() && !context.flags().replica()
     }
 
     fn anybody_waits(&self) -> bool {

@@ -76,11 +76,15 @@ impl Waiting {
         proof: Context<'_>,
         body: impl FnOnce(&mut State) -> R,
     ) -> R {
-        if self.busy.load(Ordering::Relaxed) {
+        if self.is_busy() {
             self.with(proof, body)
         } else {
             R::default()
         }
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The end of a lease: the connection is closed within 10 ms, and before the lock is granted to another or
 //! a command on that connection is answered, after a stall too. What is still held then is renewed.
 
-use crate::support::{Keeper, count, run, stands, while_stopped};
+use crate::support::{Keeper, at_once, count, run, stands, while_stopped};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
@@ -158,6 +158,35 @@ fn what_is_due_is_renewed_before_a_command_on_it() {
     };
     // By the clock of the transaction, which stood still while it ran.
     assert!(left > 2500, "{left}");
+}
+
+/// What is told then is what stands.
+#[test]
+fn what_is_due_is_renewed_before_a_look_at_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let _keeper = Keeper::on(&server, "k a PX 3000 KEEP 60000");
+    for look in ["LOCK.INFO k", "LOCK.HOLDERS k"] {
+        let renewals = count(&server, "kept_renewals");
+        let mut replies = at_once(&mut c, &["DEBUG SLEEP 1.8", look, "INFO lock"]);
+        let section = replies.pop().expect("three replies").text();
+        let renewed = format!("lock_kept_renewals:{}", renewals + 1);
+        assert!(section.contains(&renewed), "{section}");
+        let seen = replies.pop().expect("three replies");
+        let holder = match look {
+            "LOCK.INFO k" => seen.value(),
+            _ => seen.items().remove(0),
+        };
+        let left = holder.fields()["ttl-ms"].clone().int();
+        assert!(left > 2500, "{look}: {left}");
+    }
+    // Where nothing may be written, it is told as it stands.
+    run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
+    let replies = at_once(&mut c, &["DEBUG SLEEP 1.3", "LOCK.INFO k"]);
+    let left = replies[1].clone().lock_info().ttl_ms;
+    assert!((500..1800).contains(&left), "{left}");
+    run(&mut c, "CONFIG SET min-replicas-to-write 0").okay();
+    assert_eq!(count(&server, "kept_closes"), 0);
 }
 
 /// Those that have least left are renewed first, and those that have ended are not.

@@ -3,7 +3,7 @@
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once, is_closed};
 use crate::support::{Waiter, info, queue, run, wait_as};
-use redis::Connection;
+use redis::{Connection, Value};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::{Expect, Talk, cmd, eventually, post};
@@ -127,6 +127,49 @@ fn a_give_back_that_waited_for_a_pause_comes_before_the_commands_that_did() {
         has_it_at_once(&mut second);
         assert_eq!(info(&mut c).owner, b"c");
         copies.agree();
+    }
+}
+
+/// The owners that a reply tells of.
+fn owners(reply: Value) -> Vec<String> {
+    let each = match reply {
+        Value::Array(items) if !matches!(items.first(), Some(Value::BulkString(_))) => items,
+        one => vec![one],
+    };
+    each.into_iter()
+        .map(|one| one.fields()["owner"].clone().text())
+        .collect()
+}
+
+#[test]
+fn a_give_back_that_waited_for_a_pause_comes_before_a_look() {
+    for (look, seen) in [
+        ("LOCK.INFO k", &["c"][..]),
+        ("LOCK.HOLDERS k", &["c"]),
+        ("LOCK.WAITERS k", &[]),
+    ] {
+        for together in Together::ALL {
+            let copies = Copies::start();
+            let mut c = copies.connection();
+            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            let [mut first, mut second] = wait_as(&copies, ["b", "c"]);
+            let kill = format!("CLIENT KILL ID {}", first.id);
+            let pause = "CLIENT PAUSE 60000 WRITE";
+            together.send(&mut c, &["LOCK.RELEASE k a", &kill, pause]);
+            is_closed(&mut first);
+            // In the pause nothing is given back.
+            assert_eq!(
+                (info(&mut c).owner, queue(&mut c)),
+                (b"b".to_vec(), vec!["c".to_owned()])
+            );
+            // A transaction with a FENCE, a write, would be paused itself.
+            let mut replies = together.send(&mut c, &["CLIENT UNPAUSE", look]);
+            assert_eq!(owners(replies.pop().expect("two replies")), seen, "{look}");
+            let fenced = run(&mut c, "LOCK.FENCE k").int();
+            has_it_at_once(&mut second);
+            assert_eq!(info(&mut c).token, fenced);
+            copies.agree();
+        }
     }
 }
 
