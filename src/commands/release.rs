@@ -45,17 +45,25 @@ fn release<'call>(
     let primary = Primary::check(context)?;
     let request = requests::release(&mut words)?;
     let holds_left = match Lock::open(primary, name).release(&request) {
-        Ok(judged) => judged.commit(),
-        Err(CommandError::Refused(_)) if cancels(context, name, &request) => 0,
+        Ok(judged) => {
+            if calls_off(&request) {
+                // Before the holds are given back: no wait of this owner comes into their place.
+                waiting::end_waits(context, name, request.owner.bytes());
+            }
+            judged.commit()
+        }
+        Err(CommandError::Refused(_))
+            if calls_off(&request) && waiting::cancel(context, name, request.owner.bytes()) =>
+        {
+            0
+        }
         Err(error) => return Err(error),
     };
     context.reply_integer(i64::from(holds_left));
     Ok(())
 }
 
-/// Cancels the waiting calls of an owner that does not hold the lock; false when there were none.
-fn cancels(context: Context<'_>, name: Text<'_>, request: &core::Release<'_>) -> bool {
-    request.amount == ReleaseAmount::All
-        && request.token.is_none()
-        && waiting::cancel(context, name, request.owner.bytes())
+/// True when the owner is neither to hold the lock nor to wait for it afterwards.
+fn calls_off(request: &core::Release<'_>) -> bool {
+    request.amount == ReleaseAmount::All && request.token.is_none()
 }

@@ -117,20 +117,26 @@ pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, max: usize) -> Vec<W
     })
 }
 
-/// Ends an owner's waits for a lock with nil; false when there were none.
+/// Ends an owner's waits for a lock with nil, and serves those behind; false when there were none.
 pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
+    let any = end_waits(context, name, owner);
+    if any {
+        // Those behind it may have room.
+        serve(context, name, Caller::Command);
+    }
+    any
+}
+
+/// Ends an owner's waits for a lock with nil; false when there were none.
+pub(crate) fn end_waits(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let mut any = false;
-    while let Some(blocked) = STATE.with(context, |state| {
+    while let Some(blocked) = STATE.if_busy(context, |state| {
         let database = context.database();
         let id = state.queues.first_of(database, name.bytes(), owner)?;
         state.end_wait(context, id, WaitEnd::GivenUp)
     }) {
         blocked.answer(Answer::Nothing);
         any = true;
-    }
-    if any {
-        // Those behind it may have room.
-        serve(context, name, Caller::Command);
     }
     any
 }

@@ -30,7 +30,7 @@ use crate::server::Context;
 use state::STATE;
 
 pub(crate) use events::lock_lost;
-pub(crate) use join::{cancel, join, ongoing_waits, queue_sizes, waiters, waiting};
+pub(crate) use join::{cancel, end_waits, join, ongoing_waits, queue_sizes, waiters, waiting};
 pub(crate) use lock::{Lock, look, view};
 
 /// Subscribes to the events of locks, and to the timer.

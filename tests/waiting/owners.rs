@@ -2,6 +2,7 @@
 
 use crate::copies::Copies;
 use crate::support::{info, nobody_waits, queue, run, wait, wait_as};
+use redis::{Connection, Value};
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
 #[test]
@@ -168,4 +169,52 @@ fn release_all_by_the_holder_leaves_the_queue_as_it_is() {
     one.granted();
     assert!(two.is_blocked(&mut c));
     eventually(|| queue(&mut c) == ["c"], "one to wait");
+}
+
+/// The owner comes to hold the lock, while it waits for it, in the transaction of its release.
+#[test]
+fn release_all_by_a_holder_who_also_waits_calls_off_the_wait() {
+    for limit in ["", " SHARED"] {
+        for behind in [false, true] {
+            let copies = Copies::start();
+            let mut c = copies.connection();
+            run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+            run(&mut c, &format!("LOCK.ACQUIRE other b{limit} PX 600000")).grant();
+            let words = format!("k b{limit} PX 600000 BLOCK 0");
+            let mut ours = [(); 2].map(|()| wait(&copies, &words));
+            let mut next = behind.then(|| wait(&copies, "k c PX 600000 BLOCK 0"));
+            let mut replies = replace_and(&mut c, "LOCK.RELEASE k b ALL");
+            assert_eq!(replies.pop().expect("a reply").int(), 0);
+            for call in &mut ours {
+                call.receive().nil();
+            }
+            match &mut next {
+                Some(next) => assert_eq!(next.granted().owner, b"c"),
+                None => run(&mut c, "LOCK.INFO k").nil(),
+            }
+            nobody_waits(&copies);
+            copies.agree();
+        }
+    }
+}
+
+/// With `TOKEN` it gives back that grant alone.
+#[test]
+fn release_all_of_a_grant_leaves_the_wait_of_its_owner() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    let token = run(&mut c, "LOCK.ACQUIRE other b PX 600000").grant().token;
+    let [mut waiter] = wait_as(&copies, ["b"]);
+    replace_and(&mut c, &format!("LOCK.RELEASE k b ALL TOKEN {token}"));
+    assert!(waiter.granted().token > token);
+    copies.agree();
+}
+
+/// Puts the lock `other` in the place of `k`, and does this, in one transaction.
+#[track_caller]
+fn replace_and(c: &mut Connection, command: &str) -> Vec<Value> {
+    let lines = ["MULTI", "DEL k", "RENAME other k", command, "EXEC"];
+    let exec = crate::support::at_once(c, &lines).pop().expect("replies");
+    exec.items()
 }
