@@ -8,7 +8,7 @@ use crate::server::{self, Context, ServerEvent};
 
 /// A connection begins to keep a grant.
 pub(super) fn begin(context: Context<'_>) {
-    note_first(context);
+    note_timeout(context);
     follow(context);
     let follows = STATE.with(context, |state| {
         std::mem::replace(&mut state.follows.clients, true)
@@ -58,14 +58,40 @@ fn iteration_ends(context: Context<'_>) {
     }
 }
 
+/// What is known of the server's `timeout`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Timeout {
+    /// It is to be looked up at the next `KEEP`.
+    #[default]
+    Unknown,
+    /// It closes no connection.
+    Off,
+    /// It closes quiet connections, and the log says so.
+    Noted,
+}
+
+/// Settings of the server were changed: its `timeout`, perhaps.
+pub(super) fn settings_changed(context: Context<'_>) {
+    STATE.with(context, |state| {
+        if state.timeout == Timeout::Off {
+            state.timeout = Timeout::Unknown;
+        }
+    });
+}
+
 /// Notes the first `KEEP` in the log, where the server closes quiet connections itself.
-fn note_first(context: Context<'_>) {
-    if STATE.with(context, |state| {
-        std::mem::replace(&mut state.is_noted, true)
-    }) {
+fn note_timeout(context: Context<'_>) {
+    if STATE.with(context, |state| state.timeout) != Timeout::Unknown {
         return;
     }
-    if let Some(timeout) = context.setting(c"timeout").filter(|timeout| timeout != "0") {
+    let timeout = context.setting(c"timeout").filter(|timeout| timeout != "0");
+    let known = if timeout.is_some() {
+        Timeout::Noted
+    } else {
+        Timeout::Off
+    };
+    STATE.with(context, |state| state.timeout = known);
+    if let Some(timeout) = timeout {
         server::warn(&format!(
             "the server's timeout of {timeout} s closes quiet connections, those that keep leases too: \
              set it to 0, or let the clients send a command more often"

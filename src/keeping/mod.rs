@@ -27,4 +27,5 @@ pub(crate) use state::kept;
 pub(crate) fn load(context: Context<'_>) {
     events::load(context);
     server::subscribe(context, ServerEvent::Cron, follow::cron);
+    server::subscribe(context, ServerEvent::Configured, follow::settings_changed);
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis_lock_core::keeping::{KeptGrants, Now};
 use redis_lock_core::{Monotonic, UnixTime};
 
+use super::follow::Timeout;
 use crate::locks::monotonic;
 use crate::server::{Context, GilCell, Timer};
 
@@ -28,8 +29,7 @@ pub(super) struct State {
     pub(super) close_unsent: Vec<u64>,
     /// Clients to close when their replies are sent: they ended their grant themselves.
     pub(super) close_sent: Vec<u64>,
-    /// The first `KEEP` was noted in the log.
-    pub(super) is_noted: bool,
+    pub(super) timeout: Timeout,
     pub(super) follows: Follows,
     /// Writes were paused when the time was told last.
     pub(super) was_paused: bool,

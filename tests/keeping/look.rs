@@ -79,3 +79,20 @@ fn the_first_keep_on_a_server_with_a_timeout_is_noted() {
     run(&mut quiet.connection(), "LOCK.ACQUIRE k a KEEP 5000").grant();
     assert_eq!(notes(&quiet), 0);
 }
+
+#[test]
+fn the_first_keep_after_a_timeout_was_set_is_noted() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a KEEP 5000").grant();
+    run(&mut c, "CONFIG SET timeout 300").okay();
+    for words in ["LOCK.RENEW k a KEEP 5000", "LOCK.ACQUIRE j a KEEP 5000"] {
+        run(&mut c, words).grant();
+        assert_eq!(notes(&server), 1);
+    }
+    for timeout in ["0", "400"] {
+        cmd!(c, "CONFIG", "SET", "timeout", timeout).okay();
+        run(&mut c, "LOCK.RENEW k a KEEP 5000").grant();
+    }
+    assert_eq!(notes(&server), 1, "once");
+}
