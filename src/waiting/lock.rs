@@ -6,8 +6,8 @@
 use redis_lock_core::keeping::{Asked, Keep, check_lease};
 use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition};
 use redis_lock_core::{
-    self as core, Acquire, Grant, Limit, LockId, Owner, Refusal, Release, Renew, Times, Token,
-    TokenClock,
+    self as core, Acquire, Deadline, Grant, Limit, LockId, Owner, Refusal, Release, Renew, Times,
+    Token, TokenClock,
 };
 
 use super::ended::end_leases;
@@ -15,6 +15,7 @@ use super::give_back::{settle, settle_before_look};
 use super::join::waiting;
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
+use super::timer;
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, LockView, Primary, max_holders, now, released, rules,
@@ -251,6 +252,9 @@ impl<T> Judged<'_, '_, T> {
                 let name = key.name();
                 let makes_room = self.event != KeyspaceEvent::Acquire
                     && matches!(transition, Transition::Share(_));
+                if let (KeyspaceEvent::Renew, Transition::Alone(held)) = (self.event, &transition) {
+                    note_end(context, name, held.deadline);
+                }
                 key.change(&transition, self.event);
                 if makes_room && waiting(context, name) > 0 {
                     serve(context, name, Caller::Command);
@@ -258,6 +262,20 @@ impl<T> Judged<'_, '_, T> {
             }
         }
         self.outcome
+    }
+}
+
+/// Those who wait for this lock get it then, perhaps sooner than was known.
+fn note_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
+    let is_sooner = STATE.if_busy(context, |state| {
+        let database = context.database();
+        state.queues.waiting(database, name.bytes()) > 0
+            && state
+                .lease_watch
+                .ends_by(&LockId::new(database, name.bytes()), end)
+    });
+    if let (true, Deadline::At(end)) = (is_sooner, end) {
+        timer::at_end(context, end);
     }
 }
 

@@ -16,7 +16,7 @@ use super::serve::{Caller, serve};
 use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
-use super::{deadlock, events};
+use super::{deadlock, events, timer};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
@@ -150,9 +150,7 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
         return None;
     }
     let until_wait = wait_ends.map(|end| end.since(monotonic()));
-    // A key expires a millisecond after its deadline.
-    let until_lease = lease_ends
-        .map(|end| Duration::from_millis((end + 1).saturating_sub(now(context).millis())));
+    let until_lease = lease_ends.map(|end| timer::until_end(context, end));
     let next = until_wait
         .into_iter()
         .chain(until_lease)

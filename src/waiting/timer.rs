@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
-use crate::locks::monotonic;
+use crate::locks::{monotonic, now};
 use crate::server::{self, Context, ServerEvent};
 
 /// A tick that is later than this is overdue: the wall clock was set back. A wait may end late by this
@@ -38,6 +38,16 @@ pub(super) fn soon(context: Context<'_>) {
 /// Arms a tick for the end of this wait.
 pub(super) fn within(context: Context<'_>, wait: Option<Duration>) {
     arm(context, wait.map_or(MAX_PAUSE, |wait| wait.min(MAX_PAUSE)));
+}
+
+/// Arms a tick for the end of a lease, in milliseconds since 1970.
+pub(super) fn at_end(context: Context<'_>, end: u64) {
+    within(context, Some(until_end(context, end)));
+}
+
+/// How long it is until the lease that ends then is over: a key expires a millisecond after its deadline.
+pub(super) fn until_end(context: Context<'_>, end: u64) -> Duration {
+    Duration::from_millis((end + 1).saturating_sub(now(context).millis()))
 }
 
 /// Arms a tick for a retry.

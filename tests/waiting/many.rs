@@ -5,10 +5,24 @@ use std::collections::BTreeSet;
 use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
-use crate::support::{blocked_clients, line, run};
+use crate::support::{at_once, blocked_clients, line, run};
 
 const LOCKS: usize = 1000;
 const LISTENERS: usize = 30;
+
+/// Acquires locks as `a`, and lets one call wait for each as `b`.
+fn wait_for_all(server: &Server, c: &mut Connection) -> Vec<Connection> {
+    for number in 0..LOCKS {
+        run(c, &format!("LOCK.ACQUIRE k{number} a PX 600000")).grant();
+    }
+    let mut waiters: Vec<Connection> = (0..LOCKS).map(|_| server.connection()).collect();
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        waiter.post(&line(&format!("LOCK.ACQUIRE k{number} b BLOCK 0")));
+    }
+    let count = i64::try_from(LOCKS).unwrap();
+    eventually(|| blocked_clients(server) == count, "all to wait");
+    waiters
+}
 
 /// Frees locks that are waited for, one call each, and demands that another client is answered again
 /// and again before all are handed over.
@@ -26,15 +40,7 @@ fn others_are_served(end: impl FnOnce(&mut Connection)) {
         })
         .collect();
     let mut c = server.connection();
-    for number in 0..LOCKS {
-        run(&mut c, &format!("LOCK.ACQUIRE k{number} a PX 600000")).grant();
-    }
-    let mut waiters: Vec<Connection> = (0..LOCKS).map(|_| server.connection()).collect();
-    for (number, waiter) in waiters.iter_mut().enumerate() {
-        waiter.post(&line(&format!("LOCK.ACQUIRE k{number} b BLOCK 0")));
-    }
-    let count = i64::try_from(LOCKS).unwrap();
-    eventually(|| blocked_clients(&server) == count, "all to wait");
+    let mut waiters = wait_for_all(&server, &mut c);
     end(&mut c);
     let mut seen = BTreeSet::new();
     loop {
@@ -71,4 +77,34 @@ fn leases_that_end_together_hold_up_nobody() {
 fn locks_that_are_deleted_together_hold_up_nobody() {
     let all_go = |c: &mut Connection| run(c, "FLUSHALL").okay();
     others_are_served(all_go);
+}
+
+/// Only a few locks are looked at in each tick, but what a RENEW says need not be looked for.
+#[test]
+fn among_many_locks_a_lease_that_its_owner_cuts_is_handed_over_in_time() {
+    const ROUNDS: usize = 5;
+    const CUT: usize = 20;
+    let server = Server::builder()
+        .config("maxclients", &(LOCKS + 100).to_string())
+        .start();
+    let mut c = server.connection();
+    let mut waiters = wait_for_all(&server, &mut c);
+    let late: Vec<i64> = (0..ROUNDS)
+        .map(|round| {
+            let cut: Vec<_> = (0..CUT).map(|n| round + n * LOCKS / CUT).collect();
+            let renewals = cut.iter().map(|n| format!("LOCK.RENEW k{n} a PX 8"));
+            let ends = cut.iter().map(|n| format!("PEXPIRETIME k{n}"));
+            let lines: Vec<_> = renewals.chain(ends).collect();
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            let ends = at_once(&mut c, &lines).split_off(CUT);
+            let late = cut.iter().zip(ends).map(|(n, end)| {
+                let token = waiters[*n].receive().grant().token;
+                token - end.int() * 1000
+            });
+            // A few may be looked at in time by chance, in the turn of their locks.
+            late.max().expect("some")
+        })
+        .collect();
+    println!("the latest of {CUT} hand-offs, in us: {late:?}");
+    assert!(late.iter().any(|late| *late < 10_000), "{late:?}");
 }

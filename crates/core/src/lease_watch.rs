@@ -1,7 +1,7 @@
 //! The ends of leases of the locks that somebody waits for.
 //!
-//! An end is remembered as it was last seen. A renewal does not update it: the caller looks at the
-//! lock again when the remembered end is due. A module gets no event for a changed expiry, so in every
+//! An end is remembered as it was last seen. A renewal that puts it off does not update it: the caller looks
+//! at the lock again when the remembered end is due. A module gets no event for a changed expiry, so in every
 //! tick the caller also polls a few locks, in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,16 @@ impl LeaseWatch {
         if let Deadline::At(end) = end {
             self.ends.insert((end, lock_id.clone()));
         }
+    }
+
+    /// The lease of this lock ends then, at the latest; true when the lock is watched and its end was later.
+    pub fn ends_by(&mut self, lock_id: &LockId, end: Deadline) -> bool {
+        let watched = self.watched.get(lock_id);
+        let is_sooner = watched.is_some_and(|watched| end < watched.end);
+        if is_sooner {
+            self.watch(lock_id, end);
+        }
+        is_sooner
     }
 
     /// True when the lock is watched.
@@ -158,6 +168,26 @@ mod tests {
         assert_eq!(watch.next_end(), None);
         assert!(!watch.contains(&lock_id(1)));
         assert!(watch.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_is_cut_comes_sooner_and_one_that_is_put_off_does_not_count() {
+        let mut watch = LeaseWatch::new();
+        let [one, none] = [1, 2].map(lock_id);
+        assert!(!watch.ends_by(&none, Deadline::At(10)));
+        watch.watch(&one, Deadline::Never);
+        for (end, is_sooner, next) in [
+            (30, true, 30),
+            (20, true, 20),
+            (20, false, 20),
+            (40, false, 20),
+        ] {
+            assert_eq!(watch.ends_by(&one, Deadline::At(end)), is_sooner);
+            assert_eq!(watch.next_end(), Some(next));
+        }
+        assert!(!watch.ends_by(&one, Deadline::Never));
+        assert_eq!(watch.take_ended(21), [one]);
+        assert_eq!(watch.len(), 1);
     }
 
     #[test]
