@@ -131,22 +131,29 @@ pub(crate) fn leases_ended(
 #[inline]
 pub(crate) fn renew_due(context: Context<'_>, name: Text<'_>) {
     if any() {
-        renew_due_of(context, name, || true);
+        renew_due_of(context, name);
     }
 }
 
 /// As [`renew_due`], before a command that only looks: where the server would allow one that writes.
 #[inline]
 pub(crate) fn renew_due_if_allowed(context: Context<'_>, name: Text<'_>) {
-    if any() {
-        renew_due_of(context, name, || {
-            check_write(context, name) == WriteCheck::Allowed
-        });
+    if any() && has_due(context, name) && check_write(context, name) == WriteCheck::Allowed {
+        renew_due_of(context, name);
     }
 }
 
 #[cold]
-fn renew_due_of(context: Context<'_>, name: Text<'_>, is_allowed: impl FnOnce() -> bool) {
+fn has_due(context: Context<'_>, name: Text<'_>) -> bool {
+    let now = this_moment(context);
+    STATE.with(context, |state| {
+        let database = context.database();
+        state.grants.has_due_of(database, name.bytes(), now)
+    })
+}
+
+#[cold]
+fn renew_due_of(context: Context<'_>, name: Text<'_>) {
     if context.flags().replica() || context.writes_paused() {
         return;
     }
@@ -155,9 +162,6 @@ fn renew_due_of(context: Context<'_>, name: Text<'_>, is_allowed: impl FnOnce() 
     let due = STATE.with(context, |state| {
         state.grants.due_of(database, name.bytes(), now)
     });
-    if due.is_empty() || !is_allowed() {
-        return;
-    }
     for kept in due {
         let outcome = renew(context, &kept);
         work::tell(context, &kept, outcome);

@@ -63,3 +63,44 @@ fn one_connection_keeps_ten_thousand_grants() {
     assert_eq!(count(&server, "kept"), 0);
     eventually(|| run(&mut c, "DBSIZE").int() == 0, "all to be gone");
 }
+
+/// What a LOCK.FENCE takes the server, in microseconds: the least of some averages.
+fn cost_of_a_fence(c: &mut Connection) -> f64 {
+    let fences = ["LOCK.FENCE k"; AT_ONCE];
+    let average = |_| {
+        run(c, "CONFIG RESETSTAT").okay();
+        crate::support::at_once(c, &fences);
+        let stats = run(c, "INFO commandstats").text();
+        let line = stats
+            .lines()
+            .find_map(|line| line.strip_prefix("cmdstat_lock.fence:"));
+        let average = line.and_then(|line| {
+            line.split(',')
+                .find_map(|field| field.strip_prefix("usec_per_call="))
+        });
+        average.expect("an average").parse().expect("a number")
+    };
+    (0..10).map(average).fold(f64::MAX, f64::min)
+}
+
+#[test]
+fn a_command_on_a_lock_with_thousands_of_kept_shares_costs_little_more_than_with_ten() {
+    const SHARES: usize = 9000;
+    let server = Server::start();
+    let mut keeper = Keeper::of(server.connection());
+    let mut add = |from: usize, to: usize| {
+        let calls: Vec<String> = (from..to)
+            .map(|n| format!("LOCK.ACQUIRE k o{n} SHARED PX 600000 KEEP 600000"))
+            .collect();
+        for calls in calls.chunks(AT_ONCE) {
+            let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+            crate::support::at_once(&mut keeper, &calls);
+        }
+        let kept = i64::try_from(to).expect("a number");
+        assert_eq!(count(&server, "kept"), kept);
+        cost_of_a_fence(&mut keeper)
+    };
+    let (few, many) = (add(0, 10), add(10, SHARES));
+    println!("a LOCK.FENCE takes {few} us with 10 kept shares, {many} us with {SHARES}");
+    assert!(many < few * 10.0, "{few} us, and then {many} us");
+}

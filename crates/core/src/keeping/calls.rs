@@ -2,6 +2,7 @@
 
 use super::grants::{GrantName, Node};
 use super::hearing::Now;
+use super::of_lock::Due;
 use super::registry::KeptGrants;
 use super::silence::Silence;
 use crate::{Deadline, Lease, Token};
@@ -63,8 +64,10 @@ impl KeptGrants {
             silence,
             deadline,
             in_ends: false,
-            timer: now.monotonic,
-            is_held_up: false,
+            due: Due {
+                timer: now.monotonic,
+                is_held_up: false,
+            },
         });
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.add(id, silence);

@@ -52,10 +52,9 @@ impl KeptGrants {
         if deadline < Deadline::At(now.unix.millis()) {
             return self.lose(id);
         }
-        let node = self.grants.get_mut(id)?;
-        let (before, lease, before_it) = (node.deadline, node.lease, node.timer);
-        let is_held_up = node.is_held_up && deadline != Deadline::Never;
-        node.is_held_up = is_held_up;
+        let node = self.grants.get(id)?;
+        let (before, lease, before_it) = (node.deadline, node.lease, node.due.timer);
+        let is_held_up = node.due.is_held_up && deadline != Deadline::Never;
         self.set_end(id, deadline);
         let timer = match (before, deadline) {
             (Deadline::At(_), Deadline::Never) => now.monotonic.plus(again(lease)),
@@ -66,9 +65,9 @@ impl KeptGrants {
             }
             _ if is_held_up && nothing_is_renewed => short_at(lease, deadline, now),
             _ if is_held_up => before_it.min(short_at(lease, deadline, now)),
-            _ => return None,
+            _ => before_it,
         };
-        self.set_timer(id, timer);
+        self.set_due(id, timer, is_held_up);
         None
     }
 

@@ -1,8 +1,8 @@
 //! The kept grants, by lock and token.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::of_lock::{Due, OfLock};
 use super::shards::Shards;
 use super::silence::Silence;
 use crate::{Deadline, Lease, LockId, Map, Monotonic, Token};
@@ -62,54 +62,8 @@ pub(super) struct Node {
     pub(super) deadline: Deadline,
     /// The deadline is in the order of ends: it is not while the caller looks at an ended lease.
     pub(super) in_ends: bool,
-    /// When to do something about it.
-    pub(super) timer: Monotonic,
-    /// It is due, and could not be renewed.
-    pub(super) is_held_up: bool,
-}
-
-/// The kept grants of a lock, by token.
-#[derive(Debug)]
-enum OfLock {
-    One(Token, GrantId),
-    Many(BTreeMap<Token, GrantId>),
-}
-
-impl OfLock {
-    fn get(&self, token: Token) -> Option<GrantId> {
-        match self {
-            Self::One(present, id) => (*present == token).then_some(*id),
-            Self::Many(grants) => grants.get(&token).copied(),
-        }
-    }
-
-    fn insert(&mut self, token: Token, id: GrantId) {
-        match self {
-            Self::One(present, other) if *present != token => {
-                *self = Self::Many(BTreeMap::from([(*present, *other), (token, id)]));
-            }
-            Self::One(_, present) => *present = id,
-            Self::Many(grants) => drop(grants.insert(token, id)),
-        }
-    }
-
-    /// Removes the grant with this token; true when none is left.
-    fn remove(&mut self, token: Token) -> bool {
-        match self {
-            Self::One(present, _) => *present == token,
-            Self::Many(grants) => {
-                grants.remove(&token);
-                grants.is_empty()
-            }
-        }
-    }
-
-    fn ids(&self) -> Vec<GrantId> {
-        match self {
-            Self::One(_, id) => vec![*id],
-            Self::Many(grants) => grants.values().copied().collect(),
-        }
-    }
+    /// Changed by [`Grants::set_due`] alone.
+    pub(super) due: Due,
 }
 
 /// All kept grants, those of forgotten connections too.
@@ -130,6 +84,15 @@ impl Grants {
         self.nodes.iter().map(|(id, node)| (*id, node))
     }
 
+    /// Panics when a lock's order of what is due does not fit its grants.
+    #[cfg(test)]
+    pub(super) fn check_due(&self) {
+        let locks = self.databases.values().flat_map(Shards::iter);
+        for (_, of_lock) in locks {
+            of_lock.check(|id| self.nodes.get(&id).map(|node| node.due));
+        }
+    }
+
     /// True when no index has anything.
     #[cfg(test)]
     pub(super) fn is_bare(&self) -> bool {
@@ -147,6 +110,35 @@ impl Grants {
     pub(super) fn find(&self, name: GrantName<'_>) -> Option<GrantId> {
         let locks = self.databases.get(&name.database)?;
         locks.get(name.key)?.get(name.token)
+    }
+
+    /// When to do something about a grant, and whether it is held up; returns what was so before.
+    pub(super) fn set_due(&mut self, id: GrantId, due: Due) -> Option<Due> {
+        let node = self.nodes.get_mut(&id)?;
+        let before = std::mem::replace(&mut node.due, due);
+        if before.since() != due.since() {
+            let LockId { database, key } = &node.lock_id;
+            let locks = self.databases.get_mut(database);
+            if let Some(of_lock) = locks.and_then(|locks| locks.get_mut(&**key)) {
+                of_lock.moved(id, before, due);
+            }
+        }
+        Some(before)
+    }
+
+    /// The grants of a lock that are due, those of forgotten connections too.
+    pub(super) fn due_of(
+        &self,
+        database: i32,
+        key: &[u8],
+        now: Monotonic,
+    ) -> impl Iterator<Item = GrantId> {
+        let locks = self.databases.get(&database);
+        let of_lock = locks.and_then(|locks| locks.get(key));
+        let due = |id| self.nodes.get(&id).map(|node| node.due);
+        of_lock
+            .into_iter()
+            .flat_map(move |of_lock| of_lock.due(now, due))
     }
 
     /// The grants of a lock.
@@ -185,14 +177,14 @@ impl Grants {
 
     pub(super) fn remove(&mut self, id: GrantId) -> Option<Node> {
         let node = self.nodes.remove(&id)?;
-        self.unindex(&node);
+        self.unindex(&node, id);
         Some(node)
     }
 
     /// The grant has another token from now on.
     pub(super) fn raise(&mut self, id: GrantId, to: Token) {
         if let Some(mut node) = self.nodes.remove(&id) {
-            self.unindex(&node);
+            self.unindex(&node, id);
             node.token = to;
             self.index(&node, id);
             self.nodes.insert(id, node);
@@ -202,21 +194,22 @@ impl Grants {
     fn index(&mut self, node: &Node, id: GrantId) {
         let locks = self.databases.entry(node.lock_id.database).or_default();
         if let Some(of_lock) = locks.get_mut(&*node.lock_id.key) {
-            of_lock.insert(node.token, id);
+            let due = |id| self.nodes.get(&id).map(|node| node.due);
+            of_lock.insert(node.token, id, node.due, due);
         } else {
             let one = OfLock::One(node.token, id);
             locks.insert(Arc::clone(&node.lock_id.key), one);
         }
     }
 
-    fn unindex(&mut self, node: &Node) {
+    fn unindex(&mut self, node: &Node, id: GrantId) {
         let LockId { database, key } = &node.lock_id;
         let Some(locks) = self.databases.get_mut(database) else {
             return;
         };
         let is_last = locks
             .get_mut(&**key)
-            .is_some_and(|of_lock| of_lock.remove(node.token));
+            .is_some_and(|of_lock| of_lock.remove(node.token, id, node.due));
         if is_last {
             locks.remove(&**key);
         }

@@ -14,7 +14,8 @@
 //!
 //! **Three orders** tell what is next, each step in O(log n):
 //!
-//! * when a third of a lease has passed, by the monotonic clock (`renewals.rs`);
+//! * when a third of a lease has passed, by the monotonic clock (`renewals.rs`), of all and of the grants of each
+//!   lock (`of_lock.rs`);
 //! * when a lease ends, by the wall clock (`ends.rs`);
 //! * when the silence of a connection can have run out, by a clock that stands still while the server
 //!   stalls (`silences.rs`, `hearing.rs`).
@@ -28,6 +29,7 @@ mod ends;
 mod grants;
 mod hearing;
 mod lease;
+mod of_lock;
 mod registry;
 #[cfg(test)]
 mod registry_checks;

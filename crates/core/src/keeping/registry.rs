@@ -7,6 +7,7 @@ use super::connection::Connection;
 use super::grants::{ConnectionId, GrantId, GrantName, Grants, KeptGrant, Node};
 use super::hearing::{Alive, Hearing, Now};
 use super::lease::{again, left, third};
+use super::of_lock::Due;
 use crate::map::shrink_if_sparse;
 use crate::{Deadline, Lease, Map, Monotonic};
 
@@ -126,7 +127,7 @@ impl KeptGrants {
     /// Takes a grant out of everything.
     pub(super) fn remove(&mut self, id: GrantId) -> Option<Node> {
         let node = self.grants.remove(id)?;
-        self.timers.remove(&(node.timer, id));
+        self.timers.remove(&(node.due.timer, id));
         if let Deadline::At(end) = node.deadline {
             self.ends.remove(&(end, id));
         }
@@ -202,9 +203,8 @@ impl KeptGrants {
         };
         if let Some(node) = self.grants.get_mut(id) {
             node.lease = lease;
-            node.is_held_up = false;
         }
-        self.set_timer(id, now.monotonic.plus(wait));
+        self.set_due(id, now.monotonic.plus(wait), false);
     }
 
     pub(super) fn set_end(&mut self, id: GrantId, deadline: Deadline) {
@@ -222,13 +222,15 @@ impl KeptGrants {
             self.ends.insert((end, id));
         }
     }
-    pub(super) fn set_timer(&mut self, id: GrantId, at: Monotonic) {
-        if let Some(node) = self.grants.get_mut(id) {
-            let before = std::mem::replace(&mut node.timer, at);
-            if before != at {
-                self.timers.remove(&(before, id));
+
+    /// When to do something about a grant, and whether it is held up.
+    pub(super) fn set_due(&mut self, id: GrantId, timer: Monotonic, is_held_up: bool) {
+        let due = Due { timer, is_held_up };
+        if let Some(before) = self.grants.set_due(id, due) {
+            if before.timer != timer {
+                self.timers.remove(&(before.timer, id));
             }
-            self.timers.insert((at, id));
+            self.timers.insert((timer, id));
         }
     }
 

@@ -1,10 +1,32 @@
 //! What always holds inside the registry.
 
+use std::collections::BTreeSet;
+
 use super::grants::GrantName;
+use super::hearing::Now;
 use super::registry::KeptGrants;
-use crate::Deadline;
+use crate::{Deadline, LockId};
 
 impl KeptGrants {
+    /// Panics when what is told to be due of a lock is not what a look at each kept grant finds.
+    pub(crate) fn check_due_of(&self, database: i32, key: &[u8], now: Now) {
+        let due = self.due_of(database, key, now).into_iter();
+        let due: BTreeSet<_> = due.map(|grant| grant.token).collect();
+        let of_lock = self.grants.iter().filter(|(id, node)| {
+            let LockId {
+                database: of,
+                key: name,
+            } = &node.lock_id;
+            (*of, &**name) == (database, key) && self.is_kept(*id)
+        });
+        let naive = of_lock
+            .map(|(_, node)| node)
+            .filter(|node| node.due.is_held_up || node.due.timer <= now.monotonic);
+        let naive: BTreeSet<_> = naive.map(|node| node.token).collect();
+        assert_eq!(due, naive, "what is due of a lock");
+        assert_eq!(self.has_due_of(database, key, now), !due.is_empty());
+    }
+
     /// Panics when an order, an index or a count does not fit the grants.
     pub(crate) fn check(&self) {
         let mut kept = 0;
@@ -16,7 +38,7 @@ impl KeptGrants {
                 token: node.token,
             };
             assert_eq!(self.grants.find(name), Some(id), "the index");
-            assert!(self.timers.contains(&(node.timer, id)), "a timer");
+            assert!(self.timers.contains(&(node.due.timer, id)), "a timer");
             if node.in_ends {
                 in_ends += 1;
                 let Deadline::At(end) = node.deadline else {
@@ -28,6 +50,7 @@ impl KeptGrants {
             assert!(connection.grants.contains(&id), "a connection's grant");
             kept += usize::from(!connection.is_forgotten);
         }
+        self.grants.check_due();
         assert_eq!(self.timers.len(), self.grants.len(), "one timer each");
         assert_eq!(self.ends.len(), in_ends, "one end each");
         assert_eq!(self.kept, kept, "the count");

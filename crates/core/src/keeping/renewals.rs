@@ -101,20 +101,19 @@ impl KeptGrants {
                 self.remove(id);
                 continue;
             }
-            let node = self.grants.get_mut(id)?;
-            let again = now.monotonic.plus(again(node.lease));
+            let node = self.grants.get(id)?;
+            let (lease, deadline) = (node.lease, node.deadline);
+            let again = now.monotonic.plus(again(lease));
             if !node.in_ends {
-                self.set_timer(id, again);
+                self.set_due(id, again, node.due.is_held_up);
                 continue;
             }
-            node.is_held_up = true;
             self.held_up = true;
-            if is_short(node.lease, node.deadline, now) {
-                self.set_timer(id, again);
+            if is_short(lease, deadline, now) {
+                self.set_due(id, again, true);
                 return self.kept(id);
             }
-            let short_at = short_at(node.lease, node.deadline, now);
-            self.set_timer(id, short_at);
+            self.set_due(id, short_at(lease, deadline, now), true);
         }
         None
     }
@@ -130,12 +129,10 @@ impl KeptGrants {
         let id = self.find(name)?;
         self.set_end(id, deadline);
         let nothing_is_renewed = self.held_up;
-        let node = self.grants.get_mut(id)?;
-        let lease = node.lease;
+        let lease = self.grants.get(id)?.lease;
         if is_short(lease, deadline, now) {
             return self.lose(id);
         }
-        node.is_held_up = deadline != Deadline::Never;
         let short_at = short_at(lease, deadline, now);
         let again = now.monotonic.plus(again(lease));
         let timer = if nothing_is_renewed {
@@ -143,7 +140,7 @@ impl KeptGrants {
         } else {
             again.min(short_at)
         };
-        self.set_timer(id, timer);
+        self.set_due(id, timer, deadline != Deadline::Never);
         None
     }
 
@@ -151,9 +148,17 @@ impl KeptGrants {
     /// caller answers as for [`take_due`](KeptGrants::take_due).
     #[must_use]
     pub fn due_of(&self, database: i32, key: &[u8], now: Now) -> Vec<KeptGrant> {
-        let mut ids = self.grants.of_lock(database, key);
-        ids.retain(|id| self.is_due(*id, now));
-        ids.into_iter().filter_map(|id| self.kept(id)).collect()
+        let due = self.grants.due_of(database, key, now.monotonic);
+        due.filter(|id| self.is_kept(*id))
+            .filter_map(|id| self.kept(id))
+            .collect()
+    }
+
+    /// True when [`due_of`](KeptGrants::due_of) has any.
+    #[must_use]
+    pub fn has_due_of(&self, database: i32, key: &[u8], now: Now) -> bool {
+        let mut due = self.grants.due_of(database, key, now.monotonic);
+        due.any(|id| self.is_kept(id))
     }
 
     /// When a grant is due next, if nothing changes.
@@ -175,14 +180,12 @@ impl KeptGrants {
         let Some(node) = self.grants.get(id) else {
             return false;
         };
-        (node.is_held_up || node.timer <= now.monotonic) && self.is_known(node.connection)
+        node.due.since() <= now.monotonic && self.is_known(node.connection)
     }
 
     fn take(&mut self, id: GrantId, now: Now) -> Option<KeptGrant> {
-        let node = self.grants.get_mut(id)?;
-        node.is_held_up = false;
-        let again = again(node.lease);
-        self.set_timer(id, now.monotonic.plus(again));
+        let again = again(self.grants.get(id)?.lease);
+        self.set_due(id, now.monotonic.plus(again), false);
         self.kept(id)
     }
 }

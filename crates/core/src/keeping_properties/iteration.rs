@@ -1,6 +1,6 @@
 //! An iteration of the server's event loop, as the module lives it; and what must be so after each.
 
-use super::world::{MILLI, Mode, Name, World, lease, name_of, with};
+use super::world::{MILLI, Mode, Name, World, database, lease, name_of, with};
 use crate::keeping::KeptGrant;
 
 /// After `ms` a silent connection is closed within this.
@@ -236,7 +236,8 @@ impl World {
     /// What is due on a lock is done before a command on it.
     pub(super) fn before_command(&mut self, lock: u8) {
         let now = self.time();
-        let due: Vec<_> = self.registry.due_of(i32::from(lock % 2), &[lock], now);
+        self.registry.check_due_of(database(lock), &[lock], now);
+        let due: Vec<_> = self.registry.due_of(database(lock), &[lock], now);
         if !due.is_empty() {
             self.reached.insert("due before a command");
         }

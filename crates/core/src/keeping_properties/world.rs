@@ -243,6 +243,10 @@ impl World {
     /// The registry knows what is kept, and nothing else.
     pub(super) fn agree(&self) {
         self.registry.check();
+        for lock in 0..LOCKS {
+            self.registry
+                .check_due_of(database(lock), &[lock], self.time());
+        }
         assert_eq!(self.registry.len(), self.keeping.len());
         for name in self.standing.keys().chain(self.keeping.keys()) {
             let known = with(*name, |name| self.registry.get(name));

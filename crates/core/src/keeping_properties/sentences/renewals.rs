@@ -227,3 +227,40 @@ fn all_are_looked_at_in_turn() {
     seen.sort_unstable();
     assert_eq!(seen, [1, 1, 2, 2, 3, 3]);
 }
+
+/// Each share of a lock comes due by itself, and one that is held up stays due.
+#[test]
+fn of_many_shares_those_that_are_due_are_told() {
+    let mut server = Server::new();
+    for number in 1..=100 {
+        server.keep(name("a", number), 7, 900_000, 3000 * number);
+    }
+    let due = |server: &Server| {
+        let due = server.registry.due_of(0, b"a", server.now());
+        let tokens = due.iter().map(|grant| grant.token.number());
+        let told = server.registry.has_due_of(0, b"a", server.now());
+        assert_eq!(told, !due.is_empty());
+        tokens.collect::<Vec<_>>()
+    };
+    assert_eq!(due(&server), []);
+    server.stall(3000);
+    assert_eq!(due(&server), [1, 2, 3]);
+    // Nothing may be renewed: it is held up, and due though its time is another.
+    let now = server.now();
+    while let Some(kept) = server.registry.take_short(now) {
+        let end = server.ends_in(3000);
+        assert_eq!(server.registry.cannot_renew(kept.name(), end, now), None);
+    }
+    assert_eq!(due(&server), [1, 2, 3]);
+    let end = server.ends_in(6000);
+    let renewed = lease(6000);
+    server.registry.renewed(name("a", 2), renewed, end, now);
+    server.registry.released(name("a", 3));
+    assert_eq!(due(&server), [1]);
+    server
+        .registry
+        .raised(name("a", 1), crate::Token::new(500).unwrap());
+    assert_eq!(due(&server), [500]);
+    server.registry.client_closed(7);
+    assert_eq!(due(&server), []);
+}
