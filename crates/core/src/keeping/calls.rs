@@ -68,6 +68,7 @@ impl KeptGrants {
                 timer: now.monotonic,
                 is_held_up: false,
             },
+            is_one_of_many: false,
         });
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.add(id, silence);

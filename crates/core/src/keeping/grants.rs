@@ -64,6 +64,8 @@ pub(super) struct Node {
     pub(super) in_ends: bool,
     /// Changed by [`Grants::set_due`] alone.
     pub(super) due: Due,
+    /// Its lock has an order of what is due; kept by [`Grants`].
+    pub(super) is_one_of_many: bool,
 }
 
 /// All kept grants, those of forgotten connections too.
@@ -89,7 +91,10 @@ impl Grants {
     pub(super) fn check_due(&self) {
         let locks = self.databases.values().flat_map(Shards::iter);
         for (_, of_lock) in locks {
-            of_lock.check(|id| self.nodes.get(&id).map(|node| node.due));
+            of_lock.check(|id| {
+                let node = self.nodes.get(&id).expect("a grant");
+                (node.due, node.is_one_of_many)
+            });
         }
     }
 
@@ -116,7 +121,7 @@ impl Grants {
     pub(super) fn set_due(&mut self, id: GrantId, due: Due) -> Option<Due> {
         let node = self.nodes.get_mut(&id)?;
         let before = std::mem::replace(&mut node.due, due);
-        if before.since() != due.since() {
+        if node.is_one_of_many && before.since() != due.since() {
             let LockId { database, key } = &node.lock_id;
             let locks = self.databases.get_mut(database);
             if let Some(of_lock) = locks.and_then(|locks| locks.get_mut(&**key)) {
@@ -169,8 +174,9 @@ impl Grants {
 
     /// Adds a grant that is not there.
     pub(super) fn insert(&mut self, node: Node) -> GrantId {
+        let mut node = node;
         self.last_id += 1;
-        self.index(&node, self.last_id);
+        self.index(&mut node, self.last_id);
         self.nodes.insert(self.last_id, node);
         self.last_id
     }
@@ -186,20 +192,27 @@ impl Grants {
         if let Some(mut node) = self.nodes.remove(&id) {
             self.unindex(&node, id);
             node.token = to;
-            self.index(&node, id);
+            self.index(&mut node, id);
             self.nodes.insert(id, node);
         }
     }
 
-    fn index(&mut self, node: &Node, id: GrantId) {
+    fn index(&mut self, node: &mut Node, id: GrantId) {
         let locks = self.databases.entry(node.lock_id.database).or_default();
-        if let Some(of_lock) = locks.get_mut(&*node.lock_id.key) {
-            let due = |id| self.nodes.get(&id).map(|node| node.due);
-            of_lock.insert(node.token, id, node.due, due);
-        } else {
+        let Some(of_lock) = locks.get_mut(&*node.lock_id.key) else {
+            node.is_one_of_many = false;
             let one = OfLock::One(node.token, id);
             locks.insert(Arc::clone(&node.lock_id.key), one);
+            return;
+        };
+        if let OfLock::One(_, other) = of_lock
+            && let Some(other) = self.nodes.get_mut(other)
+        {
+            other.is_one_of_many = true;
+            of_lock.become_many(other.due);
         }
+        node.is_one_of_many = true;
+        of_lock.insert(node.token, id, node.due);
     }
 
     fn unindex(&mut self, node: &Node, id: GrantId) {

@@ -35,7 +35,7 @@ pub(super) enum OfLock {
     Many(Many),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Many {
     grants: BTreeMap<Token, GrantId>,
     due: BTreeSet<(Monotonic, GrantId)>,
@@ -49,27 +49,21 @@ impl OfLock {
         }
     }
 
-    /// Adds a grant; `due_of` says when another is due.
-    pub(super) fn insert(
-        &mut self,
-        token: Token,
-        id: GrantId,
-        due: Due,
-        due_of: impl Fn(GrantId) -> Option<Due>,
-    ) {
-        match self {
-            Self::One(present, other) if *present != token => {
-                let grants = BTreeMap::from([(*present, *other), (token, id)]);
-                let mut order = BTreeSet::from([(due.since(), id)]);
-                order.extend(due_of(*other).map(|due| (due.since(), *other)));
-                let due = order;
-                *self = Self::Many(Many { grants, due });
-            }
-            Self::One(_, present) => *present = id,
-            Self::Many(many) => {
-                many.grants.insert(token, id);
-                many.due.insert((due.since(), id));
-            }
+    /// Makes room for more than the one grant, which is due then.
+    pub(super) fn become_many(&mut self, due: Due) {
+        if let Self::One(token, id) = *self {
+            *self = Self::Many(Many {
+                grants: BTreeMap::from([(token, id)]),
+                due: BTreeSet::from([(due.since(), id)]),
+            });
+        }
+    }
+
+    /// Adds a grant where there is room for many.
+    pub(super) fn insert(&mut self, token: Token, id: GrantId, due: Due) {
+        if let Self::Many(many) = self {
+            many.grants.insert(token, id);
+            many.due.insert((due.since(), id));
         }
     }
 
@@ -118,15 +112,20 @@ impl OfLock {
         }
     }
 
-    /// Panics when the order does not fit the grants.
+    /// Panics when the order does not fit the grants, of which `look` tells: when each is due, and whether it
+    /// is one of many.
     #[cfg(test)]
-    pub(super) fn check(&self, due_of: impl Fn(GrantId) -> Option<Due>) {
-        if let Self::Many(many) = self {
-            let ids = many.grants.values();
-            let due: BTreeSet<_> = ids
-                .map(|id| (due_of(*id).expect("a grant").since(), *id))
-                .collect();
-            assert_eq!(many.due, due, "the order of what is due");
+    pub(super) fn check(&self, look: impl Fn(GrantId) -> (Due, bool)) {
+        match self {
+            Self::One(_, id) => assert!(!look(*id).1, "it is alone"),
+            Self::Many(many) => {
+                let order = many.grants.values().map(|id| {
+                    let (due, is_one_of_many) = look(*id);
+                    assert!(is_one_of_many, "it is one of many");
+                    (due.since(), *id)
+                });
+                assert_eq!(many.due, order.collect(), "the order of what is due");
+            }
         }
     }
 }
