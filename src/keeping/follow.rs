@@ -2,7 +2,7 @@
 
 use super::close::{close_sent, close_unsent};
 use super::events::client_disconnected;
-use super::state::STATE;
+use super::state::{STATE, Timeout};
 use super::work;
 use crate::server::{self, Context, ServerEvent};
 
@@ -56,18 +56,6 @@ fn iteration_ends(context: Context<'_>) {
         work::end_leases(context);
         close_unsent(context);
     }
-}
-
-/// What is known of the server's `timeout`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Timeout {
-    /// It is to be looked up at the next `KEEP`.
-    #[default]
-    Unknown,
-    /// It closes no connection.
-    Off,
-    /// It closes quiet connections, and the log says so.
-    Noted,
 }
 
 /// Settings of the server were changed: its `timeout`, perhaps.

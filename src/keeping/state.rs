@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redis_lock_core::keeping::{KeptGrants, Now};
 use redis_lock_core::{Monotonic, UnixTime};
 
-use super::follow::Timeout;
 use crate::locks::monotonic;
 use crate::server::{Context, GilCell, Timer};
 
@@ -37,6 +36,18 @@ pub(super) struct State {
     pub(super) looked_at: Monotonic,
     /// When the timer is due, and the timer.
     pub(super) timer: Option<(Timer, Monotonic)>,
+}
+
+/// What is known of the server's `timeout`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Timeout {
+    /// It is to be looked up at the next `KEEP`.
+    #[default]
+    Unknown,
+    /// It closes no connection.
+    Off,
+    /// It closes quiet connections, and the log says so.
+    Noted,
 }
 
 /// The events that are subscribed to.
