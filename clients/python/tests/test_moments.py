@@ -1,6 +1,5 @@
 """What a wait has given is left to its lease for a moment, and taken over by the keeper where it is held for longer."""
 
-import asyncio
 import os
 import random
 import threading
@@ -8,56 +7,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import redis
-from redis.asyncio import Redis
 
-from redis_lock_client import LockLost, LockMisuse, Locks
-from redis_lock_client import asyncio as tasks
+from both import OfTasks, OfThreads
+from redis_lock_client import LockLost, LockMisuse
 from servers import LONG, eventually
 
 KEY = "lock:orders:42"
 MOMENT = 0.1
 ROUNDS, KEYS = 20 if LONG else 4, 30
-
-
-class OfThreads:
-    """The client of threads, in the form that both have here."""
-
-    def __init__(self, port, **options):
-        self.locks = Locks(redis.Redis(port=port), "test", **options)
-        self.call = lambda result: result
-
-    def acquire(self, key, **options):
-        return self.call(self.locks.lock(key, **options).acquire())
-
-    def check(self, grant):
-        self.call(grant.check())
-
-    def release(self, grant):
-        self.call(grant.release())
-
-    def close(self):
-        self.call(self.locks.close())
-
-    def end(self):
-        self.close()
-
-
-class OfTasks(OfThreads):
-    """The client of asyncio: each call is a task of a loop in another thread."""
-
-    def __init__(self, port, **options):
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self.thread.start()
-        self.locks = tasks.Locks(Redis(port=port), "test", **options)
-        self.call = lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(60)
-
-    def end(self):
-        self.close()
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
-        self.loop.close()
 
 
 @pytest.fixture(params=[OfThreads, OfTasks])
@@ -186,8 +143,8 @@ def test_what_was_released_does_not_pile_up(client, waited):
     for _ in range(40):
         for grant in waited(*(f"lock:{number}" for number in range(10))):
             client.release(grant)
-    assert len(engine.takeovers._heap) < 300
-    eventually(lambda: not engine.takeovers._heap, "the last takeover")
+    assert len(engine.looks._takeovers._heap) < 300
+    eventually(lambda: not engine.looks._takeovers._heap, "the last takeover")
     assert held.held
 
 

@@ -319,7 +319,7 @@ def test_many_locks_and_waits_need_no_more_connections_or_threads(server):
         assert server.redis.info("stats")["total_connections_received"] - opened <= 2
         assert threading.active_count() <= threads
         assert connections(server) <= 1 + 8
-        assert len(locks._engine.held) == 0 and len(locks._engine.deadlines._heap) < 1000
+        assert len(locks._engine.held) == 0 and len(locks._engine.looks._own._heap) < 1000
 
 
 @run

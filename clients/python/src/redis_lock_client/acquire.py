@@ -103,7 +103,8 @@ async def enter_again(engine: Engine, request: Request, held: Held) -> Held:
         held.holds += 1
         held.lease = int(call.reply[3]) / 1000
         held.sent = max(held.sent, call.sent) if not held.keep or call.epoch == held.epoch else held.sent
-        look = engine.deadlines.put(held, held.known_until())
+        held.keeper.count(held)
+        look = engine.looks.add(held)
     engine.rt.watch(look)
     return held
 

@@ -80,7 +80,7 @@ async def extend(engine: Engine, held: Held, by: float | None) -> None:
     else:
         await renew(engine, held, () if by is None else ("PX", milliseconds(by)))
     with engine.rt.mutex:
-        look = engine.deadlines.put(held, min(held.known_until(), max(held.ends - held.lease, time.monotonic())))
+        look = engine.looks.add(held)
     engine.rt.wake(held.keeper)
     engine.rt.watch(look)
 

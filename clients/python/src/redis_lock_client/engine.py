@@ -7,6 +7,7 @@ blocks, so that its coroutines run from their begin to their end without ever be
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,16 +15,16 @@ from contextlib import suppress
 from typing import Any
 
 from .errors import RELEASE, LockError, LockLost, LockUnavailable, ServerError, caused, error_of, meaning, show
-from .grants import NEVER, Deadlines, Held
+from .grants import NEVER, Held
 from .keeper import AGAIN, Call, Keeper, Unanswered
+from .looks import Looks
 from .observer import Observer, Reports
-from .options import Limits, milliseconds
+from .options import Limits
 from .owners import Tasks
 from .resp import Word
-from .runtime import STILL, Place, Runtime
+from .runtime import Place, Runtime
 
 log = logging.getLogger("redis_lock_client")
-MOMENT = 0.1  # seconds for which a grant that a wait gave is left to its lease, as most are released by then
 
 
 class Engine:
@@ -35,12 +36,10 @@ class Engine:
         self.tasks = Tasks(service)
         self.keepers: dict[object, Keeper] = {}
         self.held: set[Held] = set()
-        self.deadlines = Deadlines()
-        self.takeovers = Deadlines()  # of grants that the keeper does not have yet
+        self.looks = Looks(self)
         self.waits: set[tuple[bytes, str, Any]] = set()
         self.waiting: Counter[bytes] = Counter()
         self.is_closed = False
-        self._awake = 0.0
 
     # Keepers.
 
@@ -54,6 +53,8 @@ class Engine:
 
     def opened(self, keeper: Keeper) -> None:
         """It has a connection."""
+        if keeper.is_open:  # the end of the last one was not told
+            self.closed(keeper, Unanswered("another connection has taken its place"))
         with self.rt.mutex:
             is_news = keeper.opened(time.monotonic())
         if is_news:
@@ -62,9 +63,12 @@ class Engine:
     def closed(self, keeper: Keeper, error: Exception) -> None:
         """Its connection has ended, or none could be opened."""
         with self.rt.mutex:
+            was_open = keeper.is_open
             is_news = keeper.closed(error)
             if isinstance(error, LockError):
                 keeper.refused(error)
+            look = self.looks.add_all(keeper) if was_open else math.inf
+        self.rt.watch(look)
         if is_news and not self.is_closed:
             self.reports.keeper_down(keeper.place.name, error)
 
@@ -98,14 +102,12 @@ class Engine:
             if epoch is None:
                 now = time.monotonic()
                 held.ends = now + held.request.at_most
-                look = self.takeovers.put(held, min(now + MOMENT, held.sent + held.lease / 3))
-                self.takeovers.shrink(len(self.held))
+                look = self.looks.add_waited(held, now)
             else:
                 held.epoch = epoch
                 if held.keep:
                     held.keeper.keep(held, epoch)
-                look = self.deadlines.put(held, self._look_at(held))
-                self.deadlines.shrink(len(self.held))
+                look = self.looks.add(held)
         if epoch is not None:
             self.rt.wake(held.keeper)
         self.rt.watch(look)
@@ -116,18 +118,18 @@ class Engine:
             if held.state != "held" or not held.keep or held in held.keeper.grants:
                 return
             held.keeper.keep(held, NEVER)
-            look = self.deadlines.put(held, self._look_at(held))
-            self.deadlines.shrink(len(self.held))
+            look = self.looks.add(held)
         self.rt.wake(held.keeper)
         self.rt.watch(look)
 
     def forget(self, held: Held, state: str) -> None:
-        """A grant that has ended."""
-        held.state = state
+        """A grant that has ended. Where a signal comes in between, it is called again, as the state comes last."""
         held.keeper.leave(held)
+        self.looks.drop(held)
         self.held.discard(held)
         if held.task is not None and held.task.held.get(held.name) is held:
             del held.task.held[held.name]
+        held.state = state
 
     def lose(self, held: Held, why: str, cause: BaseException | None) -> None:
         """Tells a loss, once."""
@@ -158,66 +160,9 @@ class Engine:
         held.keeper.leave(held)
         keeper = self.keeper(place)
         keeper.keep(held, NEVER)
+        self.rt.watch(self.looks.add(held))
         self.rt.wake(keeper)
         return True
-
-    def watch(self, now: float, late: float) -> float:
-        """Looks at the grants that are due. Gives the time of the next look."""
-        if late > STILL:
-            self._awake = now + self.limits.reply
-            for keeper in list(self.keepers.values()):
-                with self.rt.mutex:
-                    keeper.stood_still(now)
-                self.rt.wake(keeper)
-        elif late > AGAIN:
-            self._awake = max(self._awake, now + AGAIN)
-        with self.rt.mutex:
-            due = self.takeovers.due(now)
-        for held in due:
-            self.take_over(held)
-        if now < self._awake:
-            return min(self._awake, self.takeovers.first())
-        with self.rt.mutex:
-            due = self.deadlines.due(now)
-        for held in due:
-            self._look(held, now)
-        return min(self.deadlines.first(), self.takeovers.first())
-
-    def _look(self, held: Held, now: float) -> None:
-        if now >= held.known_until():
-            if now >= held.ends:
-                why = "the longest time that was asked for has passed"
-            elif held.keep:
-                why = "nothing has been heard of it for a whole lease"
-            else:
-                why = "its lease has passed"
-            self.lose(held, why, held.keeper.error)
-            return
-        if held.keep and held.ends - now <= held.lease:
-            self._let_go(held, now)
-        with self.rt.mutex:
-            self.deadlines.put(held, max(self._look_at(held), now + 0.001))
-
-    def _look_at(self, held: Held) -> float:
-        if held.keep:
-            return min(held.known_until(), held.ends - held.lease)
-        return held.known_until()
-
-    def _let_go(self, held: Held, now: float) -> None:
-        """The last lease of a grant that is kept at most so long: nobody renews it any more."""
-        with self.rt.mutex:
-            held.keeper.leave(held)
-            held.keep, held.sent, held.lease = 0.0, now, held.ends - now
-        words = ("LOCK.RENEW", held.name, held.owner, "TOKEN", held.token, "PX", milliseconds(held.ends - now))
-
-        def answered(call: Call) -> None:
-            text = str(call.reply)
-            if isinstance(call.reply, ServerError) and meaning(text, RELEASE) == "lost":
-                self.lose(held, f"a renewal was answered {text}", call.reply)
-            elif not isinstance(call.reply, list):
-                held.keeper.reset()  # else the server would go on
-
-        self.send(held.keeper, (*words, "KEEP", 0), answered)
 
     # Releasing.
 
@@ -264,7 +209,7 @@ class Engine:
         elif error is not None:
             self.reset(held.keeper)
         elif held.state == "held":
-            held.sent = call.sent
+            held.sent = max(held.sent, call.sent)
         if error is not None:
             raise error
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 import os
 import time
@@ -35,7 +33,7 @@ class Held:
         self.cause: BaseException | None = None
         self.task: Task | None = None
         self.listeners: list[Callable[[], None]] = []
-        self.pace = 0.0  # how often its keeper is asked, for its sake
+        self.kind = (math.inf, math.inf)  # as its keeper counts it: the lease, and the silence
         self.pid = os.getpid()
 
     @property
@@ -46,6 +44,7 @@ class Held:
     def proven(self, sent: float, epoch: int, reply: list[Any]) -> None:
         """A call that was sent then has found it held."""
         self.sent, self.epoch, self.lease = max(self.sent, sent), epoch, int(reply[3]) / 1000
+        self.keeper.count(self)
 
     def known_until(self) -> float:
         """The time from which nothing is known of it any more."""
@@ -77,36 +76,3 @@ class Held:
         """A forked child holds nothing."""
         if self.pid != os.getpid():
             raise LockMisuse(f"{show(self.request.key)}: held by the parent process, not by this one")
-
-
-class Deadlines:
-    """The grants by the time at which each has to be looked at."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Held]] = []
-        self._numbers = itertools.count()
-
-    def put(self, held: Held, at: float) -> float:
-        """One more, or one more time for one. Gives that time."""
-        if at < math.inf:
-            heapq.heappush(self._heap, (at, next(self._numbers), held))
-        return at
-
-    def first(self) -> float:
-        """When the first one is due."""
-        return self._heap[0][0] if self._heap else math.inf
-
-    def due(self, now: float) -> list[Held]:
-        """Takes out what is due. Grants that have ended are dropped, so that none of them is the first to come."""
-        found = []
-        while self._heap and (self._heap[0][0] <= now or self._heap[0][2].state != "held"):
-            held = heapq.heappop(self._heap)[2]
-            if held.state == "held":
-                found.append(held)
-        return found
-
-    def shrink(self, live: int) -> None:
-        """Drops grants that have ended, where they are most of all."""
-        if len(self._heap) > 2 * live + 256:
-            self._heap = [entry for entry in self._heap if entry[2].state == "held"]
-            heapq.heapify(self._heap)

@@ -64,12 +64,14 @@ class Keeper:
         self._is_down = False  # whether the end of the last one, or that none could be opened, was told
         self.error: BaseException | None = None  # why it is not open
         self.grants: dict[Held, Call | None] = {}  # with the renewal that is under way
-        self._paces: Counter[float] = Counter()
+        self._kinds: Counter[tuple[float, float]] = Counter()  # of grants: lease and silence
         self._outgoing: deque[Call] = deque()
         self._pending: deque[Call] = deque()
         self._later: list[tuple[float, int, Call]] = []
         self._numbers = itertools.count()
         self._pinged, self._proven, self._awake = 0.0, -math.inf, 0.0
+        self._oldest = -math.inf  # no grant that is kept on this connection was last found by a call before
+        self.is_silent = False  # whether each of its grants is looked at by itself, as it has not been heard for long
         self._heard = False
         self._openings: deque[float] = deque(maxlen=8)
         self.io: Any = None  # who has the connection
@@ -87,10 +89,11 @@ class Keeper:
     def keep(self, held: Held, epoch: int) -> None:
         """A grant that a call with KEEP on that connection has made or renewed."""
         held.keeper = self
+        self._oldest = min(self._oldest, held.sent) if self.grants else held.sent
         if held not in self.grants:
+            held.kind = (held.lease, held.keep)
+            self._kinds[held.kind] += 1  # before it is in: a signal in between leaves one too many, and not one too few
             self.grants[held] = None
-            held.pace = min(held.lease, held.keep) / 3
-            self._paces[held.pace] += 1
         held.epoch = epoch
         if self.is_open and epoch != self.epoch:  # else all are, as soon as it opens
             self._renew(held)
@@ -98,12 +101,39 @@ class Keeper:
     def leave(self, held: Held) -> None:
         """Keeps it no longer, and sends no renewal any more."""
         if held in self.grants:
+            self._note(held)
             renewal = self.grants.pop(held)
             if renewal is not None:
                 renewal.dropped = True
-            self._paces[held.pace] -= 1
-            if not self._paces[held.pace]:
-                del self._paces[held.pace]
+            self._uncount(held.kind)
+
+    def count(self, held: Held) -> None:
+        """Its lease may be another by now."""
+        kind = (held.lease, held.keep)
+        if held in self.grants and kind != held.kind:
+            self._kinds[kind] += 1
+            kind, held.kind = held.kind, kind
+            self._uncount(kind)
+
+    def _uncount(self, kind: tuple[float, float]) -> None:
+        self._kinds[kind] -= 1
+        if not self._kinds[kind]:
+            del self._kinds[kind]
+
+    def tells_of(self, held: Held) -> bool:
+        """Whether a sign of life of the connection is one of this grant, so that it needs no look of its own."""
+        return self.is_open and not self.is_silent and held.epoch == self.epoch
+
+    def known_until(self) -> float:
+        """From when on the first of its grants may not be known any more, if nothing is heard until then."""
+        if not self.is_open or not self._kinds:
+            return math.inf
+        return max(self._proven, self._oldest) + min(lease for lease, _ in self._kinds)
+
+    def _note(self, held: Held) -> None:
+        """What the connection has told of it counts for it from here on, whatever becomes of the connection."""
+        if held.epoch == self.epoch:
+            held.sent = max(held.sent, self.proven_after(held.sent))
 
     def reset(self) -> None:
         """Has the connection closed, and its grants kept on a new one."""
@@ -124,7 +154,7 @@ class Keeper:
         was_down, self._is_down = self._is_down, False
         self.epoch += 1
         self.is_open, self.must_close, self.error = True, False, None
-        self._proven, self._pinged, self._awake = -math.inf, now, now
+        self._proven, self._pinged, self._awake, self._oldest = -math.inf, now, now, now
         self._heard = False
         self._openings.append(now)
         for held in self.grants:
@@ -134,7 +164,10 @@ class Keeper:
     def closed(self, error: BaseException) -> bool:
         """Its end, or that none could be opened. All that was sent stays unanswered. Whether that is to be told."""
         was_down, self._is_down = self._is_down, True
-        self.is_open, self.error = False, error
+        if self.is_open:
+            for held in self.grants:
+                self._note(held)
+        self.is_open, self.is_silent, self.error = False, False, error
         pending, self._pending = self._pending, deque()
         for call in pending:
             call.answer(Unanswered(str(error)))
@@ -181,8 +214,8 @@ class Keeper:
         if self.is_open:
             self._ping(now)
 
-    def is_silent(self, now: float) -> bool:
-        """Whether a reply is overdue."""
+    def is_overdue(self, now: float) -> bool:
+        """Whether a reply should have come."""
         return bool(self._pending) and now >= max(self._pending[0].sent, self._awake) + self._limits.reply
 
     def next_time(self) -> float:
@@ -199,7 +232,7 @@ class Keeper:
         self._outgoing.append(Call(("PING",), self.ponged))
 
     def _pace(self) -> float:
-        return max(0.1, min(min(self._paces), IDLE_PING)) if self._paces else IDLE_PING
+        return max(0.1, min(min(map(min, self._kinds)) / 3, IDLE_PING)) if self._kinds else IDLE_PING
 
     def ponged(self, call: Call) -> None:
         """A PONG tells of all grants that were kept on its connection when the PING was sent."""

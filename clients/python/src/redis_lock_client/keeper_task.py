@@ -106,7 +106,7 @@ class KeeperTask:
                 now = time.monotonic()
                 if now - at > STILL:
                     keeper.stood_still(now)
-                elif keeper.is_silent(now):
+                elif keeper.is_overdue(now):
                     raise Unanswered("the server gives no answer")
         finally:
             if reading is not None:

@@ -107,7 +107,7 @@ class KeeperThread:
             if now - at > STILL:
                 with mutex:
                     keeper.stood_still(now)
-            elif keeper.is_silent(now) and not wire.poll.select(0):
+            elif keeper.is_overdue(now) and not wire.poll.select(0):
                 raise Unanswered("the server gives no answer")
 
     def _sleep(self, wire: Wire | None, seconds: float) -> bool:

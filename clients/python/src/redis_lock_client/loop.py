@@ -192,7 +192,7 @@ class Loop(Places):
             now = time.monotonic()
             if now - at > 0.05:
                 await asyncio.sleep(0.05)  # the loop stood still: what has come is read first
-            next_look = self.engine.watch(time.monotonic(), now - at)
+            next_look = self.engine.looks.look(time.monotonic(), now - at)
             old = [wire for wire in self._idle if wire.idle_since + IDLE_SECONDS <= now]
             self._idle = [wire for wire in self._idle if wire not in old]
             for wire in old:

@@ -244,7 +244,7 @@ class Threads(Places):
                 self._watched.get_nowait()
         self._looks_at = math.inf  # what comes from here on may not be seen by this look
         now = time.monotonic()
-        next_look = self.engine.watch(now, now - at)
+        next_look = self.engine.looks.look(now, now - at)
         with self.mutex:
             old = [wire for wire in self._idle if wire.idle_since + IDLE_SECONDS <= now]
             self._idle = [wire for wire in self._idle if wire not in old]
