@@ -101,13 +101,12 @@ def test_at_most_ends_a_grant_that_is_heard_of(server, direct):
 def test_grants_that_their_keeper_is_heard_of_have_no_timers_of_their_own(server, direct):
     grants = [direct.acquire(f"k{number}", lease=1) for number in range(300)]
     looks = direct.locks._engine.looks
-    time.sleep(1.5)
-    assert not looks._own._at and len(looks._own._heap) < 10
+    eventually(lambda: not looks._own._at and len(looks._own._heap) < 10, "them to be the keeper's")
     server.redis.client_kill_filter(_type="normal", skipme=True)
     eventually(lambda: all(grant.remaining > 0.5 for grant in grants), "them to be kept again")
     time.sleep(1.5)
     assert all(grant.held for grant in grants)
-    assert not looks._own._at
+    eventually(lambda: not looks._own._at, "them to be the new connection's")
     for grant in grants:
         direct.release(grant)
     assert not looks._own._at and not looks._takeovers._at

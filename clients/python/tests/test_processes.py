@@ -1,4 +1,4 @@
-"""Interrupts, forks, ends of processes, stalls, and many locks."""
+"""Cancellations, forks, ends of processes, stalls, and many locks."""
 
 import asyncio
 import gc
@@ -59,38 +59,6 @@ threading.Thread(target=hold).start()
     assert process.stdout.readline() == "kept\n"
     server.redis.delete(KEY)
     assert process.communicate(timeout=20)[0] == "told\nlost\n"
-
-
-def test_interrupts_at_random_moments_leave_nothing_behind(server):
-    class Interrupt(Exception):
-        pass
-
-    def interrupt(*_):
-        raise Interrupt
-
-    signal.signal(signal.SIGALRM, interrupt)
-    left = 0
-    with Locks(connect(server)) as locks:
-        locks.lock(KEY).acquire().release()
-        for _ in range(ROUNDS):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.02))
-                while True:
-                    with locks.lock(KEY):
-                        pass
-            except Interrupt:
-                pass
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            try:
-                eventually(lambda: server.info(KEY) is None, "the lock to be free", 1)
-            except AssertionError:
-                left += 1  # the signal came before the first instruction of the release, or after the last of the acquire
-                for held in list(locks._engine.held):
-                    locks._engine.abandon(held)
-        keepers = [it for it in server.redis.client_list() if it["name"] == "lock-keeper"]
-        assert len(keepers) == 1, "a second thread for the same keeper mixes up its answers"
-    assert left <= 1 + ROUNDS // 100
 
 
 @run
@@ -300,14 +268,15 @@ async def test_after_two_losses_at_once_a_task_goes_on(server):
 
 
 def test_many_locks_and_waits_need_no_more_connections_or_threads(server):
+    count = 40
     with Locks(connect(server)) as locks:
         def work():
-            for _ in range(100 if LONG else 15):
+            for _ in range(100 if LONG else 10):
                 with locks.lock(KEY, wait=60):
                     pass
 
         def round_of_work():
-            workers = [threading.Thread(target=work) for _ in range(8)]
+            workers = [threading.Thread(target=work) for _ in range(count)]
             for worker in workers:
                 worker.start()
             for worker in workers:
@@ -318,7 +287,7 @@ def test_many_locks_and_waits_need_no_more_connections_or_threads(server):
         round_of_work()
         assert server.redis.info("stats")["total_connections_received"] - opened <= 2
         assert threading.active_count() <= threads
-        assert connections(server) <= 1 + 8
+        assert connections(server) <= 1 + count
         assert len(locks._engine.held) == 0 and len(locks._engine.looks._own._heap) < 1000
 
 

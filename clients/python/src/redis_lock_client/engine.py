@@ -74,8 +74,9 @@ class Engine:
 
     def send(self, keeper: Keeper, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> Call:
         """Sends a call, and does not wait for it."""
-        call = Call(words, then)
-        call.gate = self.rt.gate()
+        return self._put(keeper, Call(words, then, self.rt.gate()))
+
+    def _put(self, keeper: Keeper, call: Call) -> Call:
         with self.rt.mutex:
             keeper.put(call)
         self.rt.wake(keeper)
@@ -166,15 +167,18 @@ class Engine:
 
     # Releasing.
 
-    def abandon(self, held: Held) -> Call:
-        """Gives back a hold, whether somebody waits for it or not."""
+    def _less(self, held: Held) -> tuple[Word, ...]:
+        """Takes away a hold here. Gives the call that does so at the server."""
         with self.rt.mutex:
             held.holds -= 1
             holds = held.holds
             if not holds and held.state == "held":
                 self.forget(held, "released")
-        words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN", held.token)
-        return self.give_back(held.keeper, words, max(self.limits.release, held.lease))
+        return ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN", held.token)
+
+    def abandon(self, held: Held) -> Call:
+        """Gives back a hold, whether somebody waits for it or not."""
+        return self.give_back(held.keeper, self._less(held), max(self.limits.release, held.lease))
 
     def give_up(self, held: Held, error: BaseException | None = None) -> None:
         """Gives back a hold in the background: what has ended its use, if anything has, is that error."""
@@ -184,12 +188,16 @@ class Engine:
 
     async def release(self, held: Held) -> None:
         """Gives back one hold."""
-        call = self.abandon(held)
+        until, keeper = time.monotonic() + self.limits.release, held.keeper
+        is_the_keepers = held.epoch != NEVER or held in keeper.grants  # else nothing of it is under way there
+        call = self._releasing(keeper, self._less(held), max(self.limits.release, held.lease))
         failed: BaseException | None = None
+        if is_the_keepers or held.state == "lost" or not await self.rt.answer(keeper.place, call, until):
+            self._put(keeper, call)
         if held.state == "lost":
             raise held.lost()
         try:
-            await self.rt.wait(call, time.monotonic() + self.limits.release)
+            await self.rt.wait(call, until)
             self._judge(held, call)
         except BaseException as error:
             failed = error
@@ -225,6 +233,10 @@ class Engine:
 
     def give_back(self, keeper: Keeper, words: tuple[Word, ...], seconds: float) -> Call:
         """A release that is sent until it is answered, whether somebody waits for it or not."""
+        return self._put(keeper, self._releasing(keeper, words, seconds))
+
+    def _releasing(self, keeper: Keeper, words: tuple[Word, ...], seconds: float) -> Call:
+        """The call, which is sent again on the keeper where it is not answered."""
         until = time.monotonic() + seconds
 
         def answered(call: Call) -> None:
@@ -244,7 +256,7 @@ class Engine:
                 target.put_later(call, now if isinstance(reply, Unanswered) or place else now + AGAIN)
             self.rt.wake(target)
 
-        return self.send(keeper, words, answered)
+        return Call(words, answered, self.rt.gate())
 
     def reset(self, keeper: Keeper) -> None:
         """Closes the connection: what must not be kept there is not kept on the next."""

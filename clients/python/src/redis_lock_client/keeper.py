@@ -29,15 +29,13 @@ class Unanswered(Exception):
 class Call:
     """One call on a keeper. What it is answered with goes to `then`; it is `done` from then on."""
 
-    __slots__ = ("words", "then", "sent", "epoch", "reply", "done", "dropped", "attempts", "until", "gate")
+    __slots__ = ("words", "then", "sent", "epoch", "reply", "done", "dropped", "attempts", "gate")
 
-    def __init__(self, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> None:
-        self.words, self.then = words, then
+    def __init__(self, words: tuple[Word, ...], then: Callable[[Call], None] | None = None, gate: Any = None) -> None:
+        self.words, self.then, self.gate = words, then, gate  # the gate: what the caller waits at
         self.sent, self.epoch, self.attempts = 0.0, 0, 0
         self.reply: Any = None
         self.done = self.dropped = False
-        self.until = 0.0
-        self.gate: Any = None  # what the caller waits at
 
     def answer(self, reply: Any) -> None:
         """The reply, or an exception in its place."""

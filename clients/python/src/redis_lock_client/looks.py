@@ -70,6 +70,7 @@ class Looks:
         self._own = Deadlines()  # of grants of which no connection tells
         self._takeovers = Deadlines()  # of grants that the keeper does not have yet
         self._awake = 0.0
+        self._was_waited = False  # since the last look
 
     def add(self, held: Held) -> float:
         """A grant, or one of which something has changed. Gives the time by which the clock has to look."""
@@ -78,6 +79,7 @@ class Looks:
 
     def add_waited(self, held: Held, now: float) -> float:
         """A grant that a wait gave, which its keeper takes over when it is still held in a moment."""
+        self._was_waited = True
         return self._takeovers.put(held, min(now + MOMENT, held.sent + held.lease / 3))
 
     def add_all(self, keeper: Keeper) -> float:
@@ -100,6 +102,9 @@ class Looks:
     def look(self, now: float, late: float) -> float:
         """Looks at what is due, without the mutex. Gives the time of the next look."""
         engine, mutex = self._engine, self._engine.rt.mutex
+        # Where one wait after the other gives a grant that is soon released, the clock looks now and then, and not at each.
+        soon = now + MOMENT if self._was_waited else math.inf
+        self._was_waited = False
         if late > STILL:
             self._awake = now + engine.limits.reply
             for keeper in list(engine.keepers.values()):
@@ -125,7 +130,7 @@ class Looks:
             self._look(held, now)
         with mutex:
             times = [keeper.known_until() for keeper in engine.keepers.values() if not keeper.is_silent]
-            return min(self._own.first(), self._takeovers.first(), *times)
+            return min(soon, self._own.first(), self._takeovers.first(), *times)
 
     def _look(self, held: Held, now: float) -> None:
         if now >= held.known_until():

@@ -156,6 +156,9 @@ class Loop(Places):
         wire.send(b"".join(map(encode, calls)))
         return [await wire.reply(until) for _ in calls]
 
+    async def answer(self, place: Any, call: Call, until: float) -> bool:
+        return False  # the keeper sends at once what is asked for, with what others ask for
+
     async def answer_of(self, wire: Wire, until: float) -> Any:
         return await wire.reply(until)
 

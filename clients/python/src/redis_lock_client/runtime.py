@@ -13,7 +13,7 @@ from .resp import Word
 T = TypeVar("T")
 STILL = 1.0  # seconds by which a timer is late when the process did not run
 LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
-IDLE, IDLE_SECONDS = 16, 60.0  # how many wait connections stay open for the next wait, and for how long
+IDLE, IDLE_SECONDS = 256, 60.0  # how many wait connections stay open for the next wait, and for how long
 
 
 class Place(Protocol):
@@ -84,6 +84,11 @@ class Runtime(Protocol):
 
     async def ask(self, wire: Any, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
         """Sends calls there, and gives their replies. Raises `Unanswered`."""
+        ...
+
+    async def answer(self, place: Place, call: Call, until: float) -> bool:
+        """Has the caller itself send this call on an idle wait connection, and read its answer there. Whether it did:
+        only where that saves something, and where there is one."""
         ...
 
     async def answer_of(self, wire: Any, until: float) -> Any:

@@ -18,8 +18,9 @@ from .keeper_thread import KeeperThread
 from .observer import safely
 from .options import Limits
 from .places import Places
+from .pool import Gate, Pool
 from .resp import Word, encode
-from .runtime import IDLE, IDLE_SECONDS, LONGEST
+from .runtime import LONGEST
 from .wires import Wire
 
 T = TypeVar("T")
@@ -36,27 +37,6 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a step did not block")
 
 
-class Gate:
-    """What one caller waits at, once."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def open(self) -> None:
-        """Lets the caller through."""
-        try:
-            self._lock.release()
-        except RuntimeError:
-            pass  # it is open
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it has opened by then."""
-        return self._lock.acquire(timeout=max(0.0, min(seconds, LONGEST)))
-
-
 class Threads(Places):
     """What the engine does with threads."""
 
@@ -64,8 +44,7 @@ class Threads(Places):
         self.source, self.limits = Source(client, limits, is_async=False), limits
         self.engine: Engine
         self.mutex = threading.RLock()  # a signal handler may use the locks, too
-        self._idle: list[Wire] = []
-        self._used: set[Wire] = set()
+        self._pool = Pool(self.source, self.mutex)
         self._clock: threading.Thread | None = None
         self._told: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._teller: threading.Thread | None = None
@@ -136,79 +115,42 @@ class Threads(Places):
     # Wait connections.
 
     async def borrow(self, place: Any, until: float) -> Wire:
-        while True:
-            with self.mutex:
-                wire = next((it for it in reversed(self._idle) if it.node == place), None)
-                if wire is None:
-                    break
-                self._idle.remove(wire)
-            if wire.is_fresh():
-                self._used.add(wire)
-                return wire
-            wire.close()
-        return self._opened(place, until)
-
-    def _opened(self, place: Any, until: float) -> Wire:
-        """Opens it in a thread of its own, so that neither a time limit nor a signal is held up."""
-        found: list[Any] = []
-        gate, guard = Gate(), threading.Lock()
-        left = False
-
-        def connect() -> None:
-            try:
-                wire: Any = Wire(self.source, place, "lock-wait")
-            except Exception as error:
-                wire = self.source.failure(error)
-            with guard:
-                found.append(wire)
-                if left and isinstance(wire, Wire):
-                    wire.close()
-            gate.open()
-
-        try:
-            threading.Thread(target=connect, name="lock-wait", daemon=True).start()
-        except RuntimeError:  # at the end of the interpreter no thread can be started
-            connect()
-        try:
-            gate.wait(until - time.monotonic())
-        except BaseException:
-            with guard:
-                left = True
-                if found and isinstance(found[0], Wire):
-                    found[0].close()
-            raise
-        with guard:
-            left = True
-        if not found:
-            raise Unanswered("no connection in time")
-        if isinstance(found[0], Exception):
-            raise found[0]
-        self._used.add(found[0])
-        wire: Wire = found[0]
-        return wire
+        return self._pool.take(place) or self._pool.open(place, until)
 
     async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
         wire.send(b"".join(map(encode, calls)))
         return [wire.reply(until) for _ in calls]
 
+    async def answer(self, place: Any, call: Call, until: float) -> bool:
+        # Through the keeper's thread it would take two changes of threads, and each of them waits for the interpreter.
+        wire = None
+        try:
+            wire = self._pool.take(place)
+            if wire is None:
+                return False
+            call.sent, call.attempts = time.monotonic(), 1
+            wire.send(encode(call.words))
+            # Half of the time, as there has to be enough for the keeper to find out that it has to open a new connection.
+            reply = wire.reply(min(until, call.sent + min(self.limits.reply, self.limits.release) / 2))
+        except BaseException as error:
+            if wire is not None:
+                self.drop(wire)
+            if not isinstance(error, Unanswered):  # but of a signal
+                raise
+            call.answer(error)  # which sends it again
+            return True
+        self.give_back(wire)
+        call.answer(reply)
+        return True
+
     async def answer_of(self, wire: Wire, until: float) -> Any:
         return wire.reply(until)
 
     def give_back(self, wire: Wire) -> None:
-        with self.mutex:
-            self._used.discard(wire)
-            if len(self._idle) < IDLE and not self._is_over:
-                wire.idle_since = time.monotonic()
-                self._idle.append(wire)
-            else:
-                wire.close()
-                return
-        self.watch(wire.idle_since + IDLE_SECONDS)
+        self.watch(self._pool.give_back(wire))
 
     def drop(self, wire: Wire) -> None:
-        with self.mutex:
-            self._used.discard(wire)
-        wire.close()
+        self._pool.drop(wire)
 
     # The clock.
 
@@ -226,7 +168,12 @@ class Threads(Places):
                     except BaseException:  # it may run nevertheless
                         self._clock = None
                         raise
-        self._watched.put(None)
+        try:
+            self._looks_at = at  # others with a later time need not wake it, too
+            self._watched.put(None)
+        except BaseException:  # of a signal: it has to be woken all the same
+            self._watched.put(None)
+            raise
 
     def _watch(self) -> None:
         at, me = time.monotonic(), threading.current_thread()
@@ -244,14 +191,7 @@ class Threads(Places):
                 self._watched.get_nowait()
         self._looks_at = math.inf  # what comes from here on may not be seen by this look
         now = time.monotonic()
-        next_look = self.engine.looks.look(now, now - at)
-        with self.mutex:
-            old = [wire for wire in self._idle if wire.idle_since + IDLE_SECONDS <= now]
-            self._idle = [wire for wire in self._idle if wire not in old]
-            if self._idle:
-                next_look = min(next_look, self._idle[0].idle_since + IDLE_SECONDS)
-        for wire in old:
-            wire.close()
+        next_look = min(self.engine.looks.look(now, now - at), self._pool.close_old(now))
         self._looks_at = next_look
         seconds = min(max(0.0, next_look - time.monotonic()), LONGEST)
         try:
@@ -283,13 +223,8 @@ class Threads(Places):
         """Closes all connections. Waits that are still out end by it."""
         with self.mutex:
             self._is_over = True
-            idle, self._idle = self._idle, []
-            used = list(self._used)
             keepers = [(keeper, keeper.io) for keeper in self.engine.keepers.values() if keeper.io is not None]
-        for wire in idle:
-            wire.close()
-        for wire in used:
-            wire.shut()
+        self._pool.close()
         for keeper, thread in keepers:
             thread.is_over = True
             thread.wake()
@@ -304,7 +239,7 @@ class Threads(Places):
 
     def leave(self) -> None:
         """In a forked child: closes what was inherited, and sends nothing."""
-        wires = [*self._idle, *self._used]
+        wires = self._pool.all()
         for keeper in self.engine.keepers.values():
             if keeper.io is not None:
                 keeper.io.close()
