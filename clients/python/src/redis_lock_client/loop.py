@@ -19,11 +19,12 @@ from .observer import safely
 from .options import Limits
 from .places import Places
 from .resp import Word, encode
-from .runtime import IDLE, IDLE_SECONDS, LONGEST
+from .runtime import IDLE_SECONDS, LONGEST
 from .streams import Wire, close_unused, until_done
 
 T = TypeVar("T")
 log = logging.getLogger("redis_lock_client")
+IDLE = 16  # how many wait connections stay open for the next wait
 
 
 class Gate:

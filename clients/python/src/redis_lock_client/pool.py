@@ -10,9 +10,10 @@ from typing import Any
 
 from .clients import Source
 from .keeper import Unanswered
-from .runtime import IDLE, IDLE_SECONDS, LONGEST
+from .runtime import IDLE_SECONDS, LONGEST
 from .wires import Wire
 
+IDLE = 256  # how many stay open: opening one takes long where many threads do so at once
 JUST_USED = 0.1  # seconds for which nobody looks whether an idle one has been closed meanwhile
 
 

@@ -13,7 +13,7 @@ from .resp import Word
 T = TypeVar("T")
 STILL = 1.0  # seconds by which a timer is late when the process did not run
 LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
-IDLE, IDLE_SECONDS = 256, 60.0  # how many wait connections stay open for the next wait, and for how long
+IDLE_SECONDS = 60.0  # for which a wait connection stays open for the next wait
 
 
 class Place(Protocol):
