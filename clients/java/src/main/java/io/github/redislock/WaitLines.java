@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Connections to a server for calls that wait: as many as wait at one time, the last used first. */
 final class WaitLines {
-    private static final int IDLE = 16;
+    private static final int IDLE = 256;
     private static final long MOMENT = TimeUnit.MILLISECONDS.toNanos(100);
     private static final long STAY = TimeUnit.MINUTES.toNanos(1);
 

@@ -67,7 +67,7 @@ class ManyTest extends LocksTest {
         CompletableFuture.allOf(all.toArray(CompletableFuture<?>[]::new)).get(60, TimeUnit.SECONDS);
         assertEquals(1, most.get());
         assertEquals(0L, server.run("DBSIZE"));
-        eventually("idle connections are ended", () -> Integer.parseInt(server.stat("connected_clients")) <= 16 + 2);
+        eventually("idle connections are ended", () -> Integer.parseInt(server.stat("connected_clients")) <= 256 + 2);
     }
 
     @Test
