@@ -242,6 +242,7 @@ class QuorumFaultsTest extends QuorumServersTest {
                     assertThrows(ExecutionException.class, interrupted::get).getCause()));
             assertTrue(took < 1500, took + " ms");
             free(five, "k");
+            proxies.forEach(proxy -> proxy.inject(Map.of("delay", 400), word)); // else it may be granted by then
             CompletableFuture<Grant> cancelled = locks.lock("k").waiting(LONG).acquireAsync();
             cancelled.cancel(false);
             assertThrows(CancellationException.class, cancelled::get);
