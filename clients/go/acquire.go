@@ -165,8 +165,7 @@ func (t *taking) wait(ctx context.Context) (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
-	on, err := k.connection(limited) // where that fails, a wait would
-	if err != nil {
+	if _, err := k.connection(limited); err != nil { // a wait would fail, too
 		return a, err
 	}
 	conn, err := k.waits.Take(limited)
@@ -186,7 +185,11 @@ func (t *taking) wait(ctx context.Context) (a answer, err error) {
 		t.open = true
 		return a, call.Err
 	case call.Err != nil:
-		t.locks.heed(&answer{keeper: k, link: on, err: call.Err}, t.key)
+		if ofReplica(call.Err) {
+			conn.Close()
+			k.waits.Forget()
+		}
+		t.locks.heed(&answer{keeper: k, err: call.Err}, t.key)
 		return a, call.Err
 	case call.Reply == nil:
 		return a, ErrBusy

@@ -69,9 +69,9 @@ func (l *Locks) heed(a *answer, key string) {
 	case a.keeper == nil:
 	case begins(a.err, "MOVED"):
 		l.servers.moved(key, a.keeper.address, movedTo(a.err))
-	case begins(a.err, "READONLY", "UNBLOCKED"):
+	case ofReplica(a.err):
 		if a.link != nil {
-			a.link.Close() // it is a replica now
+			a.link.Close()
 		}
 		l.servers.doubt()
 	case begins(a.err, "CLUSTERDOWN"):

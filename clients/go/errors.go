@@ -121,6 +121,9 @@ func kindOf(call callKind, err error) error {
 
 func begins(err error, words ...string) bool { return kinds.Begins(err, words...) }
 
+// ofReplica says whether a server has told that it is not the primary any more, or was none at that moment.
+func ofReplica(err error) bool { return begins(err, "READONLY", "MASTERDOWN", "UNBLOCKED") }
+
 // missing adds what an operator needs to know.
 func missing(err error) error {
 	if begins(err, "ERR unknown command") {

@@ -214,8 +214,8 @@ func (k *keeper) renewed(o *ownership, on *link, call *wire.Call) {
 		k.locks.servers.moved(o.key, k.address, movedTo(call.Err))
 		go k.rehome(o)
 	default:
-		if begins(call.Err, "READONLY") {
-			on.Close() // it is a replica now
+		if ofReplica(call.Err) {
+			on.Close()
 		}
 		k.mu.Lock()
 		k.unsure[o] = struct{}{}

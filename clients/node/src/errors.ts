@@ -34,6 +34,11 @@ for (const [name, { prototype }] of Object.entries(names)) {
 /** An error reply of the server. */
 export class ServerReply extends Error {
   override readonly name = "ServerReply";
+
+  /** The server says that it is not the primary any more, or was none at that moment. */
+  get isOfReplica(): boolean {
+    return /^(READONLY|MASTERDOWN|UNBLOCKED)/.test(this.message);
+  }
 }
 
 /** The connection has closed, or could not be opened, before a reply came. */

@@ -225,7 +225,7 @@ export class Keeper {
           holding.lose(error.message, error);
           return;
         }
-        if (error.message.startsWith("READONLY") || error.message.startsWith("MASTERDOWN")) line.close(error.message);
+        if (error.isOfReplica) line.close(error.message);
         if (error.message.startsWith("MOVED")) await this.#context.strayed(this, error.message);
         await new Promise<void>((resolve) => { later(pace.next(), resolve); });
       }

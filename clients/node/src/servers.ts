@@ -106,7 +106,7 @@ export class Servers {
   /** Acts on a passing error. True where the call can be sent again at once. */
   async passed(key: string, error: unknown, line?: Line): Promise<boolean> {
     const text = error instanceof ServerReply ? error.message : "";
-    if (/^(READONLY|MASTERDOWN|UNBLOCKED)/.test(text)) line?.close(text); // who is the primary now?
+    if (error instanceof ServerReply && error.isOfReplica) line?.close(text); // who is the primary now?
     if (!this.#slots) return false;
     if (text.startsWith("MOVED")) {
       const before = this.#slots.serverOf(key);

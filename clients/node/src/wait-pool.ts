@@ -62,6 +62,11 @@ export class WaitPool {
     this.#end = oldest && later(oldest.since + IDLE_MS - now(), this.#endIdle);
   };
 
+  /** Closes what is idle. */
+  dropIdle(why: string): void {
+    for (const { line } of [...this.#idle]) line.close(why);
+  }
+
   /** Closes all connections: what waits on them lines up again. */
   drop(why: string): void {
     for (const line of [...this.#all]) line.close(why);

@@ -57,7 +57,12 @@ export async function waitInLine(servers: Servers, place: Place, stop: Stop,
     return grant && { grant, sent, keeper };
   } catch (error) {
     if (error instanceof ServerReply) {
-      waits.give(line);
+      if (error.isOfReplica) {
+        line.close(error.message);
+        waits.dropIdle(error.message); // who is the primary now?
+      } else {
+        waits.give(line);
+      }
       throw error;
     }
     if (error instanceof NoReply) throw error;

@@ -105,6 +105,20 @@ func (p *Pool) tidy() {
 	}
 }
 
+// Forget closes what is idle.
+func (p *Pool) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget()
+}
+
+func (p *Pool) forget() {
+	for _, conn := range p.idle {
+		conn.Close()
+	}
+	p.idle = nil
+}
+
 // Busy says whether any connection is in use.
 func (p *Pool) Busy() bool {
 	p.mu.Lock()
@@ -116,10 +130,7 @@ func (p *Pool) Busy() bool {
 func (p *Pool) Suspect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, conn := range p.idle {
-		conn.Close()
-	}
-	p.idle = nil
+	p.forget()
 	for conn := range p.inUse {
 		conn.Close()
 	}

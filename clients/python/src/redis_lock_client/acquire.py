@@ -18,6 +18,7 @@ from .errors import (
     ServerError,
     caused,
     error_of,
+    is_of_replica,
     meaning,
     show,
 )
@@ -186,9 +187,9 @@ class Acquire:
         """Waits for the answer, for no longer than a reply may take."""
         await self.engine.rt.wait(call, time.monotonic() + self.engine.limits.reply)
 
-    def _granted(self, reply: list[Any], sent: float, epoch: int | None) -> Held:
+    def _granted(self, reply: list[Any], sent: float, epoch: int | None, wire: Any = None) -> Held:
         assert self.keeper is not None
-        self.held = held = Held(self.request, self.owner, self.keeper, reply, sent)
+        self.held = held = Held(self.request, self.owner, self.keeper, reply, sent, wire)
         self.engine.add(held, epoch)
         if self.engine.is_closed:  # which did not see it any more
             self.engine.lose(held, "the locks were closed", None)
@@ -286,7 +287,12 @@ class Acquire:
             raise
         finally:
             self.engine.waits.discard(entry)
-        rt.give_back(wire)
+        if is_of_replica(reply):
+            rt.desert(wire)
+        elif isinstance(reply, list) and self._is_early(sent):
+            return self._granted(reply, sent, None, rt.lend(wire))
+        else:
+            rt.give_back(wire)
         if isinstance(reply, ServerError):
             self.is_open = False
             raise reply
@@ -295,10 +301,12 @@ class Acquire:
             if self.engine.is_closed:
                 raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
             raise LockBusy(f"{show(self.request.key)}: others hold it, or are in line for it")
-        is_early = time.monotonic() - sent < self.request.lease / 3
-        if is_early and self.request.keep and not self.request.replicas:
-            return self._granted(reply, sent, None)
         return await self._renewed(keeper, reply)
+
+    def _is_early(self, sent: float) -> bool:
+        """Whether a grant that a wait gives now is known from the sending of that, and kept a moment later."""
+        in_time = time.monotonic() - sent < self.request.lease / 3
+        return in_time and bool(self.request.keep) and not self.request.replicas
 
     async def _renewed(self, keeper: Keeper, reply: list[Any]) -> Held | None:
         """What a wait has given late is renewed on the keeper: from there on its time is known, and it is kept."""

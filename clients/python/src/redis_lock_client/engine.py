@@ -120,14 +120,27 @@ class Engine:
                 return
             held.keeper.keep(held, NEVER)
             look = self.looks.add(held)
+            self._return_wire(held)
         self.rt.wake(held.keeper)
         self.rt.watch(look)
+
+    def _wire_of(self, held: Held) -> Any:
+        """Its wait connection, where it has one. From here on it has none."""
+        with self.rt.mutex:
+            wire, held.wire = held.wire, None
+        return wire
+
+    def _return_wire(self, held: Held) -> None:
+        wire = self._wire_of(held)
+        if wire is not None:
+            self.rt.give_back(wire)
 
     def forget(self, held: Held, state: str) -> None:
         """A grant that has ended. Where a signal comes in between, it is called again, as the state comes last."""
         held.keeper.leave(held)
         self.looks.drop(held)
         self.held.discard(held)
+        self._return_wire(held)
         if held.task is not None and held.task.held.get(held.name) is held:
             del held.task.held[held.name]
         held.state = state
@@ -189,10 +202,10 @@ class Engine:
     async def release(self, held: Held) -> None:
         """Gives back one hold."""
         until, keeper = time.monotonic() + self.limits.release, held.keeper
-        is_the_keepers = held.epoch != NEVER or held in keeper.grants  # else nothing of it is under way there
+        wire = self._wire_of(held)  # another connection may lead to another server
         call = self._releasing(keeper, self._less(held), max(self.limits.release, held.lease))
         failed: BaseException | None = None
-        if is_the_keepers or held.state == "lost" or not await self.rt.answer(keeper.place, call, until):
+        if wire is None or not await self.rt.answer(wire, call, until):
             self._put(keeper, call)
         if held.state == "lost":
             raise held.lost()

@@ -81,6 +81,11 @@ def meaning(text: str, kind: int) -> str:
     return next(classes[kind] for begins, classes in MEANINGS.items() if text.startswith(begins))
 
 
+def is_of_replica(reply: object) -> bool:
+    """Whether a server says that it is not the primary any more, or was none at that moment."""
+    return isinstance(reply, ServerError) and str(reply).startswith(("READONLY", "MASTERDOWN", "UNBLOCKED"))
+
+
 def error_of(key: object, cause: Exception, kind: int) -> LockError:
     """What the user is told of an error reply."""
     text = str(cause)

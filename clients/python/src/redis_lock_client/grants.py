@@ -22,8 +22,10 @@ NEVER = -1  # a connection that no keeper has had
 class Held:
     """One unbroken ownership of a lock by one owner: what all its holds have in common."""
 
-    def __init__(self, request: Request, owner: str, keeper: Keeper, reply: list[Any], sent: float) -> None:
+    def __init__(self, request: Request, owner: str, keeper: Keeper, reply: list[Any], sent: float,
+                 wire: Any = None) -> None:
         self.request, self.owner, self.keeper = request, owner, keeper
+        self.wire = wire  # the wait connection on which it came, until the keeper takes it over
         self.token, self.holds = int(reply[0]), 1
         self.lease, self.keep = int(reply[3]) / 1000, request.keep
         self.ends = sent + request.at_most  # when the user wants it to end

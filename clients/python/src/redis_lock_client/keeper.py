@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from .errors import RENEW, ServerError, meaning
+from .errors import RENEW, ServerError, is_of_replica, meaning
 from .grants import Held
 from .options import Limits
 from .resp import Word, encode
@@ -58,7 +58,8 @@ class Keeper:
     def __init__(self, place: Any, limits: Limits, lose: Callable[[Held, str, BaseException | None], None],
                  moved: Callable[[Held, str], bool]) -> None:
         self.place, self._limits, self._lose, self._moved = place, limits, lose, moved
-        self.epoch, self.is_open, self.must_close = 0, False, False
+        self.epoch, self.is_open = 0, False
+        self.must_close = ""  # why
         self._is_down = False  # whether the end of the last one, or that none could be opened, was told
         self.error: BaseException | None = None  # why it is not open
         self.grants: dict[Held, Call | None] = {}  # with the renewal that is under way
@@ -133,9 +134,9 @@ class Keeper:
         if held.epoch == self.epoch:
             held.sent = max(held.sent, self.proven_after(held.sent))
 
-    def reset(self) -> None:
+    def reset(self, why: str = "a release is not answered") -> None:
         """Has the connection closed, and its grants kept on a new one."""
-        self.must_close = True
+        self.must_close = why
 
     def wanted(self) -> bool:
         """Whether there is something to do for a connection."""
@@ -151,7 +152,7 @@ class Keeper:
         """A new connection. Whether that is to be told: it follows one that has ended."""
         was_down, self._is_down = self._is_down, False
         self.epoch += 1
-        self.is_open, self.must_close, self.error = True, False, None
+        self.is_open, self.must_close, self.error = True, "", None
         self._proven, self._pinged, self._awake, self._oldest = -math.inf, now, now, now
         self._heard = False
         self._openings.append(now)
@@ -203,7 +204,10 @@ class Keeper:
         """One reply."""
         if not self._pending:
             raise Unanswered("a reply that nobody asked for")
-        self._heard = True
+        if is_of_replica(reply):
+            self.reset(str(reply))
+        else:
+            self._heard = True
         self._pending.popleft().answer(reply)
 
     def stood_still(self, now: float) -> None:

@@ -102,7 +102,7 @@ class KeeperTask:
                     for reply in replies:
                         keeper.received(reply)
                 if keeper.must_close:
-                    raise Unanswered("a release is not answered")
+                    raise Unanswered(keeper.must_close)
                 now = time.monotonic()
                 if now - at > STILL:
                     keeper.stood_still(now)

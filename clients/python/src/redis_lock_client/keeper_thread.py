@@ -100,7 +100,7 @@ class KeeperThread:
                 with mutex:
                     keeper.received(reply)
             if keeper.must_close:
-                raise Unanswered("a release is not answered")
+                raise Unanswered(keeper.must_close)
             if self.is_over:
                 raise Unanswered("the locks were closed")
             now = time.monotonic()

@@ -157,8 +157,11 @@ class Loop(Places):
         wire.send(b"".join(map(encode, calls)))
         return [await wire.reply(until) for _ in calls]
 
-    async def answer(self, place: Any, call: Call, until: float) -> bool:
-        return False  # the keeper sends at once what is asked for, with what others ask for
+    def lend(self, wire: Wire) -> None:
+        self.give_back(wire)  # the keeper sends at once what is asked for, with what others ask for
+
+    async def answer(self, wire: Wire, call: Call, until: float) -> bool:
+        raise NotImplementedError
 
     async def answer_of(self, wire: Wire, until: float) -> Any:
         return await wire.reply(until)
@@ -175,6 +178,13 @@ class Loop(Places):
     def drop(self, wire: Wire) -> None:
         self._used.discard(wire)
         wire.close()
+
+    def desert(self, wire: Wire) -> None:
+        self.drop(wire)
+        left = [it for it in self._idle if it.node == wire.node]
+        self._idle = [it for it in self._idle if it.node != wire.node]
+        for it in left:
+            it.close()
 
     # The clock.
 

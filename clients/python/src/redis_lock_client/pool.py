@@ -117,6 +117,15 @@ class Pool:
             self._used.discard(wire)
         wire.close()
 
+    def desert(self, wire: Wire) -> None:
+        """It leads to a replica, and so may the idle ones that lead to the same place."""
+        self.drop(wire)
+        with self._mutex:
+            left = [it for it in self._idle if it.node == wire.node]
+            self._idle = [it for it in self._idle if it.node != wire.node]
+        for it in left:
+            it.close()
+
     def close_old(self, now: float) -> float:
         """Closes those that were idle for long. Gives the time of the next look."""
         with self._mutex:

@@ -86,9 +86,13 @@ class Runtime(Protocol):
         """Sends calls there, and gives their replies. Raises `Unanswered`."""
         ...
 
-    async def answer(self, place: Place, call: Call, until: float) -> bool:
-        """Has the caller itself send this call on an idle wait connection, and read its answer there. Whether it did:
-        only where that saves something, and where there is one."""
+    def lend(self, wire: Any) -> Any:
+        """The wait connection stays with what was granted on it, where that saves something. None: it was given back."""
+        ...
+
+    async def answer(self, wire: Any, call: Call, until: float) -> bool:
+        """Has the caller itself send this call on that wait connection, read its answer there, and give it back.
+        Whether it could be sent."""
         ...
 
     async def answer_of(self, wire: Any, until: float) -> Any:
@@ -101,6 +105,10 @@ class Runtime(Protocol):
 
     def drop(self, wire: Any) -> None:
         """A wait connection that is to be closed."""
+        ...
+
+    def desert(self, wire: Any) -> None:
+        """One that leads to a replica, as idle ones to that place may."""
 
 
 class Pause:

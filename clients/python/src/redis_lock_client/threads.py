@@ -121,20 +121,21 @@ class Threads(Places):
         wire.send(b"".join(map(encode, calls)))
         return [wire.reply(until) for _ in calls]
 
-    async def answer(self, place: Any, call: Call, until: float) -> bool:
+    def lend(self, wire: Wire) -> Wire:
         # Through the keeper's thread it would take two changes of threads, and each of them waits for the interpreter.
-        wire = None
+        return wire
+
+    async def answer(self, wire: Wire, call: Call, until: float) -> bool:
         try:
-            wire = self._pool.take(place)
-            if wire is None:
+            if not wire.is_fresh():
+                self.drop(wire)
                 return False
             call.sent, call.attempts = time.monotonic(), 1
             wire.send(encode(call.words))
             # Half of the time, as there has to be enough for the keeper to find out that it has to open a new connection.
             reply = wire.reply(min(until, call.sent + min(self.limits.reply, self.limits.release) / 2))
         except BaseException as error:
-            if wire is not None:
-                self.drop(wire)
+            self.drop(wire)
             if not isinstance(error, Unanswered):  # but of a signal
                 raise
             call.answer(error)  # which sends it again
@@ -151,6 +152,9 @@ class Threads(Places):
 
     def drop(self, wire: Wire) -> None:
         self._pool.drop(wire)
+
+    def desert(self, wire: Wire) -> None:
+        self._pool.desert(wire)
 
     # The clock.
 

@@ -38,6 +38,16 @@ impl CallError {
         matches!(self, Self::Broken(_))
     }
 
+    /// The server says that it is not the primary any more, or was none at that moment: the address may lead
+    /// to another one by now.
+    pub(crate) fn is_of_replica(&self) -> bool {
+        const OF_REPLICA: [&str; 3] = ["READONLY", "MASTERDOWN", "UNBLOCKED"];
+        let Self::Passing(error) = self else {
+            return false;
+        };
+        error.code().is_some_and(|code| OF_REPLICA.contains(&code))
+    }
+
     /// What an error means to a call of this kind.
     pub(crate) fn of(error: RedisError, kind: Kind) -> Self {
         const NO_USE: [ErrorKind; 3] = [

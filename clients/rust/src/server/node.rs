@@ -125,6 +125,12 @@ impl Node {
         }
     }
 
+    /// This connection leads to a replica, and those that are idle may as well.
+    pub(crate) fn leave(&self, link: &Link) {
+        link.close();
+        self.waiting.clear();
+    }
+
     /// Ends its connections.
     pub(crate) fn close(&self) {
         self.gone.cancel();
@@ -161,7 +167,9 @@ impl Node {
     ) -> Result<Value, CallError> {
         let answer = timeout(self.common.reply_time, answer).await;
         let answer = answer.unwrap_or_else(|_| Err(CallError::silence()));
-        if let Err(CallError::Broken(_)) = answer {
+        if let Err(error) = &answer
+            && (matches!(error, CallError::Broken(_)) || error.is_of_replica())
+        {
             link.close();
         }
         answer

@@ -106,10 +106,10 @@ impl Direct {
                 .map(|()| value),
             answer => answer,
         };
-        if let Err(CallError::Broken(_)) = answer {
-            link.close();
-        } else {
-            node.give_back(link);
+        match &answer {
+            Err(CallError::Broken(_)) => link.close(),
+            Err(error) if error.is_of_replica() => node.leave(&link),
+            _ => node.give_back(link),
         }
         pending.waits_on = None;
         answer.map(|value| (began, value))

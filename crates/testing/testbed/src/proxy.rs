@@ -5,7 +5,7 @@ use rustix::net::sockopt::set_socket_linger;
 use serde::Deserialize;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct Shared {
+    /// Where new connections lead.
+    target: AtomicU16,
     injected: Mutex<Option<Injected>>,
     lost: AtomicUsize,
     /// Replies are lost.
@@ -73,13 +75,17 @@ impl Proxy {
     pub fn start(target: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            target: AtomicU16::new(target),
+            ..Shared::default()
+        });
         let of_all = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if of_all.is_closed.load(SeqCst) {
                     return;
                 }
+                let target = of_all.target.load(SeqCst);
                 if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)) {
                     Pipe::open(client, server, &of_all);
                 }
@@ -91,6 +97,11 @@ impl Proxy {
     /// Where clients connect to.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// From now on new connections lead to this port. Those that are open stay where they are.
+    pub fn redirect(&self, target: u16) {
+        self.shared.target.store(target, SeqCst);
     }
 
     /// Does this with the replies to the next requests, so many, that have all these words in them. It takes

@@ -1,5 +1,6 @@
 //! What the clients are put through.
 
+mod addresses;
 mod cancelling;
 mod clusters;
 mod ends;
@@ -60,6 +61,11 @@ pub(crate) const ALL: &[Scenario] = &[
         "failover",
         clusters::failover,
         "the primary is killed, Sentinel names another",
+    ),
+    light(
+        "moved-address",
+        addresses::moved,
+        "the address leads to a new primary, connections to the old one stay",
     ),
     light(
         "slot-move",

@@ -77,7 +77,7 @@ final class Acquire {
             if (failure != null) {
                 failed(failure);
             } else if (answer.reply() != null) {
-                granted(answer, true);
+                granted(answer, null);
             } else if (!settle()) {
                 fateUnknown = false;
                 busyOrWait();
@@ -187,15 +187,21 @@ final class Acquire {
             acknowledge(over, answer);
             return;
         }
-        over.giveBack();
         if (answer.error() != null) {
+            if (Meaning.isOfReplica(answer.error().getMessage())) {
+                over.leaveServer(answer.error());
+            } else {
+                over.giveBack();
+            }
             waitFailed(answer.error());
         } else if (answer.reply() == null) {
+            over.giveBack();
             fateUnknown = false;
             busyOrWait();
         } else if (spec.keepMs() > 0 && System.nanoTime() - answer.sent() < spec.lease().toNanos() / 3) {
-            granted(answer, false);
+            granted(answer, over);
         } else {
+            over.giveBack();
             keep(answer);
         }
     }
@@ -226,7 +232,7 @@ final class Acquire {
         long deadline = System.nanoTime() + core.settings().reply();
         start(Kind.RENEW, deadline, spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, (answer, failure) -> {
             if (failure == null) {
-                granted(answer, true);
+                granted(answer, null);
             } else if (failure instanceof LockLostException && !settle()) {
                 fateUnknown = false;
                 busyOrWait(); // it came and went unseen
@@ -236,19 +242,22 @@ final class Acquire {
         });
     }
 
-    /** Tells it to the caller. The grant of a wait that is not yet kept is known from the sending of that. */
-    private void granted(Answer answer, boolean isKept) {
+    /** Tells it to the caller. What a wait has given, and nobody keeps yet, is known from the sending of that. */
+    private void granted(Answer answer, @Nullable Wait origin) {
         Throwable ended;
         synchronized (this) {
             ended = verdict;
         }
         if (ended != null) {
+            if (origin != null) {
+                origin.giveBack();
+            }
             releaseAndFinish(ended);
             return;
         }
         Keeper home = core.keeperNow(spec.key());
         Held held = new Held(core, home != null ? home : Objects.requireNonNull(inLine).keeper(), spec, owner,
-                answer, isKept, task);
+                answer, origin, task);
         forget();
         core.observer().acquired(spec.key(), Duration.ofNanos(waitedSoFar()));
         if (!result.complete(held)) {

@@ -16,7 +16,7 @@ final class Adoption {
         }
         Call call = new Call(core, spec.key(), Kind.RENEW, System.nanoTime() + core.settings().reply(), words);
         CompletableFuture<Held> adopted = call.start().thenApply((Answer answer) ->
-                new Held(core, Objects.requireNonNull(core.keeperNow(spec.key())), spec, owner, answer, true, null));
+                new Held(core, Objects.requireNonNull(core.keeperNow(spec.key())), spec, owner, answer, null, null));
         return Attempt.await(adopted);
     }
 }

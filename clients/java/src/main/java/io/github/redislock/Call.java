@@ -39,22 +39,11 @@ final class Call {
         return result;
     }
 
-    /** The same, first on an idle connection where there is one: the caller reads it, and nobody has to wake it. */
-    CompletableFuture<Answer> startHere(Caller caller) {
-        WaitLines lines = caller.isFree() ? core.waitLinesNow(key) : null;
-        Line idle = lines == null ? null : lines.takeIdle();
-        if (idle == null) {
-            return start();
-        }
+    /** The same, first on the connection of a wait. The caller may read it, and then nobody has to wake it. */
+    CompletableFuture<Answer> startOn(Wait wait, Caller caller) {
         core.calls.add(this);
         sent = true;
-        answered(idle, idle.call(caller, words).whenComplete((answer, thrown) -> {
-            if (thrown == null) {
-                lines.giveBack(idle);
-            } else {
-                lines.drop(idle, thrown);
-            }
-        }));
+        answered(wait.callAndGiveBack(caller, words));
         return result;
     }
 
@@ -108,10 +97,10 @@ final class Call {
             repeated = sent;
             sent = true;
         }
-        answered(line, line.call(words));
+        answered(line.call(words));
     }
 
-    private void answered(Line line, CompletableFuture<Answer> reply) {
+    private void answered(CompletableFuture<Answer> reply) {
         reply.whenComplete((answer, thrown) -> {
             if (thrown != null) {
                 failed(thrown, false);
@@ -120,7 +109,7 @@ final class Call {
             } else if (Meaning.of(answer.error(), kind) != Meaning.PASSING) {
                 fail(Meaning.of(answer.error(), kind).error(key, answer.error()));
             } else {
-                movedAway(line, answer.error());
+                movedAway(answer.line(), answer.error());
                 failed(answer.error(), true);
             }
         });
@@ -131,7 +120,7 @@ final class Call {
         String text = error.getMessage();
         if (text.startsWith("MOVED") || text.startsWith("CLUSTERDOWN")) {
             core.refresh();
-        } else if (text.startsWith("READONLY") || text.startsWith("MASTERDOWN")) {
+        } else if (Meaning.isOfReplica(text)) {
             line.close(new IOException(text));
         }
     }

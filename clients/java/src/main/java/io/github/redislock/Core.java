@@ -96,12 +96,6 @@ final class Core extends Scope {
         return mine;
     }
 
-    /** Of the node that serves the key; null where none has been opened. */
-    @Nullable WaitLines waitLinesNow(String key) {
-        String node = server.node(key);
-        return node == null ? null : waitLines.get(node);
-    }
-
     Line connect(String node, String name) throws IOException {
         return connect(server, node, name);
     }

@@ -14,6 +14,8 @@ import org.jspecify.annotations.Nullable;
 final class Held extends Ownership {
     private final Core core;
     private final Keeping keeping;
+    /** The wait that gave it, with its connection, until the keeper takes it over. */
+    private @Nullable Wait origin;
     private volatile Keeper keeper;
     private volatile long keep; // ms; 0: not kept
     private volatile long lease;
@@ -22,16 +24,19 @@ final class Held extends Ownership {
     private long end; // of a grant that is held for so long at most; 0: none
     private @Nullable Future<?> alarm;
 
-    /** The answer is a keeper's, or where it is not yet kept, that of a wait. */
-    Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, boolean isKept, @Nullable Task task) {
-        this(core, keeper, spec, owner, answer, (List<?>) Objects.requireNonNull(answer.reply()), isKept, task);
+    /** The answer is a keeper's, or where it is not yet kept, that of this wait. */
+    Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, @Nullable Wait origin,
+            @Nullable Task task) {
+        this(core, keeper, spec, owner, answer, (List<?>) Objects.requireNonNull(answer.reply()), origin, task);
     }
 
-    private Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, List<?> fields, boolean isKept,
-            @Nullable Task task) {
+    private Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, List<?> fields,
+            @Nullable Wait origin, @Nullable Task task) {
         super(core, spec, owner, (Long) fields.get(0), Math.toIntExact((Long) fields.get(2)), task);
         this.core = core;
         this.keeper = keeper;
+        this.origin = origin;
+        boolean isKept = origin == null;
         keep = spec.keepMs();
         lease = TimeUnit.MILLISECONDS.toNanos((Long) fields.get(3));
         proven = answer.sent();
@@ -94,7 +99,21 @@ final class Held extends Ownership {
     }
 
     void handToKeeper() {
+        leaveOrigin();
         keeper.adopt(this);
+    }
+
+    private synchronized @Nullable Wait takeOrigin() {
+        Wait mine = origin;
+        origin = null;
+        return mine;
+    }
+
+    private void leaveOrigin() {
+        Wait mine = takeOrigin();
+        if (mine != null) {
+            mine.giveBack();
+        }
     }
 
     /** Asks for it to be kept on this line. */
@@ -149,6 +168,7 @@ final class Held extends Ownership {
             keep = 0;
         }
         core.takeovers.remove(this);
+        leaveOrigin();
         keeper.remove(this);
         alarmAtEnd();
         long rest = Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
@@ -165,6 +185,7 @@ final class Held extends Ownership {
     void over() {
         cancelAlarm();
         core.takeovers.remove(this);
+        leaveOrigin();
         keeper.remove(this);
         core.held.remove(this);
     }
@@ -198,7 +219,7 @@ final class Held extends Ownership {
     @Override
     CompletableFuture<@Nullable Void> giveBack(int left, Caller caller) {
         Call call = releaseTo(left);
-        return call.startHere(caller).handle((answer, failure) -> {
+        return send(call, caller).handle((answer, failure) -> {
             if (failure == null) {
                 return null;
             }
@@ -213,6 +234,19 @@ final class Held extends Ownership {
             }
             throw error;
         });
+    }
+
+    /** On the connection on which it came, where it is still there: another may lead to another server. */
+    private CompletableFuture<Answer> send(Call release, Caller caller) {
+        Wait mine = takeOrigin();
+        if (mine == null) {
+            return release.start();
+        }
+        if (mine.isOpen()) {
+            return release.startOn(mine, caller);
+        }
+        mine.giveBack();
+        return release.start();
     }
 
     private Call releaseTo(int left) {

@@ -40,6 +40,11 @@ enum Meaning {
         return new Entry(begins, REFUSED, PASSING, REFUSED);
     }
 
+    /** Whether a server says that it is not the primary any more, or was none at that moment. */
+    static boolean isOfReplica(String reply) {
+        return reply.startsWith("READONLY") || reply.startsWith("MASTERDOWN") || reply.startsWith("UNBLOCKED");
+    }
+
     static Meaning of(String reply, Kind kind) {
         for (Entry entry : TABLE) {
             if (reply.startsWith(entry.begins)) {

@@ -93,6 +93,30 @@ final class Wait {
         return mine.call(Words.of("WAIT", replicas, millis).bytes());
     }
 
+    /** Whether it has a connection, which has not ended. */
+    synchronized boolean isOpen() {
+        return line != null && line.isOpen();
+    }
+
+    /** Sends one call more on its connection, which is given back after it. */
+    CompletableFuture<Answer> callAndGiveBack(Caller caller, byte[]... words) {
+        Line mine = Objects.requireNonNull(taken());
+        WaitLines pool = Objects.requireNonNull(lines);
+        return mine.call(caller, words).whenComplete((answer, thrown) -> {
+            if (thrown == null) {
+                pool.giveBack(mine);
+            } else {
+                pool.drop(mine, thrown);
+            }
+        });
+    }
+
+    /** The server is not the primary any more: another one is looked for, also instead of idle connections to it. */
+    void leaveServer(Throwable why) {
+        drop(why);
+        Objects.requireNonNull(lines).dropIdle(why);
+    }
+
     /** The connection owes no reply. */
     void giveBack() {
         Line mine = taken();

@@ -50,7 +50,7 @@ final class WaitLines {
     }
 
     /** One that is open already, if there is one. */
-    @Nullable Line takeIdle() {
+    private @Nullable Line takeIdle() {
         Idle last;
         synchronized (this) {
             do {
@@ -124,6 +124,16 @@ final class WaitLines {
             }
             line.close(why);
         }
+    }
+
+    /** Ends what is idle. */
+    void dropIdle(Throwable why) {
+        List<Idle> all;
+        synchronized (this) {
+            all = List.copyOf(idle);
+            idle.clear();
+        }
+        all.forEach(one -> one.line.close(why));
     }
 
     private void sweepLater() {
