@@ -120,18 +120,14 @@ class Engine:
                 return
             held.keeper.keep(held, NEVER)
             look = self.looks.add(held)
-            self._return_wire(held)
+        self._return_wire(held)
         self.rt.wake(held.keeper)
         self.rt.watch(look)
 
-    def _wire_of(self, held: Held) -> Any:
-        """Its wait connection, where it has one. From here on it has none."""
-        with self.rt.mutex:
-            wire, held.wire = held.wire, None
-        return wire
-
     def _return_wire(self, held: Held) -> None:
-        wire = self._wire_of(held)
+        """Gives back the connection of its wait, where it has one."""
+        with self.rt.mutex:
+            wire = held.take_wire()
         if wire is not None:
             self.rt.give_back(wire)
 
@@ -140,7 +136,6 @@ class Engine:
         held.keeper.leave(held)
         self.looks.drop(held)
         self.held.discard(held)
-        self._return_wire(held)
         if held.task is not None and held.task.held.get(held.name) is held:
             del held.task.held[held.name]
         held.state = state
@@ -157,6 +152,7 @@ class Engine:
                 return False
             held.why, held.cause = why, cause
             self.forget(held, "lost")
+        self._return_wire(held)
         with suppress(IndexError):
             while True:  # from here on they are called by who adds them
                 self.rt.tell(held.listeners.pop(0))
@@ -191,7 +187,9 @@ class Engine:
 
     def abandon(self, held: Held) -> Call:
         """Gives back a hold, whether somebody waits for it or not."""
-        return self.give_back(held.keeper, self._less(held), max(self.limits.release, held.lease))
+        call = self.give_back(held.keeper, self._less(held), max(self.limits.release, held.lease))
+        self._return_wire(held)
+        return call
 
     def give_up(self, held: Held, error: BaseException | None = None) -> None:
         """Gives back a hold in the background: what has ended its use, if anything has, is that error."""
@@ -202,10 +200,9 @@ class Engine:
     async def release(self, held: Held) -> None:
         """Gives back one hold."""
         until, keeper = time.monotonic() + self.limits.release, held.keeper
-        wire = self._wire_of(held)  # another connection may lead to another server
         call = self._releasing(keeper, self._less(held), max(self.limits.release, held.lease))
         failed: BaseException | None = None
-        if wire is None or not await self.rt.answer(wire, call, until):
+        if held.wire is None or not await self.rt.answer(held, call, until):
             self._put(keeper, call)
         if held.state == "lost":
             raise held.lost()

@@ -66,6 +66,11 @@ class Held:
         caused(told, self.cause)
         return told
 
+    def take_wire(self) -> Any:
+        """The connection of its wait, for whoever uses it last. From here on it has none."""
+        wire, self.wire = self.wire, None
+        return wire
+
     def must_stand(self) -> None:
         """Raises unless it is held, as far as is known."""
         self.must_be_ours()

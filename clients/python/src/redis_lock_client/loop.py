@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from .clients import Node, Source
 from .engine import Engine
 from .errors import LockMisuse
+from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .keeper_task import KeeperTask
 from .observer import safely
@@ -160,8 +161,8 @@ class Loop(Places):
     def lend(self, wire: Wire) -> None:
         self.give_back(wire)  # the keeper sends at once what is asked for, with what others ask for
 
-    async def answer(self, wire: Wire, call: Call, until: float) -> bool:
-        raise NotImplementedError
+    async def answer(self, held: Held, call: Call, until: float) -> bool:
+        return False
 
     async def answer_of(self, wire: Wire, until: float) -> Any:
         return await wire.reply(until)

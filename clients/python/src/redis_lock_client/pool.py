@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -44,7 +45,8 @@ class Pool:
     def __init__(self, source: Source, mutex: AbstractContextManager[Any]) -> None:
         self._source, self._mutex = source, mutex
         self._idle: list[Wire] = []  # the last used last
-        self._used: set[Wire] = set()
+        # What an exception of a signal makes nobody's is closed with the last reference to it.
+        self._used: weakref.WeakSet[Wire] = weakref.WeakSet()
         self._is_over = False
 
     def take(self, place: Any) -> Wire | None:
@@ -103,6 +105,8 @@ class Pool:
     def give_back(self, wire: Wire) -> float:
         """Nothing is under way on it. Gives the time by which to look for old ones."""
         with self._mutex:
+            if wire not in self._used:  # a signal came when it had just been dropped
+                return math.inf
             self._used.discard(wire)
             if len(self._idle) < IDLE and not self._is_over:
                 wire.idle_since = time.monotonic()

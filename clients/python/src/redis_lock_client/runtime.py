@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from .grants import Held
 from .keeper import Call, Keeper
 from .resp import Word
 
@@ -90,9 +91,9 @@ class Runtime(Protocol):
         """The wait connection stays with what was granted on it, where that saves something. None: it was given back."""
         ...
 
-    async def answer(self, wire: Any, call: Call, until: float) -> bool:
-        """Has the caller itself send this call on that wait connection, read its answer there, and give it back.
-        Whether it could be sent."""
+    async def answer(self, held: Held, call: Call, until: float) -> bool:
+        """Has the caller itself send this call on the connection of the grant's wait, read the answer there, and give
+        it back. What is not answered there is sent again on the keeper. False: it has no such connection."""
         ...
 
     async def answer_of(self, wire: Any, until: float) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from .clients import Source
 from .engine import Engine
+from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .keeper_thread import KeeperThread
 from .observer import safely
@@ -125,17 +126,20 @@ class Threads(Places):
         # Through the keeper's thread it would take two changes of threads, and each of them waits for the interpreter.
         return wire
 
-    async def answer(self, wire: Wire, call: Call, until: float) -> bool:
+    async def answer(self, held: Held, call: Call, until: float) -> bool:
+        wire = None
         try:
-            if not wire.is_fresh():
-                self.drop(wire)
+            with self.mutex:
+                wire = held.take_wire()
+            if wire is None:
                 return False
             call.sent, call.attempts = time.monotonic(), 1
             wire.send(encode(call.words))
             # Half of the time, as there has to be enough for the keeper to find out that it has to open a new connection.
             reply = wire.reply(min(until, call.sent + min(self.limits.reply, self.limits.release) / 2))
         except BaseException as error:
-            self.drop(wire)
+            if wire is not None:
+                self.drop(wire)
             if not isinstance(error, Unanswered):  # but of a signal
                 raise
             call.answer(error)  # which sends it again
