@@ -1,10 +1,10 @@
 #!/bin/sh
 # Checks and tests what is built on the Go client, on real servers: redsync's API (a package of the client's module),
-# gocron's Locker and Elector, and OpenTelemetry (modules of their own, with what their go.mod and go.sum pin).
+# gocron's Locker and Elector, OpenTelemetry, and rueidis (modules of their own, with what their go.mod and go.sum pin).
 set -eu
 cd "$(dirname -- "$0")"
 
-for folder in redsync gocron otel; do
+for folder in redsync gocron otel rueidis; do
     printf '%s\n' "$folder"
     (
         cd "$folder"
