@@ -19,7 +19,8 @@
 #   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
 #   TRIAL="..."        options for trial: --long; --language python; --scenario killed-server
-#   BENCH="..."        options for bench: --only pairs; --only sharing,keeping
+#   BENCH="..."        options for bench and bench-full: --only pairs; --only sharing,keeping; --only contention
+#                      (bench-full writes a page when all that is on it was measured)
 #   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
 #   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt
 #   CONTRACT="..."     words of the tests that dist-test runs on each server (all); none: no Rust is needed
@@ -143,8 +144,8 @@ CHECK = cargo run --quiet --package benchmark --
 bench: setup-server setup-counts build ## what each way of locking costs, in short form (BENCH='--only pairs' for a part)
 	@$(BENCHMARK) quick --servers "$(SERVERS)" $(BENCH)
 
-bench-full: setup-server setup-counts build ## the same in full; writes docs/benchmark.md and its plot
-	@$(BENCHMARK) full --servers "$(or $(SERVERS),redis-7.0 valkey-9.1)"
+bench-full: setup-server setup-counts build ## the same in full; writes docs/benchmark.md, docs/contention.md and plots
+	@$(BENCHMARK) full --servers "$(or $(SERVERS),redis-7.0 valkey-9.1)" $(BENCH)
 
 bench-check: setup-server setup-counts build ## fail when a pair takes more instructions than is kept
 	@$(CHECK) check

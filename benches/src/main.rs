@@ -1,7 +1,7 @@
 //! The benchmark: what each way of locking costs on this machine.
 //!
 //! `make bench` runs the quick form, `make bench-full` the full one, which writes `docs/benchmark.md` and
-//! its plot. In every table the contestants run in turn, round by round; a figure is the median of the
+//! `docs/contention.md` with their plots. In every table the contestants run in turn, round by round; a figure is the median of the
 //! rounds with the minimum and the maximum. Servers are compared by the CPU time of their main thread, so
 //! that clients and a busy machine do not count.
 
@@ -42,6 +42,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use instructions::Verdict;
 use part::Part;
+use report::{BENCHMARK, CONTENTION, Page};
 use scale::Scale;
 use servers::{Program, Setting};
 use target::target_folder;
@@ -97,6 +98,26 @@ enum Topic {
     Instructions,
 }
 
+impl Topic {
+    const MEASURED: [Self; 10] = [
+        Self::Pairs,
+        Self::Repeats,
+        Self::Memory,
+        Self::Growth,
+        Self::Many,
+        Self::Sharing,
+        Self::Keeping,
+        Self::Contention,
+        Self::SharedContention,
+        Self::Quorum,
+    ];
+
+    /// Whether its figures are on the page.
+    fn is_on(self, page: &Page) -> bool {
+        (self == Self::Contention) == (page.name == CONTENTION.name)
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
@@ -136,23 +157,12 @@ fn run(options: &Options) -> Result<ExitCode, String> {
 }
 
 fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode, String> {
-    let mut facts = facts::facts(programs);
+    let facts = facts::facts(programs);
     println!("{}\n", facts.join("\n"));
     let first = &programs[0];
     let wants = |topic| only.is_empty() || only.contains(&topic);
-    let mut all = Part::default();
-    for topic in [
-        Topic::Pairs,
-        Topic::Repeats,
-        Topic::Memory,
-        Topic::Growth,
-        Topic::Many,
-        Topic::Sharing,
-        Topic::Keeping,
-        Topic::Contention,
-        Topic::SharedContention,
-        Topic::Quorum,
-    ] {
+    let mut pages = [(BENCHMARK, Part::default()), (CONTENTION, Part::default())];
+    for topic in Topic::MEASURED {
         if !wants(topic) {
             continue;
         }
@@ -174,21 +184,28 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
             println!("{}", table.text());
         }
         eprintln!("({:.0} s)\n", start.elapsed().as_secs_f64());
-        all.add(part);
+        let page = pages.iter_mut().find(|(page, _)| topic.is_on(page));
+        page.expect("each is on a page").1.add(part);
     }
-    println!("{}", report::goals(&all));
-    facts.append(&mut all.facts);
+    println!("{}", report::goals(pages.iter().map(|(_, part)| part)));
     let (folder, form) = if scale.is_full {
         (root().join("docs"), "make bench-full")
     } else {
         (target_folder(), "make bench")
     };
-    // The published page is replaced only as a whole.
-    if only.is_empty() || !scale.is_full {
-        report::write(&folder, &all, &facts, form).map_err(|error| error.to_string())?;
+    for (page, part) in pages {
+        let mut topics = Topic::MEASURED.iter().filter(|topic| topic.is_on(&page));
+        // A published page is replaced only as a whole.
+        if scale.is_full && !topics.all(|topic| wants(*topic)) {
+            continue;
+        }
+        let facts = [&facts[..], &part.facts].concat();
+        page.write(&folder, &part, &facts, form)
+            .map_err(|error| error.to_string())?;
         println!(
-            "written: {0}/benchmark.md, {0}/benchmark.svg",
-            folder.display()
+            "written: {0}/{1}.md, {0}/{1}.svg",
+            folder.display(),
+            page.name
         );
     }
     if wants(Topic::Instructions) {

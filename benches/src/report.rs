@@ -1,4 +1,4 @@
-//! Everything that was measured, as a page and a plot.
+//! Everything that was measured, as pages with a plot each.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,10 +9,31 @@ use crate::part::{Goal, Limit, Part};
 use crate::plot::plot;
 use crate::table::{Table, cell, number};
 
-const PAGE: &str = "benchmark.md";
-const PLOT: &str = "benchmark.svg";
+/// A page of docs/ and its plot.
+pub(crate) struct Page {
+    /// Of both files, without their endings.
+    pub(crate) name: &'static str,
+    title: &'static str,
+    notes: &'static str,
+}
 
-const NOTES: &str = "\
+/// The server: what commands cost, and how that grows.
+pub(crate) const BENCHMARK: Page = Page {
+    name: "benchmark",
+    title: "Benchmark",
+    notes: "\
+- How the contests are held, of readers, writers and permits too: [contention.md](contention.md#how-to-read-it).
+- The hash lock in Lua does what client libraries' re-entrant locks do on the server: a hash with a \
+count for the owner, an expiry, a message when it is free.
+- SET + DEL is unsafe: who was too slow deletes the next one's lock.
+",
+};
+
+/// The packages of clients/, as a user runs them, and those of others.
+pub(crate) const CONTENTION: Page = Page {
+    name: "contention",
+    title: "Contention",
+    notes: "\
 - The contenders of a row are threads (Go: goroutines, Rust and Node: tasks) of one process. They take a lock, \
 do nothing, and give it back, until their turn is over. Every lease is 30 s. The rows of a language take \
 turns of half a second at most, one right after the other and each time in another order; the other languages \
@@ -30,49 +51,63 @@ timer renews it, and room for 500 subscriptions, not 250, beyond which its fair 
 redsync and redlock never give up. redis-py's, redsync's and redlock's ask again after a pause.
 - The floor, RPUSH and BLPOP of a token, has no owner and no lease: it is no lock, but the least that \
 passing something on can cost.
-- The hash lock in Lua does what client libraries' re-entrant locks do on the server: a hash with a \
-count for the owner, an expiry, a message when it is free.
-- SET + DEL is unsafe: who was too slow deletes the next one's lock.
-";
+",
+};
 
-/// Writes both files into the folder.
-pub(crate) fn write(folder: &Path, part: &Part, facts: &[String], form: &str) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    fs::write(folder.join(PAGE), page(part, facts, form))?;
-    let subtitle = facts[..2].join(", ");
-    fs::write(folder.join(PLOT), plot(&part.panels, &subtitle))
-}
+impl Page {
+    /// Writes both files into the folder.
+    pub(crate) fn write(
+        &self,
+        folder: &Path,
+        part: &Part,
+        facts: &[String],
+        form: &str,
+    ) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let name = self.name;
+        fs::write(
+            folder.join(format!("{name}.md")),
+            self.text(part, facts, form),
+        )?;
+        let subtitle = facts[..2].join(", ");
+        fs::write(
+            folder.join(format!("{name}.svg")),
+            plot(&part.panels, &subtitle),
+        )
+    }
 
-fn page(part: &Part, facts: &[String], form: &str) -> String {
-    let mut text = format!(
-        "# Benchmark\n\n\
-         `{form}` wrote this page. The contestants of a table take turns, round by round, after a \
-         round that does not count. A figure is the median of the rounds, with the minimum and the \
-         maximum in brackets (of contests the quartiles). Server CPU is that of the server's main thread, as the kernel accounts \
-         for it. A ratio is taken within each round.\n\n\
-         ![The ratios as bars]({PLOT})\n\n## The machine\n\n"
-    );
-    for fact in facts {
-        let _ = writeln!(text, "- {fact}");
+    fn text(&self, part: &Part, facts: &[String], form: &str) -> String {
+        let Self { name, title, notes } = self;
+        let mut text = format!(
+            "# {title}\n\n\
+             `{form}` wrote this page. The contestants of a table take turns, round by round, after a \
+             round that does not count. A figure is the median of the rounds, with the minimum and the \
+             maximum in brackets (of contests the quartiles). Server CPU is that of the server's main thread, as the kernel accounts \
+             for it. A ratio is taken within each round.\n\n\
+             ![The ratios as bars]({name}.svg)\n\n## The machine\n\n"
+        );
+        for fact in facts {
+            let _ = writeln!(text, "- {fact}");
+        }
+        let _ = write!(text, "\n## How to read it\n\n{notes}");
+        text.push_str(
+            "\n## Goals\n\n| ratio, or figure | goal | here | |\n| --- | --- | --- | --- |\n",
+        );
+        for goal in &part.goals {
+            let [limit, found, verdict] = columns(goal);
+            let _ = writeln!(text, "| {} | {limit} | {found} | {verdict} |", goal.what);
+        }
+        text.push_str("\n## Figures\n\n");
+        let tables: Vec<String> = part.tables.iter().map(Table::markdown).collect();
+        text.push_str(&tables.join("\n"));
+        text
     }
-    let _ = write!(text, "\n## How to read it\n\n{NOTES}");
-    text.push_str(
-        "\n## Goals\n\n| ratio, or figure | goal | here | |\n| --- | --- | --- | --- |\n",
-    );
-    for goal in &part.goals {
-        let [limit, found, verdict] = columns(goal);
-        let _ = writeln!(text, "| {} | {limit} | {found} | {verdict} |", goal.what);
-    }
-    text.push_str("\n## Figures\n\n");
-    let tables: Vec<String> = part.tables.iter().map(Table::markdown).collect();
-    text.push_str(&tables.join("\n"));
-    text
 }
 
 /// The goals for a terminal.
-pub(crate) fn goals(part: &Part) -> String {
+pub(crate) fn goals<'a>(parts: impl Iterator<Item = &'a Part>) -> String {
     let mut text = String::from("Goals of this run, ratios where no unit is named\n");
-    for goal in &part.goals {
+    for goal in parts.flat_map(|part| &part.goals) {
         let [limit, found, verdict] = columns(goal);
         let _ = writeln!(text, "  {:52} {limit:14} {found:24} {verdict}", goal.what);
     }
