@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -21,26 +22,53 @@ import (
 // Client gives what [redislock.New] takes: it leads where this client does, and connects as its option says. It opens
 // no connection. An option that cannot be carried over is an error.
 func Client(client rueidis.Client, option rueidis.ClientOption) (redis.UniversalClient, error) {
-	switch {
-	case client == nil:
+	if client == nil {
 		return nil, errors.New("redislock: no client of rueidis")
-	case len(option.InitAddress) == 0:
-		return nil, errors.New("redislock: ClientOption.InitAddress is empty")
-	case option.ReplicaOnly:
-		return nil, errors.New("redislock: locks are taken on primaries: ClientOption.ReplicaOnly")
-	case client.Mode() != rueidis.ClientModeStandalone && option.AuthCredentialsFn != nil:
-		return nil, errors.New("redislock: ClientOption.AuthCredentialsFn is for one server only: it is told the address")
 	}
-	switch client.Mode() {
+	mode := client.Mode()
+	if why := refusal(mode, option); why != "" {
+		return nil, errors.New("redislock: ClientOption." + why)
+	}
+	switch mode {
 	case rueidis.ClientModeCluster:
 		return cluster(option), nil
 	case rueidis.ClientModeSentinel:
-		return sentinel(option)
+		return sentinel(option), nil
 	case rueidis.ClientModeStandalone:
 		return single(option), nil
 	}
-	return nil, fmt.Errorf("redislock: a client of an unknown mode: %s", client.Mode())
+	return nil, fmt.Errorf("redislock: a client of an unknown mode: %s", mode)
 }
+
+// refusal says what of the option would lead elsewhere, or not be obeyed; nothing: "".
+func refusal(mode rueidis.ClientMode, option rueidis.ClientOption) string {
+	bySentinel := mode == rueidis.ClientModeSentinel
+	servers, sentinels := option.Dialer, option.Sentinel.Dialer
+	switch {
+	case len(option.InitAddress) == 0:
+		return "InitAddress is empty"
+	case option.ReplicaOnly:
+		return "ReplicaOnly: locks are taken on primaries"
+	case bySentinel != (option.Sentinel.MasterSet != ""):
+		return "Sentinel.MasterSet: the client was made of another option"
+	case mode == rueidis.ClientModeStandalone && option.Standalone.EnableRedirect:
+		return "Standalone.EnableRedirect: locks follow no redirect"
+	case mode == rueidis.ClientModeCluster && option.SelectDB != 0:
+		return "SelectDB: in a cluster, locks are in database 0"
+	case mode != rueidis.ClientModeStandalone && option.AuthCredentialsFn != nil:
+		return "AuthCredentialsFn is for one server only, for it is told the address: " +
+			"make a client of go-redis with a CredentialsProvider"
+	case bySentinel && option.Sentinel.TLSConfig != option.TLSConfig:
+		return "Sentinel.TLSConfig is another one than ClientOption.TLSConfig"
+	case bySentinel && (sentinels.LocalAddr != servers.LocalAddr || sentinels.Resolver != servers.Resolver):
+		return "Sentinel.Dialer has another LocalAddr or Resolver than ClientOption.Dialer"
+	case bySentinel && (controls(servers) || controls(sentinels)): // functions cannot be compared
+		return "Dialer and Sentinel.Dialer: Control and ControlContext are not for Sentinels, use DialCtxFn"
+	}
+	return ""
+}
+
+func controls(dial net.Dialer) bool { return dial.Control != nil || dial.ControlContext != nil }
 
 // single is one server: the first address, as rueidis has it.
 func single(option rueidis.ClientOption) redis.UniversalClient {
@@ -63,18 +91,15 @@ func single(option rueidis.ClientOption) redis.UniversalClient {
 
 func cluster(option rueidis.ClientOption) redis.UniversalClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:    option.InitAddress,
+		Addrs:    slices.Clone(option.InitAddress), // which rueidis shuffles in place
 		Dialer:   dialer(option),
 		Username: option.Username,
 		Password: option.Password,
 	})
 }
 
-// sentinel is the primary that Sentinels name. They are dialled as it is.
-func sentinel(option rueidis.ClientOption) (redis.UniversalClient, error) {
-	if option.Sentinel.TLSConfig != option.TLSConfig {
-		return nil, errors.New("redislock: ClientOption.Sentinel.TLSConfig is another one than ClientOption.TLSConfig")
-	}
+// sentinel is the primary that Sentinels name. They are dialled as it is: go-redis has one dialer for both.
+func sentinel(option rueidis.ClientOption) redis.UniversalClient {
 	return redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName:       option.Sentinel.MasterSet,
 		SentinelAddrs:    option.InitAddress,
@@ -84,7 +109,7 @@ func sentinel(option rueidis.ClientOption) (redis.UniversalClient, error) {
 		Username:         option.Username,
 		Password:         option.Password,
 		DB:               option.SelectDB,
-	}), nil
+	})
 }
 
 // dialer dials as rueidis does.
