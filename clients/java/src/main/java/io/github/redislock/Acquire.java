@@ -32,6 +32,7 @@ final class Acquire {
     private @Nullable Wait inLine;
     private final TimeLimit limit;
     private boolean fateUnknown;
+    private boolean isGranted; // from then on nothing ends it
     private boolean isReleasing;
     private final CompletableFuture<@Nullable Void> calledOff = new CompletableFuture<>();
     private long pause;
@@ -247,6 +248,7 @@ final class Acquire {
         Throwable ended;
         synchronized (this) {
             ended = verdict;
+            isGranted = ended == null;
         }
         if (ended != null) {
             if (origin != null) {
@@ -307,7 +309,7 @@ final class Acquire {
         Call made;
         Wait waiting;
         synchronized (this) {
-            if (verdict != null || result.isDone()) {
+            if (verdict != null || isGranted || result.isDone()) {
                 return;
             }
             verdict = reason;

@@ -42,6 +42,7 @@ final class Call {
     /** The same, first on the connection of a wait. The caller may read it, and then nobody has to wake it. */
     CompletableFuture<Answer> startOn(Wait wait, Caller caller) {
         core.calls.add(this);
+        alarmWhereReplyMayBeLater();
         sent = true;
         answered(wait.callAndGiveBack(caller, words));
         return result;
@@ -76,7 +77,8 @@ final class Call {
         Keeper keeper = core.keeperNow(key);
         Line open = keeper == null ? null : keeper.openLine();
         if (open != null) {
-            send(open); // a line that gives no answer ends in a reply's time: that needs no alarm
+            alarmWhereReplyMayBeLater();
+            send(open);
             return;
         }
         limit.set(deadline);
@@ -87,6 +89,13 @@ final class Call {
                 failed(thrown, false);
             }
         });
+    }
+
+    /** A line that gives no answer ends in a reply's time: an alarm is only for less than that. */
+    private void alarmWhereReplyMayBeLater() {
+        if (deadline != Long.MAX_VALUE && deadline - System.nanoTime() < core.settings().reply() / 10 * 9) {
+            limit.set(deadline);
+        }
     }
 
     private void send(Line line) {

@@ -6,6 +6,7 @@ import java.lang.invoke.MethodType;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ForkJoinWorkerThread;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,10 +28,10 @@ final class Caller {
         this.thread = thread;
     }
 
-    /** The thread that runs this. */
+    /** The thread that runs this. In a pool of those that fork and join it waits by other means, for which that makes up. */
     static Caller here() {
         Thread thread = Thread.currentThread();
-        return isVirtual(thread) ? NONE : new Caller(thread);
+        return isVirtual(thread) || thread instanceof ForkJoinWorkerThread ? NONE : new Caller(thread);
     }
 
     private static @Nullable MethodHandle isVirtual() {

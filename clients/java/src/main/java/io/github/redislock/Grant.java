@@ -52,11 +52,15 @@ public final class Grant implements AutoCloseable {
 
     /** Asks the server whether the lock is still held, and throws {@link LockLostException} when it is not. */
     public void check() {
-        Attempt.await(checkAsync());
+        Attempt.await(checked());
     }
 
     /** As {@link #check}. */
     public CompletableFuture<@Nullable Void> checkAsync() {
+        return held.handedOver(checked());
+    }
+
+    private CompletableFuture<@Nullable Void> checked() {
         return isGivenBack.get() ? released() : held.check();
     }
 
@@ -91,7 +95,7 @@ public final class Grant implements AutoCloseable {
 
     /** As {@link #release}. */
     public CompletableFuture<@Nullable Void> releaseAsync() {
-        return isGivenBack.compareAndSet(false, true) ? held.release() : released();
+        return held.handedOver(isGivenBack.compareAndSet(false, true) ? held.release() : released());
     }
 
     private CompletableFuture<@Nullable Void> released() {

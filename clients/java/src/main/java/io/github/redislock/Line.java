@@ -27,7 +27,12 @@ final class Line {
     /** A reply, or an error that the server replied, and when the command was sent on which line. */
     record Answer(@Nullable Object reply, @Nullable ReplyError error, long sent, Line line) {}
 
-    private record Sent(long at, boolean bounded, CompletableFuture<Answer> answer) {}
+    /** A limit of 0 is none. */
+    private record Sent(long at, long limit, CompletableFuture<Answer> answer) {
+        boolean isBounded() {
+            return limit != 0;
+        }
+    }
 
     private final Scope scope;
     private final ServerConnection connection;
@@ -37,6 +42,7 @@ final class Line {
     private final CompletableFuture<Throwable> end = new CompletableFuture<>();
     private volatile long proven = opened;
     private volatile boolean ponged;
+    private volatile long watchDue; // of the look at what is unanswered, where one is to come
     private volatile int replies;
 
     Line(Scope scope, ServerConnection connection) {
@@ -47,25 +53,25 @@ final class Line {
 
     /** Sends a command that is answered within a reply's time, or ends the line. */
     CompletableFuture<Answer> call(byte[]... words) {
-        return call(Caller.NONE, words);
+        return call(Caller.NONE, scope.settings().reply(), words);
     }
 
-    /** The same for a caller that may read the reply. */
-    CompletableFuture<Answer> call(Caller caller, byte[]... words) {
-        CompletableFuture<Answer> answer = send(true, caller, words);
-        if (watching.compareAndSet(false, true)) {
-            watch(scope.settings().reply());
+    /** The same within so many nanoseconds, for a caller that may read the reply. */
+    CompletableFuture<Answer> call(Caller caller, long limit, byte[]... words) {
+        CompletableFuture<Answer> answer = send(limit, caller, words);
+        if (watching.compareAndSet(false, true) || watchDue - System.nanoTime() > limit) {
+            watch(limit);
         }
         return answer;
     }
 
     /** Sends a command that may take any time. */
     CompletableFuture<Answer> await(Caller caller, byte[]... words) {
-        return send(false, caller, words);
+        return send(0, caller, words);
     }
 
-    private CompletableFuture<Answer> send(boolean bounded, Caller caller, byte[]... words) {
-        Sent sent = new Sent(System.nanoTime(), bounded, new CompletableFuture<>());
+    private CompletableFuture<Answer> send(long limit, Caller caller, byte[]... words) {
+        Sent sent = new Sent(System.nanoTime(), limit, new CompletableFuture<>());
         unanswered.add(sent);
         CompletableFuture<@Nullable Object> answered;
         if (caller.isFree()) {
@@ -119,28 +125,32 @@ final class Line {
 
     private void watch(long delay) {
         long due = System.nanoTime() + delay;
+        watchDue = due;
         scope.after(delay, () -> {
             long now = System.nanoTime();
+            if (due != watchDue) {
+                return; // there is another one, sooner
+            }
             Sent oldest = oldestBounded();
             if (oldest == null) {
                 watching.set(false);
-                if (oldestBounded() != null && watching.compareAndSet(false, true)) {
-                    watch(scope.settings().reply());
+                Sent next = oldestBounded();
+                if (next != null && watching.compareAndSet(false, true)) {
+                    watch(next.limit);
                 }
             } else if (stoodStill(due)) {
-                watch(scope.settings().reply()); // what has come is read first
-            } else if (now - oldest.at >= scope.settings().reply()) {
-                close(new SilentException("no answer in "
-                        + TimeUnit.NANOSECONDS.toMillis(scope.settings().reply()) + " ms"));
+                watch(oldest.limit); // what has come is read first
+            } else if (now - oldest.at >= oldest.limit) {
+                close(new SilentException("no answer in " + TimeUnit.NANOSECONDS.toMillis(oldest.limit) + " ms"));
             } else {
-                watch(oldest.at + scope.settings().reply() - now);
+                watch(oldest.at + oldest.limit - now);
             }
         });
     }
 
     private @Nullable Sent oldestBounded() {
         for (Sent sent : unanswered) {
-            if (sent.bounded) {
+            if (sent.isBounded()) {
                 return sent;
             }
         }

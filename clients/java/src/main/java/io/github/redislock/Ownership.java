@@ -145,6 +145,19 @@ abstract class Ownership {
         return told;
     }
 
+    /** The same, told by a thread that may block: what depends on it may use the locks. */
+    final <T extends @Nullable Object> CompletableFuture<T> handedOver(CompletableFuture<T> outcome) {
+        CompletableFuture<T> told = new CompletableFuture<>();
+        outcome.whenComplete((value, failure) -> scope.execute(() -> {
+            if (failure == null) {
+                told.complete(value);
+            } else {
+                told.completeExceptionally(Line.unwrapped(failure));
+            }
+        }));
+        return told;
+    }
+
     /** Tells the servers that so many holds are left. */
     abstract CompletableFuture<@Nullable Void> giveBack(int left, Caller caller);
 

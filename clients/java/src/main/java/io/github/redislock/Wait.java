@@ -102,7 +102,9 @@ final class Wait {
     CompletableFuture<Answer> callAndGiveBack(Caller caller, byte[]... words) {
         Line mine = Objects.requireNonNull(taken());
         WaitLines pool = Objects.requireNonNull(lines);
-        return mine.call(caller, words).whenComplete((answer, thrown) -> {
+        // After half of the time there is enough left for the keeper.
+        long limit = Math.min(core.settings().reply(), core.settings().release()) / 2;
+        return mine.call(caller, limit, words).whenComplete((answer, thrown) -> {
             if (thrown == null) {
                 pool.giveBack(mine);
             } else {

@@ -211,6 +211,74 @@ class CallerTest extends LocksTest {
         assertEquals(0L, direct.run("EXISTS k"));
     }
 
+    /** Of a server that hangs, and of an answer that is lost on the connection of the wait alone. */
+    @Test
+    void aReleaseKeepsItsLimit() throws Exception {
+        TestServer direct = server();
+        TestServer losing = proxy(direct);
+        server = direct;
+        locks = closing(builder(Client.Topology.SINGLE, losing.port).lease(LONG).releaseTimeout(Duration.ofMillis(600)).build());
+        Callable<Long> takeAndRelease = () -> {
+            Grant grant = locks.lock("k").waiting(LONG).acquire();
+            losing.inject("keep", "LOCK.RELEASE");
+            long begun = System.nanoTime();
+            grant.release();
+            return millisSince(begun);
+        };
+        direct.run("LOCK.ACQUIRE k other EX 60");
+        var losesAnswer = waiting(1, takeAndRelease);
+        direct.run("LOCK.RELEASE k other");
+        assertTrue(losesAnswer.get() < 600);
+        assertEquals(0L, direct.run("EXISTS k"));
+        direct.run("LOCK.ACQUIRE k other EX 60");
+        var hangs = waiting(1, () -> {
+            Grant grant = locks.lock("k").waiting(LONG).acquire();
+            direct.order("pause");
+            long begun = System.nanoTime();
+            assertThrows(LockUnavailableException.class, grant::release);
+            return millisSince(begun);
+        });
+        direct.run("LOCK.RELEASE k other");
+        try {
+            long took = hangs.get();
+            assertTrue(took < 900, took + " ms");
+        } finally {
+            direct.order("resume");
+        }
+    }
+
+    /** What depends on a release may wait: it runs in no thread that has to read. */
+    @Test
+    void whatDependsOnAReleaseMayTakeALock() throws Exception {
+        server = server();
+        locks = locks(server.port, LONG);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        server.run("LOCK.ACQUIRE m other EX 60");
+        var taken = locks.lock("k").waiting(LONG).acquireAsync().thenCompose(grant -> grant.releaseAsync()
+                .thenRun(() -> locked(locks, "m").unlock()));
+        eventually("it waits", () -> server.waiters("k").size() == 1);
+        server.run("LOCK.RELEASE k other");
+        eventually("it waits for the other", () -> server.waiters("m").size() == 1);
+        server.run("LOCK.RELEASE m other");
+        taken.get(5, TimeUnit.SECONDS);
+    }
+
+    /** A pool of threads that fork and join makes up for one that waits. */
+    @Test
+    void aPoolThatForksAndJoinsGoesOn() throws Exception {
+        prepare(2);
+        var pool = new java.util.concurrent.ForkJoinPool(1);
+        try {
+            var waits = pool.submit(() -> lockAndUnlock("k"));
+            eventually("it waits", () -> server.waiters("k").size() == 2);
+            assertTrue(pool.submit(() -> true).get(2, TimeUnit.SECONDS));
+            server.run("LOCK.RELEASE k other");
+            assertTrue(waits.get(5, TimeUnit.SECONDS));
+        } finally {
+            pool.shutdown();
+        }
+    }
+
     @Test
     void theEndOfAnIdleConnectionIsNoticed() throws Exception {
         Assumptions.assumeTrue(client == Client.JEDIS);
