@@ -125,6 +125,7 @@ class Acquire:
         """The grant."""
         request = self.request
         try:
+            self.engine.acquiring.add(self)
             if not request.replicas and (not request.wait or not self.engine.waiting[request.name]):
                 try:
                     held = await self._try()
@@ -150,6 +151,8 @@ class Acquire:
             if call is not None and not isinstance(error, LockError):  # who is told of a cancellation holds nothing
                 await self.engine.rt.finish(self._heard(call))
             raise
+        finally:
+            self.engine.acquiring.discard(self)
 
     def _count(self, change: int) -> None:
         waiting, name = self.engine.waiting, self.request.name
@@ -270,7 +273,15 @@ class Acquire:
         words = (*self._words(), "HOLDS", 1, *(block if self.request.wait else ()))
         entry = (self.request.name, self.owner, keeper.place)
         self.engine.waits.add(entry)
+        if self.engine.is_closed:  # which may not have seen it
+            self.engine.waits.discard(entry)
+            rt.give_back(wire)
+            raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
         self.is_open = True
+        with rt.mutex:
+            is_new = keeper.awaits(self.request.lease)
+        if is_new:
+            rt.wake(keeper)
         sent = time.monotonic()
         try:
             reply = (await rt.ask(wire, [words], time.monotonic() + left + reply_time))[0]
@@ -287,6 +298,8 @@ class Acquire:
             raise
         finally:
             self.engine.waits.discard(entry)
+            with rt.mutex:
+                keeper.awaits_no_more(self.request.lease)
         if is_of_replica(reply):
             rt.desert(wire)
         elif isinstance(reply, list) and self._is_early(sent):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 
 from .errors import RELEASE, LockError, LockLost, LockUnavailable, ServerError, caused, error_of, meaning, show
 from .grants import NEVER, Held
-from .keeper import AGAIN, Call, Keeper, Unanswered
+from .keeper import AGAIN, Call, Keeper, Silent, Unanswered
 from .looks import Looks
 from .observer import Observer, Reports
 from .options import Limits
@@ -39,6 +40,8 @@ class Engine:
         self.looks = Looks(self)
         self.waits: set[tuple[bytes, str, Any]] = set()
         self.waiting: Counter[bytes] = Counter()
+        self.acquiring: set[object] = set()  # what takes a lock, and may have to give it back
+        self.releasing: weakref.WeakSet[Call] = weakref.WeakSet()  # what has not been answered
         self.is_closed = False
 
     # Keepers.
@@ -69,8 +72,16 @@ class Engine:
                 keeper.refused(error)
             look = self.looks.add_all(keeper) if was_open else math.inf
         self.rt.watch(look)
+        if isinstance(error, Silent):
+            self.rt.break_waits(keeper.place)
         if is_news and not self.is_closed:
             self.reports.keeper_down(keeper.place.name, error)
+
+    def not_opened(self, keeper: Keeper, error: Exception, begun: float) -> None:
+        """No connection could be opened, which was tried since then."""
+        self.closed(keeper, error)
+        if time.monotonic() - begun >= self.limits.reply * 0.9:  # of a silent server
+            self.rt.break_waits(keeper.place)
 
     def send(self, keeper: Keeper, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> Call:
         """Sends a call, and does not wait for it."""
@@ -258,6 +269,7 @@ class Engine:
                 if passes or (isinstance(reply, Exception) and not isinstance(reply, ServerError)):
                     self.rt.tell(lambda: log.warning(
                         "a release could not be carried out: a lease may have to end: %s", reply))
+                self.releasing.discard(call)
                 call.finish(reply)
                 return
             place = self.rt.moved(str(reply)) if isinstance(reply, ServerError) else None
@@ -266,7 +278,9 @@ class Engine:
                 target.put_later(call, now if isinstance(reply, Unanswered) or place else now + AGAIN)
             self.rt.wake(target)
 
-        return Call(words, answered, self.rt.gate())
+        call = Call(words, answered, self.rt.gate())
+        self.releasing.add(call)
+        return call
 
     def reset(self, keeper: Keeper) -> None:
         """Closes the connection: what must not be kept there is not kept on the next."""
@@ -289,6 +303,6 @@ class Engine:
             await self.rt.wait(call, until)
         for held, call in releases:
             self.reports.released(held, self._failure(held, call))
-        while self.waits and time.monotonic() < until:
+        while (self.acquiring or self.releasing) and time.monotonic() < until:
             await self.rt.sleep(0.005)
 

@@ -26,10 +26,14 @@ class Unanswered(Exception):
     """The connection has closed before the reply: the call may have been carried out, or not."""
 
 
+class Silent(Unanswered):
+    """Nothing was heard for as long as a reply may take: waits at that server would not hear anything either."""
+
+
 class Call:
     """One call on a keeper. What it is answered with goes to `then`; it is `done` from then on."""
 
-    __slots__ = ("words", "then", "sent", "epoch", "reply", "done", "dropped", "attempts", "gate")
+    __slots__ = ("words", "then", "sent", "epoch", "reply", "done", "dropped", "attempts", "gate", "__weakref__")
 
     def __init__(self, words: tuple[Word, ...], then: Callable[[Call], None] | None = None, gate: Any = None) -> None:
         self.words, self.then, self.gate = words, then, gate  # the gate: what the caller waits at
@@ -64,6 +68,8 @@ class Keeper:
         self.error: BaseException | None = None  # why it is not open
         self.grants: dict[Held, Call | None] = {}  # with the renewal that is under way
         self._kinds: Counter[tuple[float, float]] = Counter()  # of grants: lease and silence
+        self._waits: Counter[float] = Counter()  # the leases of calls that wait at this server
+        self._next = math.inf  # when whoever has the connection comes back
         self._outgoing: deque[Call] = deque()
         self._pending: deque[Call] = deque()
         self._later: list[tuple[float, int, Call]] = []
@@ -134,13 +140,25 @@ class Keeper:
         if held.epoch == self.epoch:
             held.sent = max(held.sent, self.proven_after(held.sent))
 
+    def awaits(self, lease: float) -> bool:
+        """A call waits at this server, on another connection, and has to hear when it falls silent. Whether the keeper
+        has to be woken for that."""
+        self._waits[lease] += 1
+        return not self.is_open or self._pinged + self._pace() < self._next
+
+    def awaits_no_more(self, lease: float) -> None:
+        """It has been answered."""
+        self._waits[lease] -= 1
+        if not self._waits[lease]:
+            del self._waits[lease]
+
     def reset(self, why: str = "a release is not answered") -> None:
         """Has the connection closed, and its grants kept on a new one."""
         self.must_close = why
 
     def wanted(self) -> bool:
         """Whether there is something to do for a connection."""
-        return bool(self.grants or self._outgoing or self._later)
+        return bool(self.grants or self._outgoing or self._later or self._waits)
 
     def proven_after(self, sent: float) -> float:
         """When the PING was sent whose PONG tells of grants of that time."""
@@ -227,6 +245,7 @@ class Keeper:
             at = min(at, max(self._pending[0].sent, self._awake) + self._limits.reply)
         if self._later:
             at = min(at, self._later[0][0])
+        self._next = at
         return at
 
     def _ping(self, now: float) -> None:
@@ -234,7 +253,8 @@ class Keeper:
         self._outgoing.append(Call(("PING",), self.ponged))
 
     def _pace(self) -> float:
-        return max(0.1, min(min(map(min, self._kinds)) / 3, IDLE_PING)) if self._kinds else IDLE_PING
+        shortest = min([*map(min, self._kinds), *self._waits], default=math.inf)
+        return max(0.1, min(shortest / 3, IDLE_PING))
 
     def ponged(self, call: Call) -> None:
         """A PONG tells of all grants that were kept on its connection when the PING was sent."""

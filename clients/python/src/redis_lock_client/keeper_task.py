@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from .keeper import Keeper, Unanswered
+from .keeper import Keeper, Silent, Unanswered
 from .runtime import LONGEST, STILL, Pause
 from .streams import Wire, until_done
 
@@ -44,10 +44,11 @@ class KeeperTask:
                 self._woken.clear()
                 await self._woken.wait()
                 continue
+            begun = time.monotonic()
             try:
                 wire = await self._open()
             except Exception as error:
-                self._runtime.engine.closed(self._keeper, self._runtime.source.failure(error))
+                self._runtime.engine.not_opened(self._keeper, self._runtime.source.failure(error), begun)
                 self._runtime.unreachable(self._keeper.place)
                 await asyncio.sleep(pause.take())
                 continue
@@ -107,7 +108,7 @@ class KeeperTask:
                 if now - at > STILL:
                     keeper.stood_still(now)
                 elif keeper.is_overdue(now):
-                    raise Unanswered("the server gives no answer")
+                    raise Silent("the server gives no answer")
         finally:
             if reading is not None:
                 reading.add_done_callback(lambda done: done.cancelled() or done.exception())

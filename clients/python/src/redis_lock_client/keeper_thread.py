@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .keeper import Keeper, Unanswered
+from .keeper import Keeper, Silent, Unanswered
 from .runtime import LONGEST, STILL, Pause
 from .wires import Wire
 
@@ -52,10 +52,11 @@ class KeeperThread:
                 if not self._keeper.wanted():
                     self._sleep(None, math.inf)
                     continue
+                begun = time.monotonic()
                 try:
                     self.wire = wire = Wire(self._runtime.source, self._keeper.place, "lock-keeper")
                 except Exception as error:
-                    self._runtime.engine.closed(self._keeper, self._runtime.source.failure(error))
+                    self._runtime.engine.not_opened(self._keeper, self._runtime.source.failure(error), begun)
                     self._runtime.unreachable(self._keeper.place)
                     until = time.monotonic() + pause.take()
                     while not self.is_over and time.monotonic() < until:
@@ -108,7 +109,7 @@ class KeeperThread:
                 with mutex:
                     keeper.stood_still(now)
             elif keeper.is_overdue(now) and not wire.poll.select(0):
-                raise Unanswered("the server gives no answer")
+                raise Silent("the server gives no answer")
 
     def _sleep(self, wire: Wire | None, seconds: float) -> bool:
         """Until something comes, or somebody wakes it. Whether something came from the server."""

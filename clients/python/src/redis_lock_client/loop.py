@@ -180,6 +180,10 @@ class Loop(Places):
         self._used.discard(wire)
         wire.close()
 
+    def break_waits(self, place: Any) -> None:
+        for wire in [it for it in self._used if it.node == place]:
+            wire.writer.transport.abort()
+
     def desert(self, wire: Wire) -> None:
         self.drop(wire)
         left = [it for it in self._idle if it.node == wire.node]

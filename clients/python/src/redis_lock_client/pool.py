@@ -100,6 +100,10 @@ class Pool:
         wire: Wire = found[0]
         with self._mutex:
             self._used.add(wire)
+            is_over = self._is_over
+        if is_over:
+            self.drop(wire)
+            raise Unanswered("the locks were closed")
         return wire
 
     def give_back(self, wire: Wire) -> float:
@@ -129,6 +133,13 @@ class Pool:
             self._idle = [it for it in self._idle if it.node != wire.node]
         for it in left:
             it.close()
+
+    def shut(self, place: Any) -> None:
+        """Ends what is read on those in use that lead there."""
+        with self._mutex:
+            used = [wire for wire in self._used if wire.node == place]
+        for wire in used:
+            wire.shut()
 
     def close_old(self, now: float) -> float:
         """Closes those that were idle for long. Gives the time of the next look."""

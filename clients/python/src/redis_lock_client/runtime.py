@@ -108,6 +108,10 @@ class Runtime(Protocol):
         """A wait connection that is to be closed."""
         ...
 
+    def break_waits(self, place: Place) -> None:
+        """What waits there would not be told anything any more: it lines up again."""
+        ...
+
     def desert(self, wire: Any) -> None:
         """One that leads to a replica, as idle ones to that place may."""
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from .clients import Source
 from .engine import Engine
+from .errors import is_of_replica
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
 from .keeper_thread import KeeperThread
@@ -133,6 +134,9 @@ class Threads(Places):
                 wire = held.take_wire()
             if wire is None:
                 return False
+            if not wire.is_fresh():  # it has ended
+                self.drop(wire)
+                return False
             call.sent, call.attempts = time.monotonic(), 1
             wire.send(encode(call.words))
             # Half of the time, as there has to be enough for the keeper to find out that it has to open a new connection.
@@ -144,7 +148,10 @@ class Threads(Places):
                 raise
             call.answer(error)  # which sends it again
             return True
-        self.give_back(wire)
+        if is_of_replica(reply):
+            self.desert(wire)
+        else:
+            self.give_back(wire)
         call.answer(reply)
         return True
 
@@ -156,6 +163,9 @@ class Threads(Places):
 
     def drop(self, wire: Wire) -> None:
         self._pool.drop(wire)
+
+    def break_waits(self, place: Any) -> None:
+        self._pool.shut(place)
 
     def desert(self, wire: Wire) -> None:
         self._pool.desert(wire)

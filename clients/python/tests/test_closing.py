@@ -1,0 +1,90 @@
+"""A close meets calls that are under way: when it is over, nothing is held or waited for by them."""
+
+import threading
+import time
+
+import pytest
+import redis
+
+from redis_lock_client import LockError, LockLost, Locks
+from servers import eventually
+
+KEY = "lock:orders:42"
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_a_close_leaves_neither_waits_nor_locks_behind(server, is_warm):
+    for run in range(15):
+        locks = Locks(redis.Redis(port=server.port), "closing")
+
+        def contend():
+            try:
+                while True:
+                    with locks.lock(KEY, wait=60, lease=30):
+                        pass
+            except LockError:
+                pass
+
+        threads = [threading.Thread(target=contend) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        if is_warm:
+            before = server.calls("lock.release")
+            eventually(lambda: server.calls("lock.release") > before + 8, "turns")
+        time.sleep(run * 0.0007)
+        locks.close()
+        for thread in threads:
+            thread.join(2)
+        assert not any(thread.is_alive() for thread in threads), "a thread waits on"
+        eventually(lambda: server.info(KEY) is None and not server.waiters(KEY), "nothing to be left", 1)
+
+
+@pytest.mark.parametrize("fault", [{"delay": 300}, "reset-request"])
+@pytest.mark.parametrize("is_waited_for", [True, False])
+def test_a_release_that_is_under_way_is_carried_out(server, proxy, is_waited_for, fault):
+    locks = Locks(redis.Redis(port=proxy.port), "closing")
+    if is_waited_for:
+        server.redis.execute_command("LOCK.ACQUIRE", KEY, "other", "PX", 60_000)
+
+        def free():
+            server.wait_for_waiters(KEY, 1)
+            server.redis.execute_command("LOCK.RELEASE", KEY, "other")
+
+        threading.Thread(target=free).start()
+    grant = locks.lock(KEY, wait=20, lease=30).acquire()
+    proxy.order("inject", fault=fault, words="LOCK.RELEASE")
+    told = []
+
+    def release():
+        try:
+            grant.release()
+            told.append("done")
+        except LockError as error:
+            told.append(error)
+
+    releasing = threading.Thread(target=release)
+    releasing.start()
+    eventually(lambda: proxy.order("lost")["pending"] == 0, "the release to be on its way")
+    locks.close()
+    releasing.join(5)
+    assert told == ["done"]
+    assert server.info(KEY) is None
+
+
+def test_a_loss_is_told_also_where_the_connection_of_the_wait_has_ended(server):
+    with Locks(redis.Redis(port=server.port), "closing") as locks:
+        server.redis.execute_command("LOCK.ACQUIRE", KEY, "other", "PX", 60_000)
+
+        def free():
+            server.wait_for_waiters(KEY, 1)
+            server.redis.execute_command("LOCK.RELEASE", KEY, "other")
+
+        threading.Thread(target=free).start()
+        grant = locks.lock(KEY, wait=20, lease=30).acquire()
+        for client in server.redis.client_list():
+            if client["name"] == "lock-wait":
+                server.redis.client_kill_filter(_id=client["id"])
+        server.redis.delete(KEY)
+        assert server.redis.execute_command("LOCK.ACQUIRE", KEY, "another", "PX", 60_000)
+        with pytest.raises(LockLost):
+            grant.release()
