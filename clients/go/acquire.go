@@ -173,6 +173,7 @@ func (t *taking) wait(ctx context.Context) (a answer, err error) {
 		return a, err
 	}
 	defer k.waits.Put(conn)
+	k.attend()
 	limit, command := t.block(reply)
 	call := conn.Start(limit, command...)
 	select {

@@ -26,6 +26,7 @@ type keeper struct {
 	address string
 	waits   wire.Pool
 	wake    chan struct{}
+	planned atomic.Int64 // when its loop wakes by itself, since epoch
 
 	mu      sync.Mutex
 	link    *link // open, or the last one

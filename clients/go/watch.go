@@ -73,6 +73,7 @@ func (k *keeper) run() {
 		}
 
 		planned = next
+		k.planned.Store(int64(next.Sub(epoch)))
 		timer.Reset(max(time.Millisecond, time.Until(next)))
 		select {
 		case <-timer.C:
@@ -135,6 +136,13 @@ func (k *keeper) pace() time.Duration {
 		shortest = min(shortest, lease)
 	}
 	return max(shortest/3, fastest)
+}
+
+// attend has the keeper find out soon enough when the server falls silent, for a call that waits there.
+func (k *keeper) attend() {
+	if time.Duration(k.planned.Load()) > time.Since(epoch)+defaultLease/3 {
+		k.rouse()
+	}
 }
 
 // askAgain sends the renewals that were answered with an error that passes.

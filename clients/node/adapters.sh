@@ -1,5 +1,6 @@
 #!/bin/sh
-# Packs the client and tests what stands on it, as users get it: quorums, the API of node-redlock, the NestJS module.
+# Packs the client and tests what stands on it, as users get it: quorums, metrics, the API of node-redlock, the NestJS
+# module.
 # usage: [KEEP_MODULES=1] adapters.sh [TEST ...]     such as quorum, for tests/adapters/quorum.test.ts; all by default
 set -eu
 cd "$(dirname -- "$0")"

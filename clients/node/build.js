@@ -10,7 +10,8 @@ rmSync("dist", { recursive: true, force: true });
 const require = createRequire(import.meta.url);
 execFileSync(process.execPath, [require.resolve("typescript/bin/tsc"), "--project", "tsconfig.dist.json"], { stdio: "inherit" });
 writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
-for (const [name, source] of [["index", "index"], ["redlock", "redlock/index"], ["nestjs", "nestjs/index"]]) {
+for (const [name, source] of [["index", "index"], ["redlock", "redlock/index"], ["nestjs", "nestjs/index"],
+  ["otel", "otel/index"]]) {
   const names = Object.keys(require(`./dist/cjs/${source}.js`)).filter((it) => it !== "default").join(", ");
   const from = `from "./cjs/${source}.js";\n`;
   const also = name === "redlock" ? `export { Redlock as default } ${from}` : "";

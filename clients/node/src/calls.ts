@@ -40,14 +40,13 @@ export class Calls extends Scope implements GrantCalls {
     const limit = start + Math.max(wish.wait, this.tryLimit);
     const words: Words = ["LOCK.ACQUIRE", key, request.owner, ...modeWords(request.mode), "PX", wish.lease, "HOLDS", 1];
     const busy = (): never => {
-      this.tell({ type: "busy", key: name, owner: request.owner, ms: now() - start });
       throw new LockBusy(`${name}: others hold it, or are in line`, { key: name });
     };
     const pace = new Pace();
     for (;;) {
       if (wish.replicas === 0 && (wish.wait === 0 || !this.#waiting.has(key))) {
         const holding = await this.#try(request, words, limit, stop);
-        if (holding) return this.acquired(holding, start);
+        if (holding) return holding;
       }
       if (wish.replicas === 0 && now() >= until) busy();
       try {
@@ -55,7 +54,7 @@ export class Calls extends Scope implements GrantCalls {
           { key, name, owner: request.owner, words, until, limit, replicas: wish.replicas }, stop, (task) => this.inBackground(task)));
         if (!waited) return busy();
         const holding = await this.#afterWait(request, waited, Math.max(limit, now() + this.servers.reply), stop);
-        if (holding) return this.acquired(holding, start);
+        if (holding) return holding;
         if (now() >= until) busy();
       } catch (error) {
         if (error instanceof ServerReply ? meaning(error.message, "acquire") !== "passing" : !(error instanceof NoReply)) {
@@ -91,30 +90,23 @@ export class Calls extends Scope implements GrantCalls {
   /** Gives one hold back, whatever comes: from now on it is not held. */
   async release(holding: Holding, signal?: AbortSignal): Promise<void> {
     if (holding.loss) throw holding.loss;
-    const { name, token, since } = holding;
+    const { name } = holding;
     holding.unclaim();
     const stop = new Stop(signal);
     const until = now() + this.releaseLimit;
     const released = holding.turn.take(async () => {
       if (holding.loss) throw holding.loss;
       holding.count -= 1;
-      const ask = new Ask();
+      if (holding.count > 0) return this.#less(holding, until, stop);
       try {
-        await this.servers.ask(holding.key, ["LOCK.RELEASE", holding.key, holding.owner, "HOLDS", holding.count, "TOKEN", token],
-          { kind: "release", name, until, stop }, ask);
+        await this.#less(holding, until, stop);
       } catch (error) {
-        if (error instanceof LockLost) {
-          if (ask.repeated) return; // the first call had been carried out
-          holding.lose(error.message, error);
-          throw holding.loss ?? error;
-        }
-        // What may be held still must not be kept on, nor hold up who asks for the lock next.
-        if (isOpen(error)) this.#mustEnd(holding, ask, stop);
+        this.tellRelease(holding, error);
         throw error;
       } finally {
-        if (holding.count === 0) holding.released();
+        holding.released();
       }
-      this.tell({ type: "released", key: name, owner: holding.owner, ms: now() - since });
+      this.tellRelease(holding);
     });
     this.inBackground(released);
     try {
@@ -198,7 +190,7 @@ export class Calls extends Scope implements GrantCalls {
     holding.released();
   }
 
-  protected override abandon(holding: Holding): Promise<void> {
+  protected override abandon(holding: Holding): Promise<unknown> {
     return holding.turn.take(() => this.#giveBack(holding, 0));
   }
 
@@ -295,22 +287,46 @@ export class Calls extends Scope implements GrantCalls {
       if (ask.sentOn) ask.sentOn.keeper.replace(ask.sentOn.line);
       return;
     }
-    const released = this.#released(name, ["LOCK.RELEASE", key, owner, "ALL"], ask);
+    const released = this.#sayRelease(name, ["LOCK.RELEASE", key, owner, "ALL"], ask);
     this.inBackground(released);
     if (ask.sentOn?.line.open !== false && !(why instanceof LockError)) await new Stop().race(released, now() + this.servers.reply).catch(() => {});
   }
 
-  /** Releases down to so many holds, told to nobody. */
-  #giveBack({ name, key, owner, token }: Holding, holds: number, ask = new Ask()): Promise<void> {
-    return this.#released(name, ["LOCK.RELEASE", key, owner, "HOLDS", holds, "TOKEN", token], ask);
+  /** Releases down to the holds that are left. */
+  async #less(holding: Holding, until: number, stop: Stop): Promise<void> {
+    const { key, name, owner, token, count } = holding;
+    const ask = new Ask();
+    try {
+      await this.servers.ask(key, ["LOCK.RELEASE", key, owner, "HOLDS", count, "TOKEN", token],
+        { kind: "release", name, until, stop }, ask);
+    } catch (error) {
+      if (error instanceof LockLost) {
+        if (ask.repeated) return; // the first call had been carried out
+        if (count === 0) throw error;
+        holding.lose(error.message, error);
+        throw holding.loss ?? error;
+      }
+      // What may be held still must not be kept on, nor hold up who asks for the lock next.
+      if (isOpen(error)) this.#mustEnd(holding, ask, stop);
+      throw error;
+    }
   }
 
-  async #released(name: string, words: Words, ask: Ask): Promise<void> {
+  /** Releases down to so many holds, told to nobody. */
+  #giveBack({ name, key, owner, token }: Holding, holds: number, ask = new Ask()): Promise<unknown> {
+    return this.#sayRelease(name, ["LOCK.RELEASE", key, owner, "HOLDS", holds, "TOKEN", token], ask);
+  }
+
+  /** What `ask` may have left is not kept on. Never rejects: resolves to the error, where there is one. */
+  async #sayRelease(name: string, words: Words, ask: Ask): Promise<unknown> {
     const until = now() + this.releaseLimit;
+    const release = new Ask();
     try {
-      await this.servers.ask(words[1] as string, words, { kind: "release", name, until, stop: new Stop() });
+      await this.servers.ask(words[1] as string, words, { kind: "release", name, until, stop: new Stop() }, release);
+      return undefined;
     } catch (error) {
       if (isOpen(error)) ask.sentOn?.keeper.replace(ask.sentOn.line);
+      return error instanceof LockLost && release.repeated ? undefined : error;
     }
   }
 

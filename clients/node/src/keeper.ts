@@ -11,6 +11,8 @@ import { Pace, type Timer, later, now } from "./time.ts";
 /** A PING at least so often, also when nothing is kept, so that a dead connection is found before it is needed. */
 const IDLE_PING = 10_000;
 const FASTEST_PING = 100;
+/** While calls wait at the server, on other connections, which have to hear when it falls silent. */
+const WAIT_PING = 10_000 / 3;
 
 export interface KeeperContext {
   readonly driver: Driver;
@@ -39,7 +41,9 @@ export class Keeper {
   #opening: Promise<Line> | undefined;
   #asking: Promise<void> | undefined;
   #isReopening = false;
-  /** Whether it was told that the connection was lost. */
+  /** How many calls wait at the server. */
+  #waits = 0;
+  /** Whether it was told that there is no connection. */
   #isMissed = false;
   #notBefore = 0;
   #ping: Timer | undefined;
@@ -104,10 +108,24 @@ export class Keeper {
   /** Not kept by this keeper any more, as far as the client is concerned. */
   leave(holding: Holding): void {
     if (!this.#takeovers.delete(holding) && !this.#holdings.delete(holding)) return;
-    if (this.#holdings.size === 0) this.#interval = IDLE_PING;
+    if (this.#holdings.size === 0) this.#interval = this.#longest;
     if (holding.isKept) holding.proof = Math.max(holding.proof, this.proven);
     holding.isKept = false;
     holding.keeper = undefined;
+  }
+
+  /** A call begins to wait at the server. Gives what is to be called when it has been answered. */
+  attend(): () => void {
+    this.#waits += 1;
+    this.#hurryTo(WAIT_PING);
+    return () => {
+      this.#waits -= 1;
+      if (this.#holdings.size === 0) this.#interval = this.#longest;
+    };
+  }
+
+  get #longest(): number {
+    return this.#waits > 0 ? WAIT_PING : IDLE_PING;
   }
 
   /** Asks whether all grants that are kept here stand; once for all who ask now. Rejects with ServerReply or NoReply. */
@@ -150,6 +168,7 @@ export class Keeper {
       line = await Line.open(driver, { name: "lock-keeper", ms: reply, at });
     } catch (error) {
       this.#notBefore = now() + this.#pace.next();
+      this.#miss(error as Error);
       throw error;
     }
     if (this.#isClosed) {
@@ -157,12 +176,14 @@ export class Keeper {
       throw new NoReply("closed");
     }
     this.#line = line;
+    if (this.#isMissed) this.#context.tell("keeper-back");
+    this.#isMissed = false;
     this.#notBefore = now() + this.#pace.next(); // should it close at once
     line.onClose = (why) => {
       if (line.wasSilent) this.#context.silent(why);
       this.#closed(why);
     };
-    this.#interval = IDLE_PING;
+    this.#interval = this.#longest;
     for (const holding of this.#holdings) {
       this.#hurry(holding);
       void this.#keepOn(holding, line);
@@ -181,10 +202,16 @@ export class Keeper {
       holding.watch();
     }
     this.proven = -Infinity;
-    if (this.#isClosed || this.#holdings.size === 0) return;
+    if (this.#isClosed) return;
+    this.#miss(why);
+    if (this.#holdings.size > 0) void this.#reopen();
+  }
+
+  /** There is no connection: told once until there is one again. */
+  #miss(why: Error): void {
+    if (this.#isMissed || this.#isClosed) return;
     this.#isMissed = true;
     this.#context.tell("keeper-lost", why);
-    void this.#reopen();
   }
 
   async #reopen(): Promise<void> {
@@ -194,8 +221,6 @@ export class Keeper {
       while (this.#holdings.size > 0 && !this.#line && !this.#isClosed) {
         try {
           await this.line();
-          if (this.#isMissed) this.#context.tell("keeper-back");
-          this.#isMissed = false;
         } catch {
           await this.#context.strayed(this);
         }
@@ -233,7 +258,10 @@ export class Keeper {
   }
 
   #hurry({ lease, keep }: Holding): void {
-    const interval = Math.max(FASTEST_PING, Math.min(lease, keep) / 3);
+    this.#hurryTo(Math.max(FASTEST_PING, Math.min(lease, keep) / 3));
+  }
+
+  #hurryTo(interval: number): void {
     if (interval >= this.#interval) return;
     this.#interval = interval;
     // Between short locks it stays set as it was.

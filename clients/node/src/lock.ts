@@ -48,9 +48,12 @@ export class Lock<Options extends LockOptions = LockOptions> {
    * the signal when that was aborted, or with another LockError: then neither a hold nor a wait is left.
    */
   async acquire(options: Partial<Options> = {}): Promise<Grant> {
-    const all = { ...this.#options, ...options };
-    const wish = this.#taker.wish(all);
-    return this.#taker.scope.stoppable(all.signal, (stop) => this.#taker.take(this.key, this.#mode, wish, stop));
+    const { scope } = this.#taker;
+    return scope.acquiring(this.key, async () => {
+      const all = { ...this.#options, ...options };
+      const wish = this.#taker.wish(all);
+      return scope.stoppable(all.signal, (stop) => this.#taker.take(this.key, this.#mode, wish, stop));
+    });
   }
 
   /** Like `acquire`, but undefined when others have it. */

@@ -42,21 +42,23 @@ export interface LocksOptions {
   readonly closeTimeout?: number | undefined;
   /** The connections of the locks keep no process alive: false. */
   readonly unref?: boolean | undefined;
-  /** Told what happens: for log lines and metrics. */
+  /** Told what happens: for log lines and metrics. `redis-lock-client/otel` has one for OpenTelemetry. */
   readonly onEvent?: ((event: LockEvent) => void) | undefined;
 }
 
 /** What `onEvent` and the diagnostics channel `redis-lock-client` are told. */
 export interface LockEvent {
   /**
-   * `acquired` after `ms`, `busy` after `ms`, `released` after it was held for `ms`, `lost`; `keeper-lost` and
-   * `keeper-back`: the connection that keeps the grants; `server-down` and `server-back`: a server of a quorum; `unheard`: an error that nobody was there to be told.
+   * `acquired` after `ms`; `busy` after `ms`, or `refused`, for any other `error`; `released`, with all its holds, after it
+   * was held for `ms`, and with an `error` where that failed; `lost`: it ended otherwise. `keeper-lost` and `keeper-back`: the
+   * connection that keeps the grants; `server-down` and `server-back`: a server of a quorum; `unheard`: an error that
+   * nobody was there to be told.
    */
-  readonly type: "acquired" | "busy" | "released" | "lost" | "keeper-lost" | "keeper-back"
+  readonly type: "acquired" | "busy" | "refused" | "released" | "lost" | "keeper-lost" | "keeper-back"
     | "server-down" | "server-back" | "unheard";
   readonly key?: string;
   readonly owner?: string;
-  /** Of a cluster or a quorum: the server's `host:port`. */
+  /** The server's `host:port` or path, or its name to the Sentinels, as far as the client tells. */
   readonly server?: string;
   readonly ms?: number;
   readonly error?: unknown;

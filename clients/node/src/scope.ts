@@ -1,7 +1,8 @@
 /** What is under way for the locks of a process: calls that can be called off, grants, work in the background, and its end. */
 
 import diagnostics from "node:diagnostics_channel";
-import { LockMisuse } from "./errors.ts";
+import { LockBusy, LockLost, LockMisuse } from "./errors.ts";
+import type { Grant } from "./grant.ts";
 import type { Holding } from "./holding.ts";
 import type { LockEvent, LocksOptions } from "./options.ts";
 import { Stop } from "./stop.ts";
@@ -15,13 +16,15 @@ export abstract class Scope {
   readonly #holdings = new Set<Holding>();
   readonly #background = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
+  /** What is held is lost by the closing from here on. */
+  protected isClosing = false;
 
   constructor(options: LocksOptions) {
     this.options = options;
   }
 
-  /** Gives a grant back that was lost by the closing. Never rejects. */
-  protected abstract abandon(holding: Holding): Promise<void>;
+  /** Gives a grant back that was lost by the closing. Never rejects: resolves to the error, where there is one. */
+  protected abstract abandon(holding: Holding): Promise<unknown>;
   protected abstract closeConnections(): void;
 
   protected get releaseLimit(): number {
@@ -81,30 +84,52 @@ export abstract class Scope {
     if (channel.hasSubscribers) channel.publish(event);
   }
 
+  /** Tells what comes of an acquire. */
+  async acquiring(key: string, acquire: () => Promise<Grant>): Promise<Grant> {
+    const start = now();
+    try {
+      const grant = await acquire();
+      this.tell({ type: "acquired", key, owner: grant.owner, ms: now() - start });
+      return grant;
+    } catch (error) {
+      this.tell({ type: error instanceof LockBusy ? "busy" : "refused", key, ms: now() - start, error });
+      throw error;
+    }
+  }
+
   unheard(holding: Holding, error: unknown): void {
     this.tell({ type: "unheard", key: holding.name, owner: holding.owner, error });
   }
 
   /** A grant that counts from here on. */
   protected hold(holding: Holding): void {
-    const { name, owner } = holding;
     this.#holdings.add(holding);
-    holding.onLost((error) => this.tell({ type: "lost", key: name, owner, error }));
+    holding.onLost((error) => {
+      if (!this.isClosing) this.#lost(holding, error);
+    });
     holding.whenEnded(() => this.#holdings.delete(holding));
   }
 
-  protected acquired(holding: Holding, start: number): Holding {
-    this.tell({ type: "acquired", key: holding.name, owner: holding.owner, ms: now() - start });
-    return holding;
+  /** Tells of the release of a grant, with all its holds, and of the loss that it has found. */
+  protected tellRelease(holding: Holding, error?: unknown): void {
+    const { name, owner, since } = holding;
+    const ms = now() - since;
+    if (error instanceof LockLost) this.#lost(holding, error);
+    this.tell({ type: "released", key: name, owner, ms, ...(error !== undefined && { error }) });
+  }
+
+  #lost({ name, owner }: Holding, error: LockLost): void {
+    this.tell({ type: "lost", key: name, owner, error });
   }
 
   async #close(): Promise<void> {
     await Promise.resolve(); // `mustBeOpen` is false from here on
     const reason = new DOMException("the locks were closed", "AbortError");
     for (const stop of this.#pending) stop.stop(reason);
+    this.isClosing = true;
     for (const holding of [...this.#holdings]) {
       holding.lose("the locks were closed");
-      this.inBackground(this.abandon(holding));
+      this.inBackground(this.abandon(holding).then((error) => this.tellRelease(holding, error)));
     }
     const until = now() + (this.options.closeTimeout ?? 2000);
     while (this.#background.size > 0 && now() < until) {

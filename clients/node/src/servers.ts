@@ -154,7 +154,7 @@ export class Servers {
       driver: this.#driver,
       at,
       reply: this.reply,
-      tell: (event, cause) => this.#tell(event, name, cause),
+      tell: (event, cause) => this.#tell(event, name || this.#driver.server, cause),
       silent: (why) => waits.drop(why.message),
       strayed: (keeper, text) => this.#strayed(keeper, text),
     });

@@ -48,6 +48,7 @@ export async function waitInLine(servers: Servers, place: Place, stop: Stop,
   const block = isForEver ? ["BLOCK", 0] : left > 0 ? ["BLOCK", Math.ceil(left)] : [];
   // A connection that was idle may be dead without a sign: the PING is answered before the wait begins, or it is closed.
   if (!line.wasHeard) line.send(["PING"]).catch(() => {});
+  const isOver = keeper.attend();
   const sent = now();
   const granted = line.sendPatiently([...place.words, ...block] as unknown as Words);
   try {
@@ -71,6 +72,8 @@ export async function waitInLine(servers: Servers, place: Place, stop: Stop,
     if (error instanceof TimeUp) throw new NoReply("the wait was not answered in time");
     await new Stop().race(over, now() + reply).catch(() => {});
     throw error;
+  } finally {
+    isOver();
   }
 }
 

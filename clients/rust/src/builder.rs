@@ -3,11 +3,12 @@
 use crate::backend::Backend;
 use crate::background::Background;
 use crate::held::Owned;
+use crate::observer::Reports;
 use crate::owner::Names;
 use crate::quorum::Quorum;
 use crate::request::{Life, Wait};
 use crate::server::{Cluster, Common, Direct, Node, Route, Sentinel, Times};
-use crate::{Error, Locks};
+use crate::{Error, Locks, Observer};
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use std::time::Duration;
 pub struct Builder {
     service: String,
     defaults: Defaults,
+    reports: Reports,
 }
 
 /// What a lock is taken with unless it is told otherwise, and what calls may take.
@@ -51,6 +53,7 @@ impl Default for Builder {
                     close: Duration::from_secs(2),
                 },
             },
+            reports: Reports::default(),
         }
     }
 }
@@ -101,6 +104,12 @@ impl Builder {
     /// How long [`Locks::close`] takes at most; without it, two seconds.
     pub fn close_time(mut self, time: Duration) -> Self {
         self.defaults.times.close = time;
+        self
+    }
+
+    /// Who is told what happens to the locks, for metrics; without it, nobody is.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.reports = Reports::to(observer);
         self
     }
 
@@ -198,7 +207,8 @@ impl Builder {
         let servers = all(servers).map_err(|error| unusable(&error))?;
         let names = Names::new(&self.service);
         let times = self.defaults.times;
-        let backend = Quorum::new(servers, names.clone(), times, &background)?;
+        let reports = &self.reports;
+        let backend = Quorum::new(servers, names.clone(), times, &background, reports)?;
         Ok(self.finish(Arc::new(backend), background, names))
     }
 
@@ -207,7 +217,7 @@ impl Builder {
         route: impl FnOnce(&Common) -> Result<Route, RedisError>,
     ) -> Result<Locks, Error> {
         let background = Background::here()?;
-        let direct = Direct::new(route, &background, self.defaults.times);
+        let direct = Direct::new(route, &background, self.defaults.times, &self.reports);
         let names = Names::new(&self.service);
         let direct = Arc::new(direct.map_err(|error| unusable(&error))?);
         Ok(self.finish(direct, background, names))
@@ -218,6 +228,7 @@ impl Builder {
             backend,
             background,
             registry: Arc::default(),
+            reports: self.reports,
             reply_time: self.defaults.times.reply,
             release_time: self.defaults.times.release,
         };

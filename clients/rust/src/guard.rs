@@ -42,6 +42,16 @@ impl Guard {
         }
     }
 
+    /// Its observer is told that it was taken, after so long.
+    pub(crate) fn announce(&self, took: Duration) {
+        self.held.announce(took);
+    }
+
+    /// It is told when it ends.
+    pub(crate) fn follow(&self) {
+        self.held.follow();
+    }
+
     /// The fencing token of this grant. Every later grant of this lock has a higher one.
     #[must_use]
     pub fn token(&self) -> u64 {

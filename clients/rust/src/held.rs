@@ -1,7 +1,10 @@
 //! One grant that this process holds, shared by all its guards.
 
+mod telling;
+
 use crate::backend::{Backend, Obtained};
 use crate::background::Background;
+use crate::observer::Reports;
 use crate::registry::{Place, Registry};
 use crate::request::{Change, Grant, Life, Mode};
 use crate::server::Keeper;
@@ -20,6 +23,7 @@ pub(crate) struct Owned {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) background: Background,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) reports: Reports,
     pub(crate) reply_time: Duration,
     pub(crate) release_time: Duration,
 }
@@ -29,6 +33,7 @@ pub(crate) struct Held {
     owned: Owned,
     number: u64,
     grant: Grant,
+    since: Instant,
     /// Where its owner finds it again.
     _place: Option<Arc<Place>>,
     /// How many guards there are.
@@ -54,6 +59,8 @@ struct Term {
     ends: Option<Instant>,
     is_winding_down: bool,
     loss: Option<Loss>,
+    /// Somebody has it, so that its end is told to the observer.
+    is_followed: bool,
 }
 
 /// It is kept here, and was before each PING that is sent after this time.
@@ -76,6 +83,7 @@ impl Held {
             owned,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             grant: granted.grant.clone(),
+            since: Instant::now(),
             _place: place,
             guards: AtomicUsize::new(0),
             holds: tokio::sync::Mutex::new(granted.holds),
@@ -85,6 +93,7 @@ impl Held {
                 ends: life.at_most.map(|time| after(Instant::now(), time)),
                 is_winding_down: false,
                 loss: None,
+                is_followed: false,
             }),
             keeping: Mutex::default(),
             changed: Notify::new(),
@@ -198,6 +207,7 @@ impl Held {
             return;
         }
         term.loss = Some(loss);
+        let is_followed = term.is_followed;
         drop(term);
         let Grant { owner, token, .. } = &self.grant;
         if loss == Loss::Closed {
@@ -207,6 +217,9 @@ impl Held {
         }
         self.lost.cancel();
         self.end();
+        if is_followed {
+            self.tell_loss(loss);
+        }
     }
 
     /// Nothing is left to look after.
@@ -312,25 +325,31 @@ impl Held {
         let released = self.owned.backend.release(&self.grant, left, until).await;
         // Also without an answer: the next release says how many are to be left then.
         *holds = left;
-        self.noted(released)?;
+        let released = self.noted(released);
+        if left == 0 {
+            self.tell_release(&released);
+        }
+        released?;
         tracing::debug!(key = %self.key(), token = self.grant.token, left, "lock released");
         Ok(())
     }
 
     /// Gives all holds back, whatever is known of the grant.
-    pub(crate) async fn release_all(&self) {
+    pub(crate) async fn release_all(&self) -> Result<(), Error> {
         let until = Instant::now() + self.owned.release_time;
-        if let Err(error) = self.owned.backend.release(&self.grant, 0, until).await {
+        let released = self.owned.backend.release(&self.grant, 0, until).await;
+        if let Err(error) = &released {
             tracing::debug!(key = %self.key(), token = self.grant.token, %error, "not released");
         }
+        released
     }
 
     /// The same, with nobody waiting for it.
     pub(crate) fn release_unheard(self: &Arc<Self>) {
         let held = Arc::clone(self);
-        self.owned
-            .background
-            .start(async move { held.release_all().await });
+        self.owned.background.start(async move {
+            let _ = held.release_all().await;
+        });
     }
 
     /// A time to which a call may be repeated while somebody waits for it.

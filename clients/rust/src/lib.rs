@@ -101,6 +101,11 @@
 //! released, repeated and cancelled. A layer of `tracing-subscriber` counts them, or `tracing-opentelemetry`
 //! carries them on.
 //!
+//! # Metrics
+//!
+//! An [`Observer`] is told what happens to locks and to the connections that keep them. The feature
+//! `opentelemetry` has one that measures, `otel::Metrics`.
+//!
 //! # TLS
 //!
 //! The feature `tls-rustls` or `tls-native`; addresses are then `rediss://…`. Certificates are those of the
@@ -116,6 +121,9 @@ mod held;
 mod holder;
 mod lock;
 mod locks;
+mod observer;
+#[cfg(feature = "opentelemetry")]
+pub mod otel;
 mod owner;
 mod quorum;
 mod registry;
@@ -131,6 +139,7 @@ pub use guard::Guard;
 pub use holder::Holder;
 pub use lock::Lock;
 pub use locks::Locks;
+pub use observer::Observer;
 pub use task::Task;
 
 /// The library that connects: what addresses are made of.

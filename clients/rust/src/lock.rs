@@ -143,8 +143,13 @@ impl Lock {
     /// # Errors
     /// As [`acquire`](Self::acquire).
     pub async fn acquire_unless(&self, stop: impl Future) -> Result<Option<Guard>, Error> {
-        let request = self.request(self.wait)?;
-        self.locks.acquire_unless(request, stop).await
+        let acquiring = self.locks.reports().acquiring(&self.key);
+        let taken = match self.request(self.wait) {
+            Ok(request) => self.locks.acquire_unless(request, stop).await,
+            Err(error) => Err(error),
+        };
+        acquiring.over(taken.as_ref().map(Option::as_ref));
+        taken
     }
 
     /// Takes the lock if it is free, without waiting.
@@ -308,7 +313,13 @@ impl Lock {
     }
 
     async fn take(&self, wait: Wait) -> Result<Guard, Error> {
-        self.locks.acquire(self.request(wait)?).await
+        let acquiring = self.locks.reports().acquiring(&self.key);
+        let taken = match self.request(wait) {
+            Ok(request) => self.locks.acquire(request).await,
+            Err(error) => Err(error),
+        };
+        acquiring.over(taken.as_ref().map(Some));
+        taken
     }
 
     fn request(&self, wait: Wait) -> Result<Request, Error> {

@@ -5,9 +5,11 @@ use crate::builder::{Builder, Defaults};
 use crate::held::{Held, Owned};
 use crate::holder::{self, Holder};
 use crate::lock::Lock;
+use crate::observer::Reports;
 use crate::owner::Names;
 use crate::registry::{Place, Turn};
 use crate::request::{Change, Grant, Life, Mode, Request};
+use crate::server::CallError;
 use crate::server::commands::Call;
 use crate::task::Task;
 use crate::{Error, Guard, Loss};
@@ -159,9 +161,12 @@ impl Locks {
         tracing::debug!(locks = held.len(), "closing");
         let releases = held.iter().filter(|held| !held.is_over()).map(|held| {
             held.lose(Loss::Closed);
-            held.release_all()
+            async {
+                let released = timeout_at(until, held.release_all()).await;
+                held.tell_release(&released.unwrap_or_else(|_| Err(CallError::silence().into())));
+            }
         });
-        let _ = timeout_at(until, join_all(releases)).await;
+        join_all(releases).await;
         let left = until.saturating_duration_since(Instant::now());
         self.shared.owned.background.finish(left).await;
         self.shared.owned.backend.close();
@@ -169,6 +174,10 @@ impl Locks {
 
     pub(crate) fn fresh_owner(&self) -> String {
         self.shared.names.fresh()
+    }
+
+    pub(crate) fn reports(&self) -> &Reports {
+        &self.shared.owned.reports
     }
 
     pub(crate) fn defaults(&self) -> Defaults {
@@ -258,7 +267,9 @@ impl Locks {
             let until = Instant::now() + locks.shared.defaults.times.reply;
             let renewal = backend.renew(&grant, change, until);
             let obtained = locks.unless_closing(renewal).await?;
-            locks.hold(obtained, life, Some(place))
+            let guard = locks.hold(obtained, life, Some(place))?;
+            guard.follow();
+            Ok(guard)
         };
         self.shared.owned.background.run(adopting).await
     }

@@ -1,5 +1,5 @@
 //! The crate as it is published: packed, unpacked far from this workspace, and used by a project that has
-//! nothing else. Its programs are the first screen of the README, and one that speaks TLS.
+//! nothing else. Its programs are the first screen of the README, its metrics, and one that speaks TLS.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ edition = "2024"
 [workspace]
 
 [dependencies]
-redis-lock-client = { path = "CRATE", features = ["tls-rustls"] }
+redis-lock-client = { path = "CRATE", features = ["opentelemetry", "tls-rustls"] }
+opentelemetry = { version = "0.33", default-features = false, features = ["metrics"] }
 redis = { version = "1.8", default-features = false }
 rustls = { version = "0.23", default-features = false, features = ["ring", "std", "tls12"] }
 tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
@@ -100,14 +101,30 @@ fn packed(folder: &Path) -> PathBuf {
     unpacked
 }
 
-/// The first program of the README, with this server's address.
-fn first_screen(server: &Server) -> String {
+/// A program of the README, with this server's address.
+fn of_readme(number: usize, server: &Server) -> String {
     let readme = include_str!("../README.md");
-    let code = readme.split("```rust\n").nth(1).expect("a program");
+    let code = readme.split("```rust\n").nth(number).expect("a program");
     let code = code.split("```").next().expect("its end");
     let address = "redis://127.0.0.1/";
     assert!(code.contains(address));
     code.replace(address, &format!("redis://127.0.0.1:{}/", server.port()))
+}
+
+/// The lines of the README that measure, made a program.
+fn measured(server: &Server) -> String {
+    let lines = of_readme(2, server);
+    format!(
+        r#"use redis_lock_client::{{Error, Locks}};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {{
+    {lines}
+    locks.lock("lock:a").acquire().await?.release().await?;
+    println!("measured");
+    Ok(())
+}}"#
+    )
 }
 
 #[test]
@@ -121,7 +138,8 @@ fn the_packed_crate_is_used_outside() {
     let server = Server::start();
     let files = [
         ("Cargo.toml", manifest.as_str()),
-        ("src/main.rs", &first_screen(&server)),
+        ("src/main.rs", &of_readme(1, &server)),
+        ("src/bin/metrics.rs", &measured(&server)),
         ("src/bin/tls.rs", TLS),
     ];
     for (file, text) in files {
@@ -138,6 +156,7 @@ fn the_packed_crate_is_used_outside() {
     };
     let told = done(&mut run("outside"));
     assert!(told.starts_with("held, fence with 1"), "{told}");
+    assert_eq!(done(&mut run("metrics")), "measured\n");
     over_tls(folder.path(), run("tls"));
 }
 

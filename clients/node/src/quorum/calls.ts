@@ -57,13 +57,12 @@ export class QuorumCalls extends Scope implements GrantCalls {
       const result = await this.#attempt(name, used, wish, stop);
       if ("token" in result) {
         const holding = this.#held(name, used, wish, result);
-        if (holding) return this.acquired(holding, start);
+        if (holding) return holding;
       }
       const failure: Failure = "token" in result ? { why: "late" } : result;
       if (failure.why === "refused") throw failure.error;
       if (failure.why === "too few" ? now() >= limit : now() >= until) {
         if (failure.why === "too few") throw failure.error;
-        this.tell({ type: "busy", key: name, owner: used, ms: now() - start });
         throw new LockBusy(`${name}: no majority of the servers has granted it`, { key: name });
       }
       line = failure.why === "busy" ? failure.first : undefined;
@@ -114,24 +113,25 @@ export class QuorumCalls extends Scope implements GrantCalls {
 
   async release(holding: Holding, signal?: AbortSignal): Promise<void> {
     if (holding.loss) throw holding.loss;
-    const { name, owner, since } = holding;
+    const { name } = holding;
     holding.unclaim();
     const stop = new Stop(signal);
     const released = this.#releaseOnAll(holding, now() + this.releaseLimit);
     this.inBackground(released);
     try {
       await stop.race(released);
+      this.tellRelease(holding);
     } catch (error) {
-      throw error instanceof LockLost ? new LockLost(`${name}: lost before its release`, { key: name, cause: error }) : error;
+      const failure = error instanceof LockLost ? new LockLost(`${name}: lost before its release`, { key: name, cause: error }) : error;
+      this.tellRelease(holding, failure);
+      throw failure;
     } finally {
       stop.end();
     }
-    this.tell({ type: "released", key: name, owner, ms: now() - since });
   }
 
-  /** A grant that is lost is given back anyway. */
-  protected override abandon(): Promise<void> {
-    return Promise.resolve();
+  protected override abandon(holding: Holding): Promise<unknown> {
+    return this.#releaseOnAll(holding, now() + this.releaseLimit).then(() => undefined, (error: unknown) => error);
   }
 
   protected override closeConnections(): void {
@@ -174,7 +174,9 @@ export class QuorumCalls extends Scope implements GrantCalls {
     }
     this.hold(holding);
     if (onVotes) this.#onVotes.set(holding, onVotes);
-    holding.onLost(() => this.#giveBack(holding));
+    holding.onLost(() => {
+      if (!this.isClosing) this.#giveBack(holding);
+    });
     holding.whenEnded(() => {
       this.#renewals.get(holding)?.cancel();
       this.#renewals.delete(holding);

@@ -30,7 +30,7 @@ before(() => {
   const file = readdirSync(packed).find((name) => name.endsWith(".tgz"));
   assert(file);
   write("package.json", '{ "private": true, "type": "module" }');
-  const peers = ["ioredis", "@nestjs/common", "@nestjs/core", "reflect-metadata", "rxjs"].map((name) => `${name}@${version(name)}`);
+  const peers = ["ioredis", "@opentelemetry/api", "@nestjs/common", "@nestjs/core", "reflect-metadata", "rxjs"].map((name) => `${name}@${version(name)}`);
   run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefer-offline", path.join(packed, file), ...peers);
   symlinkSync(path.join(root, "node_modules/@types"), path.join(project, "node_modules/@types"), "dir");
 });
@@ -73,13 +73,29 @@ test("the NestJS module's first screen works when pasted", async () => {
   assert.match(run(process.execPath, "nest.mjs"), /^(order [12] fence writes with \d{16}\n){3}holders left: 0\n$/);
 });
 
+test("the metrics of the README work when pasted, as TypeScript, ESM and CommonJS", async () => {
+  const server = await startServer();
+  const readme = readFileSync(path.join(project, "node_modules/redis-lock-client/README.md"), "utf8");
+  const [, program = ""] = [...readme.matchAll(/```ts\n([^]*?)```/g)].find(([, it]) => it?.includes("/otel")) ?? [];
+  const pasted = program.replace("new Redis()", `new Redis(${server.port})`);
+  assert.notEqual(pasted, program);
+  write("otel.mts", `${pasted}await locks.lock("a").run(() => console.log("measured"));\nprocess.exit();\n`);
+  write("tsconfig.json", JSON.stringify({ files: ["otel.mts"], compilerOptions: { ...STRICT, module: "nodenext" } }));
+  tsc();
+  assert.equal(run(process.execPath, "otel.mjs"), "measured\n");
+  write("otel.cjs", `const { lockMetrics } = require("redis-lock-client/otel");
+    import("redis-lock-client/otel").then((esm) => console.log(esm.lockMetrics === lockMetrics));`);
+  assert.equal(run(process.execPath, "otel.cjs"), "true\n");
+});
+
 test("the types are found by older resolution, too, as in Nest's own template", async () => {
   write("old.cts", `import Redlock = require("redis-lock-client/redlock");
     export const settings: Partial<Redlock.Settings> = { retryCount: 1 };`);
   write("old.ts", `import { Locks, QuorumLocks } from "redis-lock-client";
     import { LocksModule } from "redis-lock-client/nestjs";
+    import { lockMetrics } from "redis-lock-client/otel";
     import Redlock, { type Settings } from "redis-lock-client/redlock";
-    export const all: unknown[] = [Locks, QuorumLocks, LocksModule, Redlock];
+    export const all: unknown[] = [Locks, QuorumLocks, LocksModule, lockMetrics, Redlock];
     export const settings: Partial<Settings> = { retryCount: 1 };`);
   write("tsconfig.json", JSON.stringify({ files: ["old.ts"], compilerOptions: { ...STRICT, noEmit: true, module: "commonjs",
     moduleResolution: "node10", esModuleInterop: true, skipLibCheck: true } }));

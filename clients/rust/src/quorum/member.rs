@@ -1,6 +1,7 @@
 //! One of the servers: whether it answers, and what it has yet to be told.
 
 use crate::Error;
+use crate::observer::{Reach, Reports};
 use crate::server::commands::{Call, release_all};
 use crate::server::{Answered, CallError, Common, Direct, Link, Node, Route, Times};
 use futures_util::future::join_all;
@@ -20,6 +21,7 @@ pub(crate) struct Member {
     common: Common,
     times: Times,
     state: Mutex<State>,
+    reach: Reach,
 }
 
 #[derive(Default)]
@@ -32,8 +34,9 @@ struct State {
 }
 
 impl Member {
-    pub(crate) fn new(node: Node, times: Times, common: &Common) -> Self {
+    pub(crate) fn new(node: Node, times: Times, common: &Common, reports: &Reports) -> Self {
         Self {
+            reach: Reach::new(reports, node.address()),
             node: Arc::new(node),
             common: common.clone(),
             times,
@@ -172,6 +175,9 @@ impl Member {
         if state.down.is_none() {
             tracing::debug!(server = self.address(), reason, "a server does not answer");
             state.down = Some(reason.to_owned());
+            if !self.node.is_gone() {
+                self.reach.down(reason);
+            }
             let found = look_for(Arc::downgrade(self));
             self.common.background.start_service(found);
         }
@@ -187,6 +193,7 @@ impl Member {
                 let mut state = self.state();
                 if state.owed.is_empty() {
                     state.down = None;
+                    self.reach.up();
                     tracing::debug!(server = self.address(), "a server is back");
                     return true;
                 }

@@ -12,6 +12,7 @@ use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
 use crate::background::Background;
 use crate::held::Held;
+use crate::observer::Reports;
 use crate::owner::Names;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Granted, Mode, Request};
@@ -41,6 +42,7 @@ impl Quorum {
         names: Names,
         times: Times,
         background: &Background,
+        reports: &Reports,
     ) -> Result<Self, Error> {
         if servers.len() < 3 || servers.len().is_multiple_of(2) {
             return Err(Error::misuse(
@@ -56,11 +58,12 @@ impl Quorum {
         let common = Common {
             reply_time: times.reply,
             background: background.clone(),
+            reports: Reports::default(), // the members tell of themselves
             orphans,
         };
         let member = |server| -> Result<_, RedisError> {
             let node = Node::new(server, &common)?;
-            Ok(Arc::new(Member::new(node, times, &common)))
+            Ok(Arc::new(Member::new(node, times, &common, reports)))
         };
         let members = servers.into_iter().map(member).collect::<Result<_, _>>();
         let (to_renew, new) = mpsc::unbounded_channel();

@@ -31,7 +31,7 @@ async fn keep(held: Arc<Held>) {
     }
     // The servers may count it as held for a moment more. Nobody needs it.
     if held.loss() == Some(Loss::Expired) {
-        held.release_all().await;
+        let _ = held.release_all().await;
     }
 }
 

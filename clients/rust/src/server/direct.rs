@@ -10,6 +10,7 @@ use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
 use crate::background::Background;
 use crate::held::Held;
+use crate::observer::Reports;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Granted, Mode, Request, Wait};
 use redis::{RedisError, Value};
@@ -43,11 +44,13 @@ impl Direct {
         route: impl FnOnce(&Common) -> Result<Route, RedisError>,
         background: &Background,
         times: Times,
+        reports: &Reports,
     ) -> Result<Self, RedisError> {
         let (orphans, to_bring_back) = mpsc::unbounded_channel();
         let common = Common {
             reply_time: times.reply,
             background: background.clone(),
+            reports: reports.clone(),
             orphans,
         };
         let direct = Self::at(Arc::new(route(&common)?), &common, times);

@@ -4,6 +4,7 @@ use super::commands::Call;
 use super::node::Common;
 use super::{CallError, Link};
 use crate::held::Held;
+use crate::observer::Reach;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,6 +19,9 @@ pub(crate) type Kept = Vec<Arc<Held>>;
 /// A timer that comes so late tells of a process that stood still: what has come in the meantime is
 /// read before it is judged by the clock.
 pub(crate) const STOOD_STILL: Duration = Duration::from_secs(1);
+
+/// Why a keeper is none any more.
+pub(crate) const CLOSED: &str = "the connection has closed";
 
 /// The least time between two PINGs.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -153,15 +157,17 @@ pub(crate) async fn watch(
     address: String,
     common: Common,
     gone: CancellationToken,
+    reach: Arc<Reach>,
 ) {
-    tokio::select! {
+    let why = tokio::select! {
         () = gone.cancelled() => {
             keeper.link.close();
             return;
         }
-        () = until_it_ends(&keeper, common.reply_time) => {}
-    }
+        why = until_it_ends(&keeper, common.reply_time) => why,
+    };
     let kept = keeper.end();
+    reach.ended(&keeper, why);
     if !kept.is_empty() {
         tracing::warn!(
             server = address,
@@ -173,7 +179,8 @@ pub(crate) async fn watch(
     }
 }
 
-async fn until_it_ends(keeper: &Keeper, reply_time: Duration) {
+/// Comes back with the reason.
+async fn until_it_ends(keeper: &Keeper, reply_time: Duration) -> &'static str {
     let ping = Call::words(&["PING"]);
     let mut last = Instant::now();
     loop {
@@ -181,7 +188,7 @@ async fn until_it_ends(keeper: &Keeper, reply_time: Duration) {
         let due = last + rhythm.map_or(Duration::ZERO, |(pause, _)| pause);
         tokio::select! {
             biased;
-            () = keeper.link.closed() => return,
+            () = keeper.link.closed() => return CLOSED,
             () = keeper.changed.notified() => continue,
             () = sleep_until(due), if rhythm.is_some() => {}
         }
@@ -194,7 +201,11 @@ async fn until_it_ends(keeper: &Keeper, reply_time: Duration) {
         match answer {
             // Without the right to it, too, an answer is one.
             Some(Ok(_) | Err(CallError::Refused(_))) => keeper.state().proof = Some(last),
-            Some(Err(_)) | None => return,
+            Some(Err(_)) => return CLOSED,
+            None => {
+                keeper.link.close_as_silent();
+                return "the server gives no answer";
+            }
         }
     }
 }

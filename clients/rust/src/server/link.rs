@@ -6,6 +6,7 @@ use crate::class::Kind;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -18,6 +19,8 @@ pub(crate) struct Link {
     /// None when it has been closed here: only so it ends while others know of it still.
     connection: Arc<Mutex<Option<MultiplexedConnection>>>,
     closed: CancellationToken,
+    /// It was closed because nothing came.
+    was_silent: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -46,6 +49,7 @@ impl Link {
             let link = Self {
                 connection: Arc::new(Mutex::new(Some(connection.await?))),
                 closed: closed.clone(),
+                was_silent: Arc::default(),
             };
             // Where that is not allowed, it has no name.
             let _ = link.send(&Call::words(&["CLIENT", "SETNAME", name])).await;
@@ -87,6 +91,17 @@ impl Link {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_cancelled()
+    }
+
+    /// Whether it was closed because nothing came. Other connections to the server may be as deaf.
+    pub(crate) fn was_silent(&self) -> bool {
+        self.was_silent.load(Ordering::Relaxed)
+    }
+
+    /// Ends it for all who use it, because nothing came.
+    pub(crate) fn close_as_silent(&self) {
+        self.was_silent.store(true, Ordering::Relaxed);
+        self.close();
     }
 
     /// Ends it for all who use it.

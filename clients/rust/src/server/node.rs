@@ -1,11 +1,12 @@
 //! One server and the connections to it.
 
 use super::commands::Call;
-use super::keeper::{Keeper, Kept, watch};
+use super::keeper::{CLOSED, Keeper, Kept, watch};
 use super::pool::{self, Pool};
 use super::{CallError, Link};
 use crate::background::Background;
 use crate::class::Kind;
+use crate::observer::{Reach, Reports};
 use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub(crate) struct Common {
     /// How long it may take to connect, and to answer a call that does not wait.
     pub(crate) reply_time: Duration,
     pub(crate) background: Background,
+    /// Who is told of keepers.
+    pub(crate) reports: Reports,
     /// Where the grants go whose keeper has closed.
     pub(crate) orphans: mpsc::UnboundedSender<Kept>,
 }
@@ -29,6 +32,7 @@ pub(crate) struct Node {
     address: String,
     common: Common,
     keeper: Mutex<State>,
+    reach: Arc<Reach>,
     waiting: Arc<Pool>,
     gone: CancellationToken,
     _gone_when_dropped: DropGuard,
@@ -43,6 +47,16 @@ struct State {
 
 impl Node {
     pub(crate) fn new(info: ConnectionInfo, common: &Common) -> Result<Self, RedisError> {
+        let reach = Reach::new(&common.reports, info.addr().to_string());
+        Self::with(info, common, Arc::new(reach))
+    }
+
+    /// One of several that stand for one server, one after the other.
+    pub(crate) fn with(
+        info: ConnectionInfo,
+        common: &Common,
+        reach: Arc<Reach>,
+    ) -> Result<Self, RedisError> {
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         // Only so does the library tell of the end of a connection.
         let redis = info
@@ -56,6 +70,7 @@ impl Node {
             address,
             common: common.clone(),
             keeper: Mutex::default(),
+            reach,
             waiting: Arc::default(),
             _gone_when_dropped: gone.clone().drop_guard(),
             gone,
@@ -72,10 +87,13 @@ impl Node {
     pub(crate) async fn keeper(&self) -> Result<Arc<Keeper>, CallError> {
         let asked = Instant::now();
         let mut state = self.keeper.lock().await;
-        if let Some(keeper) = &state.keeper
-            && !keeper.link.is_closed()
-        {
-            return Ok(Arc::clone(keeper));
+        if let Some(keeper) = &state.keeper {
+            if !keeper.link.is_closed() {
+                return Ok(Arc::clone(keeper));
+            }
+            if !self.is_gone() {
+                self.reach.ended(keeper, CLOSED);
+            }
         }
         if let Some((since, error)) = &state.failure
             && *since >= asked
@@ -88,13 +106,18 @@ impl Node {
                 let keeper = Arc::new(Keeper::new(link));
                 state.keeper = Some(Arc::clone(&keeper));
                 state.failure = None;
+                self.reach.opened(&keeper);
                 let (common, gone) = (self.common.clone(), self.gone.clone());
-                let watched = watch(Arc::clone(&keeper), self.address.clone(), common, gone);
+                let (address, reach) = (self.address.clone(), Arc::clone(&self.reach));
+                let watched = watch(Arc::clone(&keeper), address, common, gone, reach);
                 self.common.background.start_service(watched);
                 Ok(keeper)
             }
             Err(error) => {
                 state.failure = Some((Instant::now(), error.clone()));
+                if !self.is_gone() {
+                    self.reach.down(&error.to_string());
+                }
                 Err(CallError::of(error, Kind::Acquire))
             }
         }
@@ -137,6 +160,10 @@ impl Node {
         self.waiting.clear();
     }
 
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.is_cancelled()
+    }
+
     /// Sends a call that does not wait to the keeper. One that stays silent is closed.
     pub(crate) async fn call(&self, call: &Call) -> Result<Value, CallError> {
         let keeper = self.keeper().await?;
@@ -166,7 +193,10 @@ impl Node {
         answer: impl Future<Output = Result<Value, CallError>>,
     ) -> Result<Value, CallError> {
         let answer = timeout(self.common.reply_time, answer).await;
-        let answer = answer.unwrap_or_else(|_| Err(CallError::silence()));
+        let answer = answer.unwrap_or_else(|_| {
+            link.close_as_silent();
+            Err(CallError::silence())
+        });
         if let Err(error) = &answer
             && (matches!(error, CallError::Broken(_)) || error.is_of_replica())
         {

@@ -4,6 +4,7 @@ use super::CallError;
 use super::commands::Call;
 use super::node::{Common, Node, at};
 use crate::class::Kind;
+use crate::observer::{Reach, Reports};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ConnectionInfo, ErrorKind, RedisError};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ pub(crate) struct Sentinel {
     /// How to connect to the servers; the address in it is not used.
     server: ConnectionInfo,
     common: Common,
+    /// Of the primary, whichever it is.
+    reach: Arc<Reach>,
     known: Mutex<Known>,
     asking: tokio::sync::Mutex<()>,
 }
@@ -37,13 +40,19 @@ impl Sentinel {
         server: ConnectionInfo,
         common: &Common,
     ) -> Result<Self, RedisError> {
+        // They keep no locks.
+        let unobserved = Common {
+            reports: Reports::default(),
+            ..common.clone()
+        };
         let sentinels = sentinels.into_iter();
-        let sentinels = sentinels.map(|sentinel| Node::new(sentinel, common));
+        let sentinels = sentinels.map(|sentinel| Node::new(sentinel, &unobserved));
         let sentinels = sentinels.collect::<Result<Vec<_>, _>>()?;
         if sentinels.is_empty() {
             return Err((ErrorKind::EmptySentinelList, "at least one Sentinel").into());
         }
         Ok(Self {
+            reach: Arc::new(Reach::new(&common.reports, name.as_str())),
             name,
             sentinels,
             server,
@@ -131,7 +140,7 @@ impl Sentinel {
                 Ok(Arc::clone(primary))
             }
             _ => {
-                let primary = Node::new(info, &self.common);
+                let primary = Node::with(info, &self.common, Arc::clone(&self.reach));
                 let primary = primary.map_err(|error| CallError::of(error, Kind::Acquire))?;
                 let primary = Arc::new(primary);
                 tracing::debug!(server = primary.address(), "the primary");

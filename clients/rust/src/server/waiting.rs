@@ -134,6 +134,9 @@ impl Direct {
                             return;
                         }
                     }
+                    if keeper.link.was_silent() {
+                        return; // so may the connection be on which it waits
+                    }
                 }
             }
         }

@@ -11,6 +11,9 @@ mod losing;
 mod lost_replies;
 mod many;
 mod nested;
+mod observing;
+#[cfg(feature = "opentelemetry")]
+mod otel;
 mod processes;
 mod quorum;
 mod quorum_clocks;

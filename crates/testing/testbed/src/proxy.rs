@@ -61,6 +61,8 @@ struct Pipe {
     /// It has lost bytes in silence. As TCP never loses any and goes on, it passes no more on.
     has_lost: AtomicBool,
     is_reset: AtomicBool,
+    /// No byte gets through any more, neither way.
+    is_forgotten: AtomicBool,
 }
 
 /// A fault for the next requests that have all these words in them.
@@ -142,6 +144,15 @@ impl Proxy {
         self.fall_silent();
     }
 
+    /// Loses all bytes of the connections that are open, without a sign, as a gateway that has forgotten them. New
+    /// ones work.
+    pub fn forget(&self) {
+        for pipe in self.shared.open_pipes() {
+            pipe.has_lost.store(true, SeqCst);
+            pipe.is_forgotten.store(true, SeqCst);
+        }
+    }
+
     /// All gets through again. A connection that has lost something in between ends.
     pub fn speak(&self) {
         self.shared.swallows.store(false, SeqCst);
@@ -208,7 +219,7 @@ impl Shared {
     /// How much of a request goes on, and whether its connection does.
     fn request(&self, request: &[u8], pipe: &Pipe) -> (usize, bool) {
         let fault = self.see(request);
-        if self.swallows.load(SeqCst) {
+        if self.swallows.load(SeqCst) || pipe.is_forgotten.load(SeqCst) {
             pipe.has_lost.store(true, SeqCst);
             return (0, true);
         }
@@ -263,6 +274,7 @@ impl Pipe {
             next: Mutex::new(None),
             has_lost: AtomicBool::new(false),
             is_reset: AtomicBool::new(false),
+            is_forgotten: AtomicBool::new(false),
         });
         let mut pipes = shared.pipes.lock().expect("pipes");
         pipes.retain(|pipe| pipe.strong_count() > 0);
@@ -296,7 +308,8 @@ impl Pipe {
                 break;
             }
         }
-        if shared.swallows.load(SeqCst) && !shared.is_closed.load(SeqCst) {
+        let is_unheard = shared.swallows.load(SeqCst) || self.is_forgotten.load(SeqCst);
+        if is_unheard && !shared.is_closed.load(SeqCst) {
             self.has_lost.store(true, SeqCst); // the other end does not hear of it
         } else {
             self.close();

@@ -93,6 +93,11 @@ pub(crate) const ALL: &[Scenario] = &[
         "no byte gets through",
     ),
     light(
+        "forgotten-connections",
+        networks::forgotten,
+        "the network forgets the connections there are; new ones work",
+    ),
+    light(
         "hung-long",
         servers::hung_long,
         "the server hangs for longer than a lease",

@@ -1,8 +1,8 @@
 //! The network between client and server fails.
 
 use crate::failure::{Verdict, ensure};
-use crate::limits::{MARGIN, ms};
-use crate::site::Site;
+use crate::limits::{MARGIN, lateness, ms};
+use crate::site::{DRIVER, Site};
 use crate::stage::{LEASE, Stage};
 use std::time::Instant;
 use testbed::{Expect, Fault, Proxy, cmd};
@@ -59,6 +59,47 @@ fn silent(stage: &Stage, fault: fn(&Proxy)) -> Verdict {
     let again = acquire("again").granted()?;
     ensure!(worker.check(&again)?, "a new lock is not held");
     stage.end(&site, &[&worker], LEASE)
+}
+
+/// Each connection ends without a sign: what is held is kept on a new one, and what waits lines up again, also where
+/// nothing is held.
+pub(super) fn forgotten(stage: &Stage) -> Verdict {
+    let site = Site::start();
+    let mut server = site.server().connection();
+    let (proxy, outside) = site.behind_proxy();
+    let workers = [stage.worker(&outside)?, stage.worker(&outside)?];
+    let held = workers[0].acquire("held").granted()?;
+    let mut waits = Vec::new();
+    for (number, worker) in workers.iter().enumerate() {
+        let key = format!("awaited-{number}");
+        cmd!(server, "LOCK.ACQUIRE", &key, DRIVER, "PX", 60_000).grant();
+        waits.push(worker.acquire(&key).wait(ms(30_000)).ask());
+        site.until_waiting(&key, 1)?;
+    }
+    proxy.forget();
+    let begun = Instant::now();
+    for number in 0..waits.len() {
+        // It goes to a connection of which nobody hears any more.
+        cmd!(server, "LOCK.RELEASE", format!("awaited-{number}"), DRIVER).int();
+    }
+    for (worker, wait) in workers.iter().zip(&waits) {
+        worker.release(&wait.granted()?).ok()?;
+    }
+    // The sign that does not come (a third of the lease by default), the reply to it, and the lease of the grant that
+    // nobody has heard of.
+    let limit = ms(10_000) / 3 + ms(1000) + LEASE + MARGIN;
+    let took = begun.elapsed();
+    ensure!(
+        took <= limit + lateness(begun),
+        "it lines up again and gets the lock after {took:.1?}, not {limit:.1?}"
+    );
+    workers[0].holds(&held)?;
+    ensure!(
+        workers[0].check(&held)?,
+        "a lock is lost with its connection"
+    );
+    let all: Vec<_> = workers.iter().collect();
+    stage.end(&site, &all, LEASE)
 }
 
 /// Half of a request arrives.

@@ -21,6 +21,7 @@
 //! | `user` | the `port` of a server, `name` | `{}`; it has this user of docs/operations.md |
 //! | `inject` | the `port` of a proxy, a `fault`, `words`, `times` (1) | `{}`; so many requests with all these words meet it |
 //! | `silence`, `swallow`, `speak` | the `port` of a proxy | `{}`; it loses all replies, or all bytes, or passes them on again |
+//! | `forget` | the `port` of a proxy | `{}`; connections that are open lose all bytes, new ones work |
 //! | `lost` | the `port` of a proxy | `{"lost": …, "pending": …}`: replies lost so far, requests that will meet its fault |
 //! | `end` | any port | `{}`; what it was started with has ended, and its folders are gone |
 //!
@@ -84,6 +85,7 @@ enum Order {
     FailOver(At),
     Silence(At),
     Swallow(At),
+    Forget(At),
     Speak(At),
     Lost(At),
     End(At),
@@ -200,6 +202,7 @@ impl Bed {
             } => self.proxy(port).inject(fault, &words, times),
             Order::Silence(At { port }) => self.proxy(port).fall_silent(),
             Order::Swallow(At { port }) => self.proxy(port).swallow(),
+            Order::Forget(At { port }) => self.proxy(port).forget(),
             Order::Speak(At { port }) => self.proxy(port).speak(),
             Order::Lost(At { port }) => {
                 let proxy = self.proxy(port);
