@@ -35,9 +35,7 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
     worker.works("alone", ms(3000))?;
     free(&new, "alone")?;
     let waits_on_both = waits(&worker, "meanwhile", IDLE + 2, &[&new, &old])?;
-    let (on_new, on_old): (Vec<_>, Vec<_>) = waits_on_both
-        .iter()
-        .partition(|wait| std::ptr::eq(wait.site, &new));
+    let (on_new, on_old): (Vec<_>, Vec<_>) = waits_on_both.iter().partition(|wait| wait.place == 0);
     ensure!(!on_new.is_empty(), "no new connection was opened");
     on_new.iter().chain(&on_old).for_each(|wait| wait.let_in());
     let granted_by_old = on_old.iter().map(|wait| wait.call.granted());
@@ -71,6 +69,8 @@ pub(super) fn moved(stage: &Stage) -> Verdict {
 struct Wait<'a> {
     key: String,
     call: Call,
+    /// On which of the servers, by its place among them.
+    place: usize,
     site: &'a Site,
 }
 
@@ -100,11 +100,17 @@ fn waits<'a>(
             let seen = site.look(std::slice::from_ref(&key));
             seen.is_some_and(|seen| !seen[0].waiters.is_empty())
         };
-        let site = wait_for(ms(5000), || sites.iter().find(|site| waits_at(site)));
-        let Some(site) = site else {
+        let place = wait_for(ms(5000), || sites.iter().position(|site| waits_at(site)));
+        let Some(place) = place else {
             return Err(format!("{key} is not waited for within 5 s").into());
         };
-        Ok(Wait { key, call, site })
+        let site = sites[place];
+        Ok(Wait {
+            key,
+            call,
+            place,
+            site,
+        })
     };
     (0..count).map(wait).collect()
 }
