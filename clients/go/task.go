@@ -93,6 +93,13 @@ func (t *Task) of(key string) (*turns, func()) {
 	}
 }
 
+// set changes what the task has of a key. Its turn is the caller's; those who only count users look without one.
+func (t *Task) set(mine *turns, o *ownership) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	mine.has = o
+}
+
 func (t *Task) acquire(ctx context.Context, l *Lock) (*Grant, error) {
 	mine, leave := t.of(l.key)
 	defer leave()
@@ -111,14 +118,14 @@ func (t *Task) acquire(ctx context.Context, l *Lock) (*Grant, error) {
 		if grant, err := l.again(limited, ctx, has); grant != nil || err != nil {
 			return grant, err
 		}
-		mine.has = nil
+		t.set(mine, nil)
 	}
 	o, err := l.take(ctx, t.begin())
 	if err != nil {
 		t.end()
 		return nil, err
 	}
-	mine.has = o
+	t.set(mine, o)
 	context.AfterFunc(o.life, func() { t.gone(l.key, mine, o) })
 	return newGrant(o), nil
 }
@@ -126,7 +133,7 @@ func (t *Task) acquire(ctx context.Context, l *Lock) (*Grant, error) {
 func (t *Task) gone(key string, mine *turns, o *ownership) {
 	mine.free <- struct{}{}
 	if mine.has == o {
-		mine.has = nil
+		t.set(mine, nil)
 	}
 	<-mine.free
 	t.end()
