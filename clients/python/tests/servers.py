@@ -56,6 +56,20 @@ class Server(Place):
     def wait_for_waiters(self, key, number, seconds=20):
         eventually(lambda: len(self.waiters(key)) == number, f"{number} to wait", seconds)
 
+    def after_a_wait(self, key, take):
+        """What `take` gets that waits for this lock: another owner has it, and gives it back when somebody waits."""
+        assert self.redis.execute_command("LOCK.ACQUIRE", key, "other", "PX", 60_000)
+
+        def free():
+            self.wait_for_waiters(key, 1)
+            self.redis.execute_command("LOCK.RELEASE", key, "other")
+
+        freeing = threading.Thread(target=free)
+        freeing.start()
+        taken = take()
+        freeing.join()
+        return taken
+
     def calls(self, command):
         """How often a command has been called."""
         return self.redis.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]

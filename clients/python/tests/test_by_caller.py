@@ -25,17 +25,7 @@ def waited(server, locks):
     """Takes a lock that comes from a wait."""
 
     def waited(**options):
-        assert server.redis.execute_command("LOCK.ACQUIRE", KEY, "other", "PX", 60_000)
-
-        def free():
-            server.wait_for_waiters(KEY, 1)
-            server.redis.execute_command("LOCK.RELEASE", KEY, "other")
-
-        freeing = threading.Thread(target=free)
-        freeing.start()
-        grant = locks.lock(KEY, wait=20, lease=30, **options).acquire()
-        freeing.join()
-        return grant
+        return server.after_a_wait(KEY, locks.lock(KEY, wait=20, lease=30, **options).acquire)
 
     return waited
 

@@ -43,15 +43,8 @@ def test_a_close_leaves_neither_waits_nor_locks_behind(server, is_warm):
 @pytest.mark.parametrize("is_waited_for", [True, False])
 def test_a_release_that_is_under_way_is_carried_out(server, proxy, is_waited_for, fault):
     locks = Locks(redis.Redis(port=proxy.port), "closing")
-    if is_waited_for:
-        server.redis.execute_command("LOCK.ACQUIRE", KEY, "other", "PX", 60_000)
-
-        def free():
-            server.wait_for_waiters(KEY, 1)
-            server.redis.execute_command("LOCK.RELEASE", KEY, "other")
-
-        threading.Thread(target=free).start()
-    grant = locks.lock(KEY, wait=20, lease=30).acquire()
+    take = locks.lock(KEY, wait=20, lease=30).acquire
+    grant = server.after_a_wait(KEY, take) if is_waited_for else take()
     proxy.order("inject", fault=fault, words="LOCK.RELEASE")
     told = []
 
@@ -73,14 +66,7 @@ def test_a_release_that_is_under_way_is_carried_out(server, proxy, is_waited_for
 
 def test_a_loss_is_told_also_where_the_connection_of_the_wait_has_ended(server):
     with Locks(redis.Redis(port=server.port), "closing") as locks:
-        server.redis.execute_command("LOCK.ACQUIRE", KEY, "other", "PX", 60_000)
-
-        def free():
-            server.wait_for_waiters(KEY, 1)
-            server.redis.execute_command("LOCK.RELEASE", KEY, "other")
-
-        threading.Thread(target=free).start()
-        grant = locks.lock(KEY, wait=20, lease=30).acquire()
+        grant = server.after_a_wait(KEY, locks.lock(KEY, wait=20, lease=30).acquire)
         for client in server.redis.client_list():
             if client["name"] == "lock-wait":
                 server.redis.client_kill_filter(_id=client["id"])

@@ -163,7 +163,7 @@ pub(crate) struct Reach {
 #[derive(Default)]
 struct State {
     is_down: bool,
-    /// The end of an older one is no news.
+    /// The end of an older one is no event.
     latest: Weak<Keeper>,
 }
 

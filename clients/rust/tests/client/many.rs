@@ -1,6 +1,6 @@
 //! Many at once, without growth.
 
-use crate::support::{is_free, locks, locks_at, ms, settings};
+use crate::support::{end_connections, is_free, locks, locks_at, ms, settings};
 use redis_lock_client::Locks;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -59,16 +59,7 @@ async fn thousands_of_locks_come_back() {
     let server = Server::start();
     let locks = locks(&server);
     let guards = take_all(&locks, 2_000).await;
-    cmd!(
-        server.connection(),
-        "CLIENT",
-        "KILL",
-        "TYPE",
-        "normal",
-        "SKIPME",
-        "yes"
-    )
-    .int();
+    end_connections(&server);
     let kept = || number(&server, "lock", "lock_kept") == 2_000;
     eventually(kept, "all to be kept again");
     assert!(guards.iter().all(redis_lock_client::Guard::is_held));

@@ -1,7 +1,7 @@
 //! What an observer is told.
 
 use crate::five::Five;
-use crate::support::{LONG, locks_at, ms, settings, waiters};
+use crate::support::{LONG, end_connections, locks_at, ms, settings, waiters};
 use redis_lock_client::{Error, Locks, Loss, Observer};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -239,16 +239,7 @@ async fn the_end_of_the_keeper_and_its_return_once() {
     let place = format!("127.0.0.1:{}", server.port());
     let (down, up) = (format!("down {place} -"), format!("up {place} -"));
     let guard = locks.lock("k").acquire().await.expect("a lock");
-    cmd!(
-        server.connection(),
-        "CLIENT",
-        "KILL",
-        "TYPE",
-        "normal",
-        "SKIPME",
-        "yes"
-    )
-    .int();
+    end_connections(&server);
     seen.comes_to(&["acquired k -", &down, &up]);
     guard.release().await.expect("a release");
     server.kill9(); // with nothing held
@@ -286,16 +277,7 @@ async fn the_primary_has_the_name_that_the_sentinels_know() {
     let locks = locks.expect("a locks");
     let guard = locks.lock("k").acquire().await.expect("a lock");
     let primary = sentinels.server(sentinels.primary());
-    cmd!(
-        primary.connection(),
-        "CLIENT",
-        "KILL",
-        "TYPE",
-        "normal",
-        "SKIPME",
-        "yes"
-    )
-    .int();
+    end_connections(primary);
     let name = sentinels::NAME;
     seen.comes_to(&[
         "acquired k -",

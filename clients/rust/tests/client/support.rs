@@ -33,6 +33,12 @@ pub(crate) fn is_free(server: &Server, key: &str) -> bool {
     cmd!(server.connection(), "EXISTS", key).int() == 0
 }
 
+/// Ends the connections of all clients.
+pub(crate) fn end_connections(server: &Server) {
+    let mut own = server.connection();
+    cmd!(own, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").int();
+}
+
 /// The owners in the line, the first one first.
 pub(crate) fn waiters(server: &Server, key: &str) -> Vec<String> {
     testbed::waiters(&mut server.connection(), key)
