@@ -188,21 +188,18 @@ final class Acquire {
             acknowledge(over, answer);
             return;
         }
+        boolean isEarly = spec.keepMs() > 0 && System.nanoTime() - answer.sent() < spec.lease().toNanos() / 3;
+        if (answer.error() == null && answer.reply() != null && isEarly) {
+            granted(answer, over); // with its connection
+            return;
+        }
+        over.giveBackAfter(answer);
         if (answer.error() != null) {
-            if (Meaning.isOfReplica(answer.error().getMessage())) {
-                over.leaveServer(answer.error());
-            } else {
-                over.giveBack();
-            }
             waitFailed(answer.error());
         } else if (answer.reply() == null) {
-            over.giveBack();
             fateUnknown = false;
             busyOrWait();
-        } else if (spec.keepMs() > 0 && System.nanoTime() - answer.sent() < spec.lease().toNanos() / 3) {
-            granted(answer, over);
         } else {
-            over.giveBack();
             keep(answer);
         }
     }

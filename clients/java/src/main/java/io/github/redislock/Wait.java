@@ -1,6 +1,7 @@
 package io.github.redislock;
 
 import io.github.redislock.Line.Answer;
+import io.github.redislock.spi.ReplyError;
 import java.io.IOException;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
@@ -100,23 +101,30 @@ final class Wait {
 
     /** Sends one call more on its connection, which is given back after it. */
     CompletableFuture<Answer> callAndGiveBack(Caller caller, byte[]... words) {
-        Line mine = Objects.requireNonNull(taken());
-        WaitLines pool = Objects.requireNonNull(lines);
+        Line mine;
+        synchronized (this) {
+            mine = Objects.requireNonNull(line);
+        }
         // After half of the time there is enough left for the keeper.
         long limit = Math.min(core.settings().reply(), core.settings().release()) / 2;
         return mine.call(caller, limit, words).whenComplete((answer, thrown) -> {
             if (thrown == null) {
-                pool.giveBack(mine);
+                giveBackAfter(answer);
             } else {
-                pool.drop(mine, thrown);
+                drop(thrown);
             }
         });
     }
 
-    /** The server is not the primary any more: another one is looked for, also instead of idle connections to it. */
-    void leaveServer(Throwable why) {
-        drop(why);
-        Objects.requireNonNull(lines).dropIdle(why);
+    /** Where a replica has answered, another server is looked for, also instead of idle connections to it. */
+    void giveBackAfter(Answer answer) {
+        ReplyError error = answer.error();
+        if (error != null && Meaning.isOfReplica(error.getMessage())) {
+            drop(error);
+            Objects.requireNonNull(lines).dropIdle(error);
+        } else {
+            giveBack();
+        }
     }
 
     /** The connection owes no reply. */
