@@ -65,12 +65,14 @@ pub(super) fn many_held(stage: &Stage) -> Verdict {
 }
 
 /// The part of a core that a client takes while it keeps so many locks, with the usual times, and does nothing else.
+/// It first comes to rest: a Java compiler works for some seconds on what ten thousand acquires have made hot.
 fn tell_cost(stage: &Stage, worker: &Worker, count: usize) -> Verdict {
     let acquire = |number| {
         let acquire = worker.acquire(&format!("kept-{number}"));
         acquire.lease(ms(10_000)).keep(ms(30_000)).ask()
     };
     let held = in_turn(count, acquire, |call| call.granted())?;
+    thread::sleep(ms(5_000));
     let (begun, before) = (Instant::now(), worker.usage().cpu);
     thread::sleep(ms(20_000));
     let used = worker.usage().cpu.saturating_sub(before);
