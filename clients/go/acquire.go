@@ -244,6 +244,13 @@ func (t *taking) callOff(conn *wire.Conn, call *wire.Call) error {
 	case <-gone:
 	case <-ctx.Done():
 	}
+	if !call.IsOver() || !call.Answered() || call.Err == nil && call.Reply != nil {
+		// The release may have overtaken the wait, whose grant is released, too.
+		select {
+		case <-t.locks.off(t.key, t.owner):
+		case <-ctx.Done():
+		}
+	}
 	t.open = false // that is seen to
 	return errEnded
 }

@@ -135,6 +135,12 @@ func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, optio
 	defer cancel()
 	a := l.ask(limited, renewing, key, command...)
 	if a.err != nil {
+		if terms.keep > 0 && a.open {
+			// It may be kept here from now on, for nobody. It is another's still: it is not released.
+			l.background(func(ctx context.Context) {
+				l.ask(ctx, renewing, key, "LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", 0)
+			})
+		}
 		return nil, l.failed(ctx, renewing, "adopt", key, a.err)
 	}
 	o, err := newOwnership(l, key, owner, terms, a)

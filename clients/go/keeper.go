@@ -245,6 +245,24 @@ func (k *keeper) add(o *ownership, on *link) {
 	k.rouse()
 }
 
+// repace has a grant, whose lease is another now, heard of often enough.
+func (k *keeper) repace(o *ownership, pace time.Duration) {
+	k.mu.Lock()
+	_, isHere := k.grants[o]
+	isOther := isHere && o.pace != pace
+	if isOther {
+		k.leases[pace]++
+		if k.leases[o.pace]--; k.leases[o.pace] == 0 {
+			delete(k.leases, o.pace)
+		}
+		o.pace = pace
+	}
+	k.mu.Unlock()
+	if isOther {
+		k.rouse()
+	}
+}
+
 func (k *keeper) drop(o *ownership) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

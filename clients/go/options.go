@@ -86,8 +86,9 @@ func Fixed() LockOption { return func(t *terms) { t.fixed = true } }
 // AtMost lets the lock be kept for so long at most; then it is lost.
 func AtMost(most time.Duration) LockOption { return func(t *terms) { t.atMost = most } }
 
-// Owner names the owner, for a lock that more than one process is to hold as one, or hand on ([Locks.Adopt]).
-// Without it, every acquire is an owner of its own.
+// Owner names the owner, for a lock that is handed on ([Locks.Adopt]), or with [Fixed] that several processes hold as
+// one: of those that keep it, each would take it from the other again and again. A release in this name frees the lock,
+// whoever took it. Without it, every acquire is an owner of its own.
 func Owner(owner string) LockOption { return func(t *terms) { t.owner, t.named = owner, true } }
 
 // Replicas asks for the acknowledgement of the grant by so many replicas. Without it the grant is given back, and

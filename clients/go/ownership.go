@@ -17,7 +17,7 @@ type ownership struct {
 	locks      *Locks
 	key, owner string
 	token      int64
-	pace       time.Duration // of the PINGs that it needs: the shorter of its lease and silence, as taken
+	pace       time.Duration // of the PINGs that it needs: the shorter of its lease and silence; the keeper's
 	since      time.Time
 	life       context.Context // ends with it
 	end        context.CancelCauseFunc
@@ -32,7 +32,8 @@ type ownership struct {
 	keeper *keeper
 	over   error // why it has ended; nil while it stands
 	timer  *time.Timer
-	ending bool // AtMost ends the keeping now
+	most   time.Time // AtMost: when it is over, whatever is renewed
+	ending bool      // AtMost ends the keeping now
 
 	pending *time.Timer // to its takeover by the keeper; nil where that has been done
 
@@ -79,6 +80,7 @@ func newOwnership(locks *Locks, key, owner string, terms terms, a answer) (*owne
 		return o, nil
 	case terms.atMost > 0:
 		most := o.since.Add(terms.atMost)
+		o.most = most
 		o.timer = time.AfterFunc(time.Until(most.Add(-lease)), func() { o.runOut(most) })
 	}
 	if a.link == nil {
@@ -111,7 +113,7 @@ func (o *ownership) until() time.Time {
 	if ponged := o.link.provenAt(); ponged.After(proof) {
 		proof = ponged
 	}
-	return proof.Add(o.lease)
+	return earlier(proof.Add(o.lease), o.most)
 }
 
 // keeping is the silence that it is kept for, while it stands.
@@ -137,15 +139,19 @@ func (o *ownership) confirm(call *wire.Call, on *link) {
 		return
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.lease = lease
 	if call.Sent.After(o.proof) {
 		o.proof = call.Sent
 	}
-	if o.keep > 0 {
+	k, keep := o.keeper, o.keep
+	if keep > 0 {
 		o.link = cmp.Or(on, o.link)
 	} else if o.timer != nil && o.over == nil {
-		o.timer.Reset(time.Until(o.proof.Add(lease)))
+		o.timer.Reset(time.Until(earlier(o.proof.Add(lease), o.most)))
+	}
+	o.mu.Unlock()
+	if keep > 0 && k != nil {
+		k.repace(o, min(lease, keep))
 	}
 }
 
@@ -204,6 +210,14 @@ func (o *ownership) lose(cause error) {
 	if told := o.locks.options.Hooks.Lost; told != nil {
 		told(o.key, err)
 	}
+}
+
+// giveUp tells a loss that no server has told of: whatever the server knows, it need not keep the grant any more.
+func (o *ownership) giveUp(cause error) {
+	o.lose(cause)
+	o.locks.background(func(ctx context.Context) {
+		o.locks.ask(ctx, releasing, o.key, "LOCK.RELEASE", o.key, o.owner, "HOLDS", 0, "TOKEN", o.token)
+	})
 }
 
 var errLapsed = errors.New("its time is over")

@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Task is one owner of several locks: it enters a lock that it has again, and the server finds a deadlock among
@@ -101,6 +102,7 @@ func (t *Task) set(mine *turns, o *ownership) {
 }
 
 func (t *Task) acquire(ctx context.Context, l *Lock) (*Grant, error) {
+	began := time.Now()
 	mine, leave := t.of(l.key)
 	defer leave()
 	limited, cancel := context.WithTimeout(ctx, min(max(l.terms.wait, t.locks.options.Reply), longestTime))
@@ -120,7 +122,11 @@ func (t *Task) acquire(ctx context.Context, l *Lock) (*Grant, error) {
 		}
 		t.set(mine, nil)
 	}
-	o, err := l.take(ctx, t.begin())
+	rest := *l
+	if l.terms.wait != Forever {
+		rest.terms.wait = max(0, l.terms.wait-time.Since(began))
+	}
+	o, err := rest.take(ctx, t.begin())
 	if err != nil {
 		t.end()
 		return nil, err

@@ -63,7 +63,7 @@ func (k *keeper) run() {
 				end = spare
 			case len(passed) > 0:
 				for _, o := range passed {
-					o.lose(k.why())
+					o.giveUp(k.why())
 				}
 				judged = false
 			default:
