@@ -176,7 +176,20 @@ export class Calls extends Scope implements GrantCalls {
   async adopt(name: string, owner: string, token: number, wish: Wish, hasLease: boolean, stop: Stop): Promise<Holding> {
     const request: Request = { name, mode: "exclusive", owner, isFresh: false, wish };
     const until = now() + Math.max(wish.wait, this.tryLimit);
-    return this.#renewed(request, token, until, stop, hasLease ? ["PX", wish.lease] : []);
+    const ask = new Ask();
+    try {
+      return await this.#renewed(request, token, until, stop, hasLease ? ["PX", wish.lease] : [], ask);
+    } catch (error) {
+      if (wish.keep && ask.sentOn && isOpen(error)) this.inBackground(this.#keepNoMore(request, token));
+      throw error;
+    }
+  }
+
+  /** A grant that may be kept here for nobody. It is another's still: it is not released. */
+  async #keepNoMore({ name, owner }: Request, token: number): Promise<void> {
+    const key = this.keyOf(name);
+    await this.servers.ask(key, ["LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", 0],
+      { kind: "renew", name, until: now() + this.releaseLimit, stop: new Stop() }).catch(() => {});
   }
 
   /** A command that only looks at a lock, or an administrator's. */
@@ -241,12 +254,13 @@ export class Calls extends Scope implements GrantCalls {
     }
   }
 
-  async #renewed(request: Request, token: number, until: number, stop: Stop, lease: (string | number)[] = []): Promise<Holding> {
+  async #renewed(request: Request, token: number, until: number, stop: Stop, lease: (string | number)[] = [],
+    ask = new Ask()): Promise<Holding> {
     const { name, owner, wish } = request;
     const key = this.keyOf(name);
     const keep = wish.keep ? ["KEEP", wish.keep] : [];
     const { reply, sent, line, keeper } = await this.servers.ask(key, ["LOCK.RENEW", key, owner, ...lease, "TOKEN", token, ...keep],
-      { kind: "renew", name, until, stop });
+      { kind: "renew", name, until, stop }, ask);
     const grant = grantOf(reply) ?? { token, holds: 1, lease: wish.lease };
     return this.#held(request, grant, sent, (holding) => keeper.take(holding, line));
   }
@@ -257,6 +271,7 @@ export class Calls extends Scope implements GrantCalls {
     const terms = { key: this.keyOf(name), name, owner, token: grant.token, mode, lease: grant.lease, keep: wish.keep,
       reply: this.servers.reply };
     const holding = new Holding(terms, sent, request.turn);
+    holding.onUnheard = () => this.inBackground(this.#giveBack(holding, 0));
     this.hold(holding);
     if (wish.keep) keepOn(holding);
     else holding.watch();

@@ -68,6 +68,8 @@ export class Holding {
   #inUse = 1;
   /** Calls that change the count go out one after the other: each says what it is to be. */
   readonly turn: Turn;
+  /** Called when a kept grant is told as lost though no server has said so: the server need not keep it any more. */
+  onUnheard: (() => void) | undefined;
   /** The keeper of a kept grant. */
   keeper: Keeper | undefined;
   /** Whether the keeper's present connection keeps it, so that its PINGs tell of it. */
@@ -134,8 +136,10 @@ export class Holding {
     if (!this.isLive) return;
     this.#timer = later(Math.max(least, this.knownUntil - now()), () => {
       this.#timer = undefined;
-      if (now() < this.knownUntil) this.watch();
-      else this.lose(this.keep ? "nothing was heard of it for a whole lease" : "the lease has ended");
+      if (now() < this.knownUntil) return this.watch();
+      const isKept = this.keep > 0;
+      this.lose(isKept ? "nothing was heard of it for a whole lease" : "the lease has ended");
+      if (isKept) this.onUnheard?.();
     }, { patience: this.keep ? this.#reply : 0 });
   }
 

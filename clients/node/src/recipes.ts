@@ -1,11 +1,12 @@
 /** What is built from locks: several at once, a leader, work that is done once. */
 
-import { LockBusy, LockLost } from "./errors.ts";
+import { LockBusy, LockLost, LockUnavailable } from "./errors.ts";
 import type { Grant } from "./grant.ts";
 import { type Lock, runUnder } from "./lock.ts";
 import type { Locks } from "./locks.ts";
 import type { LockOptions } from "./options.ts";
-import { now } from "./time.ts";
+import { Stop } from "./stop.ts";
+import { Pace, now } from "./time.ts";
 
 /** Whatever has locks: a `Locks`, a task or a quorum. */
 export interface Source<Options extends LockOptions> {
@@ -37,17 +38,34 @@ export async function runAll<T>(grants: readonly Grant[], work: (grants: readonl
   return under(0);
 }
 
-/** Works whenever it holds the lock, until the signal is aborted or the work fails. */
+/** Works whenever it holds the lock, until the signal is aborted, the work fails, or the lock is refused. */
 export async function leadBy<Options extends LockOptions>(source: Source<Options>, key: string, work: (grant: Grant) => unknown,
   options: Options & { readonly signal: AbortSignal }): Promise<void> {
   const { signal } = options;
-  while (!signal.aborted) {
-    try {
-      await source.lock(key, { ...options, wait: Infinity }).run(async (grant) => { await work(grant); });
-    } catch (error) {
-      if (signal.aborted && (error === signal.reason || (error instanceof Error && error.name === "AbortError"))) return;
-      if (!(error instanceof LockLost)) throw error;
+  const stop = new Stop(signal);
+  const pace = new Pace();
+  try {
+    while (!signal.aborted) {
+      let failure: { readonly error: unknown } | undefined; // of the work
+      try {
+        await source.lock(key, { ...options, wait: Infinity }).run(async (grant) => {
+          pace.reset();
+          try {
+            await work(grant);
+          } catch (error) {
+            if (error !== grant.signal.reason) failure = { error };
+            throw error;
+          }
+        });
+      } catch (error) {
+        if (signal.aborted && (error === signal.reason || (error instanceof Error && error.name === "AbortError"))) return;
+        if (error === (failure as { readonly error: unknown } | undefined)?.error) throw error;
+        if (!(error instanceof LockLost || error instanceof LockUnavailable)) throw error;
+        if (error instanceof LockUnavailable) await stop.pause(pace.next(), Infinity).catch(() => {});
+      }
     }
+  } finally {
+    stop.end();
   }
 }
 

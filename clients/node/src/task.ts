@@ -67,8 +67,12 @@ export class Task {
     place.calls += 1;
     const held = place.holding;
     held?.claim(); // a release that is called from now on leaves it to this call
+    const until = now() + wish.wait;
     try {
-      return await this.#inTurn(place, name, wish, stop, () => this.#enter(place, name, mode, wish, stop, held));
+      return await this.#inTurn(place, name, wish, stop, () => {
+        const rest = { ...wish, wait: Math.max(0, until - now()) };
+        return this.#enter(place, name, mode, rest, stop, held);
+      });
     } catch (error) {
       held?.unclaim();
       throw error;

@@ -38,6 +38,9 @@ export function WithLock<A extends any[]>(key: KeyOf<A>, { locks: name, shared, 
       const runner = this[place];
       if (!runner) throw new LockMisuse(`${String(property)}: nothing was injected; is the object made by Nest, with LocksModule imported?`);
       const found = typeof key === "function" ? key.apply(this, given) : key;
+      if (typeof found !== "string" && (shared || of !== undefined)) {
+        throw new LockMisuse(`${String(property)}: several locks are taken exclusively; \`shared\` and \`of\` go with one key`);
+      }
       let hasBegun = false;
       const work = async (): Promise<R> => {
         hasBegun = true;

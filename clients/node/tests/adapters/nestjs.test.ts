@@ -69,6 +69,9 @@ class Orders {
   @WithLock("page", { shared: true })
   async read(): Promise<void> { await this.gate.pass(); }
 
+  @WithLock(["page", "other"], { shared: true })
+  async readAll(): Promise<void> {}
+
   @WithLock("stream")
   async stream(): Promise<unknown> { return of(1); }
 
@@ -130,6 +133,7 @@ test("what is busy is skipped where that is said, and rejects else; modes are th
   assert.deepEqual(keys, ["account:b", "account:a"]);
   await assert.rejects(orders.lose(), LockLost);
   await assert.rejects(orders.stream(), LockMisuse);
+  await assert.rejects(orders.readAll(), LockMisuse, "several are taken exclusively");
   await assert.rejects(orders.outer(), LockBusy, "what the work itself wanted is not skipped");
 });
 
