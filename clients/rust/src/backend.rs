@@ -51,6 +51,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
         until: Instant,
     ) -> Answer<'a, Obtained>;
 
+    /// A grant of somebody else that may be kept here, for nobody: it is not, from now on.
+    fn keep_no_more(&self, _grant: Grant) {}
+
     /// Gives back holds until there are only `holds` left; 0 frees the lock.
     fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()>;
 

@@ -101,7 +101,9 @@ impl Lock {
     /// `service:host:pid:uuid`. A permit always has one of its own.
     ///
     /// Who is the same owner is the same holder: in this client, an acquire of what the owner
-    /// holds already is a further hold ([`Guard::enter`]); from another process it is the same hold.
+    /// holds already is a further hold ([`Guard::enter`]); from another process it is the same hold. Of
+    /// two processes that keep it, each would take it from the other again and again: there let the
+    /// lease be [`fixed`](Self::fixed).
     /// So never give one owner to two tasks that are to keep each other out. On a
     /// [quorum](crate::Builder::quorum) it is for [`adopt`](Self::adopt) only.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {

@@ -18,6 +18,7 @@ use redis::IntoConnectionInfo;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -229,6 +230,7 @@ impl Locks {
             registry, backend, ..
         } = &self.shared.owned;
         let chosen = request.is_owner_chosen;
+        let until = request.wait.until(Duration::ZERO);
         let place = chosen.then(|| registry.place(&request.key, &request.owner));
         let turn = match &place {
             Some(place) => Some(self.turn(place, &request).await?),
@@ -238,6 +240,10 @@ impl Locks {
             held.enter(request.mode).await?;
             return Ok(Guard::new(held));
         }
+        let request = Request {
+            wait: request.wait.rest(until),
+            ..request
+        };
         let obtained = backend.acquire(&request, turn.clone()).await?;
         self.hold(obtained.ok_or(Error::Busy)?, request.life, place)
     }
@@ -259,6 +265,11 @@ impl Locks {
                 registry, backend, ..
             } = &locks.shared.owned;
             let place = registry.place(&grant.key, &grant.owner);
+            let mut adoption = Adoption {
+                locks: locks.clone(),
+                grant: grant.clone(),
+                is_open: life.keep.is_some(),
+            };
             let change = Change {
                 lease: Some(life.lease),
                 keep: life.keep,
@@ -266,8 +277,9 @@ impl Locks {
             };
             let until = Instant::now() + locks.shared.defaults.times.reply;
             let renewal = backend.renew(&grant, change, until);
-            let obtained = locks.unless_closing(renewal).await?;
-            let guard = locks.hold(obtained, life, Some(place))?;
+            let renewed = locks.unless_closing(renewal).await;
+            adoption.is_open &= matches!(renewed, Err(Error::Unavailable(_)));
+            let guard = locks.hold(renewed?, life, Some(place))?;
             guard.follow();
             Ok(guard)
         };
@@ -330,5 +342,21 @@ impl fmt::Debug for Locks {
         f.debug_struct("Locks")
             .field("defaults", &self.shared.defaults)
             .finish_non_exhaustive()
+    }
+}
+
+/// The taking over of a grant. Where it ends without one, the grant may be kept by this client all the same.
+struct Adoption {
+    locks: Locks,
+    grant: Grant,
+    is_open: bool,
+}
+
+impl Drop for Adoption {
+    fn drop(&mut self) {
+        if self.is_open {
+            let backend = &self.locks.shared.owned.backend;
+            backend.keep_no_more(self.grant.clone());
+        }
     }
 }

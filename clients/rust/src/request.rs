@@ -68,6 +68,17 @@ impl Wait {
             Self::Forever => None,
         }
     }
+
+    /// What is left of it at this moment, when it ends then.
+    pub(crate) fn rest(self, until: Option<Instant>) -> Self {
+        match (self, until) {
+            (Self::AtMost(_), Some(until)) => match until - Instant::now() {
+                Duration::ZERO => Self::No,
+                left => Self::AtMost(left),
+            },
+            _ => self,
+        }
+    }
 }
 
 /// One unbroken ownership of a lock.

@@ -5,7 +5,7 @@ use super::Quorum;
 use super::attempt::{Attempt, Failure};
 use crate::Error;
 use crate::request::{Granted, Request, Wait};
-use crate::server::{CallError, Pending};
+use crate::server::{BlockUntil, CallError, Pending};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
@@ -74,7 +74,8 @@ impl Quorum {
         let waiting = self.under_a_new_owner(request);
         // Dropped before the attempt has begun, it leaves the line, and frees what it has got.
         let mut pending = Pending::new(&direct, &waiting, None);
-        let turn = direct.wait_once(&waiting, Some(left), &mut pending);
+        let block_until = BlockUntil::Then(Instant::now() + left);
+        let turn = direct.wait_once(&waiting, block_until, &mut pending);
         let answer = timeout(left + self.times.reply / 2, turn).await;
         match answer.unwrap_or_else(|_| Err(CallError::silence())) {
             // The attempt finds it, or asks once more.

@@ -4,7 +4,7 @@ use super::calls::{Pauses, call};
 use super::cancel::Pending;
 use super::commands::{Call, acquire, enter, fence, granted, release, renew};
 use super::keeper::Kept;
-use super::waiting::Lines;
+use super::waiting::{BlockUntil, Lines};
 use super::{Answered, CallError, Common, Keeper, Route, rescue, takeover};
 use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
@@ -126,11 +126,11 @@ impl Direct {
             if left.is_some_and(|left| left.is_zero()) {
                 return error.map_or(Ok(None), |error| Err(error.into()));
             }
-            let block = match request.wait {
-                Wait::No => None,
-                Wait::AtMost(_) | Wait::Forever => Some(left.unwrap_or_default()),
+            let block_until = match request.wait {
+                Wait::No => BlockUntil::Now,
+                Wait::AtMost(_) | Wait::Forever => until.map_or(BlockUntil::Ever, BlockUntil::Then),
             };
-            match self.wait_once(request, block, pending).await {
+            match self.wait_once(request, block_until, pending).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(granted)) if takeover::is_known(request, &granted) => {
                     let keeper = None;
@@ -159,7 +159,7 @@ impl Direct {
             keep: request.life.keep,
             ..Change::default()
         };
-        let until = Instant::now() + self.times.release;
+        let until = Instant::now() + self.times.reply;
         self.change(grant, &renew(grant, change), until).await
     }
 }
@@ -200,6 +200,17 @@ impl Backend for Direct {
         until: Instant,
     ) -> Answer<'a, Obtained> {
         Box::pin(async move { self.change(grant, &renew(grant, change), until).await })
+    }
+
+    fn keep_no_more(&self, grant: Grant) {
+        let (route, until) = (Arc::clone(&self.route), Instant::now() + self.times.release);
+        let change = Change {
+            keep: Some(Duration::ZERO),
+            ..Change::default()
+        };
+        self.background.start(async move {
+            let _ = call(&route, &grant.key, &renew(&grant, change), until).await;
+        });
     }
 
     fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()> {

@@ -25,6 +25,7 @@ pub(crate) use keeper::Keeper;
 pub(crate) use link::Link;
 pub(crate) use node::{Common, Node};
 pub(crate) use sentinel::Sentinel;
+pub(crate) use waiting::BlockUntil;
 
 use std::sync::Arc;
 

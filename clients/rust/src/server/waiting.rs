@@ -13,6 +13,26 @@ use tokio::time::{Instant, sleep, timeout};
 #[derive(Default)]
 pub(crate) struct Lines(Mutex<HashMap<Vec<u8>, usize>>);
 
+/// How long the server is to have a call wait.
+#[derive(Clone, Copy)]
+pub(crate) enum BlockUntil {
+    /// Not at all.
+    Now,
+    Then(Instant),
+    Ever,
+}
+
+impl BlockUntil {
+    /// What is left of it, when the call is about to be sent; zero is for ever.
+    fn from(self, now: Instant) -> Option<Duration> {
+        match self {
+            Self::Now => None,
+            Self::Then(until) => Some(until - now).filter(|left| !left.is_zero()),
+            Self::Ever => Some(Duration::ZERO),
+        }
+    }
+}
+
 /// One of them.
 pub(crate) struct InLine<'a> {
     lines: &'a Lines,
@@ -50,14 +70,18 @@ impl Direct {
     pub(crate) async fn wait_once(
         &self,
         request: &Request,
-        block: Option<Duration>,
+        block_until: BlockUntil,
         pending: &mut Pending,
     ) -> Result<Option<Granted>, CallError> {
         let node = self.route.node(&request.key).await?;
-        let answer = match self.wait_at(&node, request, block, false, pending).await {
+        let answer = match self
+            .wait_at(&node, request, block_until, false, pending)
+            .await
+        {
             Err(CallError::Ask(address, _)) => {
                 let other = self.route.asked_to(&node, &address)?;
-                self.wait_at(&other, request, block, true, pending).await
+                self.wait_at(&other, request, block_until, true, pending)
+                    .await
             }
             answer => answer,
         };
@@ -69,12 +93,13 @@ impl Direct {
         &self,
         node: &Arc<Node>,
         request: &Request,
-        block: Option<Duration>,
+        block_until: BlockUntil,
         asking: bool,
         pending: &mut Pending,
     ) -> Result<(Instant, Value), CallError> {
         let link = node.wait_link().await?;
         let began = Instant::now();
+        let block = block_until.from(began);
         pending.is_sent = true;
         pending.waits_on = Some((Arc::clone(node), link.clone()));
         let call = acquire_in_line(request, block);

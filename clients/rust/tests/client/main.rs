@@ -5,6 +5,7 @@ mod bounded;
 mod cluster;
 mod events;
 mod five;
+mod given_up;
 mod keeping;
 mod leaving;
 mod losing;

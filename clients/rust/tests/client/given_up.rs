@@ -1,0 +1,72 @@
+//! What was given up does not stay with the server, and takes no longer than it was given.
+
+use crate::support::{calls, locks, locks_at, ms, settings, waiters};
+use redis_lock_client::Error;
+use std::time::{Duration, Instant};
+use testbed::{Expect, Fault, Proxy, Server, cmd, eventually};
+
+/// A grant that was to be adopted, and was not, is its owner's: nobody keeps it here, and nobody releases it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adoption_that_was_dropped_keeps_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = locks_at(proxy.port(), settings());
+    let other = crate::support::locks(&server);
+    let guard = other.lock("k").acquire().await.expect("a lock");
+    let owner = guard.owner().to_owned();
+    let token = guard.detach().await.expect("to leave it");
+    let warm = locks.lock("warm").acquire().await.expect("a lock");
+    warm.release().await.expect("a release");
+    let before = calls(&server, "lock.renew");
+    proxy.inject(Fault::Delay(400), "LOCK.RENEW", 1);
+    let adopting = locks.adopt("k", owner.clone(), token);
+    assert!(tokio::time::timeout(ms(100), adopting).await.is_err());
+    eventually(
+        || calls(&server, "lock.renew") == before + 2,
+        "two renewals",
+    );
+    let holders = other.holders("k").await.expect("holders");
+    assert_eq!(holders.len(), 1);
+    assert_eq!(
+        (&holders[0].owner, holders[0].kept_by),
+        (&owner.into_bytes(), None)
+    );
+}
+
+/// The time to wait is one for the turn of the task and for the line.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_waits_no_longer_than_its_time() {
+    let server = Server::start();
+    cmd!(server.connection(), "LOCK.ACQUIRE", "k", "other", "EX", 60).grant();
+    let task = locks(&server).task();
+    let lock = task.lock("k").wait(ms(1000));
+    let first = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    let start = Instant::now();
+    assert!(matches!(lock.acquire().await, Err(Error::Busy)));
+    assert!(start.elapsed() < ms(1500), "{:?}", start.elapsed());
+    assert!(matches!(first.await.expect("a task"), Err(Error::Busy)));
+}
+
+/// The connection for the wait is opened within the time to wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_connection_does_not_lengthen_the_wait() {
+    let server = Server::start();
+    cmd!(server.connection(), "LOCK.ACQUIRE", "k", "other", "EX", 60).grant();
+    let proxy = Proxy::start(server.port());
+    let locks = locks_at(proxy.port(), settings());
+    let warm = locks.lock("warm").acquire().await.expect("a lock");
+    warm.release().await.expect("a release");
+    proxy.inject(Fault::Delay(700), "lock-wait", 1);
+    let start = Instant::now();
+    let refused = locks.lock("k").wait(ms(1000)).acquire().await;
+    assert!(matches!(refused, Err(Error::Busy)), "{refused:?}");
+    let took = start.elapsed();
+    assert!(
+        took > ms(950) && took < Duration::from_millis(1500),
+        "{took:?}"
+    );
+}
