@@ -96,7 +96,14 @@ async def adopt(engine: Engine, request: Request, owner: str, token: int) -> Hel
     keeper = engine.keeper(await engine.rt.place_of(request.name, time.monotonic() + engine.limits.reply))
     keep: tuple[Word, ...] = ("KEEP", milliseconds(request.keep)) if request.keep else ()
     words = ("LOCK.RENEW", request.name, owner, "TOKEN", token, "PX", milliseconds(request.lease), *keep)
-    call = await step.answered(keeper, words, time.monotonic() + engine.limits.now, RENEW)
+    try:
+        call = await step.answered(keeper, words, time.monotonic() + engine.limits.now, RENEW)
+    except BaseException:
+        if keep and step.is_open:
+            # It may be kept here, for nobody. It is another's still: it is not released.
+            words = ("LOCK.RENEW", request.name, owner, "TOKEN", token, "KEEP", 0)
+            engine.give_back(step.keeper or keeper, words, engine.limits.release)
+        raise
     held = Held(request, owner, step.keeper or keeper, call.reply, call.sent)
     held.holds = int(call.reply[2])
     engine.add(held, call.epoch)

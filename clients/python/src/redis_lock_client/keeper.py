@@ -190,6 +190,11 @@ class Keeper:
             call.answer(Unanswered(str(error)))
         return not was_down
 
+    @property
+    def was_heard(self) -> bool:
+        """Whether the last connection was of use: then losses closed it, however many, and the pauses need not grow."""
+        return self._heard
+
     def may_open_at_once(self, now: float) -> bool:
         """Whether the last connection was of use, and there were not many of them within a second."""
         return self._heard and (len(self._openings) < 8 or self._openings[0] < now - 1.0)

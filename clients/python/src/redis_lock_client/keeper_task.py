@@ -60,9 +60,9 @@ class KeeperTask:
             finally:
                 self.wire = None
                 wire.close()
-            if self._keeper.may_open_at_once(time.monotonic()):
+            if self._keeper.was_heard:
                 pause = Pause()
-            else:
+            if not self._keeper.may_open_at_once(time.monotonic()):
                 await asyncio.sleep(pause.take())
 
     async def _open(self) -> Wire:

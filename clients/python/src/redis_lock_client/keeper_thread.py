@@ -70,9 +70,9 @@ class KeeperThread:
                 finally:
                     self.wire = None
                     wire.close()
-                if self._keeper.may_open_at_once(time.monotonic()):
+                if self._keeper.was_heard:
                     pause = Pause()
-                elif not self.is_over:
+                if not self.is_over and not self._keeper.may_open_at_once(time.monotonic()):
                     time.sleep(pause.take())
         finally:
             if self._keeper.io is self:

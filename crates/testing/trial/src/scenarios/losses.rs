@@ -55,7 +55,7 @@ pub(super) fn deleted(stage: &Stage) -> Verdict {
     let others: Vec<_> = (0..20)
         .map(|number| worker.acquire(&format!("other-{number}")).granted())
         .collect::<Verdict<_>>()?;
-    for round in 0..stage.count(5, 50) {
+    for round in 0..stage.count(15, 50) {
         let key = format!("held-{round}");
         let held = worker.acquire(&key).granted()?;
         let next = two.acquire(&key).wait(ms(10_000)).ask();
