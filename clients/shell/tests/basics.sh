@@ -145,6 +145,23 @@ END
     check 'the token' grep -Eq '^[0-9]{16} OK$' "$folder/out"
 }
 
+# A script's own IFS and options are as they were afterwards, and nothing of theirs gets into what locks.
+test_basic_a_script_with_an_ifs_and_noclobber() {
+    cat >"$folder/script" <<END
+set -euCf
+IFS=,
+REDIS_LOCK=functions; . "$program"
+lock -p $port -w 1s $KEY || exit
+held && redis-cli -p $port EXISTS $KEY
+unlock
+redis-cli -p $port EXISTS $KEY
+case \$- in *C*) echo "kept '\$IFS'" ;; esac
+END
+    command $shell "$folder/script" >"$folder/out" 2>"$folder/err"
+    check "$(cat "$folder/out" "$folder/err")" [ $? = 0 ]
+    equal "$(cat "$folder/out" "$folder/err" | tr '\n' ';')" "1;0;kept ',';"
+}
+
 test_basic_a_script_that_is_killed_frees_the_lock() {
     cat >"$folder/script" <<END
 REDIS_LOCK=functions; . "$program"
