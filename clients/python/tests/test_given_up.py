@@ -7,8 +7,9 @@ import pytest
 import redis
 from redis.asyncio import Redis
 
-from redis_lock_client import Locks
+from redis_lock_client import LockMisuse, Locks
 from redis_lock_client import asyncio as tasks
+from redis_lock_client.alone import alone
 from servers import eventually
 from test_tasks import run
 
@@ -26,6 +27,18 @@ async def test_an_adoption_that_was_cancelled_keeps_nothing(server, proxy):
             await asyncio.sleep(0.01)
         [holder] = server.redis.execute_command("LOCK.HOLDERS", "k")
         assert (holder["owner"], holder["kept-by"]) == ("other", 0)
+
+
+def test_what_works_later_is_refused_by_alone():
+    async def coroutine():
+        pass
+
+    def generator():
+        yield
+
+    for function in (coroutine, generator):
+        with pytest.raises(LockMisuse):
+            alone(lambda: None, "k")(function)
 
 
 def test_losses_in_quick_succession_are_told_at_once(server):

@@ -28,6 +28,9 @@ def alone(locks: Locks | Callable[[], Locks], key: str, *, wait: float = 0.0, le
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        if any(works_later(function) for works_later in
+               (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
+            raise LockMisuse(f"{function.__name__} works after its call has come back, without its lock")
         signature = inspect.signature(function)
 
         @functools.wraps(function)
