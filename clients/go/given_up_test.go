@@ -7,20 +7,6 @@ import (
 	"time"
 )
 
-// keptBy is the connection that keeps the lock; 0 where none does.
-func (s *server) keptBy(key string) any {
-	s.t.Helper()
-	for _, holder := range s.do("LOCK.HOLDERS " + key).([]any) {
-		fields, _ := holder.([]any)
-		for i := 0; i+1 < len(fields); i += 2 {
-			if fields[i] == "kept-by" {
-				return fields[i+1]
-			}
-		}
-	}
-	return nil
-}
-
 // A grant that was to be adopted, and was not, is its owner's: nobody keeps it here, and nobody releases it.
 func TestAnAdoptionGivenUpKeepsNothing(t *testing.T) {
 	t.Parallel()
@@ -34,7 +20,7 @@ func TestAnAdoptionGivenUpKeepsNothing(t *testing.T) {
 	defer cancel()
 	_, err := locks.Adopt(ctx, "k", "other", token)
 	mustSay(t, err, context.DeadlineExceeded)
-	eventually(t, "not kept", func() bool { return server.calls("lock.renew") == 2 && server.keptBy("k") == int64(0) })
+	eventually(t, "not kept", func() bool { return server.calls("lock.renew") == 2 && server.holder("k")["kept-by"] == int64(0) })
 	if server.info("k", "owner") != "other" {
 		t.Fatal("released")
 	}

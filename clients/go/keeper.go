@@ -252,9 +252,7 @@ func (k *keeper) repace(o *ownership, pace time.Duration) {
 	isOther := isHere && o.pace != pace
 	if isOther {
 		k.leases[pace]++
-		if k.leases[o.pace]--; k.leases[o.pace] == 0 {
-			delete(k.leases, o.pace)
-		}
+		k.forgetPace(o.pace)
 		o.pace = pace
 	}
 	k.mu.Unlock()
@@ -271,8 +269,13 @@ func (k *keeper) drop(o *ownership) {
 	}
 	delete(k.grants, o)
 	delete(k.unsure, o)
-	if k.leases[o.pace]--; k.leases[o.pace] == 0 {
-		delete(k.leases, o.pace)
+	k.forgetPace(o.pace)
+}
+
+// forgetPace is of one grant. The mutex is the caller's.
+func (k *keeper) forgetPace(pace time.Duration) {
+	if k.leases[pace]--; k.leases[pace] == 0 {
+		delete(k.leases, pace)
 	}
 }
 

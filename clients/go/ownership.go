@@ -79,9 +79,8 @@ func newOwnership(locks *Locks, key, owner string, terms terms, a answer) (*owne
 		o.timer = time.AfterFunc(time.Until(o.until()), o.lapse)
 		return o, nil
 	case terms.atMost > 0:
-		most := o.since.Add(terms.atMost)
-		o.most = most
-		o.timer = time.AfterFunc(time.Until(most.Add(-lease)), func() { o.runOut(most) })
+		o.most = o.since.Add(terms.atMost)
+		o.timer = time.AfterFunc(time.Until(o.most.Add(-lease)), o.runOut)
 	}
 	if a.link == nil {
 		o.takeOverLater(a.early(lease))
@@ -235,14 +234,14 @@ func (o *ownership) lapse() {
 	o.lose(errLapsed)
 }
 
-// runOut ends the keeping of a grant that may last until then.
-func (o *ownership) runOut(most time.Time) {
+// runOut ends the keeping of a grant that lasts no longer than AtMost.
+func (o *ownership) runOut() {
 	o.mu.Lock()
 	o.ending = true
 	o.mu.Unlock()
-	ctx, cancel := context.WithDeadline(o.life, most)
+	ctx, cancel := context.WithDeadline(o.life, o.most)
 	defer cancel()
-	rest := max(time.Millisecond, time.Until(most))
+	rest := max(time.Millisecond, time.Until(o.most))
 	a := o.locks.ask(ctx, renewing, o.key, "LOCK.RENEW", o.key, o.owner, "TOKEN", o.token,
 		"PX", milliseconds(rest), "KEEP", 0)
 	if a.err != nil && kindOf(renewing, a.err) == ErrLost {
@@ -252,9 +251,9 @@ func (o *ownership) runOut(most time.Time) {
 	o.mu.Lock()
 	k := o.keeper
 	o.keep, o.link = 0, nil
-	o.lease, o.proof = rest, most.Add(-rest)
+	o.lease, o.proof = rest, o.most.Add(-rest)
 	if o.over == nil {
-		o.timer = time.AfterFunc(time.Until(most), o.lapse)
+		o.timer = time.AfterFunc(time.Until(o.most), o.lapse)
 	}
 	o.mu.Unlock()
 	k.drop(o)
