@@ -5,17 +5,19 @@ use super::probe::{patience, poll, slowness, watch_over_the_run};
 use redis::{Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+mod port;
 mod settings;
 mod start;
 
+pub use port::free_port;
 pub use settings::{Builder, Kind, Version};
 use start::Failure;
-pub use start::free_port;
 
 /// How long a server may take to come up or to go.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,6 +32,8 @@ pub struct Server {
     settings: Builder,
     port: u16,
     process: Option<Child>,
+    /// Its port, while it is down.
+    reserved: Option<OwnedFd>,
     /// How much of the log is of earlier runs.
     log_start: usize,
     dir: TempDir,
@@ -56,11 +60,12 @@ impl Server {
             settings,
             port: 0,
             process: None,
+            reserved: None,
             log_start: 0,
             dir,
         };
         loop {
-            server.port = start::free_port();
+            server.port = free_port();
             server.write_conf();
             match server.run() {
                 Ok(()) => return Ok(server),
@@ -121,7 +126,7 @@ impl Server {
                 self.has_ended().then_some(())
             });
             assert!(ended.is_some(), "the server does not end");
-            self.process = None;
+            self.went_down();
         }
     }
 
@@ -130,6 +135,7 @@ impl Server {
         if let Some(mut process) = self.process.take() {
             process.kill().expect("a process to kill");
             process.wait().expect("a process to wait for");
+            self.went_down();
         }
     }
 
@@ -141,7 +147,12 @@ impl Server {
         };
         let ended = poll(PATIENCE, || process.try_wait().expect("a child's state"));
         assert!(ended.is_some(), "the server does not end");
+        self.went_down();
+    }
+
+    fn went_down(&mut self) {
         self.process = None;
+        self.reserved = port::reserve(self.port);
     }
 
     /// Sends the process a signal, such as `STOP` and `CONT` for a server that hangs a while.

@@ -3,6 +3,8 @@
 
 use redis::Value;
 use std::fs;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use testbed::{Expect, Server, Talk, aof, cmd, dump, eventually, post, server_cpu};
@@ -34,6 +36,21 @@ fn dropping_the_guard_leaves_no_process_and_no_folder() {
     assert!(Path::new(&process).exists() && dir.exists());
     drop(server);
     assert!(!Path::new(&process).exists() && !dir.exists());
+}
+
+#[test]
+fn nobody_gets_the_port_of_a_server_that_is_down() {
+    let mut server = plain(&[]);
+    let place = (Ipv4Addr::LOCALHOST, server.port());
+    let mut connection = server.connection();
+    cmd!(connection, "PING").text();
+    server.kill9();
+    drop(connection); // which leaves its port to nobody for a while
+    let refused = TcpStream::connect(place).expect_err("a server that is down");
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    let taken = TcpListener::bind(place).expect_err("a reserved port");
+    assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+    server.restart();
 }
 
 #[test]

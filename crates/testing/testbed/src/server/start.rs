@@ -3,9 +3,8 @@
 use super::{PATIENCE, Server, patience, poll};
 use crate::module::server_program;
 use std::fs::OpenOptions;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -25,25 +24,10 @@ pub(super) enum Failure {
     Refused(String),
 }
 
-/// A port that was free a moment ago. Below those that the system gives to outgoing connections,
-/// one of which could otherwise sit on it during a restart; with room for a cluster's bus, whose
-/// port is higher by 10000.
-pub fn free_port() -> u16 {
-    const FIRST: u16 = 11_000;
-    const COUNT: u16 = 11_000;
-    let candidate = || FIRST + u16::try_from(random() % u64::from(COUNT)).expect("below COUNT");
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    poll(PATIENCE, || Some(candidate()).filter(is_free)).expect("a free port")
-}
-
-/// Different in each process and at each call.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
 impl Server {
     /// Starts the process and waits until it answers.
     pub(super) fn run(&mut self) -> Result<(), Failure> {
+        self.reserved = None;
         let log = self.dir().join(LOG);
         let log = OpenOptions::new()
             .create(true)
