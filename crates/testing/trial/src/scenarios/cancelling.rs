@@ -9,19 +9,24 @@ use std::thread;
 use std::time::Duration;
 use testbed::{Expect, cmd};
 
+/// By how much, in microseconds, a cancellation is sent sooner or later than the last one.
+const LEAD_STEP: i64 = 500;
+
 /// In the very moment of the grant: afterwards the lock is free, or held by exactly who was told so.
 pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
     let (site, worker) = stage.pair()?;
     let mut server = site.server().connection();
     let (mut granted, mut cancelled) = (0, 0);
     let rounds = stage.count(60, 1000);
+    // By how much the cancellation goes ahead, in microseconds: as much as makes both outcomes come about.
+    let mut lead = 0;
     for round in 0..rounds {
         let key = format!("key-{}", round % 7);
         cmd!(server, "LOCK.ACQUIRE", &key, DRIVER, "PX", 60_000).grant();
         let call = worker.acquire(&key).wait(ms(20_000)).ask();
         site.until_waiting(&key, 1)?;
         // Both, some microseconds before or after each other.
-        let offset = i64::try_from(random(3000)).expect("a small number") - 1500;
+        let offset = i64::try_from(random(3000)).expect("a small number") - 1500 - lead;
         let apart = |is_late: bool| {
             if is_late {
                 thread::sleep(Duration::from_micros(offset.unsigned_abs()));
@@ -45,6 +50,7 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
         match call.answer()? {
             Answer::Grant(grant) => {
                 granted += 1;
+                lead += LEAD_STEP;
                 stage.agree(&site)?;
                 worker.release(&grant).ok()?;
             }
@@ -54,6 +60,7 @@ pub(super) fn at_the_grant(stage: &Stage) -> Verdict {
                     "a cancelled wait is answered with {other}"
                 );
                 cancelled += 1;
+                lead -= LEAD_STEP;
                 stage.agree(&site)?;
             }
         }
