@@ -17,7 +17,7 @@ const CALLERS: usize = 3;
 /// How many servers the commands are spread over: a new one has its token space before it.
 const SERVERS: usize = 8;
 /// The first words of the errors that the contract knows.
-const CODES: [&str; 7] = [
+const CODES: [&str; 9] = [
     "ERR",
     "WRONGTYPE",
     "NOTHELD",
@@ -25,6 +25,8 @@ const CODES: [&str; 7] = [
     "FENCED",
     "AHEAD",
     "MAXWAITERS",
+    "DEADLOCK",
+    "NOTALONE",
 ];
 
 #[test]
