@@ -39,7 +39,7 @@ count() {
         /Tests run:/ && !/ -- in / {
             gsub(",", "")
             passed += $(NF - 6) - $(NF - 4) - $(NF - 2) - $NF
-            failed += $(NF - 4) + $(NF - 2) + $NF
+            failed += $(NF - 4) + $(NF - 2)
         }
         function add(what, number) {
             if (what ~ /^passed/) passed += number
