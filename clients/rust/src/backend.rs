@@ -34,14 +34,24 @@ pub(crate) trait Backend: Send + Sync + 'static {
         turn: Option<Turn>,
     ) -> Answer<'a, Option<Obtained>>;
 
-    /// One more hold, so that there are `holds`.
+    /// One more hold, so that there are `holds`: until when it is known to stand.
     fn enter<'a>(
         &'a self,
         grant: &'a Grant,
         holds: u32,
         mode: Mode,
         until: Instant,
-    ) -> Answer<'a, Granted>;
+    ) -> Answer<'a, Instant>;
+
+    /// So many replicas are to have it as it stands.
+    fn acknowledge<'a>(
+        &'a self,
+        _grant: &'a Grant,
+        _replicas: u32,
+        _until: Instant,
+    ) -> Answer<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// The lease begins anew.
     fn renew<'a>(
@@ -51,20 +61,32 @@ pub(crate) trait Backend: Send + Sync + 'static {
         until: Instant,
     ) -> Answer<'a, Obtained>;
 
-    /// A grant of somebody else that may be kept here, for nobody: it is not, from now on.
-    fn keep_no_more(&self, _grant: Grant) {}
+    /// A grant of somebody else that may be kept here, for nobody: it is not, from now on. The turn of the owner
+    /// lasts until then.
+    fn keep_no_more(&self, _grant: Grant, _turn: Turn) {}
 
     /// Gives back holds until there are only `holds` left; 0 frees the lock.
     fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()>;
 
+    /// Frees one that is kept and that others know of, unless one of them keeps it by now.
+    fn release_known<'a>(&'a self, held: &'a Held, until: Instant) -> Answer<'a, ()> {
+        self.release(held.grant(), 0, until)
+    }
+
     /// Asks whether the grant stands.
     fn check<'a>(&'a self, held: &'a Arc<Held>, until: Instant) -> Answer<'a, ()>;
 
-    /// A call about a key that only looks, or is an administrator's.
-    fn look<'a>(&'a self, key: &'a [u8], call: Call) -> Answer<'a, Value>;
+    /// A call about a key that only looks, or is an administrator's: that is sent `once`, as another may have the lock by the
+    /// second time.
+    fn look<'a>(&'a self, key: &'a [u8], call: Call, once: bool) -> Answer<'a, Value>;
 
     /// From now on the grant is told when it is lost.
     fn look_after(&self, held: &Arc<Held>, keeper: Option<Arc<Keeper>>);
+
+    /// Whether several may hold a lock at once.
+    fn can_share(&self) -> bool {
+        true
+    }
 
     /// Ends all connections.
     fn close(&self);

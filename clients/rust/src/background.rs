@@ -2,10 +2,13 @@
 //! it, as releases of dropped guards and waits that were cancelled.
 
 use crate::Error;
+use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::JoinError;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument;
 
@@ -14,6 +17,10 @@ use tracing::Instrument;
 pub(crate) struct Background {
     runtime: Handle,
     tasks: TaskTracker,
+    /// The runtime has ended: nothing runs any more.
+    ended: CancellationToken,
+    /// Somebody may want to know of that.
+    _interest: mpsc::Sender<Infallible>,
 }
 
 impl Background {
@@ -21,8 +28,24 @@ impl Background {
     pub(crate) fn here() -> Result<Self, Error> {
         let runtime = Handle::try_current()
             .map_err(|_| Error::misuse("a client is made within a tokio runtime"))?;
-        let tasks = TaskTracker::new();
-        Ok(Self { runtime, tasks })
+        let ended = CancellationToken::new();
+        let (interest, mut is_left) = mpsc::channel(1);
+        let told = ended.clone().drop_guard();
+        // Dropped with the runtime, or over when nobody is there any more.
+        runtime.spawn(async move {
+            is_left.recv().await;
+            told.disarm();
+        });
+        Ok(Self {
+            runtime,
+            tasks: TaskTracker::new(),
+            ended,
+            _interest: interest,
+        })
+    }
+
+    pub(crate) fn ended(&self) -> &CancellationToken {
+        &self.ended
     }
 
     pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
@@ -45,6 +68,12 @@ impl Background {
     ) -> Result<T, Error> {
         let work = work.in_current_span();
         told(self.tasks.spawn_on(work, &self.runtime).await)
+    }
+
+    /// Does the end of it all, which waits for the rest: carried on when nobody waits for it.
+    pub(crate) async fn see_through(&self, work: impl Future<Output = ()> + Send + 'static) {
+        // Where the runtime has ended, so has the client.
+        let _ = self.runtime.spawn(work).await;
     }
 
     /// Starts what runs as long as the client does, and is not waited for.

@@ -6,7 +6,7 @@ use crate::held::Owned;
 use crate::observer::Reports;
 use crate::owner::Names;
 use crate::quorum::Quorum;
-use crate::request::{Life, Wait};
+use crate::request::Life;
 use crate::server::{Cluster, Common, Direct, Node, Route, Sentinel, Times};
 use crate::{Error, Locks, Observer};
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
@@ -26,7 +26,7 @@ pub struct Builder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) life: Life,
-    pub(crate) wait: Wait,
+    pub(crate) wait: Duration,
     pub(crate) times: Times,
 }
 
@@ -46,7 +46,7 @@ impl Default for Builder {
                     keep: Some(Duration::from_secs(30)),
                     at_most: None,
                 },
-                wait: Wait::No,
+                wait: Duration::ZERO,
                 times: Times {
                     reply: Duration::from_secs(1),
                     release: Duration::from_secs(2),
@@ -79,11 +79,7 @@ impl Builder {
 
     /// How long locks wait that do not say; see [`Lock::wait`](crate::Lock::wait).
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.defaults.wait = if wait.is_zero() {
-            Wait::No
-        } else {
-            Wait::AtMost(wait)
-        };
+        self.defaults.wait = wait;
         self
     }
 
@@ -151,7 +147,7 @@ impl Builder {
             let sentinels = all(sentinels)?;
             let server = server.into_connection_info()?;
             let sentinel = Sentinel::new(name.into(), sentinels, server, common)?;
-            Ok(Route::Sentinel(sentinel))
+            Ok(Route::Sentinel(Box::new(sentinel)))
         })
     }
 
@@ -164,7 +160,7 @@ impl Builder {
         self,
         nodes: impl IntoIterator<Item = S>,
     ) -> Result<Locks, Error> {
-        self.direct(|common| Ok(Route::Cluster(Cluster::new(all(nodes)?, common)?)))
+        self.direct(|common| Ok(Route::Cluster(Box::new(Cluster::new(all(nodes)?, common)?))))
     }
 
     /// Several independent servers that decide together: a lock is held when more than half of them

@@ -59,7 +59,11 @@ pub enum Loss {
     /// somebody else. Also the end of a fixed lease, and of one that was kept for so long at most.
     #[error("its time has passed")]
     Expired,
-    /// [`Locks::close`](crate::Locks::close) has released it.
+    /// Another connection keeps it now, in the name of the same owner: the last to ask has it.
+    #[error("another connection keeps it now")]
+    KeptElsewhere,
+    /// [`Locks::close`](crate::Locks::close) has released it; or the runtime has ended on which the client was made,
+    /// and its lease ends it.
     #[error("the client has been closed")]
     Closed,
 }

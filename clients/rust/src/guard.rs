@@ -1,7 +1,7 @@
 //! A lock that is held.
 
 use crate::held::Held;
-use crate::request::{Change, Mode};
+use crate::request::{Change, Grant, Life, Mode};
 use crate::{Error, Loss};
 use std::fmt;
 use std::sync::Arc;
@@ -28,8 +28,17 @@ use tokio_util::sync::CancellationToken;
 #[must_use = "a guard that is dropped releases the lock"]
 pub struct Guard {
     held: Arc<Held>,
-    /// Its hold has neither been given back nor given away.
-    is_open: bool,
+    has: Hold,
+}
+
+/// What a guard has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// None yet.
+    Joining,
+    Open,
+    /// It has been given back, or away.
+    Over,
 }
 
 impl Guard {
@@ -38,8 +47,53 @@ impl Guard {
         held.join();
         Self {
             held,
-            is_open: true,
+            has: Hold::Open,
         }
+    }
+
+    /// It has been counted among the guards, and has no hold yet.
+    pub(crate) fn joining(held: Arc<Held>) -> Self {
+        Self {
+            held,
+            has: Hold::Joining,
+        }
+    }
+
+    /// With one more hold; none when the last one has been given back meanwhile.
+    pub(crate) async fn joined(
+        mut self,
+        mode: Mode,
+        until: tokio::time::Instant,
+    ) -> Result<Option<Self>, Error> {
+        let is_in = self.held.enter(mode, until).await?;
+        Ok(is_in.then(|| {
+            self.has = Hold::Open;
+            self
+        }))
+    }
+
+    /// With this lease from now on.
+    pub(crate) async fn renewed(
+        self,
+        lease: Duration,
+        until: tokio::time::Instant,
+    ) -> Result<Self, Error> {
+        let lease = Some(lease);
+        let change = Change {
+            lease,
+            ..Change::default()
+        };
+        self.held.renew(change, until).await?;
+        Ok(self)
+    }
+
+    /// With a longer lease, or silence, where this is one.
+    pub(crate) async fn lengthen(
+        &self,
+        life: Life,
+        until: tokio::time::Instant,
+    ) -> Result<(), Error> {
+        self.held.lengthen(life, until).await
     }
 
     /// Its observer is told that it was taken, after so long.
@@ -50,6 +104,10 @@ impl Guard {
     /// It is told when it ends.
     pub(crate) fn follow(&self) {
         self.held.follow();
+    }
+
+    pub(crate) fn grant(&self) -> &Grant {
+        self.held.grant()
     }
 
     /// The fencing token of this grant. Every later grant of this lock has a higher one.
@@ -122,11 +180,13 @@ impl Guard {
     /// # Errors
     /// [`Error::Lost`] when the lock is lost, [`Error::Unavailable`] when no answer came.
     pub async fn enter(&self) -> Result<Self, Error> {
-        let held = Arc::clone(&self.held);
+        self.held.join();
+        let joining = Self::joining(Arc::clone(&self.held));
+        let until = self.held.soon();
         // `SHARED` keeps whatever the grant has.
-        let entering = async move { held.enter(Mode::Shared).await };
-        self.held.background().run(entering).await?;
-        Ok(Self::new(Arc::clone(&self.held)))
+        let entering = async move { joining.joined(Mode::Shared, until).await };
+        let entered = self.held.background().run(entering).await?;
+        entered.ok_or_else(|| Error::Lost(self.held.loss().unwrap_or(Loss::NotHeld)))
     }
 
     /// Begins the lease anew now, with this length from now on. It may be shorter. There is seldom a need:
@@ -165,7 +225,7 @@ impl Guard {
     /// this guard was there. [`Error::Unavailable`] when no answer came in two seconds: the lease ends the
     /// lock.
     pub async fn release(mut self) -> Result<(), Error> {
-        self.close();
+        self.close(true);
         let held = Arc::clone(&self.held);
         let releasing = async move { held.release().await };
         self.held.background().carry_on(releasing).await
@@ -176,17 +236,20 @@ impl Guard {
     /// another process.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the lock is lost, [`Error::Unavailable`] when no answer came.
+    /// [`Error::Lost`] when the lock is lost, [`Error::Unavailable`] when no answer came, [`Error::Misuse`] when
+    /// other guards have it too. The hold is given back then.
     pub async fn detach(mut self) -> Result<u64, Error> {
-        if self.held.life().keep.is_some() {
-            self.change(Change {
-                keep: Some(Duration::ZERO),
-                ..Change::default()
-            })
-            .await?;
-        }
-        self.close();
+        let held = Arc::clone(&self.held);
+        let leaving = async move { held.detach().await };
+        // Nobody joins before it is closed.
+        let _turns = self.held.background().run(leaving).await?;
+        self.close(false);
         Ok(self.token())
+    }
+
+    /// Lets go of it with no release: it is another's.
+    pub(crate) fn leave(mut self) {
+        self.close(false);
     }
 
     async fn change(&self, change: Change) -> Result<(), Error> {
@@ -198,18 +261,19 @@ impl Guard {
         self.held.background().run(changing).await
     }
 
-    fn close(&mut self) {
-        self.is_open = false;
-        self.held.leave();
+    fn close(&mut self, releases: bool) {
+        self.has = Hold::Over;
+        self.held.leave(releases);
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.is_open {
-            return;
+        match self.has {
+            Hold::Open => self.close(true),
+            Hold::Joining => return self.close(false),
+            Hold::Over => return,
         }
-        self.close();
         let held = Arc::clone(&self.held);
         self.held.background().start(async move {
             if let Err(error) = held.release().await {

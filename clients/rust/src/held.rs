@@ -1,20 +1,23 @@
 //! One grant that this process holds, shared by all its guards.
 
+mod holds;
+mod renewing;
 mod telling;
 
 use crate::backend::{Backend, Obtained};
 use crate::background::Background;
 use crate::observer::Reports;
+use crate::owner::Owner;
 use crate::registry::{Place, Registry};
-use crate::request::{Change, Grant, Life, Mode};
-use crate::server::Keeper;
+use crate::request::{Grant, Life};
 use crate::server::commands::after;
+use crate::server::{CallError, Keeper};
 use crate::{Error, Loss};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// What belongs to a client and is needed for each of its grants.
@@ -35,14 +38,17 @@ pub(crate) struct Held {
     grant: Grant,
     since: Instant,
     /// Where its owner finds it again.
-    _place: Option<Arc<Place>>,
+    place: Option<Arc<Place>>,
+    whose: Owner,
     /// How many guards there are.
     guards: AtomicUsize,
-    /// How many holds the server counts. Locked for the length of each call about this grant: what a
-    /// call asks for depends on what the one before it came to.
+    /// How many holds there are here; the server may count more, which the owner has taken elsewhere. Locked for the
+    /// length of each call about this grant: what a call asks for depends on what the one before it came to.
     holds: tokio::sync::Mutex<u32>,
     term: Mutex<Term>,
     keeping: Mutex<Option<Keeping>>,
+    /// Where it was kept last.
+    last_keeper: Mutex<Weak<Keeper>>,
     /// The term has been changed.
     changed: Notify,
     lost: CancellationToken,
@@ -67,7 +73,6 @@ struct Term {
 struct Keeping {
     keeper: Arc<Keeper>,
     since: Instant,
-    pace: Duration,
 }
 
 impl Held {
@@ -76,17 +81,20 @@ impl Held {
         obtained: &Obtained,
         life: Life,
         place: Option<Arc<Place>>,
+        whose: Owner,
     ) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let granted = &obtained.granted;
+        let lost = owned.background.ended().child_token();
         Self {
             owned,
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             grant: granted.grant.clone(),
             since: Instant::now(),
-            _place: place,
+            place,
+            whose,
             guards: AtomicUsize::new(0),
-            holds: tokio::sync::Mutex::new(granted.holds),
+            holds: tokio::sync::Mutex::new(1),
             term: Mutex::new(Term {
                 life,
                 known_until: granted.known_until,
@@ -96,8 +104,9 @@ impl Held {
                 is_followed: false,
             }),
             keeping: Mutex::default(),
+            last_keeper: Mutex::default(),
             changed: Notify::new(),
-            lost: CancellationToken::new(),
+            lost,
             over: CancellationToken::new(),
         }
     }
@@ -112,6 +121,11 @@ impl Held {
 
     pub(crate) fn life(&self) -> Life {
         self.term().life
+    }
+
+    /// Others may know the owner, and so end the grant or keep it: it was named, or the grant adopted.
+    pub(crate) fn is_known_to_others(&self) -> bool {
+        self.whose.is_named()
     }
 
     pub(crate) fn ends(&self) -> Option<Instant> {
@@ -135,14 +149,20 @@ impl Held {
 
     /// A call that was sent at this time has told that it stands.
     pub(crate) fn known_since(&self, sent: Instant) {
+        self.stands_until(after(sent, self.life().lease));
+    }
+
+    /// It is known to stand until then, or longer.
+    pub(crate) fn stands_until(&self, known: Instant) {
         let mut term = self.term();
-        let known = after(sent, term.life.lease);
         term.known_until = term.known_until.max(known);
     }
 
     /// How it was lost, if it was.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.term().loss
+        let has_ended = self.owned.background.ended().is_cancelled();
+        let loss = self.term().loss;
+        loss.or(has_ended.then_some(Loss::Closed))
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -168,19 +188,23 @@ impl Held {
         let known = self.known_until();
         let life = self.life();
         let pace = life.keep.map_or(life.lease, |keep| keep.min(life.lease));
-        self.kept_by_nobody();
-        {
-            let mut term = self.term();
-            term.known_until = term.known_until.max(known);
-        }
+        self.stands_until(known);
+        // When a keeper ends meanwhile, it has it or not: what it has it gives on.
+        let mut keeping = self.keeping();
         if !keeper.add(self, pace) {
             return false;
         }
-        *self.keeping() = Some(Keeping {
+        let before = keeping.replace(Keeping {
             keeper: Arc::clone(keeper),
             since: Instant::now(),
-            pace,
         });
+        drop(keeping);
+        *self.last_keeper() = Arc::downgrade(keeper);
+        if let Some(Keeping { keeper: before, .. }) = before
+            && !Arc::ptr_eq(&before, keeper)
+        {
+            before.remove(self.number);
+        }
         if self.is_over() {
             self.kept_by_nobody();
         }
@@ -193,10 +217,16 @@ impl Held {
         keeping.as_ref().map(|keeping| Arc::clone(&keeping.keeper))
     }
 
+    /// Where it was kept last, the server may have ended that.
+    pub(crate) fn may_be_kept_elsewhere(&self) -> bool {
+        let last = self.last_keeper().upgrade();
+        last.is_none_or(|keeper| keeper.link.is_closed())
+    }
+
     fn kept_by_nobody(&self) {
         let keeping = self.keeping().take();
-        if let Some(Keeping { keeper, pace, .. }) = keeping {
-            keeper.remove(self.number, pace);
+        if let Some(Keeping { keeper, .. }) = keeping {
+            keeper.remove(self.number);
         }
     }
 
@@ -228,78 +258,18 @@ impl Held {
         self.kept_by_nobody();
     }
 
-    /// One more guard shares this grant.
-    pub(crate) fn join(&self) {
-        self.guards.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// A guard less; with the last one all keeping ends.
-    pub(crate) fn leave(&self) {
-        if self.guards.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.end();
-        }
-    }
-
     /// No other call about this grant goes out while this is there.
     pub(crate) async fn calls(&self) -> impl Drop {
         self.holds.lock().await
     }
 
-    /// One more hold.
-    pub(crate) async fn enter(&self, mode: Mode) -> Result<(), Error> {
-        let mut holds = self.holds.lock().await;
-        self.still()?;
-        let wanted = *holds + 1;
-        let until = self.soon();
-        let entered = self
-            .owned
-            .backend
-            .enter(&self.grant, wanted, mode, until)
-            .await;
-        let granted = self.noted(entered)?;
-        *holds = granted.holds;
-        let mut term = self.term();
-        // Re-entry never shortens.
-        term.known_until = term.known_until.max(granted.known_until);
-        Ok(())
-    }
-
-    /// The lease begins anew, changed in this way.
-    pub(crate) async fn renew(
-        self: &Arc<Self>,
-        change: Change,
+    /// The same, where that is not until too late.
+    pub(crate) async fn calls_until(
+        &self,
         until: Instant,
-    ) -> Result<(), Error> {
-        let _calls = self.holds.lock().await;
-        self.still()?;
-        let renewed = self.owned.backend.renew(&self.grant, change, until).await;
-        let renewed = self.noted(renewed)?;
-        {
-            let mut term = self.term();
-            term.life.lease = renewed.granted.lease;
-            term.known_until = renewed.granted.known_until;
-            if change.keep == Some(Duration::ZERO) {
-                term.is_winding_down = true;
-            }
-        }
-        if change.keep == Some(Duration::ZERO) {
-            self.kept_by_nobody();
-        } else if let Some(keeper) = self.keeper() {
-            // For its pace. When it has closed, it gives the grant on.
-            let _ = self.kept_by(&keeper);
-        }
-        self.changed.notify_one();
-        tracing::debug!(key = %self.key(), token = self.grant.token, "lock renewed");
-        Ok(())
-    }
-
-    /// The last lease, kept by nobody.
-    pub(crate) async fn wind_down(
-        self: &Arc<Self>,
-        change: Change,
-        until: Instant,
-    ) -> Result<(), Error> {
-        self.renew(change, until).await
+    ) -> Result<tokio::sync::MutexGuard<'_, u32>, Error> {
+        let calls = timeout_at(until, self.holds.lock()).await;
+        calls.map_err(|_| CallError::silence().into())
     }
 
     /// Asks whether it stands.
@@ -309,47 +279,6 @@ impl Held {
         let backend = Arc::clone(&self.owned.backend);
         let checked = backend.check(self, until).await;
         self.noted(checked)
-    }
-
-    /// Gives one hold back: once for each guard.
-    pub(crate) async fn release(&self) -> Result<(), Error> {
-        let until = Instant::now() + self.owned.release_time;
-        let mut holds = self.holds.lock().await;
-        if let Some(loss) = self.loss() {
-            return Err(Error::Lost(loss));
-        }
-        let left = holds.saturating_sub(1);
-        if left == 0 {
-            self.end();
-        }
-        let released = self.owned.backend.release(&self.grant, left, until).await;
-        // Also without an answer: the next release says how many are to be left then.
-        *holds = left;
-        let released = self.noted(released);
-        if left == 0 {
-            self.tell_release(&released);
-        }
-        released?;
-        tracing::debug!(key = %self.key(), token = self.grant.token, left, "lock released");
-        Ok(())
-    }
-
-    /// Gives all holds back, whatever is known of the grant.
-    pub(crate) async fn release_all(&self) -> Result<(), Error> {
-        let until = Instant::now() + self.owned.release_time;
-        let released = self.owned.backend.release(&self.grant, 0, until).await;
-        if let Err(error) = &released {
-            tracing::debug!(key = %self.key(), token = self.grant.token, %error, "not released");
-        }
-        released
-    }
-
-    /// The same, with nobody waiting for it.
-    pub(crate) fn release_unheard(self: &Arc<Self>) {
-        let held = Arc::clone(self);
-        self.owned.background.start(async move {
-            let _ = held.release_all().await;
-        });
     }
 
     /// A time to which a call may be repeated while somebody waits for it.
@@ -380,6 +309,11 @@ impl Held {
 
     fn term(&self) -> MutexGuard<'_, Term> {
         self.term.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_keeper(&self) -> MutexGuard<'_, Weak<Keeper>> {
+        let keeper = self.last_keeper.lock();
+        keeper.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keeping(&self) -> MutexGuard<'_, Option<Keeping>> {

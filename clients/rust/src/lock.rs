@@ -1,10 +1,11 @@
 //! One lock, and how it is to be taken.
 
+mod working;
+
 use crate::locks::Locks;
-use crate::request::{Grant, Life, Mode, Request, Wait};
-use crate::{Error, Guard, owner};
-use std::convert::Infallible;
-use std::sync::Arc;
+use crate::owner::{self, Owner};
+use crate::request::{self, Grant, Life, Mode, Request, Wait};
+use crate::{Error, Guard};
 use std::time::Duration;
 
 /// A lock by its name, with how it is to be taken. Making one sends nothing; it can be cloned, and
@@ -34,9 +35,10 @@ pub struct Lock {
     locks: Locks,
     key: Vec<u8>,
     mode: Mode,
-    owner: Option<String>,
+    owner: Owner,
     life: Life,
-    wait: Wait,
+    /// Zero for not at all, the longest time for ever.
+    wait: Duration,
     replicas: u32,
 }
 
@@ -47,7 +49,7 @@ impl Lock {
             locks,
             key: key.to_vec(),
             mode,
-            owner: None,
+            owner: Owner::Fresh,
             life: defaults.life,
             wait: defaults.wait,
             replicas: 0,
@@ -82,32 +84,35 @@ impl Lock {
 
     /// Lets [`acquire`](Self::acquire) wait in line for so long. Without it, it does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = if wait.is_zero() {
-            Wait::No
-        } else {
-            Wait::AtMost(wait)
-        };
+        self.wait = wait;
         self
     }
 
     /// Lets [`acquire`](Self::acquire) wait in line as long as it takes.
     pub fn wait_forever(mut self) -> Self {
-        self.wait = Wait::Forever;
+        self.wait = Duration::MAX;
         self
     }
 
     /// Takes the lock under a name of the caller's choice: for a holder that is more than one task of
     /// one process, such as a user with a seat. Without it, each acquire has an owner of its own,
-    /// `service:host:pid:uuid`. A permit always has one of its own.
+    /// `service:host:pid:uuid`. Not for a permit, which has one of its own ([`Error::Misuse`]).
     ///
     /// Who is the same owner is the same holder: in this client, an acquire of what the owner
-    /// holds already is a further hold ([`Guard::enter`]); from another process it is the same hold. Of
-    /// two processes that keep it, each would take it from the other again and again: there let the
-    /// lease be [`fixed`](Self::fixed).
+    /// holds already is a further hold ([`Guard::enter`]), with the longer lease and silence of the two;
+    /// from another process it is the same hold, whose release ends it for both. Several processes can be
+    /// one owner with a [`fixed`](Self::fixed) lease only: what is kept has the last of them to ask, and
+    /// the others are told that it is [lost](crate::Loss::KeptElsewhere).
+    /// An acquire that is given up while the server does not answer is called off once, and not again: what it
+    /// may have got then ends with its lease, unless the same owner asks for it before.
     /// So never give one owner to two tasks that are to keep each other out. On a
     /// [quorum](crate::Builder::quorum) it is for [`adopt`](Self::adopt) only.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = Some(owner.into());
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        self.by(Owner::Named(owner.into()))
+    }
+
+    pub(crate) fn by(mut self, owner: Owner) -> Self {
+        self.owner = owner;
         self
     }
 
@@ -159,47 +164,7 @@ impl Lock {
     /// # Errors
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
-        self.take(Wait::No).await
-    }
-
-    /// Does some work under the lock: acquires it, works, releases it. When the lock is lost, the
-    /// work is dropped where it stands.
-    ///
-    /// ```
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// # let server = testbed::Server::start();
-    /// # let url = format!("redis://127.0.0.1:{}/", server.port());
-    /// # let locks = redis_lock_client::Locks::open(url)?;
-    /// # async fn write(_value: u32, _fence: u64) {}
-    /// use redis_lock_client::Error;
-    ///
-    /// let answer = locks
-    ///     .lock("lock:answer")
-    ///     .with_lock(async |guard| {
-    ///         write(42, guard.token()).await;
-    ///         Ok::<_, Error>(42)
-    ///     })
-    ///     .await?;
-    /// assert_eq!(answer, 42);
-    /// # Ok::<_, redis_lock_client::Error>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// The work's own. As [`acquire`](Self::acquire). [`Error::Lost`] when the lock was lost before the
-    /// work was done, or found to be when it was released and the work had succeeded. When the release gets
-    /// no answer, the work is done all the same, and its result is returned.
-    pub async fn with_lock<T, E: From<Error>>(
-        &self,
-        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let guard = self.acquire().await?;
-        let outcome = tokio::select! {
-            biased;
-            loss = guard.lost() => return Err(Error::Lost(loss).into()),
-            outcome = work(&guard) => outcome,
-        };
-        told(guard.release().await, outcome)
+        self.take(Duration::ZERO).await
     }
 
     /// Goes on with a grant that was made elsewhere, or left by [`Guard::detach`]: renews it with this
@@ -209,112 +174,18 @@ impl Lock {
     /// [`Error::Lost`] when the grant is no more; [`Error::Misuse`] without an owner; else as
     /// [`try_acquire`](Self::try_acquire).
     pub async fn adopt(&self, token: u64) -> Result<Guard, Error> {
-        let owner = self.owner.clone();
-        let owner = owner.ok_or(Error::misuse("to adopt a grant, name its owner"))?;
+        let Owner::Named(owner) = self.owner.clone() else {
+            return Err(Error::misuse("to adopt a grant, name its owner"));
+        };
         owner::check(&owner)?;
+        request::check(self.life, self.mode)?;
         let key = self.key.clone();
         self.locks
             .adopt_as(Grant { key, owner, token }, self.life)
             .await
     }
 
-    /// Leads: takes the lock, waits for it as long as it takes, works under it, and begins anew whenever the
-    /// work has ended or the lock was lost. It goes on until it is dropped.
-    ///
-    /// # Errors
-    /// What waiting cannot change: [`Error::Refused`], [`Error::Misuse`] and the like. When no server
-    /// answers, it goes on trying.
-    pub async fn lead<W>(&self, mut work: impl FnMut(Arc<Guard>) -> W) -> Result<Infallible, Error>
-    where
-        W: Future<Output = ()>,
-    {
-        let lock = self.clone().wait_forever();
-        loop {
-            let led = match lock.acquire().await {
-                Ok(guard) => {
-                    let work = &mut work;
-                    under(guard, |guard| async {
-                        work(guard).await;
-                        Ok::<_, Error>(())
-                    })
-                    .await
-                }
-                Err(error) => Err(error),
-            };
-            match led {
-                Ok(()) | Err(Error::Lost(_)) => {}
-                Err(error @ Error::Unavailable(_)) => {
-                    tracing::warn!(%error, "nobody can lead");
-                    self.locks.pause().await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Does a piece of work once for all who want its result: `look` says whether it is there. Who finds
-    /// nothing does the `work` under the lock, or waits until the one who does it is done and looks again.
-    /// Waits as long as [`wait`](Self::wait) said for each turn.
-    ///
-    /// ```
-    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-    /// # let server = testbed::Server::start();
-    /// # let url = format!("redis://127.0.0.1:{}/", server.port());
-    /// # let locks = redis_lock_client::Locks::open(url)?;
-    /// # let cache = std::sync::Mutex::new(None);
-    /// let report = locks
-    ///     .lock("lock:report")
-    ///     .wait_forever()
-    ///     .once(
-    ///         || async { Ok(*cache.lock().unwrap()) },
-    ///         |_guard| async {
-    ///             *cache.lock().unwrap() = Some(42);
-    ///             Ok::<_, redis_lock_client::Error>(42)
-    ///         },
-    ///     )
-    ///     .await?;
-    /// assert_eq!(report, 42);
-    /// # Ok::<_, redis_lock_client::Error>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// Those of `look` and `work`; else as [`with_lock`](Self::with_lock).
-    pub async fn once<T, E, L, W>(
-        &self,
-        mut look: impl FnMut() -> L,
-        mut work: impl FnMut(Arc<Guard>) -> W,
-    ) -> Result<T, E>
-    where
-        E: From<Error>,
-        L: Future<Output = Result<Option<T>, E>>,
-        W: Future<Output = Result<T, E>>,
-    {
-        let mut together = self.clone();
-        together.mode = Mode::Shared;
-        loop {
-            if let Some(found) = look().await? {
-                return Ok(found);
-            }
-            match self.try_acquire().await {
-                Ok(guard) => {
-                    let (look, work) = (&mut look, &mut work);
-                    let looked = async |guard| match look().await? {
-                        Some(found) => Ok(found),
-                        None => work(guard).await,
-                    };
-                    return under(guard, looked).await;
-                }
-                Err(Error::Busy) => {
-                    // All who wait get in together when the one who works leaves.
-                    together.acquire().await?.release().await?;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    async fn take(&self, wait: Wait) -> Result<Guard, Error> {
+    async fn take(&self, wait: Duration) -> Result<Guard, Error> {
         let acquiring = self.locks.reports().acquiring(&self.key);
         let taken = match self.request(wait) {
             Ok(request) => self.locks.acquire(request).await,
@@ -324,57 +195,33 @@ impl Lock {
         taken
     }
 
-    fn request(&self, wait: Wait) -> Result<Request, Error> {
-        // One permit is one owner to the server.
-        let chosen = self
-            .owner
-            .clone()
-            .filter(|_| !matches!(self.mode, Mode::Limit(_)));
-        if let Some(owner) = &chosen {
-            owner::check(owner)?;
-        }
+    fn request(&self, wait: Duration) -> Result<Request, Error> {
+        request::check(self.life, self.mode)?;
+        let whose = match (self.mode, &self.owner) {
+            (Mode::Limit(_), Owner::Named(_)) => {
+                return Err(Error::misuse("a permit has an owner of its own"));
+            }
+            // One permit is one owner to the server.
+            (Mode::Limit(_), _) => Owner::Fresh,
+            (Mode::Exclusive | Mode::Shared, owner) => owner.clone(),
+        };
+        let owner = match &whose {
+            Owner::Named(name) => {
+                owner::check(name)?;
+                name.clone()
+            }
+            Owner::Task(task) => task.name(),
+            Owner::Fresh => self.locks.fresh_owner(),
+        };
         Ok(Request {
             key: self.key.clone(),
-            is_owner_chosen: chosen.is_some(),
-            owner: chosen.unwrap_or_else(|| self.locks.fresh_owner()),
+            owner,
+            whose,
             mode: self.mode,
             life: self.life,
-            wait,
+            wait: Wait::of(wait, self.locks.defaults().times.reply),
             replicas: self.replicas,
             over: None,
         })
-    }
-}
-
-/// Does some work under a lock, until it is done or the lock is lost, and releases it.
-async fn under<T, E: From<Error>, W>(
-    guard: Guard,
-    work: impl FnOnce(Arc<Guard>) -> W,
-) -> Result<T, E>
-where
-    W: Future<Output = Result<T, E>>,
-{
-    let guard = Arc::new(guard);
-    let outcome = tokio::select! {
-        biased;
-        loss = guard.lost() => return Err(Error::Lost(loss).into()),
-        outcome = work(Arc::clone(&guard)) => outcome,
-    };
-    match Arc::into_inner(guard) {
-        Some(guard) => told(guard.release().await, outcome),
-        // Somebody has it still, and releases it by dropping it.
-        None => outcome,
-    }
-}
-
-/// What came of some work and of the release after it: a loss never hides the work's own error.
-fn told<T, E: From<Error>>(released: Result<(), Error>, outcome: Result<T, E>) -> Result<T, E> {
-    match (released, outcome) {
-        (Err(Error::Lost(loss)), Ok(_)) => Err(Error::Lost(loss).into()),
-        (Err(error), outcome) => {
-            tracing::warn!(%error, "the lock was not released");
-            outcome
-        }
-        (Ok(()), outcome) => outcome,
     }
 }

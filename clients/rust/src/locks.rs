@@ -1,24 +1,24 @@
 //! The client: the way to the locks, and the grants it holds.
 
+mod adoption;
+
 use crate::backend::Obtained;
 use crate::builder::{Builder, Defaults};
 use crate::held::{Held, Owned};
 use crate::holder::{self, Holder};
 use crate::lock::Lock;
 use crate::observer::Reports;
-use crate::owner::Names;
+use crate::owner::{Names, Owner, TaskOwner};
 use crate::registry::{Place, Turn};
-use crate::request::{Change, Grant, Life, Mode, Request};
+use crate::request::{Grant, Life, Mode, Request, Wait};
 use crate::server::CallError;
-use crate::server::commands::Call;
+use crate::server::commands::{self, Call};
 use crate::task::Task;
 use crate::{Error, Guard, Loss};
-use futures_util::future::join_all;
 use redis::IntoConnectionInfo;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -95,7 +95,7 @@ impl Locks {
     /// other is found at once.
     #[must_use]
     pub fn task(&self) -> Task {
-        Task::new(self.clone(), self.fresh_owner())
+        Task::new(self.clone(), TaskOwner::new(self.shared.names.clone()))
     }
 
     /// Goes on with a grant that was made elsewhere, or left by [`Guard::detach`]. With another lease or a
@@ -117,9 +117,9 @@ impl Locks {
     /// # Errors
     /// [`Error::Unavailable`] when no answer came in the time of a reply; what the server refuses.
     pub async fn holders(&self, key: impl AsRef<[u8]>) -> Result<Vec<Holder>, Error> {
-        let mut command = redis::cmd("LOCK.HOLDERS");
-        command.arg(key.as_ref());
-        let answer = self.look(key.as_ref(), Call::other(command)).await?;
+        let answer = self
+            .look(key.as_ref(), commands::holders(key.as_ref()), false)
+            .await?;
         holder::read(&answer).ok_or_else(|| Error::unexpected(&answer))
     }
 
@@ -131,14 +131,14 @@ impl Locks {
     pub async fn force_unlock(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
         let mut command = redis::cmd("DEL");
         command.arg(key.as_ref());
-        let answer = self.look(key.as_ref(), Call::other(command)).await?;
+        let answer = self.look(key.as_ref(), Call::other(command), true).await?;
         Ok(answer != redis::Value::Int(0))
     }
 
     /// Cancels what waits, and releases all locks, also those whose guards are still there: those are told
     /// [`Loss::Closed`]. To be awaited before the process ends, as at `SIGTERM`, when the work under the
     /// locks is done or stopped. It takes two seconds at most; what has got no answer by then ends with its
-    /// lease.
+    /// lease. Dropping the future does not stop it.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -156,25 +156,39 @@ impl Locks {
     /// # }).unwrap();
     /// ```
     pub async fn close(&self) {
+        let locks = self.clone();
+        let closing = async move { locks.close_all().await };
+        self.shared.owned.background.see_through(closing).await;
+    }
+
+    async fn close_all(&self) {
         let until = Instant::now() + self.shared.defaults.times.close;
+        let Owned {
+            registry,
+            backend,
+            background,
+            ..
+        } = &self.shared.owned;
         self.shared.closing.cancel();
-        let held = self.shared.owned.registry.close();
-        tracing::debug!(locks = held.len(), "closing");
-        let releases = held.iter().filter(|held| !held.is_over()).map(|held| {
+        let held = registry.close().into_iter();
+        for held in held.filter(|held| !held.is_over()) {
             held.lose(Loss::Closed);
-            async {
+            background.start(async move {
                 let released = timeout_at(until, held.release_all()).await;
                 held.tell_release(&released.unwrap_or_else(|_| Err(CallError::silence().into())));
-            }
-        });
-        join_all(releases).await;
+            });
+        }
         let left = until.saturating_duration_since(Instant::now());
-        self.shared.owned.background.finish(left).await;
-        self.shared.owned.backend.close();
+        background.finish(left).await;
+        backend.close();
     }
 
     pub(crate) fn fresh_owner(&self) -> String {
         self.shared.names.fresh()
+    }
+
+    pub(crate) fn can_share(&self) -> bool {
+        self.shared.owned.backend.can_share()
     }
 
     pub(crate) fn reports(&self) -> &Reports {
@@ -225,65 +239,72 @@ impl Locks {
         }
     }
 
-    async fn take(&self, request: Request) -> Result<Guard, Error> {
+    async fn take(&self, mut request: Request) -> Result<Guard, Error> {
         let Owned {
             registry, backend, ..
         } = &self.shared.owned;
-        let chosen = request.is_owner_chosen;
-        let until = request.wait.until(Duration::ZERO);
-        let place = chosen.then(|| registry.place(&request.key, &request.owner));
-        let turn = match &place {
-            Some(place) => Some(self.turn(place, &request).await?),
-            None => None,
+        let Some(identity) = request.whose.identity() else {
+            let obtained = backend.acquire(&request, None).await?;
+            return self.hold(
+                obtained.ok_or(Error::Busy)?,
+                request.life,
+                None,
+                Owner::Fresh,
+            );
         };
-        if let Some(held) = place.as_ref().and_then(|place| place.held()) {
-            held.enter(request.mode).await?;
-            return Ok(Guard::new(held));
+        let place = registry.place(&request.key, identity);
+        let turn = self.turn(&place, request.wait).await?;
+        loop {
+            let until = match request.wait {
+                Wait::Now(end) => end,
+                Wait::Until(_) | Wait::Forever => Instant::now() + self.shared.defaults.times.reply,
+            };
+            if let Some(joining) = place.join(&request.whose)
+                && let Some(guard) = joining.joined(request.mode, until).await?
+            {
+                guard.lengthen(request.life, until).await?;
+                if request.replicas > 0 {
+                    let known = backend.acknowledge(guard.grant(), request.replicas, until);
+                    known.await?;
+                }
+                return Ok(guard);
+            }
+            if let Owner::Task(task) = &request.whose {
+                request.owner = task.name();
+            }
+            let obtained = backend.acquire(&request, Some(turn.clone())).await?;
+            let obtained = obtained.ok_or(Error::Busy)?;
+            if !place.is_released(obtained.granted.grant.token) {
+                return self.hold(obtained, request.life, Some(place), request.whose);
+            }
+            // It would end when that release comes.
+            self.give_back(obtained.granted.grant).await?;
         }
-        let request = Request {
-            wait: request.wait.rest(until),
-            ..request
+    }
+
+    /// Releases a grant that nobody is to have, also when nobody waits for that.
+    async fn give_back(&self, grant: Grant) -> Result<(), Error> {
+        let backend = Arc::clone(&self.shared.owned.backend);
+        let until = Instant::now() + self.shared.defaults.times.release;
+        let releasing = async move {
+            match backend.release(&grant, 0, until).await {
+                Err(Error::Lost(_)) => Ok(()),
+                released => released,
+            }
         };
-        let obtained = backend.acquire(&request, turn.clone()).await?;
-        self.hold(obtained.ok_or(Error::Busy)?, request.life, place)
+        self.shared.owned.background.carry_on(releasing).await
     }
 
     /// Waits until no other acquire of the same owner is under way.
-    async fn turn(&self, place: &Arc<Place>, request: &Request) -> Result<Turn, Error> {
-        match request.wait.until(self.shared.defaults.times.reply) {
-            Some(until) => timeout_at(until, place.turn())
-                .await
-                .map_err(|_| Error::Busy),
-            None => Ok(place.turn().await),
-        }
-    }
-
-    pub(crate) async fn adopt_as(&self, grant: Grant, life: Life) -> Result<Guard, Error> {
-        let locks = self.clone();
-        let adopting = async move {
-            let Owned {
-                registry, backend, ..
-            } = &locks.shared.owned;
-            let place = registry.place(&grant.key, &grant.owner);
-            let mut adoption = Adoption {
-                locks: locks.clone(),
-                grant: grant.clone(),
-                is_open: life.keep.is_some(),
-            };
-            let change = Change {
-                lease: Some(life.lease),
-                keep: life.keep,
-                shares: false,
-            };
-            let until = Instant::now() + locks.shared.defaults.times.reply;
-            let renewal = backend.renew(&grant, change, until);
-            let renewed = locks.unless_closing(renewal).await;
-            adoption.is_open &= matches!(renewed, Err(Error::Unavailable(_)));
-            let guard = locks.hold(renewed?, life, Some(place))?;
-            guard.follow();
-            Ok(guard)
+    async fn turn(&self, place: &Arc<Place>, wait: Wait) -> Result<Turn, Error> {
+        let Some(end) = wait.end() else {
+            return Ok(place.turn().await);
         };
-        self.shared.owned.background.run(adopting).await
+        let turn = timeout_at(end, place.turn()).await;
+        turn.map_err(|_| {
+            let silence = place.is_undone().then(|| CallError::silence().into());
+            silence.unwrap_or(Error::Busy)
+        })
     }
 
     /// A guard for a new grant, which is looked after from now on.
@@ -292,9 +313,10 @@ impl Locks {
         obtained: Obtained,
         life: Life,
         place: Option<Arc<Place>>,
+        whose: Owner,
     ) -> Result<Guard, Error> {
         let owned = &self.shared.owned;
-        let held = Held::new(owned.clone(), &obtained, life, place.clone());
+        let held = Held::new(owned.clone(), &obtained, life, place.clone(), whose);
         let held = Arc::new(held);
         let Grant { owner, token, .. } = held.grant();
         tracing::debug!(key = %held.key(), owner, token, "lock acquired");
@@ -302,19 +324,19 @@ impl Locks {
             held.release_unheard();
             return Err(Error::closed());
         }
+        let guard = Guard::new(Arc::clone(&held));
         if let Some(place) = place {
             place.set(&held);
         }
-        let guard = Guard::new(Arc::clone(&held));
         owned.backend.look_after(&held, obtained.keeper);
         Ok(guard)
     }
 
-    async fn look(&self, key: &[u8], call: Call) -> Result<redis::Value, Error> {
+    async fn look(&self, key: &[u8], call: Call, once: bool) -> Result<redis::Value, Error> {
         let (locks, key) = (self.clone(), key.to_vec());
         let looking = async move {
             let backend = &locks.shared.owned.backend;
-            locks.unless_closing(backend.look(&key, call)).await
+            locks.unless_closing(backend.look(&key, call, once)).await
         };
         self.shared.owned.background.run(looking).await
     }
@@ -342,21 +364,5 @@ impl fmt::Debug for Locks {
         f.debug_struct("Locks")
             .field("defaults", &self.shared.defaults)
             .finish_non_exhaustive()
-    }
-}
-
-/// The taking over of a grant. Where it ends without one, the grant may be kept by this client all the same.
-struct Adoption {
-    locks: Locks,
-    grant: Grant,
-    is_open: bool,
-}
-
-impl Drop for Adoption {
-    fn drop(&mut self) {
-        if self.is_open {
-            let backend = &self.locks.shared.owned.backend;
-            backend.keep_no_more(self.grant.clone());
-        }
     }
 }

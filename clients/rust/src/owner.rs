@@ -1,6 +1,7 @@
 //! Names for owners.
 
 use crate::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 /// The longest owner that the server takes, in bytes.
@@ -29,6 +30,90 @@ impl Names {
     /// An owner for one task.
     pub(crate) fn fresh(&self) -> String {
         format!("{}{}", self.prefix, Uuid::new_v4())
+    }
+}
+
+/// Who acquires.
+#[derive(Clone, Debug)]
+pub(crate) enum Owner {
+    /// Somebody who does nothing else.
+    Fresh,
+    /// A task, which acquires other locks too.
+    Task(Arc<TaskOwner>),
+    /// Whoever the caller has named: it may come back, in another process too.
+    Named(String),
+}
+
+impl Owner {
+    /// What its grants are found by again, if they are.
+    pub(crate) fn identity(&self) -> Option<&str> {
+        match self {
+            Self::Fresh => None,
+            Self::Task(task) => Some(&task.first),
+            Self::Named(name) => Some(name),
+        }
+    }
+
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self, Self::Named(_))
+    }
+}
+
+/// A task's name. It takes another one when it cannot be known what becomes of a call under the last one.
+#[derive(Debug)]
+pub(crate) struct TaskOwner {
+    names: Names,
+    /// The first name, by which it is known here.
+    first: String,
+    present: Mutex<Present>,
+}
+
+#[derive(Debug)]
+struct Present {
+    name: String,
+    /// How many calls of that name have been called off, and may still have an effect.
+    open: usize,
+}
+
+impl TaskOwner {
+    pub(crate) fn new(names: Names) -> Self {
+        let first = names.fresh();
+        let name = first.clone();
+        Self {
+            names,
+            first,
+            present: Mutex::new(Present { name, open: 0 }),
+        }
+    }
+
+    /// By which it asks for what it does not have.
+    pub(crate) fn name(&self) -> String {
+        let mut present = self.present();
+        if present.open > 0 {
+            present.name = self.names.fresh();
+            present.open = 0;
+        }
+        present.name.clone()
+    }
+
+    /// A call under this name is called off.
+    pub(crate) fn calls_off(&self, name: &str) {
+        let mut present = self.present();
+        if present.name == name {
+            present.open += 1;
+        }
+    }
+
+    /// That is over, and nothing of it comes late.
+    pub(crate) fn has_called_off(&self, name: &str) {
+        let mut present = self.present();
+        if present.name == name {
+            present.open = present.open.saturating_sub(1);
+        }
+    }
+
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,5 +1,8 @@
 //! What is asked for, and what is granted.
 
+use crate::Error;
+use crate::owner::Owner;
+use crate::server::commands::after;
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -28,13 +31,25 @@ pub(crate) struct Life {
     pub(crate) at_most: Option<Duration>,
 }
 
+/// Refuses what the server would take for something else: a lease that nobody keeps, a lock that all share.
+pub(crate) fn check(life: Life, mode: Mode) -> Result<(), Error> {
+    if life.keep == Some(Duration::ZERO) {
+        return Err(Error::misuse("what is kept bears some silence"));
+    }
+    if mode == Mode::Limit(0) {
+        return Err(Error::misuse("there is one permit at least"));
+    }
+    Ok(())
+}
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) key: Vec<u8>,
+    /// By this name.
     pub(crate) owner: String,
-    /// The owner is used for more than this one call.
-    pub(crate) is_owner_chosen: bool,
+    /// Whose that is.
+    pub(crate) whose: Owner,
     pub(crate) mode: Mode,
     pub(crate) life: Life,
     pub(crate) wait: Wait,
@@ -50,33 +65,40 @@ pub(crate) type Over = mpsc::Sender<Infallible>;
 /// How long to wait for a lock that is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Not at all.
-    No,
-    /// At most this long.
-    AtMost(Duration),
+    /// Not at all; an answer is to come until then.
+    Now(Instant),
+    /// Until then.
+    Until(Instant),
     /// As long as it takes.
     Forever,
 }
 
 impl Wait {
-    /// When it ends; `now` is how long a call may take that does not wait.
-    pub(crate) fn until(self, now: Duration) -> Option<Instant> {
+    /// From this moment on for so long; `now` is how long a call may take that does not wait.
+    pub(crate) fn of(time: Duration, now: Duration) -> Self {
         let start = Instant::now();
+        match time {
+            Duration::ZERO => Self::Now(after(start, now)),
+            Duration::MAX => Self::Forever,
+            time => Self::Until(after(start, time)),
+        }
+    }
+
+    /// When it is over.
+    pub(crate) fn end(self) -> Option<Instant> {
         match self {
-            Self::No => start.checked_add(now),
-            Self::AtMost(wait) => start.checked_add(wait),
+            Self::Now(end) | Self::Until(end) => Some(end),
             Self::Forever => None,
         }
     }
 
-    /// What is left of it at this moment, when it ends then.
-    pub(crate) fn rest(self, until: Option<Instant>) -> Self {
-        match (self, until) {
-            (Self::AtMost(_), Some(until)) => match until - Instant::now() {
-                Duration::ZERO => Self::No,
-                left => Self::AtMost(left),
-            },
-            _ => self,
+    /// How long the server is to have a call wait that is sent at this time: not at all, or so long, with zero
+    /// for ever.
+    pub(crate) fn block(self, sent: Instant) -> Option<Duration> {
+        match self {
+            Self::Now(_) => None,
+            Self::Until(end) => Some(end - sent).filter(|left| !left.is_zero()),
+            Self::Forever => Some(Duration::ZERO),
         }
     }
 }
@@ -93,8 +115,6 @@ pub(crate) struct Grant {
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
     pub(crate) grant: Grant,
-    /// How many times the owner holds the lock now.
-    pub(crate) holds: u32,
     /// The lease that the server remembers.
     pub(crate) lease: Duration,
     /// Until when it is known to stand: counted from the sending of the call.

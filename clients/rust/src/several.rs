@@ -1,5 +1,6 @@
 //! Several locks at once.
 
+use crate::server::commands::after;
 use crate::{Error, Guard, Lock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -26,14 +27,17 @@ use tokio::time::Instant;
 /// ```
 ///
 /// # Errors
-/// Those of [`Lock::acquire`], of the first lock that could not be taken.
+/// Those of [`Lock::acquire`], of the first lock that could not be taken; [`Error::Lost`] when one was lost while the
+/// others were waited for.
 pub async fn acquire(locks: &[Lock], wait: Duration) -> Result<Vec<Guard>, Error> {
-    let until = Instant::now() + wait;
+    let until = (wait < Duration::MAX).then(|| after(Instant::now(), wait));
     let mut order: Vec<usize> = (0..locks.len()).collect();
     order.sort_by_key(|place| locks[*place].key());
     let mut taken: Vec<(usize, Guard)> = Vec::new();
     for place in order {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.map_or(Duration::MAX, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
         match locks[place].clone().wait(left).acquire().await {
             Ok(guard) => taken.push((place, guard)),
             Err(error) => {
@@ -46,17 +50,32 @@ pub async fn acquire(locks: &[Lock], wait: Duration) -> Result<Vec<Guard>, Error
         }
     }
     taken.sort_by_key(|(place, _)| *place);
-    Ok(taken.into_iter().map(|(_, guard)| guard).collect())
+    let guards: Vec<_> = taken.into_iter().map(|(_, guard)| guard).collect();
+    // While the others were waited for.
+    if let Some(lost) = guards.iter().find(|guard| !guard.is_held()) {
+        let loss = lost.lost().await;
+        let _ = release(guards).await;
+        return Err(Error::Lost(loss));
+    }
+    Ok(guards)
 }
 
-/// Releases them, the last one first, each of them whatever comes of the others.
+/// Releases them, the last one first, each of them whatever comes of the others. When a server gives no answer
+/// in time, those that are left are released in the background.
 ///
 /// # Errors
 /// The first error of [`Guard::release`].
 pub async fn release(guards: Vec<Guard>) -> Result<(), Error> {
     let mut outcome = Ok(());
+    let mut is_answered = true;
     for guard in guards.into_iter().rev() {
-        outcome = outcome.and(guard.release().await);
+        if !is_answered {
+            drop(guard);
+            continue;
+        }
+        let released = guard.release().await;
+        is_answered = !matches!(released, Err(Error::Unavailable(_)));
+        outcome = outcome.and(released);
     }
     outcome
 }

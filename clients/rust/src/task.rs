@@ -2,7 +2,9 @@
 
 use crate::lock::Lock;
 use crate::locks::Locks;
+use crate::owner::{Owner, TaskOwner};
 use crate::request::Mode;
+use std::sync::Arc;
 
 /// What is one owner to the server, made by [`Locks::task`]: one flow of work, which passes it along.
 ///
@@ -25,18 +27,21 @@ use crate::request::Mode;
 #[derive(Clone, Debug)]
 pub struct Task {
     locks: Locks,
-    owner: String,
+    owner: Arc<TaskOwner>,
 }
 
 impl Task {
-    pub(crate) fn new(locks: Locks, owner: String) -> Self {
+    pub(crate) fn new(locks: Locks, owner: TaskOwner) -> Self {
+        let owner = Arc::new(owner);
         Self { locks, owner }
     }
 
-    /// The name by which the server knows it.
+    /// The name by which it asks the server for its next lock. After a call that was called off, or got no
+    /// answer, that is another one: so nothing late can meet it. What it holds keeps its
+    /// [owner](crate::Guard::owner).
     #[must_use]
-    pub fn owner(&self) -> &str {
-        &self.owner
+    pub fn owner(&self) -> String {
+        self.owner.name()
     }
 
     /// As [`Locks::lock`], by this owner.
@@ -55,6 +60,6 @@ impl Task {
     }
 
     fn own(&self, key: impl AsRef<[u8]>, mode: Mode) -> Lock {
-        Lock::new(self.locks.clone(), key.as_ref(), mode).owner(self.owner.clone())
+        Lock::new(self.locks.clone(), key.as_ref(), mode).by(Owner::Task(Arc::clone(&self.owner)))
     }
 }

@@ -3,20 +3,26 @@
 use crate::Loss;
 use crate::held::Held;
 use crate::request::Change;
+use crate::server::{Route, release_rest};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Before what has failed is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Ends it when its time has come.
-pub(crate) async fn down(held: Weak<Held>, reply_time: Duration) {
+pub(crate) async fn down(held: Weak<Held>, route: Weak<Route>, reply_time: Duration) {
     let Some(held) = held.upgrade() else { return };
     tokio::select! {
         () = held.over().cancelled() => {}
         () = until_the_end(&held, reply_time) => {
-            let may_be_kept = held.life().keep.is_some();
+            // The server may have it for longer than that.
+            let is_past = held.ends().is_some_and(|ends| Instant::now() >= ends);
+            let stands = held.life().keep.is_some() || is_past;
             held.lose(Loss::Expired);
-            if may_be_kept {
-                held.release_unheard();
+            if stands && let Some(route) = route.upgrade() {
+                release_rest(&route, &held, reply_time);
             }
         }
     }
@@ -25,7 +31,8 @@ pub(crate) async fn down(held: Weak<Held>, reply_time: Duration) {
 async fn until_the_end(held: &Arc<Held>, reply_time: Duration) {
     loop {
         let now = Instant::now();
-        let ends = held.ends();
+        // A fixed lease ends by itself before that, or is released then.
+        let ends = held.ends().filter(|_| held.life().keep.is_some());
         let due = match ends {
             None => held.known_until(),
             Some(ends) if held.is_winding_down() => ends,
@@ -50,13 +57,13 @@ async fn until_the_end(held: &Arc<Held>, reply_time: Duration) {
             keep: Some(Duration::ZERO),
             ..Change::default()
         };
-        if held
-            .wind_down(change, ends.max(now + reply_time))
-            .await
-            .is_err()
-            && Instant::now() >= ends
-        {
-            return;
+        // No longer than any call: others about this grant come after it.
+        let until = ends.min(now + reply_time);
+        if held.renew(change, until).await.is_err() {
+            if Instant::now() >= ends {
+                return;
+            }
+            sleep(PAUSE).await;
         }
     }
 }

@@ -56,6 +56,7 @@ impl<'a> Attempt<'a> {
             return Err(Failure::TooFew(quorum.too_few(&BTreeMap::new())));
         }
         let request = Arc::new(request);
+        let calls = quorum.latest.first(&request.owner);
         let (orders, orders_to_parts) = watch::channel(Order::Take);
         let (reports_of_parts, reports) = mpsc::unbounded_channel();
         let attempt = Self {
@@ -78,6 +79,9 @@ impl<'a> Attempt<'a> {
                 member: Arc::clone(member),
                 limit: quorum.limit(request.life.lease),
                 request: Arc::clone(&request),
+                under_way: Some(calls.under_way.token()),
+                calls: Arc::clone(&calls),
+                granted: None,
                 orders: orders_to_parts.clone(),
                 reports: reports_of_parts.clone(),
             };
@@ -98,7 +102,10 @@ impl<'a> Attempt<'a> {
             match self.lift(&chosen, token).await {
                 Lifted::Yes => return self.keep(token, start),
                 Lifted::Ahead(behind) => chosen = self.without_the_furthest(behind, token)?,
-                Lifted::No => return Err(self.failure()),
+                Lifted::No => {
+                    self.hear_enough().await;
+                    return Err(self.failure());
+                }
             }
         }
     }
@@ -110,7 +117,7 @@ impl<'a> Attempt<'a> {
         let majority = self.quorum.majority();
         let mut enough = None;
         while self.unheard > 0 {
-            if self.grants.len() + self.unheard < majority {
+            if self.grants.len() + self.unheard < majority && self.is_clear() {
                 return Err(self.failure());
             }
             if enough.is_none() && self.grants.len() >= majority {
@@ -133,6 +140,29 @@ impl<'a> Attempt<'a> {
             return Err(self.failure());
         }
         Ok(())
+    }
+
+    /// How many have answered, and can be used.
+    fn answered(&self) -> usize {
+        let places = self.grants.keys().chain(&self.busy);
+        places
+            .filter(|place| !self.failed.contains_key(place))
+            .count()
+    }
+
+    /// Whether it is known by now if a majority answers.
+    fn is_clear(&self) -> bool {
+        let (answered, majority) = (self.answered(), self.quorum.majority());
+        answered >= majority || answered + self.unheard < majority
+    }
+
+    /// What has not been heard of may be down: a lock is busy only where a majority has answered.
+    async fn hear_enough(&mut self) {
+        while !self.is_clear()
+            && let Some((place, report)) = self.reports.recv().await
+        {
+            self.note(place, report);
+        }
     }
 
     /// Lifts these grants, and those that came too late to be among them and can be lifted, to a
@@ -223,7 +253,6 @@ impl<'a> Attempt<'a> {
         };
         Ok(Granted {
             grant,
-            holds: 1,
             lease: life.lease,
             known_until,
         })
@@ -271,7 +300,7 @@ impl<'a> Attempt<'a> {
             .zip(&self.quorum.members)
             .filter(|(place, member)| member.down().is_none() && !self.failed.contains_key(place));
         let usable: Vec<usize> = usable.map(|(place, _)| place).collect();
-        if usable.len() < majority {
+        if usable.len() < majority || self.answered() < majority {
             return Failure::TooFew(self.quorum.too_few(&self.failed));
         }
         // Which servers said no is chance; that all go to the same line is what makes it one.

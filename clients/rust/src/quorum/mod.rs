@@ -2,6 +2,7 @@
 //! have granted with one token. The protocol and why its tokens rise: `docs/quorum.md`.
 
 mod attempt;
+mod latest;
 mod member;
 mod part;
 mod renewal;
@@ -18,6 +19,7 @@ use crate::registry::Turn;
 use crate::request::{Change, Grant, Granted, Mode, Request};
 use crate::server::commands::Call;
 use crate::server::{Common, Keeper, Node, Times};
+use latest::Latest;
 use member::Member;
 use redis::{ConnectionInfo, RedisError, Value};
 use std::collections::HashSet;
@@ -31,6 +33,7 @@ pub(crate) struct Quorum {
     /// In the order in which they were given.
     members: Vec<Arc<Member>>,
     background: Background,
+    latest: Latest,
     names: Names,
     times: Times,
     to_renew: mpsc::UnboundedSender<Arc<Held>>,
@@ -71,6 +74,7 @@ impl Quorum {
         Ok(Self {
             members: members.map_err(|error| Error::Misuse(error.to_string().into()))?,
             background: background.clone(),
+            latest: Latest::default(),
             names,
             times,
             to_renew,
@@ -100,7 +104,7 @@ impl Backend for Quorum {
         Box::pin(async move {
             // An earlier attempt of the same owner may have left grants behind, on servers that were
             // not heard of; a majority made of old and new ones would be none.
-            if request.is_owner_chosen {
+            if request.whose.identity().is_some() {
                 return Err(Error::misuse(
                     "on several servers each acquire has an owner of its own",
                 ));
@@ -118,19 +122,13 @@ impl Backend for Quorum {
     /// is still held, the guard tells as well as it could after asking.
     fn enter<'a>(
         &'a self,
-        grant: &'a Grant,
-        holds: u32,
+        _grant: &'a Grant,
+        _holds: u32,
         _mode: Mode,
         _until: Instant,
-    ) -> Answer<'a, Granted> {
-        let granted = Granted {
-            grant: grant.clone(),
-            holds,
-            lease: Duration::ZERO,
-            // It lengthens nothing.
-            known_until: Instant::now(),
-        };
-        Box::pin(std::future::ready(Ok(granted)))
+    ) -> Answer<'a, Instant> {
+        // It lengthens nothing.
+        Box::pin(std::future::ready(Ok(Instant::now())))
     }
 
     fn renew<'a>(
@@ -157,20 +155,28 @@ impl Backend for Quorum {
         })
     }
 
-    /// By a renewal.
+    /// By a renewal, or by the token where nobody renews it.
     fn check<'a>(&'a self, held: &'a Arc<Held>, until: Instant) -> Answer<'a, ()> {
         Box::pin(async move {
-            let lease = held.life().lease;
-            let sent = Instant::now();
-            self.renew_on_all(held.grant(), Some(lease), until).await?;
-            held.known_since(sent);
+            // Beside a call that sets another lease, some servers would be left with this one.
+            let _calls = held.calls_until(until).await?;
+            let life = held.life();
+            if life.keep.is_none() || held.is_winding_down() {
+                return self.look_on_all(held.grant(), life.lease, until).await;
+            }
+            let renewed = self.renew_on_all(held.grant(), Some(life.lease), until);
+            held.stands_until(renewed.await?.known_until);
             Ok(())
         })
     }
 
-    fn look<'a>(&'a self, _key: &'a [u8], _call: Call) -> Answer<'a, Value> {
+    fn look<'a>(&'a self, _key: &'a [u8], _call: Call, _once: bool) -> Answer<'a, Value> {
         let error = Error::misuse("on several servers, look at each of them");
         Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn can_share(&self) -> bool {
+        false
     }
 
     fn close(&self) {

@@ -1,6 +1,7 @@
 //! What one server has to do with one attempt to take a lock: a task that ends when the server holds
 //! the lock for good, or has been told to free it. It goes on when the attempt is dropped.
 
+use super::latest::Calls;
 use super::member::Member;
 use crate::request::{Grant, Request};
 use crate::server::commands::{Call, acquire_in_line, granted, raise};
@@ -9,6 +10,7 @@ use crate::{Error, Loss};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// What the attempt wants of the servers. When nobody can give orders any more and the last one is not
 /// `Keep`, the attempt has been given up.
@@ -46,20 +48,48 @@ pub(super) struct Part {
     pub(super) request: Arc<Request>,
     /// How long the server may take for an answer.
     pub(super) limit: Duration,
+    /// It is one of these calls, which end when the lock is renewed or released.
+    pub(super) calls: Arc<Calls>,
+    pub(super) under_way: Option<TaskTrackerToken>,
+    /// The token of the grant.
+    pub(super) granted: Option<u64>,
     pub(super) orders: watch::Receiver<Order>,
     pub(super) reports: mpsc::UnboundedSender<(usize, Report)>,
 }
 
 impl Part {
     pub(super) async fn play(mut self) {
+        let calls = Arc::clone(&self.calls);
         let mut link = None;
-        if !self.take_and_raise(&mut link).await {
-            let Request { key, owner, .. } = &*self.request;
-            let answered = self.member.release(key, owner, self.limit, link).await;
-            if let Err(error) = answered.outcome {
-                tracing::debug!(server = self.member.address(), owner, %error, "not released");
-            }
+        let is_well = tokio::select! {
+            biased;
+            () = calls.over.cancelled() => false,
+            is_well = self.take_and_raise(&mut link) => is_well,
+        };
+        if is_well {
+            return;
         }
+        let may_be_counted = self.may_be_counted();
+        if !may_be_counted {
+            self.under_way = None;
+        }
+        let Request { key, owner, .. } = &*self.request;
+        let answered = tokio::select! {
+            biased;
+            () = calls.over.cancelled(), if may_be_counted => return,
+            answered = self.member.release(key, owner, self.limit, link) => answered,
+        };
+        if let Err(error) = answered.outcome {
+            tracing::debug!(server = self.member.address(), owner, %error, "not released");
+        }
+    }
+
+    /// Whether the server may have the token of the lock, so that a renewal may count it.
+    fn may_be_counted(&self) -> bool {
+        let (Order::Raise(token) | Order::Keep(token)) = *self.orders.borrow() else {
+            return false;
+        };
+        self.granted.is_some_and(|granted| granted <= token)
     }
 
     /// Whether all is well at this server: it keeps the lock for the holder, or has nothing to release.
@@ -82,6 +112,7 @@ impl Part {
                 return false;
             }
         };
+        self.granted = Some(grant.token);
         self.report(Report::Granted(grant.token));
         self.follow(grant, link).await
     }

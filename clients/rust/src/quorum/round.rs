@@ -1,10 +1,11 @@
 //! A call about a held lock to all servers at once: renewal and release.
 
+use super::latest::Calls;
 use super::member::Member;
 use super::{Quorum, trusted_until};
 use crate::request::{Change, Grant, Granted};
 use crate::server::Answered;
-use crate::server::commands::{granted, renew};
+use crate::server::commands::{Call, fence, granted, renew};
 use crate::{Error, Loss};
 use redis::Value;
 use std::collections::BTreeMap;
@@ -48,24 +49,51 @@ impl Quorum {
             lease,
             ..Change::default()
         };
-        let command = Arc::new(renew(grant, change));
+        let (tally, start) = self
+            .done_by_most(renew(grant, change), limit, until, Some(&grant.owner))
+            .await?;
+        let lease = tally.lease.unwrap_or_default();
+        Ok(Granted {
+            grant: grant.clone(),
+            lease,
+            known_until: trusted_until(start, lease).ok_or(Error::Lost(Loss::Expired))?,
+        })
+    }
+
+    /// Whether a majority has it, with no longer lease.
+    pub(super) async fn look_on_all(
+        &self,
+        grant: &Grant,
+        lease: Duration,
+        until: Instant,
+    ) -> Result<(), Error> {
+        let looked = self.done_by_most(fence(grant), self.limit(lease), until, None);
+        looked.await.map(|_| ())
+    }
+
+    /// What a majority has answered, and when it was asked. A renewal of an owner comes behind what was sent before.
+    async fn done_by_most(
+        &self,
+        command: Call,
+        limit: Duration,
+        until: Instant,
+        renewed: Option<&str>,
+    ) -> Result<(Tally, Instant), Error> {
+        let command = Arc::new(command);
         loop {
+            let calls = match renewed {
+                Some(owner) => Some(self.latest.next(owner).await),
+                None => None,
+            };
             let start = Instant::now();
             let command = Arc::clone(&command);
-            let tally = self.ask_all(move |member| {
+            let tally = self.ask_all(calls, move |member| {
                 let command = Arc::clone(&command);
                 async move { member.call(&command, limit, &mut None).await }
             });
             let tally = tally.await;
             if tally.done >= self.majority() {
-                let lease = tally.lease.unwrap_or_default();
-                let known_until = trusted_until(start, lease).ok_or(Error::Lost(Loss::Expired))?;
-                return Ok(Granted {
-                    grant: grant.clone(),
-                    holds: 1,
-                    lease,
-                    known_until,
-                });
+                return Ok((tally, start));
             }
             self.still_open(&tally)?;
             if Instant::now() >= until {
@@ -79,9 +107,10 @@ impl Quorum {
     pub(super) async fn release_on_all(&self, grant: &Grant, until: Instant) -> Result<(), Error> {
         let limit = self.times.reply;
         let mut repeated = false;
+        self.latest.stop(&grant.owner).await;
         loop {
             let grant = Arc::new(grant.clone());
-            let tally = self.ask_all(move |member| {
+            let tally = self.ask_all(None, move |member| {
                 let grant = Arc::clone(&grant);
                 async move {
                     let release = member.release(&grant.key, &grant.owner, limit, None);
@@ -113,17 +142,21 @@ impl Quorum {
 
     /// Asks every server, and waits until a majority has done it or cannot do it any more; the rest goes
     /// on in the background, also when nobody waits any more.
-    async fn ask_all<F>(&self, ask: impl Fn(Arc<Member>) -> F) -> Tally
+    async fn ask_all<F>(&self, calls: Option<Arc<Calls>>, ask: impl Fn(Arc<Member>) -> F) -> Tally
     where
         F: Future<Output = Answered> + Send + 'static,
     {
         let (answers, mut answered) = mpsc::unbounded_channel();
         for (place, member) in (0..).zip(&self.members) {
             let (asked, answers) = (ask(Arc::clone(member)), answers.clone());
-            self.background.start(async move {
+            let asked = async move {
                 // Nobody listens when it is decided.
                 let _ = answers.send((place, asked.await));
-            });
+            };
+            match &calls {
+                Some(calls) => self.background.start(calls.one(asked)),
+                None => self.background.start(asked),
+            }
         }
         drop(answers);
         let mut tally = Tally::default();

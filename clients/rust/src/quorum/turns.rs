@@ -5,7 +5,7 @@ use super::Quorum;
 use super::attempt::{Attempt, Failure};
 use crate::Error;
 use crate::request::{Granted, Request, Wait};
-use crate::server::{BlockUntil, CallError, Pending};
+use crate::server::{CallError, Pending};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ const PATIENCE_IN_LINE: Duration = Duration::from_secs(1);
 
 impl Quorum {
     pub(super) async fn obtain(&self, request: &Request) -> Result<Option<Granted>, Error> {
-        let until = request.wait.until(self.times.reply);
+        let until = request.wait.end();
         let mut pauses = Pauses::default();
         let mut line = None;
         loop {
@@ -30,7 +30,9 @@ impl Quorum {
             let unanswered = match failure {
                 Failure::Refused(error) => return Err(error),
                 Failure::TooFew(error) => Some(error),
-                Failure::Busy(_) | Failure::Late if request.wait == Wait::No => return Ok(None),
+                Failure::Busy(_) | Failure::Late if matches!(request.wait, Wait::Now(_)) => {
+                    return Ok(None);
+                }
                 Failure::Busy(first) => {
                     line = Some(first);
                     None
@@ -74,8 +76,8 @@ impl Quorum {
         let waiting = self.under_a_new_owner(request);
         // Dropped before the attempt has begun, it leaves the line, and frees what it has got.
         let mut pending = Pending::new(&direct, &waiting, None);
-        let block_until = BlockUntil::Then(Instant::now() + left);
-        let turn = direct.wait_once(&waiting, block_until, &mut pending);
+        let wait = Wait::Until(Instant::now() + left);
+        let turn = direct.wait_once(&waiting, wait, &mut pending);
         let answer = timeout(left + self.times.reply / 2, turn).await;
         match answer.unwrap_or_else(|_| Err(CallError::silence())) {
             // The attempt finds it, or asks once more.

@@ -119,7 +119,7 @@ impl Cluster {
         let question = Call::words(&["CLUSTER", "SLOTS"]);
         let asked = nodes
             .iter()
-            .map(async |node| (node, node.look(&question).await));
+            .map(async |node| (node, node.look(&question, &mut false).await));
         let mut asked: FuturesUnordered<_> = asked.collect();
         let mut error = None;
         while let Some((node, answer)) = asked.next().await {

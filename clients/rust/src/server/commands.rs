@@ -128,8 +128,16 @@ pub(crate) fn release_all(key: &[u8], owner: &str) -> Call {
 pub(crate) fn fence(grant: &Grant) -> Call {
     let mut command = redis::cmd("LOCK.FENCE");
     command.arg(&grant.key).arg(grant.token);
-    let kind = Kind::Renew;
+    // A right that is missing is told at once.
+    let kind = Kind::Release;
     Call { command, kind }
+}
+
+/// Who has it, and which connections keep it.
+pub(crate) fn holders(key: &[u8]) -> Call {
+    let mut command = redis::cmd("LOCK.HOLDERS");
+    command.arg(key);
+    Call::other(command)
 }
 
 /// Reads the answer of an acquire or a renewal that was sent at this time; none for nil.
@@ -143,7 +151,7 @@ pub(crate) fn granted(key: &[u8], sent: Instant, answer: &Value) -> Result<Optio
     let [
         Value::Int(token),
         Value::BulkString(owner),
-        Value::Int(holds),
+        Value::Int(_holds),
         Value::Int(lease),
         ..,
     ] = parts
@@ -159,7 +167,6 @@ pub(crate) fn granted(key: &[u8], sent: Instant, answer: &Value) -> Result<Optio
         let lease = Duration::from_millis(u64::try_from(*lease).ok()?);
         Some(Granted {
             grant,
-            holds: u32::try_from(*holds).ok()?,
             lease,
             known_until: after(sent, lease),
         })
@@ -203,7 +210,7 @@ mod tests {
             let granted = granted(b"k", sent, &answer).expect("a grant").expect("one");
             assert_eq!(granted.known_until, sent + Duration::from_millis(500));
             assert_eq!(granted.grant.token, 9_007_199_254_740_991);
-            assert_eq!((granted.grant.owner.as_str(), granted.holds), ("me", 2));
+            assert_eq!(granted.grant.owner, "me");
             // The limit in force, or what a later version appends.
             parts.push(Value::Int(0));
         }

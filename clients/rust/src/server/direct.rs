@@ -1,10 +1,10 @@
 //! Locks kept by one server at a time: a single one, a primary, a node of a cluster.
 
-use super::calls::{Pauses, call};
-use super::cancel::Pending;
+use super::calls::{Pauses, behind, call, until_answered};
+use super::cancel::{Pending, leave_refused};
 use super::commands::{Call, acquire, enter, fence, granted, release, renew};
 use super::keeper::Kept;
-use super::waiting::{BlockUntil, Lines};
+use super::waiting::Lines;
 use super::{Answered, CallError, Common, Keeper, Route, rescue, takeover};
 use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
@@ -12,7 +12,8 @@ use crate::background::Background;
 use crate::held::Held;
 use crate::observer::Reports;
 use crate::registry::Turn;
-use crate::request::{Change, Grant, Granted, Mode, Request, Wait};
+use crate::request::{Change, Grant, Mode, Request, Wait};
+use futures_util::future::join;
 use redis::{RedisError, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,28 +98,46 @@ impl Direct {
         request: &Request,
         pending: &mut Pending,
     ) -> Result<Option<Obtained>, Error> {
-        let until = request.wait.until(self.times.reply);
-        let waits = request.wait != Wait::No;
-        if request.replicas == 0 && !(waits && self.lines.has(&request.key)) {
+        let least = Instant::now() + self.times.reply;
+        let (waits, tried_until) = match request.wait {
+            Wait::Now(end) => (false, end),
+            Wait::Until(end) => (true, end.max(least)),
+            Wait::Forever => (true, far_away()),
+        };
+        // A name that comes back may have an undo before this on the keeper.
+        let comes_behind = request.whose.is_named();
+        if request.replicas == 0 && (!waits || comes_behind || !self.lines.has(&request.key)) {
             pending.is_sent = true;
-            let least = Instant::now() + self.times.reply;
-            let tried_until = until.map_or_else(far_away, |until| until.max(least));
             let answered = call(&self.route, &request.key, &acquire(request), tried_until).await;
+            pending.is_unheard = answered.repeated;
             let obtained = read(&request.key, answered)?;
             if obtained.is_some() || !waits {
                 return Ok(obtained);
             }
         }
+        if request.replicas > 0 && comes_behind {
+            let ping = Call::words(&["PING"]);
+            call(&self.route, &request.key, &ping, least)
+                .await
+                .outcome?;
+        }
         let _in_line = waits.then(|| self.lines.join(&request.key));
-        self.wait_in_line(request, until, pending).await
+        let end = match request.wait {
+            Wait::Now(end) => end,
+            // What comes in the last moment is seen to in the time of a reply.
+            Wait::Until(end) => end + self.times.reply,
+            Wait::Forever => far_away(),
+        };
+        let waiting = timeout_at(end, self.wait_in_line(request, pending)).await;
+        waiting.unwrap_or_else(|_| Err(CallError::silence().into()))
     }
 
     async fn wait_in_line(
         &self,
         request: &Request,
-        until: Option<Instant>,
         pending: &mut Pending,
     ) -> Result<Option<Obtained>, Error> {
+        let until = request.wait.end();
         let mut pauses = Pauses::default();
         let mut error: Option<CallError> = None;
         loop {
@@ -126,11 +145,7 @@ impl Direct {
             if left.is_some_and(|left| left.is_zero()) {
                 return error.map_or(Ok(None), |error| Err(error.into()));
             }
-            let block_until = match request.wait {
-                Wait::No => BlockUntil::Now,
-                Wait::AtMost(_) | Wait::Forever => until.map_or(BlockUntil::Ever, BlockUntil::Then),
-            };
-            match self.wait_once(request, block_until, pending).await {
+            match self.wait_once(request, request.wait, pending).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(granted)) if takeover::is_known(request, &granted) => {
                     let keeper = None;
@@ -146,8 +161,9 @@ impl Direct {
                 Err(CallError::Refused(error)) => return Err(error),
                 Err(other) => {
                     tracing::debug!(error = ?other, "a wait begins again");
+                    pending.is_unheard |= other.may_have_been_done();
                     error = Some(other);
-                    let _ = timeout_at(until.unwrap_or_else(far_away), pauses.take()).await;
+                    pauses.take(until.unwrap_or_else(far_away)).await;
                 }
             }
         }
@@ -173,8 +189,12 @@ impl Backend for Direct {
         Box::pin(async move {
             let mut pending = Pending::new(self, request, turn);
             let outcome = self.obtain(request, &mut pending).await;
-            // Where no answer came, nobody knows.
-            let unknown = matches!(outcome, Err(Error::Unavailable(_) | Error::Lost(_)));
+            // Where no answer came, nobody knows; nor where one came to a later call only, and was no.
+            let unknown = match &outcome {
+                Ok(_) => false,
+                Err(Error::Unavailable(_) | Error::Lost(_)) => true,
+                Err(_) => pending.is_unheard,
+            };
             pending.settled = !unknown;
             outcome
         })
@@ -186,11 +206,21 @@ impl Backend for Direct {
         holds: u32,
         mode: Mode,
         until: Instant,
-    ) -> Answer<'a, Granted> {
+    ) -> Answer<'a, Instant> {
         Box::pin(async move {
             let entered = self.change(grant, &enter(grant, holds, mode), until).await;
-            Ok(entered?.granted)
+            Ok(entered?.granted.known_until)
         })
+    }
+
+    fn acknowledge<'a>(
+        &'a self,
+        grant: &'a Grant,
+        replicas: u32,
+        until: Instant,
+    ) -> Answer<'a, ()> {
+        let known = timeout_at(until, self.acknowledge_once(grant, replicas));
+        Box::pin(async move { Ok(known.await.unwrap_or_else(|_| Err(CallError::silence()))?) })
     }
 
     fn renew<'a>(
@@ -202,14 +232,21 @@ impl Backend for Direct {
         Box::pin(async move { self.change(grant, &renew(grant, change), until).await })
     }
 
-    fn keep_no_more(&self, grant: Grant) {
-        let (route, until) = (Arc::clone(&self.route), Instant::now() + self.times.release);
+    /// When the keeper closes that keeps it, the keeping is over too. Nothing may come late: it would end the keeping
+    /// for a later one who adopts it.
+    fn keep_no_more(&self, grant: Grant, turn: Turn) {
+        let (route, until) = (Arc::clone(&self.route), Instant::now() + self.times.reply);
         let change = Change {
             keep: Some(Duration::ZERO),
             ..Change::default()
         };
         self.background.start(async move {
-            let _ = call(&route, &grant.key, &renew(&grant, change), until).await;
+            let telling = async {
+                let node = route.node(&grant.key).await.ok()?;
+                behind(&node, &renew(&grant, change)).await
+            };
+            let told = turn.undo(timeout_at(until, telling)).await;
+            leave_refused(&route, &grant.key, told).await;
         });
     }
 
@@ -226,17 +263,35 @@ impl Backend for Direct {
         })
     }
 
-    /// By a PING on the keeper, or by the token where nobody keeps it.
+    fn release_known<'a>(&'a self, held: &'a Held, until: Instant) -> Answer<'a, ()> {
+        Box::pin(rescue::release_own(&self.route, held, until))
+    }
+
+    /// By a PING on the keeper, or by the token where nobody keeps it; by both where others know of it, as the keeper
+    /// tells of no release.
     fn check<'a>(&'a self, held: &'a Arc<Held>, until: Instant) -> Answer<'a, ()> {
         Box::pin(async move {
             let grant = held.grant();
             if held.life().keep.is_some() && !held.is_winding_down() {
                 if let Some(keeper) = held.keeper() {
                     let ping = Call::words(&["PING"]);
-                    let answer = timeout_at(until, keeper.link.send(&ping)).await;
-                    if matches!(answer, Ok(Ok(_))) && held.loss().is_none() {
-                        return Ok(());
+                    let stands = async {
+                        if held.is_known_to_others() {
+                            keeper.link.send(&fence(grant)).await?;
+                        }
+                        Ok(())
+                    };
+                    let both = join(keeper.link.send(&ping), stands);
+                    match timeout_at(until, both).await {
+                        Ok((_, Err(CallError::Refused(error)))) => return Err(error),
+                        Ok((Ok(_), Ok(()))) if held.loss().is_none() => return Ok(()),
+                        _ => {}
                     }
+                }
+                if held.is_known_to_others() {
+                    // It is kept again, or lost to another connection, or not known before this time.
+                    let bring_back = || rescue::bring_back_once(&self.route, held);
+                    return until_answered(until, bring_back).await;
                 }
                 // It is about to be kept by another one.
                 let change = Change {
@@ -254,26 +309,23 @@ impl Backend for Direct {
         })
     }
 
-    fn look<'a>(&'a self, key: &'a [u8], call: Call) -> Answer<'a, Value> {
+    fn look<'a>(&'a self, key: &'a [u8], call: Call, once: bool) -> Answer<'a, Value> {
         Box::pin(async move {
             let until = Instant::now() + self.times.reply;
-            let mut pauses = Pauses::default();
-            loop {
-                let looked = async {
-                    let node = self.route.node(key).await?;
-                    let answer = node.look(&call).await;
-                    answer.map_err(|error| self.route.learn(key, &node, error))
-                };
-                match timeout_at(until, looked).await {
-                    Ok(Ok(value)) => return Ok(value),
-                    Ok(Err(CallError::Refused(error))) => return Err(error),
-                    Ok(Err(error)) if Instant::now() >= until => return Err(error.into()),
-                    Ok(Err(_)) => {
-                        let _ = timeout_at(until, pauses.take()).await;
+            let look = || async {
+                let mut is_sent = false;
+                let node = self.route.node(key).await?;
+                let answer = node.look(&call, &mut is_sent).await;
+                answer.map_err(|error| {
+                    let error = self.route.learn(key, &node, error);
+                    if once && is_sent && error.may_have_been_done() {
+                        CallError::Refused(error.into()) // it is not repeated
+                    } else {
+                        error
                     }
-                    Err(_) => return Err(CallError::silence().into()),
-                }
-            }
+                })
+            };
+            until_answered(until, look).await
         })
     }
 
@@ -287,7 +339,8 @@ impl Backend for Direct {
             keeper => self.look_after_kept(held, keeper),
         }
         if held.life().keep.is_none() || held.life().at_most.is_some() {
-            let life = crate::winding::down(Arc::downgrade(held), self.times.reply);
+            let (held, route) = (Arc::downgrade(held), Arc::downgrade(&self.route));
+            let life = crate::winding::down(held, route, self.times.reply);
             self.background.start_service(life);
         }
     }

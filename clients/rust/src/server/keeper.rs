@@ -4,8 +4,10 @@ use super::commands::Call;
 use super::node::Common;
 use super::{CallError, Link};
 use crate::held::Held;
+use crate::holder;
 use crate::observer::Reach;
-use std::collections::{BTreeMap, HashMap};
+use redis::Value;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -26,16 +28,31 @@ pub(crate) const CLOSED: &str = "the connection has closed";
 /// The least time between two PINGs.
 const OFTEN: Duration = Duration::from_millis(100);
 
+/// The ids of the keepers of one server, the last one at the back: it may believe that an earlier one is open still.
+#[derive(Default)]
+pub(crate) struct Ids(Mutex<VecDeque<u64>>);
+
+impl Ids {
+    /// How many are remembered.
+    const MOST: usize = 100;
+
+    fn locked(&self) -> MutexGuard<'_, VecDeque<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 pub(crate) struct Keeper {
     pub(crate) link: Link,
+    ids: Arc<Ids>,
     state: Mutex<State>,
     changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    kept: HashMap<u64, Weak<Held>>,
-    /// How long each may go without a sign of life, and how many may.
+    /// What is kept, and how long it may go without a sign of life.
+    kept: HashMap<u64, (Weak<Held>, Duration)>,
+    /// How many may go so long.
     paces: BTreeMap<Duration, usize>,
     /// How many calls wait at this server, and want to know whether it answers.
     waiting: usize,
@@ -45,29 +62,58 @@ struct State {
 }
 
 impl Keeper {
-    pub(crate) fn new(link: Link) -> Self {
+    pub(crate) fn new(link: Link, ids: &Arc<Ids>) -> Self {
+        if let Some(id) = link.id() {
+            let mut ids = ids.locked();
+            if ids.back().is_some_and(|last| id < *last) {
+                ids.clear(); // a server that counts anew: the others may be anybody's
+            }
+            ids.push_back(id);
+            if ids.len() > Ids::MOST {
+                ids.pop_front();
+            }
+        }
         Self {
             link,
+            ids: Arc::clone(ids),
             state: Mutex::default(),
             changed: Notify::new(),
         }
     }
 
-    /// Takes a grant in that the server keeps on this connection; not if that has closed meanwhile.
+    /// Whether somebody else's connection keeps a grant with this token, by an answer to `LOCK.HOLDERS` that came on
+    /// this one. None where it cannot be known, for want of the right to know the own ids.
+    pub(crate) fn is_kept_elsewhere(&self, token: u64, holders: &Value) -> Option<bool> {
+        let holders = holder::read(holders).unwrap_or_default();
+        let kept_by = (holders.iter())
+            .find(|holder| holder.token == token)
+            .and_then(|holder| holder.kept_by);
+        match (kept_by, self.link.id()) {
+            (Some(id), Some(_)) => Some(!self.ids.locked().contains(&id)),
+            (Some(_), None) => None,
+            (None, _) => Some(false),
+        }
+    }
+
+    /// Takes a grant in that the server keeps on this connection, or another pace of it; not if that has closed meanwhile:
+    /// then what was here has been given on.
     #[must_use]
     pub(crate) fn add(&self, held: &Arc<Held>, pace: Duration) -> bool {
         let mut state = self.state();
         if state.is_over {
             return false;
         }
-        state.kept.insert(held.number(), Arc::downgrade(held));
+        let before = (state.kept).insert(held.number(), (Arc::downgrade(held), pace));
         state.add_pace(pace, &self.changed);
+        if let Some((_, pace)) = before {
+            state.remove_pace(pace);
+        }
         true
     }
 
-    pub(crate) fn remove(&self, number: u64, pace: Duration) {
+    pub(crate) fn remove(&self, number: u64) {
         let mut state = self.state();
-        if state.kept.remove(&number).is_some() {
+        if let Some((_, pace)) = state.kept.remove(&number) {
             state.remove_pace(pace);
         }
     }
@@ -105,7 +151,7 @@ impl Keeper {
         let kept = std::mem::take(&mut state.kept);
         drop(state);
         kept.into_values()
-            .filter_map(|held| held.upgrade())
+            .filter_map(|(held, _)| held.upgrade())
             .collect()
     }
 
@@ -151,7 +197,8 @@ impl Drop for Attention {
     }
 }
 
-/// Sends PINGs while grants are kept, and gives them on when the connection ends.
+/// Sends PINGs while grants are kept, and gives them on when the connection ends, or another server has taken the place
+/// of this one.
 pub(crate) async fn watch(
     keeper: Arc<Keeper>,
     address: String,
@@ -160,14 +207,13 @@ pub(crate) async fn watch(
     reach: Arc<Reach>,
 ) {
     let why = tokio::select! {
-        () = gone.cancelled() => {
-            keeper.link.close();
-            return;
-        }
-        why = until_it_ends(&keeper, common.reply_time) => why,
+        () = gone.cancelled() => None,
+        why = until_it_ends(&keeper, common.reply_time) => Some(why),
     };
     let kept = keeper.end();
-    reach.ended(&keeper, why);
+    if let Some(why) = why {
+        reach.ended(&keeper, why);
+    }
     if !kept.is_empty() {
         tracing::warn!(
             server = address,

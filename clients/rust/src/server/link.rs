@@ -3,6 +3,7 @@
 use super::CallError;
 use super::commands::Call;
 use crate::class::Kind;
+use futures_util::future::join;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::convert::Infallible;
@@ -21,13 +22,16 @@ pub(crate) struct Link {
     closed: CancellationToken,
     /// It was closed because nothing came.
     was_silent: Arc<AtomicBool>,
+    /// By which the server knows it, where that was asked for and may be known.
+    id: Option<u64>,
 }
 
 impl Link {
-    /// Connects, and tells the server by which name it should be listed.
+    /// Connects, and tells the server by which name it should be listed. Asks for the id where it is needed.
     pub(crate) async fn open(
         client: &redis::Client,
         name: &str,
+        needs_id: bool,
         limit: Duration,
     ) -> Result<Self, RedisError> {
         let closed = CancellationToken::new();
@@ -46,13 +50,23 @@ impl Link {
             .set_push_sender(on_push);
         let connect = async {
             let connection = client.get_multiplexed_async_connection_with_config(&config);
-            let link = Self {
+            let mut link = Self {
                 connection: Arc::new(Mutex::new(Some(connection.await?))),
                 closed: closed.clone(),
                 was_silent: Arc::default(),
+                id: None,
             };
             // Where that is not allowed, it has no name.
-            let _ = link.send(&Call::words(&["CLIENT", "SETNAME", name])).await;
+            let name = Call::words(&["CLIENT", "SETNAME", name]);
+            let (_, id) = join(link.send(&name), async {
+                let asking = needs_id.then(|| Call::words(&["CLIENT", "ID"]))?;
+                link.send(&asking).await.ok()
+            })
+            .await;
+            link.id = match id {
+                Some(Value::Int(id)) => u64::try_from(id).ok(),
+                _ => None,
+            };
             Ok(link)
         };
         // The handshake is no part of the library's own limit.
@@ -82,6 +96,10 @@ impl Link {
                 .extract_error()
         };
         self.unless_closed(call.kind, answer).await
+    }
+
+    pub(crate) fn id(&self) -> Option<u64> {
+        self.id
     }
 
     /// Comes back when it is closed, by whoever did it.

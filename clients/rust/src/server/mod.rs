@@ -24,8 +24,8 @@ pub(crate) use direct::{Direct, Times};
 pub(crate) use keeper::Keeper;
 pub(crate) use link::Link;
 pub(crate) use node::{Common, Node};
+pub(crate) use rescue::release_rest;
 pub(crate) use sentinel::Sentinel;
-pub(crate) use waiting::BlockUntil;
 
 use std::sync::Arc;
 
@@ -34,9 +34,9 @@ pub(crate) enum Route {
     /// Always the same one.
     Single(Arc<Node>),
     /// The primary that the Sentinels name.
-    Sentinel(Sentinel),
+    Sentinel(Box<Sentinel>),
     /// The node of the cluster that serves the key.
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 impl Route {

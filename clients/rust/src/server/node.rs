@@ -1,7 +1,7 @@
 //! One server and the connections to it.
 
 use super::commands::Call;
-use super::keeper::{CLOSED, Keeper, Kept, watch};
+use super::keeper::{CLOSED, Ids, Keeper, Kept, watch};
 use super::pool::{self, Pool};
 use super::{CallError, Link};
 use crate::background::Background;
@@ -32,6 +32,7 @@ pub(crate) struct Node {
     address: String,
     common: Common,
     keeper: Mutex<State>,
+    keeper_ids: Arc<Ids>,
     reach: Arc<Reach>,
     waiting: Arc<Pool>,
     gone: CancellationToken,
@@ -70,6 +71,7 @@ impl Node {
             address,
             common: common.clone(),
             keeper: Mutex::default(),
+            keeper_ids: Arc::default(),
             reach,
             waiting: Arc::default(),
             _gone_when_dropped: gone.clone().drop_guard(),
@@ -101,9 +103,9 @@ impl Node {
             return Err(CallError::of(error.clone(), Kind::Acquire));
         }
         let limit = self.common.reply_time;
-        match Link::open(&self.client, "lock-keeper", limit).await {
+        match Link::open(&self.client, "lock-keeper", true, limit).await {
             Ok(link) => {
-                let keeper = Arc::new(Keeper::new(link));
+                let keeper = Arc::new(Keeper::new(link, &self.keeper_ids));
                 state.keeper = Some(Arc::clone(&keeper));
                 state.failure = None;
                 self.reach.opened(&keeper);
@@ -123,11 +125,17 @@ impl Node {
         }
     }
 
+    /// The one that is open, if one is.
+    pub(crate) async fn open_keeper(&self) -> Option<Arc<Keeper>> {
+        let keeper = self.keeper.lock().await.keeper.clone();
+        keeper.filter(|keeper| !keeper.link.is_closed())
+    }
+
     /// A connection for a call that waits.
     pub(crate) async fn wait_link(&self) -> Result<Link, CallError> {
         match self.waiting.take() {
             Some(link) => Ok(link),
-            None => Link::open(&self.client, "lock-wait", self.common.reply_time)
+            None => Link::open(&self.client, "lock-wait", false, self.common.reply_time)
                 .await
                 .map_err(|error| CallError::of(error, Kind::Acquire)),
         }
@@ -179,9 +187,10 @@ impl Node {
         self.limited(link, link.send_asking(call)).await
     }
 
-    /// Sends a call that only looks, on a connection of its own.
-    pub(crate) async fn look(&self, call: &Call) -> Result<Value, CallError> {
+    /// Sends a call that only looks, on a connection of its own; tells whether it has come to one.
+    pub(crate) async fn look(&self, call: &Call, is_sent: &mut bool) -> Result<Value, CallError> {
         let link = self.wait_link().await?;
+        *is_sent = true;
         let answer = self.call_on(&link, call).await;
         self.give_back(link);
         answer

@@ -1,8 +1,8 @@
 //! Grants whose keeper has closed: nothing is lost yet. Each is renewed on the next one, and the answer
 //! tells of it.
 
-use super::calls::{Pauses, once};
-use super::commands::renew;
+use super::calls::{Pauses, once, try_once, until_answered};
+use super::commands::{holders, release, renew};
 use super::keeper::{Kept, STOOD_STILL};
 use super::{CallError, Route};
 use crate::background::Background;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 
 /// Serves as long as the servers are used.
-pub(crate) async fn serve(
+pub(super) async fn serve(
     mut orphans: UnboundedReceiver<Kept>,
     route: Weak<Route>,
     reply_time: Duration,
@@ -42,7 +42,7 @@ async fn bring_back(route: Arc<Route>, kept: Kept, reply_time: Duration) {
 }
 
 /// Until it is kept again, lost or released: whether it is kept.
-async fn bring_back_one(route: &Route, held: Arc<Held>, reply_time: Duration) -> bool {
+async fn bring_back_one(route: &Arc<Route>, held: Arc<Held>, reply_time: Duration) -> bool {
     let mut pauses = Pauses::default();
     // Granted to a process that stood still, to read what has come.
     let mut grace: Option<Instant> = None;
@@ -51,7 +51,7 @@ async fn bring_back_one(route: &Route, held: Arc<Held>, reply_time: Duration) ->
         let outcome = tokio::select! {
             biased;
             () = held.over().cancelled() => return false,
-            outcome = timeout_at(known, renew_once(route, &held)) => outcome,
+            outcome = timeout_at(known, bring_back_once(route, &held)) => outcome,
         };
         let error = match outcome {
             Ok(Ok(())) => return true,
@@ -74,18 +74,112 @@ async fn bring_back_one(route: &Route, held: Arc<Held>, reply_time: Duration) ->
             }
             held.lose(Loss::Expired);
             // The server may count it as held for a moment more. Nobody needs it.
-            held.release_unheard();
+            release_rest(route, &held, reply_time);
             return false;
         }
         tokio::select! {
             () = held.over().cancelled() => return false,
-            _ = timeout_at(known, pauses.take()) => {}
+            () = pauses.take(known) => {}
         }
     }
 }
 
-/// The keeper of its server has it from now on.
+/// Releases what is lost by the clock alone, with nobody waiting for it.
+pub(crate) fn release_rest(route: &Arc<Route>, held: &Arc<Held>, reply_time: Duration) {
+    if held.is_known_to_others() {
+        let last = release_last(Arc::clone(route), Arc::clone(held), reply_time);
+        held.background().start(last);
+    } else {
+        held.release_unheard();
+    }
+}
+
+/// Somebody else may keep it by now: then it is his. Or the owner has it here again. Where that cannot be known, it ends
+/// by itself.
+async fn release_last(route: Arc<Route>, held: Arc<Held>, reply_time: Duration) {
+    let until = Instant::now() + reply_time;
+    let Ok(turn) = held.turn(until).await else {
+        return;
+    };
+    if !turn.place().is_held(held.grant().token) {
+        turn.undo(look_and_release(&route, &held, until)).await;
+    }
+}
+
+async fn look_and_release(route: &Route, held: &Held, until: Instant) {
+    match until_answered(until, || look(route, held)).await {
+        Ok(true) => {
+            let _ = held.release_all().await;
+        }
+        Ok(false) => held.keeps_no_more(),
+        Err(_) => {}
+    }
+}
+
+/// Frees it, unless somebody else keeps it. When another connection takes the keeping, the server closes the one that
+/// has had it.
+pub(super) async fn release_own(route: &Route, held: &Held, until: Instant) -> Result<(), Error> {
+    let key = &held.grant().key;
+    let command = release(held.grant(), 0);
+    let mut repeated = false;
+    let mut pauses = Pauses::default();
+    loop {
+        let mut is_sent = false;
+        let releasing = async {
+            if held.may_be_kept_elsewhere() {
+                look(route, held).await?;
+            }
+            try_once(route, key, &command, &mut is_sent).await
+        };
+        let released = timeout_at(until, releasing).await;
+        match released.unwrap_or_else(|_| Err(CallError::silence())) {
+            Ok(_) => return Ok(()),
+            // The first call has been carried out.
+            Err(CallError::Refused(Error::Lost(loss)))
+                if repeated && loss != Loss::KeptElsewhere =>
+            {
+                return Ok(());
+            }
+            Err(CallError::Refused(error)) => return Err(error),
+            Err(error) if Instant::now() >= until => return Err(error.into()),
+            Err(error) => {
+                repeated |= is_sent && error.may_have_been_done();
+                pauses.take(until).await;
+            }
+        }
+    }
+}
+
+/// The next keeper has it from now on, unless it is being left.
+pub(super) async fn bring_back_once(route: &Route, held: &Arc<Held>) -> Result<(), CallError> {
+    // A change of the grant comes before or after this: what has been left to somebody else is kept no more.
+    let _calls = held.calls().await;
+    if held.is_winding_down() {
+        return Ok(());
+    }
+    renew_once(route, held).await
+}
+
+/// Fails where a grant that others know of is kept by somebody else. It is not taken back: each would take it from the
+/// other without end. False where that cannot be known.
+async fn look(route: &Route, held: &Held) -> Result<bool, CallError> {
+    if !held.is_known_to_others() {
+        return Ok(true);
+    }
+    let grant = held.grant();
+    match once(route, &grant.key, &holders(&grant.key)).await {
+        Ok((answer, keeper)) => match keeper.is_kept_elsewhere(grant.token, &answer) {
+            Some(true) => Err(CallError::Refused(Error::Lost(Loss::KeptElsewhere))),
+            known => Ok(known.is_some()),
+        },
+        Err(CallError::Refused(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The keeper of its server has it from now on, unless another connection has taken it over.
 pub(super) async fn renew_once(route: &Route, held: &Arc<Held>) -> Result<(), CallError> {
+    look(route, held).await?;
     let life = held.life();
     let change = Change {
         keep: Some(life.keep.unwrap_or_default()),

@@ -5,16 +5,16 @@ use super::commands::Call;
 use super::node::{Common, Node, at};
 use crate::class::Kind;
 use crate::observer::{Reach, Reports};
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{ConnectionInfo, ErrorKind, RedisError};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
 /// A primary that is looked for by its name.
 pub(crate) struct Sentinel {
     name: String,
-    sentinels: Vec<Node>,
+    sentinels: Vec<Arc<Node>>,
     /// How to connect to the servers; the address in it is not used.
     server: ConnectionInfo,
     common: Common,
@@ -29,8 +29,16 @@ struct Known {
     primary: Option<Arc<Node>>,
     /// It may be another by now.
     is_doubted: bool,
-    /// When the Sentinels were asked last.
+    /// When the Sentinels said which one it is.
     asked: Option<Instant>,
+    /// No Sentinel answers: it is used until they are asked again.
+    makes_do_until: Option<Instant>,
+}
+
+impl Known {
+    fn makes_do(&self) -> bool {
+        self.makes_do_until.is_some_and(|end| Instant::now() < end)
+    }
 }
 
 impl Sentinel {
@@ -46,8 +54,8 @@ impl Sentinel {
             ..common.clone()
         };
         let sentinels = sentinels.into_iter();
-        let sentinels = sentinels.map(|sentinel| Node::new(sentinel, &unobserved));
-        let sentinels = sentinels.collect::<Result<Vec<_>, _>>()?;
+        let sentinels = sentinels.map(|it| Ok(Arc::new(Node::new(it, &unobserved)?)));
+        let sentinels = sentinels.collect::<Result<Vec<_>, RedisError>>()?;
         if sentinels.is_empty() {
             return Err((ErrorKind::EmptySentinelList, "at least one Sentinel").into());
         }
@@ -64,21 +72,22 @@ impl Sentinel {
 
     /// The primary as it was when the Sentinels were last asked.
     pub(crate) async fn primary(&self) -> Result<Arc<Node>, CallError> {
-        loop {
-            let known = {
-                let known = self.known();
-                known.primary.clone().filter(|_| !known.is_doubted)
-            };
-            if let Some(primary) = known {
-                return Ok(primary);
-            }
-            let before = Instant::now();
-            let _asking = self.asking.lock().await;
-            // Somebody else may have asked meanwhile.
-            if self.known().asked.is_none_or(|asked| asked < before) {
-                return self.ask().await;
-            }
+        if let Some(primary) = self.usable() {
+            return Ok(primary);
         }
+        let _asking = self.asking.lock().await;
+        // Somebody else may have asked meanwhile.
+        match self.usable() {
+            Some(primary) => Ok(primary),
+            None => self.ask().await,
+        }
+    }
+
+    fn usable(&self) -> Option<Arc<Node>> {
+        let known = self.known();
+        let primary = known.primary.as_ref();
+        let is_usable = !known.is_doubted || known.makes_do();
+        primary.filter(|_| is_usable).cloned()
     }
 
     /// To be asked again.
@@ -100,7 +109,8 @@ impl Sentinel {
     pub(crate) async fn has_left(&self, node: &Node) -> bool {
         let _asking = self.asking.lock().await;
         let is_due = |asked: Instant| asked.elapsed() >= self.common.reply_time;
-        if self.known().asked.is_none_or(is_due) {
+        let makes_do = self.known().makes_do();
+        if !makes_do && self.known().asked.is_none_or(is_due) {
             let _ = self.ask().await;
         }
         let known = self.known();
@@ -108,13 +118,31 @@ impl Sentinel {
         primary.is_some_and(|primary| primary.address() != node.address())
     }
 
-    /// Asks all at once, and takes what more than half of them say, or else most of those that answer.
+    /// Asks all at once, and takes what more than half of them say, or else most of those that answer in half the time of a
+    /// reply. Where none does, the last primary that is known may be well all the same.
     async fn ask(&self) -> Result<Arc<Node>, CallError> {
-        let asked = self.sentinels.iter().map(|sentinel| self.ask_one(sentinel));
-        let mut asked: FuturesUnordered<_> = asked.collect();
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        for sentinel in &self.sentinels {
+            let asking = ask_one(Arc::clone(sentinel), self.name.clone());
+            let answers = answers.clone();
+            // Also when nobody waits any more: so the connection is there the next time.
+            self.common.background.start_service(async move {
+                let _ = answers.send(asking.await);
+            });
+        }
+        drop(answers);
         let mut said: HashMap<(String, u16), usize> = HashMap::new();
         let mut error = None;
-        while let Some(answer) = asked.next().await {
+        let patience = sleep(self.common.reply_time / 2);
+        tokio::pin!(patience);
+        loop {
+            let can_do = !said.is_empty() || self.known().primary.is_some();
+            let answer = tokio::select! {
+                biased;
+                answer = answered.recv() => answer,
+                () = &mut patience, if can_do => None,
+            };
+            let Some(answer) = answer else { break };
             match answer {
                 Ok(address) => {
                     let count = said.entry(address).or_default();
@@ -126,15 +154,21 @@ impl Sentinel {
                 Err(other) => error = Some(other),
             }
         }
-        drop(asked);
         let most = said.into_iter().max_by_key(|(_, count)| *count);
         let Some(((host, port), _)) = most else {
-            return Err(error.unwrap_or_else(CallError::silence));
+            let mut known = self.known();
+            let Some(primary) = known.primary.clone() else {
+                return Err(error.unwrap_or_else(CallError::silence));
+            };
+            tracing::debug!(?error, "no Sentinel answers");
+            known.makes_do_until = Some(Instant::now() + self.common.reply_time);
+            return Ok(primary);
         };
         let info = at(&self.server, &host, port);
         let mut known = self.known();
         known.asked = Some(Instant::now());
         known.is_doubted = false;
+        known.makes_do_until = None;
         match &known.primary {
             Some(primary) if primary.address() == info.addr().to_string() => {
                 Ok(Arc::clone(primary))
@@ -150,21 +184,21 @@ impl Sentinel {
         }
     }
 
-    async fn ask_one(&self, sentinel: &Node) -> Result<(String, u16), CallError> {
-        let question = Call::words(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.name]);
-        let answer = sentinel.call(&question).await?;
-        let address: Option<(String, u16)> =
-            redis::from_redis_value(answer).map_err(|error| CallError::Passing(error.into()))?;
-        address.ok_or_else(|| {
-            let unknown = (
-                ErrorKind::MasterNameNotFoundBySentinel,
-                "the Sentinels know no primary of this name",
-            );
-            CallError::Passing(unknown.into())
-        })
-    }
-
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn ask_one(sentinel: Arc<Node>, name: String) -> Result<(String, u16), CallError> {
+    let question = Call::words(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &name]);
+    let answer = sentinel.call(&question).await?;
+    let address: Option<(String, u16)> =
+        redis::from_redis_value(answer).map_err(|error| CallError::Passing(error.into()))?;
+    address.ok_or_else(|| {
+        let unknown = (
+            ErrorKind::MasterNameNotFoundBySentinel,
+            "the Sentinels know no primary of this name",
+        );
+        CallError::Passing(unknown.into())
+    })
 }

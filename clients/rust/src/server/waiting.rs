@@ -1,37 +1,16 @@
 //! Waiting in the server's line.
 
-use super::commands::{acquire_in_line, granted};
+use super::commands::{acquire_in_line, granted, renew};
 use super::{CallError, Direct, Link, Node, Pending};
-use crate::request::{Granted, Request};
+use crate::request::{Change, Grant, Granted, Request, Wait};
 use redis::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How many calls of this process wait for each key.
 #[derive(Default)]
 pub(crate) struct Lines(Mutex<HashMap<Vec<u8>, usize>>);
-
-/// How long the server is to have a call wait.
-#[derive(Clone, Copy)]
-pub(crate) enum BlockUntil {
-    /// Not at all.
-    Now,
-    Then(Instant),
-    Ever,
-}
-
-impl BlockUntil {
-    /// What is left of it, when the call is about to be sent; zero is for ever.
-    fn from(self, now: Instant) -> Option<Duration> {
-        match self {
-            Self::Now => None,
-            Self::Then(until) => Some(until - now).filter(|left| !left.is_zero()),
-            Self::Ever => Some(Duration::ZERO),
-        }
-    }
-}
 
 /// One of them.
 pub(crate) struct InLine<'a> {
@@ -70,46 +49,41 @@ impl Direct {
     pub(crate) async fn wait_once(
         &self,
         request: &Request,
-        block_until: BlockUntil,
+        wait: Wait,
         pending: &mut Pending,
     ) -> Result<Option<Granted>, CallError> {
         let node = self.route.node(&request.key).await?;
-        let answer = match self
-            .wait_at(&node, request, block_until, false, pending)
-            .await
-        {
+        let answer = match self.wait_at(&node, request, wait, false, pending).await {
             Err(CallError::Ask(address, _)) => {
                 let other = self.route.asked_to(&node, &address)?;
-                self.wait_at(&other, request, block_until, true, pending)
-                    .await
+                self.wait_at(&other, request, wait, true, pending).await
             }
             answer => answer,
         };
-        let (sent, value) = answer.map_err(|error| self.route.learn(&request.key, &node, error))?;
-        granted(&request.key, sent, &value).map_err(CallError::Refused)
+        answer.map_err(|error| self.route.learn(&request.key, &node, error))
     }
 
     async fn wait_at(
         &self,
         node: &Arc<Node>,
         request: &Request,
-        block_until: BlockUntil,
+        wait: Wait,
         asking: bool,
         pending: &mut Pending,
-    ) -> Result<(Instant, Value), CallError> {
+    ) -> Result<Option<Granted>, CallError> {
         let link = node.wait_link().await?;
         let began = Instant::now();
-        let block = block_until.from(began);
-        pending.is_sent = true;
-        pending.waits_on = Some((Arc::clone(node), link.clone()));
+        let block = wait.block(began);
         let call = acquire_in_line(request, block);
-        let sent = async {
+        let on = link.clone();
+        let sent = async move {
             if asking {
-                link.send_asking(&call).await
+                on.send_asking(&call).await
             } else {
-                link.send(&call).await
+                on.send(&call).await
             }
         };
+        let sent = pending.waits(node, &link, sent);
         let limit = async {
             match block {
                 // The time of a reply is what the server may be late.
@@ -124,11 +98,17 @@ impl Direct {
             () = self.watch(node) => Err(CallError::silence()),
             () = limit => Err(CallError::silence()),
         };
-        let answer = match answer {
-            Ok(value) if request.replicas > 0 && value != Value::Nil => self
-                .acknowledged(node, &link, request.replicas)
-                .await
-                .map(|()| value),
+        let read = |value| granted(&request.key, began, &value).map_err(CallError::Refused);
+        let answer = match answer.and_then(read) {
+            Ok(Some(granted)) => {
+                pending.has_got(&granted.grant);
+                match request.replicas {
+                    0 => Ok(Some(granted)),
+                    wanted => {
+                        (self.acknowledged(node, &link, wanted).await).map(|()| Some(granted))
+                    }
+                }
+            }
             answer => answer,
         };
         match &answer {
@@ -136,8 +116,8 @@ impl Direct {
             Err(error) if error.is_of_replica() => node.leave(&link),
             _ => node.give_back(link),
         }
-        pending.waits_on = None;
-        answer.map(|value| (began, value))
+        pending.waits_no_more();
+        answer
     }
 
     /// Comes back when a wait at this server is in vain: it does not answer, or is not the right one any
@@ -165,6 +145,24 @@ impl Direct {
                 }
             }
         }
+    }
+
+    /// Whether so many replicas have a grant as it stands: a renewal comes behind what was written of it before.
+    pub(super) async fn acknowledge_once(
+        &self,
+        grant: &Grant,
+        wanted: u32,
+    ) -> Result<(), CallError> {
+        let node = self.route.node(&grant.key).await?;
+        let link = node.wait_link().await?;
+        let known = async {
+            let renewal = renew(grant, Change::default());
+            node.call_on(&link, &renewal).await?;
+            self.acknowledged(&node, &link, wanted).await
+        };
+        let known = known.await;
+        node.give_back(link);
+        known.map_err(|error| self.route.learn(&grant.key, &node, error))
     }
 
     /// Whether so many replicas have what was written on this connection.

@@ -137,3 +137,29 @@ async fn what_can_be_no_owner_is_refused() {
     let refused = locks.lock("k").adopt(1).await;
     assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
 }
+
+/// Each would be taken for something else by the server: a lease that nobody renews, a lock that all share.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_mean_something_else_is_refused() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let zero = std::time::Duration::ZERO;
+    for lock in [
+        locks.lock("k").keep(zero),
+        locks_at(server.port(), settings().keep(zero)).lock("k"),
+        locks.permit("k", 0),
+    ] {
+        let refused = lock.acquire().await;
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+        let refused = lock.owner("me").adopt(1).await;
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    }
+}
+
+/// A second grant in its name would be no second place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_takes_no_name() {
+    let server = Server::start();
+    let refused = locks(&server).permit("k", 2).owner("me").acquire().await;
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+}

@@ -1,10 +1,10 @@
 //! Every call has a limit in time, whatever the server does, and what cannot pass is told at once.
 
 use crate::support::{is_free, locks, locks_at, ms, settings, waiters};
-use redis_lock_client::{Error, Locks};
+use redis_lock_client::{Error, Locks, several};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Proxy, Server, cmd, eventually};
+use testbed::{Expect, Fault, Proxy, Server, cmd, eventually};
 
 /// Much less than any time-out that would have to pass.
 const AT_ONCE: Duration = Duration::from_millis(900);
@@ -227,4 +227,115 @@ async fn a_silent_network() {
         || is_free(&server, "k") && is_free(&server, "other"),
         "nothing to stay",
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_of_several_takes_no_longer_than_one() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let all: Vec<_> = (0..5).map(|it| locks.lock(format!("k:{it}"))).collect();
+    let guards = several::acquire(&all, ms(5000)).await.expect("all");
+    server.signal("STOP");
+    let (refused, took) = timed(several::release(guards)).await;
+    server.signal("CONT");
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(took < ms(3000), "{took:?}");
+}
+
+/// What ends in time is about to be renewed for the last time when the server stops answering.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_renewal_holds_up_no_other_call() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let lock = locks
+        .lock("k")
+        .owner("me")
+        .lease(ms(8000))
+        .at_most(ms(9000));
+    let guard = lock.acquire().await.expect("a lock");
+    let inner = guard.enter().await.expect("a hold");
+    server.signal("STOP");
+    tokio::time::sleep(ms(1500)).await;
+    let (refused, took) = timed(guard.enter()).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(took < ms(1500), "{took:?}");
+    let (refused, took) = timed(lock.try_acquire()).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(took < ms(1500), "{took:?}");
+    let (refused, took) = timed(guard.extend(ms(5000))).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(took < ms(1500), "{took:?}");
+    let (refused, took) = timed(inner.release()).await;
+    server.signal("CONT");
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(took < ms(2500), "{took:?}");
+}
+
+/// Connecting, the lock itself, its replicas and the keeper: all within the time of one call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_server_with_a_replica_takes_no_longer() {
+    let server = Server::start();
+    let replica = server.replica();
+    server.wait_for_sync(&replica);
+    let proxy = Proxy::start(server.port());
+    let locks = locks_at(proxy.port(), settings());
+    drop(locks.lock("warm").acquire().await.expect("a lock"));
+    proxy.inject(Fault::Delay(400), "", 100);
+    let lock = locks.lock("k").replicas(1);
+    let (refused, took) = timed(lock.try_acquire()).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(took < ms(1400), "{took:?}");
+    let lock = lock.wait(ms(500));
+    let (_, took) = timed(lock.acquire()).await;
+    assert!(took < ms(1900), "{took:?}");
+    proxy.inject(Fault::Cut, "", 0);
+    eventually(|| is_free(&server, "k"), "nothing to stay");
+}
+
+/// The turn of the owner, and what comes after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_and_a_further_hold_take_no_longer_than_one_call() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = locks_at(proxy.port(), settings());
+    let warm = locks.lock("warm").acquire().await.expect("a lock");
+    warm.release().await.expect("a release");
+    let lock = locks.lock("k").owner("me");
+    for adopts in [false, true] {
+        proxy.inject(Fault::Delay(800), "LOCK", 2);
+        let first = {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.acquire().await })
+        };
+        eventually(|| !is_free(&server, "k"), "the first one's grant");
+        let info = crate::support::info(&server, "k");
+        let token = u64::try_from(info.token).expect("a token");
+        let (refused, took) = if adopts {
+            timed(lock.adopt(token)).await
+        } else {
+            timed(lock.try_acquire()).await
+        };
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        assert!(took < ms(1300), "{took:?}");
+        let guard = first.await.expect("a task").expect("a lock");
+        guard.release().await.expect("a release");
+        eventually(|| is_free(&server, "k"), "it to be released");
+    }
+}
+
+/// What passes shortly before the time is over is found.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_try_leaves_time_for_its_answer() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = locks_at(proxy.port(), settings());
+    drop(locks.lock("warm").acquire().await.expect("a lock"));
+    proxy.inject(Fault::Delay(3), "", 1000);
+    let mut c = server.connection();
+    cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 1).okay();
+    let trying = tokio::spawn(async move { locks.lock("k").try_acquire().await });
+    tokio::time::sleep(ms(780)).await;
+    cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 0).okay();
+    let guard = trying.await.expect("a task").expect("a lock");
+    guard.release().await.expect("a release");
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{ms, settings};
 use redis_lock_client::{Builder, Guard, Lock, Locks};
-use testbed::{Expect, Server, cmd};
+use testbed::{Expect, Proxy, Server, cmd};
 use tokio::time::sleep;
 
 /// Five servers that do not know of each other.
@@ -72,6 +72,26 @@ impl Five {
     /// Whether no server that runs knows of the lock.
     pub(crate) fn are_free(&self, key: &str) -> bool {
         self.grants(key).is_empty()
+    }
+}
+
+/// Five servers, each behind a proxy, and locks on the proxies.
+pub(crate) struct Behind {
+    pub(crate) five: Five,
+    pub(crate) proxies: [Proxy; 5],
+    pub(crate) locks: Locks,
+}
+
+impl Behind {
+    pub(crate) fn start(settings: Builder) -> Self {
+        let five = Five::start();
+        let proxies = five.ports().map(Proxy::start);
+        let locks = locks_at(proxies.each_ref().map(Proxy::port), settings);
+        Self {
+            five,
+            proxies,
+            locks,
+        }
     }
 }
 

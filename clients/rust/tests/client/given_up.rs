@@ -70,3 +70,29 @@ async fn a_slow_connection_does_not_lengthen_the_wait() {
         "{took:?}"
     );
 }
+
+/// An adoption that was given up releases nothing, and what is left of it does not end the keeping for the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adoption_after_one_that_was_dropped_is_kept() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let grant = cmd!(server.connection(), "LOCK.ACQUIRE", "k", "me", "EX", 60).grant();
+    let token = u64::try_from(grant.token).expect("a token");
+    for run in 0..300 {
+        let first = {
+            let locks = locks.clone();
+            tokio::spawn(async move { locks.adopt("k", "me", token).await })
+        };
+        tokio::time::sleep(Duration::from_micros(10 * (run % 30))).await;
+        first.abort();
+        if let Ok(Ok(guard)) = first.await {
+            guard.detach().await.expect("to leave it");
+        }
+        let guard = locks.adopt("k", "me", token).await.expect("the grant");
+        tokio::time::sleep(ms(3)).await;
+        guard.check().await.expect("it is held");
+        let holders = locks.holders("k").await.expect("holders");
+        assert!(holders[0].kept_by.is_some(), "in run {run}");
+        guard.detach().await.expect("to leave it");
+    }
+}

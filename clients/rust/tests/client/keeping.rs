@@ -209,3 +209,134 @@ async fn a_restart_with_and_without_data() {
     server.restart();
     assert_eq!(guard.lost().await, Loss::NotHeld);
 }
+
+/// Neither a further hold nor another lease puts the end off.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_at_most_stays() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let lock = locks.lock("k").lease(ms(1000)).at_most(ms(2000));
+    let start = Instant::now();
+    let guard = lock.acquire().await.expect("a lock");
+    let _inner = guard.enter().await.expect("a hold");
+    guard.extend(ms(20_000)).await.expect("a lease");
+    tokio::time::sleep(ms(1200)).await;
+    let _last = guard.enter().await.expect("a hold");
+    assert_eq!(guard.lost().await, Loss::Expired);
+    let took = start.elapsed();
+    assert!(took >= ms(1900) && took < ms(2800), "{took:?}");
+    eventually(|| is_free(&server, "k"), "it to be released");
+    assert!(start.elapsed() < ms(4000), "{:?}", start.elapsed());
+}
+
+/// Whichever end comes first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fixed_lease_with_an_end() {
+    let server = Server::start();
+    for (lease, at_most) in [(1000, 4000), (20_000, 1000)] {
+        let lock = locks(&server).lock("k").lease(ms(lease)).fixed();
+        let start = Instant::now();
+        let guard = lock.at_most(ms(at_most)).acquire().await.expect("a lock");
+        assert_eq!(guard.lost().await, Loss::Expired);
+        let took = start.elapsed();
+        assert!(took >= ms(900) && took < ms(1700), "{took:?}");
+        eventually(|| is_free(&server, "k"), "it to end");
+        assert!(start.elapsed() < ms(3000), "{:?}", start.elapsed());
+    }
+}
+
+/// A loss must be known within the shorter lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shorter_lease_is_looked_after_more_often() {
+    let server = Server::start();
+    let guard = locks(&server).lock("k").acquire().await.expect("a lock");
+    let before = calls(&server, "ping");
+    guard.extend(ms(1000)).await.expect("a lease");
+    tokio::time::sleep(ms(1500)).await;
+    let pings = calls(&server, "ping") - before;
+    assert!((3..=6).contains(&pings), "{pings}");
+}
+
+/// The connection that keeps it is open still, and would keep it for nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_released_is_not_kept() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let locks = locks(&server);
+    for is_refused in [false, true] {
+        let guard = locks.lock("k").acquire().await.expect("a lock");
+        let other = locks.lock("other").acquire().await.expect("a lock");
+        if is_refused {
+            cmd!(c, "ACL", "SETUSER", "default", "-lock.release").okay();
+        } else {
+            cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 1).okay();
+        }
+        let refused = guard.release().await;
+        assert!(refused.is_err(), "{refused:?}");
+        cmd!(c, "ACL", "SETUSER", "default", "+lock.release").okay();
+        cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 0).okay();
+        let kept = || server.info_field("lock", "lock_kept") == "1";
+        eventually(kept, "the other one alone to be kept");
+        other.check().await.expect("it is held");
+        other.release().await.expect("a release");
+        cmd!(c, "DEL", "k").int();
+    }
+}
+
+/// Nor what was given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_called_off_is_not_kept() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let proxy = Proxy::start(server.port());
+    let locks = locks_at(proxy.port(), settings());
+    let other = locks.lock("other").acquire().await.expect("a lock");
+    for lock in [locks.lock("k"), locks.lock("k").owner("me")] {
+        proxy.inject(testbed::Fault::Delay(500), "LOCK.ACQUIRE", 1);
+        let acquiring = tokio::spawn(async move { lock.acquire().await.map(drop) });
+        eventually(|| !is_free(&server, "k"), "the grant");
+        cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 1).okay();
+        let refused = || {
+            server
+                .info("errorstats")
+                .get("errorstat_NOREPLICAS")
+                .cloned()
+        };
+        let before = refused();
+        acquiring.abort();
+        eventually(|| refused() != before, "its undo");
+        // For longer than that is tried.
+        tokio::time::sleep(ms(2500)).await;
+        cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 0).okay();
+        let kept = || server.info_field("lock", "lock_kept") == "1";
+        eventually(kept, "the other one alone to be kept");
+        other.check().await.expect("it is held");
+        cmd!(c, "DEL", "k").int();
+    }
+}
+
+/// The keeper ends while other leases are asked for: all are kept again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_changes_while_the_keeper_ends() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let mut guards = Vec::new();
+    for number in 0..300 {
+        let guard = locks.lock(format!("k:{number}")).acquire().await;
+        guards.push(std::sync::Arc::new(guard.expect("a lock")));
+    }
+    for round in 0..200 {
+        let mut changing = tokio::task::JoinSet::new();
+        for guard in &guards {
+            let guard = std::sync::Arc::clone(guard);
+            changing.spawn(async move { guard.extend(ms(60_000)).await });
+        }
+        tokio::time::sleep(Duration::from_micros(100 * (round % 50))).await;
+        crate::support::end_connections(&server);
+        for changed in changing.join_all().await {
+            changed.expect("another lease");
+        }
+        let kept = || server.info_field("lock", "lock_kept") == "300";
+        eventually(kept, "all to be kept again");
+    }
+}

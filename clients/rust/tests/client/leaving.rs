@@ -168,3 +168,39 @@ fn a_guard_may_outlive_the_runtime() {
     drop(guard);
     assert!(!is_free(&server, "k"));
 }
+
+/// Nobody looks after what it holds any more.
+#[test]
+fn a_guard_tells_when_the_runtime_of_its_client_has_ended() {
+    let server = Server::start();
+    let (first, second) = [(); 2]
+        .map(|()| tokio::runtime::Runtime::new().expect("a runtime"))
+        .into();
+    let guard = first.block_on(async {
+        let lock = locks(&server).lock("k");
+        lock.acquire().await.expect("a lock")
+    });
+    let token = guard.cancellation();
+    assert!(guard.is_held());
+    drop(first);
+    second.block_on(async {
+        let told = tokio::time::timeout(AT_ONCE, guard.lost()).await;
+        assert_eq!(told, Ok(redis_lock_client::Loss::Closed));
+        assert!(!guard.is_held() && token.is_cancelled() && guard.remaining().is_zero());
+        guard.release().await.expect_err("it is lost");
+    });
+}
+
+/// What was released was not lost, whatever becomes of its client.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_what_was_released_says_nothing_of_its_client() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let token = guard.cancellation();
+    guard.release().await.expect("a release");
+    locks.close().await;
+    drop(locks);
+    let told = tokio::time::timeout(ms(500), token.cancelled()).await;
+    assert!(told.is_err(), "it was released");
+}

@@ -176,3 +176,24 @@ async fn a_token_that_the_caller_cancels_is_the_callers_own() {
     assert!(!guard.cancellation().is_cancelled());
     guard.check().await.expect("it is held");
 }
+
+/// Without an answer the shorter lease may be the one that counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shorter_lease_that_was_not_answered_is_believed() {
+    for is_fixed in [false, true] {
+        let server = Server::start();
+        let proxy = Proxy::start(server.port());
+        let lock = locks_at(proxy.port(), settings()).lock("k");
+        let lock = if is_fixed { lock.fixed() } else { lock };
+        let guard = lock.acquire().await.expect("a lock");
+        // What is refused changes nothing.
+        let refused = guard.extend(ms(0)).await;
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+        assert!(guard.remaining() > ms(50_000), "{:?}", guard.remaining());
+        proxy.inject(testbed::Fault::Silence, "LOCK.RENEW", 1);
+        let unknown = guard.extend(ms(1500)).await;
+        assert!(matches!(unknown, Err(Error::Unavailable(_))), "{unknown:?}");
+        let told = tokio::time::timeout(ms(5000), guard.lost()).await;
+        assert_eq!(told, Ok(Loss::Expired));
+    }
+}

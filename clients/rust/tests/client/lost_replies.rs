@@ -149,3 +149,48 @@ async fn a_first_release_of_what_is_lost_is_an_error() {
         "{refused:?}"
     );
 }
+
+/// A call that could not be sent has done nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_after_a_restart_with_no_data_tells_of_the_loss() {
+    let mut server = Server::start();
+    let locks = locks(&server);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    server.kill9();
+    // From then on it knows of no connection.
+    let refused = locks.lock("other").try_acquire().await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    let releasing = tokio::spawn(guard.release());
+    tokio::time::sleep(ms(300)).await;
+    server.restart();
+    let refused = releasing.await.expect("a task");
+    assert!(
+        matches!(refused, Err(Error::Lost(Loss::NotHeld))),
+        "{refused:?}"
+    );
+}
+
+/// The call is repeated, and what is answered then is a refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_after_a_lost_answer_leaves_nothing() {
+    let server = Server::start();
+    let (proxy, locks) = behind_proxy(&server);
+    let mut c = server.connection();
+    drop(locks.lock("warm").acquire().await.expect("a lock"));
+    eventually(|| is_free(&server, "warm"), "a release");
+    proxy.lose_reply_to("LOCK.ACQUIRE");
+    proxy.hold_back("lock-keeper");
+    let lock = locks.lock("k");
+    let refused = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| proxy.held_back() == 1, "the next keeper");
+    assert!(!is_free(&server, "k"));
+    cmd!(c, "CONFIG", "SET", "maxmemory", 1).okay();
+    proxy.let_go();
+    let refused = refused.await.expect("a task");
+    cmd!(c, "CONFIG", "SET", "maxmemory", 0).okay();
+    assert!(
+        matches!(&refused, Err(Error::Refused { code, .. }) if code == "OOM"),
+        "{refused:?}"
+    );
+    eventually(|| is_free(&server, "k"), "it to be given back");
+}

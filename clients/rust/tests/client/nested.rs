@@ -129,3 +129,33 @@ async fn a_grant_is_left_and_resumed_elsewhere() {
     );
     newer.check().await.expect("it is another grant");
 }
+
+/// The longest silence that is asked for is the server's, on the next connection too; and so the longest lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_entered_again_has_its_longer_silence() {
+    let server = Server::start();
+    let locks = locks(&server);
+    for lock in [locks.task().lock("k"), locks.lock("k").owner("me")] {
+        let outer = lock.clone().lease(ms(20_000)).acquire().await;
+        let outer = outer.expect("a lock");
+        let inner = lock.clone().lease(ms(90_000)).keep(ms(80_000));
+        let inner = inner.acquire().await.expect("a hold");
+        assert!(outer.remaining() > ms(80_000));
+        let last = lock.acquire().await.expect("a hold");
+        let told = || locks.holders("k");
+        let before = told().await.expect("a holder")[0].kept_by;
+        crate::support::end_connections(&server);
+        let mut holder = told().await.expect("a holder").remove(0);
+        while [None, before].contains(&holder.kept_by) {
+            tokio::time::sleep(ms(20)).await;
+            holder = told().await.expect("a holder").remove(0);
+        }
+        assert_eq!((holder.lease, holder.holds), (ms(90_000), 3));
+        let fields = cmd!(server.connection(), "LOCK.HOLDERS", "k").items();
+        let fields = fields.into_iter().next().expect("a holder").fields();
+        assert_eq!(fields["keep-ms"].clone().int(), 80_000);
+        for guard in [outer, inner, last] {
+            guard.release().await.expect("a release");
+        }
+    }
+}

@@ -188,3 +188,17 @@ async fn a_lease_too_short_to_be_trusted_is_no_lock() {
     );
     eventually(|| five.are_free("k"), "nothing to stay");
 }
+
+/// Clocks that run at other speeds are allowed for, as in a renewal; and what is fixed stays so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_tells_no_more_than_may_be_trusted() {
+    let five = Five::start();
+    let guard = five.hold(&five.locks().lock("k")).await;
+    guard.check().await.expect("it is held");
+    assert!(guard.remaining() < ms(59_500), "{:?}", guard.remaining());
+    let fixed = five.locks().lock("fixed").fixed().lease(ms(2000));
+    let guard = fixed.acquire().await.expect("a lock");
+    let before = guard.deadline();
+    guard.check().await.expect("it is held");
+    assert_eq!(guard.deadline(), before);
+}

@@ -2,8 +2,8 @@
 
 use crate::five::Five;
 use crate::support::{calls, is_free, ms};
-use redis_lock_client::{Error, Loss};
-use std::time::Instant;
+use redis_lock_client::{Error, Guard, Loss};
+use std::time::{Duration, Instant};
 use testbed::{Expect, Server, cmd, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,4 +235,71 @@ async fn a_minority_of_other_servers_does_not_matter() {
     let guard = locks.lock("k").acquire().await.expect("a lock");
     guard.check().await.expect("a renewal");
     guard.release().await.expect("a release");
+}
+
+async fn timed_release(guard: Guard) -> (Result<(), Error>, Duration) {
+    let start = Instant::now();
+    (guard.release().await, start.elapsed())
+}
+
+/// The release had no answer, which was told within its two seconds.
+fn is_told_in_time((released, took): &(Result<(), Error>, Duration)) {
+    assert!(
+        matches!(released, Err(Error::Unavailable(_))),
+        "{released:?}"
+    );
+    assert!(*took < ms(2600), "{took:?}");
+}
+
+/// What hangs is told in time: an acquire that does not wait within a second, a release within two.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_all_hang_are_told_in_time() {
+    let five = Five::start();
+    let locks = five.locks();
+    let guard = five.hold(&locks.lock("k")).await;
+    let signal = |name| five.servers.iter().for_each(|server| server.signal(name));
+    signal("STOP");
+    let start = Instant::now();
+    let refused = locks.lock("other").try_acquire().await;
+    let took = start.elapsed();
+    let released = timed_release(guard).await;
+    signal("CONT");
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(took < ms(1300), "{took:?}");
+    is_told_in_time(&released);
+    eventually(
+        || five.are_free("k") && five.are_free("other"),
+        "nothing to stay",
+    );
+}
+
+/// The release is told as not answered when the servers hang first then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_without_an_answer_is_told() {
+    let five = Five::start();
+    let locks = five.locks();
+    let guard = five.hold(&locks.lock("k")).await;
+    let signal = |name| five.servers.iter().for_each(|server| server.signal(name));
+    signal("STOP");
+    let released = timed_release(guard).await;
+    signal("CONT");
+    is_told_in_time(&released);
+    eventually(|| five.are_free("k"), "it to be released");
+}
+
+/// What has been asked and does not answer is no server that says no.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_busy_only_where_a_majority_has_answered() {
+    let mut five = Five::start();
+    let lock = five.locks().lock("k");
+    five.hold(&lock).await.release().await.expect("a release");
+    eventually(|| five.are_free("k"), "the lock to be free");
+    for server in &mut five.servers[..2] {
+        server.kill9();
+    }
+    five.servers[2].signal("STOP");
+    cmd!(five.servers[3].connection(), "LOCK.ACQUIRE", "k", "me").grant();
+    let refused = lock.try_acquire().await;
+    five.servers[2].signal("CONT");
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
 }

@@ -1,29 +1,10 @@
 //! A lock on five servers whose answers are lost: no call counts twice.
 
-use crate::five::{Five, locks_at};
+use crate::five::Behind;
 use crate::support::{calls, info, is_free, ms, settings};
-use redis_lock_client::Locks;
 use testbed::{Proxy, eventually};
 
-struct Behind {
-    five: Five,
-    proxies: [Proxy; 5],
-    locks: Locks,
-}
-
 impl Behind {
-    fn start() -> Self {
-        let five = Five::start();
-        let proxies = five.ports().map(Proxy::start);
-        let ports = proxies.each_ref().map(Proxy::port);
-        let locks = locks_at(ports, settings());
-        Self {
-            five,
-            proxies,
-            locks,
-        }
-    }
-
     fn lose_answers_to(&self, command: &str) {
         for proxy in &self.proxies {
             proxy.lose_reply_to(command);
@@ -37,7 +18,7 @@ impl Behind {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_is_one_hold() {
-    let behind = Behind::start();
+    let behind = Behind::start(settings());
     for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
         let before = behind.lost();
         behind.lose_answers_to(command);
@@ -56,7 +37,7 @@ async fn an_acquire_is_one_hold() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_and_a_release_are_done_once() {
-    let behind = Behind::start();
+    let behind = Behind::start(settings());
     let guard = behind.five.hold(&behind.locks.lock("k")).await;
     let releases = |server| calls(server, "lock.release");
     let before = behind.five.servers.each_ref().map(releases);
@@ -75,7 +56,7 @@ async fn a_renewal_and_a_release_are_done_once() {
 /// It ends while the servers are asked, and while they lift their grants.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_that_is_dropped_leaves_nothing() {
-    let behind = Behind::start();
+    let behind = Behind::start(settings());
     for command in ["LOCK.ACQUIRE", "LOCK.RENEW"] {
         for proxy in &behind.proxies {
             proxy.hold_back(command);

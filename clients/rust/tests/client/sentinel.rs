@@ -98,3 +98,70 @@ async fn a_name_that_no_sentinel_knows() {
     let refused = locks.lock("k").try_acquire().await;
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
 }
+
+/// Who waits hears of a new primary while the connection to the old one is open: what is kept there goes along.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_by_a_primary_that_was_replaced() {
+    let sentinels = Sentinels::start(1, 3);
+    let locks = locks(&sentinels);
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    let other = locks.lock("other").acquire().await.expect("a lock");
+    let lock = locks.lock("other").wait_forever();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    let old = sentinels.server(0);
+    within(PATIENCE, || waiters(old, "other").len() == 1, "a waiter");
+    old.wait_for_sync(sentinels.server(1));
+    let new = sentinels.fail_over();
+    let primary = sentinels.server(new);
+    let kept = || primary.info_field("lock", "lock_kept") == "2";
+    within(
+        PATIENCE,
+        || waiters(primary, "other").len() == 1,
+        "the waiter",
+    );
+    within(PATIENCE, kept, "both to be kept again");
+    guard.release().await.expect("a release");
+    other.release().await.expect("a release");
+    drop(waiting.await.expect("a task").expect("a lock"));
+}
+
+/// The last primary that was known goes on being used while no Sentinel says anything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_whose_sentinels_are_away() {
+    for hang in [false, true] {
+        let mut sentinels = Sentinels::start(1, 3);
+        let locks = locks(&sentinels);
+        let guard = locks.lock("k").acquire().await.expect("a lock");
+        // They ask the Sentinels, too.
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..12 {
+            let lock = locks.lock("k").wait_forever();
+            waiting.spawn(async move { lock.acquire().await.map(drop) });
+        }
+        let primary = sentinels.server(0);
+        within(PATIENCE, || waiters(primary, "k").len() == 12, "waiters");
+        for number in 0..3 {
+            if hang {
+                sentinels.sentinel_mut(number).signal("STOP");
+            } else {
+                sentinels.sentinel_mut(number).kill9();
+            }
+        }
+        let primary = sentinels.server(0);
+        primary.signal("STOP");
+        let refused = locks.lock("other").try_acquire().await;
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        primary.signal("CONT");
+        guard.check().await.expect("it is held");
+        for _ in 0..3 {
+            let other = locks.lock("other").try_acquire().await.expect("a lock");
+            other.release().await.expect("a release");
+        }
+        guard.release().await.expect("a release");
+        for number in 0..3 {
+            if hang {
+                sentinels.sentinel_mut(number).signal("CONT");
+            }
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::support::{is_free, locks, locks_at, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Proxy, Server, cmd, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_given_back() {
@@ -121,4 +121,82 @@ async fn a_server_that_is_silent_does_not_hold_it_up_for_long() {
     let took = start.elapsed();
     server.signal("CONT");
     assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+/// Who gives up waiting for it has asked for it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_close_that_nobody_waits_for_gives_all_back() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let mut guards = Vec::new();
+    for number in 0..300 {
+        guards.push(
+            locks
+                .lock(format!("k:{number}"))
+                .acquire()
+                .await
+                .expect("a lock"),
+        );
+    }
+    assert!(
+        tokio::time::timeout(Duration::ZERO, locks.close())
+            .await
+            .is_err()
+    );
+    let held = || cmd!(server.connection(), "DBSIZE").int();
+    eventually(|| held() == 0, "all to be released");
+}
+
+/// A program may have no runtime where it ends.
+#[test]
+fn a_close_outside_of_a_runtime() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (locks, guard) = runtime.block_on(async {
+        let locks = locks(&server);
+        let guard = locks.lock("k").acquire().await.expect("a lock");
+        (locks, guard)
+    });
+    wait(locks.close());
+    assert!(is_free(&server, "k"));
+    drop(guard);
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(outcome) => return outcome,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// One does not take the connection from another that is under way.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_closes_at_once() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = locks_at(proxy.port(), settings());
+    let guard = locks.lock("k").acquire().await.expect("a lock");
+    proxy.hold_back("LOCK.RELEASE");
+    let first = locks.clone();
+    let first = tokio::spawn(async move { first.close().await });
+    eventually(|| proxy.held_back() == 1, "a release on its way");
+    let second = tokio::spawn(async move { locks.close().await });
+    tokio::time::sleep(ms(200)).await;
+    assert!(!second.is_finished(), "nothing is released yet");
+    proxy.let_go();
+    first.await.expect("a task");
+    second.await.expect("a task");
+    assert!(is_free(&server, "k"));
+    drop(guard);
 }

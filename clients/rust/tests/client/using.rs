@@ -269,3 +269,99 @@ async fn the_works_own_error_is_told() {
     });
     assert_eq!(work.await, Err(Own));
 }
+
+/// As long as it takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_with_no_end_of_the_time() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let both = [locks.lock("a"), locks.lock("b")];
+    let guards = several::acquire(&both, std::time::Duration::MAX).await;
+    several::release(guards.expect("both"))
+        .await
+        .expect("a release");
+}
+
+/// Those who share the lock for another end may stay for long: whoever finds nothing stands in line.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_once_beside_a_reader_that_stays() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let reader = locks.shared("k").acquire().await.expect("a lock");
+    let once = async |wait: u64| {
+        let lock = locks.lock("k").wait(ms(wait));
+        let nothing = || async { Ok::<_, Error>(None) };
+        lock.once(nothing, |_| async { Ok(1) }).await
+    };
+    let before = crate::support::calls(&server, "lock.acquire");
+    let outcome = tokio::time::timeout(ms(5000), once(300)).await;
+    assert!(matches!(outcome, Ok(Err(Error::Busy))), "{outcome:?}");
+    assert!(crate::support::calls(&server, "lock.acquire") < before + 10);
+    let (outcome, ()) = tokio::join!(once(20_000), async {
+        while waiters(&server, "k").is_empty() {
+            tokio::time::sleep(ms(1)).await;
+        }
+        reader.release().await.expect("a release");
+    });
+    assert_eq!(outcome.expect("work"), 1);
+}
+
+/// A lock that several have at once would have it done as often.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_is_done_once_under_an_exclusive_lock_only() {
+    let server = Server::start();
+    let locks = locks(&server);
+    for lock in [locks.shared("k"), locks.permit("k", 2)] {
+        let refused = lock.once(async || Ok(None), async |_| Ok::<_, Error>(1));
+        let refused = refused.await;
+        assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    }
+    assert!(is_free(&server, "k"));
+}
+
+/// One of several that ended while the others were waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_of_which_one_is_lost_meanwhile_are_none() {
+    let server = Server::start();
+    let locks = locks(&server);
+    let holder = locks.lock("b").acquire().await.expect("a lock");
+    let both = [locks.lock("a"), locks.lock("b")];
+    let losses = || server.info_field("lock", "lock_kept_closes");
+    let waiting = tokio::spawn(async move { several::acquire(&both, ms(20_000)).await });
+    eventually(|| waiters(&server, "b").len() == 1, "a waiter");
+    cmd!(server.connection(), "DEL", "a").int();
+    eventually(|| losses() == "1", "the keeper to be told");
+    eventually(
+        || server.info_field("clients", "connected_clients") != "1" && is_free(&server, "a"),
+        "the loss",
+    );
+    tokio::time::sleep(ms(100)).await;
+    holder.release().await.expect("a release");
+    let taken = waiting.await.expect("a task");
+    assert!(matches!(taken, Err(Error::Lost(_))), "{taken:?}");
+    eventually(|| is_free(&server, "b"), "the other one to be released");
+}
+
+/// What the owner has already is acknowledged, too, and stands where that fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_must_have_what_is_entered_again() {
+    let server = Server::start();
+    let replica = server.replica();
+    server.wait_for_sync(&replica);
+    let locks = locks(&server);
+    let task = locks.task();
+    for lock in [task.lock("k"), locks.lock("k").owner("me")] {
+        let outer = lock.acquire().await.expect("a lock");
+        let inner = lock.clone().replicas(1).acquire().await.expect("a hold");
+        let refused = lock.clone().replicas(2).wait(ms(0)).acquire().await;
+        assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+        eventually(
+            || info(&server, "k").holds == 2,
+            "the hold to be given back",
+        );
+        outer.check().await.expect("it is held");
+        outer.release().await.expect("a release");
+        inner.release().await.expect("a release");
+        assert!(is_free(&server, "k"));
+    }
+}

@@ -1,0 +1,151 @@
+//! What others have by now, in the name of an owner of this process: it is not taken from them.
+
+use crate::support::{calls, info, is_free, locks, locks_at, ms, settings, waiters};
+use redis_lock_client::{Error, Loss};
+use testbed::{Proxy, Server, eventually};
+
+/// A task has handed it on: it does not enter it again, whoever has it now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_does_not_enter_what_it_has_handed_on() {
+    let server = Server::start();
+    let (one, two) = (locks(&server), locks(&server));
+    for other in [&one, &two] {
+        let task = one.task();
+        let kept = task.lock("other").acquire().await.expect("a lock");
+        let guard = task.lock("k").acquire().await.expect("a lock");
+        let owner = guard.owner().to_owned();
+        let token = guard.detach().await.expect("it is left");
+        let entered = task.lock("k").try_acquire().await;
+        assert!(matches!(entered, Err(Error::Busy)), "nobody keeps it");
+        let adopted = other.adopt("k", owner, token).await.expect("the grant");
+        let entered = task.lock("k").try_acquire().await;
+        assert!(matches!(entered, Err(Error::Busy)), "{entered:?}");
+        adopted.release().await.expect("a release");
+        let own = task.lock("k").acquire().await.expect("a lock");
+        assert!(own.token() > token);
+        own.release().await.expect("a release");
+        let again = task.lock("other").acquire().await.expect("a hold");
+        assert_eq!(again.token(), kept.token());
+        again.release().await.expect("a release");
+        kept.release().await.expect("a release");
+    }
+}
+
+/// Who may not look who keeps it sends nothing when its time is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_lost_without_an_answer_may_be_kept_by_others() {
+    for may_look in [true, false] {
+        for at_most in [true, false] {
+            let server = Server::start();
+            let proxy = Proxy::start(server.port());
+            let mut user = testbed::redis::cmd("ACL");
+            user.arg(&["SETUSER", "worker", "on", ">pw", "~*", "+@all"]);
+            if !may_look {
+                user.arg("-lock.holders");
+            }
+            user.exec(&mut server.connection()).expect("a user");
+            let url = format!("redis://worker:pw@127.0.0.1:{}/", proxy.port());
+            let settings = settings().lease(ms(1500)).reply_time(ms(900));
+            let one = settings.single(url).expect("locks");
+            let lock = one.lock("k").owner("me");
+            let lock = if at_most {
+                lock.at_most(ms(2500))
+            } else {
+                lock
+            };
+            let first = lock.acquire().await.expect("a lock");
+            proxy.swallow();
+            let two = locks(&server);
+            let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+            assert_eq!(first.lost().await, Loss::Expired);
+            proxy.speak();
+            assert!(matches!(first.release().await, Err(Error::Lost(_))));
+            // What is still on its way is not later than this.
+            tokio::time::sleep(ms(2500)).await;
+            assert!(!is_free(&server, "k"), "{may_look} {at_most}");
+            second.check().await.expect("it is held");
+        }
+    }
+}
+
+/// The end of what is kept so long at most is no end of what others keep by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_by_the_clock_leaves_what_others_keep() {
+    let server = Server::start();
+    let (one, two) = (locks(&server), locks(&server));
+    let lock = one.lock("k").owner("me").lease(ms(1500));
+    let first = lock.at_most(ms(1200)).acquire().await.expect("a lock");
+    let renewed = || calls(&server, "lock.renew") == 1;
+    eventually(renewed, "the last lease, kept by nobody");
+    let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+    assert_eq!(first.token(), second.token());
+    assert_eq!(first.lost().await, Loss::Expired);
+    // What is still on its way is not later than this.
+    tokio::time::sleep(ms(1000)).await;
+    assert!(!is_free(&server, "k"));
+    second.check().await.expect("it is held");
+}
+
+/// A grant of a short wait goes to the keeper a moment later. Others may have asked for it in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_wait_got_is_not_taken_back() {
+    let server = Server::start();
+    for checks in [false, true] {
+        let (one, two) = (locks(&server), locks(&server));
+        let warm = two.lock("warm").acquire().await.expect("a lock");
+        let holder = two.lock("k").acquire().await.expect("a lock");
+        let lock = one.lock("k").owner("me");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+        let renewals = calls(&server, "lock.renew");
+        holder.release().await.expect("a release");
+        let first = waiting.await.expect("a task").expect("a lock");
+        let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+        assert_eq!(calls(&server, "lock.renew"), renewals, "not yet");
+        if checks {
+            let told = first.check().await;
+            assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
+        }
+        let told = tokio::time::timeout(ms(5000), first.lost()).await;
+        assert_eq!(told, Ok(Loss::KeptElsewhere));
+        second.check().await.expect("it is held");
+        second.release().await.expect("a release");
+        drop(warm);
+    }
+}
+
+/// A release that comes while the keeper is told of its end takes nothing from whoever has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_before_the_loss_is_known_takes_nothing() {
+    let server = Server::start();
+    for _ in 0..20 {
+        let (one, two) = (locks(&server), locks(&server));
+        let first = one.lock("k").owner("me").acquire().await.expect("a lock");
+        let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+        let released = first.release().await;
+        assert!(!is_free(&server, "k"), "{released:?}");
+        assert!(matches!(released, Err(Error::Lost(_))), "{released:?}");
+        second.check().await.expect("it is held");
+        second.release().await.expect("a release");
+    }
+}
+
+/// Somebody else may have it by the time of a second one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_by_force_is_sent_once() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (one, two) = (locks_at(proxy.port(), settings()), locks(&server));
+    let first = two.lock("k").acquire().await.expect("a lock");
+    let next = two.lock("k");
+    let waiting = tokio::spawn(async move { next.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    proxy.lose_reply_to("DEL");
+    let forced = one.force_unlock("k").await;
+    assert!(matches!(forced, Err(Error::Unavailable(_))), "{forced:?}");
+    let second = waiting.await.expect("a task").expect("a lock");
+    assert_eq!(first.lost().await, Loss::NotOwner);
+    second.check().await.expect("it is held");
+    assert_eq!(info(&server, "k").owner, second.owner().as_bytes());
+    assert!(one.force_unlock("k").await.expect("an answer"));
+}
