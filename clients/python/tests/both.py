@@ -29,6 +29,12 @@ class OfThreads:
     def release(self, grant):
         self.call(grant.release())
 
+    def adopt(self, *words, **options):
+        return self.call(self.locks.adopt(*words, **options))
+
+    def detach(self, grant):
+        return self.call(grant.detach())
+
     def close(self):
         self.call(self.locks.close())
 

@@ -70,6 +70,10 @@ class Server(Place):
         freeing.join()
         return taken
 
+    def kept_by(self, key):
+        """The id of the connection that keeps it; 0: of none."""
+        return self.redis.execute_command("LOCK.HOLDERS", key)[0]["kept-by"]
+
     def calls(self, command):
         """How often a command has been called."""
         return self.redis.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]

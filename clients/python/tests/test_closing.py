@@ -6,7 +6,8 @@ import time
 import pytest
 import redis
 
-from redis_lock_client import LockError, LockLost, Locks
+from both import OfTasks, OfThreads
+from redis_lock_client import LockError, LockLost, LockMisuse, Locks
 from servers import eventually
 
 KEY = "lock:orders:42"
@@ -74,3 +75,31 @@ def test_a_loss_is_told_also_where_the_connection_of_the_wait_has_ended(server):
         assert server.redis.execute_command("LOCK.ACQUIRE", KEY, "another", "PX", 60_000)
         with pytest.raises(LockLost):
             grant.release()
+
+
+@pytest.mark.parametrize("kind", [OfThreads, OfTasks])
+def test_what_is_adopted_while_it_closes_is_not_held(server, proxy, kind):
+    client = kind(proxy.port)
+    token = server.redis.execute_command("LOCK.ACQUIRE", KEY, "other", "PX", 60_000)[0]
+    client.acquire("warm")
+    told = []
+    adopting = threading.Thread(target=lambda: told.append(pytest.raises(LockError, client.adopt, KEY, "other", token)))
+    closing = threading.Thread(target=client.close)
+    server.order("pause")  # it answers the adoption when the close has begun
+    proxy.order("inject", fault={"delay": 0}, words="LOCK.RENEW")
+    adopting.start()
+    eventually(lambda: proxy.order("lost")["pending"] == 0, "the adoption to be on its way")
+    closing.start()
+    eventually(lambda: client.locks._engine.is_closed, "the close to begin")
+    server.order("resume")
+    closing.join(5)
+    adopting.join(5)
+    assert told and not client.locks._engine.held
+    eventually(lambda: server.kept_by(KEY) == 0, "nobody to keep it", 5)
+    begun = time.monotonic()
+    with pytest.raises(LockMisuse):
+        client.adopt(KEY, "other", token)
+    with pytest.raises(LockMisuse):
+        client.call(client.locks.holders(KEY))
+    assert time.monotonic() - begun < 0.5
+    client.end()

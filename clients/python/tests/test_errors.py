@@ -67,6 +67,18 @@ def test_now_or_not_at_all_ends_within_a_second_when_the_server_is_down_or_hangs
     eventually(lambda: server.info(KEY) is None, "what a hung server took to come free", 5)
 
 
+@pytest.mark.parametrize("wait", [0, 1])
+def test_what_replicas_have_to_acknowledge_ends_in_time_too(server, wait):
+    with Locks(connect(server)) as locks:
+        locks.lock(KEY).acquire().release()
+        assert locks.holders(KEY) == []  # so that both connections are there, and wait for an answer
+        server.order("pause")
+        told_within(wait + 1.5, LockUnavailable, locks, replicas=1, wait=wait)
+        server.order("resume")
+        eventually(lambda: not locks._engine.undo.pending, "what was given up to be given back")
+        told_within(wait + 1.5, LockUnavailable, locks, replicas=1, wait=wait)
+
+
 def test_what_is_refused_is_told_at_once(server, start):
     server.redis.config_set("requirepass", "secret")
     with Locks(connect(server)) as locks, Locks(connect(server, password="wrong")) as wrong:
@@ -161,6 +173,10 @@ def test_wrong_arguments_and_wrong_use_are_misuse(server):
                   {"at_most": 5, "fixed": True}, {"lease": float("inf")}):
         with pytest.raises(LockMisuse):
             locks.lock(KEY, **wrong)
+    with pytest.raises(LockMisuse):
+        locks.all([KEY, 7])
+    with locks.all(["\udcff", b"\xfe"]) as both:  # bytes that are no text
+        assert [grant.key for grant in both] == [b"\xfe", "\udcff"]
     with pytest.raises(LockMisuse):
         locks.lock(None)
     with pytest.raises(LockMisuse):

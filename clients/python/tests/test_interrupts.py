@@ -5,6 +5,7 @@ import signal
 import threading
 from collections import Counter
 
+import pytest
 import redis
 
 from redis_lock_client import Locks
@@ -106,4 +107,21 @@ def test_interrupts_of_one_of_several_that_contend_leave_nothing_behind(server):
         assert not locks._engine.held and not of_others._engine.held
         assert names(server).count("lock-keeper") == 2
         eventually(lambda: names(server).count("lock-wait") <= count + 1, "what nobody uses any more to be closed")
+    assert left <= 1 + ROUNDS // 100
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_interrupts_of_adoptions_leave_nothing_kept_for_nobody(server):
+    token = server.redis.execute_command("LOCK.ACQUIRE", KEY, "other", "PX", 600_000)[0]
+
+    with Locks(redis.Redis(port=server.port)) as locks:
+        left = 0
+        for _ in range(ROUNDS):
+            interrupted(lambda: locks.adopt(KEY, "other", token, lease=600).detach())
+            try:
+                eventually(lambda: not server.kept_by(KEY), "the keeping to end", 1)
+            except AssertionError:
+                left += 1
+                locks.adopt(KEY, "other", token, lease=600).detach()
+        assert not locks._engine.held
     assert left <= 1 + ROUNDS // 100

@@ -127,7 +127,7 @@ def test_an_own_owner_and_adoption(both, server):
     assert server.info(KEY)["holds"] == 2
     call(again, "release")
     adopted = call(locks, "adopt", KEY, "user-7", grant.token)
-    assert server.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"]
+    assert server.kept_by(KEY)
     call(adopted, "release")
     with pytest.raises(LockLost):
         call(locks, "adopt", KEY, "user-7", adopted._held.token)
@@ -217,7 +217,31 @@ def test_acknowledged_by_replicas(locks, server, sentinels):
     with Locks(redis.Redis(port=sentinels.primary.port)) as replicated:
         with replicated.lock(KEY, replicas=1, wait=2) as grant:
             assert sentinels.replica.info(KEY)["token"] == grant.token
-            assert sentinels.primary.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"]
+            assert sentinels.primary.kept_by(KEY)
+
+
+def test_what_is_entered_again_has_its_replicas_and_its_longer_silence(both, server, sentinels):
+    task = both.locks.task()
+    outer = both.call(both.locks.lock(KEY, task=task), "acquire")
+    with pytest.raises(LockUnavailable):
+        both.call(both.locks.lock(KEY, task=task, replicas=1), "acquire")
+    both.call(outer, "check")
+    [holder] = server.redis.execute_command("LOCK.HOLDERS", KEY)
+    assert holder["holds"] == outer.holds == 1 and holder["kept-by"]
+    both.call(both.locks.lock(KEY, task=task, keep=600), "acquire")
+    server.redis.client_kill_filter(_id=holder["kept-by"])
+
+    def silence():
+        both.call(outer, "check")  # asyncio's loop runs meanwhile
+        [now] = server.redis.execute_command("LOCK.HOLDERS", KEY)
+        return now["kept-by"] not in (0, holder["kept-by"]) and now["keep-ms"]
+
+    assert eventually(silence, "it to be kept on another connection") == 600_000
+    with Locks(redis.Redis(port=sentinels.primary.port)) as replicated:
+        with replicated.lock(KEY) as grant, replicated.lock(KEY, replicas=1) as again:
+            assert sentinels.replica.info(KEY)["holds"] == again.holds == 2
+            grant.check()
+            assert sentinels.primary.kept_by(KEY)
 
 
 def test_for_ever(both, server):

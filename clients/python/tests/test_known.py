@@ -99,7 +99,22 @@ def test_at_most_ends_a_grant_that_is_heard_of(server, direct):
     assert extended.grant.held
     eventually(lambda: extended.lost_at, "its end to be told")
     assert 4.4 < extended.lost_at - begun < 4.5 + LATE
-    assert server.info("a") is None and server.info("b") is None
+    eventually(lambda: server.info("a") is None and server.info("b") is None, "the server to end them", 1)
+
+
+@pytest.mark.parametrize("lease", [1.0, 10.0])
+@pytest.mark.parametrize("after", [0.5, 1.8])
+def test_a_re_entry_keeps_the_end_of_at_most(server, direct, after, lease):
+    begun = time.monotonic()
+    known = Known(direct, "a", lease=1.0, at_most=2.5, owner="me")
+    time.sleep(after)  # in its last lease, or before that
+    again = direct.acquire("a", lease=lease, owner="me")
+    assert again.remaining <= begun + 2.5 - time.monotonic() + 0.1
+    eventually(lambda: known.lost_at, "its end to be told")
+    assert 2.4 < known.lost_at - begun < 2.5 + LATE and again.lost
+    eventually(lambda: server.info("a") is None, "the server to end it", 0.3)
+    if after == 1.8:  # as its lease at the server may be longer
+        eventually(lambda: server.calls("lock.release") == 1, "it to be released", 5)
 
 
 def test_grants_that_their_keeper_is_heard_of_have_no_timers_of_their_own(server, direct):

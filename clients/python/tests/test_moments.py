@@ -69,7 +69,7 @@ def test_a_contended_lock_that_is_held_for_a_moment_is_not_renewed(server, clien
 def test_a_lock_that_is_held_for_longer_is_kept(server, client, waited):
     grant = waited(KEY, lease=1)
     assert grant.held
-    eventually(lambda: server.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"], "it to be kept", 5)
+    eventually(lambda: server.kept_by(KEY), "it to be kept", 5)
     time.sleep(2)
     assert grant.held and server.info(KEY)["token"] == grant.token
     client.check(grant)
@@ -110,7 +110,7 @@ def test_a_check_takes_it_over(server, client, waited):
         client.check(lost)
     assert lost.lost
     client.check(grant)
-    assert server.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"]
+    assert server.kept_by(KEY)
     time.sleep(3 * MOMENT)
     assert renewals(server) == (2, 1)
 

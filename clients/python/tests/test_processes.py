@@ -80,7 +80,8 @@ async def test_cancellations_at_random_moments_are_told_and_leave_nothing_behind
 
 
 def test_a_forked_child_holds_nothing_and_takes_nothing_from_its_parent(server):
-    with Locks(connect(server)) as locks, locks.lock(KEY) as grant, Locks(connect(server)) as waiter:
+    waiter = Locks(connect(server))
+    with Locks(connect(server)) as locks, locks.lock(KEY) as grant:
         waiting = threading.Thread(target=lambda: waiter.lock(KEY, wait=20).acquire().release())
         waiting.start()
         server.wait_for_waiters(KEY, 1)
@@ -108,6 +109,8 @@ def test_a_forked_child_holds_nothing_and_takes_nothing_from_its_parent(server):
         grant.check()
         assert len(server.waiters(KEY)) == 1
     waiting.join(10)
+    assert not waiting.is_alive()
+    waiter.close()
 
 
 def test_a_forked_child_that_leaves_the_blocks_releases_nothing(server):
@@ -132,18 +135,39 @@ def test_a_forked_child_that_leaves_the_blocks_releases_nothing(server):
     assert server.calls("lock.release") == 1
 
 
-def test_a_parent_that_dies_while_its_child_lives_frees_its_locks(server):
-    program = """
-import os, redis, sys, time
-sys.path.insert(0, sys.argv[1])
+TAKES = {
+    "threads": """
+import redis
 from redis_lock_client import Locks
 grant = Locks(redis.Redis(port=int(sys.argv[2]))).lock("lock:orders:42", lease=1).acquire()
-if os.fork() == 0:
+live()
+""",
+    "asyncio": """
+import asyncio
+from redis.asyncio import Redis
+from redis_lock_client.asyncio import Locks
+async def main():
+    locks = Locks(Redis(port=int(sys.argv[2])))
+    grant = await locks.lock("lock:orders:42", lease=1).acquire()
+    await locks.holders("lock:orders:42")
+    live()
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("kind", TAKES)
+def test_a_parent_that_dies_while_its_child_lives_frees_its_locks(server, kind):
+    program = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+def live():
+    if os.fork() == 0:
+        time.sleep(30)
+        os._exit(0)
+    print("held", flush=True)
     time.sleep(30)
-    os._exit(0)
-print("held", flush=True)
-time.sleep(30)
-"""
+""" + TAKES[kind]
     process = subprocess.Popen([sys.executable, "-c", program, FOLDER, str(server.port)], stdout=subprocess.PIPE,
                                text=True, start_new_session=True)
     assert process.stdout.readline() == "held\n"
@@ -207,7 +231,7 @@ def test_a_slot_that_moves_takes_its_locks_along(cluster):
             home.redis.execute_command("MIGRATE", "127.0.0.1", target.port, KEY, 0, 5000)
             for node in cluster:
                 node.redis.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
-            eventually(lambda: target.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"], "it to be kept there")
+            eventually(lambda: target.kept_by(KEY), "it to be kept there")
             grant.check()
         assert target.info(KEY) is None
 
@@ -240,7 +264,7 @@ def test_while_its_slot_moves_the_answer_ask_passes(cluster):
             node.redis.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
         waiting.join(30)
         assert tokens == [target.info(other)["token"]]
-        eventually(lambda: target.redis.execute_command("LOCK.HOLDERS", KEY)[0]["kept-by"], "it to be kept there")
+        eventually(lambda: target.kept_by(KEY), "it to be kept there")
         grant.check()
 
 

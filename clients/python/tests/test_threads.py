@@ -28,7 +28,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the back
 with Locks(redis.Redis(port=int(sys.argv[2])), "test") as locks:
     with locks.lock("lock:orders:42", lease=float(sys.argv[3]), wait=60):
         print("held", flush=True)
-        time.sleep(60)
+        while True:
+            time.sleep(0.1)  # Python looks for a signal that came just before it when it is over
 """
 
 

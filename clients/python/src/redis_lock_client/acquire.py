@@ -1,22 +1,24 @@
-"""Taking a lock: at once, again by the same task, or in line."""
+"""One acquire of an owner that does not hold the lock: at once, or in line."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .engine import Engine
 from .errors import (
     ACQUIRE,
+    RELEASE,
     RENEW,
     LockBusy,
     LockError,
     LockLost,
-    LockMisuse,
     LockUnavailable,
     ServerError,
     caused,
+    closed,
     error_of,
     is_of_replica,
     meaning,
@@ -24,109 +26,34 @@ from .errors import (
 )
 from .grants import Held
 from .keeper import Call, Keeper, Unanswered
-from .observer import safely
 from .options import FOR_EVER, TEN_YEARS, Request, milliseconds
-from .owners import Task, new_owner
+from .owners import Task
 from .resp import Word
-from .runtime import Pause
-
-
-async def acquire(engine: Engine, request: Request, task: Task | None) -> Held:
-    """A grant, or an error; the observer is told which. `task` is None where every hold has an owner of its own."""
-    observer = engine.reports.observer
-    if observer is None:
-        return await _acquire(engine, request, task)
-    begun = time.monotonic()
-    try:
-        held = await _acquire(engine, request, task)
-    except BaseException as error:
-        safely(observer.refused, request.key, time.monotonic() - begun, error)
-        raise
-    try:
-        safely(observer.acquired, request.key, time.monotonic() - begun)
-    except BaseException as error:  # of a signal
-        engine.give_up(held, error)
-        raise
-    return held
-
-
-async def _acquire(engine: Engine, request: Request, task: Task | None) -> Held:
-    if engine.is_closed:
-        raise LockMisuse(f"{show(request.key)}: the locks are closed")
-    if task is None:
-        return await Acquire(engine, request, request.owner or new_owner(engine.service)).run()
-    if request.name in task.acquiring:
-        raise LockMisuse(f"{show(request.key)}: this task is acquiring it already")
-    step = got = None
-    try:
-        task.acquiring.add(request.name)
-        held = task.held.get(request.name)
-        if held is not None and held.state == "held":
-            got = await enter_again(engine, request, held)
-        else:
-            step = Acquire(engine, request, task.owner)
-            got = await step.run()
-            got.task, task.held[request.name] = task, got
-        task.acquiring.discard(request.name)  # in here: a signal may come behind it, too
-        return got
-    except BaseException:
-        task.acquiring.discard(request.name)
-        taken = got or step and step.held
-        if taken:
-            engine.abandon(taken)
-        if step is not None and (step.is_open or taken):
-            task.rename()
-        raise
-
-
-async def enter_again(engine: Engine, request: Request, held: Held) -> Held:
-    """One more hold of a grant."""
-    engine.take_over(held)
-    with engine.rt.mutex:
-        holds = held.holds
-        keep: tuple[Word, ...] = ("KEEP", milliseconds(request.keep)) if request.keep and held.keep else ()
-    words = ("LOCK.ACQUIRE", held.name, held.owner, *request.mode(), "PX", milliseconds(request.lease), *keep,
-             "HOLDS", holds + 1, "TOKEN", held.token)
-    until = time.monotonic() + max(engine.limits.now, request.wait if request.wait != FOR_EVER else 0)
-    step = Acquire(engine, request, held.owner)
-    try:
-        call = await step.answered(held.keeper, words, until)
-    except BaseException as error:
-        if isinstance(error, LockLost):
-            engine.lose(held, str(error), error.__cause__)
-        elif step.is_open:
-            engine.give_back(held.keeper, ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN",
-                                           held.token), engine.limits.release)
-        raise
-    if call.reply is None:
-        raise LockBusy(f"{show(request.key)}: others are in line for it")
-    with engine.rt.mutex:
-        held.holds += 1
-        held.lease = int(call.reply[3]) / 1000
-        held.sent = max(held.sent, call.sent) if not held.keep or call.epoch == held.epoch else held.sent
-        held.keeper.count(held)
-        look = engine.looks.add(held)
-    engine.rt.watch(look)
-    return held
+from .runtime import Pause, Stopped
 
 
 class Acquire:
     """One acquire of an owner that does not hold the lock."""
 
-    def __init__(self, engine: Engine, request: Request, owner: str) -> None:
-        self.engine, self.request, self.owner = engine, request, owner
+    def __init__(self, engine: Engine, request: Request, owner: str, until: float, task: Task | None = None,
+                 stop: Callable[[], bool] | None = None) -> None:
+        self.engine, self.request, self.owner, self.until, self.task = engine, request, owner, until, task
+        self.end = until + (engine.limits.reply if request.wait else 0.0)  # by then the caller is told, whatever hangs
+        self.stop = stop  # tells whether the wait is to end
         self.is_open = False  # whether the server may have granted what nobody knows of
+        self.is_called_off = False
         self.keeper: Keeper | None = None
+        self.token = 0  # of a grant that nobody else knows of yet
         self.held: Held | None = None
-        until = request.wait if request.wait else engine.limits.now
-        self.until = time.monotonic() + until
 
     async def run(self) -> Held:
         """The grant."""
         request = self.request
         try:
             self.engine.acquiring.add(self)
-            if not request.replicas and (not request.wait or not self.engine.waiting[request.name]):
+            # A named owner's goes behind what gives back what it had.
+            is_first = not self.engine.waiting[request.name] or (self.task is not None and self.task.is_named)
+            if not request.replicas and (not request.wait or is_first):
                 try:
                     held = await self._try()
                 except LockUnavailable:
@@ -146,7 +73,7 @@ class Acquire:
             call = None
             if self.held is not None:  # the signal came after the grant
                 call, self.held, self.is_open = self.engine.abandon(self.held), None, True
-            elif self.is_open and self.keeper is not None:
+            elif self.is_open and not self.is_called_off and self.keeper is not None:
                 call = self._give_back(self.keeper)
             if call is not None and not isinstance(error, LockError):  # who is told of a cancellation holds nothing
                 await self.engine.rt.finish(self._heard(call))
@@ -182,9 +109,11 @@ class Acquire:
         return ("KEEP", milliseconds(self.request.keep)) if self.request.keep else ()
 
     def _give_back(self, keeper: Keeper) -> Call:
-        request = self.request
-        words = ("LOCK.RELEASE", request.name, self.owner, "ALL")
-        return self.engine.give_back(keeper, words, max(self.engine.limits.release, request.lease))
+        request, seconds = self.request, max(self.engine.limits.release, self.request.lease)
+        if self.token:
+            words = ("LOCK.RELEASE", request.name, self.owner, "HOLDS", 0, "TOKEN", self.token)
+            return self.engine.undo.give_back(keeper, words, seconds, self.task)
+        return self.engine.undo.give_back_all(keeper, request.name, self.owner, seconds, self.task)
 
     async def _heard(self, call: Call) -> None:
         """Waits for the answer, for no longer than a reply may take."""
@@ -192,11 +121,12 @@ class Acquire:
 
     def _granted(self, reply: list[Any], sent: float, epoch: int | None, wire: Any = None) -> Held:
         assert self.keeper is not None
-        self.held = held = Held(self.request, self.owner, self.keeper, reply, sent, wire)
+        self.held = held = Held(self.request, self.owner, self.keeper, reply, sent, wire, self.task)
         self.engine.add(held, epoch)
         if self.engine.is_closed:  # which did not see it any more
             self.engine.lose(held, "the locks were closed", None)
-            raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
+            self.held, self.token, self.is_open = None, held.token, True
+            raise closed(self.request.key)
         self.is_open = False
         return held
 
@@ -225,7 +155,7 @@ class Acquire:
                 why = reply or keeper.error or "no answer in time"
                 told = LockUnavailable(f"{show(self.request.key)}: {why}")
                 raise caused(told, why if isinstance(why, BaseException) else None)
-            await self.engine.rt.sleep(min(pause.take(), left))
+            await self.engine.rt.sleep(pause.take(left))
             if isinstance(reply, Unanswered):
                 self.keeper = keeper = await self._again(keeper)
 
@@ -244,11 +174,13 @@ class Acquire:
         while True:
             left = self.until - time.monotonic()
             if self.engine.is_closed:
-                raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
+                raise closed(self.request.key)
             if left <= 0 and last is not None:
                 raise caused(LockUnavailable(f"{show(self.request.key)}: {last}"), last)
+            if self.stop is not None and self.stop():
+                raise Stopped
             try:
-                held = await self._in_line(max(left, 0.0))
+                held = await self._in_line()
             except Unanswered as error:
                 last, held = error, None
             except ServerError as error:
@@ -262,30 +194,32 @@ class Acquire:
                 return held
             left = self.until - time.monotonic()
             if left > 0:
-                await self.engine.rt.sleep(min(pause.take(), left))
+                await self.engine.rt.sleep(pause.take(left))
 
-    async def _in_line(self, left: float) -> Held | None:
+    async def _in_line(self) -> Held | None:
         """One wait on a wait connection. None: the grant came, and went unseen."""
         rt, reply_time = self.engine.rt, self.engine.limits.reply
         keeper = await self._keeper()
-        wire = await rt.borrow(keeper.place, time.monotonic() + reply_time)
+        wire = await rt.borrow(keeper.place, min(time.monotonic() + reply_time, self.end))
+        left = max(0.0, self.until - time.monotonic())
         block: tuple[Word, ...] = ("BLOCK", milliseconds(min(left, TEN_YEARS)) if left != FOR_EVER else 0)
         words = (*self._words(), "HOLDS", 1, *(block if self.request.wait else ()))
-        entry = (self.request.name, self.owner, keeper.place)
+        entry = (self.request.name, self.owner, keeper.place, self.task)
         self.engine.waits.add(entry)
         if self.engine.is_closed:  # which may not have seen it
             self.engine.waits.discard(entry)
             rt.give_back(wire)
-            raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
-        self.is_open = True
+            raise closed(self.request.key)
+        was_open, self.is_open, self.token = self.is_open, True, 0
         with rt.mutex:
             is_new = keeper.awaits(self.request.lease)
         if is_new:
             rt.wake(keeper)
         sent = time.monotonic()
         try:
-            reply = (await rt.ask(wire, [words], time.monotonic() + left + reply_time))[0]
-            if self.request.replicas and isinstance(reply, list):
+            reply = (await rt.ask(wire, [words], self.end, self.stop))[0]
+            self.token = int(reply[0]) if isinstance(reply, list) else 0
+            if self.request.replicas and self.token:
                 await self._acknowledged(wire)
         except Unanswered:
             rt.drop(wire)
@@ -307,12 +241,12 @@ class Acquire:
         else:
             rt.give_back(wire)
         if isinstance(reply, ServerError):
-            self.is_open = False
+            self.is_open = was_open  # by an earlier call that was not answered
             raise reply
         if reply is None:
             self.is_open = False
             if self.engine.is_closed:
-                raise LockMisuse(f"{show(self.request.key)}: the locks are closed")
+                raise closed(self.request.key)
             raise LockBusy(f"{show(self.request.key)}: others hold it, or are in line for it")
         return await self._renewed(keeper, reply)
 
@@ -324,24 +258,28 @@ class Acquire:
     async def _renewed(self, keeper: Keeper, reply: list[Any]) -> Held | None:
         """What a wait has given late is renewed on the keeper: from there on its time is known, and it is kept."""
         words = ("LOCK.RENEW", self.request.name, self.owner, "TOKEN", int(reply[0]), *self._keep())
-        until = time.monotonic() + self.engine.limits.reply
+        until = min(time.monotonic() + self.engine.limits.reply, self.end)
         try:
             call = await self.answered(keeper, words, until, RENEW)
         except LockLost:
-            self.is_open = False
+            self.is_open, self.token = False, 0
             return None
         return self._granted(call.reply, call.sent, call.epoch)
 
     async def _call_off(self, keeper: Keeper, wire: Any) -> None:
         """Leaves the line. What is granted meanwhile is released by the same call."""
         rt, until = self.engine.rt, time.monotonic() + self.engine.limits.reply
+        self.is_called_off = True
         call = self._give_back(keeper)
-        self.is_open = False
         try:
             answer = await rt.answer_of(wire, until)
             await rt.wait(call, until)
             if isinstance(answer, list):  # granted, maybe after that call, which has then overtaken the wait
-                await self._heard(self._give_back(keeper))
+                self.token = int(answer[0])
+                call = self._give_back(keeper)
+                await self._heard(call)
+            error = call.reply if isinstance(call.reply, Exception) else None
+            self.is_open = not call.done or (error is not None and meaning(str(error), RELEASE) != "lost")
         except BaseException as error:
             rt.drop(wire)
             if not isinstance(error, Unanswered):  # which must not take the place of what has ended the wait
@@ -351,11 +289,31 @@ class Acquire:
 
     async def _acknowledged(self, wire: Any) -> None:
         """Waits until enough replicas have the grant."""
-        wanted, left = self.request.replicas, max(self.until - time.monotonic(), self.engine.limits.reply)
-        left = min(left, self.request.lease / 2)
-        got = (await self.engine.rt.ask(
-            wire, [("WAIT", wanted, math.ceil(left * 1000))], time.monotonic() + left + self.engine.limits.reply))[0]
+        wanted, now = self.request.replicas, time.monotonic()
+        left = max(0.001, min((self.end - now) * 0.8, self.request.lease / 2))  # so that the answer comes in time
+        until = min(now + left + self.engine.limits.reply, self.end)
+        got = (await self.engine.rt.ask(wire, [("WAIT", wanted, math.ceil(left * 1000))], until))[0]
         if isinstance(got, ServerError):
             raise error_of(self.request.key, got, ACQUIRE)
         if got < wanted:
             raise LockUnavailable(f"{show(self.request.key)}: {got} of {wanted} replicas have it")
+
+    async def repeated_to_replicas(self, keeper: Keeper, words: tuple[Word, ...]) -> None:
+        """Has the replicas acknowledge what was entered again, by the same call where it can be waited for."""
+        rt = self.engine.rt
+        try:
+            wire = await rt.borrow(keeper.place, self.end)
+            try:
+                reply = (await rt.ask(wire, [words], self.end))[0]
+                if isinstance(reply, ServerError):
+                    raise error_of(self.request.key, reply, ACQUIRE)
+                await self._acknowledged(wire)
+            except LockError:
+                rt.give_back(wire)
+                raise
+            except BaseException:
+                rt.drop(wire)
+                raise
+            rt.give_back(wire)
+        except Unanswered as error:
+            raise caused(LockUnavailable(f"{show(self.request.key)}: {error}"), error)

@@ -21,16 +21,16 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from . import calls
-from .acquire import acquire
-from .base import Entered, GrantBase, Holder, LocksBase, all_locks, holder, limits_of, told_at_end
+from .base import AllBase, Entered, GrantBase, Holder, LocksBase, all_locks, holder, limits_of, release_in_time, told_at_end
 from .engine import Engine
-from .errors import LockBusy, LockError, LockLost, LockMisuse
+from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
 from .loop import Loop
 from .observer import Observer
 from .options import FOR_EVER, Key, Request, request
 from .owners import Task
 from .resp import Word
 from .runtime import Pause
+from .take import acquire
 
 T = TypeVar("T")
 __all__ = ["AllLocks", "Grant", "Lock", "Locks", "Task"]
@@ -41,9 +41,8 @@ class Grant(GrantBase):
     """One hold of a lock. As an `async with` block, it is released at its end, and its loss stops the block."""
 
     def __init__(self, locks: Locks, held: Any) -> None:
-        super().__init__(held)
+        super().__init__(locks._engine, held)
         self._locks = locks
-        self._engine = locks._engine
         self._body: asyncio.Task[Any] | None = None
         self._cancels, self._stopped = 0, False
 
@@ -62,10 +61,19 @@ class Grant(GrantBase):
         self._must_stand()
         await calls.downgrade(self._engine, self._held)
 
+    async def detach(self) -> int:
+        """Lets go of it without a release, with all its holds: it stays for a lease, for whoever adopts it.
+
+        Gives the token for that. Is carried out also when this task is cancelled meanwhile. Raises LockLost, LockUnavailable.
+        """
+        self._to_be_detached()
+        await self._locks._loop.finish(self._engine.detach(self._held))
+        return self._held.token
+
     async def release(self) -> None:
         """Gives it back, also when this task is cancelled meanwhile. Raises LockLost, LockUnavailable."""
         self._to_be_released()
-        await self._locks._loop.finish(self._engine.release(self._held))
+        await self._locks._loop.finish(self._engine.release(self._held, self._until))
 
     async def __aenter__(self) -> Grant:
         self._enter()
@@ -86,12 +94,10 @@ class Grant(GrantBase):
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        if self._stop in self._held.listeners:
-            self._held.listeners.remove(self._stop)
         was_ours = await self._stop_is_over(error) if self._stopped else False
         if was_ours:
             error = None
-        if self._released or self._held.pid != os.getpid():
+        if self._released or self._held.state == "released" or self._held.pid != os.getpid():
             return
         try:
             await self.release()
@@ -215,12 +221,12 @@ class Locks(LocksBase):
     def all(self, keys: Iterable[Key], *, wait: float = 0.0, lease: float = 10.0, keep: float = 30.0,
             task: Task | None = None) -> AllLocks:
         """Several locks at once, always taken in the same order, with one time to wait."""
-        return AllLocks(self, sorted(set(keys), key=lambda key: key if isinstance(key, bytes) else key.encode()),
-                        {"lease": lease, "keep": keep, "task": task}, wait)
+        return AllLocks(self, keys, {"lease": lease, "keep": keep, "task": task}, wait)
 
     async def adopt(self, key: Key, owner: str, token: int, *, lease: float = 10.0, keep: float = 30.0,
                     fixed: bool = False) -> Grant:
-        """A grant that another process, or another request, has taken. From now on it is this one's."""
+        """A grant that another process, or another request, has taken. From now on it is this one's, with all its holds:
+        one release gives them back."""
         self._loop.must_be_ours()
         asked = request(key, lease=lease, keep=keep, fixed=fixed, owner=owner)
         return Grant(self, await calls.adopt(self._engine, asked, owner, token))
@@ -239,30 +245,42 @@ class Locks(LocksBase):
 
     async def lead(self, key: Key, work: Callable[[Grant], Awaitable[None]], *, lease: float = 10.0,
                    keep: float = 30.0) -> None:
-        """Elects a leader: waits for the lock, works until `work` returns, and begins again where the lock was lost."""
-        pause = Pause()
+        """Elects a leader: waits for the lock, works until `work` returns, and begins again where the lock was lost.
+
+        An error of `work` ends it, unless it tells the loss of this very lock.
+        """
+        lock, pause = self.lock(key, wait=FOR_EVER, lease=lease, keep=keep), Pause()
         while True:
+            failed: BaseException | None = None  # of the work
+            grant = None
             try:
-                async with self.lock(key, wait=FOR_EVER, lease=lease, keep=keep) as grant:
-                    await work(grant)
-                return
-            except LockLost:
-                await asyncio.sleep(pause.take())
+                async with await lock.acquire() as grant:
+                    pause = Pause()
+                    try:
+                        return await work(grant)
+                    except BaseException as error:
+                        failed = None if grant._is_lost_by(error) else error
+                        raise
+            except LockError as error:
+                if error is failed or not isinstance(error, LockLost if grant else (LockLost, LockUnavailable)):
+                    raise
+            await asyncio.sleep(pause.take())
 
     async def once(self, key: Key, look: Callable[[], Awaitable[T | None]], work: Callable[[Grant], Awaitable[T]], *,
                    wait: float = FOR_EVER, lease: float = 10.0, keep: float = 30.0) -> T:
         """What `look` finds; else what `work` makes, which one caller does while the others wait for it."""
-        until = time.monotonic() + wait
+        until, is_first = time.monotonic() + wait, True
         while True:
             if (found := await look()) is not None:
                 return found
+            left = max(0.0, until - time.monotonic())
             try:
-                grant = await self.lock(key, lease=lease, keep=keep).acquire()
+                grant = await self.lock(key, wait=0.0 if is_first else left, lease=lease, keep=keep).acquire()
             except LockBusy:
-                left = until - time.monotonic()
-                if left <= 0:
+                if not is_first or not left:
                     raise
                 await (await self.shared(key, wait=left, lease=lease, keep=keep).acquire()).release()
+                is_first = False  # who finds nothing then stands in line: those who share it for other ends may stay
                 continue
             async with grant:
                 return found if (found := await look()) is not None else await work(grant)
@@ -286,23 +304,29 @@ class Locks(LocksBase):
         await self.close()
 
 
-class AllLocks:
+class AllLocks(AllBase[AsyncExitStack]):
     """Several locks, to be taken together."""
 
-    def __init__(self, locks: Locks, keys: list[Key], options: dict[str, Any], wait: float) -> None:
-        self._locks, self._keys, self._options, self._wait = locks, keys, options, wait
-        self._stacks: list[AsyncExitStack] = []
+    def __init__(self, locks: Locks, keys: Iterable[Key], options: dict[str, Any], wait: float) -> None:
+        super().__init__(locks, keys, options, wait)
+        self._locks = locks
 
     async def __aenter__(self) -> list[Grant]:
         until = time.monotonic() + self._wait
+        grants: list[Grant] = []
         async with AsyncExitStack() as stack:
-            grants = []
-            for key in self._keys:
-                left = max(0.0, until - time.monotonic())
-                grants.append(await stack.enter_async_context(self._locks.lock(key, wait=left, **self._options)))
-            self._stacks.append(stack.pop_all())
+            try:
+                for key in self._keys:
+                    left = max(0.0, until - time.monotonic())
+                    grants.append(await stack.enter_async_context(self._locks.lock(key, wait=left, **self._options)))
+                self._begin(grants, stack)
+            except BaseException:
+                release_in_time(grants, self._release)
+                raise
         return grants
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        await self._stacks.pop().__aexit__(kind, error, trace)
+        entry = self._entered.last()
+        self._entered.drop(entry)
+        await entry[1].__aexit__(kind, error, trace)

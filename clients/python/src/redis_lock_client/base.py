@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -14,7 +16,7 @@ from .engine import Engine
 from .errors import LockError, LockLost, LockMisuse, show
 from .grants import Held
 from .options import Key, Limits, Request, request
-from .owners import Task, new_owner, runs_now
+from .owners import Task, has_ended, new_owner, runs_now
 
 log = logging.getLogger("redis_lock_client")
 
@@ -41,9 +43,11 @@ def holder(told: dict[str, Any]) -> Holder:
 class GrantBase:
     """One hold of a lock."""
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, engine: Engine, held: Held) -> None:
+        self._engine, self._held = engine, held
         self._released = False
+        self._until = math.inf  # when its release is to be over, which is one of several
+        self._listeners: list[Callable[[], None]] = []  # its own, of those of all holds
 
     @property
     def key(self) -> Key:
@@ -69,7 +73,8 @@ class GrantBase:
     @property
     def held(self) -> bool:
         """Whether it is held, as far as is known here: neither released nor lost."""
-        return not self._released and self._held.state == "held" and self._held.pid == os.getpid()
+        return (not self._released and self._held.state == "held" and self._held.pid == os.getpid()
+                and not self._engine.rt.has_ended())
 
     @property
     def lost(self) -> bool:
@@ -82,7 +87,8 @@ class GrantBase:
         return max(0.0, self._held.known_until() - time.monotonic()) if self.held else 0.0
 
     def on_lost(self, listener: Callable[[], None]) -> None:
-        """Calls this, once, when the lock is lost; at once when it has been. It must not block."""
+        """Calls this, once, when the lock is lost before this is released; at once when it has been. It must not block."""
+        self._listeners.append(listener)
         self._held.listeners.append(listener)
         if self.lost:
             try:
@@ -91,28 +97,51 @@ class GrantBase:
                 return  # who has told the loss has taken it
             listener()
 
+    def _is_lost_by(self, error: BaseException) -> bool:
+        """Whether this error tells the loss of this grant."""
+        return isinstance(error, LockLost) and error.of is self._held
+
     def _must_stand(self) -> None:
         self._held.must_be_ours()
         if self._released:
             raise LockMisuse(f"{show(self.key)}: released")
+        if self._engine.rt.has_ended():
+            raise LockMisuse(f"{show(self.key)}: its event loop has ended, and nothing is heard of it any more")
         self._held.must_stand()
+
+    def _leave(self) -> None:
+        """It is not held from here on, and hears nothing of what becomes of other holds."""
+        self._released = True
+        while self._listeners:
+            with suppress(ValueError):  # it has been told
+                self._held.listeners.remove(self._listeners.pop())
+
+    def _give_up(self) -> None:
+        """Gives it back in the background, where that has not begun."""
+        if not self._released and self._held.state == "held" and self._held.pid == os.getpid():
+            self._leave()
+            self._engine.give_up(self._held)
 
     def _to_be_released(self) -> None:
         self._held.must_be_ours()
         if self._released:
             raise LockMisuse(f"{show(self.key)}: released already")
-        self._released = True
+        self._leave()
+
+    def _to_be_detached(self) -> None:
+        self._must_stand()
+        self._leave()
 
     def __repr__(self) -> str:
         state = "released" if self._released else self._held.state
         return f"<Grant {show(self.key)} token={self._held.token} {state}>"
 
 
-G = TypeVar("G", bound=GrantBase)
+G = TypeVar("G")
 
 
 class Entered(Generic[G]):
-    """The grants of `with` blocks: each task leaves its own, the last first."""
+    """The grants of `with` blocks, or stacks of them: each task leaves its own, the last first."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[object, G]] = []
@@ -123,10 +152,12 @@ class Entered(Generic[G]):
 
     def last(self) -> tuple[object, G]:
         """The block that ends, which stays here until it is dropped."""
-        me = runs_now()
-        mine = [entry for entry in self._entries if entry[0] is me]
-        if not mine and len(self._entries) == 1:
-            mine = self._entries  # entered in one task, and left in another
+        me, entries = runs_now(), list(self._entries)
+        mine = [entry for entry in entries if entry[0] is me]
+        if not mine:  # entered in one task, and left in another
+            mine = [entry for entry in entries if has_ended(entry[0])]
+        if not mine and len({id(entry[0]) for entry in entries}) == 1:
+            mine = entries
         if not mine:
             raise LockMisuse("this task is in no `with` of this lock")
         return mine[-1]
@@ -137,7 +168,33 @@ class Entered(Generic[G]):
             self._entries.remove(entry)
 
 
-def attach(error: BaseException, other: LockError) -> None:
+def release_in_time(grants: Sequence[GrantBase], seconds: float) -> None:
+    """The releases of all of them are to take no longer than one may."""
+    until = time.monotonic() + seconds
+    for grant in grants:
+        grant._until = until
+
+
+S = TypeVar("S", ExitStack, AsyncExitStack)
+
+
+class AllBase(Generic[S]):
+    """Several locks, to be taken together."""
+
+    def __init__(self, locks: LocksBase, keys: Iterable[Key], options: dict[str, Any], wait: float) -> None:
+        self._keys = sorted(set(keys), key=lambda key: request(key).name)
+        self._options, self._wait, self._release = options, wait, locks._limits.release
+        self._entered: Entered[S] = Entered()
+
+    def _begin(self, grants: Sequence[GrantBase], stack: S) -> None:
+        """All have come: the block begins."""
+        for grant in grants:
+            grant._must_stand()  # it may have been lost while the others came
+        stack.callback(release_in_time, grants, self._release)
+        self._entered.push(stack.pop_all())
+
+
+def attach(error: BaseException, other: Exception) -> None:
     """Tells of a second error with the first."""
     note = f"and {type(other).__name__}: {other}"
     add_note = getattr(error, "add_note", None)  # from Python 3.11
@@ -173,10 +230,11 @@ class LocksBase:
 
     _engine: Engine
     _service: str
+    _limits: Limits
 
     def task(self, owner: str | None = None) -> Task:
         """A task to be passed along: one owner for several locks, whoever uses them."""
-        return Task(self._service, owner)
+        return Task(self._service) if owner is None else self._engine.tasks.named(owner)
 
     def _task_of(self, asked: Request, task: Task | None) -> Task | None:
         if asked.is_permit:
@@ -202,5 +260,5 @@ def limits_of(reply: float, release: float, close: float) -> Limits:
     return Limits(reply, max(reply, 0.01), release, close)
 
 
-__all__ = ["Entered", "GrantBase", "Holder", "LocksBase", "Task", "all_locks", "attach", "holder", "limits_of",
+__all__ = ["AllBase", "Entered", "GrantBase", "Holder", "LocksBase", "Task", "all_locks", "attach", "holder", "limits_of",
            "new_owner", "request", "told_at_end"]

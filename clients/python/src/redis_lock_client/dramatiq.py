@@ -10,9 +10,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dramatiq.errors import RateLimitExceeded
 from dramatiq.rate_limits import RateLimiter
 
-from .errors import LockBusy
+from .base import told_at_end
+from .errors import LockBusy, LockError
 from .locks import Grant, Locks
 from .owners import runs_now
 
@@ -33,17 +38,46 @@ class LockRateLimiter(RateLimiter):  # type: ignore[misc]
         self._lock = locks.permit(key, of=limit, wait=wait, at_most=at_most)
         self._grants: dict[object, list[Grant]] = {}
 
+    @contextmanager
+    def acquire(self, *, raise_on_failure: bool = True) -> Iterator[bool]:
+        """Whether there is a place. An error of the work is not replaced by one of the release."""
+        acquired, failed = False, None
+        try:
+            acquired = self._acquire()
+            if raise_on_failure and not acquired:
+                raise RateLimitExceeded(f"rate limit exceeded for key {self.key!r}")
+            yield acquired
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            if acquired:
+                try:
+                    self._release()
+                except LockError as error:
+                    if told_at_end(failed, error):
+                        raise
+
     def _acquire(self) -> bool:
+        grant = None
         try:
             grant = self._lock.acquire()
+            self._grants.setdefault(runs_now(), []).append(grant)
         except LockBusy:
             return False
-        self._grants.setdefault(runs_now(), []).append(grant)
+        except BaseException:  # of a signal
+            if grant is not None:
+                grant._give_up()
+            raise
         return True
 
     def _release(self) -> None:
         mine = self._grants[runs_now()]
         grant = mine.pop()
-        if not mine:
-            del self._grants[runs_now()]
-        grant.release()
+        try:
+            if not mine:
+                del self._grants[runs_now()]
+            grant.release()
+        except BaseException:  # of a signal
+            grant._give_up()
+            raise

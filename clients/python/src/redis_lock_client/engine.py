@@ -6,26 +6,23 @@ blocks, so that its coroutines run from their begin to their end without ever be
 
 from __future__ import annotations
 
-import logging
 import math
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .errors import RELEASE, LockError, LockLost, LockUnavailable, ServerError, caused, error_of, meaning, show
+from .errors import RELEASE, LockError, LockLost, LockUnavailable, ServerError, caused, error_of, show
 from .grants import NEVER, Held
-from .keeper import AGAIN, Call, Keeper, Silent, Unanswered
+from .keeper import Call, Keeper, Silent, Unanswered
 from .looks import Looks
 from .observer import Observer, Reports
 from .options import Limits
-from .owners import Tasks
+from .owners import Task, Tasks
 from .resp import Word
 from .runtime import Place, Runtime
-
-log = logging.getLogger("redis_lock_client")
+from .undo import Undo
 
 
 class Engine:
@@ -38,10 +35,10 @@ class Engine:
         self.keepers: dict[object, Keeper] = {}
         self.held: set[Held] = set()
         self.looks = Looks(self)
-        self.waits: set[tuple[bytes, str, Any]] = set()
+        self.waits: set[tuple[bytes, str, Any, Task | None]] = set()
         self.waiting: Counter[bytes] = Counter()
         self.acquiring: set[object] = set()  # what takes a lock, and may have to give it back
-        self.releasing: weakref.WeakSet[Call] = weakref.WeakSet()  # what has not been answered
+        self.undo = Undo(self)
         self.is_closed = False
 
     # Keepers.
@@ -54,12 +51,12 @@ class Engine:
                 found = self.keepers[place.address] = Keeper(place, self.limits, self.lose, self.moved)
             return found
 
-    def opened(self, keeper: Keeper) -> None:
-        """It has a connection."""
+    def opened(self, keeper: Keeper, id: int | None) -> None:
+        """It has a connection, which the server knows by that id."""
         if keeper.is_open:  # the end of the last one was not told
             self.closed(keeper, Unanswered("another connection has taken its place"))
         with self.rt.mutex:
-            is_news = keeper.opened(time.monotonic())
+            is_news = keeper.opened(time.monotonic(), id)
         if is_news:
             self.reports.keeper_up(keeper.place.name)
 
@@ -85,9 +82,10 @@ class Engine:
 
     def send(self, keeper: Keeper, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> Call:
         """Sends a call, and does not wait for it."""
-        return self._put(keeper, Call(words, then, self.rt.gate()))
+        return self.put(keeper, Call(words, then, self.rt.gate()))
 
-    def _put(self, keeper: Keeper, call: Call) -> Call:
+    def put(self, keeper: Keeper, call: Call) -> Call:
+        """Has it sent next."""
         with self.rt.mutex:
             keeper.put(call)
         self.rt.wake(keeper)
@@ -95,7 +93,16 @@ class Engine:
 
     async def call(self, keeper: Keeper, words: tuple[Word, ...], until: float) -> Call:
         """Sends a call, and waits for it until then. What is not sent by then will never be."""
-        call = self.send(keeper, words)
+        call = Call(words, None, self.rt.gate())
+        try:
+            self.put(keeper, call)
+        except BaseException:  # of a signal
+            call.dropped = True
+            raise
+        return await self.answer(keeper, call, until)
+
+    async def answer(self, keeper: Keeper, call: Call, until: float) -> Call:
+        """Waits for the answer to what was sent."""
         try:
             await self.rt.wait(call, until)
         finally:
@@ -106,6 +113,11 @@ class Engine:
         return call
 
     # Grants.
+
+    def found(self, name: bytes, owner: str) -> Held | None:
+        """What this owner has of that key here, where it has it."""
+        with self.rt.mutex:
+            return next((it for it in self.held if it.name == name and it.owner == owner), None)
 
     def add(self, held: Held, epoch: int | None) -> None:
         """A grant that a call on that connection of its keeper has found. None: a wait, of a grant to be kept."""
@@ -123,6 +135,14 @@ class Engine:
         if epoch is not None:
             self.rt.wake(held.keeper)
         self.rt.watch(look)
+
+    def may_have_lease(self, held: Held, begun: float, lease: float) -> tuple[float, float, float] | None:
+        """A call since then may make this its lease. What to go back to where it has not."""
+        with self.rt.mutex:
+            before = held.may_have_lease(begun, lease)
+            look = self.looks.add(held) if before is not None and held.state == "held" else math.inf
+        self.rt.watch(look)
+        return before
 
     def take_over(self, held: Held) -> None:
         """Has it kept, where a wait gave it and the keeper does not have it yet. Does not wait for the answer."""
@@ -155,6 +175,14 @@ class Engine:
         """Tells a loss, once."""
         if self._end(held, why, cause):
             self.reports.lost(held)
+
+    def lose_unheard(self, held: Held, why: str) -> None:
+        """Tells the loss of a grant of which nothing was heard. The server may keep it still, for nobody."""
+        if not self._end(held, why, held.keeper.error):
+            return
+        self.reports.lost(held)
+        if held.request.keep and not held.is_let_go:
+            self.undo.give_back_unheard(held)
 
     def _end(self, held: Held, why: str, cause: BaseException | None) -> bool:
         """Ends it here, otherwise than by its release. Whether it stood till now."""
@@ -194,13 +222,26 @@ class Engine:
             holds = held.holds
             if not holds and held.state == "held":
                 self.forget(held, "released")
-        return ("LOCK.RELEASE", held.name, held.owner, "HOLDS", holds, "TOKEN", held.token)
+        return held.less(holds)
 
-    def abandon(self, held: Held) -> Call:
-        """Gives back a hold, whether somebody waits for it or not."""
-        call = self.give_back(held.keeper, self._less(held), max(self.limits.release, held.lease))
+    def abandon(self, held: Held) -> Call | None:
+        """Gives back a hold, whether somebody waits for it or not. None: it was lost."""
+        words = self._less(held)
+        if held.state == "lost":
+            return None
+        send = self.undo.repeat if held.holds else self.undo.give_back
+        call = send(held.keeper, words, max(self.limits.release, held.lease), held.task)
         self._return_wire(held)
         return call
+
+    def uncount(self, held: Held) -> None:
+        """Takes away a hold that the server has not got."""
+        with self.rt.mutex:
+            is_last = held.holds == 1
+            if not is_last:
+                held.holds -= 1
+        if is_last:  # the others were given back meanwhile
+            self.abandon(held)
 
     def give_up(self, held: Held, error: BaseException | None = None) -> None:
         """Gives back a hold in the background: what has ended its use, if anything has, is that error."""
@@ -208,15 +249,19 @@ class Engine:
         if held.state == "released":
             self.reports.released(held, error)
 
-    async def release(self, held: Held) -> None:
-        """Gives back one hold."""
-        until, keeper = time.monotonic() + self.limits.release, held.keeper
-        call = self._releasing(keeper, self._less(held), max(self.limits.release, held.lease))
-        failed: BaseException | None = None
-        if held.wire is None or not await self.rt.answer(held, call, until):
-            self._put(keeper, call)
+    async def release(self, held: Held, until: float = math.inf) -> None:
+        """Gives back one hold, by then."""
+        until, keeper = min(until, time.monotonic() + self.limits.release), held.keeper
+        with self.rt.mutex:
+            held.must_not_be_let_go()
+            words = self._less(held)
         if held.state == "lost":
             raise held.lost()
+        seconds = self.limits.release if held.is_named else max(self.limits.release, held.lease)
+        call = self.undo.repeated(keeper, words, seconds, held.task)
+        failed: BaseException | None = None
+        if held.wire is None or not await self.rt.answer(held, call, until):
+            self.put(keeper, call)
         try:
             await self.rt.wait(call, until)
             self._judge(held, call)
@@ -224,6 +269,9 @@ class Engine:
             failed = error
             raise
         finally:
+            if held.is_named and not call.done:  # it comes back: this is not to be sent any more
+                call.dropped = True
+                self.undo.is_settled(call, held.task)
             if held.state == "released":
                 self.reports.released(held, failed)
 
@@ -236,8 +284,9 @@ class Engine:
             elif held.state == "released" and call.attempts > 1:
                 return  # an earlier attempt has released it
         elif error is not None:
-            self.reset(held.keeper)
-        elif held.state == "held":
+            if not isinstance(call.reply, ServerError):  # by which it has been already
+                self.reset(held.keeper)
+        elif held.state == "held" and call.attempts == 1:  # a repeated one may have found it done, which renews nothing
             held.sent = max(held.sent, call.sent)
         if error is not None:
             raise error
@@ -252,35 +301,24 @@ class Engine:
             return caused(type(answer)(f"{show(key)}: {answer}"), answer.__cause__)
         return error_of(key, answer, RELEASE) if isinstance(answer, Exception) else None
 
-    def give_back(self, keeper: Keeper, words: tuple[Word, ...], seconds: float) -> Call:
-        """A release that is sent until it is answered, whether somebody waits for it or not."""
-        return self._put(keeper, self._releasing(keeper, words, seconds))
-
-    def _releasing(self, keeper: Keeper, words: tuple[Word, ...], seconds: float) -> Call:
-        """The call, which is sent again on the keeper where it is not answered."""
-        until = time.monotonic() + seconds
-
-        def answered(call: Call) -> None:
-            reply = call.reply
-            passes = isinstance(reply, Unanswered) or (
-                isinstance(reply, ServerError) and meaning(str(reply), RELEASE) == "passing")
-            now = time.monotonic()
-            if not passes or now > until:
-                if passes or (isinstance(reply, Exception) and not isinstance(reply, ServerError)):
-                    self.rt.tell(lambda: log.warning(
-                        "a release could not be carried out: a lease may have to end: %s", reply))
-                self.releasing.discard(call)
-                call.finish(reply)
-                return
-            place = self.rt.moved(str(reply)) if isinstance(reply, ServerError) else None
-            target = self.keeper(place) if place is not None else keeper
-            with self.rt.mutex:
-                target.put_later(call, now if isinstance(reply, Unanswered) or place else now + AGAIN)
-            self.rt.wake(target)
-
-        call = Call(words, answered, self.rt.gate())
-        self.releasing.add(call)
-        return call
+    async def detach(self, held: Held) -> None:
+        """Lets go of it, with all its holds: nobody keeps it any more, and it is not released."""
+        keeper = held.keeper
+        with self.rt.mutex:
+            held.must_stand()
+            self.forget(held, "released")
+            if held.task is not None and not held.is_named:
+                held.task.rename()  # else its next acquire would be a re-entry of what is another's by then
+        self._return_wire(held)
+        if not held.keep:
+            return
+        call = self.undo.keep_no_more(keeper, held)
+        await self.rt.wait(call, time.monotonic() + self.limits.release)
+        error = self._failure(held, call)
+        if isinstance(error, LockUnavailable):
+            self.reset(keeper)  # else the server would go on
+        if error is not None:
+            raise error
 
     def reset(self, keeper: Keeper) -> None:
         """Closes the connection: what must not be kept there is not kept on the next."""
@@ -292,17 +330,16 @@ class Engine:
         """Releases all that is held, and calls off all waits."""
         self.is_closed = True
         until = time.monotonic() + self.limits.close
-        calls = [self.give_back(self.keeper(place), ("LOCK.RELEASE", name, owner, "ALL"), self.limits.close)
-                 for name, owner, place in list(self.waits)]
+        calls = [self.undo.give_back_all(self.keeper(place), name, owner, self.limits.close, task)
+                 for name, owner, place, task in list(self.waits)]
         releases: list[tuple[Held, Call]] = []
         for held in list(self.held):
             if self._end(held, "the locks were closed", None):
-                words = ("LOCK.RELEASE", held.name, held.owner, "HOLDS", 0, "TOKEN", held.token)
-                releases.append((held, self.give_back(held.keeper, words, self.limits.close)))
+                releases.append((held, self.undo.repeat(held.keeper, held.less(0), self.limits.close, held.task)))
         for call in [*calls, *(call for _, call in releases)]:
             await self.rt.wait(call, until)
         for held, call in releases:
             self.reports.released(held, self._failure(held, call))
-        while (self.acquiring or self.releasing) and time.monotonic() < until:
+        while (self.acquiring or self.undo.pending) and time.monotonic() < until:
             await self.rt.sleep(0.005)
 

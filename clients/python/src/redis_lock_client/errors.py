@@ -19,6 +19,8 @@ class LockBusy(LockError):
 class LockLost(LockError):
     """The grant has ended otherwise than by its release, or nothing has been heard of it for a lease."""
 
+    of: object = None  # the ownership that was lost
+
 
 class LockDeadlock(LockError):
     """To wait would close a circle of waits. Release what the task holds, then begin again."""
@@ -99,6 +101,11 @@ def error_of(key: object, cause: Exception, kind: int) -> LockError:
 def show(key: object) -> str:
     """A key as it stands in messages."""
     return key.decode(errors="backslashreplace") if isinstance(key, bytes) else str(key)
+
+
+def closed(key: object) -> LockMisuse:
+    """What is told once the locks are closed."""
+    return LockMisuse(f"{show(key)}: the locks are closed")
 
 
 def caused(error: LockError, cause: BaseException | None) -> LockError:

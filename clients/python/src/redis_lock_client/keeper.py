@@ -13,12 +13,13 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from .errors import RENEW, ServerError, is_of_replica, meaning
+from .errors import ACQUIRE, RENEW, ServerError, is_of_replica, meaning
 from .grants import Held
 from .options import Limits
 from .resp import Word, encode
 
 IDLE_PING = 10.0  # seconds between two PINGs where nothing is kept
+IDS = 1000  # of so many of its connections a keeper knows the ids
 AGAIN = 0.1  # seconds until a renewal or release that could not be carried out is sent again
 
 
@@ -33,13 +34,21 @@ class Silent(Unanswered):
 class Call:
     """One call on a keeper. What it is answered with goes to `then`; it is `done` from then on."""
 
-    __slots__ = ("words", "then", "sent", "epoch", "reply", "done", "dropped", "attempts", "gate", "__weakref__")
+    __slots__ = ("words", "then", "sent", "epoch", "reply", "done", "dropped", "attempts", "gate", "only", "__weakref__")
 
     def __init__(self, words: tuple[Word, ...], then: Callable[[Call], None] | None = None, gate: Any = None) -> None:
         self.words, self.then, self.gate = words, then, gate  # the gate: what the caller waits at
         self.sent, self.epoch, self.attempts = 0.0, 0, 0
+        self.only = 0  # the one connection on which it may be sent; 0: on any
         self.reply: Any = None
         self.done = self.dropped = False
+
+    @property
+    def key(self) -> bytes:
+        """That of the lock that it is about."""
+        key = self.words[1]
+        assert isinstance(key, bytes)
+        return key
 
     def answer(self, reply: Any) -> None:
         """The reply, or an exception in its place."""
@@ -79,6 +88,8 @@ class Keeper:
         self.is_silent = False  # whether each of its grants is looked at by itself, as it has not been heard for long
         self._heard = False
         self._openings: deque[float] = deque(maxlen=8)
+        self._ids: deque[int] = deque(maxlen=IDS)  # by which the server knows its connections
+        self._has_ids = True  # of all of them
         self.io: Any = None  # who has the connection
 
     # What the calls use.
@@ -101,7 +112,7 @@ class Keeper:
             self.grants[held] = None
         held.epoch = epoch
         if self.is_open and epoch != self.epoch:  # else all are, as soon as it opens
-            self._renew(held)
+            self._ask_for(held)
 
     def leave(self, held: Held) -> None:
         """Keeps it no longer, and sends no renewal any more."""
@@ -166,16 +177,21 @@ class Keeper:
 
     # What the one who has the connection uses.
 
-    def opened(self, now: float) -> bool:
-        """A new connection. Whether that is to be told: it follows one that has ended."""
+    def opened(self, now: float, id: int | None) -> bool:
+        """A new connection, which the server knows by that id. Whether it is to be told: it follows one that has ended."""
         was_down, self._is_down = self._is_down, False
         self.epoch += 1
         self.is_open, self.must_close, self.error = True, "", None
         self._proven, self._pinged, self._awake, self._oldest = -math.inf, now, now, now
         self._heard = False
         self._openings.append(now)
+        self._has_ids = self._has_ids and id is not None
+        if id is not None:
+            if self._ids and id < self._ids[-1]:  # of a server that has begun to count anew
+                self._ids.clear()
+            self._ids.append(id)
         for held in self.grants:
-            self._renew(held)
+            self._ask_for(held)
         return was_down
 
     def closed(self, error: BaseException) -> bool:
@@ -187,6 +203,9 @@ class Keeper:
         self.is_open, self.is_silent, self.error = False, False, error
         pending, self._pending = self._pending, deque()
         for call in pending:
+            call.answer(Unanswered(str(error)))
+        for call in [call for call in self._outgoing if call.only]:
+            self._outgoing.remove(call)
             call.answer(Unanswered(str(error)))
         return not was_down
 
@@ -208,8 +227,10 @@ class Keeper:
 
     def to_send(self, now: float) -> bytes:
         """All that is to be sent now."""
+        due = []
         while self._later and self._later[0][0] <= now:
-            self._outgoing.append(heapq.heappop(self._later)[2])
+            due.append(heapq.heappop(self._later)[2])
+        self._outgoing.extendleft(reversed(due))  # they are older than what waits
         if now >= self._pinged + self._pace():
             self._ping(now)
         parts = []
@@ -266,15 +287,55 @@ class Keeper:
         if not isinstance(call.reply, Exception) and call.epoch == self.epoch:
             self._proven = max(self._proven, call.sent)
 
+    def _ask_for(self, held: Held) -> None:
+        """Asks that it be kept on this connection. That of a named owner may be kept by others by now."""
+        if held.is_named and self._has_ids:
+            self._outgoing.append(self._look(held))
+        else:
+            self._renew(held)
+
     def _renew(self, held: Held) -> None:
         self._outgoing.append(self._renewal(held))
 
     def _renewal(self, held: Held) -> Call:
+        return self._only(held, held.renewal(), self._renewed)
+
+    def _look(self, held: Held) -> Call:
+        """Asks who keeps it now, before it is kept on this connection."""
+        return self._only(held, ("LOCK.HOLDERS", held.name), self._looked)
+
+    def _only(self, held: Held, words: tuple[Word, ...], then: Callable[[Held, Call], None]) -> Call:
+        """The call that is under way for this grant from here on, in place of an earlier one."""
         earlier = self.grants[held]
         if earlier is not None:
             earlier.dropped = True
-        self.grants[held] = call = Call(held.renewal(), lambda call: self._renewed(held, call))
+        self.grants[held] = call = Call(words, lambda call: then(held, call))
         return call
+
+    def _looked(self, held: Held, call: Call) -> None:
+        reply = call.reply
+        if self.grants.get(held) is not call:
+            return
+        self.grants[held] = None
+        if isinstance(reply, Unanswered):
+            return
+        if self.is_elsewhere(held, reply):
+            if held.is_being_entered():  # who enters it again takes it back
+                self.put_later(self._look(held), call.sent + AGAIN)
+            else:
+                self._lose(held, "another connection keeps it now", None)
+        elif not isinstance(reply, ServerError) or meaning(str(reply), ACQUIRE) != "passing":
+            self._renew(held)
+        elif not self._moved(held, str(reply)):
+            self.put_later(self._look(held), call.sent + AGAIN)
+
+    def is_elsewhere(self, held: Held, holders: Any) -> bool | None:
+        """Whether a grant is kept on a connection of others, as LOCK.HOLDERS tells. None: it does not tell."""
+        if not self._has_ids or not isinstance(holders, list):
+            return None
+        told = [dict(zip(it[::2], it[1::2], strict=True)) for it in holders]
+        keeps = next((it[b"kept-by"] for it in told if it[b"token"] == held.token), 0)
+        return keeps != 0 and keeps not in self._ids
 
     def _renewed(self, held: Held, call: Call) -> None:
         reply = call.reply

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from .keeper import Keeper, Silent, Unanswered
+from .resp import KEEPER
 from .runtime import LONGEST, STILL, Pause
 from .streams import Wire, until_done
 
@@ -56,6 +57,7 @@ class KeeperTask:
                 await self._serve(wire)
             except Unanswered as error:
                 self.wire = None
+                wire.forget()
                 self._runtime.engine.closed(self._keeper, error)
             finally:
                 self.wire = None
@@ -66,7 +68,7 @@ class KeeperTask:
                 await asyncio.sleep(pause.take())
 
     async def _open(self) -> Wire:
-        opening = asyncio.ensure_future(Wire.open(self._keeper.place, "lock-keeper", self._runtime.limits.reply))
+        opening = asyncio.ensure_future(Wire.open(self._keeper.place, KEEPER, self._runtime.limits.reply))
         try:
             if await until_done(opening, time.monotonic() + 5 * self._runtime.limits.reply):
                 return opening.result()
@@ -77,7 +79,7 @@ class KeeperTask:
 
     async def _serve(self, wire: Wire) -> None:
         keeper = self._keeper
-        self._runtime.engine.opened(keeper)
+        self._runtime.engine.opened(keeper, wire.id)
         self.wire = wire
         reading: asyncio.Task[None] | None = None
         try:

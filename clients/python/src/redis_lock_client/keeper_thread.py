@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .keeper import Keeper, Silent, Unanswered
+from .resp import KEEPER
 from .runtime import LONGEST, STILL, Pause
 from .wires import Wire
 
@@ -54,7 +55,7 @@ class KeeperThread:
                     continue
                 begun = time.monotonic()
                 try:
-                    self.wire = wire = Wire(self._runtime.source, self._keeper.place, "lock-keeper")
+                    self.wire = wire = Wire(self._runtime.source, self._keeper.place, KEEPER)
                 except Exception as error:
                     self._runtime.engine.not_opened(self._keeper, self._runtime.source.failure(error), begun)
                     self._runtime.unreachable(self._keeper.place)
@@ -65,6 +66,8 @@ class KeeperThread:
                 try:
                     self._serve(wire)
                 except Unanswered as error:
+                    if not self.is_over:
+                        wire.forget()
                     if self._keeper.io is self:
                         self._runtime.engine.closed(self._keeper, error)
                 finally:
@@ -85,7 +88,7 @@ class KeeperThread:
         with mutex:
             if self.is_over:
                 raise Unanswered("another thread has the keeper")
-            self._runtime.engine.opened(keeper)
+            self._runtime.engine.opened(keeper, wire.id)
         while True:
             now = time.monotonic()
             with mutex:

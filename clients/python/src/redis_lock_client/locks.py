@@ -11,15 +11,15 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from . import calls
-from .acquire import acquire
-from .base import Entered, GrantBase, Holder, LocksBase, all_locks, holder, limits_of, told_at_end
+from .base import AllBase, Entered, GrantBase, Holder, LocksBase, all_locks, holder, limits_of, release_in_time, told_at_end
 from .engine import Engine
-from .errors import LockBusy, LockError, LockLost, LockMisuse
+from .errors import LockBusy, LockError, LockLost, LockMisuse, LockUnavailable
 from .observer import Observer
 from .options import FOR_EVER, Key, Request, request
 from .owners import Task
 from .resp import Word
-from .runtime import Pause
+from .runtime import Pause, Stopped
+from .take import acquire
 from .threads import Threads, drive
 
 T = TypeVar("T")
@@ -29,9 +29,8 @@ class Grant(GrantBase):
     """One hold of a lock. As a `with` block, it is released at its end."""
 
     def __init__(self, locks: Locks, held: Any) -> None:
-        super().__init__(held)
+        super().__init__(locks._engine, held)
         self._locks = locks
-        self._engine = locks._engine
 
     def check(self) -> None:
         """Makes sure, by asking the server, that the lock is held. Raises LockLost, LockUnavailable."""
@@ -48,13 +47,29 @@ class Grant(GrantBase):
         self._must_stand()
         drive(calls.downgrade(self._engine, self._held))
 
+    def detach(self) -> int:
+        """Lets go of it without a release, with all its holds: it stays for a lease, for whoever adopts it.
+
+        Gives the token for that. Raises LockLost, LockUnavailable.
+        """
+        try:
+            self._to_be_detached()
+            drive(self._engine.detach(self._held))
+            return self._held.token
+        except LockError:
+            raise
+        except BaseException:  # of a signal, at any moment: the call may be sent twice, but not left out
+            self._released = True
+            calls.let_go(self._engine, self._held)
+            raise
+
     def release(self) -> None:
         """Gives it back. Raises LockLost where it was lost, LockUnavailable where the server gave no answer."""
         held = self._held
         holds = held.holds
         try:
             self._to_be_released()
-            drive(self._engine.release(held))
+            drive(self._engine.release(held, self._until))
         except LockError:
             raise
         except BaseException as error:  # of a signal, at any moment: the call may be sent twice, but not left out
@@ -63,19 +78,13 @@ class Grant(GrantBase):
                 self._engine.give_up(held, error)
             raise
 
-    def _give_up(self) -> None:
-        """Gives it back in the background, where that has not begun."""
-        if not self._released and self._held.state == "held" and self._held.pid == os.getpid():
-            self._released = True
-            self._engine.give_up(self._held)
-
     def __enter__(self) -> Grant:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        if self._released or self._held.pid != os.getpid():
-            return  # it has been released; or this is a forked child, which holds nothing
+        if self._released or self._held.state == "released" or self._held.pid != os.getpid():
+            return  # it has been released, or let go of; or this is a forked child, which holds nothing
         try:
             self.release()
         except LockError as failed:
@@ -102,8 +111,11 @@ class Lock:
             asked = request(asked.key, limit=asked.limit, wait=wait, lease=asked.lease, keep=asked.keep or 30.0,
                             fixed=not asked.keep, at_most=None if asked.at_most == FOR_EVER else asked.at_most,
                             owner=asked.owner, replicas=asked.replicas, permit=asked.is_permit)
+        return self._acquire(asked)
+
+    def _acquire(self, asked: Request, stop: Callable[[], bool] | None = None) -> Grant:
         engine = self._locks._engine
-        held = drive(acquire(engine, asked, self._locks._task_of(asked, self._task)))
+        held = drive(acquire(engine, asked, self._locks._task_of(asked, self._task), stop))
         try:
             return Grant(self._locks, held)
         except BaseException as error:
@@ -201,14 +213,19 @@ class Locks(LocksBase):
     def all(self, keys: Iterable[Key], *, wait: float = 0.0, lease: float = 10.0, keep: float = 30.0,
             task: Task | None = None) -> AllLocks:
         """Several locks at once, always taken in the same order, with one time to wait."""
-        return AllLocks(self, sorted(set(keys), key=lambda key: key if isinstance(key, bytes) else key.encode()),
-                        {"lease": lease, "keep": keep, "task": task}, wait)
+        return AllLocks(self, keys, {"lease": lease, "keep": keep, "task": task}, wait)
 
     def adopt(self, key: Key, owner: str, token: int, *, lease: float = 10.0, keep: float = 30.0,
               fixed: bool = False) -> Grant:
-        """A grant that another process, or another request, has taken. From now on it is this one's."""
+        """A grant that another process, or another request, has taken. From now on it is this one's, with all its holds:
+        one release gives them back."""
         asked = request(key, lease=lease, keep=keep, fixed=fixed, owner=owner)
-        return Grant(self, drive(calls.adopt(self._engine, asked, owner, token)))
+        held = drive(calls.adopt(self._engine, asked, owner, token))
+        try:
+            return Grant(self, held)
+        except BaseException:  # of a signal
+            calls.let_go(self._engine, held)
+            raise
 
     def holders(self, key: Key) -> list[Holder]:
         """Who holds the lock."""
@@ -226,34 +243,44 @@ class Locks(LocksBase):
              lease: float = 10.0, keep: float = 30.0) -> None:
         """Elects a leader: waits for the lock, works until `work` returns, and begins again where the lock was lost.
 
-        `work` should look at `grant.held`, or `check`, or have `on_lost` tell it. `stop` ends the election, too.
+        `work` should look at `grant.held`, or `check`, or have `on_lost` tell it. `stop` ends the election, too, a wait
+        within a tenth of a second. An error of `work` ends it, unless it tells the loss of this very lock.
         """
-        pause = Pause()
-        while stop is None or not stop.is_set():
+        lock, pause = self.lock(key, wait=FOR_EVER, lease=lease, keep=keep), Pause()
+        ends = stop or threading.Event()
+        while not ends.is_set():
+            failed: BaseException | None = None  # of the work
+            grant = None
             try:
-                with self.lock(key, wait=FOR_EVER if stop is None else 1.0, lease=lease, keep=keep) as grant:
-                    work(grant)
-                    if grant.held:
-                        return
-            except LockBusy:
-                continue
-            except LockLost:
-                time.sleep(pause.take())
+                with lock._acquire(lock._request, stop.is_set if stop else None) as grant:
+                    pause = Pause()
+                    try:
+                        return work(grant)
+                    except BaseException as error:
+                        failed = None if grant._is_lost_by(error) else error
+                        raise
+            except Stopped:
+                return
+            except LockError as error:
+                if error is failed or not isinstance(error, LockLost if grant else (LockLost, LockUnavailable)):
+                    raise
+            ends.wait(pause.take())
 
     def once(self, key: Key, look: Callable[[], T | None], work: Callable[[Grant], T], *, wait: float = FOR_EVER,
              lease: float = 10.0, keep: float = 30.0) -> T:
         """What `look` finds; else what `work` makes, which one caller does while the others wait for it."""
-        until = time.monotonic() + wait
+        until, is_first = time.monotonic() + wait, True
         while True:
             if (found := look()) is not None:
                 return found
+            left = max(0.0, until - time.monotonic())
             try:
-                grant = self.lock(key, lease=lease, keep=keep).acquire()
+                grant = self.lock(key, wait=0.0 if is_first else left, lease=lease, keep=keep).acquire()
             except LockBusy:
-                left = until - time.monotonic()
-                if left <= 0:
+                if not is_first or not left:
                     raise
                 self.shared(key, wait=left, lease=lease, keep=keep).acquire().release()
+                is_first = False  # who finds nothing then stands in line: those who share it for other ends may stay
                 continue
             with grant:
                 return found if (found := look()) is not None else work(grant)
@@ -273,23 +300,29 @@ class Locks(LocksBase):
         self.close()
 
 
-class AllLocks:
+class AllLocks(AllBase[ExitStack]):
     """Several locks, to be taken together."""
 
-    def __init__(self, locks: Locks, keys: list[Key], options: dict[str, Any], wait: float) -> None:
-        self._locks, self._keys, self._options, self._wait = locks, keys, options, wait
-        self._stacks: list[ExitStack] = []
+    def __init__(self, locks: Locks, keys: Iterable[Key], options: dict[str, Any], wait: float) -> None:
+        super().__init__(locks, keys, options, wait)
+        self._locks = locks
 
     def __enter__(self) -> list[Grant]:
         until = time.monotonic() + self._wait
+        grants: list[Grant] = []
         with ExitStack() as stack:
-            grants = []
-            for key in self._keys:
-                left = max(0.0, until - time.monotonic())
-                grants.append(stack.enter_context(self._locks.lock(key, wait=left, **self._options)))
-            self._stacks.append(stack.pop_all())
+            try:
+                for key in self._keys:
+                    left = max(0.0, until - time.monotonic())
+                    grants.append(stack.enter_context(self._locks.lock(key, wait=left, **self._options)))
+                self._begin(grants, stack)
+            except BaseException:
+                release_in_time(grants, self._release)
+                raise
         return grants
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self._stacks.pop().__exit__(kind, error, trace)
+        entry = self._entered.last()
+        self._entered.drop(entry)
+        entry[1].__exit__(kind, error, trace)

@@ -140,7 +140,7 @@ class Looks:
                 why = "nothing has been heard of it for a whole lease"
             else:
                 why = "its lease has passed"
-            self._engine.lose(held, why, held.keeper.error)
+            self._engine.lose_unheard(held, why)
             return
         if held.keep and held.ends - now <= held.lease:
             self._let_go(held, now)
@@ -152,7 +152,7 @@ class Looks:
         """The last lease of a grant that is kept at most so long: nobody renews it any more."""
         with self._engine.rt.mutex:
             held.keeper.leave(held)
-            held.keep, held.sent, held.lease = 0.0, now, held.ends - now
+            held.keep, held.is_let_go = 0.0, False  # it is known for as long as before, until this is answered
         words = ("LOCK.RENEW", held.name, held.owner, "TOKEN", held.token, "PX", milliseconds(held.ends - now))
 
         def answered(call: Call) -> None:
@@ -161,5 +161,8 @@ class Looks:
                 self._engine.lose(held, f"a renewal was answered {text}", call.reply)
             elif not isinstance(call.reply, list):
                 held.keeper.reset()  # else the server would go on
+            else:
+                held.proven(call.sent, call.epoch, call.reply)
+                held.is_let_go = True
 
         self._engine.send(held.keeper, (*words, "KEEP", 0), answered)

@@ -69,6 +69,9 @@ class Loop(Places):
 
     # Calls.
 
+    def has_ended(self) -> bool:
+        return self._loop is not None and self._loop.is_closed()
+
     def gate(self) -> Gate:
         return Gate()
 
@@ -154,7 +157,8 @@ class Loop(Places):
         self._used.add(opened)
         return opened
 
-    async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
+    async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float,
+                  stop: Callable[[], bool] | None = None) -> list[Any]:
         wire.send(b"".join(map(encode, calls)))
         return [await wire.reply(until) for _ in calls]
 

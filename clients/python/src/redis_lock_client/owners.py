@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 if TYPE_CHECKING:
     from .grants import Held
+    from .keeper import Call
 
 
 def new_owner(service: str) -> str:
@@ -31,9 +32,11 @@ class Task:
     def __init__(self, service: str, owner: str | None = None) -> None:
         self._service, self._given = service, owner
         self._owner = owner
+        self.is_named = owner is not None
         self.pid = os.getpid()
         self.held: dict[bytes, Held] = {}
-        self.acquiring: set[bytes] = set()
+        self.acquiring: dict[bytes, list[object]] = {}  # by whom
+        self.undoing: dict[bytes, Call] = {}  # by key: what gives back what it had, or may have had, until it is answered
 
     @property
     def owner(self) -> str:
@@ -72,6 +75,15 @@ class Tasks:
             if task is None or task.pid != os.getpid():
                 task = self._named[owner] = Task(self._service, owner)
             return task
+
+
+def has_ended(runner: object) -> bool:
+    """Whether what ran once does so no more, as far as is known."""
+    if isinstance(runner, asyncio.Task):
+        return runner.done()
+    if isinstance(runner, threading.Thread):
+        return not runner.is_alive()
+    return bool(getattr(runner, "dead", False))  # of a greenlet
 
 
 def runs_now() -> object:

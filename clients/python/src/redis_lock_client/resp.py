@@ -20,6 +20,15 @@ def encode(words: Iterable[Word]) -> bytes:
     return b"*%d\r\n%b" % (len(parts), b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts))
 
 
+KEEPER = "lock-keeper"  # the name of the connection on which grants are kept
+
+
+def opening(name: str) -> list[tuple[Word, ...]]:
+    """What a new connection begins with: its name; of a keeper, the question by which id the server knows it. Each may be
+    refused."""
+    return [("CLIENT", "SETNAME", name), *([("CLIENT", "ID")] if name == KEEPER else [])]
+
+
 class Incomplete(Exception):
     """More bytes are needed."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
+import socket
+import struct
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
@@ -15,6 +18,19 @@ T = TypeVar("T")
 STILL = 1.0  # seconds by which a timer is late when the process did not run
 LONGEST = 86_400.0  # seconds that one sleep lasts at most: more overflows some platforms' clocks
 IDLE_SECONDS = 60.0  # for which a wait connection stays open for the next wait
+
+
+def drop_unsent(connection: socket.socket | None) -> None:
+    """Has its end drop what the server has not got yet, which would come behind what is sent elsewhere by then."""
+    try:
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except OSError:
+        pass
+
+
+class Stopped(Exception):
+    """The caller does not want it any more."""
 
 
 class Place(Protocol):
@@ -37,6 +53,10 @@ class Runtime(Protocol):
     @property
     def mutex(self) -> AbstractContextManager[Any]:
         """Guards the state of keepers and grants."""
+        ...
+
+    def has_ended(self) -> bool:
+        """Whether it can do nothing any more."""
         ...
 
     def gate(self) -> Any:
@@ -83,8 +103,9 @@ class Runtime(Protocol):
         """A wait connection."""
         ...
 
-    async def ask(self, wire: Any, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
-        """Sends calls there, and gives their replies. Raises `Unanswered`."""
+    async def ask(self, wire: Any, calls: list[tuple[Word, ...]], until: float,
+                  stop: Callable[[], bool] | None = None) -> list[Any]:
+        """Sends calls there, and gives their replies. Raises `Unanswered`; `Stopped` soon after that is to stop."""
         ...
 
     def lend(self, wire: Any) -> Any:
@@ -122,7 +143,8 @@ class Pause:
     def __init__(self) -> None:
         self._next = 0.05
 
-    def take(self) -> float:
-        """The next one, in seconds."""
+    def take(self, left: float = math.inf) -> float:
+        """The next one, in seconds. Where so much is left to a limit, it is no longer, and half of that at most where that is
+        not too short: the last try needs time for its answer."""
         now, self._next = self._next, min(self._next * 2, 1.0)
-        return now * random.uniform(0.5, 1.0)
+        return min(now * random.uniform(0.5, 1.0), max(0.02, left / 2), left)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
 from typing import Any
 
 from .clients import Node
 from .keeper import Unanswered
-from .resp import Garbage, Replies, encode
-from .runtime import LONGEST
+from .resp import Garbage, Replies, encode, opening
+from .runtime import LONGEST, drop_unsent
 
 
 async def until_done(future: asyncio.Future[Any], until: float) -> bool:
@@ -36,6 +35,7 @@ class Wire:
         self.writer: asyncio.StreamWriter = connection._writer
         self.replies = Replies()
         self.ready: list[Any] = []
+        self.id: int | None = None  # by which the server knows it
         self.reading: asyncio.Task[None] | None = None
 
     @classmethod
@@ -45,8 +45,10 @@ class Wire:
         try:
             await connection.connect()
             wire = cls(node, connection)
-            wire.send(encode(("CLIENT", "SETNAME", name)))
-            await wire.reply(time.monotonic() + seconds)  # also where it is not allowed
+            calls, until = opening(name), time.monotonic() + seconds
+            wire.send(b"".join(map(encode, calls)))
+            replies = [await wire.reply(until) for _ in calls]
+            wire.id = replies[-1] if isinstance(replies[-1], int) else None
         except BaseException:
             writer = connection._writer
             if writer is not None:
@@ -87,13 +89,17 @@ class Wire:
         return not (self.ready or self.reading or self.reader.at_eof() or self.writer.is_closing()
                     or self.reader.exception())
 
+    def forget(self) -> None:
+        """Has its end drop what the server has not got yet, which would come behind what is sent elsewhere by then."""
+        drop_unsent(self.writer.get_extra_info("socket"))
+
     def close(self) -> None:
-        """Closes it. In a forked child the parent has it open still, and its loop watches it."""
+        """Closes it. In a forked child the parent has it open still, and a loop goes by its number, which that of uvloop
+        closes once more in the end: so the number stays in use there, and leads nowhere."""
         if self.pid != os.getpid():
-            raw: Any = self.writer.get_extra_info("socket")
-            owned = getattr(raw, "_sock", None)
-            if isinstance(owned, socket.socket):
-                owned.close()
+            if not self.writer.is_closing():
+                with open(os.devnull, "rb") as nothing:
+                    os.dup2(nothing.fileno(), self.writer.get_extra_info("socket").fileno(), inheritable=False)
             return
         if self.reading is not None:
             self.reading.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -58,6 +58,9 @@ class Threads(Places):
 
     # Calls.
 
+    def has_ended(self) -> bool:
+        return False
+
     def gate(self) -> Gate:
         return Gate()
 
@@ -86,9 +89,17 @@ class Threads(Places):
                 if thread is None:
                     if self._is_over:
                         return
-                    thread = keeper.io = KeeperThread(self, keeper)
+                    try:
+                        thread = keeper.io = KeeperThread(self, keeper)
+                    except OSError as error:  # too many open files: the next call tries it again
+                        keeper.error = error
+                        return
                     try:
                         thread.thread.start()
+                    except RuntimeError as error:  # no thread can be started
+                        keeper.io, keeper.error = None, error
+                        thread.close()
+                        return
                     except BaseException:  # it may run nevertheless
                         thread.is_over, keeper.io = True, None
                         raise
@@ -112,16 +123,21 @@ class Threads(Places):
             finally:
                 self._refreshing = False
 
-        threading.Thread(target=refresh, name="lock-map", daemon=True).start()
+        try:
+            threading.Thread(target=refresh, name="lock-map", daemon=True).start()
+        except RuntimeError as error:  # no thread can be started: the next call tries it again
+            self._refreshing = False
+            log.info("the cluster's map could not be read: %s", error)
 
     # Wait connections.
 
     async def borrow(self, place: Any, until: float) -> Wire:
         return self._pool.take(place) or self._pool.open(place, until)
 
-    async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float) -> list[Any]:
+    async def ask(self, wire: Wire, calls: list[tuple[Word, ...]], until: float,
+                  stop: Callable[[], bool] | None = None) -> list[Any]:
         wire.send(b"".join(map(encode, calls)))
-        return [wire.reply(until) for _ in calls]
+        return [wire.reply(until, stop) for _ in calls]
 
     def lend(self, wire: Wire) -> Wire:
         # Through the keeper's thread it would take two changes of threads, and each of them waits for the interpreter.

@@ -6,12 +6,15 @@ import os
 import selectors
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .clients import Node, Source
 from .keeper import Unanswered
-from .resp import Garbage, Replies, encode
+from .resp import Garbage, Replies, encode, opening
+from .runtime import Stopped, drop_unsent
 
+STOP = 0.1  # seconds between two looks at whether a wait is to stop
 SLICE = 0.5  # seconds: after so long an exception that another thread has set is raised here
 
 
@@ -35,8 +38,10 @@ class Wire:
         self.poll = selectors.DefaultSelector()
         self.poll.register(self.socket, selectors.EVENT_READ)
         try:
-            self.send(encode(("CLIENT", "SETNAME", name)))
-            self.reply(time.monotonic() + source.limits.reply)  # also where it is not allowed
+            calls, until = opening(name), time.monotonic() + source.limits.reply
+            self.send(b"".join(map(encode, calls)))
+            replies = [self.reply(until) for _ in calls]
+            self.id = replies[-1] if isinstance(replies[-1], int) else None  # by which the server knows it
         except BaseException:
             self.close()
             raise
@@ -79,13 +84,15 @@ class Wire:
         except (OSError, Garbage) as error:
             raise Unanswered(str(error)) from error
 
-    def reply(self, until: float) -> Any:
+    def reply(self, until: float, stop: Callable[[], bool] | None = None) -> Any:
         """The next reply."""
         while not self.ready:
             left = until - time.monotonic()
-            came = self.poll.select(max(0.0, min(left, SLICE)))
+            came = self.poll.select(max(0.0, min(left, SLICE if stop is None else STOP)))
             if came:
                 self.read()
+            elif stop is not None and stop():
+                raise Stopped
             elif left <= 0 and not self.poll.select(0.05 if left < -0.05 else 0):
                 raise Unanswered("no answer in time")
         return self.ready.pop(0)
@@ -96,10 +103,14 @@ class Wire:
 
     def shut(self) -> None:
         """Ends a read in another thread."""
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
+        try:  # below TLS, whose own would make of that read a ValueError, or one of what is encrypted
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
         except OSError:
             pass
+
+    def forget(self) -> None:
+        """Has its end drop what the server has not got yet, which would come behind what is sent elsewhere by then."""
+        drop_unsent(self.socket)
 
     def close(self) -> None:
         """Closes it. In a forked child it stays open in the parent."""

@@ -1,19 +1,15 @@
 """What redis-py's manual promises of `Lock`, of ours: for threads, and for asyncio by the same tests."""
 
 import asyncio
-import importlib
 import inspect
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
 import redis
 import redis.asyncio
-import valkey
 
-from redis_lock_client import Observer, lock_class
+from redis_lock_client import lock_class
 from redis_lock_client.lock_class import KeptLock, Lock
 from redis_lock_client.lock_class import asyncio as with_asyncio
 from servers import eventually
@@ -165,6 +161,32 @@ def test_a_block_that_has_lost_it(lock, server, caplog):
         assert "no longer owned" in caplog.text
 
 
+@pytest.mark.parametrize("fault", ["lost", "down"])
+def test_an_error_of_the_block_is_not_replaced(lock, server, fault):
+    with pytest.raises(ZeroDivisionError) as told, lock(timeout=10):
+        if fault == "lost":
+            server.redis.delete(KEY)
+        else:
+            server.order("kill")
+        1 / 0
+    if hasattr(told.value, "__notes__"):
+        assert ("LockNotOwnedError" if fault == "lost" else "ConnectionError") in told.value.__notes__[0]
+
+
+def test_a_signal_just_behind_the_grant_leaves_nothing(server, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    mine = redis.Redis(port=server.port).lock(KEY, lock_class=Lock)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Lock, "_took", interrupt)
+        mine.acquire()
+    eventually(lambda: server.info(KEY) is None, "it to be given back", 5)
+    assert mine.acquire(blocking=False)
+    mine.release()
+    lock_class.close()
+
+
 def test_another_holder_s_lock_is_not_given_back(lock, server):
     mine = lock(timeout=10)
     mine.acquire()
@@ -214,6 +236,20 @@ def test_a_token_gives_it_back_elsewhere(lock, server):
     assert server.info(KEY) is None
     with pytest.raises(redis.exceptions.LockNotOwnedError):
         elsewhere.do_release(b"nobody")
+
+
+def test_a_token_gives_it_back_in_another_object_of_the_process(lock, server, caplog):
+    for kept in (False, True):
+        mine = lock(timeout=30, kept=kept)
+        mine.acquire()
+        elsewhere = lock(timeout=30, kept=kept)
+        assert elsewhere.do_release(mine.local.token) is None
+        assert server.info(KEY) is None
+        with raises_lock_error():
+            mine.fencing_token
+        with raises_lock_error():
+            mine.release()
+    assert "lost" not in caplog.text
 
 
 def test_a_kept_lock_that_hangs_is_lost_after_its_timeout(lock, server):
@@ -279,106 +315,6 @@ def test_a_server_that_comes_back_without_its_data(lock, server):
         mine.release()
     assert mine.acquire(blocking=False)
     mine.release()
-
-
-def test_clients_with_the_same_settings_share_their_connections(server):
-    connections = []
-    for _ in range(20):
-        with redis.Redis(port=server.port) as client, client.lock(KEY, timeout=5, lock_class=Lock):
-            pass
-        connections.append(len([it for it in server.redis.client_list() if it["name"].startswith("lock-")]))
-    assert max(connections) <= 2
-    lock_class.close()
-
-
-class Seen(Observer):
-    def __init__(self):
-        self.told = []
-
-    def acquired(self, key, seconds):
-        self.told.append(("acquired", key))
-
-    def released(self, key, seconds, error):
-        self.told.append(("released", key))
-
-
-def test_a_class_with_an_observer_tells_it(server):
-    class Observed(Lock):
-        observer = Seen()
-
-    class ObservedTwin(with_asyncio.KeptLock):
-        observer = Seen()
-
-    async def work():
-        async with redis.asyncio.Redis(port=server.port) as client:
-            async with client.lock(KEY, timeout=5, lock_class=ObservedTwin):
-                pass
-            async with client.lock("other", timeout=5, lock_class=with_asyncio.Lock):
-                pass
-        await with_asyncio.close()
-
-    with redis.Redis(port=server.port) as client:
-        for name, kind in (("other", Lock), (KEY, Observed)):
-            with client.lock(name, timeout=5, lock_class=kind):
-                pass
-    lock_class.close()
-    asyncio.run(work())
-    for observer in (Observed.observer, ObservedTwin.observer):
-        assert observer.told == [("acquired", KEY), ("released", KEY)]
-
-
-def test_loops_that_end_leave_nothing(server):
-    async def work():
-        async with redis.asyncio.Redis(port=server.port) as client:
-            async with client.lock(KEY, timeout=5, lock_class=with_asyncio.Lock):
-                pass
-
-    for _ in range(5):
-        asyncio.run(work())
-    assert len(with_asyncio._all) == 1
-
-
-def test_of_valkey_py(server):
-    client = valkey.Valkey(port=server.port)
-    with client.lock(KEY, timeout=5, lock_class=Lock) as mine:
-        assert mine.owned()
-        server.redis.delete(KEY)
-        with pytest.raises(valkey.exceptions.LockNotOwnedError):
-            mine.extend(1)
-        mine.acquire(blocking=False)
-    lock_class.close()
-
-
-def test_in_a_cluster_and_by_a_sentinel(cluster, sentinels):
-    for client in (redis.RedisCluster(host="127.0.0.1", port=cluster[0].port),
-                   redis.Sentinel([("127.0.0.1", sentinels.sentinel.port)]).master_for("lock")):
-        with client.lock(KEY, timeout=5, lock_class=Lock) as mine:
-            assert mine.owned()
-        assert not mine.locked()
-    lock_class.close()
-
-
-HOLD = """
-import sys, time, redis
-from redis_lock_client.lock_class import KeptLock
-client = redis.Redis(port=int(sys.argv[1]))
-client.lock("lock:orders:42", timeout=3600, lock_class=KeptLock).acquire()
-print("held", flush=True)
-time.sleep(3600)
-"""
-
-
-def test_a_process_that_is_killed_frees_a_kept_lock_soon(server):
-    path = str(importlib.import_module("redis_lock_client").__path__[0]).removesuffix("/redis_lock_client")
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(server.port)], stdout=subprocess.PIPE,
-                          env={"PYTHONPATH": path}) as child:
-        assert child.stdout.readline() == b"held\n"
-        child.kill()
-    begin = time.monotonic()
-    client = redis.Redis(port=server.port)
-    assert client.lock(KEY, timeout=5, lock_class=Lock).acquire(blocking_timeout=30)
-    assert time.monotonic() - begin < 20
-    lock_class.close()
 
 
 def test_the_arguments_are_those_of_redis_py():

@@ -16,6 +16,7 @@ from typing import Literal
 
 from ..errors import LockBusy
 from ..locks import Grant, Locks
+from ..options import key_bytes
 from ..shared import close, locks_of
 from .form import Form, text
 
@@ -33,14 +34,19 @@ class Lock(Form[Grant]):
                 blocking_timeout: float | None = None, token: str | bytes | None = None) -> bool:
         """Whether it was taken. `token` names the owner."""
         with self._told("acquire"):
-            locks = self._locks
+            locks, grant = self._locks, None
             task = locks.task(None if token is None else text(token))
             try:
                 grant = locks.lock(self.name, task=task, **self._options()).acquire(
                     self._wait(blocking, blocking_timeout))
+                self._took(grant)
             except LockBusy:
                 return False
-        self._took(grant)
+            except BaseException:  # of a signal
+                if grant is not None:
+                    self.local.token = None
+                    grant._give_up()
+                raise
         return True
 
     def locked(self) -> bool:
@@ -93,6 +99,9 @@ class Lock(Form[Grant]):
         grant = self._own(token)
         if grant is not None:
             return grant
+        here = self._locks._engine.found(key_bytes(self.name), text(token))
+        if here is not None:  # another object of this process has taken it
+            return Grant(self._locks, here)
         for it in self._locks.holders(self.name):
             if it.owner == text(token):
                 grant = self._locks.adopt(self.name, it.owner, it.token, lease=it.lease, fixed=True)
@@ -110,8 +119,8 @@ class Lock(Form[Grant]):
                  trace: TracebackType | None) -> None:
         try:
             self.release()
-        except self._errors.LockError as failed:
-            self._left(failed)
+        except Exception as failed:
+            self._left(error, failed)
 
 
 class KeptLock(Lock):

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from ..asyncio import Grant, Locks
 from ..errors import LockBusy
 from ..observer import Observer
+from ..options import key_bytes
 from ..shared import settings_of
 from .form import Form, text
 
@@ -52,14 +53,19 @@ class Lock(Form[Grant]):
                       token: str | bytes | None = None) -> bool:
         """Whether it was taken. `token` names the owner."""
         with self._told("acquire"):
-            locks = self._locks
+            locks, grant = self._locks, None
             task = locks.task(None if token is None else text(token))
             try:
                 grant = await locks.lock(self.name, task=task, **self._options()).acquire(
                     self._wait(blocking, blocking_timeout))
+                self._took(grant)
             except LockBusy:
                 return False
-        self._took(grant)
+            except BaseException:  # of a signal
+                if grant is not None:
+                    self.local.token = None
+                    grant._give_up()
+                raise
         return True
 
     async def locked(self) -> bool:
@@ -112,6 +118,9 @@ class Lock(Form[Grant]):
         grant = self._own(token)
         if grant is not None:
             return grant
+        here = self._locks._engine.found(key_bytes(self.name), text(token))
+        if here is not None:  # another object of this process has taken it
+            return Grant(self._locks, here)
         for it in await self._locks.holders(self.name):
             if it.owner == text(token):
                 grant = await self._locks.adopt(self.name, it.owner, it.token, lease=it.lease, fixed=True)
@@ -129,8 +138,8 @@ class Lock(Form[Grant]):
                         trace: TracebackType | None) -> None:
         try:
             await self.release()
-        except self._errors.LockError as failed:
-            self._left(failed)
+        except Exception as failed:
+            self._left(error, failed)
 
 
 class KeptLock(Lock):

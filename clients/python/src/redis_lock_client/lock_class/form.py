@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ..base import GrantBase
+from ..base import GrantBase, attach
 from ..errors import LockError, LockLost, LockMisuse, LockUnavailable
 from ..observer import Observer
 
@@ -128,9 +128,12 @@ class Form(Generic[G]):
         except LockError as error:
             raise self._errors.ResponseError(str(error)) from error
 
-    def _left(self, error: Exception) -> None:
-        """A `with` block has ended without its lock."""
-        if self.raise_on_release_error:
+    def _left(self, own: BaseException | None, error: Exception) -> None:
+        """A `with` block has ended without its lock. An error of its own is told before that."""
+        if own is not None:
+            attach(own, error)
+            return
+        if self.raise_on_release_error or not isinstance(error, self._errors.LockError):
             raise error
         log.warning("%s: was unlocked, or no longer owned, at the end of its block", text(self.name))
 
