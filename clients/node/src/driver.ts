@@ -54,6 +54,9 @@ export interface Driver {
     seen(address: Address): Address;
   };
   open(options: OpenOptions): Opening;
-  /** Sends a command that only looks, or that an administrator sends, on the user's own client; the key is without the prefix. */
-  look(command: string, key: string): Promise<unknown>;
+  /**
+   * Sends a command that only looks on the user's own client; the key is without the prefix. After
+   * `ms` nobody waits for it any more.
+   */
+  look(command: string, key: string, ms: number): Promise<unknown>;
 }

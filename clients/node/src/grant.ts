@@ -28,6 +28,8 @@ export class Grant {
   readonly #holding: Holding;
   #isReleased = false;
   #abort: AbortController | undefined;
+  /** What takes this hold's listeners away from a grant that others may hold for longer. */
+  #offs: Set<() => void> | undefined;
 
   /** @internal */
   constructor(calls: GrantCalls, holding: Holding) {
@@ -70,7 +72,7 @@ export class Grant {
     if (!this.#abort) {
       const abort = (this.#abort = new AbortController());
       if (this.#holding.loss) abort.abort(this.#holding.loss);
-      else this.#holding.onLost((loss) => abort.abort(loss));
+      else if (!this.#isReleased) this.#listen((loss) => abort.abort(loss));
     }
     return this.#abort.signal;
   }
@@ -82,7 +84,7 @@ export class Grant {
   onLost(listener: (loss: LockLost) => void): () => void {
     const loss = this.#holding.loss;
     if (this.#isReleased) return () => {};
-    if (!loss) return this.#holding.onLost((it) => this.#calls.guard(() => listener(it)));
+    if (!loss) return this.#listen((it) => this.#calls.guard(() => listener(it)));
     this.#calls.guard(() => listener(loss));
     return () => {};
   }
@@ -119,7 +121,7 @@ export class Grant {
   async detach(): Promise<void> {
     this.#mustBeHeld();
     await this.#calls.detach(this.#holding);
-    this.#isReleased = true;
+    this.#end();
   }
 
   /**
@@ -128,7 +130,7 @@ export class Grant {
    */
   async release(options: { signal?: AbortSignal } = {}): Promise<void> {
     if (this.#isReleased) throw new LockMisuse(`${this.key}: released already`, { key: this.key });
-    this.#isReleased = true;
+    this.#end();
     await this.#calls.release(this.#holding, options.signal);
   }
 
@@ -139,6 +141,23 @@ export class Grant {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isReleased) return;
     await this.release().catch((error: unknown) => this.#calls.unheard(this.#holding, error));
+  }
+
+  #listen(listener: (loss: LockLost) => void): () => void {
+    const offs = (this.#offs ??= new Set());
+    const off = this.#holding.onLost(listener);
+    offs.add(off);
+    return () => {
+      off();
+      offs.delete(off);
+    };
+  }
+
+  /** From now on this is not held, and hears of nothing. */
+  #end(): void {
+    this.#isReleased = true;
+    for (const off of this.#offs ?? []) off();
+    this.#offs = undefined;
   }
 
   #mustBeHeld(): void {

@@ -4,7 +4,7 @@ import type { Driver, Address } from "./driver.ts";
 import { NoReply, ServerReply, meaning } from "./errors.ts";
 import type { Holding } from "./holding.ts";
 import { Line } from "./line.ts";
-import { grantOf } from "./replies.ts";
+import { fieldsOf, grantOf } from "./replies.ts";
 import { Takeovers } from "./takeovers.ts";
 import { Pace, type Timer, later, now } from "./time.ts";
 
@@ -13,6 +13,9 @@ const IDLE_PING = 10_000;
 const FASTEST_PING = 100;
 /** While calls wait at the server, on other connections, which have to hear when it falls silent. */
 const WAIT_PING = 10_000 / 3;
+
+/** Of so many of its connections a keeper knows the ids. */
+const MOST_IDS = 100;
 
 export interface KeeperContext {
   readonly driver: Driver;
@@ -52,6 +55,8 @@ export class Keeper {
   /** The smallest third of a lease or a silence since the grants were last looked at all together. */
   #interval = IDLE_PING;
   #isClosed = false;
+  /** The client ids of the connections of this keeper; none where the server does not tell. */
+  #ids: number[] | undefined = [];
 
   constructor(context: KeeperContext) {
     this.#context = context;
@@ -59,6 +64,11 @@ export class Keeper {
 
   get isOpen(): boolean {
     return this.#line?.open === true;
+  }
+
+  /** The connection that is open, if there is one. */
+  get present(): Line | undefined {
+    return this.#line;
   }
 
   get holdings(): ReadonlySet<Holding> {
@@ -75,18 +85,21 @@ export class Keeper {
   /** A grant that was asked for with KEEP on this line. */
   take(holding: Holding, line: Line): void {
     if (!holding.isLive) return;
+    holding.wasKept = true;
     if (line !== this.#line) return void this.adopt(holding);
     this.#takeovers.delete(holding);
     holding.keeper = this;
     this.#holdings.add(holding);
-    this.#hurry(holding);
+    this.hurry(holding);
     holding.isKept = true;
     holding.unwatch();
   }
 
   /** A grant that came from a wait, and is to be kept here when it is still held in a moment. */
   expect(holding: Holding): void {
+    if (!holding.isLive) return;
     holding.keeper = this;
+    holding.wasKept = true;
     this.#takeovers.add(holding, holding.proof + holding.lease / 3);
   }
 
@@ -100,7 +113,7 @@ export class Keeper {
     holding.keeper?.leave(holding);
     holding.keeper = this;
     this.#holdings.add(holding);
-    this.#hurry(holding);
+    this.hurry(holding);
     holding.watch();
     return this.#line ? this.#keepOn(holding, this.#line) : this.#reopen();
   }
@@ -118,10 +131,16 @@ export class Keeper {
   attend(): () => void {
     this.#waits += 1;
     this.#hurryTo(WAIT_PING);
+    if (!this.#line) void this.#reopen();
     return () => {
       this.#waits -= 1;
       if (this.#holdings.size === 0) this.#interval = this.#longest;
     };
+  }
+
+  /** By a grant, or by who has to hear of the server's silence. */
+  get #isNeeded(): boolean {
+    return this.#holdings.size > 0 || this.#waits > 0;
   }
 
   get #longest(): number {
@@ -166,6 +185,7 @@ export class Keeper {
     let line: Line;
     try {
       line = await Line.open(driver, { name: "lock-keeper", ms: reply, at });
+      await this.#learnId(line);
     } catch (error) {
       this.#notBefore = now() + this.#pace.next();
       this.#miss(error as Error);
@@ -185,11 +205,24 @@ export class Keeper {
     };
     this.#interval = this.#longest;
     for (const holding of this.#holdings) {
-      this.#hurry(holding);
+      this.hurry(holding);
       void this.#keepOn(holding, line);
     }
     this.#schedule();
     return line;
+  }
+
+  /** Rejects with NoReply. */
+  async #learnId(line: Line): Promise<void> {
+    try {
+      const id = Number(await line.send(["CLIENT", "ID"]));
+      if (id < (this.#ids?.at(-1) ?? 0)) this.#ids = []; // a server that counts anew: the others may be anybody's
+      this.#ids?.push(id);
+      if (this.#ids && this.#ids.length > MOST_IDS) this.#ids.shift();
+    } catch (error) {
+      if (!(error instanceof ServerReply)) throw error;
+      this.#ids = undefined;
+    }
   }
 
   #closed(why: Error): void {
@@ -204,7 +237,7 @@ export class Keeper {
     this.proven = -Infinity;
     if (this.#isClosed) return;
     this.#miss(why);
-    if (this.#holdings.size > 0) void this.#reopen();
+    if (this.#isNeeded) void this.#reopen();
   }
 
   /** There is no connection: told once until there is one again. */
@@ -218,7 +251,7 @@ export class Keeper {
     if (this.#isReopening) return;
     this.#isReopening = true;
     try {
-      while (this.#holdings.size > 0 && !this.#line && !this.#isClosed) {
+      while (this.#isNeeded && !this.#line && !this.#isClosed) {
         try {
           await this.line();
         } catch {
@@ -233,15 +266,23 @@ export class Keeper {
   /** Has the grant kept on this line, and learns whether it stands. */
   async #keepOn(holding: Holding, line: Line): Promise<void> {
     const pace = new Pace();
-    while (holding.isLive && holding.keeper === this && line.open) {
+    const isWanted = (): boolean => holding.isLive && holding.keeper === this && !holding.isEnding && line.open;
+    while (isWanted()) {
       const sent = now();
       try {
+        if (holding.isNamed && holding.wasKept && (await this.#isKeptElsewhere(holding, line)) && holding.wasKept) {
+          holding.lose("another connection keeps it now");
+          return;
+        }
+        if (!isWanted()) return;
         const { key, owner, token, keep } = holding;
         const grant = grantOf(await line.send(["LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", keep]));
         this.#pace.reset();
         if (holding.keeper !== this || !holding.isLive) return;
         holding.proved(sent, grant?.lease ?? holding.lease);
+        this.hurry(holding);
         holding.isKept = line === this.#line;
+        holding.wasKept = true;
         if (holding.isKept) holding.unwatch();
         return;
       } catch (error) {
@@ -257,7 +298,25 @@ export class Keeper {
     }
   }
 
-  #hurry({ lease, keep }: Holding): void {
+  /**
+   * Whether somebody else keeps the grant in its owner's name. The server has told so by the end of the last connection: to
+   * take it back would end the other's, and so on.
+   */
+  async #isKeptElsewhere({ key, token }: Holding, line: Line): Promise<boolean> {
+    if (!this.#ids) return false;
+    try {
+      const holders = (await line.send(["LOCK.HOLDERS", key])) as unknown[];
+      const mine = holders.map(fieldsOf).find((fields) => Number(fields.get("token")) === token);
+      const keptBy = Number(mine?.get("kept-by") ?? 0);
+      return keptBy !== 0 && !this.#ids.includes(keptBy);
+    } catch (error) {
+      if (error instanceof ServerReply && error.message.startsWith("NOPERM")) return false;
+      throw error;
+    }
+  }
+
+  /** PINGs are sent for the lease of this grant, too. */
+  hurry({ lease, keep }: Holding): void {
     this.#hurryTo(Math.max(FASTEST_PING, Math.min(lease, keep) / 3));
   }
 

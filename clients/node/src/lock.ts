@@ -1,7 +1,7 @@
 /** A lock: a name, a mode and options. Making one calls nothing. */
 
 import type { Calls } from "./calls.ts";
-import { LockBusy, LockError, attach } from "./errors.ts";
+import { LockBusy, LockError, LockMisuse, attach } from "./errors.ts";
 import { Grant } from "./grant.ts";
 import type { Mode } from "./holding.ts";
 import { type LockOptions, type Wish, checkKey, freshOwner } from "./options.ts";
@@ -20,10 +20,11 @@ export interface Taker {
   take(name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant>;
 }
 
-/** Acquires for an owner of its own. */
+/** Acquires for an owner of its own, or for one that the user has named. */
 export async function takeAlone(calls: Calls, service: string, name: string, mode: Mode, wish: Wish, stop: Stop): Promise<Grant> {
-  const owner = wish.owner ?? freshOwner(service);
-  return new Grant(calls, await calls.acquire({ name, mode, owner, isFresh: wish.owner === undefined, wish }, stop));
+  const { owner: named } = wish;
+  if (named !== undefined) return calls.owners.of(named).take(name, mode, wish, stop);
+  return new Grant(calls, await calls.acquire({ name, mode, owner: freshOwner(service), isNamed: false, wish, limit: calls.limitOf(wish) }, stop));
 }
 
 /** A lock on one key. */
@@ -40,7 +41,7 @@ export class Lock<Options extends LockOptions = LockOptions> {
     this.#taker = taker;
     this.#mode = mode;
     this.#options = options;
-    taker.wish(options);
+    this.#wish(options);
   }
 
   /**
@@ -51,7 +52,7 @@ export class Lock<Options extends LockOptions = LockOptions> {
     const { scope } = this.#taker;
     return scope.acquiring(this.key, async () => {
       const all = { ...this.#options, ...options };
-      const wish = this.#taker.wish(all);
+      const wish = this.#wish(all);
       return scope.stoppable(all.signal, (stop) => this.#taker.take(this.key, this.#mode, wish, stop));
     });
   }
@@ -74,20 +75,32 @@ export class Lock<Options extends LockOptions = LockOptions> {
   async run<T>(work: (grant: Grant) => T | Promise<T>, options: Partial<Options> = {}): Promise<T> {
     return runUnder(await this.acquire(options), work);
   }
+
+  #wish(options: LockOptions): Wish {
+    // To the server one permit is one owner: two in one name would be one place, and the release of one the end of both.
+    if (typeof this.#mode === "object" && options.owner !== undefined) {
+      throw new LockMisuse(`${this.key}: a permit has an owner of its own`, { key: this.key });
+    }
+    return this.#taker.wish(options);
+  }
 }
 
 /** Does the work, and gives the grant back. */
-export async function runUnder<T>(grant: Grant, work: (grant: Grant) => T | Promise<T>): Promise<T> {
+export const runUnder = <T>(grant: Grant, work: (grant: Grant) => T | Promise<T>): Promise<T> => runAll([grant], () => work(grant));
+
+/** Does the work under all of them, and gives them back: the last one first, and all in the time of one. */
+export async function runAll<T>(grants: readonly Grant[], work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
   let result: { readonly value: T } | undefined;
   let failure: { readonly error: unknown } | undefined;
   try {
-    result = { value: await orLost(grant, async () => work(grant)) };
+    result = { value: await orLost(grants, async () => work(grants)) };
   } catch (error) {
     failure = { error };
   }
-  try {
-    await grant.release();
-  } catch (error) {
+  const releases = await Promise.allSettled([...grants].reverse().map((grant) => grant.release()));
+  for (const release of releases) {
+    if (release.status === "fulfilled") continue;
+    const error: unknown = release.reason;
     if (!failure || isNewsOf(failure.error, error)) throw error;
     if (error instanceof LockError) attach(failure.error, error);
   }
@@ -101,14 +114,14 @@ function isNewsOf(error: unknown, loss: unknown): boolean {
 }
 
 /** Settles as the work does, but no later than a second after a loss. */
-function orLost<T>(grant: Grant, work: () => Promise<T>): Promise<T> {
+function orLost<T>(grants: readonly Grant[], work: () => Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     let farewell: { cancel(): void } | undefined;
-    const off = grant.onLost((loss) => {
-      farewell = later(FAREWELL, () => reject(loss), { ref: true });
-    });
+    const offs = grants.map((grant) => grant.onLost((loss) => {
+      farewell ??= later(FAREWELL, () => reject(loss), { ref: true });
+    }));
     const end = (): void => {
-      off();
+      for (const off of offs) off();
       farewell?.cancel();
     };
     work().then(

@@ -4,9 +4,9 @@ import { Calls } from "./calls.ts";
 import { type Client, driverOf } from "./client.ts";
 import { LockError, LockUnavailable, ServerReply, errorOf } from "./errors.ts";
 import { Grant } from "./grant.ts";
-import { Lock, type Taker, takeAlone } from "./lock.ts";
+import { Lock, type Taker, runAll, takeAlone } from "./lock.ts";
 import { type LockOptions, type LocksOptions, checkKey, checkLimit, checkToken, wishOf } from "./options.ts";
-import { inOrder, leadBy, once, runAll } from "./recipes.ts";
+import { inOrder, leadBy, once } from "./recipes.ts";
 import { fieldsOf } from "./replies.ts";
 import { Stop } from "./stop.ts";
 import { Task } from "./task.ts";
@@ -72,8 +72,20 @@ export class Locks {
   async adopt(key: string, owner: string, token: number, options: LockOptions = {}): Promise<Grant> {
     const wish = wishOf(options, this.#options);
     checkToken(token);
+    checkKey(key);
+    return this.#calls.stoppable(options.signal, (stop) =>
+      this.#calls.owners.adopt(owner, key, token, wish, options.lease !== undefined, stop));
+  }
+
+  /**
+   * The same, for a moment: without counting holds with others that go on with this grant, whose release ends it for all.
+   * @internal
+   */
+  async adoptBeside(key: string, owner: string, token: number, options: LockOptions): Promise<Grant> {
+    const wish = wishOf(options, this.#options);
+    const request = { name: key, mode: "exclusive", owner, isNamed: true, wish, limit: this.#calls.limitOf(wish) } as const;
     return this.#calls.stoppable(options.signal, async (stop) =>
-      new Grant(this.#calls, await this.#calls.adopt(checkKey(key), owner, token, wish, options.lease !== undefined, stop)));
+      new Grant(this.#calls, await this.#calls.adopt(request, token, options.lease !== undefined, stop)));
   }
 
   /**
@@ -102,7 +114,7 @@ export class Locks {
 
   /** Who holds the lock now, the lowest token first. */
   async holders(key: string): Promise<Holder[]> {
-    const reply = (await this.#look(key, "LOCK.HOLDERS")) as unknown[];
+    const reply = (await this.#answered(key, () => this.#calls.look("LOCK.HOLDERS", key))) as unknown[];
     return reply.map(fieldsOf).map((fields) => {
       const number = (name: string): number => Number(fields.get(name));
       return { owner: String(fields.get("owner")), token: number("token"), holds: number("holds"), heldFor: number("held-ms"),
@@ -112,7 +124,7 @@ export class Locks {
 
   /** Frees the lock, whoever holds it. True when somebody did. Its holders hear at once that they have lost it. */
   async forceUnlock(key: string): Promise<boolean> {
-    return Number(await this.#look(key, "DEL")) > 0;
+    return Number(await this.#answered(key, () => this.#calls.delete(key))) > 0;
   }
 
   /**
@@ -127,11 +139,11 @@ export class Locks {
     await this.close();
   }
 
-  async #look(key: string, command: string): Promise<unknown> {
+  async #answered(key: string, ask: () => Promise<unknown>): Promise<unknown> {
     this.#calls.mustBeOpen();
     checkKey(key);
     try {
-      return await new Stop().race(this.#calls.look(command, key), now() + this.#calls.servers.reply);
+      return await new Stop().race(ask(), now() + this.#calls.servers.reply);
     } catch (error) {
       if (error instanceof LockError) throw error;
       if (error instanceof ServerReply) throw errorOf(error, "acquire", key);

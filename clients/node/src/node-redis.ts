@@ -2,6 +2,7 @@
 
 import type { Address, Driver, OpenOptions, Opening, Socket, Words } from "./driver.ts";
 import { NoReply, ServerReply } from "./errors.ts";
+import { later } from "./time.ts";
 
 /** A client of `createClient` or `createClientPool`'s clients. */
 export interface NodeRedisClient {
@@ -145,15 +146,18 @@ export function driverOfFactory(make: () => NodeRedisClient | Promise<NodeRedisC
     prefix: "",
     server: "",
     open: (options) => openFrom(make, options),
-    async look(command, key) {
+    async look(command, key, ms) {
       const client = await make();
       client.on("error", () => {});
+      // Else it might try to connect for ever, and nobody hears of it.
+      const end = later(ms, () => { if (client.isOpen) client.destroy(); }, { ref: true });
       try {
         await client.connect();
         return await client.sendCommand([command, key]);
       } catch (error) {
         throw understood(error);
       } finally {
+        end.cancel();
         if (client.isOpen) client.destroy();
       }
     },

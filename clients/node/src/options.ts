@@ -117,7 +117,7 @@ export function wishOf(options: LockOptions, defaults: LocksOptions, leastKept =
   const isShort = fixed || atMost <= given;
   const lease = time("lease", Math.min(given, fixed ? given : atMost), isShort ? 1 : leastKept);
   const keep = isShort ? 0 : time("keep", options.keep ?? defaults.keep ?? 30_000, LEAST_KEPT);
-  return { wait, lease, keep, atMost: isShort ? Infinity : atMost, owner, replicas };
+  return { wait, lease, keep, atMost, owner, replicas };
 }
 
 /** This process, to who looks at a lock. */

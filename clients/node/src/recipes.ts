@@ -22,20 +22,13 @@ export async function inOrder<Options extends LockOptions>(source: Source<Option
     for (const key of [...new Set(keys)].sort()) {
       grants.push(await source.lock(key, { ...options, wait: Math.max(0, until - now()) }).acquire());
     }
+    const lost = grants.find(({ held }) => !held); // while the others were waited for
+    if (lost) throw lost.signal.reason;
     return grants;
   } catch (error) {
-    for (const grant of grants.reverse()) await grant[Symbol.asyncDispose]();
+    await Promise.all(grants.reverse().map((grant) => grant[Symbol.asyncDispose]()));
     throw error;
   }
-}
-
-/** Does the work under all of them. */
-export async function runAll<T>(grants: readonly Grant[], work: (grants: readonly Grant[]) => T | Promise<T>): Promise<T> {
-  const under = (at: number): Promise<T> => {
-    const grant = grants[at];
-    return grant ? runUnder(grant, () => under(at + 1)) : Promise.resolve(work(grants));
-  };
-  return under(0);
 }
 
 /** Works whenever it holds the lock, until the signal is aborted, the work fails, or the lock is refused. */
@@ -73,14 +66,15 @@ export async function leadBy<Options extends LockOptions>(source: Source<Options
 export async function once<T>(locks: Locks, key: string, look: () => Promise<T | undefined>, work: (grant: Grant) => Promise<T>,
   options: LockOptions): Promise<T> {
   const until = now() + (options.wait ?? 0);
-  for (;;) {
+  const left = (): number => Math.max(0, until - now());
+  // Who has shared it once and found nothing waits to have it alone: others may share it for another end.
+  for (let hasShared = false; ; hasShared = true) {
     const found = await look();
     if (found !== undefined) return found;
-    const grant = await locks.lock(key, options).tryAcquire({ wait: 0 });
+    const grant = await locks.lock(key, options).tryAcquire({ wait: hasShared ? left() : 0 });
     if (grant) return runUnder(grant, async () => (await look()) ?? work(grant));
-    const left = until - now();
-    if (left <= 0) throw new LockBusy(`${key}: others do the work`, { key });
-    const done = await locks.shared(key, options).acquire({ wait: left });
+    if (left() === 0) throw new LockBusy(`${key}: others do the work`, { key });
+    const done = await locks.shared(key, options).acquire({ wait: left() });
     await done.release();
   }
 }

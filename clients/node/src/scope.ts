@@ -4,7 +4,7 @@ import diagnostics from "node:diagnostics_channel";
 import { LockBusy, LockLost, LockMisuse } from "./errors.ts";
 import type { Grant } from "./grant.ts";
 import type { Holding } from "./holding.ts";
-import type { LockEvent, LocksOptions } from "./options.ts";
+import type { LockEvent, LocksOptions, Wish } from "./options.ts";
 import { Stop } from "./stop.ts";
 import { now } from "./time.ts";
 
@@ -31,9 +31,9 @@ export abstract class Scope {
     return this.options.releaseTimeout ?? 2000;
   }
 
-  /** How long an acquire that does not wait may take in all. */
-  get tryLimit(): number {
-    return this.options.tryTimeout ?? 1000;
+  /** When an acquire, or an adoption, that begins now has to be answered. */
+  limitOf({ wait }: Wish): number {
+    return now() + Math.max(wait, this.options.tryTimeout ?? 1000);
   }
 
   mustBeOpen(): void {
@@ -108,6 +108,13 @@ export abstract class Scope {
       if (!this.isClosing) this.#lost(holding, error);
     });
     holding.whenEnded(() => this.#holdings.delete(holding));
+    if (this.isClosing) this.#end(holding); // it came in that moment
+  }
+
+  /** This grant, where it is held here. */
+  held(name: string, owner: string, token: number): Holding | undefined {
+    for (const it of this.#holdings) if (it.token === token && it.owner === owner && it.name === name) return it;
+    return undefined;
   }
 
   /** Tells of the release of a grant, with all its holds, and of the loss that it has found. */
@@ -122,15 +129,17 @@ export abstract class Scope {
     this.tell({ type: "lost", key: name, owner, error });
   }
 
+  #end(holding: Holding): void {
+    holding.lose("the locks were closed");
+    this.inBackground(this.abandon(holding).then((error) => this.tellRelease(holding, error)));
+  }
+
   async #close(): Promise<void> {
     await Promise.resolve(); // `mustBeOpen` is false from here on
     const reason = new DOMException("the locks were closed", "AbortError");
     for (const stop of this.#pending) stop.stop(reason);
     this.isClosing = true;
-    for (const holding of [...this.#holdings]) {
-      holding.lose("the locks were closed");
-      this.inBackground(this.abandon(holding).then((error) => this.tellRelease(holding, error)));
-    }
+    for (const holding of [...this.#holdings]) this.#end(holding);
     const until = now() + (this.options.closeTimeout ?? 2000);
     while (this.#background.size > 0 && now() < until) {
       await new Stop().race(Promise.allSettled(this.#background), until).catch(() => {});

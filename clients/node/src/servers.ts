@@ -3,7 +3,7 @@
 import type { Driver, Words } from "./driver.ts";
 import { type Kind, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
 import { Keeper } from "./keeper.ts";
-import type { Line } from "./line.ts";
+import { Line } from "./line.ts";
 import { Slots } from "./slots.ts";
 import { type Stop, TimeUp } from "./stop.ts";
 import { Pace, now } from "./time.ts";
@@ -40,6 +40,11 @@ export class Ask {
   repeated = false;
   /** The connection of the last call, and its keeper. */
   sentOn: { readonly line: Line; readonly keeper: Keeper } | undefined;
+
+  /** What it has left is not kept on: the server sees that connection end. */
+  endKeeping(): void {
+    this.sentOn?.keeper.replace(this.sentOn.line);
+  }
 }
 
 export class Servers {
@@ -99,7 +104,25 @@ export class Servers {
         }
         if (await this.passed(key, error, ask.sentOn?.line)) continue;
       }
-      await stop.pause(pace.next(), until);
+      await stop.pause(pace.next(until), until);
+    }
+  }
+
+  /** Sends a command about a key once, on a connection of its own that has closed by the end. Rejects with ServerReply or NoReply. */
+  async sendAlone(words: Words): Promise<unknown> {
+    const key = words[1] as string;
+    const until = now() + this.reply;
+    for (;;) {
+      const at = this.#slots?.addressOf(await this.#nameOf(key));
+      const line = await Line.open(this.#driver, { name: "lock-admin", ms: this.reply, at });
+      try {
+        if (now() >= until) throw new NoReply("no connection in time");
+        return await line.send(words);
+      } catch (error) {
+        if (!(error instanceof ServerReply && error.message.startsWith("MOVED")) || !(await this.passed(key, error))) throw error;
+      } finally {
+        line.close();
+      }
     }
   }
 

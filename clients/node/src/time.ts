@@ -46,14 +46,18 @@ export function later(ms: number, callback: () => void, { patience = 0, ref = fa
   };
 }
 
+/** Near a limit the pauses are no shorter than this. */
+const SHORTEST = 20;
+
 /** Pauses that grow from 50 ms to 1 s, with jitter. */
 export class Pace {
   #next = 50;
 
-  next(): number {
+  /** Before a limit they take no more than half of what is left: the last try needs time for its answer. */
+  next(until = Infinity): number {
     const ms = this.#next * (0.5 + Math.random() / 2);
     this.#next = Math.min(1000, this.#next * 2);
-    return ms;
+    return Math.min(ms, Math.max(SHORTEST, (until - now()) / 2));
   }
 
   reset(): void {

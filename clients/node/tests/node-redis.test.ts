@@ -61,6 +61,22 @@ test("a wrong password is told at once, and a factory will do", async () => {
   await locks.lock(KEY).run(async () => assert.equal((await locks.holders(KEY)).length, 1));
 });
 
+test("a look at a server that is down leaves no client of a factory behind", async () => {
+  const server = await startServer();
+  const made: ReturnType<typeof createClient>[] = [];
+  const locks = new Locks(() => {
+    const client = createClient({ socket: { port: server.port } }) as (typeof made)[number];
+    made.push(client);
+    return client;
+  });
+  ends.push(() => { for (const client of made) if (client.isOpen) client.destroy(); });
+  ends.push(() => locks.close());
+  assert.deepEqual(await locks.holders(KEY), []);
+  await server.order("kill");
+  await assert.rejects(locks.holders(KEY), LockUnavailable);
+  await eventually(() => made.length === 2 && made.every((client) => !client.isOpen), "the end of the clients", 1000);
+});
+
 test("in a cluster", async () => {
   const cluster = await startCluster();
   const client = createCluster({ rootNodes: [{ socket: { port: cluster[0]?.port ?? 0 } }] });

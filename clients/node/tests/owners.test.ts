@@ -65,6 +65,21 @@ test("a task takes a lock again, and the holds end in any order", async () => {
   await (await task.lock(KEY).acquire()).release(); // usable after a loss
 });
 
+test("a hold that was given back hears no more of its grant", async () => {
+  const server = await startServer();
+  const task = newLocks(server).task();
+  const outer = await task.lock(KEY).acquire(), inner = await task.lock(KEY).acquire();
+  const heard: string[] = [];
+  outer.onLost(() => { heard.push("outer"); });
+  inner.onLost(() => { heard.push("inner"); });
+  const { signal } = inner;
+  await inner.release();
+  await server.redis.del(KEY);
+  await eventually(() => !outer.held, "the loss");
+  assert.deepEqual(heard, ["outer"]);
+  assert(outer.signal.aborted && !signal.aborted);
+});
+
 test("many holds of a task that come and go at the same time are counted right", async () => {
   const server = await startServer();
   const proxy = await startProxy(server);
@@ -136,6 +151,8 @@ test("an own owner may ask twice, and a grant changes hands", async () => {
   assert(adopted.remaining > 15_000);
   assert.equal((await server.info(KEY))?.["lease-ms"], 20_000);
   await adopted.release();
+  assert(again.held);
+  await again.release();
   assert.equal(await server.info(KEY), undefined);
   await assert.rejects(others.adopt(KEY, "user:7", grant.token), LockLost);
 });
@@ -179,6 +196,10 @@ test("wrong arguments are misuse", async () => {
   assert.throws(() => locks.lock(""), LockMisuse);
   assert.throws(() => locks.permit(KEY, { of: 0 }), LockMisuse);
   await assert.rejects(locks.adopt(KEY, "me", 0.5), LockMisuse);
+  for (const taker of [locks, locks.task()]) {
+    assert.throws(() => taker.permit(KEY, { of: 2, owner: "user:7" }), LockMisuse);
+    await assert.rejects(taker.permit(KEY, { of: 2 }).acquire({ owner: "user:7" }), LockMisuse);
+  }
   await server.redis.set(KEY, "a string");
   await assert.rejects(locks.lock(KEY, { wait: 9000 }).acquire(), LockMisuse);
 });

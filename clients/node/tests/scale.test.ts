@@ -98,6 +98,21 @@ test("locks and waits leave no listener, timer, connection or memory behind", as
   assert(grown < (isLong ? 8_000_000 : 2_000_000), `${grown} bytes more`); // of a listener each it would be twice as much
 });
 
+test("a grant that is held for long remembers no work that has ended under it", async () => {
+  const server = await startServer();
+  const task = newLocks(server).task();
+  const outer = await task.lock(KEY).acquire();
+  const work = async (times: number): Promise<number> => {
+    for (let time = 0; time < times; time += 1) await task.lock(KEY).run(({ signal }) => assert(!signal.aborted));
+    globalThis.gc?.();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = await work(500);
+  const grown = (await work(5000)) - before;
+  assert(grown < 1_000_000, `${grown} bytes more`);
+  await outer.release();
+});
+
 test("a thousand waits end together, by their time or by close", async () => {
   const server = await startServer();
   const locks = newLocks(server), waiting = newLocks(server);

@@ -3,10 +3,32 @@
 import assert from "node:assert/strict";
 import { createClient } from "@redis/client";
 import { Redis } from "ioredis";
-import { type Client, type Grant, type Lock, type LockEvent, Locks, type LocksOptions } from "../src/index.ts";
-import { ends, eventually, type Place } from "./servers.ts";
+import { type Client, type Grant, type Lock, type LockEvent, type LockOptions, Locks, type LocksOptions } from "../src/index.ts";
+import { ends, eventually, type Place, type Server } from "./servers.ts";
 
 export const KEY = "lock:orders:42";
+/** An owner that the user gave. */
+export const NAMED = "user:7";
+
+/** How an owner that comes back takes the lock. */
+export const comers: Record<string, (locks: Locks) => (options: LockOptions) => Lock> = {
+  "a named owner": (locks) => (options) => locks.lock(KEY, { owner: NAMED, ...options }),
+  "a task": (locks) => {
+    const task = locks.task();
+    return (options) => task.lock(KEY, options);
+  },
+};
+
+/** The connection that keeps the lock; 0: none. */
+export const keptBy = async (server: Server): Promise<number> => (await server.holders(KEY))[0]?.["kept-by"] as number;
+
+/** Ends that connection. */
+export const cut = async (server: Server): Promise<unknown> => server.redis.call("CLIENT", "KILL", "ID", await keptBy(server));
+
+/** By another one than before. */
+export async function waitUntilKept(server: Server, before: number): Promise<void> {
+  await eventually(async () => ![0, before].includes(await keptBy(server)), "the keeping");
+}
 
 /** A client of ioredis that ends with the test. */
 export function newRedis({ port }: Place, options: object = {}): Redis {

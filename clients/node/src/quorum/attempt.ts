@@ -20,11 +20,15 @@ export type Failure =
   /** It would be the same again. */
   | { readonly why: "refused"; readonly error: LockError };
 
+/** Ends what a call about a lock has left under way when a majority had answered: it is not sent behind the next one. */
+export type Rest = (next: "renewal" | "release") => void;
+
 /** What a successful attempt got. */
 export interface Obtained {
   readonly token: number;
   /** When the leases began, at the earliest. */
   readonly start: number;
+  readonly rest: Rest;
 }
 
 export const majorityOf = (members: readonly unknown[]): number => Math.floor(members.length / 2) + 1;
@@ -79,6 +83,13 @@ export class Attempt {
     return majorityOf(this.#members);
   }
 
+  #endRest(next: "renewal" | "release"): void {
+    for (const part of this.#parts) {
+      if (next === "renewal") part.leave();
+      else part.halt();
+    }
+  }
+
   /** The grants, in the order of the servers. */
   get #granted(): Part[] {
     return this.#parts.filter(({ token }) => token !== undefined);
@@ -91,7 +102,7 @@ export class Attempt {
       stop.throwIfStopped();
       const granted = this.#granted.length;
       const unheard = this.#parts.filter(({ isHeard }) => !isHeard).length;
-      if (granted + unheard < this.#majority) return this.#failure();
+      if (granted + unheard < this.#majority && !this.#mayBeTooFew) return this.#failure();
       if (enough === Infinity && granted >= this.#majority) enough = now() + Math.max(LEAST_GRACE, now() - this.#start);
       if (unheard === 0 || now() >= enough) return undefined;
       await this.#change(stop, enough);
@@ -108,19 +119,27 @@ export class Attempt {
       for (;;) {
         stop.throwIfStopped();
         const lifted = this.#parts.filter(({ raised }) => raised === token);
-        if (lifted.length >= this.#majority) return { token, start };
+        if (lifted.length >= this.#majority) return { token, start, rest: (next) => this.#endRest(next) };
         if (chosen.every((part) => part.isDecided(token))) {
           const behind = this.#parts.filter((part) => part.isBehind(token)); // also of those that came late
-          if (behind.length === 0) return this.#failure();
           if (behind.length >= this.#majority) {
             chosen = behind;
             break;
           }
-          if (this.#isAllSaid(token)) return { why: "refused", error: this.#tooFarApart(behind, token) };
+          // Those that are late may yet make a majority.
+          if (this.#isAllSaid(token)) {
+            return behind.length === 0 ? this.#failure() : { why: "refused", error: this.#tooFarApart(behind, token) };
+          }
         }
         await this.#change(stop);
       }
     }
+  }
+
+  /** Whether it hangs on servers that have yet to answer that a majority can be used. */
+  get #mayBeTooFew(): boolean {
+    const usable = this.#parts.filter(({ error, member }) => !error && !member.down);
+    return usable.length >= this.#majority && usable.filter(({ isHeard }) => isHeard).length < this.#majority;
   }
 
   /** Whether no server can say any more that it stands at this token, or is behind it. */

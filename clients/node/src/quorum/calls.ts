@@ -1,16 +1,16 @@
 /** The calls of a quorum: a lock is held when more than half of the servers have granted it with one token. */
 
 import type { Driver } from "../driver.ts";
-import { LockBusy, LockLost, LockMisuse } from "../errors.ts";
+import { LockBusy, LockLost, LockMisuse, LockUnavailable } from "../errors.ts";
 import type { Change, GrantCalls } from "../grant.ts";
 import { Holding } from "../holding.ts";
 import { type LocksOptions, type Wish, freshOwner } from "../options.ts";
 import { Scope } from "../scope.ts";
 import { Stop } from "../stop.ts";
 import { type Timer, later, now } from "../time.ts";
-import { Attempt, type Failure, type Obtained } from "./attempt.ts";
+import { Attempt, type Failure, type Obtained, type Rest } from "./attempt.ts";
 import { Member } from "./member.ts";
-import { askAll } from "./round.ts";
+import { type Round, askAll } from "./round.ts";
 import { Pauses, waitForTurn } from "./turns.ts";
 import type { OnVotes } from "./part.ts";
 
@@ -32,6 +32,7 @@ export class QuorumCalls extends Scope implements GrantCalls {
   /** What renews the grants that are kept. */
   readonly #renewals = new Map<Holding, Timer | undefined>();
   readonly #onVotes = new WeakMap<Holding, OnVotes>();
+  readonly #rests = new WeakMap<Holding, Rest>();
 
   constructor(drivers: readonly Driver[], options: LocksOptions) {
     super(options);
@@ -43,9 +44,8 @@ export class QuorumCalls extends Scope implements GrantCalls {
 
   /** Rejects with a LockError, or with what stopped it: then neither a hold nor a wait is left. */
   async acquire(name: string, wish: QuorumWish, stop: Stop): Promise<Holding> {
-    const start = now();
-    const until = start + wish.wait;
-    const limit = start + Math.max(wish.wait, this.tryLimit);
+    const until = now() + wish.wait;
+    const limit = this.limitOf(wish);
     const pauses = new Pauses();
     let line: Member | undefined;
     for (;;) {
@@ -73,17 +73,32 @@ export class QuorumCalls extends Scope implements GrantCalls {
   /** Goes on with a grant that another client has let go of. */
   async adopt(name: string, owner: string, token: number, wish: QuorumWish, stop: Stop): Promise<Holding> {
     const { lease } = wish;
-    const until = now() + Math.max(wish.wait, this.tryLimit);
-    const start = await this.#renewOnAll({ name, owner, token }, lease, until, stop);
-    const holding = this.#held(name, owner, wish, { token, start });
+    const until = this.limitOf(wish);
+    const here = this.held(name, owner, token);
+    if (here) {
+      here.claim(); // one more hold
+      here.count += 1;
+      try {
+        await stop.race(this.renew(here, { lease }));
+        if (wish.keep && !this.#renewals.has(here)) this.#plan(here);
+        return here;
+      } catch (error) {
+        here.count -= 1;
+        here.unclaim();
+        throw error;
+      }
+    }
+    const rest = new Stop();
+    const start = await this.#askToRenew({ name, owner, token }, lease, { until, stop, rest });
+    const holding = this.#held(name, owner, wish, { token, start, rest: () => rest.stop("overtaken") });
     if (!holding) throw new LockLost(`${name}: its lease has passed`, { key: name });
     return holding;
   }
 
   async check(holding: Holding): Promise<void> {
-    const { name, token, lease } = holding;
-    const until = now() + this.#reply;
-    await this.#losing(holding, async () => {
+    const { name, token } = holding;
+    await this.#inTurn(holding, async (until) => {
+      const { lease } = holding;
       if (this.#renewals.has(holding)) {
         holding.proved((await this.#renewOnAll(holding, lease, until)) - drift(lease), lease);
       } else {
@@ -94,27 +109,36 @@ export class QuorumCalls extends Scope implements GrantCalls {
     if (this.#renewals.has(holding)) this.#plan(holding);
   }
 
-  async renew(holding: Holding, { lease = holding.lease, mode, keep }: Change): Promise<void> {
+  async renew(holding: Holding, { lease: given, mode, keep }: Change): Promise<void> {
     const { name } = holding;
     if (mode) throw new LockMisuse(`${name}: on several servers a lock is not shared`, { key: name });
-    await this.#losing(holding, async () => {
-      const start = await this.#renewOnAll(holding, lease, now() + this.#reply);
-      holding.setFixed(start - drift(lease), lease);
-    });
+    try {
+      await this.#inTurn(holding, async (until) => {
+        const lease = given ?? holding.lease;
+        holding.mayEndIn(lease - drift(lease));
+        const start = await this.#renewOnAll(holding, lease, until);
+        holding.setFixed(start - drift(lease), lease);
+      });
+    } catch (error) {
+      if (this.#renewals.has(holding)) this.#plan(holding); // soon, if some have it for a shorter time now
+      throw error;
+    }
     if (keep === 0) this.#renewals.get(holding)?.cancel();
     if (keep === 0) this.#renewals.delete(holding);
     if (this.#renewals.has(holding)) this.#plan(holding);
   }
 
-  detach(holding: Holding): Promise<void> {
+  async detach(holding: Holding): Promise<void> {
+    holding.mustBeTheLast();
     holding.released();
-    return Promise.resolve();
   }
 
   async release(holding: Holding, signal?: AbortSignal): Promise<void> {
     if (holding.loss) throw holding.loss;
     const { name } = holding;
+    holding.count -= 1;
     holding.unclaim();
+    if (holding.isLive) return; // others here hold it
     const stop = new Stop(signal);
     const released = this.#releaseOnAll(holding, now() + this.releaseLimit);
     this.inBackground(released);
@@ -164,10 +188,11 @@ export class QuorumCalls extends Scope implements GrantCalls {
   }
 
   /** Nothing where so much time has passed that the lease cannot be trusted any more. */
-  #held(name: string, owner: string, wish: QuorumWish, { token, start }: Obtained): Holding | undefined {
+  #held(name: string, owner: string, wish: QuorumWish, { token, start, rest }: Obtained): Holding | undefined {
     const { lease, keep, atMost, onVotes } = wish;
     const proof = start - drift(lease);
-    const holding = new Holding({ key: name, name, owner, token, mode: "exclusive", lease, keep: 0, reply: this.#reply }, proof);
+    const holding = new Holding({ key: name, name, owner, isNamed: false, token, lease, keep: 0, reply: this.#reply }, proof);
+    this.#rests.set(holding, rest);
     if (now() >= holding.knownUntil) {
       this.#giveBack(holding);
       return undefined;
@@ -192,8 +217,8 @@ export class QuorumCalls extends Scope implements GrantCalls {
     this.#renewals.get(holding)?.cancel();
     if (!holding.isLive) return;
     this.#renewals.set(holding, later(due - now(), () => {
-      const { lease } = holding;
-      const renewed = this.#losing(holding, async () => {
+      const renewed = this.#inTurn(holding, async () => {
+        const { lease } = holding;
         const start = await this.#renewOnAll(holding, lease, now());
         holding.proved(start - drift(lease), lease);
       });
@@ -207,6 +232,16 @@ export class QuorumCalls extends Scope implements GrantCalls {
     }));
   }
 
+  /** One renewal after another: the lease of the last one is what all servers have. In all within the time of a reply. */
+  #inTurn(holding: Holding, call: (until: number) => Promise<void>): Promise<void> {
+    const { name } = holding;
+    const until = now() + this.#reply;
+    return this.#losing(holding, () => holding.turn.takeBy(until, async () => {
+      holding.mustBeLive();
+      await call(until);
+    }, (cause) => new LockUnavailable(`${name}: another call was not answered in time`, { key: name, cause })));
+  }
+
   async #losing(holding: Holding, call: () => Promise<void>): Promise<void> {
     try {
       await call();
@@ -217,14 +252,21 @@ export class QuorumCalls extends Scope implements GrantCalls {
     if (holding.loss) throw holding.loss;
   }
 
+  /** Gives the time at which a majority was asked. */
+  #renewOnAll(holding: Holding, lease: number, until: number): Promise<number> {
+    const rest = new Stop();
+    this.#rests.get(holding)?.("renewal");
+    this.#rests.set(holding, () => rest.stop("overtaken"));
+    return this.#askToRenew(holding, lease, { until, rest, onVotes: this.#onVotes.get(holding) });
+  }
+
   /**
    * A server that does not have the grant any more does not get it back: somebody else may have had the lock there in
    * between, and a majority pieced together like that would hide it.
    */
-  #renewOnAll(grant: Holding | { name: string; owner: string; token: number }, lease: number, until: number,
-    stop = new Stop()): Promise<number> {
-    const { name, owner, token } = grant;
-    return askAll(this.members, { name, kind: "renew", ms: this.#limit(lease), until, stop, onVotes: this.#onVotes.get(grant as Holding),
+  #askToRenew({ name, owner, token }: Pick<Holding, "name" | "owner" | "token">, lease: number,
+    how: Pick<Round, "until" | "stop" | "rest" | "onVotes">): Promise<number> {
+    return askAll(this.members, { name, kind: "renew", ms: this.#limit(lease), ...how,
       words: (prefix) => ["LOCK.RENEW", prefix + name, owner, "PX", lease, "TOKEN", token] });
   }
 
@@ -236,6 +278,7 @@ export class QuorumCalls extends Scope implements GrantCalls {
   /** On all servers, also those that have not granted it: they may have since. */
   async #releaseOnAll(holding: Holding, until: number): Promise<void> {
     const { name, owner } = holding;
+    this.#rests.get(holding)?.("release");
     await askAll(this.members, { name, kind: "release", ms: Math.min(this.#reply, Math.max(1, until - now())), until,
       onVotes: this.#onVotes.get(holding),
       words: (prefix) => ["LOCK.RELEASE", prefix + name, owner, "ALL"] });

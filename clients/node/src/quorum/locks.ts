@@ -3,9 +3,9 @@
 import { type Client, driverOf } from "../client.ts";
 import { LockMisuse } from "../errors.ts";
 import { Grant } from "../grant.ts";
-import { Lock, type Taker } from "../lock.ts";
+import { Lock, type Taker, runAll } from "../lock.ts";
 import { type LockOptions, type LocksOptions, checkKey, checkToken, wishOf } from "../options.ts";
-import { inOrder, leadBy, runAll } from "../recipes.ts";
+import { inOrder, leadBy } from "../recipes.ts";
 import type { OnVotes } from "./part.ts";
 import { QuorumCalls, type QuorumWish } from "./calls.ts";
 

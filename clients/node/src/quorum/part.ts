@@ -4,6 +4,7 @@ import { LockBusy, LockError, LockLost, LockUnavailable, ServerReply } from "../
 import { grantOf } from "../replies.ts";
 import { Ask } from "../servers.ts";
 import { Stop } from "../stop.ts";
+import { mayHaveBeen } from "../undo.ts";
 import type { Member } from "./member.ts";
 
 /** What a server has said. Without an error it has done what it was asked. */
@@ -42,6 +43,9 @@ export class Part {
   /** The last token to which the grant was to be raised and was not. */
   #refused: number | undefined;
   #isGone = false;
+  /** A renewal of the lock has begun, and whether it may have renewed the grant here. */
+  #isLeft = false;
+  #isRenewed = false;
   readonly #request: AttemptRequest;
   readonly #changed: () => void;
   readonly #ask = new Ask();
@@ -85,12 +89,20 @@ export class Part {
   /** The lock is held with this token: what stands there, or can be lifted to it, stays; all else is released. */
   keep(token: number): Promise<void> {
     return (this.#last = this.#last.then(async () => {
-      await this.#raise(token);
-      if (this.raised !== token) await this.#release();
+      if (!this.#isLeft) await this.#raise(token);
+      if (this.raised !== token && !this.#isRenewed) await this.#release();
     }));
   }
 
-  /** The attempt was called off: no answer is waited for any more. */
+  /** A renewal begins: nothing is lifted behind it, which would bring an earlier lease back, and what it has is not released. */
+  leave(): void {
+    this.#isLeft = true;
+    if (this.token === undefined) return;
+    this.#isRenewed = true;
+    this.halt();
+  }
+
+  /** No answer is waited for any more: the attempt was called off, or its lock is released. */
   halt(): void {
     this.#halt.stop(new Error("the attempt was called off"));
   }
@@ -136,8 +148,8 @@ export class Part {
 
   async #release(): Promise<void> {
     const { name, owner, ms } = this.#request;
-    const isRefused = this.token === undefined && this.error && !(this.error instanceof LockUnavailable);
-    if (this.isBusy || isRefused || !this.#ask.sentOn) return; // nothing is there, or will be
+    const mayBeThere = this.token !== undefined || (this.error && mayHaveBeen(this.#ask, this.error));
+    if (!mayBeThere) return; // nothing is there, or will be
     await this.member.release(this.#key, owner, { name, ms }, this.#ask).catch(() => {});
   }
 }

@@ -21,6 +21,8 @@ export interface Round {
   readonly ms: number;
   readonly until: number;
   readonly stop?: Stop;
+  /** Ends the calls that go on when a majority has answered. */
+  readonly rest?: Stop;
   readonly onVotes?: OnVotes | undefined;
 }
 
@@ -52,7 +54,7 @@ export async function askAll(members: readonly Member[], round: Round): Promise<
 }
 
 /** Asks every server, and waits until a majority has done it or cannot any more; the rest goes on. */
-function once(members: readonly Member[], { name, kind, words, ms, onVotes }: Round, stop: Stop): Promise<Tally> {
+function once(members: readonly Member[], { name, kind, words, ms, rest, onVotes }: Round, stop: Stop): Promise<Tally> {
   const majority = majorityOf(members);
   const tally: Tally = { done: 0, lost: new Map(), failed: new Map() };
   const calls: Promise<void>[] = [];
@@ -65,7 +67,7 @@ function once(members: readonly Member[], { name, kind, words, ms, onVotes }: Ro
       const it = words(member.prefix);
       const call: Promise<unknown> = kind === "release"
         ? member.release(it[1] as string, it[2] as string, { name, ms })
-        : member.ask(it, { kind, name, ms });
+        : member.ask(it, { kind, name, ms, ...(rest && { stop: rest }) });
       calls.push(call.then(
         () => { tally.done += 1; },
         (error: unknown) => {

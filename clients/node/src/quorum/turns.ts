@@ -33,7 +33,7 @@ export async function waitForTurn({ member, name, owner, lease, until }: Place, 
   const words = ["LOCK.ACQUIRE", key, owner, "PX", lease, "HOLDS", 1] as const;
   const end = now() + left;
   try {
-    await waitInLine(member.servers, { key, name, owner, words, until: end, limit: end, replicas: 0 }, stop, background);
+    await waitInLine(member.servers, { key, name, owner, isNamed: false, words, until: end, end: end + reply, replicas: 0 }, stop, background);
     return true;
   } catch (error) {
     if (!(error instanceof NoReply || error instanceof ServerReply || error instanceof LockUnavailable)) throw error;

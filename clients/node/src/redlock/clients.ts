@@ -14,7 +14,7 @@ export type RedlockClient = Exclude<Client, (...given: never) => unknown>;
 export interface Source {
   /** The locks of one operation, whose votes are counted there. */
   forOne(ballot: Ballot): { lock(key: string, options: QuorumOptions): Lock<QuorumOptions> };
-  /** Goes on with a grant that is known by its owner alone; none where that is not to be found. */
+  /** Goes on with a grant that is known by its owner alone, beside all who do; none where that is not to be found. */
   adopt(key: string, owner: string): Promise<Grant | undefined>;
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ function sourceOn(clients: readonly RedlockClient[]): Source {
       forOne: () => locks.task(), // one owner for all resources
       async adopt(key, owner) {
         const holder = (await locks.holders(key)).find((it) => it.owner === owner);
-        return holder && locks.adopt(key, owner, holder.token, { fixed: true });
+        return holder && locks.adoptBeside(key, owner, holder.token, { fixed: true });
       },
       close: () => locks.close(),
     };

@@ -26,6 +26,8 @@ const LEAST_KEPT = 1000;
 interface Held {
   readonly grants: readonly Grant[];
   readonly ballot: Ballot;
+  /** Whether the lock was made by hand, of what another process has told: it is let go of after each operation. */
+  readonly isByHand?: boolean;
 }
 
 export class Redlock extends EventEmitter {
@@ -56,39 +58,41 @@ export class Redlock extends EventEmitter {
    */
   async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
     mustBeInteger(duration);
-    return this.#acquire(resources, duration, this.#with(settings), true);
+    return this.#acquire(resources, duration, this.#settingsOf(settings), true);
   }
 
   /** Gives the lock back. Rejects with ExecutionError where it was lost before, or too few clients answer. */
   async release(lock: Lock, _settings?: Partial<Settings>): Promise<ExecutionResult> {
     lock.expiration = 0;
     const start = Date.now();
-    const { grants, ballot } = await this.#begin(lock);
-    const all = await Promise.allSettled(grants.map((grant) => grant.release()));
-    const failed = all.find((it) => it.status === "rejected");
-    if (failed) throw ballot.failed(failed.reason);
-    return { attempts: [ballot.stats()], start };
+    return this.#with(lock, async ({ grants, ballot }) => {
+      const all = await Promise.allSettled(grants.map((grant) => grant.release()));
+      const failed = all.find((it) => it.status === "rejected");
+      if (failed) throw ballot.failed(failed.reason);
+      return { attempts: [ballot.stats()], start };
+    });
   }
 
   /** The lock for so long from now on, as a new object; the given one is over. */
   async extend(existing: Lock, duration: number, settings?: Partial<Settings>): Promise<Lock> {
     mustBeInteger(duration);
     if (existing.expiration < Date.now()) throw new ExecutionError("Cannot extend an already-expired lock.", []);
-    const all = this.#with(settings);
-    const held = await this.#begin(existing);
-    const { grants, ballot } = held;
-    const end = now() + windowOf(all);
-    for (;;) {
-      try {
-        await Promise.all(grants.map((grant) => grant.extend(Math.min(duration, YEARS), { fixed: true })));
-        break;
-      } catch (error) {
-        if (!(error instanceof LockUnavailable) || now() >= end) throw ballot.failed(error);
-        await new Stop().pause(pauseOf(all), end);
+    const all = this.#settingsOf(settings);
+    return this.#with(existing, async (held) => {
+      const { grants, ballot } = held;
+      const end = now() + windowOf(all);
+      for (;;) {
+        try {
+          await Promise.all(grants.map((grant) => grant.extend(Math.min(duration, YEARS), { fixed: true })));
+          break;
+        } catch (error) {
+          if (!(error instanceof LockUnavailable) || now() >= end) throw ballot.failed(error);
+          await new Stop().pause(pauseOf(all), end);
+        }
       }
-    }
-    existing.expiration = 0;
-    return this.#lockOf(existing.resources, held, duration, all);
+      existing.expiration = 0;
+      return this.#lockOf(existing.resources, held, duration, all);
+    });
   }
 
   /**
@@ -100,7 +104,7 @@ export class Redlock extends EventEmitter {
   async using<T>(resources: string[], duration: number, settingsOrRoutine: Partial<Settings> | Routine<T> | undefined,
     optional?: Routine<T>): Promise<T> {
     mustBeInteger(duration);
-    const settings = this.#with(typeof settingsOrRoutine === "object" ? settingsOrRoutine : undefined);
+    const settings = this.#settingsOf(typeof settingsOrRoutine === "object" ? settingsOrRoutine : undefined);
     const routine = optional ?? settingsOrRoutine;
     if (typeof routine !== "function") throw new Error("INVARIANT: routine is not a function.");
     if (settings.automaticExtensionThreshold > duration - 100) {
@@ -130,7 +134,7 @@ export class Redlock extends EventEmitter {
     return sourceOf(this.#clients);
   }
 
-  #with(settings: Partial<Settings> = {}): Settings {
+  #settingsOf(settings: Partial<Settings> = {}): Settings {
     return settingsOf(settings, this.settings);
   }
 
@@ -182,27 +186,28 @@ export class Redlock extends EventEmitter {
     const value = [...new Set(grants.map(({ owner }) => owner))].join(" ");
     const tokens = new Map(grants.map(({ key, token }) => [key, token]));
     const lock = new Lock(this, resources, value, [ballot.stats()], Math.floor(Date.now() + remaining - drift), tokens);
-    this.#held.set(lock, held);
+    if (!held.isByHand) this.#held.set(lock, held);
     return lock;
   }
 
-  /** What stands behind a lock, for one more operation. One that was made by hand, of what another process has told, is found by its value. */
-  async #begin(lock: Lock): Promise<Held> {
+  /** Does this with what stands behind the lock. One that was made by hand is found by its value. */
+  async #with<T>(lock: Lock, operate: (held: Held) => Promise<T>): Promise<T> {
     const known = this.#held.get(lock);
     known?.ballot.begin();
-    if (known) return known;
+    if (known) return operate(known);
     const ballot = this.#ballot(lock.resources);
-    const source = this.#source;
+    const grants: Grant[] = [];
     try {
-      const grants = await Promise.all([...new Set(lock.resources)].map(async (resource) => {
-        const grant = await source.adopt(resource, lock.value);
+      for (const resource of new Set(lock.resources)) {
+        const grant = await this.#source.adopt(resource, lock.value);
         if (!grant) throw new LockLost(`${resource}: not held by this lock`, { key: resource });
-        return grant;
-      }));
-      this.#held.set(lock, { grants, ballot });
-      return { grants, ballot };
+        grants.push(grant);
+      }
+      return await operate({ grants, ballot, isByHand: true });
     } catch (error) {
-      throw ballot.failed(error);
+      throw error instanceof ExecutionError ? error : ballot.failed(error);
+    } finally {
+      for (const grant of grants) if (grant.held) await grant.detach().catch(() => {});
     }
   }
 }

@@ -8,7 +8,7 @@ import { Controller, Get, type INestApplication, Inject, Injectable, Module, Par
 import { Test, type TestingModule } from "@nestjs/testing";
 import { Redis } from "ioredis";
 import { of } from "rxjs";
-import { LockBusy, LockLost, LockMisuse, Locks } from "redis-lock-client";
+import { LockBusy, LockLost, LockMisuse, LockUnavailable, Locks } from "redis-lock-client";
 import { InjectLocks, LockErrorFilter, LocksModule, type LocksModuleExtras, type LocksModuleOptions, WithLock, currentGrant,
   getLocksToken } from "redis-lock-client/nestjs";
 import { type Server, ends, eventually, startServer } from "../servers.ts";
@@ -81,6 +81,12 @@ class Orders {
     await eventually(() => currentGrant()?.signal.aborted, "the loss");
   }
 
+  @WithLock("failed")
+  async fail(error: Error): Promise<void> {
+    await this.gate.pass();
+    throw error;
+  }
+
   @WithLock("outer", { ifBusy: "skip" })
   async outer(): Promise<void> {
     await this.locks.lock("outer").acquire();
@@ -135,6 +141,20 @@ test("what is busy is skipped where that is said, and rejects else; modes are th
   await assert.rejects(orders.stream(), LockMisuse);
   await assert.rejects(orders.readAll(), LockMisuse, "several are taken exclusively");
   await assert.rejects(orders.outer(), LockBusy, "what the work itself wanted is not skipped");
+});
+
+test("an error of the method is not hidden by one of the release", async () => {
+  const server = await startServer();
+  const testing = await modules(server);
+  const orders = testing.get(Orders), gate = testing.get(Gate);
+  const mine = new Error("mine");
+  const failing = assert.rejects(orders.fail(mine), (error) => error === mine);
+  await eventually(() => gate.entered === 1, "it to be inside");
+  await server.order("pause");
+  gate.open();
+  await failing;
+  assert(mine.cause instanceof LockUnavailable, String(mine.cause));
+  await server.order("resume");
 });
 
 test("forRootAsync, by a factory, a class or what there is, and several by name", async () => {

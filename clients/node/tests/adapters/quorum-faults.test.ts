@@ -89,6 +89,22 @@ test("it is renewed without a minority that hangs, and lost in time without a ma
   await five.waitUntilFree();
 });
 
+test("a shorter lease whose answers are lost is what is known of it", async () => {
+  const five = await Five.start();
+  const proxies = await Promise.all(five.servers.map(startProxy));
+  const locks = five.locks({}, proxies);
+  const fixed = await locks.lock("fixed", { fixed: true, lease: 60_000 }).acquire();
+  const kept = await locks.lock(KEY, { lease: 60_000 }).acquire();
+  for (const proxy of proxies) await proxy.order("silence");
+  const calls = [fixed.extend(4000), kept.extend(4000)].map((call) => assert.rejects(call, LockUnavailable));
+  await Promise.all(calls);
+  for (const proxy of proxies) await proxy.order("speak");
+  await eventually(() => !fixed.held, "the loss", 4000);
+  await eventually(() => kept.remaining > 20_000, "a renewal", 1000);
+  await five.waitUntilFree(five.servers, "fixed");
+  await kept.release();
+});
+
 test("servers restarted without their data end it when they are a majority", async () => {
   const five = await Five.start();
   const grant = await five.hold(five.locks(), { lease: 3000 });
@@ -249,6 +265,21 @@ test("a majority that may have it still is no loss", async () => {
   await grant.release();
 });
 
+test("an acquire that does not wait, and a release, end in time while all servers hang, and tell it", async () => {
+  const five = await Five.start();
+  const locks = five.locks(), cold = five.locks();
+  const grant = await five.hold(locks, { lease: 60_000 });
+  for (const server of five.servers) await server.order("pause");
+  for (const it of [cold, locks]) {
+    const ms = await took(() => assert.rejects(it.lock(KEY, { lease: 60_000 }).acquire(), LockUnavailable));
+    assert(ms < 1400, String(ms));
+  }
+  const ms = await took(() => assert.rejects(grant.release(), LockUnavailable));
+  assert(ms < 2800, String(ms));
+  for (const server of five.servers) await server.order("resume");
+  await five.waitUntilFree();
+});
+
 test("close is bounded while servers hang", async () => {
   const five = await Five.start();
   const locks = five.locks();
@@ -259,4 +290,45 @@ test("close is bounded while servers hang", async () => {
   assert(!grant.held);
   for (const server of five.servers.slice(0, 3)) await server.order("resume");
   await assert.rejects(five.locks().lock(KEY, { wait: 20_000 }).run(() => { throw new LockBusy("mine"); }), LockBusy);
+});
+
+test("a lock is busy only where a majority has answered", async () => {
+  const five = await Five.start();
+  const locks = five.locks();
+  await (await five.hold(locks)).release();
+  await five.at(0).redis.call("LOCK.ACQUIRE", KEY, "other", "EX", 60);
+  for (const place of [2, 3]) await five.at(place).order("kill");
+  await five.at(4).order("pause");
+  await assert.rejects(locks.lock(KEY).acquire(), LockUnavailable);
+});
+
+test("of renewals beside each other the last one counts on all servers", async () => {
+  const five = await Five.start();
+  const proxies = await Promise.all(five.servers.map((server) => startProxy(server)));
+  const grant = await five.hold(five.locks({ replyTimeout: 5000 }, proxies), { lease: 30_000 });
+  for (const proxy of proxies.slice(0, 3)) await proxy.inject("reset-request", "LOCK.RENEW");
+  await Promise.all([grant.check(), grant.extend(60_000)]);
+  assert(grant.remaining > 50_000, String(grant.remaining));
+  const isLong = async (server: Server): Promise<boolean> => (await server.info(KEY))?.["lease-ms"] === 60_000;
+  for (const server of five.servers) await eventually(() => isLong(server), "the lease", 2000);
+  await grant.release();
+});
+
+test("what the attempt still has to lift does not come behind a renewal", async () => {
+  const five = await Five.start();
+  const proxies = await Promise.all(five.servers.slice(3).map((server) => startProxy(server)));
+  const locks = five.locks({ replyTimeout: 5000 }, [...five.servers.slice(0, 3), ...proxies]);
+  for (const proxy of proxies) await proxy.inject("reset", "LOCK.RENEW");
+  const grant = await locks.lock(KEY, { lease: 30_000 }).acquire();
+  await grant.extend(60_000);
+  const renewed = new Set<Server>();
+  for (const end = performance.now() + 500; performance.now() < end;) {
+    for (const server of five.servers) {
+      const info = await server.info(KEY);
+      if (info?.["token"] === grant.token && info["lease-ms"] === 60_000) renewed.add(server);
+      else assert(!renewed.has(server), JSON.stringify(info));
+    }
+  }
+  await grant.release();
+  await five.waitUntilFree();
 });

@@ -121,6 +121,20 @@ test("a lock that is let go of is adopted by another client", async () => {
   await assert.rejects(five.locks().adopt(KEY, grant.owner, grant.token), LockLost);
 });
 
+test("what is held here is adopted as one more hold", async () => {
+  const five = await Five.start();
+  const locks = five.locks();
+  const first = await five.hold(locks);
+  const adopted = await locks.adopt(KEY, first.owner, first.token);
+  assert.equal(adopted.holds, 2);
+  await assert.rejects(first.detach(), LockMisuse);
+  await first.release();
+  assert(adopted.held && !first.held);
+  await adopted.check();
+  await adopted.release();
+  await five.waitUntilFree();
+});
+
 test("several at once, or none; and one leads at a time", async () => {
   const five = await Five.start();
   const locks = five.locks();

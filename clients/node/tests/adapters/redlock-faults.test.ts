@@ -146,6 +146,62 @@ test("a lock that another process tells of can be extended and given back", asyn
   await rejection(new Lock(other, resources, value, [], expiration).release());
 });
 
+test("locks that are made by hand of one value are one lock", async () => {
+  const { all: [server], redlock } = await start(1);
+  const { resources, value, expiration } = await redlock.acquire(["a"], 60_000);
+  const other = new Redlock([newRedis(server as Server)]);
+  const byHand = (): Lock => new Lock(other, resources, value, [], expiration);
+  const one = await byHand().extend(30_000);
+  await Promise.all([byHand().extend(20_000), byHand().extend(20_000)]);
+  await byHand().release();
+  assert.equal(await server?.info("a"), undefined);
+  await rejection(one.release());
+  await rejection(byHand().release());
+});
+
+test("a lock that was made by hand is what the server says, not what was extended here", async () => {
+  const { all: [server], redlock } = await start(1);
+  const lock = await redlock.acquire(["a"], 60_000);
+  const { resources, value, expiration } = lock;
+  const other = new Redlock([newRedis(server as Server)]);
+  const one = await new Lock(other, resources, value, [], expiration).extend(500);
+  assert.equal(one.tokens.get("a"), lock.tokens.get("a"));
+  const more = await lock.extend(60_000);
+  await eventually(() => one.expiration < Date.now(), "its end as it was known there", 1000);
+  await pause(200);
+  await one.release();
+  assert.equal(await server?.info("a"), undefined);
+  await rejection(more.release());
+});
+
+test("what was made by hand is let go of after each call", async () => {
+  const { all: [server], redlock } = await start(1);
+  const { resources, value, expiration } = await redlock.acquire(["a"], 60_000);
+  const other = new Redlock([newRedis(server as Server)]);
+  await Promise.all(Array.from({ length: 5 }, () => new Lock(other, resources, value, [], expiration).extend(60_000)));
+  await other.quit();
+  assert.equal((await server?.info("a"))?.["owner"], value);
+});
+
+for (const count of [1, 3]) {
+  test(`${count} servers that hang: an acquire that does not wait and a release tell it in time, and no error of the work is hidden`, async () => {
+    const { all, redlock } = await start(count);
+    const mine = new Error("mine");
+    await assert.rejects(redlock.using(["a"], 5000, async () => {
+      for (const server of all) await server.order("pause");
+      throw mine;
+    }), (error) => error === mine);
+    const began = performance.now();
+    await rejection(redlock.acquire(["b", "c"], 60_000, { retryCount: 0 }));
+    assert(performance.now() - began < 1500);
+    for (const server of all) await server.order("resume");
+    const lock = await redlock.acquire(["d"], 60_000);
+    for (const server of all) await server.order("pause");
+    await rejection(lock.release());
+    for (const server of all) await server.order("resume");
+  });
+}
+
 test("a second release is an error", async () => {
   const { redlock } = await start(1);
   const lock = await redlock.acquire(["a"], 60_000);
