@@ -13,8 +13,9 @@ type taking struct {
 	*Lock
 	owner string
 	until time.Time // of the wait; zero where it is for ever
+	end   time.Time // by then the caller is told, whatever hangs; zero, too
 	open  bool      // the server may hold it for this owner, or line it up
-	came  bool      // a wait has brought it
+	token int64     // of the grant that a wait has brought
 }
 
 // take makes a new ownership.
@@ -28,6 +29,7 @@ func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
 	defer context.AfterFunc(l.locks.calls, cancel)()
 	if l.terms.wait < longestTime {
 		t.until = time.Now().Add(l.terms.wait)
+		t.end = t.until.Add(l.locks.options.Reply - l.terms.spent)
 	}
 	o, err := t.run(calling)
 	if err == nil {
@@ -39,8 +41,9 @@ func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
 		return o, nil
 	}
 	if t.open {
-		gone := l.locks.forget(l.key, owner, l.task)
-		if t.came && ctx.Err() != nil { // who is told that it was cancelled holds nothing
+		t.doubt()
+		gone := t.leave()
+		if t.token > 0 && ctx.Err() != nil { // who is told that it was cancelled holds nothing
 			select {
 			case <-gone:
 			case <-time.After(l.locks.options.Reply):
@@ -68,10 +71,19 @@ func (t *taking) left() time.Duration {
 	return time.Until(t.until)
 }
 
-// run tries on the keeper, and then waits.
+// limited ends when the caller is to be told.
+func (t *taking) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.end.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, t.end)
+}
+
+// run tries on the keeper, and then waits. Where others of this process wait, a try would be in vain; for a named owner
+// it is made all the same, behind the undoing of what that has asked before.
 func (t *taking) run(ctx context.Context) (*ownership, error) {
 	waits := t.terms.wait > 0
-	if t.terms.replicas > 0 || waits && t.locks.waitsFor(t.key) {
+	if t.terms.replicas > 0 || waits && !t.terms.named && t.locks.waitsFor(t.key) {
 		return t.line(ctx)
 	}
 	o, err := t.atOnce(ctx)
@@ -83,7 +95,7 @@ func (t *taking) run(ctx context.Context) (*ownership, error) {
 
 // atOnce takes the lock if it is free.
 func (t *taking) atOnce(ctx context.Context) (*ownership, error) {
-	limit := t.locks.options.Reply
+	limit := t.locks.options.Reply - t.terms.spent
 	if t.terms.wait > 0 {
 		limit = max(limit, t.left())
 	}
@@ -114,7 +126,7 @@ func (t *taking) keepWords() []any {
 
 // granted makes the ownership of a grant.
 func (t *taking) granted(a answer) (*ownership, error) {
-	o, err := newOwnership(t.locks, t.key, t.owner, t.terms, a)
+	o, err := newOwnership(t.Lock, t.owner, a)
 	if err != nil {
 		t.open = true
 	}
@@ -131,7 +143,7 @@ func (t *taking) line(ctx context.Context) (*ownership, error) {
 			if lost == nil || kindOf(renewing, lost) != ErrLost {
 				return o, lost
 			}
-			err = ErrBusy // it came and went unseen
+			err, t.token = ErrBusy, 0 // it came and went unseen
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -158,8 +170,7 @@ func (t *taking) line(ctx context.Context) (*ownership, error) {
 
 // wait is one wait: for the grant.
 func (t *taking) wait(ctx context.Context) (a answer, err error) {
-	reply := t.locks.options.Reply
-	limited, cancel := context.WithTimeout(ctx, min(max(t.left(), 0), longestTime)+reply)
+	limited, cancel := t.limited(ctx)
 	defer cancel()
 	k, err := t.locks.keeperOf(limited, t.key)
 	if err != nil {
@@ -174,7 +185,7 @@ func (t *taking) wait(ctx context.Context) (a answer, err error) {
 	}
 	defer k.waits.Put(conn)
 	k.attend()
-	limit, command := t.block(reply)
+	limit, command := t.block()
 	call := conn.Start(limit, command...)
 	select {
 	case <-call.Done():
@@ -195,9 +206,10 @@ func (t *taking) wait(ctx context.Context) (a answer, err error) {
 	case call.Reply == nil:
 		return a, ErrBusy
 	}
-	t.open, t.came = true, true
+	t.open = true
+	t.token, _, _ = readGrant(call.Reply)
 	if t.terms.replicas > 0 {
-		if err := t.acknowledged(ctx, conn); err != nil {
+		if err := t.acknowledged(limited, conn); err != nil {
 			return a, err
 		}
 	}
@@ -207,74 +219,54 @@ func (t *taking) wait(ctx context.Context) (a answer, err error) {
 // waited makes the ownership of a grant that a wait brought. One that came soon and is to be kept is known from the
 // sending of the wait; of any other it is not known when it began.
 func (t *taking) waited(ctx context.Context, a answer) (*ownership, error) {
-	token, _, lease, err := readGrant(a.call.Reply)
+	_, lease, err := readGrant(a.call.Reply)
 	if err != nil {
 		return nil, err
 	}
 	if t.terms.keep == 0 || t.terms.replicas > 0 || a.early(lease) <= 0 {
-		return t.confirm(ctx, token)
+		return t.confirm(ctx)
 	}
 	return t.granted(a)
 }
 
-func (t *taking) block(reply time.Duration) (limit time.Duration, command []any) {
+func (t *taking) block() (limit time.Duration, command []any) {
 	left := t.left()
+	limit = max(time.Until(t.end), time.Millisecond)
 	switch {
-	case t.terms.wait == 0, left < time.Millisecond:
-		return reply, t.command()
 	case t.until.IsZero():
 		return wire.NoLimit, append(t.command(), "BLOCK", 0)
+	case t.terms.wait == 0, left < time.Millisecond:
+		return limit, t.command()
 	}
-	return left + reply, append(t.command(), "BLOCK", milliseconds(left))
-}
-
-// callOff ends a wait: a grant that has come in between is released by the same call.
-func (t *taking) callOff(conn *wire.Conn, call *wire.Call) error {
-	ctx, cancel := context.WithTimeout(t.locks.life, t.locks.options.Reply)
-	defer cancel()
-	gone := t.locks.off(t.key, t.owner)
-	select {
-	case <-call.Done():
-	case <-ctx.Done():
-	}
-	if !call.IsOver() {
-		conn.Close()
-	}
-	select {
-	case <-gone:
-	case <-ctx.Done():
-	}
-	if !call.IsOver() || !call.Answered() || call.Err == nil && call.Reply != nil {
-		// The release may have overtaken the wait, whose grant is released, too.
-		select {
-		case <-t.locks.off(t.key, t.owner):
-		case <-ctx.Done():
-		}
-	}
-	t.open = false // that is seen to
-	return errEnded
+	return limit, append(t.command(), "BLOCK", milliseconds(left))
 }
 
 // acknowledged asks how many replicas have the grant.
-func (t *taking) acknowledged(ctx context.Context, conn *wire.Conn) error {
-	reply := t.locks.options.Reply
-	call, err := conn.Do(ctx, 2*reply, "WAIT", t.terms.replicas, milliseconds(reply))
+func (l *Lock) acknowledged(ctx context.Context, conn *wire.Conn) error {
+	reply := l.locks.options.Reply
+	left := reply
+	if end, isBounded := ctx.Deadline(); isBounded { // so that the answer comes in time
+		left = max(time.Millisecond, min(left, time.Until(end)*4/5))
+	}
+	call, err := conn.Do(ctx, left+reply, "WAIT", l.terms.replicas, milliseconds(left))
 	if err != nil {
 		conn.Close() // its reply may come yet
 		return err
 	}
-	if got, _ := call.Reply.(int64); got < int64(t.terms.replicas) {
-		return &Error{Op: "acquire", Key: t.key, Kind: ErrUnavailable,
+	if got, _ := call.Reply.(int64); got < int64(l.terms.replicas) {
+		return &Error{Op: "acquire", Key: l.key, Kind: ErrUnavailable,
 			Cause: errors.New("too few replicas have acknowledged it")}
 	}
 	return nil
 }
 
 // confirm has the grant of a wait kept, or its lease begin anew: when it began is not known.
-func (t *taking) confirm(ctx context.Context, token int64) (*ownership, error) {
-	limited, cancel := context.WithTimeout(ctx, t.locks.options.Reply)
+func (t *taking) confirm(ctx context.Context) (*ownership, error) {
+	bounded, release := t.limited(ctx)
+	defer release()
+	limited, cancel := context.WithTimeout(bounded, t.locks.options.Reply)
 	defer cancel()
-	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", token}, t.keepWords()...)
+	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", t.token}, t.keepWords()...)
 	a := t.locks.ask(limited, renewing, t.key, command...)
 	if a.err != nil {
 		t.open = kindOf(renewing, a.err) != ErrLost
@@ -302,22 +294,4 @@ func (l *Locks) waitsFor(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting[key] > 0
-}
-
-// forget leaves neither a hold nor a wait of this owner, in the background. A task has another name then, as soon
-// as it can: that release must not meet a later grant.
-func (l *Locks) forget(key, owner string, task *Task) (gone <-chan struct{}) {
-	if task != nil {
-		task.doubt()
-	}
-	return l.off(key, owner)
-}
-
-func (l *Locks) off(key, owner string) <-chan struct{} {
-	gone := make(chan struct{})
-	l.background(func(ctx context.Context) {
-		defer close(gone)
-		l.ask(ctx, releasing, key, "LOCK.RELEASE", key, owner, "ALL")
-	})
-	return gone
 }

@@ -72,6 +72,11 @@ func (l *Locks) ForceUnlock(ctx context.Context, key string) (wasHeld bool, err 
 	return reply == int64(1), err
 }
 
+// sentOnce is not repeated by the client: a second DEL may be of whoever has the lock by then.
+type sentOnce struct{ *redis.Cmd }
+
+func (sentOnce) NoRetry() bool { return true }
+
 // look sends a command by the user's own client. That may have other ideas of time: its call is left alone then.
 func (l *Locks) look(ctx context.Context, op, key string, command ...any) (any, error) {
 	if err := l.begin(); err != nil {
@@ -89,7 +94,9 @@ func (l *Locks) look(ctx context.Context, op, key string, command ...any) (any, 
 	}
 	answered := make(chan result, 1)
 	go func() {
-		reply, err := l.client.Do(limited, command...).Result()
+		call := redis.NewCmd(limited, command...)
+		_ = l.client.Process(limited, sentOnce{call})
+		reply, err := call.Result()
 		if errors.Is(err, redis.Nil) {
 			err = nil
 		}
@@ -104,60 +111,4 @@ func (l *Locks) look(ctx context.Context, op, key string, command ...any) (any, 
 	case <-limited.Done():
 		return nil, l.failed(ctx, acquiring, op, key, errors.New("no answer in time"))
 	}
-}
-
-// Adopt takes over a grant that another process has, or had: by its owner and token. Nothing is known of it
-// before the server has said that it stands. The options that count are Lease, Keep, Fixed and AtMost; without
-// Lease, the lease stays. One release then gives back all its holds.
-func (l *Locks) Adopt(ctx context.Context, key, owner string, token int64, options ...LockOption) (*Grant, error) {
-	terms, err := newTerms(options)
-	if err == nil && (owner == "" || len(owner) > 256 || token < 1) {
-		err = misuse("a grant has an owner of 1 to 256 bytes and a token above 0")
-	}
-	if err == nil {
-		err = l.begin()
-	}
-	if err != nil {
-		return nil, named(err, "adopt", key)
-	}
-	defer l.finish()
-	if l.quorum != nil {
-		return l.adoptOnQuorum(ctx, key, owner, token, terms)
-	}
-	command := []any{"LOCK.RENEW", key, owner, "TOKEN", token}
-	if hasLease(options) || terms.atMost > 0 && terms.fixed {
-		command = append(command, "PX", milliseconds(terms.lease))
-	}
-	if terms.keep > 0 {
-		command = append(command, "KEEP", milliseconds(terms.keep))
-	}
-	limited, cancel := context.WithTimeout(ctx, l.options.Reply)
-	defer cancel()
-	a := l.ask(limited, renewing, key, command...)
-	if a.err != nil {
-		if terms.keep > 0 && a.open {
-			// It may be kept here from now on, for nobody. It is another's still: it is not released.
-			l.background(func(ctx context.Context) {
-				l.ask(ctx, renewing, key, "LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", 0)
-			})
-		}
-		return nil, l.failed(ctx, renewing, "adopt", key, a.err)
-	}
-	o, err := newOwnership(l, key, owner, terms, a)
-	if err != nil {
-		return nil, err
-	}
-	o.holds = 1
-	if err := l.hold(o); err != nil {
-		return nil, named(err, "adopt", key)
-	}
-	return newGrant(o), nil
-}
-
-func hasLease(options []LockOption) bool {
-	var t terms
-	for _, option := range options {
-		option(&t)
-	}
-	return t.lease != 0
 }

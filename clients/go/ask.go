@@ -38,11 +38,25 @@ func (l *Locks) ask(ctx context.Context, kind callKind, key string, command ...a
 			continue // the next attempt to connect has a pause of its own, and a map is read at once
 		}
 		select {
-		case <-time.After(pause(failures + 1)):
+		case <-time.After(pauseWithin(ctx, failures+1)):
 		case <-ctx.Done():
 			return a
 		}
 	}
+}
+
+// pauseWithin leaves the last try time for its answer.
+func pauseWithin(ctx context.Context, failures int) time.Duration {
+	const shortest = 20 * time.Millisecond
+	end, isBounded := ctx.Deadline()
+	left := time.Until(end)
+	switch {
+	case !isBounded:
+		return pause(failures)
+	case left < 2*shortest: // one more would not be answered
+		return time.Hour
+	}
+	return min(pause(failures), left/2)
 }
 
 func (l *Locks) askOnce(ctx context.Context, a *answer, key string, command []any) (err error) {
@@ -55,7 +69,7 @@ func (l *Locks) askOnce(ctx context.Context, a *answer, key string, command []an
 	}
 	a.repeated = a.open
 	a.call, err = a.link.Do(ctx, l.options.Reply, command...)
-	if err == nil || ctx.Err() == nil && a.call.Answered() {
+	if err == nil || a.call.IsOver() && a.call.Err != nil && a.call.Answered() {
 		a.open = a.repeated // an earlier one may have been carried out
 	} else {
 		a.open = true

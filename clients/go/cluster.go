@@ -144,7 +144,11 @@ func sample(all []string, n int) (some []string) {
 
 // ask takes the first answer of these nodes: one that hangs holds up nothing.
 func (c *cluster) ask(nodes []string) (*[slots]string, []string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.reply)
+	limit := c.reply
+	if c.options.ClusterSlots != nil { // it may be Sentinels that are asked
+		limit = dial.AskingSentinels
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if c.options.ClusterSlots != nil {
 		told, err := c.options.ClusterSlots(ctx)

@@ -77,55 +77,8 @@ func (g *Grant) Remaining() time.Duration {
 	return max(0, time.Until(g.until()))
 }
 
-// Release gives the lock back, and does not wait longer than the context and [Options].Release say. It is not
-// held from the call on, whatever comes of it; where the server does not answer, it comes free a lease later. Where
-// the context has ended, the release is carried on without the caller. [ErrLost] says that the lock had been
-// lost before; a second release is [ErrMisuse].
-func (g *Grant) Release(ctx context.Context) error {
-	if g.released.Swap(true) {
-		return &Error{Op: "release", Key: g.key, Kind: ErrMisuse, Cause: errReleased}
-	}
-	defer g.end(errReleased)
-	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
-	default:
-		if err := g.wait(ctx); err != nil {
-			return err
-		}
-		defer func() { <-g.turn }()
-	}
-	if err := g.err(); err != nil {
-		return named(err, "release", g.key)
-	}
-	g.mu.Lock()
-	g.holds--
-	left := g.holds
-	g.mu.Unlock()
-	if err := g.locks.begin(); err != nil {
-		return named(err, "release", g.key)
-	}
-	defer g.locks.finish()
-	return g.giveBack(ctx, left, errReleased)
-}
-
-// wait waits for the turn to change the holds of a task.
-func (o *ownership) wait(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
-	defer cancel()
-	select {
-	case o.turn <- struct{}{}:
-		return nil
-	case <-limited.Done():
-	}
-	if ctx.Err() != nil {
-		return cancelled(ctx, "release", o.key)
-	}
-	return newError("release", o.key, ErrUnavailable, errors.New("another call of the task is under way"))
-}
-
 // Check asks the server whether the grant stands. Nil is: it does, and for a third of its lease from the call of
-// Check on nobody else gets the lock but by force.
+// Check on nobody else gets the lock but by force, or by whoever knows a named [Owner] and releases it.
 func (g *Grant) Check(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return named(err, "check", g.key)
@@ -148,12 +101,12 @@ func (g *Grant) Check(ctx context.Context) error {
 		if sure {
 			return nil
 		}
-		if kindOf(renewing, a.err) == ErrLost {
+		if kindOf(releasing, a.err) == ErrLost {
 			g.lose(a.err)
 			return named(g.Err(), "check", g.key)
 		}
 		if a.err != nil {
-			return g.locks.failed(ctx, renewing, "check", g.key, a.err)
+			return g.locks.failed(ctx, releasing, "check", g.key, a.err)
 		}
 		select {
 		case <-time.After(soon): // its renewal on a new connection is under way
@@ -162,15 +115,20 @@ func (g *Grant) Check(ctx context.Context) error {
 	}
 }
 
+// ask has any command answered on the connection that keeps the grant: while that is open, the grant stands. Not so
+// where it was released in the owner's name, of which a connection does not tell; then the token is asked for.
 func (g *Grant) ask(ctx context.Context) (a answer, sure bool) {
 	g.mu.Lock()
 	isKept := g.keep > 0
 	g.mu.Unlock()
+	if isKept && !g.named {
+		a = g.locks.ask(ctx, renewing, g.key, "PING")
+	} else { // a user that may not ask is told at once
+		a = g.locks.ask(ctx, releasing, g.key, "LOCK.FENCE", g.key, g.token)
+	}
 	if !isKept {
-		a = g.locks.ask(ctx, renewing, g.key, "LOCK.FENCE", g.key, g.token)
 		return a, a.err == nil
 	}
-	a = g.locks.ask(ctx, renewing, g.key, "PING")
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if a.err == nil && g.keeper != a.keeper {
@@ -191,7 +149,8 @@ func (g *Grant) Extend(ctx context.Context, lease time.Duration) error {
 	return g.change(ctx, "extend", lease, "PX", milliseconds(lease))
 }
 
-// Downgrade makes an exclusive lock a shared one, without letting go: others that share get in beside it.
+// Downgrade makes an exclusive lock a shared one, without letting go: others that share get in beside it, and may be there
+// already where it ends without an answer.
 func (g *Grant) Downgrade(ctx context.Context) error { return g.change(ctx, "downgrade", 0, "SHARED") }
 
 // change is a renewal.
@@ -211,15 +170,26 @@ func (g *Grant) change(ctx context.Context, op string, lease time.Duration, word
 	}
 	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
 	defer cancel()
+	asBefore := func() {}
+	if lease > 0 {
+		asBefore = g.mayEnd(time.Now(), lease)
+	}
 	a := g.locks.ask(limited, renewing, g.key,
 		append([]any{"LOCK.RENEW", g.key, g.owner, "TOKEN", g.token}, words...)...)
 	switch {
 	case a.err == nil:
 		g.confirm(a.call, nil)
+		if err := g.Err(); err != nil { // its end came before the answer
+			return named(err, op, g.key)
+		}
 		return nil
 	case kindOf(renewing, a.err) == ErrLost:
 		g.lose(a.err)
 		return named(g.Err(), op, g.key)
+	case !a.open:
+		asBefore()
+	default:
+		g.mayLast()
 	}
 	return g.locks.failed(ctx, renewing, op, g.key, a.err)
 }

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -39,6 +40,7 @@ type keeper struct {
 	unsure  map[*ownership]struct{} // their renewal was answered with an error that passes
 	pauses  int                     // before they were asked again
 	asked   time.Time
+	ids     []int64 // of its connections, by the server
 }
 
 // link is one connection of a keeper.
@@ -48,6 +50,7 @@ type link struct {
 	proof  atomic.Int64 // the sending of the last PING that was answered
 	pinged time.Time    // the last PING; of the keeper's loop
 	asking atomic.Bool  // a PING without a PONG
+	id     int64        // by the server; 0 where that is not known. The keeper's
 }
 
 // attempt is one try to connect.
@@ -166,6 +169,7 @@ func (k *keeper) connect(attempt *attempt, wait time.Duration) {
 	}
 	attempt.link = &link{Conn: conn, opened: time.Now()}
 	attempt.link.pinged = attempt.link.opened
+	k.introduce(attempt.link)
 	k.link, k.fails, k.last, k.down = attempt.link, 0, nil, false
 	grants := k.kept()
 	k.mu.Unlock()
@@ -173,7 +177,7 @@ func (k *keeper) connect(attempt *attempt, wait time.Duration) {
 		k.locks.tell(k.address, nil)
 	}
 	for _, o := range grants {
-		k.renew(o, attempt.link)
+		k.comeBack(o, attempt.link)
 	}
 	k.rouse()
 }
@@ -193,8 +197,14 @@ func (k *keeper) renew(o *ownership, on *link) {
 	if o.over != nil || o.keep == 0 || o.ending {
 		return
 	}
-	on.Go(k.locks.options.Reply, func(call *wire.Call) { k.renewed(o, on, call) },
-		"LOCK.RENEW", o.key, o.owner, "TOKEN", o.token, "KEEP", milliseconds(o.keep))
+	before := o.asked
+	o.asked = on
+	on.Go(k.locks.options.Reply, func(call *wire.Call) {
+		if call.Err != nil && call.Answered() {
+			go o.notAsked(on, before) // the mutex may be held here, where the connection has ended
+		}
+		k.renewed(o, on, call)
+	}, "LOCK.RENEW", o.key, o.owner, "TOKEN", o.token, "KEEP", milliseconds(o.keep))
 }
 
 func (k *keeper) renewed(o *ownership, on *link, call *wire.Call) {
@@ -218,15 +228,23 @@ func (k *keeper) renewed(o *ownership, on *link, call *wire.Call) {
 		if ofReplica(call.Err) {
 			on.Close()
 		}
-		k.mu.Lock()
-		k.unsure[o] = struct{}{}
-		k.last = call.Err
-		k.mu.Unlock()
-		k.rouse()
+		k.doubt(o, call.Err)
 	}
 }
 
-// add keeps a grant that was made or renewed on this connection; nil: on none of this keeper's.
+// doubt has it asked again, after an error that passes; nil: none that the server told.
+func (k *keeper) doubt(o *ownership, err error) {
+	k.mu.Lock()
+	if _, isHere := k.grants[o]; isHere {
+		k.unsure[o] = struct{}{}
+	}
+	k.last = cmp.Or(err, k.last)
+	k.mu.Unlock()
+	k.rouse()
+}
+
+// add keeps a grant that was made or renewed on this connection; nil: on none of this keeper's. Where it is another
+// connection that keeps it, in the owner's name, that was asked for after the grant.
 func (k *keeper) add(o *ownership, on *link) {
 	k.mu.Lock()
 	if _, known := k.grants[o]; !known {
@@ -240,7 +258,7 @@ func (k *keeper) add(o *ownership, on *link) {
 		return
 	}
 	if now != on && now.isOpen() {
-		k.renew(o, now)
+		k.comeBack(o, now)
 	}
 	k.rouse()
 }
@@ -295,12 +313,7 @@ func (k *keeper) rehome(o *ownership) {
 	defer cancel()
 	home, err := k.locks.keeperOf(ctx, o.key)
 	if err != nil || home == k {
-		k.mu.Lock()
-		if _, isHere := k.grants[o]; isHere {
-			k.unsure[o] = struct{}{}
-		}
-		k.mu.Unlock()
-		k.rouse()
+		k.doubt(o, nil)
 		return
 	}
 	k.drop(o)

@@ -5,7 +5,10 @@ package redislock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -110,9 +113,8 @@ func TestABusyServerPasses(t *testing.T) {
 	server.do("CONFIG SET busy-reply-threshold 10")
 	locks := server.locks()
 	kept := acquire(t, locks.Lock("kept", short))
-	script := make(chan error, 1)
 	other := server.client(func(o *redis.Options) { o.ReadTimeout = time.Minute })
-	go func() { script <- other.Eval(background, "while true do end", nil).Err() }()
+	script := meanwhile(func() error { return other.Eval(background, "while true do end", nil).Err() })
 	busy := func() bool { return begins(server.Ping(background).Err(), "BUSY") }
 	eventually(t, "busy", busy)
 	mustSay(t, takes(t, 1500*time.Millisecond, try(locks.Lock("k"))), ErrUnavailable)
@@ -158,6 +160,42 @@ func TestReleaseAndCloseAreBounded(t *testing.T) {
 	mustSay(t, locks.Close(background), nil)
 }
 
+// The time for the turn of an owner is a part of the call's time, and all of several locks have the time of one.
+func TestCallsThatHaveToWaitForOthersAreOverInTime(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	locks := server.locks()
+	task := locks.Task()
+	var calls []func() error
+	for range 2 {
+		grant := acquire(t, task.Lock("k", Lease(30*time.Second)))
+		calls = append(calls, func() error { return grant.Release(background) })
+	}
+	all := must[Grants](t)(locks.All(background, []string{"a", "b", "c", "d"}))
+	calls = append(calls, func() error { return all.Release(background) })
+	tries := []func() error{try(locks.Lock("n", Owner("me"))), try(locks.Lock("n", Owner("me")))}
+	server.order("pause", words{})
+	defer server.order("resume", words{})
+	var group sync.WaitGroup
+	for _, some := range []struct {
+		calls []func() error
+		limit time.Duration
+	}{{calls, 2500 * time.Millisecond}, {tries, 1500 * time.Millisecond}} {
+		for i, call := range some.calls {
+			time.Sleep(time.Duration(i) * 50 * time.Millisecond) // one comes behind the other
+			group.Go(func() {
+				begun := time.Now()
+				err := call()
+				if took := time.Since(begun); took > some.limit || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy) ||
+					errors.Is(err, context.DeadlineExceeded) {
+					t.Error("took", took, err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
 func TestCloseOfAHungServerWithWaits(t *testing.T) {
 	t.Parallel()
 	server := start(t)
@@ -187,6 +225,45 @@ func TestAReleaseWithoutTimeIsCarriedOn(t *testing.T) {
 	eventually(t, "released", func() bool { return server.do("EXISTS k") == int64(0) })
 }
 
+func TestAGrantThatComesTooLateIsLostAtOnce(t *testing.T) {
+	t.Parallel()
+	proxy := before(t, start(t))
+	locks := proxy.locks()
+	for n := range 22 {
+		lock := locks.Lock(fmt.Sprint("k", n), Lease(20*time.Millisecond), Fixed())
+		if n >= 20 {
+			lock = locks.Lock(fmt.Sprint("k", n), short, AtMost(1020*time.Millisecond))
+		}
+		proxy.inject(map[string]any{"delay": 30}, "LOCK.ACQUIRE")
+		grant := acquire(t, lock)
+		<-grant.Lost()
+		mustSay(t, grant.Err(), ErrLost)
+	}
+}
+
+// What is to end later does, and not at once.
+func TestAReleaseAfterATimeThatIsCarriedOnKeepsItsTime(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	locks := server.locks()
+	over, cancel := context.WithCancel(background)
+	cancel()
+	for key, lock := range map[string]*Lock{
+		"a": locks.Lock("a"), "b": locks.Lock("b", Owner("me")), "c": locks.Lock("c", Fixed()), "d": locks.Task().Lock("d"),
+	} {
+		_ = acquire(t, lock).ReleaseAfter(over, 5*time.Second)
+		eventually(t, "it is told", func() bool { return server.holder(key)["lease-ms"] == int64(5000) })
+		eventually(t, "all is done", func() bool {
+			locks.mu.Lock()
+			defer locks.mu.Unlock()
+			return locks.works == 0
+		})
+		if holder := server.holder(key); holder["lease-ms"] != int64(5000) || holder["kept-by"] != int64(0) {
+			t.Error(key, holder)
+		}
+	}
+}
+
 // A release that the server refuses is told, and the grant ends with its lease all the same.
 func TestARefusedReleaseIsNotKeptOn(t *testing.T) {
 	t.Parallel()
@@ -198,4 +275,46 @@ func TestARefusedReleaseIsNotKeptOn(t *testing.T) {
 	mustSay(t, grant.Release(background), ErrRefused)
 	within(t, 3*time.Second, "it ends", func() bool { return server.do("EXISTS k") == int64(0) })
 	mustSay(t, other.Check(background), nil)
+}
+
+// What somebody releases already is no failure of Close, which waits for it.
+func TestCloseBesideARelease(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	proxy := before(t, server)
+	locks := proxy.locks()
+	grant := acquire(t, locks.Lock("k"))
+	proxy.inject(map[string]any{"delay": 400}, "LOCK.RELEASE")
+	released := meanwhile(func() error { return grant.Release(background) })
+	eventually(t, "it is sent", func() bool { return server.calls("lock.release") == 1 })
+	mustSay(t, locks.Close(background), nil)
+	mustSay(t, <-released, nil)
+}
+
+// What comes free near the end of that time is had, too.
+func TestTheLastTryLeavesTimeForItsAnswer(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	locks := testLocks(t, server.client(), Options{Reply: 4 * time.Second})
+	mustSay(t, acquire(t, locks.Lock("warm")).Release(background), nil)
+	began := time.Now()
+	server.do("CONFIG SET min-replicas-to-write 1")
+	var all sync.WaitGroup
+	var missed atomic.Int32
+	for n := range 100 {
+		all.Go(func() {
+			if _, err := locks.Lock(fmt.Sprint("k", n)).Acquire(background); err != nil {
+				if !errors.Is(err, ErrUnavailable) || !begins(err, "NOREPLICAS") {
+					t.Error(err)
+				}
+				missed.Add(1)
+			}
+		})
+	}
+	time.Sleep(time.Until(began.Add(3200 * time.Millisecond))) // the longest pauses are of a second
+	server.do("CONFIG SET min-replicas-to-write 0")
+	all.Wait()
+	if missed.Load() > 0 {
+		t.Fatal("missed", missed.Load())
+	}
 }

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// mode is how many holders a lock may have: 1, any number (0), or n.
+// mode is how many holders a lock may have: one, any number, or n. A permit of one is no exclusive lock: each has an
+// owner of its own.
 type mode int
 
 const (
-	exclusive mode = 1
+	exclusive mode = -1
 	shared    mode = 0
 )
 
 func permit(n int) mode {
 	if n < 1 {
-		return -1
+		return exclusive - 1
 	}
 	return mode(n)
 }
@@ -45,10 +46,12 @@ func newLock(locks *Locks, task *Task, key string, mode mode, options []LockOpti
 	terms, err := newTerms(options)
 	switch {
 	case err != nil:
-	case mode < 0 || mode > 1<<31-1:
+	case mode < exclusive || mode > 1<<31-1:
 		err = misuse("a semaphore has 1 to 2^31 - 1 places")
 	case task != nil && terms.named:
 		err = misuse("a task is an owner itself")
+	case mode > shared && terms.named:
+		err = misuse("a permit has an owner of its own")
 	}
 	return &Lock{locks, task, key, mode, terms, err}
 }
@@ -74,14 +77,14 @@ func (l *Lock) Acquire(ctx context.Context) (grant *Grant, err error) {
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx, "acquire", l.key)
 	}
-	if l.task != nil && l.mode <= exclusive {
-		return l.task.acquire(ctx, l)
+	task := l.task
+	if l.terms.named {
+		task = l.locks.owners
 	}
-	owner := l.terms.owner
-	if !l.terms.named {
-		owner = l.locks.owner()
+	if task != nil && l.mode <= shared {
+		return task.acquire(ctx, l)
 	}
-	o, err := l.take(ctx, owner)
+	o, err := l.take(ctx, l.locks.owner())
 	if err != nil {
 		return nil, err
 	}

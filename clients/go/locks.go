@@ -28,15 +28,17 @@ type Locks struct {
 	calls   context.Context
 	refuse  context.CancelFunc // ends all calls
 	misuse  error              // of New
+	owners  *Task              // of all that have a name, or whose grants were adopted: it counts their holds
 
 	mu      sync.Mutex
 	closed  bool
 	keepers map[string]*keeper
 	held    map[*ownership]struct{}
-	waiting map[string]int // calls that wait for a key
-	works   int            // calls, and releases in the background
-	idle    chan struct{}  // closed when closed and there are none
-	idled   sync.Once      // a release in the background may begin after that
+	waiting map[string]int      // calls that wait for a key
+	down    map[string]struct{} // servers that were told as such
+	works   int                 // calls, and releases in the background
+	idle    chan struct{}       // closed when closed and there are none
+	idled   sync.Once           // a release in the background may begin after that
 }
 
 // New makes Locks on a client of go-redis: a *redis.Client, for one server or by Sentinels, or a
@@ -45,8 +47,13 @@ type Locks struct {
 func New(client redis.UniversalClient, options Options) *Locks {
 	l := newLocks(options)
 	l.client, l.servers = client, serversOf(client, l.options)
-	if l.servers == nil {
+	cluster, isCluster := client.(*redis.ClusterClient)
+	switch {
+	case l.servers == nil:
 		l.misuse = misuse(fmt.Sprintf("a *redis.Client or a *redis.ClusterClient is wanted, and not a %T", client))
+	case isCluster && cluster.Options().ClusterSlots != nil && cluster.Options().OnConnect != nil:
+		// So NewFailoverClusterClient selects its database. The locks would be in another.
+		l.misuse = misuse("a cluster by Sentinels with a DB, or OnConnect, is not for locks: take NewFailoverClient")
 	}
 	return l
 }
@@ -58,8 +65,10 @@ func newLocks(options Options) *Locks {
 		options: options,
 		process: printable(fmt.Sprintf("%s:%s:%d", options.Service, host, os.Getpid())),
 		keepers: map[string]*keeper{}, held: map[*ownership]struct{}{}, waiting: map[string]int{},
+		down: map[string]struct{}{},
 		idle: make(chan struct{}),
 	}
+	l.owners = l.Task()
 	l.life, l.end = context.WithCancel(context.Background())
 	l.calls, l.refuse = context.WithCancel(context.Background())
 	return l
@@ -172,6 +181,7 @@ func (l *Locks) Close(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	l.refuse()
+	defer l.tellNoMore()
 	defer l.end()
 	limited, cancel := context.WithTimeout(ctx, l.options.Close)
 	defer cancel()
@@ -223,9 +233,17 @@ func (l *Locks) notClosed(ctx context.Context, failure error) error {
 
 // tell reports the end (or the return, without an error) of a connection that keeps grants.
 func (l *Locks) tell(address string, err error) {
-	if l.isClosed() {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
 		return
 	}
+	if err != nil {
+		l.down[address] = struct{}{}
+	} else {
+		delete(l.down, address)
+	}
+	l.mu.Unlock()
 	if err != nil {
 		l.options.Logger.Warn("redislock: a connection that keeps locks is lost", "server", address, "error", err)
 	} else {
@@ -233,5 +251,14 @@ func (l *Locks) tell(address string, err error) {
 	}
 	if told := l.options.Hooks.Keeper; told != nil {
 		told(address, err)
+	}
+}
+
+// tellNoMore ends what was told of servers that are down, for whoever counts them. The Locks are closed.
+func (l *Locks) tellNoMore() {
+	if told := l.options.Hooks.Keeper; told != nil {
+		for address := range l.down {
+			told(address, nil)
+		}
 	}
 }

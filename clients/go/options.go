@@ -43,7 +43,7 @@ type Hooks struct {
 	// Lost follows every loss, as it is told.
 	Lost func(key string, err error)
 	// Keeper follows every end and every return of a connection that keeps locks, and of a server of a quorum; err is
-	// nil when it is back.
+	// nil when it is back, and when the Locks are closed meanwhile.
 	Keeper func(address string, err error)
 }
 
@@ -86,9 +86,12 @@ func Fixed() LockOption { return func(t *terms) { t.fixed = true } }
 // AtMost lets the lock be kept for so long at most; then it is lost.
 func AtMost(most time.Duration) LockOption { return func(t *terms) { t.atMost = most } }
 
-// Owner names the owner, for a lock that is handed on ([Locks.Adopt]), or with [Fixed] that several processes hold as
-// one: of those that keep it, each would take it from the other again and again. A release in this name frees the lock,
-// whoever took it. Without it, every acquire is an owner of its own.
+// Owner names the owner: for a lock that is handed on ([Locks.Adopt]), or that several processes have as one. Grants of one
+// owner and key in these Locks count their holds, as those of a [Task] do, each with its own release; a permit takes no
+// name. Of several processes, the last one to ask keeps the lock, and the others hear that they have lost it; with
+// [Fixed] nobody keeps it, and all have it. A release in this name by another process frees the lock, whoever took it:
+// [Grant.Check] tells of that, and nothing else does. What is left of a call that was given up ends with its lease. Without
+// Owner, every acquire is an owner of its own.
 func Owner(owner string) LockOption { return func(t *terms) { t.owner, t.named = owner, true } }
 
 // Replicas asks for the acknowledgement of the grant by so many replicas. Without it the grant is given back, and
@@ -101,6 +104,7 @@ type terms struct {
 	fixed, named              bool
 	owner                     string
 	replicas                  int
+	spent                     time.Duration // of the time for a try
 }
 
 func newTerms(options []LockOption) (t terms, err error) {

@@ -55,17 +55,21 @@ func (l *Lock) takeOnQuorum(ctx context.Context) (*ownership, error) {
 	calling, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.locks.calls, cancel)()
+	if l.terms.spent > 0 {
+		limited, cancel := context.WithTimeout(calling, l.locks.options.Reply-l.terms.spent)
+		defer cancel()
+		calling = limited
+	}
 	q := l.locks.quorum
 	wait := l.terms.wait
 	if wait >= longestTime {
 		wait = quorum.Forever
 	}
-	begun := time.Now()
 	grant, err := q.Obtain(calling, l.key, q.TermsOf(l.terms.lease), wait)
 	if err != nil {
 		return nil, l.locks.failedOnQuorum(ctx, "acquire", l.key, err)
 	}
-	o := newOnQuorum(l.locks, grant, l.terms, begun)
+	o := newOnQuorum(l.locks, grant, l.terms)
 	if err := l.locks.hold(o); err != nil {
 		l.locks.background(func(ctx context.Context) { _ = q.Release(ctx, o.key, o.owner, l.locks.options.Reply) })
 		return nil, named(err, "acquire", l.key)
@@ -74,18 +78,17 @@ func (l *Lock) takeOnQuorum(ctx context.Context) (*ownership, error) {
 }
 
 // newOnQuorum is of a grant of a majority.
-func newOnQuorum(locks *Locks, grant quorum.Grant, terms terms, begun time.Time) *ownership {
+func newOnQuorum(locks *Locks, grant quorum.Grant, terms terms) *ownership {
 	o := &ownership{
 		locks: locks, key: grant.Key, owner: grant.Owner, token: grant.Token, holds: 1, since: time.Now(),
 		lease: terms.lease, proof: grant.Until.Add(-terms.lease), turn: make(chan struct{}, 1),
-		changed: make(chan struct{}, 1), fixed: terms.fixed,
+		changed: make(chan struct{}, 1), renewing: make(chan struct{}, 1), fixed: terms.fixed,
 	}
 	o.life, o.end = context.WithCancelCause(context.Background())
-	ends := time.Time{}
-	if terms.atMost > 0 && !terms.fixed {
-		ends = begun.Add(terms.atMost)
+	if terms.atMost > 0 {
+		o.most = o.proof.Add(terms.atMost)
 	}
-	go o.renewOn(ends)
+	go o.renewOn()
 	return o
 }
 
@@ -106,12 +109,12 @@ func (l *Locks) failedOnQuorum(ctx context.Context, op, key string, err error) e
 
 // renewOn renews it every third of its lease, unless it is fixed, and tells when it is lost. A lock that is kept for
 // so long at most is renewed no more when its lease ends then.
-func (o *ownership) renewOn(ends time.Time) {
+func (o *ownership) renewOn() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var again time.Time // after a failure
 	for {
-		due := o.dueOnQuorum(ends)
+		due := o.dueOnQuorum()
 		if !again.IsZero() {
 			due = earlier(again, o.until())
 		}
@@ -126,15 +129,11 @@ func (o *ownership) renewOn(ends time.Time) {
 		}
 		until := o.until()
 		if !time.Now().Before(until) {
-			o.lose(errLapsed)
+			o.expire()
 			return
 		}
-		lease := o.remembered()
-		if !ends.IsZero() {
-			lease = min(lease, max(time.Until(ends), time.Millisecond))
-		}
 		limited, cancel := context.WithDeadline(o.life, until)
-		err := o.renewOnQuorum(limited, limited, "renew", lease)
+		err := o.renewOnQuorum(limited, limited, "renew", 0)
 		cancel()
 		switch {
 		case err == nil:
@@ -148,9 +147,9 @@ func (o *ownership) renewOn(ends time.Time) {
 }
 
 // dueOnQuorum is when its lease is to begin anew; where it is not, its end.
-func (o *ownership) dueOnQuorum(ends time.Time) time.Time {
+func (o *ownership) dueOnQuorum() time.Time {
 	until, lease := o.until(), o.remembered()
-	if o.fixed || !ends.IsZero() && !until.Add(2*quorum.Drift(lease)).Before(ends) {
+	if o.fixed || !o.most.IsZero() && !until.Add(2*quorum.Drift(lease)).Before(o.most) {
 		return until
 	}
 	return until.Add(-lease * 2 / 3)
@@ -162,8 +161,21 @@ func (o *ownership) remembered() time.Duration {
 	return o.lease
 }
 
-// renewOnQuorum begins a lease anew; ctx is the caller's, and limited ends with the time for it.
+// renewOnQuorum begins a lease anew, the one that is remembered where none is given; ctx is the caller's, and limited
+// ends with the time for it. One renewal comes after the other: the servers would not all have the same one last.
 func (o *ownership) renewOnQuorum(ctx, limited context.Context, op string, lease time.Duration) error {
+	select {
+	case o.renewing <- struct{}{}:
+		defer func() { <-o.renewing }()
+	case <-limited.Done():
+		return o.locks.failedOnQuorum(ctx, op, o.key, limited.Err())
+	}
+	if lease == 0 {
+		lease = o.remembered()
+		if !o.most.IsZero() {
+			lease = min(lease, max(time.Until(o.most), time.Millisecond))
+		}
+	}
 	q := o.locks.quorum
 	grant, err := q.Renew(limited, quorum.Grant{Key: o.key, Owner: o.owner, Token: o.token}, q.TermsOf(lease))
 	if err != nil {
@@ -176,17 +188,21 @@ func (o *ownership) renewOnQuorum(ctx, limited context.Context, op string, lease
 	o.mu.Lock()
 	o.lease, o.proof = lease, grant.Until.Add(-lease)
 	o.mu.Unlock()
+	o.isChanged()
+	return nil
+}
+
+func (o *ownership) isChanged() {
 	select {
 	case o.changed <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // checkOnQuorum asks by a renewal, which a fixed lease does not get.
 func (g *Grant) checkOnQuorum(ctx context.Context) error {
 	if !g.fixed {
-		return g.changeOnQuorum(ctx, "check", g.remembered())
+		return g.changeOnQuorum(ctx, "check", 0)
 	}
 	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
 	defer cancel()
@@ -201,17 +217,22 @@ func (g *Grant) checkOnQuorum(ctx context.Context) error {
 	return err
 }
 
-// changeOnQuorum begins a lease of this length.
+// changeOnQuorum begins a lease of this length, or the one that is remembered.
 func (g *Grant) changeOnQuorum(ctx context.Context, op string, lease time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, g.locks.options.Reply)
 	defer cancel()
-	return g.renewOnQuorum(ctx, limited, op, lease)
+	if lease > 0 { // some servers may begin it, whatever becomes of this
+		g.mayEnd(time.Now().Add(-quorum.Drift(lease)), lease)
+	}
+	err := g.renewOnQuorum(ctx, limited, op, lease)
+	if err != nil && lease > 0 {
+		g.mayLast()
+	}
+	return err
 }
 
 // releaseOnQuorum frees it there. What a server could not be told it is told when it is back.
-func (o *ownership) releaseOnQuorum(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
-	defer cancel()
+func (o *ownership) releaseOnQuorum(ctx, limited context.Context) error {
 	err := o.locks.quorum.Release(limited, o.key, o.owner, o.locks.options.Reply)
 	if err == nil {
 		return nil
@@ -234,17 +255,15 @@ func (o *ownership) releaseOnQuorum(ctx context.Context) error {
 }
 
 // adoptOnQuorum takes over a grant of a majority.
-func (l *Locks) adoptOnQuorum(ctx context.Context, key, owner string, token int64, terms terms) (*Grant, error) {
-	limited, cancel := context.WithTimeout(ctx, l.options.Reply)
-	defer cancel()
-	begun := time.Now()
-	grant, err := l.quorum.Renew(limited, quorum.Grant{Key: key, Owner: owner, Token: token}, l.quorum.TermsOf(terms.lease))
+func (l *Lock) adoptOnQuorum(limited, ctx context.Context, token int64) (*ownership, error) {
+	q := l.locks.quorum
+	grant, err := q.Renew(limited, quorum.Grant{Key: l.key, Owner: l.terms.owner, Token: token}, q.TermsOf(l.terms.lease))
 	if err != nil {
-		return nil, l.failedOnQuorum(ctx, "adopt", key, err)
+		return nil, l.locks.failedOnQuorum(ctx, "adopt", l.key, err)
 	}
-	o := newOnQuorum(l, grant, terms, begun)
-	if err := l.hold(o); err != nil {
-		return nil, named(err, "adopt", key)
+	o := newOnQuorum(l.locks, grant, l.terms)
+	if err := l.locks.hold(o); err != nil {
+		return nil, named(err, "adopt", l.key)
 	}
-	return newGrant(o), nil
+	return o, nil
 }

@@ -4,10 +4,15 @@ package redislock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestQuorumIsAMajority(t *testing.T) {
@@ -60,7 +65,7 @@ func TestQuorumWithoutAMajorityIsBounded(t *testing.T) {
 	grant := acquire(t, locks.Lock("held", Lease(2*time.Second)))
 	other := acquire(t, locks.Lock("other"))
 	five[:3].hang(t)
-	mustSay(t, takes(t, 2500*time.Millisecond, try(locks.Lock("k"))), ErrUnavailable)
+	mustSay(t, takes(t, 1500*time.Millisecond, try(locks.Lock("k"))), ErrUnavailable)
 	mustSay(t, takes(t, 3*time.Second, try(locks.Lock("k", Wait(1500*time.Millisecond)))), ErrUnavailable)
 	mustSay(t, takes(t, 3*time.Second, func() error { return other.Release(background) }), ErrUnavailable)
 	within(t, 4*time.Second, "the lease passes", func() bool { return !grant.Held() })
@@ -74,6 +79,36 @@ func TestQuorumWithoutAMajorityIsBounded(t *testing.T) {
 	if took := time.Since(begun); took > 2500*time.Millisecond {
 		t.Fatal("close took", took)
 	}
+}
+
+// Servers that come back while a try is under way, and then hang, do not lengthen it.
+func TestQuorumTriesNoLongerThanAReplyMayTake(t *testing.T) {
+	t.Parallel()
+	servers := startFive(t)
+	back := time.Now().Add(2200 * time.Millisecond)
+	var clients []*redis.Client
+	for i, s := range servers {
+		if i > 2 {
+			clients = append(clients, s.client())
+			continue
+		}
+		proxy := before(t, s)
+		proxy.order("inject", words{"fault": "keep", "words": "LOCK.ACQUIRE", "times": 1000}) // all else is answered
+		clients = append(clients, proxy.client(func(o *redis.Options) {
+			o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if time.Now().Before(back) {
+					return nil, errors.New("not yet")
+				}
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			}
+		}))
+	}
+	locks := NewQuorum(clients, Options{Reply: 3 * time.Second})
+	err := takes(t, 3400*time.Millisecond, try(locks.Lock("k", Lease(20*time.Second))))
+	mustSay(t, err, ErrUnavailable)
+	ctx, cancel := context.WithTimeout(background, time.Millisecond)
+	defer cancel()
+	_ = locks.Close(ctx)
 }
 
 func TestQuorumUsesAServerAgainThatIsBackAndTellsItOfReleases(t *testing.T) {
@@ -168,10 +203,7 @@ func TestQuorumEndsWhenAMajorityForgets(t *testing.T) {
 func TestQuorumCountsNoCallTwiceWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()
 	servers := startFive(t)
-	var proxies five
-	for _, s := range servers {
-		proxies = append(proxies, before(t, s))
-	}
+	proxies := servers.behind(t)
 	locks := proxies.locks()
 	lose := func(word string) {
 		for _, proxy := range proxies {
@@ -247,4 +279,48 @@ func TestQuorumHearsAllServersBeforeItSaysAhead(t *testing.T) {
 	five[:1].free(t, "k")
 	mustSay(t, grant.Release(background), nil)
 	five.free(t, "k")
+}
+
+// Two renewals at a time would leave some servers with the one lease, and some with the other.
+func TestQuorumRenewsByOneCallAfterAnother(t *testing.T) {
+	t.Parallel()
+	five := startFive(t)
+	locks := five.locks()
+	var all sync.WaitGroup
+	for n := range 20 {
+		grant := acquire(t, locks.Lock(fmt.Sprint("k", n), Lease(30*time.Second), patient))
+		all.Go(func() {
+			for range 5 {
+				var both sync.WaitGroup
+				both.Go(func() { mustSay(t, grant.Extend(background, 10*time.Second), nil) })
+				both.Go(func() { mustSay(t, grant.Extend(background, 30*time.Second), nil) })
+				both.Wait()
+				known, long := grant.Remaining(), 0
+				for _, server := range five {
+					if server.PTTL(background, grant.Key()).Val() > known-time.Second {
+						long++
+					}
+				}
+				if long < 3 {
+					t.Error(long, "servers have it for as long as is known:", known)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A server that hangs is none that can be used.
+func TestQuorumIsBusyOnlyWhereAMajorityHasAnswered(t *testing.T) {
+	t.Parallel()
+	five := startFive(t)
+	locks := five.locks()
+	mustSay(t, five.hold(t, locks.Lock("k")).Release(background), nil)
+	five.free(t, "k")
+	five[:2].order("kill")
+	mustSay(t, acquire(t, locks.Lock("k", patient)).Release(background), nil)
+	five[3].do("LOCK.ACQUIRE k other EX 60")
+	five[2:3].hang(t)
+	err := takes(t, 1500*time.Millisecond, try(locks.Lock("k")))
+	mustSay(t, err, ErrUnavailable)
 }

@@ -25,6 +25,15 @@ func startFive(t *testing.T) (servers five) {
 	return servers
 }
 
+// behind is a proxy for each.
+func (f five) behind(t *testing.T) (proxies five) {
+	t.Helper()
+	for _, s := range f {
+		proxies = append(proxies, before(t, s))
+	}
+	return proxies
+}
+
 func (f five) locks() *Locks { return f.locksWith(Options{}) }
 
 func (f five) locksWith(options Options) *Locks {

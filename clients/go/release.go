@@ -8,36 +8,96 @@ import (
 	"github.com/redis-lock/redis-lock/clients/go/internal/quorum"
 )
 
+// Release gives the lock back, and does not wait longer than the context and [Options].Release say. It is not
+// held from the call on, whatever comes of it; where the server does not answer, it comes free a lease later. Where
+// the context has ended, the release is carried on without the caller. [ErrLost] says that the lock had been
+// lost before; a second release is [ErrMisuse].
+func (g *Grant) Release(ctx context.Context) error { return g.release(ctx, 0) }
+
 // ReleaseAfter gives the lock up, but lets others have it after so long only: nobody keeps or renews it, and it ends
 // by itself, whatever becomes of this process. So a short piece of work is not done twice by those whose clocks
 // differ a little. It is not held from the call on. With no time left, or where the task has other holds, it is a
 // [Grant.Release].
 func (g *Grant) ReleaseAfter(ctx context.Context, after time.Duration) error {
-	g.mu.Lock()
-	isKept, holds := g.keep > 0, g.holds
-	g.mu.Unlock()
-	if after < time.Millisecond || holds > 1 {
-		return g.Release(ctx)
-	}
-	if g.released.Swap(true) {
-		return &Error{Op: "release", Key: g.key, Kind: ErrMisuse, Cause: errReleased}
+	return g.release(ctx, after)
+}
+
+func (g *Grant) release(ctx context.Context, after time.Duration) error {
+	if err := g.spend("release"); err != nil {
+		return err
 	}
 	defer g.end(errReleased)
+	limited, cancel := context.WithTimeout(ctx, g.locks.options.Release) // its turn included
+	defer cancel()
+	if err := g.takeTurn(ctx, limited, "release"); err != nil {
+		if g.locks.begin() == nil { // it is carried on when the other call is over
+			go func() {
+				defer g.locks.finish()
+				select {
+				case g.turn <- struct{}{}:
+					limited, cancel := context.WithTimeout(g.locks.life, g.locks.options.Release)
+					defer cancel()
+					_ = g.releaseInTurn(g.locks.life, limited, after)
+				case <-g.locks.life.Done():
+				}
+			}()
+		}
+		return err
+	}
+	return g.releaseInTurn(ctx, limited, after)
+}
+
+// spend ends this hold, once.
+func (g *Grant) spend(op string) error {
+	if g.released.Swap(true) {
+		return &Error{Op: op, Key: g.key, Kind: ErrMisuse, Cause: errReleased}
+	}
+	return nil
+}
+
+func (g *Grant) releaseInTurn(ctx, limited context.Context, after time.Duration) error {
+	defer func() { <-g.turn }()
+	if err := g.err(); err != nil {
+		return named(err, "release", g.key)
+	}
+	g.mu.Lock()
+	g.holds--
+	left, isKept := g.holds, g.keep > 0
+	g.mu.Unlock()
 	if err := g.locks.begin(); err != nil {
 		return named(err, "release", g.key)
 	}
 	defer g.locks.finish()
+	if left > 0 || after < time.Millisecond {
+		return g.giveBack(ctx, limited, left, errReleased)
+	}
 	if !g.abandon(errReleased) {
 		return named(g.err(), "release", g.key)
 	}
-	err := g.letEnd(ctx, after, isKept)
+	err := g.letEnd(ctx, limited, after, isKept)
 	g.given(err)
 	return err
 }
 
-func (o *ownership) letEnd(ctx context.Context, after time.Duration, isKept bool) error {
-	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
-	defer cancel()
+// takeTurn waits for the turn to change the holds of an owner.
+func (o *ownership) takeTurn(ctx, limited context.Context, op string) error {
+	select {
+	case o.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case o.turn <- struct{}{}:
+		return nil
+	case <-limited.Done():
+	}
+	if ctx.Err() != nil {
+		return cancelled(ctx, op, o.key)
+	}
+	return newError(op, o.key, ErrUnavailable, errors.New("another call of the owner is under way"))
+}
+
+func (o *ownership) letEnd(ctx, limited context.Context, after time.Duration, isKept bool) error {
 	if q := o.locks.quorum; q != nil {
 		_, err := q.Renew(limited, quorum.Grant{Key: o.key, Owner: o.owner, Token: o.token}, q.TermsOf(after))
 		if err != nil {
@@ -49,15 +109,15 @@ func (o *ownership) letEnd(ctx context.Context, after time.Duration, isKept bool
 	if isKept {
 		command = append(command, "KEEP", 0)
 	}
-	return o.released(ctx, o.locks.ask(limited, renewing, o.key, command...), 0)
+	return o.released(ctx, o.askAsKept(limited, renewing, command...), 0, command)
 }
 
 // giveBack releases all holds but these. With the last one it is not held from here on, whatever the server says.
-func (o *ownership) giveBack(ctx context.Context, holds int, why error) error {
+func (o *ownership) giveBack(ctx, limited context.Context, holds int, why error) error {
 	if holds == 0 && !o.abandon(why) {
 		return o.err()
 	}
-	err := o.sayRelease(ctx, holds)
+	err := o.sayRelease(ctx, limited, holds)
 	if holds == 0 {
 		o.given(err)
 	}
@@ -74,25 +134,24 @@ func (o *ownership) given(err error) {
 	}
 }
 
-func (o *ownership) sayRelease(ctx context.Context, holds int) error {
+func (o *ownership) sayRelease(ctx, limited context.Context, holds int) error {
 	if o.locks.quorum != nil {
 		if holds > 0 {
 			return nil // they are counted here alone
 		}
-		return o.releaseOnQuorum(ctx)
+		return o.releaseOnQuorum(ctx, limited)
 	}
-	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
-	a := o.askRelease(limited, holds)
-	cancel()
-	return o.released(ctx, a, holds)
+	command := o.releaseTo(holds)
+	return o.released(ctx, o.askAsKept(limited, releasing, command...), holds, command)
 }
 
-func (o *ownership) askRelease(ctx context.Context, holds int) answer {
-	return o.locks.ask(ctx, releasing, o.key, "LOCK.RELEASE", o.key, o.owner, "HOLDS", holds, "TOKEN", o.token)
+// releaseTo leaves so many holds.
+func (o *ownership) releaseTo(holds int) []any {
+	return []any{"LOCK.RELEASE", o.key, o.owner, "HOLDS", holds, "TOKEN", o.token}
 }
 
-// released judges the answer to a release.
-func (o *ownership) released(ctx context.Context, a answer, holds int) error {
+// released judges the answer to a release, by this command.
+func (o *ownership) released(ctx context.Context, a answer, holds int, command []any) error {
 	kind := kindOf(releasing, a.err)
 	switch {
 	case a.err == nil, kind == ErrLost && a.repeated && holds == 0:
@@ -107,7 +166,7 @@ func (o *ownership) released(ctx context.Context, a answer, holds int) error {
 		return err
 	}
 	if holds == 0 {
-		o.unanswered(ctx, a)
+		o.unanswered(ctx, command)
 	}
 	switch {
 	case kind != errPassing:
@@ -118,33 +177,22 @@ func (o *ownership) released(ctx context.Context, a answer, holds int) error {
 	return newError("release", o.key, ErrUnavailable, a.err)
 }
 
-// unanswered sees to it that the server keeps no longer what is not held any more: it comes free a lease later at
-// the latest. A caller that had no time has the release carried on.
-func (o *ownership) unanswered(ctx context.Context, a answer) {
+// unanswered: a caller that had no time has the release carried on.
+func (o *ownership) unanswered(ctx context.Context, command []any) {
 	if ctx.Err() != nil {
-		o.locks.background(func(ctx context.Context) {
-			if again := o.askRelease(ctx, 0); again.err != nil && kindOf(releasing, again.err) != ErrLost {
-				o.unkept(again)
-			}
-		})
+		o.letGo(command)
 		return
 	}
-	o.unkept(a)
-}
-
-func (o *ownership) unkept(a answer) {
-	o.mu.Lock()
-	isKept, k := o.keep > 0, o.keeper
-	o.mu.Unlock()
-	if isKept {
-		k.leave()
-	}
+	o.doubt()
+	o.unkept()
 }
 
 // closeDown releases it as a part of Close.
 func (o *ownership) closeDown(ctx context.Context) error {
-	err := o.giveBack(ctx, 0, ErrClosed)
-	if errors.Is(err, ErrClosed) && ctx.Err() == nil {
+	limited, cancel := context.WithTimeout(ctx, o.locks.options.Release)
+	defer cancel()
+	err := o.giveBack(ctx, limited, 0, ErrClosed)
+	if (errors.Is(err, ErrClosed) || errors.Is(err, errReleased)) && ctx.Err() == nil {
 		return nil // somebody else does
 	}
 	return err

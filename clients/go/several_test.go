@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,4 +103,146 @@ func TestWorkIsDoneOnceForAllWhoAsk(t *testing.T) {
 	_, err := Once(background, locks.Lock("other"), func(context.Context) (int, bool, error) { return 0, false, nil },
 		func(context.Context, *Grant) (int, error) { return 1, nil })
 	mustSay(t, err, ErrBusy)
+}
+
+func TestWorkIsDoneOnceOnAQuorum(t *testing.T) {
+	t.Parallel()
+	locks := startFive(t).locks()
+	var done atomic.Int32
+	look := func(context.Context) (int32, bool, error) { return done.Load(), done.Load() > 0, nil }
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			_, err := Once(background, locks.Lock("k", patient), look, func(context.Context, *Grant) (int32, error) {
+				time.Sleep(200 * time.Millisecond)
+				return done.Add(1), nil
+			})
+			mustSay(t, err, nil)
+		})
+	}
+	all.Wait()
+	if done.Load() != 1 {
+		t.Fatal("done", done.Load(), "times")
+	}
+}
+
+func TestWorkIsDoneOnceUnderAnExclusiveLockOnly(t *testing.T) {
+	t.Parallel()
+	locks := start(t).locks()
+	for _, lock := range []*Lock{locks.Shared("k"), locks.Permit("k", 1), locks.Permit("k", 3)} {
+		_, err := Once(background, lock, func(context.Context) (int, bool, error) { return 0, false, nil },
+			func(context.Context, *Grant) (int, error) {
+				t.Error("done")
+				return 0, nil
+			})
+		mustSay(t, err, ErrMisuse)
+	}
+}
+
+// What the work says of another lock is the work's error.
+func TestALeaderTakesNoOtherLocksErrorForItsOwn(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	locks := server.locks()
+	other := acquire(t, locks.Lock("other"))
+	server.do("DEL other")
+	<-other.Lost()
+	for _, bad := range []error{other.Err(), &Error{Op: "acquire", Key: "other", Kind: ErrUnavailable}, context.Canceled} {
+		terms := 0
+		err := locks.Lock("k").Lead(background, func(context.Context, *Grant) error {
+			if terms++; terms > 1 {
+				return errors.New("again")
+			}
+			return bad
+		})
+		mustSay(t, err, bad)
+	}
+	// Nor does a loss, or the end of the context, hide it.
+	bad := errors.New("bad")
+	mustSay(t, locks.Lock("k").Lead(background, func(_ context.Context, grant *Grant) error {
+		server.do("DEL k")
+		<-grant.Lost()
+		return bad
+	}), bad)
+	ctx, stop := context.WithCancel(background)
+	mustSay(t, locks.Lock("k").Lead(ctx, func(context.Context, *Grant) error { stop(); return bad }), bad)
+}
+
+// However the work tells of the loss, it leads again.
+func TestALeaderGoesOnAfterItsOwnLoss(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	over := errors.New("over")
+	terms := 0
+	err := server.locks().Lock("k").Lead(background, func(ctx context.Context, grant *Grant) error {
+		terms++
+		if terms == 5 {
+			return over
+		}
+		server.do("DEL k")
+		<-ctx.Done()
+		return []error{nil, fmt.Errorf("wrapped: %w", context.Cause(ctx)), ctx.Err(), grant.Check(background)}[terms-1]
+	})
+	mustSay(t, err, over)
+}
+
+// Once asks again where others have the lock, and not where the work found another one busy.
+func TestWorkThatFindsAnotherLockBusyIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	locks := server.locks()
+	acquire(t, locks.Lock("other"))
+	done := 0
+	_, err := Once(background, locks.Lock("k", patient), func(context.Context) (int, bool, error) { return 0, false, nil },
+		func(context.Context, *Grant) (int, error) {
+			if done++; done > 1 {
+				return 0, errors.New("again")
+			}
+			_, err := locks.Lock("other").Acquire(background)
+			return 0, err
+		})
+	mustSay(t, err, ErrBusy)
+}
+
+// Where others share the lock for another end, it is waited for, and not asked for again and again.
+func TestOnceStandsInLineWhereOthersStay(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	locks := server.locks()
+	reader := acquire(t, locks.Shared("k"))
+	before := server.calls("lock.acquire")
+	done := meanwhile(func() error {
+		_, err := Once(background, locks.Lock("k", patient), func(context.Context) (int, bool, error) { return 0, false, nil },
+			func(context.Context, *Grant) (int, error) { return 1, nil })
+		return err
+	})
+	server.waiting("k", 1)
+	mustSay(t, reader.Release(background), nil)
+	mustSay(t, <-done, nil)
+	if calls := server.calls("lock.acquire") - before; calls > 6 {
+		t.Fatal("asked", calls, "times")
+	}
+}
+
+// One that ended while the others were waited for is not told as held.
+func TestSeveralLocksAreNotHadWhenOneWasLostMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	locks := server.locks()
+	other := acquire(t, locks.Lock("b"))
+	got := meanwhile(func() error {
+		_, err := locks.All(background, []string{"a", "b"}, patient)
+		return err
+	})
+	server.waiting("b", 1)
+	server.do("DEL a")
+	eventually(t, "the keeper is back", func() bool { return server.calls("lock.renew") > 0 })
+	eventually(t, "it is known", func() bool {
+		locks.mu.Lock()
+		defer locks.mu.Unlock()
+		return len(locks.held) == 1
+	})
+	mustSay(t, other.Release(background), nil)
+	mustSay(t, <-got, ErrLost)
+	eventually(t, "free", func() bool { return server.do("EXISTS b") == int64(0) })
 }

@@ -140,6 +140,13 @@ func inBackground(ctx context.Context, lock *Lock) chan result {
 	return results
 }
 
+// meanwhile does it in another goroutine.
+func meanwhile(work func() error) chan error {
+	over := make(chan error, 1)
+	go func() { over <- work() }()
+	return over
+}
+
 // acquire has to succeed.
 func acquire(t *testing.T, lock *Lock) *Grant {
 	t.Helper()

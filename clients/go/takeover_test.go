@@ -271,3 +271,26 @@ func TestATaskEntersAgainBeforeTheTakeover(t *testing.T) {
 		t.Fatal("stayed behind")
 	}
 }
+
+// Another process asks in the owner's name before the takeover, and so is the last one to ask.
+func TestATakeoverTakesNothingFromWhoeverAskedLater(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	first, second := server.locks(), server.locks()
+	mustSay(t, acquire(t, second.Lock("warm")).Release(background), nil)
+	for tries := 0; ; tries++ {
+		begun := time.Now()
+		one := waited(t, server, first.Lock("k", patient, Owner("me")))
+		two := acquire(t, second.Lock("k", Owner("me")))
+		if took := time.Since(begun); took > moment && tries < 20 { // a busy machine may be slow
+			mustSay(t, two.Release(background), nil)
+			_ = one.Release(background)
+			continue
+		}
+		within(t, 2*time.Second, "told", func() bool { return one.Err() != nil })
+		mustSay(t, one.Err(), ErrLost)
+		mustSay(t, two.Check(background), nil)
+		mustSay(t, two.Release(background), nil)
+		return
+	}
+}

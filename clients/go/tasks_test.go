@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -53,6 +54,35 @@ func TestOnlyATaskEntersAgain(t *testing.T) {
 	}
 	_, err = task.Permit("seats", 2).Acquire(background)
 	mustSay(t, err, ErrBusy)
+	acquire(t, task.Permit("seat", 1))
+	_, err = task.Permit("seat", 1).Acquire(background)
+	mustSay(t, err, ErrBusy)
+}
+
+// A second grant in its name would be no second place.
+func TestAPermitTakesNoName(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	_, err := server.locks().Permit("k", 2, Owner("me")).Acquire(background)
+	mustSay(t, err, ErrMisuse)
+	if server.do("EXISTS k") != int64(0) {
+		t.Fatal("stayed behind")
+	}
+}
+
+// The longest silence that is asked for is the server's, on the next connection too.
+func TestWhatIsEnteredAgainIsKeptForTheLongerSilence(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	task := server.locks().Task()
+	acquire(t, task.Lock("k"))
+	grant := acquire(t, task.Lock("k", Keep(time.Minute)))
+	acquire(t, task.Lock("k"))
+	server.do("CLIENT KILL TYPE normal SKIPME yes")
+	eventually(t, "kept again", func() bool { return server.calls("lock.renew") == 1 && grant.Check(background) == nil })
+	if silence := server.holder("k")["keep-ms"]; silence != int64(60000) {
+		t.Fatal("kept for", silence)
+	}
 }
 
 func TestADeadlockIsToldAtOnce(t *testing.T) {
@@ -166,5 +196,46 @@ func TestWhoHoldsItAndForceUnlock(t *testing.T) {
 		if was := must[bool](t)(locks.ForceUnlock(background, "k")); was {
 			t.Fatal("somebody had it")
 		}
+	}
+}
+
+// registry is a context of the user that counts who wants to hear of its end.
+type registry struct {
+	context.Context
+	listeners atomic.Int64
+}
+
+func (r *registry) Done() <-chan struct{} { return make(chan struct{}) }
+func (r *registry) AfterFunc(func()) func() bool {
+	r.listeners.Add(1)
+	return func() bool { r.listeners.Add(-1); return true }
+}
+
+func TestATaskLeavesNothingAtTheContextOfTheUser(t *testing.T) {
+	t.Parallel()
+	five := startFive(t)
+	for _, locks := range []*Locks{start(t).locks(), five.locks()} {
+		ctx := &registry{Context: background}
+		grant := must[*Grant](t)(locks.Task().Lock("k").Acquire(ctx))
+		mustSay(t, grant.Release(ctx), nil)
+		if left := ctx.listeners.Load(); left != 0 {
+			t.Error("left", left)
+		}
+	}
+	five.free(t, "k")
+}
+
+// A second one would be of whoever has it by then.
+func TestAForcedUnlockIsSentOnce(t *testing.T) {
+	t.Parallel()
+	server := start(t)
+	proxy := before(t, server)
+	locks := proxy.locks()
+	acquire(t, server.locks().Lock("k"))
+	proxy.inject("cut", "DEL")
+	_, err := locks.ForceUnlock(background, "k")
+	mustSay(t, err, ErrUnavailable)
+	if calls := server.calls("del"); calls != 1 {
+		t.Fatal("sent", calls, "times")
 	}
 }

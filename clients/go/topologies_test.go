@@ -3,7 +3,10 @@ package redislock
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,6 +64,48 @@ func TestHoldsAndWaitsThroughASentinelFailover(t *testing.T) {
 	if got.grant.Token() <= grant.Token() {
 		t.Fatal("token", got.grant.Token(), "after", grant.Token())
 	}
+}
+
+// Whose database cannot be seen would take locks in another one.
+func TestByClustersOfSentinelsInTheFirstDatabaseOnly(t *testing.T) {
+	t.Parallel()
+	_, _, watching := startSentinel(t)
+	grant := acquire(t, testLocks(t, bySentinel(t, watching), Options{}).Lock("k"))
+	options := redis.FailoverOptions{SentinelAddrs: []string{watching.address}, MasterName: "lock"}
+	for _, database := range []int{0, 2} {
+		options := options
+		options.DB = database
+		client := redis.NewFailoverClusterClient(&options)
+		t.Cleanup(func() { _ = client.Close() })
+		_, err := testLocks(t, client, Options{}).Lock("k").Acquire(background)
+		mustSay(t, err, []error{ErrBusy, nil, ErrMisuse}[database])
+	}
+	mustSay(t, grant.Check(background), nil)
+}
+
+// The one that is asked first may hang for longer than a reply may take.
+func TestASentinelThatHangsIsLeftForAnother(t *testing.T) {
+	t.Parallel()
+	primary, _, watching := startSentinel(t)
+	proxy := before(t, watching)
+	var isThere atomic.Bool
+	client := bySentinel(t, watching, func(o *redis.FailoverOptions) {
+		o.SentinelAddrs = []string{proxy.address, watching.address}
+		o.ReadTimeout, o.MaxRetries = 500*time.Millisecond, -1
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == watching.address && !isThere.Load() {
+				return nil, syscall.ECONNREFUSED
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	})
+	locks := testLocks(t, client, Options{Reply: 200 * time.Millisecond})
+	grant := acquire(t, locks.Lock("k"))
+	isThere.Store(true)
+	proxy.order("silence", words{})
+	primary.do("CLIENT KILL TYPE normal SKIPME yes")
+	within(t, 8*time.Second, "kept again", func() bool { return primary.holder("k")["kept-by"] != int64(0) })
+	mustSay(t, grant.Err(), nil)
 }
 
 func TestInAClusterEachLockIsAtTheNodeOfItsKey(t *testing.T) {
@@ -236,4 +281,54 @@ func TestReplicasAcknowledge(t *testing.T) {
 	_, err := locks.Lock("other", Replicas(2), Wait(time.Second)).Acquire(background)
 	mustSay(t, err, ErrUnavailable)
 	eventually(t, "given back", func() bool { return primary.do("EXISTS other") == int64(0) })
+}
+
+// What an owner has already is acknowledged too, and stands where that fails.
+func TestReplicasAcknowledgeWhatIsEnteredAgain(t *testing.T) {
+	t.Parallel()
+	primary, _, watching := startSentinel(t)
+	locks := testLocks(t, bySentinel(t, watching), Options{})
+	task := locks.Task()
+	for key, lock := range map[string]func(...LockOption) *Lock{
+		"task":  func(options ...LockOption) *Lock { return task.Lock("task", options...) },
+		"named": func(options ...LockOption) *Lock { return locks.Lock("named", append(options, Owner("me"))...) },
+	} {
+		outer, inner := acquire(t, lock()), acquire(t, lock(Replicas(1)))
+		_, err := lock(Replicas(2), patient).Acquire(background)
+		mustSay(t, err, ErrUnavailable)
+		eventually(t, "given back", func() bool { return primary.info(key, "holds") == int64(2) })
+		mustSay(t, outer.Check(background), nil)
+		mustSay(t, outer.Release(background), nil)
+		mustSay(t, inner.Release(background), nil)
+		if primary.do("EXISTS "+key) != int64(0) {
+			t.Fatal(key, "stayed behind")
+		}
+	}
+}
+
+// The grant of a wait comes by another's command; WAIT is about it all the same.
+func TestAReplicaThatHangsAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	primary, replica, watching := startSentinel(t)
+	locks := testLocks(t, bySentinel(t, watching), Options{})
+	mustSay(t, acquire(t, locks.Lock("k", Replicas(1))).Release(background), nil)
+	primary.do("LOCK.ACQUIRE k other EX 60")
+	waiting := inBackground(background, locks.Lock("k", Replicas(1), patient))
+	primary.waiting("k", 1)
+	replica.order("pause", words{})
+	defer replica.order("resume", words{})
+	primary.do("LOCK.RELEASE k other")
+	mustSay(t, (<-waiting).err, ErrUnavailable)
+	eventually(t, "given back", func() bool { return primary.do("EXISTS k") == int64(0) })
+}
+
+// Each of its calls may hang; all have one time.
+func TestReplicasTakeNoLongerThanTheCallMay(t *testing.T) {
+	t.Parallel()
+	proxy := before(t, start(t))
+	locks := proxy.locks()
+	proxy.inject("silence", "WAIT\r")
+	mustSay(t, takes(t, 1300*time.Millisecond, try(locks.Lock("k", Replicas(1)))), ErrUnavailable)
+	proxy.order("speak", words{})
+	mustSay(t, takes(t, 1300*time.Millisecond, try(locks.Lock("k", Replicas(1)))), ErrUnavailable)
 }

@@ -169,7 +169,7 @@ func (k *keeper) askAgain(on *link, isOpen bool) (wait time.Duration) {
 	next := pause(k.pauses)
 	k.mu.Unlock()
 	for _, o := range again {
-		k.renew(o, on)
+		k.comeBack(o, on)
 	}
 	return next
 }

@@ -125,7 +125,7 @@ func NewElector(ctx context.Context, lock *redislock.Lock) *Elector {
 
 // IsLeader is nil where this scheduler leads.
 func (e *Elector) IsLeader(context.Context) error {
-	if grant := e.leads.Load(); grant != nil && grant.Held() {
+	if grant := e.leads.Load(); grant != nil && grant.Remaining() > 0 { // also where this process stood still
 		return nil
 	}
 	e.mu.Lock()

@@ -7,6 +7,7 @@ package otel
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -70,7 +71,7 @@ func (i *instruments) with(key string, err error) metric.MeasurementOption {
 			break
 		}
 	}
-	return metric.WithAttributes(append(i.of(key), attribute.String("outcome", name))...)
+	return metric.WithAttributes(slices.Concat(i.of(key), []attribute.KeyValue{attribute.String("outcome", name)})...)
 }
 
 func (i *instruments) acquired(key string, took time.Duration, err error) {

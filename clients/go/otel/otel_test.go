@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -94,8 +95,37 @@ func TestMeasures(t *testing.T) {
 	server.Order("kill")
 	bed.Eventually(t, "the server is down", func() bool { return read(t, reader)[down] == 1 })
 	_, _ = locks.Lock("order:2").Acquire(background)
+	_ = locks.Close(background)
+	if now := read(t, reader)[down]; now != 0 {
+		t.Fatal("down", now)
+	}
 	if read(t, reader)["redislock.acquire.duration kind=order,outcome=unavailable"] != 1 {
 		t.Fatal(read(t, reader))
+	}
+}
+
+// The attributes may be the same ones for each call, with room behind them.
+func TestAttributesOfTheUserStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const many = 100
+	same := append(make([]attribute.KeyValue, 0, 4), attribute.String("kind", "order"))
+	reader := metric.NewManualReader()
+	hooks, err := adapter.Hooks(metric.NewMeterProvider(metric.WithReader(reader)).Meter("tests"),
+		adapter.WithAttributes(func(string) []attribute.KeyValue { return same }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range many {
+		for _, err := range []error{nil, redislock.ErrBusy} {
+			all.Go(func() { hooks.Acquired("order:1", 0, err) })
+		}
+	}
+	all.Wait()
+	for _, outcome := range []string{"done", "busy"} {
+		if got := read(t, reader)["redislock.acquire.duration kind=order,outcome="+outcome]; got != many {
+			t.Error(outcome, got)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package dial
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
@@ -11,8 +12,20 @@ import (
 	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
 
+// BySentinels is what go-redis has for an address where Sentinels tell it.
+const BySentinels = "FailoverClient"
+
+// AskingSentinels is how long its dialer may go on though nobody waits any more. Where the context has ended, it stays with
+// a Sentinel that hangs; else it turns to the others when its own limits are over.
+const AskingSentinels = time.Minute
+
 // Server connects to one server, or to the primary that Sentinels tell: then the dialer asks them.
 func Server(ctx context.Context, o *redis.Options, address string) (net.Conn, wire.Login, error) {
+	if address == BySentinels {
+		longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), AskingSentinels)
+		defer cancel()
+		ctx = longer
+	}
 	login, err := LogIn(ctx, o.Username, o.Password, o.CredentialsProvider, o.CredentialsProviderContext,
 		o.StreamingCredentialsProvider)
 	if err != nil {

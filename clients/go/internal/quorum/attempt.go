@@ -19,6 +19,7 @@ type attempt struct {
 	quorum     *Quorum
 	key, owner string
 	terms      Terms
+	calls      *renewal // of this attempt
 	start      time.Time
 	orders     orders
 	reports    chan report
@@ -51,9 +52,11 @@ func (q *Quorum) Attempt(ctx context.Context, key, owner string, terms Terms) (G
 	calls, a.stop = context.WithCancel(q.Life)
 	left := atomic.Int64{}
 	left.Store(int64(len(parts)))
+	a.calls = q.renewal(owner, len(parts))
 	a.unheard = len(parts)
 	for _, p := range parts {
 		q.Go(func() {
+			defer q.renewed(owner, a.calls)
 			defer func() {
 				if left.Add(-1) == 0 {
 					a.stop()
@@ -109,7 +112,8 @@ func (a *attempt) finish(ctx context.Context) (Grant, error) {
 func (a *attempt) gather(ctx context.Context) error {
 	majority := a.quorum.Majority()
 	var grace <-chan time.Time
-	for a.unheard > 0 {
+	isGraceOver := false
+	for a.unheard > 0 && !(isGraceOver && !a.mayYetBeTooFew()) {
 		isLost := len(a.grants)+a.unheard < majority
 		if isLost && a.terms.Eager && a.busy() >= majority {
 			return a.failure()
@@ -125,10 +129,7 @@ func (a *attempt) gather(ctx context.Context) error {
 		case said := <-a.reports:
 			a.note(said)
 		case <-grace:
-			if len(a.grants) < majority {
-				return a.failure()
-			}
-			return nil
+			isGraceOver = true
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -137,6 +138,19 @@ func (a *attempt) gather(ctx context.Context) error {
 		return a.failure()
 	}
 	return nil
+}
+
+// mayYetBeTooFew says whether it hangs on servers that have yet to answer that a majority can be used.
+func (a *attempt) mayYetBeTooFew() bool {
+	answered := 0
+	for place, m := range a.quorum.members {
+		_, hasGranted := a.grants[place]
+		said, isSaid := a.said[place]
+		if m.isDown() == nil && (hasGranted && !isSaid || said == kinds.ErrBusy) {
+			answered++
+		}
+	}
+	return answered < a.quorum.Majority() && answered+a.unheard >= a.quorum.Majority()
 }
 
 // lift lifts these grants to a token, and those that came too late to be among them and can be lifted. behind are
@@ -157,7 +171,7 @@ func (a *attempt) lift(ctx context.Context, chosen map[int]int64, token int64) (
 		if lifted >= a.quorum.Majority() {
 			return true, behind, nil
 		}
-		isEnough := len(behind) == 0 || len(behind) >= a.quorum.Majority()
+		isEnough := len(behind) >= a.quorum.Majority() || len(behind) == 0 && !a.mayYetBeTooFew()
 		if a.areDecided(chosen, token) && (isEnough || a.unheard == 0 && a.areDecided(a.grants, token)) {
 			return false, behind, nil
 		}

@@ -41,7 +41,19 @@ type opening struct {
 	done chan struct{}
 	conn *wire.Conn
 	err  error
+	line []*request // they are sent on it in this order
 }
+
+// request is what waits for a connection.
+type request struct {
+	limit  time.Duration
+	words  []any
+	call   *wire.Call
+	isLeft bool
+}
+
+// errOvertaken is of a call that is not to come behind a later one.
+var errOvertaken = errors.New("overtaken by a later call")
 
 // answer is what a call came to.
 type answer struct {
@@ -75,16 +87,22 @@ func (m *member) isDown() error {
 	return m.down
 }
 
-// connection gives the open one, or the next.
-func (m *member) connection(ctx context.Context) (*wire.Conn, error) {
+// start sends a command on the open connection, or on the next. Commands are sent in the order in which that is called,
+// for a release has to come behind the request for its lock, and a lease behind the one before.
+func (m *member) start(ctx context.Context, r *request, isOver func() bool) (*wire.Conn, error) {
 	m.mu.Lock()
-	if m.closed {
+	switch {
+	case m.closed:
 		m.mu.Unlock()
 		return nil, errClosed
+	case isOver != nil && isOver():
+		m.mu.Unlock()
+		return nil, errOvertaken
 	}
 	m.use()
 	if isOpen(m.conn) {
 		defer m.mu.Unlock()
+		r.call = m.conn.Start(r.limit, r.words...)
 		return m.conn, nil
 	}
 	if m.opening == nil {
@@ -92,13 +110,20 @@ func (m *member) connection(ctx context.Context) (*wire.Conn, error) {
 		go m.connect(m.opening)
 	}
 	opening := m.opening
+	opening.line = append(opening.line, r)
 	m.mu.Unlock()
 	select {
 	case <-opening.done:
 		return opening.conn, opening.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.call != nil { // in that moment
+		return opening.conn, nil
+	}
+	r.isLeft = true
+	return nil, ctx.Err()
 }
 
 func (m *member) connect(o *opening) {
@@ -112,6 +137,11 @@ func (m *member) connect(o *opening) {
 		o.conn, o.err = nil, errClosed
 	}
 	m.conn = o.conn
+	for _, r := range o.line {
+		if m.conn != nil && !r.isLeft {
+			r.call = m.conn.Start(r.limit, r.words...)
+		}
+	}
 }
 
 // use notes that it is used; what is idle for long is closed.
@@ -147,16 +177,24 @@ func isOpen(conn *wire.Conn) bool {
 
 // call sends a command, and once more at once when the connection fails: it may have been an old one, or the
 // answer may be lost. on is the connection that it was sent on last.
-func (m *member) call(ctx context.Context, limit time.Duration, on **wire.Conn, words ...any) (a answer) {
+func (m *member) call(ctx context.Context, limit time.Duration, on **wire.Conn, words ...any) answer {
+	return m.callUntil(ctx, limit, on, nil, words)
+}
+
+// callUntil is a call that is sent no more when it is over; nil: it never is.
+func (m *member) callUntil(ctx context.Context, limit time.Duration, on **wire.Conn, isOver func() bool, words []any) (a answer) {
 	if a.err = m.isDown(); a.err != nil {
 		return a
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	a.reply, a.err = m.once(limited, limit, on, words)
+	a.reply, a.err = m.once(limited, limit, on, isOver, words)
 	if isBroken(a.err) && limited.Err() == nil {
 		a.repeated = *on != nil
-		a.reply, a.err = m.once(limited, limit, on, words)
+		a.reply, a.err = m.once(limited, limit, on, isOver, words)
+	}
+	if a.err == errOvertaken {
+		return a
 	}
 	if isBroken(a.err) && ctx.Err() != nil {
 		a.err = ctx.Err() // that says nothing of the server
@@ -169,17 +207,19 @@ func (m *member) call(ctx context.Context, limit time.Duration, on **wire.Conn, 
 	return a
 }
 
-func (m *member) once(ctx context.Context, limit time.Duration, on **wire.Conn, words []any) (any, error) {
-	conn, err := m.connection(ctx)
+func (m *member) once(ctx context.Context, limit time.Duration, on **wire.Conn, isOver func() bool, words []any) (any, error) {
+	r := &request{limit: limit, words: words}
+	conn, err := m.start(ctx, r, isOver)
 	if err != nil {
 		return nil, err
 	}
 	*on = conn
-	call, err := conn.Do(ctx, limit, words...)
-	if err != nil {
-		return nil, err
+	select {
+	case <-r.call.Done():
+		return r.call.Reply, r.call.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return call.Reply, nil
 }
 
 // isBroken says whether it is an error, and none that the server told.
@@ -208,23 +248,41 @@ func (m *member) learn(err error, on *wire.Conn) {
 
 // release sees to it that the owner holds nothing: at once, or when the server is back. On the connection on which
 // it has asked for the lock that is also true of what the server has not yet read.
-func (m *member) release(limit time.Duration, on *wire.Conn, key, owner string) (a answer) {
+func (m *member) release(limit time.Duration, on *wire.Conn, key, owner string) answer {
+	return m.releaseUntil(limit, on, nil, key, owner)
+}
+
+// releaseUntil is a release that is not sent, nor owed, when it is over; nil: it never is.
+func (m *member) releaseUntil(limit time.Duration, on *wire.Conn, isOver func() bool, key, owner string) (a answer) {
 	ctx, words := m.quorum.Life, []any{"LOCK.RELEASE", key, owner, "ALL"}
 	if on == nil {
 		a = m.call(ctx, limit, &on, words...)
 	} else {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		var call *wire.Call
-		if call, a.err = on.Do(limited, limit, words...); a.err == nil {
-			a.reply = call.Reply
-		} else if isBroken(a.err) {
+		m.mu.Lock()
+		if isOver != nil && isOver() {
+			m.mu.Unlock()
+			return answer{err: errOvertaken}
+		}
+		call := on.Start(limit, words...) // no renewal comes in between
+		m.mu.Unlock()
+		select {
+		case <-call.Done():
+			a.reply, a.err = call.Reply, call.Err
+		case <-limited.Done():
+			a.err = limited.Err()
+		}
+		if isBroken(a.err) {
 			on.Close()
 		}
 	}
 	if isPassing(a.err) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		if isOver != nil && isOver() {
+			return a
+		}
 		if len(m.owed) == mostOwed {
 			m.owed = m.owed[1:]
 		}
@@ -272,7 +330,7 @@ func (m *member) isBack() bool {
 			return true
 		}
 		ctx, cancel := context.WithTimeout(m.quorum.Life, m.quorum.Reply)
-		_, err := m.once(ctx, m.quorum.Reply, &on, []any{"PING"})
+		_, err := m.once(ctx, m.quorum.Reply, &on, nil, []any{"PING"})
 		cancel()
 		m.mu.Lock()
 		m.used = used // nobody but this asks

@@ -59,21 +59,23 @@ const (
 // told to free it; it goes on when the attempt is given up.
 type part struct {
 	*attempt
-	place  int
-	member *member
-	on     *wire.Conn
+	place    int
+	member   *member
+	on       *wire.Conn
+	mayCount bool // the grant may be lifted: a renewal may count it, and it is not released behind that
 }
 
 func (p *part) play(ctx context.Context) {
-	if !p.take(ctx) {
-		p.member.release(p.terms.Limit, p.on, p.key, p.owner)
+	if p.take(ctx) {
+		return
 	}
+	isOver := func() bool { return p.mayCount && p.calls.isOver.Load() }
+	p.member.releaseUntil(p.terms.Limit, p.on, isOver, p.key, p.owner)
 }
 
 // take says whether all is well at this server: it keeps the lock for the holder, or has nothing to release.
 func (p *part) take(ctx context.Context) bool {
-	a := p.member.call(ctx, p.terms.Limit, &p.on,
-		"LOCK.ACQUIRE", p.key, p.owner, "PX", Milliseconds(p.terms.Lease), "HOLDS", 1)
+	a := p.call(ctx, "LOCK.ACQUIRE", p.key, p.owner, "PX", Milliseconds(p.terms.Lease), "HOLDS", 1)
 	if a.err == nil && a.reply == nil {
 		p.report(report{what: busy})
 		return true
@@ -90,6 +92,11 @@ func (p *part) take(ctx context.Context) bool {
 	return p.follow(ctx, token)
 }
 
+// call is sent no more when the lock is renewed or released.
+func (p *part) call(ctx context.Context, words ...any) answer {
+	return p.member.callUntil(ctx, p.terms.Limit, &p.on, p.calls.isOver.Load, words)
+}
+
 // follow does as told, until the lock is held or given up. Once lifted, a grant is lifted no more: when the attempt
 // goes on with another token, it goes on without this server.
 func (p *part) follow(ctx context.Context, token int64) bool {
@@ -101,6 +108,7 @@ func (p *part) follow(ctx context.Context, token int64) bool {
 		}
 		if now.raise >= token && lifted == 0 && now.raise != asked {
 			asked = now.raise
+			p.mayCount = p.mayCount || asked == token || !p.calls.isOver.Load() // else it will not be lifted
 			said := p.raise(ctx, token, asked)
 			if said.what == raised {
 				lifted = asked
@@ -119,7 +127,7 @@ func (p *part) follow(ctx context.Context, token int64) bool {
 }
 
 func (p *part) raise(ctx context.Context, token, to int64) report {
-	a := p.member.call(ctx, p.terms.Limit, &p.on, "LOCK.RENEW", p.key, p.owner,
+	a := p.call(ctx, "LOCK.RENEW", p.key, p.owner,
 		"PX", Milliseconds(p.terms.Lease), "TOKEN", token, "RAISE", to)
 	switch {
 	case a.err == nil:

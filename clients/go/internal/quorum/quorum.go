@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -60,13 +61,16 @@ type Grant struct {
 type Quorum struct {
 	Settings
 	members []*member
+
+	mu       sync.Mutex
+	renewals map[string]*renewal // the last ones of an owner, while any of their calls is under way
 }
 
 // ServerOf is the one that a client of go-redis has, or the primary that its Sentinels tell; place tells such apart.
 func ServerOf(client *redis.Client, place int) Server {
 	options := client.Options()
 	name := options.Addr
-	if name == BySentinels {
+	if name == dial.BySentinels {
 		name = fmt.Sprint(name, " ", place)
 	}
 	return Server{name, func(ctx context.Context) (net.Conn, wire.Login, error) {
@@ -74,12 +78,9 @@ func ServerOf(client *redis.Client, place int) Server {
 	}}
 }
 
-// BySentinels is what go-redis has for an address where Sentinels tell it.
-const BySentinels = "FailoverClient"
-
 // New makes a quorum. Nothing is connected yet.
 func New(servers []Server, settings Settings) *Quorum {
-	q := &Quorum{Settings: settings}
+	q := &Quorum{Settings: settings, renewals: map[string]*renewal{}}
 	for _, server := range servers {
 		q.members = append(q.members, newMember(q, server))
 	}

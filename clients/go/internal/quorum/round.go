@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/kinds"
@@ -99,9 +100,11 @@ func (q *Quorum) Renew(ctx context.Context, grant Grant, terms Terms) (Grant, er
 	}
 	for {
 		start := time.Now()
+		mine := q.renewal(grant.Owner, len(q.members))
 		t, err := q.askAll(ctx, kinds.Renewing, func(m *member) answer {
+			defer q.renewed(grant.Owner, mine)
 			var on *wire.Conn
-			return m.call(q.Life, terms.Limit, &on, words...)
+			return m.callUntil(q.Life, terms.Limit, &on, mine.isOver.Load, words)
 		})
 		if err != nil {
 			return grant, q.unanswered(err, t)
@@ -123,8 +126,47 @@ func (q *Quorum) Renew(ctx context.Context, grant Grant, terms Terms) (Grant, er
 	}
 }
 
+// renewal is one round of calls, also of an attempt. A later one of the same owner may be of another lease: what of this
+// one was not carried out then is not sent again behind it.
+type renewal struct {
+	isOver atomic.Bool
+	left   atomic.Int32
+}
+
+func (q *Quorum) renewal(owner string, calls int) *renewal {
+	mine := &renewal{}
+	mine.left.Store(int32(calls))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.overtake(owner)
+	q.renewals[owner] = mine
+	return mine
+}
+
+// overtake lets no more be sent of the calls of an owner; mu is locked.
+func (q *Quorum) overtake(owner string) {
+	if before := q.renewals[owner]; before != nil {
+		before.isOver.Store(true)
+	}
+}
+
+// renewed is told of the end of each of its calls.
+func (q *Quorum) renewed(owner string, mine *renewal) {
+	if mine.left.Add(-1) > 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.renewals[owner] == mine {
+		delete(q.renewals, owner)
+	}
+}
+
 // Release frees it on all servers, also on those that have not granted it: they may have since.
 func (q *Quorum) Release(ctx context.Context, key, owner string, limit time.Duration) error {
+	q.mu.Lock()
+	q.overtake(owner)
+	q.mu.Unlock()
 	for isRepeated := false; ; isRepeated = true {
 		t, err := q.askAll(ctx, kinds.Releasing, func(m *member) answer { return m.release(limit, nil, key, owner) })
 		if err != nil {

@@ -25,15 +25,24 @@ func (q *Quorum) Obtain(ctx context.Context, key string, terms Terms, wait time.
 		until := time.Now().Add(cmp.Or(wait, q.Reply)) // without a wait, it is for servers alone, not for the lock
 		left = func() time.Duration { return time.Until(until) }
 	}
+	limited := ctx
+	if wait == 0 { // then the last attempt, too, is over in time
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, q.Reply)
+		defer cancel()
+	}
 	line, longest := -1, time.Duration(0)
 	for {
 		start := time.Now()
-		grant, err := q.inTurn(ctx, key, terms, line, left())
+		grant, err := q.inTurn(limited, key, terms, line, left())
 		if err == nil || ctx.Err() != nil {
 			return grant, err
 		}
 		var failure *Failure
 		if !errors.As(err, &failure) {
+			if limited.Err() != nil {
+				err = q.failure(kinds.ErrUnavailable, nil, "no majority has answered in time")
+			}
 			return grant, err
 		}
 		isBusy := failure.Kind == kinds.ErrBusy
