@@ -14,14 +14,14 @@ import org.jspecify.annotations.Nullable;
 final class Acquire {
     /** A wait without an end. */
     static final long FOR_EVER = Long.MAX_VALUE;
+    private static final long MILLISECOND = TimeUnit.MILLISECONDS.toNanos(1);
 
     /** Where it stands, and so what ends it. */
     private enum Stage { PAUSING, CALLING, WAITING }
 
     private final Core core;
     private final LockSpec spec;
-    private final String owner;
-    private final @Nullable Task task;
+    private final Owner owner;
     private final long wait;
     private final Caller caller;
     private final long begun = System.nanoTime();
@@ -32,17 +32,19 @@ final class Acquire {
     private @Nullable Wait inLine;
     private final TimeLimit limit;
     private boolean fateUnknown;
+    private boolean isUnanswered; // a call before the last one
+    private volatile long token; // of a grant that has come; 0: none
+    private volatile @Nullable Undo undo;
     private boolean isGranted; // from then on nothing ends it
     private boolean isReleasing;
     private final CompletableFuture<@Nullable Void> calledOff = new CompletableFuture<>();
     private long pause;
 
-    /** The wait is in nanoseconds; 0 is now or not at all. */
-    Acquire(Core core, LockSpec spec, String owner, @Nullable Task task, long wait, Caller caller) {
+    /** The wait is in nanoseconds; 0 is now or not at all, and below it so much of the time for that is over. */
+    Acquire(Core core, LockSpec spec, Owner owner, long wait, Caller caller) {
         this.core = core;
         this.spec = spec;
         this.owner = owner;
-        this.task = task;
         this.wait = wait;
         this.caller = caller;
         limit = new TimeLimit(core, () -> end(Meaning.PASSING.error(spec.key(), null)));
@@ -64,7 +66,10 @@ final class Acquire {
         core.acquires.add(this);
         if (core.isClosed()) {
             finish(Core.closedError());
-        } else if (spec.replicas() > 0 || wait > 0 && core.isAwaited(spec.key())) {
+        } else if (owner.isNamed() && spec.replicas() > 0) {
+            core.keeper(spec.key()).thenCompose(Keeper::line).thenCompose(Line::ping)
+                    .whenComplete((pong, failure) -> waitInLine()); // behind what is undone in this name
+        } else if (spec.replicas() > 0 || wait > 0 && core.isAwaited(spec.key()) && !owner.isNamed()) {
             waitInLine();
         } else {
             tryOnKeeper();
@@ -73,8 +78,9 @@ final class Acquire {
     }
 
     private void tryOnKeeper() {
-        long deadline = wait == FOR_EVER ? FOR_EVER : begun + Math.max(wait, core.settings().reply());
-        start(Kind.ACQUIRE, deadline, spec.acquire(owner, true).and("HOLDS", 1), (answer, failure) -> {
+        long reply = core.settings().reply();
+        long deadline = wait == FOR_EVER ? FOR_EVER : begun + (wait > 0 ? Math.max(wait, reply) : reply + wait);
+        start(Kind.ACQUIRE, deadline, spec.acquire(owner.name(), true).and("HOLDS", 1), (answer, failure) -> {
             if (failure != null) {
                 failed(failure);
             } else if (answer.reply() != null) {
@@ -105,13 +111,14 @@ final class Acquire {
             synchronized (this) {
                 stage = Stage.PAUSING;
                 fateUnknown |= made.wasSent();
+                isUnanswered |= made.wasRepeated();
             }
             next.on(answer, thrown == null ? null : (LockException) Line.unwrapped(thrown));
         });
     }
 
     private void busyOrWait() {
-        if (left() > 0) {
+        if (left() >= MILLISECOND) { // the shortest wait that can be asked for
             waitInLine();
         } else {
             finish(new LockBusyException(spec.key() + ": others hold the lock, or are in line", null));
@@ -144,9 +151,9 @@ final class Acquire {
             opened.withdraw();
             return; // settled by who has ended it
         }
-        Words words = spec.acquire(owner, false).and("HOLDS", 1);
+        Words words = spec.acquire(owner.name(), false).and("HOLDS", 1);
         if (wait > 0) {
-            words.and("BLOCK", left == FOR_EVER ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(left)));
+            words.and("BLOCK", left == FOR_EVER ? 0 : Math.max(1, TimeUnit.NANOSECONDS.toMillis(left + MILLISECOND - 1)));
         }
         opened.await(words, caller).whenComplete((answer, thrown) -> {
             boolean isCalledOff;
@@ -157,6 +164,7 @@ final class Acquire {
             if (isCalledOff) {
                 answeredAfterAll(opened, thrown == null ? answer : null);
             } else if (thrown != null) {
+                isUnanswered = true;
                 waitFailed(Line.unwrapped(thrown));
             } else {
                 answered(opened, answer);
@@ -170,15 +178,16 @@ final class Acquire {
      */
     private void answeredAfterAll(Wait over, @Nullable Answer answer) {
         if (answer == null) {
-            finishCalledOff();
+            finish(Objects.requireNonNull(verdict));
             return;
         }
         calledOff.whenComplete((done, failure) -> {
             over.giveBack();
             if (answer.error() == null && answer.reply() != null) {
+                token = tokenOf(answer);
                 releaseAndFinish(Objects.requireNonNull(verdict));
             } else {
-                finishCalledOff();
+                finish(Objects.requireNonNull(verdict));
             }
         });
     }
@@ -193,7 +202,7 @@ final class Acquire {
             granted(answer, over); // with its connection
             return;
         }
-        over.giveBackAfter(answer);
+        over.giveBackAfter(answer.error());
         if (answer.error() != null) {
             waitFailed(answer.error());
         } else if (answer.reply() == null) {
@@ -206,33 +215,31 @@ final class Acquire {
 
     /** Waits behind the grant, on its own connection, until so many replicas have it. */
     private void acknowledge(Wait over, Answer granted) {
-        over.acknowledged(spec.replicas()).whenComplete((answer, thrown) -> {
-            over.giveBack();
-            long acknowledged = thrown == null && answer.reply() instanceof Long number ? number : 0;
+        token = tokenOf(granted);
+        Replicas.acknowledge(spec, over).whenComplete((nothing, thrown) -> {
             if (settle()) {
                 return;
             }
-            if (acknowledged >= spec.replicas()) {
+            if (thrown == null) {
                 keep(granted);
             } else {
-                Throwable cause = thrown != null ? Line.unwrapped(thrown) : answer.error();
                 release();
-                finish(new LockUnavailableException(spec.key() + ": " + acknowledged + " of " + spec.replicas()
-                        + " replicas have it", cause));
+                finish(Line.unwrapped(thrown));
             }
         });
     }
 
     /** The grant of a wait is kept, or its lease begins anew, by a call on the keeper. */
     private void keep(Answer granted) {
-        Object token = ((List<?>) Objects.requireNonNull(granted.reply())).get(0);
-        Words words = Words.of("LOCK.RENEW", spec.key(), owner, "TOKEN", token);
+        token = tokenOf(granted);
+        Words words = Words.of("LOCK.RENEW", spec.key(), owner.name(), "TOKEN", token);
         long deadline = System.nanoTime() + core.settings().reply();
         start(Kind.RENEW, deadline, spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, (answer, failure) -> {
             if (failure == null) {
                 granted(answer, null);
             } else if (failure instanceof LockLostException && !settle()) {
                 fateUnknown = false;
+                token = 0;
                 busyOrWait(); // it came and went unseen
             } else {
                 failed(failure);
@@ -242,6 +249,7 @@ final class Acquire {
 
     /** Tells it to the caller. What a wait has given, and nobody keeps yet, is known from the sending of that. */
     private void granted(Answer answer, @Nullable Wait origin) {
+        token = tokenOf(answer);
         Throwable ended;
         synchronized (this) {
             ended = verdict;
@@ -254,9 +262,12 @@ final class Acquire {
             releaseAndFinish(ended);
             return;
         }
-        Keeper home = core.keeperNow(spec.key());
-        Held held = new Held(core, home != null ? home : Objects.requireNonNull(inLine).keeper(), spec, owner,
-                answer, origin, task);
+        Held held = new Held(core, core.keeperOf(spec.key(), answer), spec, owner, answer, origin);
+        if (core.isClosed()) { // and did not know of it
+            held.close();
+            finish(Core.closedError());
+            return;
+        }
         forget();
         core.observer().acquired(spec.key(), Duration.ofNanos(waitedSoFar()));
         if (!result.complete(held)) {
@@ -268,7 +279,7 @@ final class Acquire {
         if (settle()) {
             return;
         }
-        if (failure instanceof LockUnavailableException && fateUnknown) {
+        if (failure instanceof LockUnavailableException && fateUnknown || isUnanswered) {
             release();
         }
         finish(failure);
@@ -281,19 +292,12 @@ final class Acquire {
         }
         Meaning meaning = Meaning.of(why, Kind.ACQUIRE);
         pause = Core.nextPause(pause);
-        if (meaning != Meaning.PASSING || wait == 0 || left() <= pause) {
-            LockException error = meaning.error(spec.key(), why);
-            if (meaning == Meaning.PASSING && fateUnknown) {
-                release();
-            }
-            finish(error);
+        if (meaning != Meaning.PASSING || wait <= 0 || left() <= Core.LEAST_PAUSE) {
+            failed(meaning.error(spec.key(), why));
             return;
         }
-        String text = String.valueOf(why.getMessage());
-        if (text.startsWith("MOVED") || text.startsWith("CLUSTERDOWN")) {
-            core.refresh();
-        }
-        core.after(Core.jittered(pause), () -> {
+        core.refreshAfter(String.valueOf(why.getMessage()));
+        core.after(Core.pauseWithin(left(), pause), () -> {
             if (!settle()) {
                 waitInLine();
             }
@@ -321,7 +325,7 @@ final class Acquire {
                 release().whenComplete((answer, failure) -> calledOff.complete(null));
                 core.after(core.settings().reply(), () -> {
                     Objects.requireNonNull(waiting).drop(new IOException("called off"));
-                    finishCalledOff();
+                    finish(Objects.requireNonNull(verdict));
                 });
             }
         }
@@ -356,21 +360,23 @@ final class Acquire {
         release().whenComplete((answer, failure) -> finish(ended));
     }
 
-    private void finishCalledOff() {
-        Throwable ended = verdict;
-        if (ended != null) {
-            finish(ended);
-        }
+    private static long tokenOf(Answer granted) {
+        return (Long) ((List<?>) Objects.requireNonNull(granted.reply())).get(0);
     }
 
     /** After it the owner neither holds nor waits. Is carried on in the background. */
     private CompletableFuture<?> release() {
-        return new Call(core, spec.key(), Kind.RELEASE, System.nanoTime() + core.settings().release(),
-                Words.of("LOCK.RELEASE", spec.key(), owner, "ALL")).start();
+        Undo made = new Undo(core, spec.key(), owner);
+        undo = made;
+        return made.send(token);
     }
 
     private void finish(Throwable failure) {
         forget();
+        Undo last = undo;
+        if (last != null && last.mayComeLate() && owner.task() != null) {
+            owner.task().leaveOwner(owner.name());
+        }
         if (result.completeExceptionally(failure)) {
             core.observer().refused(spec.key(), Duration.ofNanos(waitedSoFar()), failure);
         }

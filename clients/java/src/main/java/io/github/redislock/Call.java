@@ -18,6 +18,8 @@ final class Call {
     private final TimeLimit limit;
     private long pause;
     private boolean isOver;
+    private boolean isSending;
+    private @Nullable LockException ended; // while it was being sent
     private volatile boolean sent;
     private volatile boolean repeated;
     private volatile @Nullable Throwable last;
@@ -105,8 +107,18 @@ final class Call {
             }
             repeated = sent;
             sent = true;
+            isSending = true;
         }
-        answered(line.call(words));
+        CompletableFuture<Answer> reply = line.call(words);
+        LockException reason;
+        synchronized (this) {
+            isSending = false;
+            reason = ended;
+        }
+        if (reason != null) {
+            fail(reason);
+        }
+        answered(reply);
     }
 
     private void answered(CompletableFuture<Answer> reply) {
@@ -127,14 +139,13 @@ final class Call {
     /** Where the server has said that it does not serve the key, another one is looked for. */
     private void movedAway(Line line, ReplyError error) {
         String text = error.getMessage();
-        if (text.startsWith("MOVED") || text.startsWith("CLUSTERDOWN")) {
-            core.refresh();
-        } else if (Meaning.isOfReplica(text)) {
+        core.refreshAfter(text);
+        if (Meaning.isOfReplica(text)) {
             line.close(new IOException(text));
         }
     }
 
-    /** A passing error is met by a pause; after a broken connection the keeper makes the pauses. */
+    /** A passing error is met by a pause, and so is a cluster that cannot be asked; else the keeper makes the pauses. */
     private void failed(Throwable thrown, boolean answered) {
         Throwable failure = Line.unwrapped(thrown);
         last = failure;
@@ -143,13 +154,18 @@ final class Call {
             fail(meaning.error(key, failure));
             return;
         }
+        if (deadline != Long.MAX_VALUE && System.nanoTime() - deadline >= 0 && !Line.stoodStill(deadline)) {
+            outOfTime();
+            return;
+        }
         limit.set(deadline);
-        if (!answered) {
+        if (!answered && core.keeperNow(key) != null) {
             core.execute(this::attempt);
             return;
         }
         pause = Core.nextPause(pause);
-        core.after(Core.jittered(pause), this::attempt);
+        long left = deadline == Long.MAX_VALUE ? deadline : deadline - System.nanoTime();
+        core.after(Core.pauseWithin(left, pause), this::attempt);
     }
 
     /** Ends it within a reply's time; at once where nothing was sent. */
@@ -177,10 +193,14 @@ final class Call {
     }
 
     private void fail(LockException error) {
-        core.calls.remove(this);
         synchronized (this) {
             isOver = true;
+            if (isSending) {
+                ended = error;
+                return; // told when it is sent: what takes it back comes behind it
+            }
         }
+        core.calls.remove(this);
         result.completeExceptionally(error);
         limit.cancel();
     }

@@ -1,5 +1,6 @@
 package io.github.redislock;
 
+import io.github.redislock.Line.Answer;
 import io.github.redislock.spi.LockServer;
 import java.io.IOException;
 import java.time.Duration;
@@ -14,6 +15,7 @@ import org.jspecify.annotations.Nullable;
 final class Core extends Scope {
     private final LockServer server;
     private final Look look = new Look(this);
+    private final Names names = new Names(this);
     private final Map<String, Keeper> keepers = new ConcurrentHashMap<>();
     private final Map<String, WaitLines> waitLines = new ConcurrentHashMap<>();
     private final Map<String, Integer> waiting = new ConcurrentHashMap<>();
@@ -30,14 +32,18 @@ final class Core extends Scope {
 
     @Override
     Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait, Caller caller) {
-        String name = owner == null ? freshOwner() : owner;
-        Acquire acquire = new Acquire(this, spec, name, task, wait, caller).begin();
+        if (owner != null && task == null) {
+            return names.acquire(owner, spec, wait, caller);
+        }
+        boolean isNamed = owner != null && (task == null || task.isNamed());
+        Owner by = new Owner(owner == null ? freshOwner() : owner, task, isNamed);
+        Acquire acquire = new Acquire(this, spec, by, wait, caller).begin();
         return new Attempt(acquire.result(), acquire::end, this, caller);
     }
 
     @Override
-    Ownership adopt(LockSpec spec, String owner, long token) {
-        return Adoption.adopt(this, spec, owner, token);
+    Ownership adoptOthers(LockSpec spec, String owner, long token) {
+        return Attempt.await(names.adopt(owner, spec, token));
     }
 
     @Override
@@ -49,6 +55,13 @@ final class Core extends Scope {
     @Nullable Keeper keeperNow(String key) {
         String node = server.node(key);
         return node == null ? null : keepers.computeIfAbsent(node, name -> new Keeper(this, name));
+    }
+
+    /** The same; where that is not known any more, the one that has given this answer. */
+    Keeper keeperOf(String key, Answer answer) {
+        Keeper now = keeperNow(key);
+        return now != null ? now : keepers.values().stream().filter(keeper -> keeper.openLine() == answer.line())
+                .findFirst().orElseGet(() -> keepers.values().iterator().next());
     }
 
     CompletableFuture<Keeper> keeper(String key) {
@@ -94,6 +107,13 @@ final class Core extends Scope {
             }
         });
         return mine;
+    }
+
+    /** The same where this error says that another node serves the key. */
+    void refreshAfter(String error) {
+        if (error.startsWith("MOVED") || error.startsWith("CLUSTERDOWN")) {
+            refresh();
+        }
     }
 
     Line connect(String node, String name) throws IOException {

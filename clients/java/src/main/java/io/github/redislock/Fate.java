@@ -25,17 +25,23 @@ final class Fate {
         return loss;
     }
 
-    void onLost(Consumer<LockLostException> listener) {
+    /** Gives what ends that. */
+    Runnable onLost(Consumer<LockLostException> listener) {
         LockLostException told;
         synchronized (this) {
             told = loss;
             if (told == null) {
                 listeners.add(listener);
-                return;
+                return () -> forget(listener);
             }
         }
         LockLostException error = told;
         executor.execute(() -> listener.accept(error));
+        return () -> { };
+    }
+
+    private synchronized void forget(Consumer<LockLostException> listener) {
+        listeners.remove(listener);
     }
 
     /** Whether this ends it, as released. */

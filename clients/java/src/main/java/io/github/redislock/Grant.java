@@ -1,9 +1,11 @@
 package io.github.redislock;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -15,6 +17,7 @@ import org.jspecify.annotations.Nullable;
 public final class Grant implements AutoCloseable {
     private final Ownership held;
     private final AtomicBoolean isGivenBack = new AtomicBoolean();
+    private List<Runnable> listening = List.of(); // what ends that
 
     Grant(Ownership held) {
         this.held = held;
@@ -64,6 +67,11 @@ public final class Grant implements AutoCloseable {
         return isGivenBack.get() ? released() : held.check();
     }
 
+    /** Whether the error tells the loss of this lock, and not of another. */
+    boolean isLossOf(Throwable error) {
+        return held.isLossOf(error);
+    }
+
     /** Gives it this lease, which begins now. */
     public void extend(Duration lease) {
         Attempt.await(isGivenBack.get() ? released() : held.extend(lease));
@@ -74,7 +82,16 @@ public final class Grant implements AutoCloseable {
      * after this lease, or is adopted. For a lock that was taken once.
      */
     public void detach(Duration lease) {
-        Attempt.await(isGivenBack.compareAndSet(false, true) ? held.detach(lease) : released());
+        if (!isGivenBack.compareAndSet(false, true)) {
+            Attempt.await(released());
+        }
+        try {
+            Attempt.await(held.detach(lease));
+        } catch (LockMisuseException e) {
+            isGivenBack.set(false); // it is as it was
+            throw e;
+        }
+        listenNoMore();
     }
 
     /** From a writer to a reader, without letting go. */
@@ -84,18 +101,47 @@ public final class Grant implements AutoCloseable {
 
     /** Runs this once when the lock is lost, by a thread of this client; at once where it is lost already. */
     public void onLost(Consumer<LockLostException> listener) {
-        held.onLost(listener);
+        Runnable end = listen(listener);
+        synchronized (this) {
+            listening = Stream.concat(listening.stream(), Stream.of(end)).toList();
+        }
+        if (isGivenBack.get()) {
+            listenNoMore();
+        }
+    }
+
+    /** The same, and gives what ends that. */
+    Runnable listen(Consumer<LockLostException> listener) {
+        return held.onLost(listener);
     }
 
     /** Gives the lock back. That it had been lost, or that the server gave no answer, is thrown. */
     public void release() {
         Caller caller = Caller.here();
-        Attempt.await(caller, isGivenBack.compareAndSet(false, true) ? held.release(caller) : released());
+        Attempt.await(caller, giveBack() ? held.release(caller) : released());
     }
 
     /** As {@link #release}. */
     public CompletableFuture<@Nullable Void> releaseAsync() {
-        return held.handedOver(isGivenBack.compareAndSet(false, true) ? held.release() : released());
+        return held.handedOver(giveBack() ? held.release() : released());
+    }
+
+    /** Whether this gives it back. Of the holds of others it hears no more. */
+    private boolean giveBack() {
+        boolean isFirst = isGivenBack.compareAndSet(false, true);
+        if (isFirst) {
+            listenNoMore();
+        }
+        return isFirst;
+    }
+
+    private void listenNoMore() {
+        List<Runnable> ends;
+        synchronized (this) {
+            ends = listening;
+            listening = List.of();
+        }
+        ends.forEach(Runnable::run);
     }
 
     private CompletableFuture<@Nullable Void> released() {
@@ -106,13 +152,13 @@ public final class Grant implements AutoCloseable {
     @Override
     public void close() {
         Caller caller = Caller.here();
-        if (isGivenBack.compareAndSet(false, true)) {
+        if (giveBack()) {
             Attempt.await(caller, held.release(caller));
         }
     }
 
     CompletableFuture<@Nullable Void> closeAsync() {
-        return isGivenBack.compareAndSet(false, true) ? held.release() : CompletableFuture.completedFuture(null);
+        return giveBack() ? held.release() : CompletableFuture.completedFuture(null);
     }
 
     @Override

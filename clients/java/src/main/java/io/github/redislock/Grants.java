@@ -46,14 +46,18 @@ public final class Grants implements AutoCloseable, Iterable<Grant> {
 
     /** Runs this once when the first of them is lost, by a thread of this client; at once where one is lost already. */
     public void onLost(Consumer<LockLostException> listener) {
+        listen(listener);
+    }
+
+    /** The same, and gives what ends that. */
+    Runnable listen(Consumer<LockLostException> listener) {
         AtomicBoolean isTold = new AtomicBoolean();
-        for (Grant grant : all) {
-            grant.onLost(loss -> {
-                if (isTold.compareAndSet(false, true)) {
-                    listener.accept(loss);
-                }
-            });
-        }
+        List<Runnable> ends = all.stream().map(grant -> grant.listen(loss -> {
+            if (isTold.compareAndSet(false, true)) {
+                listener.accept(loss);
+            }
+        })).toList();
+        return () -> ends.forEach(Runnable::run);
     }
 
     /** Gives all back, the last one first. What was wrong with one is thrown, when all have been given back. */

@@ -2,6 +2,7 @@ package io.github.redislock;
 
 import io.github.redislock.Line.Answer;
 import io.github.redislock.Meaning.Kind;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
@@ -13,49 +14,55 @@ import org.jspecify.annotations.Nullable;
 /** An ownership on one server, and what is known of it. */
 final class Held extends Ownership {
     private final Core core;
+    private final Owner by;
     private final Keeping keeping;
     /** The wait that gave it, with its connection, until the keeper takes it over. */
     private @Nullable Wait origin;
     private volatile Keeper keeper;
     private volatile long keep; // ms; 0: not kept
-    private volatile long lease;
-    private volatile long proven;
-    private volatile Line line;
+    private final Known known;
     private long end; // of a grant that is held for so long at most; 0: none
     private @Nullable Future<?> alarm;
+    private final Entries entries;
 
     /** The answer is a keeper's, or where it is not yet kept, that of this wait. */
-    Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, @Nullable Wait origin,
-            @Nullable Task task) {
-        this(core, keeper, spec, owner, answer, (List<?>) Objects.requireNonNull(answer.reply()), origin, task);
+    Held(Core core, Keeper keeper, LockSpec spec, Owner by, Answer answer, @Nullable Wait origin) {
+        this(core, keeper, spec, by, answer, (List<?>) Objects.requireNonNull(answer.reply()), origin);
     }
 
-    private Held(Core core, Keeper keeper, LockSpec spec, String owner, Answer answer, List<?> fields,
-            @Nullable Wait origin, @Nullable Task task) {
-        super(core, spec, owner, (Long) fields.get(0), Math.toIntExact((Long) fields.get(2)), task);
+    /** It is held once here, also where an adopted owner has taken it more often. */
+    private Held(Core core, Keeper keeper, LockSpec spec, Owner by, Answer answer, List<?> fields, @Nullable Wait origin) {
+        super(core, spec, by.name(), (Long) fields.get(0), 1, by.task());
         this.core = core;
+        this.by = by;
         this.keeper = keeper;
         this.origin = origin;
         boolean isKept = origin == null;
         keep = spec.keepMs();
-        lease = TimeUnit.MILLISECONDS.toNanos((Long) fields.get(3));
-        proven = answer.sent();
-        line = answer.line();
-        keeping = new Keeping(this, line);
+        if (spec.atMost() != null) {
+            end = (isKept ? answer.sent() : began()) + spec.atMost().toNanos();
+        }
+        known = new Known(answer);
+        keeping = new Keeping(this, answer.line());
+        entries = new Entries(core, this);
         core.held.add(this);
         if (keep == 0) {
             alarmAtEnd();
             return;
         }
-        if (spec.atMost() != null) {
-            end = (isKept ? proven : began()) + spec.atMost().toNanos();
-            alarm = core.after(Math.max(0, end - lease - System.nanoTime()), this::keepNoMore);
+        if (end != 0) {
+            alarm = core.after(Math.max(0, end - known.lease() - System.nanoTime()), this::keepNoMore);
         }
         if (isKept) {
-            keeper.add(this, line);
+            keeper.add(this, answer.line());
         } else {
-            core.takeovers.add(this, proven + lease / 3);
+            core.takeovers.add(this, answer.sent() + known.lease() / 3);
         }
+    }
+
+    /** Whether others may act in its owner's name. */
+    boolean isNamed() {
+        return by.isNamed();
     }
 
     /** Whether a keeper has to see to it, sooner or later. */
@@ -64,18 +71,18 @@ final class Held extends Ownership {
     }
 
     long leaseNanos() {
-        return lease;
+        return known.lease();
     }
 
     /** How often a sign of it is wanted. */
     long pace() {
-        return Math.min(lease, TimeUnit.MILLISECONDS.toNanos(keep)) / 3;
+        return Math.min(known.shortest(), TimeUnit.MILLISECONDS.toNanos(keep)) / 3;
     }
 
     @Override
     long knownUntil() {
-        long until = (keep == 0 ? proven : line.provenSince(proven)) + lease;
-        return end != 0 && end - until < 0 ? end : until;
+        long until = known.until(keep > 0);
+        return end == 0 ? until : Known.sooner(until, end);
     }
 
     Keeper keeper() {
@@ -84,7 +91,7 @@ final class Held extends Ownership {
 
     /** Whose PONGs tell of it. */
     Line line() {
-        return line;
+        return known.line();
     }
 
     void keptBy(Keeper home) {
@@ -132,12 +139,7 @@ final class Held extends Ownership {
 
     /** An answer that tells of it. */
     synchronized void renewed(Answer answer) {
-        List<?> fields = (List<?>) Objects.requireNonNull(answer.reply());
-        if (answer.sent() - proven > 0) {
-            proven = answer.sent();
-        }
-        lease = TimeUnit.MILLISECONDS.toNanos((Long) fields.get(3));
-        line = answer.line();
+        known.renewed(answer);
         if (keep == 0 && isHeld()) {
             alarmAtEnd();
         }
@@ -146,8 +148,13 @@ final class Held extends Ownership {
     private synchronized void alarmAtEnd() {
         cancelAlarm();
         alarm = core.after(Math.max(0, knownUntil() - System.nanoTime()), () -> {
-            if (knownUntil() - System.nanoTime() <= 0) {
-                lose(new java.io.IOException("its time was over"));
+            if (knownUntil() - System.nanoTime() > 0) {
+                return;
+            }
+            if (end != 0) {
+                giveUp("its time was over", core.settings().release()); // after a late renewal it may stand for longer
+            } else {
+                lose(new IOException("its time was over"));
             }
         });
     }
@@ -164,7 +171,7 @@ final class Held extends Ownership {
             return;
         }
         synchronized (this) {
-            proven = line.provenSince(proven);
+            known.isKeptNoMore();
             keep = 0;
         }
         core.takeovers.remove(this);
@@ -173,12 +180,36 @@ final class Held extends Ownership {
         alarmAtEnd();
         long rest = Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
         keeping.end(renewalUntil(end, renew().and("PX", rest, "KEEP", 0))).whenComplete((answer, failure) -> {
-            if (failure != null && Line.unwrapped(failure) instanceof LockLostException lost) {
-                lose(lost);
-            } else if (failure == null) {
+            if (failure == null) {
                 renewed(answer);
+            } else if (Line.unwrapped(failure) instanceof LockLostException lost) {
+                lose(lost);
+            } else {
+                keeper.replace(keeping.line()); // so that nobody keeps it
             }
         });
+    }
+
+    /** No sign of it has come for so long that it counts as lost. */
+    void unheard() {
+        giveUp("no sign of it for a whole lease", Math.max(core.settings().release(), TimeUnit.MILLISECONDS.toNanos(keep)));
+    }
+
+    /**
+     * Lost by the clock, while the server may have it yet, for nobody: in the background it is given back. Not in a name
+     * that comes back: that may have got the same grant again meanwhile.
+     */
+    private void giveUp(String why, long limit) {
+        if (!isHeld()) {
+            return;
+        }
+        if (by.task() != null) {
+            by.task().leaveOwner(by.name());
+        }
+        lose(new IOException(why));
+        if (!isNamed()) {
+            releaseUntil(System.nanoTime() + limit, 0).start();
+        }
     }
 
     @Override
@@ -193,33 +224,46 @@ final class Held extends Ownership {
     @Override
     CompletableFuture<?> enter(LockSpec spec, int wanted, long deadline) {
         takeOver();
-        Call call = new Call(core, key(), Kind.ACQUIRE, deadline, spec.acquire(owner(), keep > 0)
-                .and("HOLDS", wanted, "TOKEN", token()));
-        return call.start().handle((answer, failure) -> {
-            if (failure == null) {
-                if (answer.reply() == null) {
-                    throw new LockBusyException(key() + ": others have room before this call", null);
-                }
-                if (keep > 0 && answer.line() != line) {
-                    keeper.add(this, answer.line());
-                }
-                renewed(answer);
-                return this;
+        return entries.enter(spec, wanted, deadline);
+    }
+
+    Entries entries() {
+        return entries;
+    }
+
+    /** An answer to that, in which the server was to bear this silence. */
+    void entered(Answer answer, long keepMs) {
+        synchronized (this) {
+            if (keep > 0) {
+                keep = Math.max(keep, keepMs); // so does the server
             }
-            LockException error = (LockException) Line.unwrapped(failure);
-            if (error instanceof LockLostException) {
-                lose(error);
-            } else if (error instanceof LockUnavailableException && call.wasSent()) {
-                releaseTo(wanted - 1).start();
-            }
-            throw error;
-        });
+        }
+        if (keep > 0 && answer.line() != known.line()) {
+            keeper.add(this, answer.line());
+        }
+        renewed(answer);
+        throwWhereLost();
+    }
+
+    /** What is kept no more gets no lease beyond its end. */
+    Duration within(Duration lease) {
+        Duration rest = Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()));
+        return end == 0 || keep > 0 || rest.compareTo(lease) > 0 ? lease : rest;
+    }
+
+    /** Lost by the clock, before this answer came: the server may have it yet, for nobody. */
+    private void throwWhereLost() {
+        LockLostException lost = loss();
+        if (lost != null) {
+            releaseTo(0).start();
+            throw again(lost);
+        }
     }
 
     @Override
-    CompletableFuture<@Nullable Void> giveBack(int left, Caller caller) {
-        Call call = releaseTo(left);
-        return send(call, caller).handle((answer, failure) -> {
+    CompletableFuture<@Nullable Void> giveBack(int left, Caller caller, long deadline) {
+        Call call = releaseUntil(deadline, left);
+        return sendWhereOwn(call, caller).handle((answer, failure) -> {
             if (failure == null) {
                 return null;
             }
@@ -236,6 +280,12 @@ final class Held extends Ownership {
         });
     }
 
+    /** Where its keeper has ended, another connection may keep what is in a name that others use too: that is lost. */
+    private CompletableFuture<Answer> sendWhereOwn(Call release, Caller caller) {
+        return !isNamed() || keep == 0 || known.line().isOpen() ? send(release, caller)
+                : keeper.lookFor(this).thenCompose(nothing -> send(release, caller));
+    }
+
     /** On the connection on which it came, where it is still there: another may lead to another server. */
     private CompletableFuture<Answer> send(Call release, Caller caller) {
         Wait mine = takeOrigin();
@@ -249,22 +299,52 @@ final class Held extends Ownership {
         return release.start();
     }
 
-    private Call releaseTo(int left) {
-        return new Call(core, key(), Kind.RELEASE, System.nanoTime() + core.settings().release(),
+    Call releaseTo(int left) {
+        return releaseUntil(System.nanoTime() + core.settings().release(), left);
+    }
+
+    private Call releaseUntil(long deadline, int left) {
+        return new Call(core, key(), Kind.RELEASE, deadline,
                 Words.of("LOCK.RELEASE", key(), owner(), "HOLDS", left, "TOKEN", token()));
     }
 
     @Override
     CompletableFuture<@Nullable Void> check() {
         takeOver();
-        return keep > 0 ? new Check(core, this).begin() : ask(Words.of("LOCK.FENCE", key(), token()));
+        if (keep == 0) {
+            return fence();
+        }
+        CompletableFuture<@Nullable Void> pinged = new Check(core, this).begin();
+        return isNamed() ? pinged.thenCombine(fence(), (ponged, fenced) -> null) : pinged;
+    }
+
+    /** Of a release in the owner's name by somebody else no connection tells. */
+    private CompletableFuture<@Nullable Void> fence() {
+        return ask(Words.of("LOCK.FENCE", key(), token()));
     }
 
     @Override
-    CompletableFuture<@Nullable Void> extend(Duration lease) {
+    CompletableFuture<@Nullable Void> extend(Duration wanted) {
         takeOver();
-        Words words = renew().and("PX", lease.toMillis());
-        return ask(keep > 0 ? words.and("KEEP", keep) : words);
+        Duration most = within(wanted);
+        Words words = renew().and("PX", most.toMillis());
+        Call call = renewalUntil(System.nanoTime() + core.settings().reply(), keep > 0 ? words.and("KEEP", keep) : words);
+        Known.Asked asked = known.asks(most.toNanos());
+        leaseChanged();
+        return ask(call).whenComplete((nothing, failure) -> {
+            boolean mayHave = failure != null && call.wasSent()
+                    && Line.unwrapped(failure) instanceof LockUnavailableException;
+            known.answered(asked, mayHave, keep > 0);
+            leaseChanged();
+        });
+    }
+
+    private void leaseChanged() {
+        if (keep > 0) {
+            keeper.paceChanged(this);
+        } else if (isHeld()) {
+            alarmAtEnd();
+        }
     }
 
     @Override
@@ -295,16 +375,22 @@ final class Held extends Ownership {
     }
 
     private CompletableFuture<@Nullable Void> ask(Words words) {
-        return renewalUntil(System.nanoTime() + core.settings().reply(), words).start().handle((answer, failure) -> {
+        return ask(renewalUntil(System.nanoTime() + core.settings().reply(), words));
+    }
+
+    private CompletableFuture<@Nullable Void> ask(Call call) {
+        return call.start().handle((answer, failure) -> {
             LockException error = failure == null ? null : (LockException) Line.unwrapped(failure);
             if (error instanceof LockLostException) {
-                lose(error);
+                throw lose(error);
             }
             if (error != null) {
                 throw error;
             }
             if (answer.reply() instanceof List<?>) {
                 renewed(answer);
+                throwWhereLost();
+                keeper.paceChanged(this);
             }
             return null;
         });

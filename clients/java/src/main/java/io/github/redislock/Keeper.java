@@ -1,8 +1,6 @@
 package io.github.redislock;
 
-import io.github.redislock.Line.Answer;
 import io.github.redislock.Line.SilentException;
-import io.github.redislock.Meaning.Kind;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -22,6 +20,8 @@ final class Keeper {
     private final String node;
     private final Set<Held> held = new HashSet<>();
     private final Set<Wait> waits = new HashSet<>();
+    private final Rivals rivals = new Rivals();
+    private final Renewals renewals;
     private volatile @Nullable Line line;
     /** Who waits for the line that is being opened: told in this order. */
     private @Nullable List<CompletableFuture<Line>> opening;
@@ -33,6 +33,7 @@ final class Keeper {
     Keeper(Core core, String node) {
         this.core = core;
         this.node = node;
+        renewals = new Renewals(core, this, rivals);
     }
 
     String node() {
@@ -78,6 +79,7 @@ final class Keeper {
         Line fresh;
         try {
             fresh = core.connect(node, "lock-keeper");
+            rivals.greet(fresh);
             fresh.watch(true);
         } catch (Throwable e) { // an Error too has to be told
             boolean silent = System.nanoTime() - begun >= core.settings().reply() / 10 * 9;
@@ -98,7 +100,7 @@ final class Keeper {
             callers.forEach(caller -> caller.completeExceptionally(why));
             return;
         }
-        all.forEach(grant -> restore(grant, fresh, 0)); // before anything else
+        all.forEach(grant -> renewals.restore(grant, fresh)); // before anything else
         callers.forEach(caller -> caller.complete(fresh));
         fresh.end().thenAccept(why -> ended(fresh, why));
         core.observer().keeperOpened(node);
@@ -113,7 +115,7 @@ final class Keeper {
             opening = null;
             pause = Core.nextPause(pause);
             all = new ArrayList<>(held);
-            again = !closed && (!all.isEmpty() || !waits.isEmpty());
+            again = isNeeded();
         }
         callers.forEach(caller -> caller.completeExceptionally(why));
         if (silent) {
@@ -135,7 +137,7 @@ final class Keeper {
             line = null;
             // The end of a line that has served is an event, and a new one is wanted at once.
             pause = old.age() > LIVED ? 0 : Core.nextPause(old.hasServed() ? 0 : pause);
-            isNeeded = !closed && (!held.isEmpty() || !waits.isEmpty());
+            isNeeded = isNeeded();
         }
         core.observer().keeperEnded(node, why);
         if (why instanceof SilentException) {
@@ -146,6 +148,10 @@ final class Keeper {
             line();
             judgeLater();
         }
+    }
+
+    private boolean isNeeded() {
+        return !closed && (!held.isEmpty() || !waits.isEmpty());
     }
 
     /** What the network swallows for the keeper it swallows for those who wait too. */
@@ -159,15 +165,13 @@ final class Keeper {
 
     /** Moves the grants to a new line: what was left out of them is kept no more. */
     void replace(Line old) {
+        boolean isNeeded;
         synchronized (this) {
             if (line != old) {
                 return;
             }
             line = null;
-        }
-        boolean isNeeded;
-        synchronized (this) {
-            isNeeded = !closed && !held.isEmpty();
+            isNeeded = isNeeded();
         }
         old.close(new IOException("replaced"));
         if (isNeeded) {
@@ -193,7 +197,15 @@ final class Keeper {
         }
     }
 
-    /** Keeps a grant that was kept elsewhere, or not yet. */
+    /** Its lease may be shorter than it was. */
+    void paceChanged(Held grant) {
+        if (keeps(grant, grant.line())) {
+            pingSoon(grant.pace());
+        }
+        judgeLater(List.of(grant));
+    }
+
+    /** Keeps a grant that was kept before, or not yet. */
     void adopt(Held grant) {
         Line now;
         synchronized (this) {
@@ -206,9 +218,18 @@ final class Keeper {
         if (now == null) {
             line();
         } else {
-            restore(grant, now, 0);
+            renewals.restore(grant, now);
         }
         judgeLater(List.of(grant));
+    }
+
+    /** Fails where another connection keeps it, as far as can be seen. */
+    CompletableFuture<?> lookFor(Held grant) {
+        return line().thenCompose(on -> rivals.keep(grant, on)).exceptionally(failure -> false).thenAccept(isOthers -> {
+            if (isOthers) {
+                throw new LockLostException(grant.key() + ": another connection keeps it now", null);
+            }
+        });
     }
 
     synchronized void remove(Held grant) {
@@ -219,6 +240,9 @@ final class Keeper {
         synchronized (this) {
             waits.add(wait);
         }
+        if (line == null) {
+            line(); // it has ended a moment before
+        }
         pingSoon(wait.pace());
     }
 
@@ -226,43 +250,13 @@ final class Keeper {
         waits.remove(wait);
     }
 
-    /** Asks for a grant to be kept on this line. Its answer tells how it is. */
-    private void restore(Held grant, Line on, long paused) {
-        grant.renewOn(on).whenComplete((answer, thrown) -> {
-            if (thrown != null || !grant.isHeld()) {
-                return; // the end of the line is dealt with by itself
-            }
-            if (answer.error() == null) {
-                grant.renewed(answer);
-                pingSoon(grant.pace());
-                return;
-            }
-            switch (Meaning.of(answer.error(), Kind.RENEW)) {
-                case PASSING, REFUSED -> again(grant, on, paused, answer);
-                default -> grant.lose(answer.error());
-            }
-        });
-    }
-
-    private void again(Held grant, Line on, long paused, Answer answer) {
-        judgeLater();
-        if (answer.error() != null && answer.error().getMessage().startsWith("MOVED")) {
-            core.refresh().whenComplete((nothing, failure) -> rehome(grant));
-        }
-        long next = Core.nextPause(paused);
-        core.after(Core.jittered(next), () -> {
-            boolean isMine;
-            synchronized (this) {
-                isMine = held.contains(grant) && line == on;
-            }
-            if (isMine) {
-                restore(grant, on, next);
-            }
-        });
+    /** Whether it is to be kept here, on this line. */
+    synchronized boolean keeps(Held grant, Line on) {
+        return held.contains(grant) && line == on;
     }
 
     /** In a cluster a key may be served by another node now. */
-    private void rehome(Held grant) {
+    void rehome(Held grant) {
         Keeper home = core.keeperNow(grant.key());
         if (home == null || home == this) {
             return;
@@ -279,7 +273,7 @@ final class Keeper {
     }
 
     /** Not later than this pace says. */
-    private synchronized void pingSoon(long pace) {
+    synchronized void pingSoon(long pace) {
         if (line == null || held.isEmpty() && waits.isEmpty()) {
             return;
         }
@@ -325,7 +319,7 @@ final class Keeper {
     }
 
     /** Looks again at the time when the first grant of which no sign has come for long would be lost. */
-    private void judgeLater() {
+    void judgeLater() {
         judgeLater(held);
     }
 
@@ -373,7 +367,7 @@ final class Keeper {
         if (Line.stoodStill(due) && now != null) {
             now.ping();
         }
-        lapsed.forEach(grant -> grant.lose(new IOException("no sign of it for a whole lease")));
+        lapsed.forEach(Held::unheard);
         judgeLater();
     }
 

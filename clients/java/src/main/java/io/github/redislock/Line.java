@@ -44,6 +44,7 @@ final class Line {
     private volatile boolean ponged;
     private volatile long watchDue; // of the look at what is unanswered, where one is to come
     private volatile int replies;
+    private volatile int greetings;
 
     Line(Scope scope, ServerConnection connection) {
         this.scope = scope;
@@ -166,9 +167,15 @@ final class Line {
         return !end.isDone();
     }
 
-    /** Whether more was answered than the naming of the connection. */
+    /** Sends what a new connection begins with, whose answer says nothing of how it serves. */
+    CompletableFuture<Answer> greet(Words words) {
+        greetings++; // by the thread that opens it
+        return call(words.bytes());
+    }
+
+    /** Whether more was answered than what it begins with. */
     boolean hasServed() {
-        return replies > 1;
+        return replies > greetings;
     }
 
     long age() {

@@ -21,6 +21,10 @@ record LockSpec(String key, List<String> mode, Duration lease, long keepMs, @Nul
         return mode.contains("LIMIT");
     }
 
+    LockSpec withLease(Duration other) {
+        return new LockSpec(key, mode, other, keepMs, atMost, replicas);
+    }
+
     /** Words that end where options may follow. */
     Words acquire(String owner, boolean kept) {
         Words words = Words.of("LOCK.ACQUIRE", key, owner).and(mode.toArray()).and("PX", lease.toMillis());

@@ -108,7 +108,7 @@ public final class Locks implements AutoCloseable {
 
     /** One owner for several locks, for work that changes threads. */
     public Task task() {
-        return new Task(scope, scope.freshOwner());
+        return new Task(scope, scope::freshOwner);
     }
 
     /** Takes over a grant that was taken elsewhere, and keeps it from now on. */
@@ -189,13 +189,13 @@ public final class Locks implements AutoCloseable {
 
         /** How long others wait when this process has died: 10 s. */
         public Builder lease(Duration time) {
-            lease = time;
+            lease = RedisLock.atLeast(1, time);
             return this;
         }
 
-        /** How long this process may stand still and keep its locks: 30 s. */
+        /** How long this process may stand still and keep its locks: 1 s or more, by default 30 s. */
         public Builder keep(Duration time) {
-            keep = time;
+            keep = RedisLock.atLeast(1000, time);
             return this;
         }
 
@@ -244,7 +244,7 @@ public final class Locks implements AutoCloseable {
                 return thread;
             };
             return new Locks(scope.apply(new Settings(service, lease, keep, reply.toNanos(), release.toNanos(),
-                    close.toNanos(), factory, observer)), isClosedAtExit);
+                    close.toNanos(), factory, new Observed(observer))), isClosedAtExit);
         }
     }
 }

@@ -1,6 +1,7 @@
 package io.github.redislock;
 
 import io.github.redislock.Meaning.Kind;
+import io.github.redislock.spi.ReplyError;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,7 +22,7 @@ final class Look {
         return Attempt.await(core.keeper(key).thenCompose(keeper -> {
             WaitLines lines = core.waitLines(keeper.node());
             return lines.take().thenCompose(line -> line.call(words.bytes())
-                    .whenComplete((answer, thrown) -> lines.giveBack(line)));
+                    .whenComplete((answer, thrown) -> giveBack(lines, line, thrown == null ? answer.error() : null)));
         }).handle((answer, thrown) -> {
             Throwable failure = thrown != null ? Line.unwrapped(thrown) : answer.error();
             if (failure != null) {
@@ -29,6 +30,14 @@ final class Look {
             }
             return answer.reply();
         }));
+    }
+
+    /** Where another server has the lock, the next to ask is to find that one. */
+    private void giveBack(WaitLines lines, Line line, @Nullable ReplyError error) {
+        lines.giveBackAfter(line, error);
+        if (error != null && error.getMessage().startsWith("MOVED")) {
+            core.refresh();
+        }
     }
 
     @Nullable Map<String, Object> info(String key) {
@@ -41,19 +50,21 @@ final class Look {
 
     List<Holder> holders(String key) {
         List<Holder> all = new ArrayList<>();
-        if (ask(key, Words.of("LOCK.HOLDERS", key)) instanceof List<?> found) {
-            for (Object one : found) {
-                Map<String, Object> fields = map((List<?>) one);
-                all.add(new Holder(new String((byte[]) fields.get("owner"), StandardCharsets.UTF_8),
-                        number(fields, "token"), (int) number(fields, "holds"),
-                        Duration.ofMillis(number(fields, "ttl-ms")), Duration.ofMillis(number(fields, "held-ms")),
-                        (int) number(fields, "limit")));
-            }
+        for (Map<String, Object> fields : maps(ask(key, Words.of("LOCK.HOLDERS", key)))) {
+            all.add(new Holder(new String((byte[]) fields.get("owner"), StandardCharsets.UTF_8),
+                    number(fields, "token"), (int) number(fields, "holds"),
+                    Duration.ofMillis(number(fields, "ttl-ms")), Duration.ofMillis(number(fields, "held-ms")),
+                    (int) number(fields, "limit")));
         }
         return all;
     }
 
-    private static long number(Map<String, Object> fields, String name) {
+    /** The maps in a reply; none where it is no list. */
+    static List<Map<String, Object>> maps(@Nullable Object reply) {
+        return reply instanceof List<?> found ? found.stream().map(one -> map((List<?>) one)).toList() : List.of();
+    }
+
+    static long number(Map<String, Object> fields, String name) {
         return fields.get(name) instanceof Long number ? number : 0;
     }
 

@@ -7,8 +7,10 @@ import io.github.redislock.spi.LockServer;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -22,10 +24,13 @@ final class Quorum extends Scope {
     /** The least that a server is given to answer: else good servers would seem to be down. */
     private static final long LEAST_LIMIT = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long AGAIN = TimeUnit.MILLISECONDS.toNanos(50);
+    private static final Function<QuorumMember, CompletableFuture<?>> NONE = member -> CompletableFuture.completedFuture(null);
 
     private final List<QuorumMember> members = new ArrayList<>();
     final Set<QuorumAcquire> acquires = ConcurrentHashMap.newKeySet();
     private final Set<CompletableFuture<?>> background = ConcurrentHashMap.newKeySet();
+    /** What stops the last call of an owner to a server, while any of the calls is under way. */
+    private final Map<String, Function<QuorumMember, CompletableFuture<?>>> latest = new ConcurrentHashMap<>();
 
     /** These servers, where they can decide together. */
     static List<LockServer> checked(Collection<? extends LockServer> servers) {
@@ -109,7 +114,7 @@ final class Quorum extends Scope {
     }
 
     @Override
-    Ownership adopt(LockSpec spec, String owner, long token) {
+    Ownership adoptOthers(LockSpec spec, String owner, long token) {
         long lease = spec.lease().toNanos();
         return Attempt.await(renew(spec.key(), owner, token, lease, settings().reply())
                 .thenApply(start -> hold(spec, owner, new Got(token, start), null)));
@@ -134,7 +139,7 @@ final class Quorum extends Scope {
     CompletableFuture<Long> renew(String key, String owner, long token, long lease, long time) {
         long millis = Math.max(1, TimeUnit.NANOSECONDS.toMillis(lease));
         Words words = Words.of("LOCK.RENEW", key, owner, "PX", millis, "TOKEN", token);
-        return ask(key, words, lease, time).thenApply(start -> {
+        return ask(key, owner, words, lease, time).thenApply(start -> {
             if (trustedUntil(start, lease) - System.nanoTime() <= 0) {
                 throw new LockLostException(key + ": the answers came too late", null);
             }
@@ -145,35 +150,55 @@ final class Quorum extends Scope {
     /**
      * Has a majority answer, again and again for so long, and gives the time at which those that did were asked. It is a
      * loss where a majority says that the grant is not there.
+     *
+     * @param renewed whose grant is renewed by that; null where it is only asked for
      */
-    CompletableFuture<Long> ask(String key, Words words, long lease, long time) {
+    CompletableFuture<Long> ask(String key, @Nullable String renewed, Words words, long lease, long time) {
         CompletableFuture<Long> asked = new CompletableFuture<>();
-        ask(key, words, limit(lease), System.nanoTime() + time, asked);
+        ask(key, renewed, words, limit(lease), System.nanoTime() + time, asked);
         Future<?> alarm = after(time, () -> asked.completeExceptionally(tooFew(key, member -> null)));
         return asked.whenComplete((start, failure) -> alarm.cancel(false));
     }
 
-    private void ask(String key, Words words, long limit, long until, CompletableFuture<Long> asked) {
+    private void ask(String key, @Nullable String renewed, Words words, long limit, long until,
+            CompletableFuture<Long> asked) {
+        QuorumRound round = new QuorumRound(this, key, Kind.RENEW);
+        Map<QuorumMember, QuorumCall> calls = new HashMap<>();
+        members.forEach(member -> calls.put(member, new QuorumCall(this, member, words, limit)));
+        Function<QuorumMember, CompletableFuture<?>> before = renewed == null ? NONE
+                : next(renewed, member -> calls.get(member).stop(), round.heard());
         long start = System.nanoTime();
-        new QuorumRound(this, key, Kind.RENEW).ask(member -> new QuorumCall(this, member, words, limit).start())
-                .decided().thenAccept(round -> {
-                    LockException error = round.error();
-                    if (round.isDone()) {
-                        asked.complete(start);
-                    } else if (error != null) {
-                        asked.completeExceptionally(error);
-                    } else if (System.nanoTime() + AGAIN - until >= 0) {
-                        asked.completeExceptionally(round.tooFew());
-                    } else {
-                        after(AGAIN, () -> ask(key, words, limit, until, asked));
-                    }
-                });
+        round.ask(member -> before.apply(member).thenCompose(stopped -> calls.get(member).start()));
+        round.decided().thenRun(() -> {
+            LockException error = round.error();
+            if (round.isDone()) {
+                asked.complete(start);
+            } else if (error != null) {
+                asked.completeExceptionally(error);
+            } else if (System.nanoTime() + AGAIN - until >= 0) {
+                asked.completeExceptionally(round.tooFew());
+            } else {
+                after(AGAIN, () -> ask(key, renewed, words, limit, until, asked));
+            }
+        });
+    }
+
+    /**
+     * From now on these are the last calls of the owner, until their end. Gives what stops the call before to a server:
+     * it is not sent any more, nor again, and tells when it is not being sent.
+     */
+    Function<QuorumMember, CompletableFuture<?>> next(String owner, Function<QuorumMember, CompletableFuture<?>> stop,
+            CompletableFuture<?> end) {
+        Function<QuorumMember, CompletableFuture<?>> before = latest.put(owner, stop);
+        end.whenComplete((nothing, failure) -> latest.remove(owner, stop));
+        return before == null ? NONE : before;
     }
 
     /** Frees it on all servers, also on those that have not granted it: they may have since. */
     QuorumRound release(String key, String owner) {
-        QuorumRound round = new QuorumRound(this, key, Kind.RELEASE)
-                .ask(member -> member.release(key, owner, null, settings().reply()));
+        QuorumRound round = new QuorumRound(this, key, Kind.RELEASE);
+        Function<QuorumMember, CompletableFuture<?>> before = latest.getOrDefault(owner, NONE);
+        round.ask(member -> before.apply(member).thenCompose(stopped -> member.release(key, owner, null, settings().reply())));
         inBackground(round.heard());
         return round;
     }

@@ -30,6 +30,7 @@ final class QuorumAttempt {
     private long raisedSince;
     private boolean hasFailed;
     private boolean isHeld;
+    private boolean isStopped;
 
     /** Nobody has used the owner before, but to wait in the line of the server that is given. */
     QuorumAttempt(Quorum quorum, LockSpec spec, String owner, @Nullable QuorumMember turn) {
@@ -60,11 +61,24 @@ final class QuorumAttempt {
         return isHeld;
     }
 
+    /** Whether a renewal or a release of the lock has begun. */
+    synchronized boolean isStopped() {
+        return isStopped;
+    }
+
+    private CompletableFuture<?> stop(QuorumMember member) {
+        synchronized (this) {
+            isStopped = true;
+        }
+        return parts.get(quorum.members().indexOf(member)).stop();
+    }
+
     /** Asks all servers at once that are not known to be down; none where there are too few. */
     CompletableFuture<QuorumOutcome> begin() {
         if (quorum.members().stream().filter(member -> member.down() == null).count() < quorum.majority()) {
             over(new Failed(tooFew(), null));
         } else {
+            quorum.next(owner, this::stop, settled());
             parts.forEach(QuorumPart::begin);
         }
         return result;
@@ -127,7 +141,7 @@ final class QuorumAttempt {
         boolean isEnough = granted.size() >= quorum.majority();
         if (unheard == 0 || isGraceOver) {
             if (!isEnough) {
-                return failure();
+                return mayYetBeTooFew() ? null : failure();
             }
             choose(granted);
         } else if (grace == null && (isEnough || granted.size() + unheard < quorum.majority())) {
@@ -158,16 +172,26 @@ final class QuorumAttempt {
             return null;
         }
         List<QuorumPart> behind = those(part -> part.isBehind(raise)); // also of those that came late
-        if (behind.isEmpty()) {
-            return failure();
-        }
         if (behind.size() >= quorum.majority()) {
             choose(behind);
             return null;
         }
         boolean isAllSaid = parts.stream().allMatch(part -> part.isHeard()
                 && (part.token() > raise || part.isDecided(raise)));
-        return isAllSaid ? new Failed(differ(behind), null) : null;
+        if (!isAllSaid) {
+            return null; // those that are late may yet make a majority
+        }
+        return behind.isEmpty() ? failure() : new Failed(differ(behind), null);
+    }
+
+    /** Whether it hangs on servers that have yet to answer that a majority can be used. */
+    private boolean mayYetBeTooFew() {
+        int answered = usable(QuorumPart::isHeard).size();
+        return answered < quorum.majority() && usable(part -> true).size() >= quorum.majority();
+    }
+
+    private List<QuorumPart> usable(Predicate<QuorumPart> are) {
+        return those(are.and(part -> part.failure() == null && part.member().down() == null));
     }
 
     private Failed failure() {
@@ -177,7 +201,7 @@ final class QuorumAttempt {
             QuorumPart one = refused.get(0);
             return new Failed(meaning(one).error(spec.key() + " on " + one.member(), one.failure()), null);
         }
-        List<QuorumPart> usable = those(part -> part.failure() == null && part.member().down() == null);
+        List<QuorumPart> usable = usable(part -> true);
         if (usable.size() < quorum.majority()) {
             return new Failed(tooFew(), null);
         }

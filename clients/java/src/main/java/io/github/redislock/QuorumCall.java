@@ -28,6 +28,10 @@ final class QuorumCall {
             return meaning(Kind.ACQUIRE) == Meaning.PASSING;
         }
 
+        boolean isCalledOff() {
+            return failure instanceof CancellationException;
+        }
+
         boolean begins(String word) {
             return failure instanceof ReplyError error && error.getMessage().startsWith(word);
         }
@@ -75,6 +79,12 @@ final class QuorumCall {
     /** The line on which it was sent last; null where it was not. */
     synchronized @Nullable Line on() {
         return on;
+    }
+
+    /** Calls it off, and tells when it is not being sent any more. */
+    CompletableFuture<?> stop() {
+        callOff();
+        return result;
     }
 
     /** Its answer is not waited for any more, and it is not sent any more. What was sent may still be carried out. */

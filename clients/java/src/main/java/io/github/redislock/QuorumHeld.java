@@ -15,6 +15,7 @@ import org.jspecify.annotations.Nullable;
 final class QuorumHeld extends Ownership {
     private static final long SOONEST_AGAIN = TimeUnit.MILLISECONDS.toNanos(5);
     private static final long LATEST_AGAIN = TimeUnit.SECONDS.toNanos(1);
+    private static final long SAME = 0;
 
     private final Quorum quorum;
     /** One renewal after the other: the last answer is that of the lease which the servers have. */
@@ -72,7 +73,7 @@ final class QuorumHeld extends Ownership {
             return;
         }
         alarm(knownUntil());
-        renew(lease, quorum.settings().reply() / 2).whenComplete((nothing, failure) -> {
+        renew(SAME, quorum.settings().reply() / 2).whenComplete((nothing, failure) -> {
             if (failure != null) {
                 long left = knownUntil() - System.nanoTime();
                 long pause = Math.min(LATEST_AGAIN, Math.max(SOONEST_AGAIN, left / 10));
@@ -81,8 +82,8 @@ final class QuorumHeld extends Ownership {
         });
     }
 
-    /** Begins a lease of this length. */
-    private CompletableFuture<@Nullable Void> renew(long wanted, long time) {
+    /** Begins a lease of this length, or of the one that it has by then. */
+    private CompletableFuture<@Nullable Void> renew(long asked, long time) {
         long begun = System.nanoTime();
         return renewals.take(() -> {
             CompletableFuture<@Nullable Void> ended = ended();
@@ -90,7 +91,9 @@ final class QuorumHeld extends Ownership {
                 return ended;
             }
             long now = System.nanoTime();
+            long wanted = asked == SAME ? lease : asked;
             long most = end == 0 ? wanted : Math.min(wanted, Math.max(TimeUnit.MILLISECONDS.toNanos(1), end - now));
+            mayHave(Quorum.trustedUntil(now, most)); // until an answer tells of more
             return losing(quorum.renew(key(), owner(), token(), most, Math.max(0, time - (now - begun)))
                     .thenApply(start -> {
                         lease = wanted;
@@ -103,6 +106,14 @@ final class QuorumHeld extends Ownership {
                         return null;
                     }));
         });
+    }
+
+    /** The servers may have a lease that ends then: where that is sooner, it is trusted for no longer. */
+    private void mayHave(long sooner) {
+        if (sooner - until < 0) {
+            until = sooner;
+            alarm(due());
+        }
     }
 
     /** What is told where it has ended; null where it has not. */
@@ -146,12 +157,12 @@ final class QuorumHeld extends Ownership {
     }
 
     @Override
-    CompletableFuture<@Nullable Void> giveBack(int left, Caller caller) {
+    CompletableFuture<@Nullable Void> giveBack(int left, Caller caller, long deadline) {
         if (left > 0) {
             return CompletableFuture.completedFuture(null);
         }
         QuorumRound round = quorum.release(key(), owner());
-        return quorum.soonest(round.decided(), quorum.settings().release()).thenApply(nothing -> {
+        return quorum.soonest(round.decided(), Math.max(0, deadline - System.nanoTime())).thenApply(nothing -> {
             LockException error = round.error();
             if (error != null) {
                 throw error;
@@ -174,16 +185,16 @@ final class QuorumHeld extends Ownership {
     CompletableFuture<@Nullable Void> check() {
         long reply = quorum.settings().reply();
         if (!isFixed) {
-            return renew(lease, reply);
+            return renew(SAME, reply);
         }
         CompletableFuture<@Nullable Void> ended = ended();
-        return ended != null ? ended : losing(quorum.ask(key(), Words.of("LOCK.FENCE", key(), token()), lease, reply)
+        return ended != null ? ended : losing(quorum.ask(key(), null, Words.of("LOCK.FENCE", key(), token()), lease, reply)
                 .thenApply(start -> null));
     }
 
     @Override
     CompletableFuture<@Nullable Void> extend(Duration lease) {
-        return renew(lease.toNanos(), quorum.settings().reply());
+        return renew(Math.max(1, lease.toNanos()), quorum.settings().reply());
     }
 
     @Override

@@ -36,7 +36,8 @@ final class QuorumMember {
     private final String name;
     private final WaitLines waitLines;
     private @Nullable Line line;
-    private @Nullable CompletableFuture<Line> opening;
+    /** Who waits for the line that is being opened: told in this order, so that a release comes behind its request. */
+    private @Nullable Deque<CompletableFuture<Line>> opening;
     private volatile @Nullable Throwable down;
     private CompletableFuture<@Nullable Void> back = CompletableFuture.completedFuture(null);
     private final Deque<Release> owed = new ArrayDeque<>();
@@ -82,22 +83,22 @@ final class QuorumMember {
 
     /** The open line for all that does not wait, or the next. */
     CompletableFuture<Line> line() {
-        CompletableFuture<Line> mine;
+        CompletableFuture<Line> mine = new CompletableFuture<>();
         synchronized (this) {
+            if (opening != null) {
+                opening.add(mine);
+                return mine;
+            }
             if (line != null && line.isOpen()) {
                 return CompletableFuture.completedFuture(line);
             }
-            if (opening != null) {
-                return opening;
-            }
-            mine = new CompletableFuture<>();
-            opening = mine;
+            opening = new ArrayDeque<>(List.of(mine));
         }
-        scope.execute(() -> open(mine));
+        scope.execute(this::open);
         return mine;
     }
 
-    private void open(CompletableFuture<Line> mine) {
+    private void open() {
         Line fresh = null;
         Throwable failure = null;
         try {
@@ -106,24 +107,33 @@ final class QuorumMember {
         } catch (Throwable e) { // an Error too has to be told
             failure = e;
         }
+        if (failure != null && new Said(null, failure, false).isPassing()) {
+            learn(failure, null);
+        }
+        for (CompletableFuture<Line> next = next(fresh); next != null; next = next(fresh)) {
+            if (failure == null) {
+                next.complete(fresh);
+            } else {
+                next.completeExceptionally(failure);
+            }
+        }
         boolean isLate;
         synchronized (this) {
-            opening = null;
             isLate = isClosed;
-            line = isLate ? null : fresh;
         }
         if (fresh != null && isLate) {
-            failure = new IOException("the locks are closed");
-            fresh.close(failure);
+            fresh.close(new IOException("the locks are closed"));
         }
-        if (failure == null) {
-            mine.complete(fresh);
-        } else {
-            if (new Said(null, failure, false).isPassing()) {
-                learn(failure, null);
-            }
-            mine.completeExceptionally(failure);
+    }
+
+    /** Who is to be told next of the line; when nobody is left, it is for all. */
+    private synchronized @Nullable CompletableFuture<Line> next(@Nullable Line fresh) {
+        CompletableFuture<Line> next = opening == null ? null : opening.poll();
+        if (next == null) {
+            opening = null;
+            line = fresh;
         }
+        return next;
     }
 
     /** Takes note of a failure that says that the server does not answer. The line may still owe a reply. */
@@ -162,11 +172,19 @@ final class QuorumMember {
      * for the lock that is also true of what the server has not yet read. It is told when that was tried.
      */
     CompletableFuture<Said> release(String key, String owner, @Nullable Line on, long limit) {
-        Release release = new Release(key, owner);
-        QuorumCall call = new QuorumCall(scope, this, release.words(), limit);
+        return release(key, owner, on, releasing(key, owner, limit));
+    }
+
+    /** The call of a release, which may be called off. */
+    QuorumCall releasing(String key, String owner, long limit) {
+        return new QuorumCall(scope, this, new Release(key, owner).words(), limit);
+    }
+
+    /** The same by this call. */
+    CompletableFuture<Said> release(String key, String owner, @Nullable Line on, QuorumCall call) {
         return (on == null ? call.start() : call.startOn(on)).thenApply(said -> {
-            if (said.failure() != null && said.isPassing()) {
-                leaveAlone(said.failure(), release);
+            if (said.failure() != null && said.isPassing() && !said.isCalledOff()) {
+                leaveAlone(said.failure(), new Release(key, owner));
             }
             return said;
         });

@@ -20,6 +20,7 @@ final class QuorumPart {
     private final boolean isTurn;
     private final CompletableFuture<@Nullable Void> settled = new CompletableFuture<>();
     private @Nullable QuorumCall call;
+    private @Nullable QuorumCall releasing;
     private @Nullable Line on;
     private boolean isHeard;
     private boolean isBusy;
@@ -121,29 +122,51 @@ final class QuorumPart {
     void goOn() {
         long to;
         QuorumCall asking = null;
+        QuorumCall release = null;
         synchronized (attempt) {
             to = attempt.raise();
             if (call != null || isSettling) {
                 return;
             }
-            if (!attempt.hasFailed() && to >= token && !isDecided(to)) {
+            if (!attempt.hasFailed() && !attempt.isStopped() && to >= token && !isDecided(to)) {
                 LockSpec spec = attempt.spec();
                 asking = ask(Words.of("LOCK.RENEW", spec.key(), attempt.owner(), "PX", spec.lease().toMillis(),
                         "TOKEN", token, "RAISE", to));
             } else if (attempt.hasFailed() || attempt.isHeld()) {
                 isSettling = true;
+                boolean isLeft = attempt.isHeld() && raised == to || attempt.isStopped() && mayBeCounted();
+                if (!isLeft && !isFree && (on != null || isTurn)) {
+                    release = member.releasing(attempt.spec().key(), attempt.owner(), limit());
+                    releasing = release;
+                }
             } else {
                 return;
             }
         }
         if (asking != null) {
             start(asking, said -> raised(said, to));
-        } else if (attempt.isHeld() && raised == to || isFree || on == null && !isTurn) {
+        } else if (release == null) {
             settled.complete(null);
         } else {
-            member.release(attempt.spec().key(), attempt.owner(), on, quorum.limit(attempt.spec().lease().toNanos()))
-                    .thenAccept(said -> settled.complete(null));
+            member.release(attempt.spec().key(), attempt.owner(), on, release).thenAccept(said -> settled.complete(null));
         }
+    }
+
+    /** Whether the grant may have the token of the lock, so that a renewal may count it. */
+    private boolean mayBeCounted() {
+        return token != 0 && token <= attempt.raise();
+    }
+
+    /**
+     * The lock is renewed or released: nothing is asked behind that, nor is what may be counted by then released. Tells
+     * when nothing is being sent any more.
+     */
+    CompletableFuture<?> stop() {
+        QuorumCall underWay;
+        synchronized (attempt) {
+            underWay = call != null || !mayBeCounted() ? call : releasing;
+        }
+        return underWay == null ? CompletableFuture.completedFuture(null) : underWay.stop();
     }
 
     /** What is under way is not waited for: what comes behind it frees the lock. */
@@ -160,9 +183,13 @@ final class QuorumPart {
     }
 
     private QuorumCall ask(Words words) {
-        QuorumCall asking = new QuorumCall(quorum, member, words, quorum.limit(attempt.spec().lease().toNanos()));
+        QuorumCall asking = new QuorumCall(quorum, member, words, limit());
         call = asking;
         return asking;
+    }
+
+    private long limit() {
+        return quorum.limit(attempt.spec().lease().toNanos());
     }
 
     private void start(QuorumCall asking, Consumer<Said> note) {

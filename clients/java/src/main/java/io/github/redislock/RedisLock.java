@@ -93,7 +93,10 @@ public final class RedisLock {
         return with(spec.lease(), spec.keepMs(), spec.atMost(), number);
     }
 
-    /** Taken in this name, of 1 to 256 bytes, which nobody else uses. */
+    /**
+     * Taken in this name, of 1 to 256 bytes, which nobody else uses: who takes it again in this name has one hold more of
+     * the same grant. Not for a permit, which has an owner of its own.
+     */
     public RedisLock owner(String name) {
         return new RedisLock(scope, threads, spec, wait, name, null);
     }
@@ -134,11 +137,7 @@ public final class RedisLock {
                 held.release();
             }
         }));
-        told.whenComplete((grant, failure) -> {
-            if (told.isCancelled()) {
-                attempt.end().accept(new CancellationException());
-            }
-        });
+        told.whenComplete((grant, failure) -> attempt.end().accept(new CancellationException())); // of nothing that is done
         return told;
     }
 
@@ -196,7 +195,7 @@ public final class RedisLock {
     private LockSpec adapted() {
         Duration most = spec.atMost();
         return most == null || most.compareTo(spec.lease()) > 0 ? spec
-                : new LockSpec(spec.key(), spec.mode(), most, 0, null, spec.replicas());
+                : new LockSpec(spec.key(), spec.mode(), most, 0, most, spec.replicas());
     }
 
     private Attempt start(Caller caller) {
@@ -214,7 +213,7 @@ public final class RedisLock {
         return time.compareTo(Duration.ofDays(3650)) > 0 ? Acquire.FOR_EVER : time.toNanos();
     }
 
-    private static Duration atLeast(long millis, Duration time) {
+    static Duration atLeast(long millis, Duration time) {
         if (time.toMillis() < millis) {
             throw new LockMisuseException("shorter than " + millis + " ms: " + time, null);
         }

@@ -21,18 +21,25 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /** What the parts of one client share, on one server or on several: its threads, its owners, and what it holds. */
 abstract class Scope implements Executor {
     private static final long FIRST_PAUSE = TimeUnit.MILLISECONDS.toNanos(50);
+    /** Near a limit they are no shorter. */
+    static final long LEAST_PAUSE = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long LAST_PAUSE = TimeUnit.SECONDS.toNanos(1);
+    /** Of a UUID's lower half what is no mark of its kind. */
+    private static final long LOW_PART = -1L >>> 2;
     static final System.Logger LOG = System.getLogger("io.github.redislock");
 
     private final Settings settings;
     private final ScheduledThreadPoolExecutor timer;
     private final ThreadPoolExecutor workers;
     private final String process;
+    private final UUID first = UUID.randomUUID();
+    private final AtomicLong owners = new AtomicLong();
     final Set<Ownership> held = ConcurrentHashMap.newKeySet();
     private final AtomicBoolean closed = new AtomicBoolean();
     private volatile boolean over;
@@ -74,22 +81,41 @@ abstract class Scope implements Executor {
     abstract Attempt take(LockSpec spec, @Nullable String owner, @Nullable Task task, long wait, Caller caller);
 
     /** Takes over a grant that was taken by another process, or an earlier one. */
-    abstract Ownership adopt(LockSpec spec, String owner, long token);
+    final Ownership adopt(LockSpec spec, String owner, long token) {
+        for (Ownership mine : held) {
+            if (mine.isUnnamed(spec.key(), owner, token)) {
+                Ownership again = Attempt.await(mine.adoptAgain(spec));
+                if (again != null) {
+                    return again; // held once more
+                }
+            }
+        }
+        return adoptOthers(spec, owner, token);
+    }
+
+    /** The same for what is not held here in an owner's name of its own. */
+    abstract Ownership adoptOthers(LockSpec spec, String owner, long token);
 
     /** How to look at locks from outside. */
     abstract Look look();
 
     /** Throws where such a lock cannot be had here. */
-    void check(LockSpec spec, @Nullable String owner) {}
+    void check(LockSpec spec, @Nullable String owner) {
+        if (spec.isPermit() && owner != null) {
+            throw new LockMisuseException(spec.key() + ": a permit has an owner of its own", null);
+        }
+    }
 
     /** Whether several may hold a lock at once. */
     boolean canShare() {
         return true;
     }
 
-    /** A name that no other owner has, and that tells an operator who it is. */
+    /** A name that no other owner has, and that tells an operator who it is. Only the first asks for randomness, which is slow. */
     String freshOwner() {
-        return process + ":" + UUID.randomUUID();
+        long low = first.getLeastSignificantBits();
+        long next = low & ~LOW_PART | low + owners.getAndIncrement() & LOW_PART;
+        return process + ":" + new UUID(first.getMostSignificantBits(), next);
     }
 
     private static String printable(String name) {
@@ -138,6 +164,11 @@ abstract class Scope implements Executor {
         return Math.min(LAST_PAUSE, Math.max(FIRST_PAUSE, 2 * pause));
     }
 
+    /** A pause before which so much is left: the last try needs time for its answer. */
+    static long pauseWithin(long left, long pause) {
+        return Math.min(jittered(pause), Math.max(LEAST_PAUSE, left / 2));
+    }
+
     static long jittered(long pause) {
         return pause == 0 ? 0 : ThreadLocalRandom.current().nextLong(pause / 2, pause + 1);
     }
@@ -148,7 +179,7 @@ abstract class Scope implements Executor {
             throw new IOException("the locks are closed");
         }
         Line line = new Line(this, server.connect(node, Duration.ofNanos(settings.reply())));
-        line.call(Words.of("CLIENT", "SETNAME", name).bytes()); // where that is allowed
+        line.greet(Words.of("CLIENT", "SETNAME", name)); // where that is allowed
         return line;
     }
 

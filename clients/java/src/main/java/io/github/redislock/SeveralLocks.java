@@ -67,7 +67,7 @@ public final class SeveralLocks {
                 taking.add(taking.next().acquire());
             }
             return taking.grants();
-        } catch (RuntimeException | InterruptedException e) {
+        } catch (Throwable e) { // of the terms too
             taking.rollBack(e);
             throw e;
         }
@@ -136,7 +136,7 @@ public final class SeveralLocks {
             CompletableFuture<Grant> step;
             try {
                 step = next().acquireAsync();
-            } catch (RuntimeException e) { // of the terms
+            } catch (Throwable e) { // of the terms
                 fail(told, e);
                 return;
             }

@@ -19,7 +19,7 @@ final class Threads {
     }
 
     Task mine() {
-        return tasks.computeIfAbsent(id(), id -> new Task(scope, scope.freshOwner() + ":" + id));
+        return tasks.computeIfAbsent(id(), id -> new Task(scope, () -> scope.freshOwner() + ":" + id));
     }
 
     @Nullable Ownership held(String key) {

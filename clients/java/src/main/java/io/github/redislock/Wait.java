@@ -36,26 +36,39 @@ final class Wait {
     /** Is completed when there is a connection to wait on. From now on the key counts as waited for. */
     CompletableFuture<Wait> open() {
         core.waits(key, 1);
+        Keeper known = core.keeperNow(key);
+        if (known != null && known.openLine() != null) {
+            WaitLines pool = core.waitLines(known.node());
+            Line idle = pool.takeIdle();
+            if (idle != null) {
+                begin(known, pool, idle);
+                return CompletableFuture.completedFuture(this);
+            }
+        }
+        return dialled();
+    }
+
+    /** The same where the keeper or the connection has yet to be opened. */
+    private CompletableFuture<Wait> dialled() {
         return core.keeper(key)
                 .thenCompose(home -> home.line().thenApply(open -> home))
                 .thenCompose(home -> {
                     WaitLines pool = core.waitLines(home.node());
-                    synchronized (this) {
-                        keeper = home;
-                        lines = pool;
-                    }
-                    return pool.take();
+                    return pool.take().thenAccept(taken -> begin(home, pool, taken));
                 })
-                .handle((taken, thrown) -> {
+                .handle((nothing, thrown) -> {
                     if (thrown != null) {
                         core.waits(key, -1);
                         throw Line.completion(thrown);
                     }
-                    synchronized (this) {
-                        line = taken;
-                    }
                     return this;
                 });
+    }
+
+    private synchronized void begin(Keeper home, WaitLines pool, Line taken) {
+        keeper = home;
+        lines = pool;
+        line = taken;
     }
 
     /** Nobody wants it any more, and nothing was sent. */
@@ -109,29 +122,23 @@ final class Wait {
         long limit = Math.min(core.settings().reply(), core.settings().release()) / 2;
         return mine.call(caller, limit, words).whenComplete((answer, thrown) -> {
             if (thrown == null) {
-                giveBackAfter(answer);
+                giveBackAfter(answer.error());
             } else {
                 drop(thrown);
             }
         });
     }
 
-    /** Where a replica has answered, another server is looked for, also instead of idle connections to it. */
-    void giveBackAfter(Answer answer) {
-        ReplyError error = answer.error();
-        if (error != null && Meaning.isOfReplica(error.getMessage())) {
-            drop(error);
-            Objects.requireNonNull(lines).dropIdle(error);
-        } else {
-            giveBack();
-        }
-    }
-
     /** The connection owes no reply. */
     void giveBack() {
+        giveBackAfter(null);
+    }
+
+    /** The same after this error, if any. */
+    void giveBackAfter(@Nullable ReplyError error) {
         Line mine = taken();
         if (mine != null) {
-            Objects.requireNonNull(lines).giveBack(mine);
+            Objects.requireNonNull(lines).giveBackAfter(mine, error);
         }
     }
 

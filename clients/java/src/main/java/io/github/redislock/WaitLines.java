@@ -1,5 +1,6 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.ReplyError;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -50,7 +51,7 @@ final class WaitLines {
     }
 
     /** One that is open already, if there is one. */
-    private @Nullable Line takeIdle() {
+    @Nullable Line takeIdle() {
         Idle last;
         synchronized (this) {
             do {
@@ -116,6 +117,16 @@ final class WaitLines {
         over.forEach(one -> one.close(new IOException("idle")));
     }
 
+    /** The same after this error, if any. Where a replica has answered, the next is to find another server. */
+    void giveBackAfter(Line line, @Nullable ReplyError error) {
+        if (error != null && Meaning.isOfReplica(error.getMessage())) {
+            drop(line, error);
+            dropIdle(error);
+        } else {
+            giveBack(line);
+        }
+    }
+
     /** Ends a line that may owe a reply. */
     void drop(@Nullable Line line, Throwable why) {
         if (line != null) {
@@ -127,7 +138,7 @@ final class WaitLines {
     }
 
     /** Ends what is idle. */
-    void dropIdle(Throwable why) {
+    private void dropIdle(Throwable why) {
         List<Idle> all;
         synchronized (this) {
             all = List.copyOf(idle);

@@ -1,6 +1,7 @@
 package io.github.redislock;
 
 import static io.github.redislock.TestServer.eventually;
+import static io.github.redislock.TestServer.within;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -13,6 +14,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
@@ -174,7 +176,15 @@ class HoldingTest extends LocksTest {
         assertEquals(first.owner(), locks.holders("k").get(0).owner());
         first.release();
         permit.acquire().release();
-        second.release();
+
+        assertThrows(LockMisuseException.class, () -> permit.owner("mine"));
+        second.detach(LONG);
+        Grant adopted = permit.adopt(second.owner(), second.token());
+        Grant again = permit.adopt(second.owner(), second.token());
+        adopted.release();
+        again.check();
+        again.release();
+        assertEquals(0L, server.run("EXISTS k"));
     }
 
     @Test
@@ -195,6 +205,60 @@ class HoldingTest extends LocksTest {
         assertTrue(millisSince(begun) >= 2400 && millisSince(begun) < 3500, millisSince(begun) + " ms");
         eventually("it is free", () -> server.run("EXISTS most").equals(0L));
         assertThrows(LockLostException.class, most::release);
+    }
+
+    @Test
+    void aHoldMoreDoesNotPutOffTheEnd() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, SHORT);
+        RedisLock most = locks.lock("k").by(locks.task()).atMost(Duration.ofMillis(2500));
+        long begun = System.nanoTime();
+        Grant first = most.acquire();
+        eventually("nobody keeps it any more", () -> server.keep("k") == 0);
+        Grant second = most.lease(Duration.ofSeconds(60)).atMost(Duration.ofMinutes(5)).acquire();
+        eventually("its end", () -> !first.isHeld() && !second.isHeld());
+        assertTrue(millisSince(begun) >= 2400 && millisSince(begun) < 3500, millisSince(begun) + " ms");
+        eventually("it is free", () -> server.run("EXISTS k").equals(0L));
+        assertTrue(millisSince(begun) < 4000, millisSince(begun) + " ms");
+    }
+
+    @Test
+    void aShorterLeaseIsHeardOfMoreOften() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, Duration.ofSeconds(60));
+        Grant grant = locks.lock("k").acquire();
+        Thread.sleep(100);
+        grant.extend(Duration.ofMillis(1500));
+        long begun = System.nanoTime();
+        while (millisSince(begun) < 4000) {
+            assertTrue(grant.isHeld() && grant.remaining().toMillis() > 100, grant.remaining() + " after " + millisSince(begun));
+            Thread.sleep(50);
+        }
+        grant.check();
+        grant.release();
+    }
+
+    /** The server may have carried it out: nobody knows. */
+    @Test
+    void aShorterLeaseThatWasNotAnsweredIsBelieved() throws Exception {
+        TestServer server = server();
+        TestServer proxy = proxy(server);
+        Grant grant = locks(proxy.port).lock("k").fixed(LONG).acquire();
+        proxy.inject("keep", "LOCK.RENEW");
+        assertThrows(LockUnavailableException.class, () -> grant.extend(Duration.ofMillis(1200)));
+        eventually("it is free", () -> server.run("EXISTS k").equals(0L));
+        within(Duration.ofSeconds(1), "it is told", () -> !grant.isHeld());
+    }
+
+    /** The right to renew and to release is taken away for longer than it is to be held. */
+    @Test
+    void whatMayNotBeEndedIsNotKept() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port, Duration.ofSeconds(2));
+        Grant grant = locks.lock("k").atMost(Duration.ofSeconds(3)).acquire();
+        server.run("ACL SETUSER default -lock.renew -lock.release");
+        eventually("its time is over", () -> !grant.isHeld());
+        eventually("it is free", () -> server.run("EXISTS k").equals(0L));
     }
 
     @Test
@@ -244,6 +308,15 @@ class HoldingTest extends LocksTest {
         Grant lost = others.lock("k").acquire();
         server.run("DEL k");
         assertThrows(LockLostException.class, () -> lost.detach(SHORT));
+        RedisLock twice = others.lock("twice").by(others.task());
+        Grant first = twice.acquire();
+        Grant second = twice.acquire();
+        assertThrows(LockMisuseException.class, () -> first.detach(LONG));
+        assertTrue(first.isHeld() && second.isHeld());
+        second.check();
+        second.release();
+        first.detach(LONG);
+        assertEquals(first.token(), server.info("twice", "token"));
     }
 
     @Test
@@ -279,6 +352,9 @@ class HoldingTest extends LocksTest {
         eventually("a waiter", () -> server.waiters("taken").size() == 1);
         cancelled.cancel(true);
         eventually("none", () -> server.waiters("taken").isEmpty());
+        var over = locks.lock("taken").waitingForEver().acquireAsync().orTimeout(200, TimeUnit.MILLISECONDS);
+        assertThrows(ExecutionException.class, over::get);
+        eventually("none after a time-out", () -> server.waiters("taken").isEmpty());
     }
 
     @Test

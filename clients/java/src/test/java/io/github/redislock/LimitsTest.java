@@ -8,8 +8,10 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.redislock.spi.ClusterServer;
 import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.ServerConnection;
+import java.net.ConnectException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,6 +19,7 @@ import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
 
@@ -104,6 +107,23 @@ class LimitsTest extends LocksTest {
         }
     }
 
+    @Test
+    void whatIsAdoptedWhileItClosesIsNotHeld() throws Exception {
+        TestServer server = server();
+        TestServer proxy = proxy(server);
+        Locks locks = locks(proxy.port);
+        locks.lock("warm").acquire();
+        server.run("LOCK.ACQUIRE k mine EX 60");
+        long token = (Long) server.info("k", "token");
+        proxy.inject(Map.of("delay", 400), "LOCK.RENEW");
+        var adopting = new Other<>(() -> locks.adopt("k", "mine", token));
+        eventually("it is asked for", () -> server.calls("lock.renew") == 1);
+        locks.close();
+        assertInstanceOf(LockMisuseException.class,
+                assertThrows(ExecutionException.class, () -> adopting.get(5, TimeUnit.SECONDS)).getCause());
+        assertEquals(0, locks.held());
+    }
+
     /** The old helper opened 51,330 connections in 10 s. */
     @Test
     void whatIsRefusedIsToldAtOnceAndNotTriedAgain() throws Exception {
@@ -132,6 +152,19 @@ class LimitsTest extends LocksTest {
         assertTrue(assertThrows(LockRefusedException.class, () -> locks.lock("k").waitingForEver().acquire())
                 .getMessage().contains("is the module lock loaded?"));
         assertTrue(server.port > 0);
+    }
+
+    @Test
+    void aClusterThatCannotBeAskedIsAskedWithPauses() throws Exception {
+        AtomicInteger asked = new AtomicInteger();
+        LockServer cluster = new ClusterServer(List.of("127.0.0.1:1"), (host, port, limit) -> {
+            asked.incrementAndGet();
+            throw new ConnectException(host + ":" + port);
+        }, () -> { });
+        try (Locks locks = Locks.of(cluster, "tests")) {
+            assertThrows(LockUnavailableException.class, () -> locks.lock("k").waiting(Duration.ofSeconds(1)).acquire());
+        }
+        assertTrue(asked.get() > 1 && asked.get() < 30, asked + " times");
     }
 
     @Test
@@ -193,6 +226,60 @@ class LimitsTest extends LocksTest {
             assertEquals("a defect", error.getCause().getMessage());
             assertThrows(LockMisuseException.class, () -> locked(locks, "k"));
             assertTrue(millisSince(begun) < 1000);
+        }
+    }
+
+    /** What passes has passed when most of the time is over. */
+    @Test
+    void theLastTryLeavesTimeForItsAnswer() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        locks.lock("warm").acquire();
+        for (int n = 0; n < 6; n++) {
+            server.run("CONFIG SET min-replicas-to-write 1");
+            var asking = new Other<>(() -> locks.lock("k").acquire());
+            Thread.sleep(700);
+            server.run("CONFIG SET min-replicas-to-write 0");
+            asking.get().release();
+        }
+        server.run("LOCK.ACQUIRE k other EX 60");
+        var first = new Other<>(() -> locks.lock("k").waiting(LONG).acquire());
+        eventually("it waits", () -> server.waiters("k").size() == 1);
+        server.run("CONFIG SET min-replicas-to-write 1");
+        var second = new Other<>(() -> locks.lock("k").waiting(Duration.ofMillis(1700)).acquire());
+        Thread.sleep(1400);
+        server.run("CONFIG SET min-replicas-to-write 0");
+        server.run("LOCK.RELEASE k other");
+        first.get().release();
+        second.get().release();
+    }
+
+    /** Calls of one owner, one behind the other, at a server that hangs. */
+    @Test
+    void aTurnIsPartOfTheTimeOfItsCall() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        RedisLock lock = locks.lock("k").owner("mine");
+        Grant grant = lock.acquire();
+        server.order("pause");
+        try {
+            for (RedisLock asked : List.of(lock, locks.lock("free").owner("mine"))) {
+                long begun = System.nanoTime();
+                List<Other<Grant>> all = List.of(new Other<>(asked::acquire), new Other<>(asked::acquire),
+                        new Other<>(asked::acquire));
+                for (Other<Grant> one : all) {
+                    assertThrows(ExecutionException.class, one::get);
+                }
+                assertTrue(millisSince(begun) < 1600, millisSince(begun) + " ms");
+            }
+            var asking = new Other<>(lock::acquire);
+            Thread.sleep(100);
+            long begun = System.nanoTime();
+            assertThrows(LockUnavailableException.class, grant::release);
+            assertTrue(millisSince(begun) < 2500, millisSince(begun) + " ms");
+            assertThrows(ExecutionException.class, asking::get);
+        } finally {
+            server.order("resume");
         }
     }
 }

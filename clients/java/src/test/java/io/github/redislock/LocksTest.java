@@ -1,5 +1,6 @@
 package io.github.redislock;
 
+import io.github.redislock.spi.LockServer;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -106,9 +107,17 @@ abstract class LocksTest {
     }
 
     Locks.Builder builder(Client.Topology topology, int port, String user) {
+        return Locks.builder(lockServer(topology, port, user)).service("tests");
+    }
+
+    LockServer lockServer(int port) {
+        return lockServer(Client.Topology.SINGLE, port, null);
+    }
+
+    private LockServer lockServer(Client.Topology topology, int port, String user) {
         Client.Connected connected = client.connect(topology, port, user);
         closing(connected.application());
-        return Locks.builder(connected.server()).service("tests");
+        return connected.server();
     }
 
     /** A lock of threads that is taken. */

@@ -8,10 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.redislock.spi.LockServer;
 import io.github.redislock.spi.ServerConnection;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -102,6 +105,28 @@ class LosingTest extends LocksTest {
         stays.release();
     }
 
+    /** A grant may outlive much work under it. */
+    @Test
+    void whoHasWorkedUnderItIsRememberedNoLonger() throws Exception {
+        Locks locks = locks(server().port);
+        Task task = locks.task();
+        try (Grant grant = locks.lock("k").by(task).acquire()) {
+            WeakReference<Thread> worker = work(() -> locks.lock("k").by(task).call(again -> true));
+            WeakReference<Thread> other = work(() -> locks.all("k").each(lock -> lock.by(task)).call(again -> true));
+            eventually("nobody knows them", () -> {
+                System.gc();
+                return worker.get() == null && other.get() == null;
+            });
+            grant.check();
+        }
+    }
+
+    private static WeakReference<Thread> work(Callable<Boolean> work) throws Exception {
+        Other<Boolean> other = new Other<>(work);
+        assertTrue(other.get());
+        return new WeakReference<>(other.thread);
+    }
+
     @Test
     void aLossIsToldByUnlockAndByLockingAgain() throws Exception {
         TestServer server = server();
@@ -138,6 +163,25 @@ class LosingTest extends LocksTest {
             server.order("resume");
         }
         assertThrows(LockLostException.class, grant::release);
+    }
+
+    /** The server may keep it still, for nobody: it is told as soon as it is heard again. */
+    @Test
+    void whatIsLostInSilenceIsGivenBackLater() throws Exception {
+        TestServer server = server();
+        TestServer proxy = proxy(server);
+        Locks locks = locks(proxy.port, Duration.ofSeconds(2));
+        Task task = locks.task();
+        String owner = task.owner();
+        Grant grant = locks.lock("k").by(task).acquire();
+        proxy.order("swallow");
+        eventually("it is told", () -> !grant.isHeld());
+        Thread.sleep(2500); // longer than a release may take
+        int releases = server.calls("lock.release");
+        proxy.order("speak");
+        eventually("it is given back", () -> server.calls("lock.release") > releases);
+        assertEquals(0L, server.run("EXISTS k"));
+        assertFalse(owner.equals(task.owner()), "what is given back late could be got again");
     }
 
     @Test
@@ -263,11 +307,10 @@ class LosingTest extends LocksTest {
     @Test
     void aCommandOnAConnectionThatHasEndedFailsAndConnectsNoMore() throws Exception {
         TestServer server = server();
-        Client.Connected connected = client.connect(Client.Topology.SINGLE, server.port, null);
-        closing(connected.application());
-        closing(connected.server()::close);
+        LockServer lockServer = lockServer(server.port);
+        closing(lockServer::close);
         for (int n = 0; n < 20; n++) {
-            ServerConnection connection = connected.server().connect("", LONG);
+            ServerConnection connection = lockServer.connect("", LONG);
             connection.send(Words.PING).get();
             int opened = Integer.parseInt(server.stat("total_connections_received"));
             if (n % 2 == 0) {

@@ -69,6 +69,26 @@ class QuorumFaultsTest extends QuorumServersTest {
         waiting.get().release();
     }
 
+    /** What others have on one server says nothing while a majority may be down. */
+    @Test
+    void aMajorityThatCannotBeUsedIsNotToldAsALockOfOthers() throws Exception {
+        List<TestServer> five = five();
+        order(five.subList(0, 2), "kill");
+        five.get(4).run("LOCK.ACQUIRE k other EX 60");
+        hang(five.subList(2, 3));
+        assertThrows(LockUnavailableException.class, () -> quorum(five).lock("k").acquire());
+        free(five.subList(3, 4), "k");
+    }
+
+    @Test
+    void aMajorityThatIsLostInTheSecondRoundIsNotToldAsALockOfOthers() throws Exception {
+        List<TestServer> five = five();
+        five.get(2).run("ACL SETUSER default -lock.renew");
+        hang(five.subList(0, 2));
+        assertThrows(LockUnavailableException.class, () -> quorum(five).lock("k").acquire());
+        free(five.subList(2, 5), "k");
+    }
+
     @Test
     void serversThatHangKeepNobodyWaiting() throws Exception {
         List<TestServer> five = five();
@@ -159,6 +179,22 @@ class QuorumFaultsTest extends QuorumServersTest {
         eventually("the late request", () -> late.calls("lock.acquire") > before);
         free(five, "k");
         hold(five, locks.lock("k")).release();
+    }
+
+    /** The tokens of the others are higher, so that what came late would join them. */
+    @Test
+    void noRequestComesBehindItsReleaseAlsoWhereTheConnectionIsNew() throws Exception {
+        List<TestServer> five = five();
+        putAhead(five.get(0), 2_000_000, true);
+        TestServer late = five.get(4);
+        Locks locks = quorum(five);
+        late.order("pause");
+        Grant grant = locks.lock("k").acquire();
+        grant.release();
+        late.order("resume");
+        eventually("the late release", () -> late.calls("lock.release") > 0);
+        Thread.sleep(100); // a request behind it would be there by then
+        free(five, "k");
     }
 
     @Test

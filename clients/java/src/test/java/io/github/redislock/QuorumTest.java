@@ -1,6 +1,7 @@
 package io.github.redislock;
 
 import static io.github.redislock.TestServer.eventually;
+import static io.github.redislock.TestServer.within;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -97,6 +98,17 @@ class QuorumTest extends QuorumServersTest {
         assertTrue(kept.isHeld() && kept.remaining().compareTo(LEASE) > 0);
         assertTrue(standing(five, kept) >= 3);
         kept.release();
+    }
+
+    /** What renews it at that time, or a moment later, begins the lease that it has by then. */
+    @Test
+    void aShorterLeaseStays() throws Exception {
+        Grant grant = hold(five, quorum(five).lock("k").lease(Duration.ofMinutes(1)));
+        grant.extend(Duration.ofSeconds(20));
+        grant.check();
+        assertTrue(grant.remaining().toMillis() < 20_000, grant.remaining().toString());
+        eventually("it on all servers", () -> five.stream().allMatch(server -> server.info("k", "lease-ms").equals(20_000L)));
+        grant.release();
     }
 
     @Test
@@ -350,5 +362,17 @@ class QuorumTest extends QuorumServersTest {
         waiters(0, "foreign", 0);
         foreign.check();
         assertThrows(LockMisuseException.class, () -> locks.lock("k").acquire());
+    }
+
+    /** A majority has carried it out. */
+    @Test
+    void aShorterLeaseThatWasNotAnsweredIsBelieved() throws Exception {
+        List<TestServer> five = five();
+        List<TestServer> proxies = proxies(five);
+        Grant grant = hold(five, quorum(proxies).lock("k").fixed(LONG));
+        proxies.subList(0, 3).forEach(proxy -> proxy.inject("silence", "LOCK.RENEW"));
+        assertThrows(LockUnavailableException.class, () -> grant.extend(Duration.ofMillis(1200)));
+        free(five, "k");
+        within(Duration.ofSeconds(1), "it is told", () -> !grant.isHeld());
     }
 }

@@ -104,4 +104,47 @@ class ReplicasTest extends LocksTest {
         replica.order("resume");
         assertEquals(0, locks.held());
     }
+
+    /** Also of what its owner has already. */
+    @Test
+    void aHoldMoreIsAcknowledgedToo() throws Exception {
+        TestServer primary = server();
+        Locks locks = locks(primary.port);
+        for (RedisLock lock : List.of(locks.lock("k").owner("mine"), locks.lock("k").by(locks.task()))) {
+            Grant first = lock.acquire();
+            LockException few = assertThrows(LockUnavailableException.class, () -> lock.replicas(1).acquire());
+            assertTrue(few.getMessage().contains("0 of 1 replicas"), few.getMessage());
+            eventually("one hold", () -> primary.info("k", "holds").equals(1L));
+            first.check();
+            first.release();
+            isFree(primary);
+        }
+        TestServer replica = replicaOf(primary);
+        Grant first = locks.lock("k").owner("mine").acquire();
+        Grant second = locks.lock("k").owner("mine").replicas(1).acquire();
+        assertEquals(2L, replica.info("k", "holds"), "before it is told");
+        second.release();
+        first.release();
+        isFree(primary);
+    }
+
+    @Test
+    void theyKeepTheTimeLimits() throws Exception {
+        TestServer primary = server();
+        Locks locks = locks(primary.port);
+        locks.lock("warm").acquire();
+        primary.order("pause");
+        try {
+            long begun = System.nanoTime();
+            assertThrows(LockUnavailableException.class, () -> locks.lock("k").replicas(1).acquire());
+            assertTrue(millisSince(begun) < 1700, millisSince(begun) + " ms");
+            begun = System.nanoTime();
+            assertThrows(LockUnavailableException.class,
+                    () -> locks.lock("k").replicas(1).waiting(Duration.ofMillis(500)).acquire());
+            assertTrue(millisSince(begun) < 2200, millisSince(begun) + " ms");
+        } finally {
+            primary.order("resume");
+        }
+        isFree(primary);
+    }
 }

@@ -17,6 +17,9 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
@@ -55,6 +58,21 @@ class SeveralTest extends LocksTest {
             assertEquals(2, grants.all().size());
         }
         assertEquals(0L, server.run("EXISTS a b"));
+    }
+
+    @Test
+    void anErrorOfTheTermsLeavesNothing() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        SeveralLocks all = locks.all("a", "b").each(lock -> {
+            assertFalse(lock.key().equals("b"), "an Error");
+            return lock;
+        });
+        assertThrows(AssertionError.class, all::acquire);
+        assertEquals(0L, server.run("EXISTS a"));
+        assertInstanceOf(AssertionError.class,
+                assertThrows(ExecutionException.class, () -> all.acquireAsync().get(5, TimeUnit.SECONDS)).getCause());
+        assertEquals(0L, server.run("EXISTS a"));
     }
 
     @Test
@@ -170,6 +188,61 @@ class SeveralTest extends LocksTest {
         assertInstanceOf(LockMisuseException.class, assertThrows(ExecutionException.class, led::get).getCause());
     }
 
+    /** An error of the work, also where it is one of another lock, ends the lead; a loss of the leader's own does not. */
+    @Test
+    void anErrorOfTheLeadersWorkIsTheCallers() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        AtomicInteger terms = new AtomicInteger();
+        RedisLock lock = locks.lock("k");
+        var lost = assertThrows(LockLostException.class, () -> lock.lead(grant -> {
+            terms.incrementAndGet();
+            try (Grant other = locks.lock("other").acquire()) {
+                server.run("DEL other");
+                eventually("it is told", () -> !other.isHeld());
+                other.check();
+            }
+            return null;
+        }));
+        assertTrue(lost.getMessage().startsWith("other"), lost.getMessage());
+        LockUnavailableException own = new LockUnavailableException("the work's own", null);
+        assertSame(own, assertThrows(LockUnavailableException.class, () -> lock.lead(grant -> {
+            terms.incrementAndGet();
+            throw own;
+        })));
+        assertEquals(2, terms.get());
+        assertEquals(0L, server.run("EXISTS k other"));
+
+        terms.set(0);
+        IllegalStateException stop = new IllegalStateException("stop");
+        assertSame(stop, assertThrows(IllegalStateException.class, () -> lock.lead(grant -> {
+            if (terms.incrementAndGet() > 4) {
+                throw stop;
+            }
+            server.run("DEL k");
+            switch (terms.get()) {
+                case 1 -> {
+                    while (grant.isHeld()) {
+                        Thread.onSpinWait();
+                    }
+                    grant.check();
+                }
+                case 2 -> grant.release(); // which finds it lost
+                case 3 -> {
+                    try {
+                        Thread.sleep(60_000);
+                    } finally {
+                        assertThrows(LockLostException.class, grant::release);
+                    }
+                }
+                default -> Thread.sleep(60_000);
+            }
+            return null;
+        })));
+        assertEquals(5, terms.get());
+        assertEquals(0L, server.run("EXISTS k"));
+    }
+
     @Test
     void workIsDoneOnceForAllWhoAsk() throws Exception {
         TestServer server = server();
@@ -204,5 +277,73 @@ class SeveralTest extends LocksTest {
                     throw own;
                 })));
         assertThrows(LockMisuseException.class, () -> locks.shared("k").once(() -> Optional.empty(), grant -> 1));
+    }
+
+    /** Readers stay, for another end: who found nothing behind them stands in line. */
+    @Test
+    void workThatIsDoneOnceAsksReadersNoMoreThanOnce() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        Grant reader = locks.shared("k").acquire();
+        AtomicInteger looks = new AtomicInteger();
+        var asking = new Other<>(() -> locks.lock("k").waiting(PATIENT).once(() -> {
+            looks.incrementAndGet();
+            return Optional.empty();
+        }, grant -> "made"));
+        eventually("it stands in line", () -> server.waiters("k").size() == 1 || looks.get() > 50);
+        assertTrue(looks.get() <= 3, looks + " looks");
+        reader.release();
+        assertEquals("made", asking.get());
+        locks.shared("k").acquire();
+        assertThrows(LockBusyException.class, () -> locks.lock("k").waiting(Duration.ofMillis(300))
+                .once(() -> Optional.empty(), grant -> 1));
+    }
+
+    /** The second wait has what the first has left. */
+    @Test
+    void workThatIsDoneOnceWaitsNoLongerThanItsLock() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        server.run("LOCK.ACQUIRE k other EX 60");
+        long begun = System.nanoTime();
+        var asking = new Other<>(() -> locks.lock("k").waiting(Duration.ofSeconds(3)).once(() -> Optional.empty(), grant -> 1));
+        eventually("it waits", () -> server.waiters("k").size() == 1);
+        Thread.sleep(2000);
+        server.run("LOCK.RELEASE k other");
+        server.run("LOCK.ACQUIRE k reader SHARED EX 60");
+        assertInstanceOf(LockBusyException.class, assertThrows(ExecutionException.class, asking::get).getCause());
+        assertTrue(millisSince(begun) < 4000, millisSince(begun) + " ms");
+    }
+
+    @Test
+    void workThatIsDoneOnceWaitsForItsServer() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        locks.lock("k").acquire().release();
+        server.order("kill");
+        var asking = new Other<>(() -> locks.lock("k").waiting(PATIENT).once(() -> Optional.empty(), grant -> "made"));
+        assertThrows(TimeoutException.class, () -> asking.get(1500, TimeUnit.MILLISECONDS));
+        server.order("restart");
+        assertEquals("made", asking.get());
+    }
+
+    @Test
+    void workDoesNotBeginWhenOneWasLostWhileTheOthersCame() throws Exception {
+        TestServer server = server();
+        Locks locks = locks(server.port);
+        server.run("LOCK.ACQUIRE k2 other EX 60");
+        AtomicBoolean hasBegun = new AtomicBoolean();
+        var asking = new Other<>(() -> locks.all("k1", "k2").waiting(PATIENT).call(grants -> {
+            hasBegun.set(true);
+            return null;
+        }));
+        eventually("it waits", () -> server.waiters("k2").size() == 1);
+        int held = locks.held();
+        server.run("DEL k1");
+        eventually("it is lost", () -> locks.held() < held);
+        server.run("LOCK.RELEASE k2 other");
+        assertInstanceOf(LockLostException.class, assertThrows(ExecutionException.class, asking::get).getCause());
+        assertFalse(hasBegun.get());
+        assertEquals(0L, server.run("EXISTS k1 k2"));
     }
 }

@@ -78,7 +78,25 @@ public final class TestServer {
 
     /** For how long its one holder may be silent and is kept; 0 where it is not kept. */
     public long keep(String key) {
-        return (Long) fields((List<?>) ((List<?>) run("LOCK.HOLDERS " + key)).get(0)).get("keep-ms");
+        return ofHolder(key, "keep-ms");
+    }
+
+    /** The connection that keeps it; 0 where it is not kept. */
+    public long keptBy(String key) {
+        return ofHolder(key, "kept-by");
+    }
+
+    private long ofHolder(String key, String field) {
+        return (Long) fields((List<?>) ((List<?>) run("LOCK.HOLDERS " + key)).get(0)).get(field);
+    }
+
+    /** The id of a new connection. */
+    public synchronized long newId() {
+        if (connection != null) {
+            connection.close();
+            connection = null;
+        }
+        return (Long) run("CLIENT ID");
     }
 
     /** The fields of LOCK.WAITERS, a map for each. */

@@ -6,13 +6,18 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static io.github.redislock.TestServer.eventually;
 
+import io.github.redislock.spi.LockServer;
+import io.github.redislock.spi.ServerConnection;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
 class TopologiesTest extends LocksTest {
@@ -83,6 +88,30 @@ class TopologiesTest extends LocksTest {
         assertEquals(nodes.get(to).info("k", "token"), waiting.get());
     }
 
+    /** Who only looks hears of it too. */
+    @Test
+    void inAClusterALookFollowsASlotThatMoves() throws Exception {
+        List<TestServer> nodes = cluster();
+        Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
+        assertTrue(locks.holders("k").isEmpty());
+        int from = home(nodes, "k");
+        int to = (from + 1) % 3;
+        Object slot = nodes.get(0).run("CLUSTER KEYSLOT k");
+        Object id = nodes.get(to).run("CLUSTER MYID");
+        for (int node : List.of(to, from)) {
+            nodes.get(node).run("CLUSTER SETSLOT " + slot + " NODE " + id);
+        }
+        nodes.get(to).run("LOCK.ACQUIRE k other EX 60");
+        eventually("it looks there", () -> {
+            try {
+                return locks.holders("k").size() == 1;
+            } catch (LockUnavailableException e) {
+                return false; // of the first one
+            }
+        });
+        assertTrue(locks.forceUnlock("k"));
+    }
+
     @Test
     void inAClusterAHungNodeHoldsUpNoOther() throws Exception {
         List<TestServer> nodes = cluster();
@@ -131,6 +160,42 @@ class TopologiesTest extends LocksTest {
         grant.check();
         grant.release();
         assertEquals(0L, nodes.get(to).run("EXISTS k"));
+    }
+
+    /** The map of the cluster loses the slot between a call and its answer. */
+    @Test
+    void aGrantIsToldAlsoWhereNobodyIsKnownToServeItsSlot() throws Exception {
+        TestServer server = server();
+        AtomicBoolean isLost = new AtomicBoolean();
+        HeldUpServer real = new HeldUpServer(lockServer(server.port), (word, call) -> {
+            CompletableFuture<Object> reply = call.get();
+            isLost.compareAndSet(false, word.equals("LOCK.ACQUIRE"));
+            return reply;
+        });
+        Locks locks = closing(Locks.of(new LockServer() {
+            @Override
+            public String node(String key) {
+                return isLost.get() ? null : real.node(key);
+            }
+
+            @Override
+            public void refresh(Duration limit) { }
+
+            @Override
+            public ServerConnection connect(String node, Duration limit) throws IOException {
+                return real.connect(node, limit);
+            }
+
+            @Override
+            public void close() {
+                real.close();
+            }
+        }, "tests"));
+        Grant grant = new Other<>(() -> locks.lock("k").acquire()).get(5, TimeUnit.SECONDS);
+        assertEquals(grant.token(), server.info("k", "token"));
+        isLost.set(false);
+        grant.release();
+        assertEquals(0L, server.run("EXISTS k"));
     }
 
     @Test

@@ -301,4 +301,22 @@ class WaitingTest extends LocksTest {
         }
         locks.lock("k").waiting(LONG).acquire().release();
     }
+
+    /** Its keeper ends between the look at it and the wait: nothing else would tell that the server is silent. */
+    @Test
+    void aWaitHasAKeeper() throws Exception {
+        TestServer server = server();
+        long second = TimeUnit.SECONDS.toNanos(1);
+        Core core = new Core(lockServer(server.port), new Settings("tests", LONG, LONG, second, second, second, Thread::new,
+                new LockObserver() { }));
+        closing(core::close);
+        Wait wait = new Wait(core, "k", second).open().get();
+        server.run("LOCK.ACQUIRE k other EX 60");
+        String keeper = ((String) server.run("CLIENT LIST")).lines().filter(line -> line.contains("name=lock-keeper"))
+                .findFirst().orElseThrow();
+        server.run("CLIENT KILL ID " + keeper.substring(3, keeper.indexOf(' ')));
+        eventually("the keeper has ended", () -> core.keeperNow("k").openLine() == null);
+        wait.await(Words.of("LOCK.ACQUIRE", "k", "mine", "BLOCK", 0), Caller.NONE);
+        eventually("there is another one", () -> core.keeperNow("k").openLine() != null);
+    }
 }

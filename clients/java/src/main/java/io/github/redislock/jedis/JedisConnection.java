@@ -6,13 +6,16 @@ import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.net.Socket;
+import java.net.SocketException;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
+import javax.net.ssl.SSLSocket;
 import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.CommandArguments;
 import redis.clients.jedis.Connection;
@@ -69,8 +72,20 @@ final class JedisConnection implements ServerConnection {
                 throw new JedisConnectionException("the connection has ended");
             }
             Socket made = sockets.createSocket();
+            if (!(made instanceof SSLSocket)) {
+                setBlocking(made);
+            }
             socket = made;
             return made;
+        }
+
+        /** After one read with a time limit the JDK asks the system three times for each reply, for ever. */
+        private static void setBlocking(Socket made) {
+            try {
+                made.setSoTimeout(0);
+            } catch (SocketException e) {
+                throw new JedisConnectionException(e);
+            }
         }
 
         void close() {
@@ -95,6 +110,12 @@ final class JedisConnection implements ServerConnection {
             throws IOException {
         JedisClientConfig limited = limited(config, limit);
         Dialer dialer = new Dialer(new DefaultJedisSocketFactory(node, limited));
+        CompletableFuture<@Nullable Void> greeted = new CompletableFuture<>();
+        greeted.orTimeout(limit.toNanos(), TimeUnit.NANOSECONDS).whenCompleteAsync((nothing, late) -> {
+            if (late != null) {
+                dialer.close();
+            }
+        }, readers);
         boolean done = false;
         try {
             Wire wire = new Wire(dialer, limited);
@@ -107,6 +128,7 @@ final class JedisConnection implements ServerConnection {
         } catch (JedisConnectionException e) {
             throw new IOException(node + ": " + e.getMessage(), e);
         } finally {
+            greeted.complete(null);
             if (!done) {
                 dialer.close();
             }

@@ -1,6 +1,7 @@
 package io.github.redislock.shedlock;
 
 import io.github.redislock.Grant;
+import io.github.redislock.LockException;
 import io.github.redislock.LockLostException;
 import java.time.Duration;
 import java.util.Optional;
@@ -22,7 +23,10 @@ final class JobLock extends AbstractSimpleLock {
         this.isKept = isKept;
     }
 
-    /** What is left of lockAtLeastFor stays, also when this process ends before. */
+    /**
+     * What is left of lockAtLeastFor stays, also when this process ends before. What fails is told by the log alone:
+     * ShedLock unlocks in a finally, where an exception would take the place of the job's own.
+     */
     @Override
     protected void doUnlock() {
         Duration rest = Duration.between(ClockProvider.now(), lockConfiguration.getLockAtLeastUntil());
@@ -36,6 +40,9 @@ final class JobLock extends AbstractSimpleLock {
             LOG.log(System.Logger.Level.WARNING,
                     "The job {0} had lost its lock before it ended: it may have run twice ({1})",
                     lockConfiguration.getName(), e.getMessage());
+        } catch (LockException e) {
+            LOG.log(System.Logger.Level.WARNING, "The lock of the job " + lockConfiguration.getName()
+                    + " could not be given back: it stays for a while", e);
         }
     }
 

@@ -203,6 +203,26 @@ class JobsTest {
         server.order("restart");
     }
 
+    /** ShedLock unlocks in a finally: what is thrown there hides what the job has thrown. */
+    @Test
+    void aReleaseThatFailsHidesNoErrorOfTheJob() {
+        for (boolean isKept : new boolean[] {false, true}) {
+            Locks locks = Locks.of(JedisServer.of("127.0.0.1", server.port), "jobs");
+            open.push(locks);
+            locks.holders("any");
+            RedisLockProvider provider = new RedisLockProvider(locks);
+            LockingTaskExecutor executor = new DefaultLockingTaskExecutor(isKept ? provider.freedAfterDeath(MINUTE) : provider);
+            IllegalStateException own = new IllegalStateException("the job's own");
+            for (Duration least : new Duration[] {Duration.ZERO, MINUTE}) {
+                assertThatThrownBy(() -> executor.executeWithLock((Runnable) () -> {
+                    server.order("kill");
+                    throw own;
+                }, job(MINUTE, least))).isSameAs(own);
+                server.order("restart");
+            }
+        }
+    }
+
     @Test
     void anInterruptedThreadRunsNoJob() {
         ExtensibleLockProvider provider = new RedisLockProvider(node());

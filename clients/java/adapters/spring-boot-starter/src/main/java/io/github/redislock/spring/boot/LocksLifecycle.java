@@ -5,6 +5,9 @@ import io.github.redislock.Locks;
 import java.time.Duration;
 import org.apache.commons.logging.Log;
 import org.apache.commons.logging.LogFactory;
+import org.jspecify.annotations.Nullable;
+import org.springframework.context.ApplicationContext;
+import org.springframework.context.ApplicationContextAware;
 import org.springframework.context.ApplicationListener;
 import org.springframework.context.SmartLifecycle;
 import org.springframework.context.event.ContextClosedEvent;
@@ -15,7 +18,7 @@ import org.springframework.context.event.ContextClosedEvent;
  *
  * <p>What is held then, by work that has not come to its end, has so long to come to it. Only then is it released.
  */
-final class LocksLifecycle implements SmartLifecycle, ApplicationListener<ContextClosedEvent> {
+final class LocksLifecycle implements SmartLifecycle, ApplicationListener<ContextClosedEvent>, ApplicationContextAware {
     /** Connection factories have 0; web servers, executors and endpoints more than a billion. */
     static final int PHASE = 1000;
 
@@ -24,6 +27,7 @@ final class LocksLifecycle implements SmartLifecycle, ApplicationListener<Contex
     private final Locks locks;
     private final String probeKey;
     private final Duration drain;
+    private @Nullable ApplicationContext context;
     private volatile boolean isRunning;
     private volatile boolean isClosing;
 
@@ -45,8 +49,14 @@ final class LocksLifecycle implements SmartLifecycle, ApplicationListener<Contex
     }
 
     @Override
+    public void setApplicationContext(ApplicationContext own) {
+        context = own;
+    }
+
+    /** Of a child the end is told here too. */
+    @Override
     public void onApplicationEvent(ContextClosedEvent event) {
-        isClosing = true;
+        isClosing |= event.getApplicationContext() == context;
     }
 
     @Override

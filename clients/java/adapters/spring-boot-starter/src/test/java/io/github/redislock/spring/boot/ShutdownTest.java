@@ -22,6 +22,7 @@ import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.ConfigurableApplicationContext;
+import org.springframework.context.annotation.AnnotationConfigApplicationContext;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.event.ContextClosedEvent;
 import org.springframework.web.bind.annotation.GetMapping;
@@ -145,6 +146,18 @@ class ShutdownTest extends RealServers {
         } finally {
             server.order("resume");
         }
+    }
+
+    @Test
+    void theEndOfAChildIsNotItsOwn() throws Exception {
+        ConfigurableApplicationContext context = shop(server(), "lettuce");
+        AnnotationConfigApplicationContext child = new AnnotationConfigApplicationContext();
+        child.setParent(context);
+        child.refresh();
+        child.close();
+        context.stop();
+        context.start();
+        context.getBean(Locks.class).lock("lock:k").acquire().release();
     }
 
     @Test
