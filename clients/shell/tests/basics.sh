@@ -162,6 +162,36 @@ END
     equal "$(cat "$folder/out" "$folder/err" | tr '\n' ';')" "1;0;kept ',';"
 }
 
+# A lock that a subshell takes is the subshell's.
+test_basic_a_subshell_that_ends_frees_its_lock() {
+    cat >"$folder/script" <<END
+REDIS_LOCK=functions; . "$program"
+lock -p $port outer
+(lock -p $port -l 1s $KEY) 2>/dev/null || echo "one \$?"
+(unlock) 2>/dev/null || echo "elsewhere \$?"
+unlock && echo unlocked
+(lock -p $port -l 1s $KEY && echo taken)
+n=0; while [ "\$(redis-cli -p $port EXISTS $KEY)" = 1 ] && [ \$n -lt 60 ]; do sleep 0.1; n=\$((n + 1)); done
+lock -p $port $KEY && unlock && echo again
+END
+    command $shell "$folder/script" >"$folder/out" 2>"$folder/err"
+    equal "$(cat "$folder/out" "$folder/err" | tr '\n' ,)" 'one 64,elsewhere 64,unlocked,taken,again,'
+}
+
+# Where the variable of scripts is exported, the program is a program still.
+test_basic_the_program_with_the_variable_of_scripts() {
+    equal "$(REDIS_LOCK=functions command $shell "$program" -p "$port" $KEY echo in)" in
+}
+
+# The command is started, and its number is not known yet: for long, in this copy.
+test_basic_a_signal_at_the_start_of_the_command() {
+    sed 's/_rl_work=\$!/sleep 0.5; &/' "$program" >"$folder/slow"
+    check 'it is another' eval "! cmp -s '$program' '$folder/slow'"
+    timeout 20 $shell -c "exec $shell '$folder/slow' --reply 3s -p $port $KEY eval 'kill -TERM \$\$; exec sleep 60'" 2>/dev/null
+    equal $? 143
+    is_free
+}
+
 test_basic_a_script_that_is_killed_frees_the_lock() {
     cat >"$folder/script" <<END
 REDIS_LOCK=functions; . "$program"

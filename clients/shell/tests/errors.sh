@@ -140,7 +140,7 @@ test_another_type_is_misuse() {
 test_misuse_is_told() {
     local words
     for words in '--nonsense k true' 'k' '' '--shared' '-l 10 k true' '-k 5 k true' '--permit x k true' '--permit 0 k true' \
-        '--sentinels a:1 k true' '-w'; do
+        '--permit 2 --owner job k true' '--sentinels a:1 k true' '-w'; do
         command $shell "$program" $words 2>"$folder/err"
         equal $? 64
         check 'something is said' [ -s "$folder/err" ]

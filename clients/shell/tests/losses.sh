@@ -71,13 +71,31 @@ test_a_hung_server_is_a_loss_after_the_lease() {
 test_a_silent_network_is_a_loss_after_the_lease() {
     start_proxy
     at() { redis-cli -p "$1" "${@:2}"; }
-    command $shell "$program" -p "$proxy" -l 2s $KEY sleep 60 2>"$folder/err" &
-    work=$!
-    eventually 5 is 1 at "$port" EXISTS $KEY
+    start_work -p "$proxy" -l 2s
     order "\"do\": \"silence\", \"port\": $proxy"
     ends_with $work 76
     says 'no answer'
     eventually 5 is_free
+}
+
+test_a_release_keeps_its_limit_though_an_answer_is_awaited() {
+    local fault began
+    start_proxy
+    is_met() { order "\"do\": \"lost\", \"port\": $proxy"; [[ $answer == *'"pending":0'* ]]; }
+    for fault in keep silence; do
+        rm -f "$folder/begun" "$folder/over"
+        become_lock --reply 6s -p "$proxy" $KEY sh -c ': >"$0/begun"; until [ -e "$0/over" ]; do sleep 0.05; done' \
+            "$folder" 2>"$folder/err" &
+        work=$!
+        eventually 5 test -e "$folder/begun"
+        order "\"do\": \"inject\", \"port\": $proxy, \"fault\": \"$fault\", \"words\": \"CLIENT ID\""
+        eventually 5 is_met
+        began=$(ms)
+        : >"$folder/over"
+        if [ $fault = keep ]; then ends_with $work 0 && is_free || exit 1; else ends_with $work 69; fi
+        check 'in its time' [ "$(since "$began")" -lt 5000 ]
+    done
+    says 'not released'
 }
 
 test_another_type_in_its_place_is_told_at_once() {
@@ -99,23 +117,48 @@ test_a_loss_just_before_the_release_is_told() {
     says 'lost: NOTHELD'
 }
 
+# The connection that is open by then keeps nothing, and was once taken for the one that did.
+test_a_lock_that_is_deleted_at_once_is_lost() {
+    local round began
+    (while echo "DEL $KEY"; do :; done | redis-cli -p "$port" >/dev/null 2>&1) &
+    for round in 1 2 3 4 5; do
+        began=$(ms)
+        redis_lock $KEY sleep 30 2>"$folder/err"
+        equal "$round: $?" "$round: 76"
+        check "told at once: $(since "$began")" [ "$(since "$began")" -lt 10000 ]
+    done
+}
+
 test_what_ignores_sigterm_is_killed_after_the_grace() {
-    local began
+    local began told
     become_lock --grace 1s $KEY sh -c 'trap "" TERM; sleep 60; sleep 60' 2>"$folder/err" &
     work=$!
     eventually 5 is 1 at "$port" EXISTS $KEY
     began=$(ms)
     at "$port" DEL $KEY >/dev/null
+    eventually 2 grep -q 'the lock is lost' "$folder/err"
+    told=$(ms)
     ends_with $work 76
     check 'after the grace' [ "$(since "$began")" -gt 900 ]
-    check 'soon after it' [ "$(since "$began")" -lt 4000 ]
+    check 'soon after it' [ "$(since "$told")" -lt 4000 ]
+}
+
+test_without_a_grace_it_is_killed_and_nobody_else() {
+    sleep 60 &
+    local other=$!
+    # A time limit, for what was left of it was once taken for the number of a process.
+    command $shell "$program" -p "$port" --reply $other --grace 0 $KEY sh -c "trap '' TERM; redis-cli -p $port DEL $KEY
+        sleep 60; sleep 60" >/dev/null 2>"$folder/err" &
+    work=$!
+    ends_with $work 76
+    check 'the other process lives' kill -0 $other
 }
 
 test_a_fixed_lease_is_not_kept() {
     local began
-    began=$(ms)
-    redis_lock --fixed -l 800 $KEY redis-cli -p "$port" LOCK.HOLDERS $KEY >"$folder/out"
+    redis_lock --fixed $KEY redis-cli -p "$port" LOCK.HOLDERS $KEY >"$folder/out"
     equal "$(sed -n '/^kept-by$/{n;p;}' "$folder/out")" 0
+    began=$(ms)
     redis_lock --fixed -l 800 $KEY sleep 30 2>"$folder/err"
     equal $? 76
     check 'at its end' [ "$(since "$began")" -lt 3000 ]
@@ -147,6 +190,25 @@ test_a_command_under_the_lock_may_use_it_again() {
     equal $? 75 # a share is no whole lock
 }
 
+test_the_same_key_elsewhere_is_another_lock() {
+    local first=$port inner
+    inner="$shell '$program' --reply 3s -p $port"
+    equal "$(redis_lock $KEY $shell -c "$inner -n 0 $KEY redis-cli -p $port EXISTS $KEY
+        $inner -n 1 $KEY redis-cli -p $port -n 1 EXISTS $KEY" | tr '\n' ,)" '1,1,'
+    start_server
+    equal "$(command $shell "$program" --reply 3s -p "$first" $KEY $shell "$program" --reply 3s -p "$port" $KEY \
+        redis-cli -p "$port" EXISTS $KEY)" 1
+}
+
+# The folder is on a disk that is full: nothing is known.
+test_held_ends_where_nothing_is_noted() {
+    local status=0
+    mkdir "$folder/empty"
+    : >"$folder/empty/known"
+    REDIS_LOCK_FOLDER="$folder/empty" timeout 5 $shell "$program" --held || status=$?
+    equal $status 76
+}
+
 test_after_a_kill_of_both_the_lock_is_free() {
     start_work -l 3s
     kill -9 $work "$(pgrep -P $work -f '^sleep 60')"
@@ -161,6 +223,41 @@ test_a_kill_of_the_program_alone_keeps_the_lock_for_the_command() {
     sleep 2
     equal "$(at "$port" EXISTS $KEY)" 1
     eventually 4 is_free
+}
+
+test_basic_a_kill_of_what_keeps_the_lock_ends_the_command() {
+    start_work -l 20s
+    kill -9 "$(pgrep -P $work -f "$program")"
+    ends_with $work 76
+    says 'lost: what keeps it was killed'
+}
+
+test_a_wait_whose_server_is_silent_is_lined_up_anew() {
+    start_proxy
+    hold
+    become_lock -p "$proxy" --reply 1s -w forever $KEY true 2>"$folder/err" &
+    local waiter=$!
+    eventually 5 is 1 waiters
+    order "\"do\": \"swallow\", \"port\": $proxy"
+    kill $holder # the grant goes unheard
+    given_up() { ! pgrep -P $waiter -f BLOCK >/dev/null; }
+    eventually 15 given_up
+    order "\"do\": \"speak\", \"port\": $proxy"
+    ends_with $waiter 0
+}
+
+test_a_wait_on_a_server_that_answers_keeps_its_place() {
+    hold
+    become_lock --reply 1s -w forever $KEY true 2>"$folder/err" &
+    local waiter=$! place
+    eventually 5 is 1 waiters
+    place=$(at "$port" LOCK.WAITERS $KEY | sed -n '/^client-id$/{n;p;}')
+    pinged() { at "$port" INFO commandstats | grep -q 'cmdstat_ping:calls=[3-9]'; }
+    eventually 20 pinged
+    equal "$(at "$port" LOCK.WAITERS $KEY | sed -n '/^client-id$/{n;p;}')" "$place"
+    kill $holder
+    ends_with $waiter 0
+    is_free
 }
 
 test_a_killed_waiter_leaves_the_line() {
@@ -240,7 +337,7 @@ test_now_or_not_at_all_fails_within_its_second() {
 
 test_a_release_ends_within_its_time() {
     local began
-    start_work -l 20s
+    start_work -l 20s --reply 1s
     order "\"do\": \"pause\", \"port\": $port"
     began=$(ms)
     kill $work
@@ -263,6 +360,16 @@ END
     order "\"do\": \"pause\", \"port\": $port"
     ends_with $work 76
     order "\"do\": \"resume\", \"port\": $port"
+}
+
+test_where_sigterm_is_ignored_a_wait_ends_with_its_grant() {
+    hold
+    (trap '' TERM; become_lock -w 60s $KEY true) 2>"$folder/err" &
+    work=$!
+    eventually 5 is 1 waiters
+    kill $holder
+    eventually 2 is_free # of both
+    ends_with $work 0
 }
 
 test_through_a_failover_the_lock_is_kept_and_the_wait_goes_on() {

@@ -10,6 +10,8 @@ KEY='lock:orders:42'
 . "$here/basics.sh"
 . "$here/losses.sh"
 . "$here/errors.sh"
+. "$here/owners.sh"
+. "$here/surroundings.sh"
 . "$here/package.sh"
 
 # What tests say. check what command...
