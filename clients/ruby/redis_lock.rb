@@ -50,20 +50,22 @@ class RedisLock
   KINDS = { lost: Lost, "not-alone": NotAlone, deadlock: Deadlock, refused: Refused, passing: Unavailable,
             misuse: Misuse }.freeze
   ACQUIRE, RENEW, RELEASE = 0, 1, 2
-  GONE = [Redis::BaseConnectionError, IOError, SystemCallError, SocketError].freeze
+  GONE = [Redis::BaseConnectionError, Redis::ProtocolError, IOError, SystemCallError, SocketError,
+          *(OpenSSL::SSL::SSLError if defined?(OpenSSL::SSL))].freeze
   DAY = 86_400.0
-  private_constant :KINDS, :ACQUIRE, :RENEW, :RELEASE, :GONE, :DAY
+  FORKED = Mutex.new
+  private_constant :KINDS, :ACQUIRE, :RENEW, :RELEASE, :GONE, :DAY, :FORKED
 
   # One hold of a lock.
   class Grant
     attr_reader :key, :owner, :lease, :keep
     # What the locks know of it; they alone change it.
     attr_accessor :state, :why, :sent
-    attr_reader :listeners, :pid
+    attr_reader :listeners, :pid, :named
 
     def initialize(locks, request, owner, reply, sent)
       @locks, @owner, @token, @sent = locks, owner, reply[0], sent
-      @key, @lease, @keep = request.key, request.lease, request.keep
+      @key, @lease, @keep, @named = request.key, request.lease, request.keep, request.named
       @state, @listeners, @pid = :held, [], Process.pid
     end
 
@@ -88,7 +90,7 @@ class RedisLock
     def extend(seconds = @lease) = @locks.send(:extend_lease, self, seconds)
 
     # Gives it back. Raises Lost where it was lost, Unavailable where the server gave no answer.
-    def release = @locks.send(:release, self)
+    def release = Thread.handle_interrupt(Object => :never) { @locks.send(:release, self) }
 
     # Calls this block, once and in a thread of its own, when the lock is lost.
     def on_lost(&block)
@@ -106,10 +108,14 @@ class RedisLock
 
     # The token, and the lease, as the locks use them.
     def words(command) = ["LOCK.#{command}", @key, @owner, "TOKEN", @token]
-    def renewed(reply, sent) = (@lease, @sent = reply[3] / 1000.0, sent)
+    def renewed(reply, sent) = (@lease, @sent = reply[3] / 1000.0, sent if sent >= @sent)
+    def known = [@lease, @sent]
+    def known=(it)
+      @lease, @sent = it
+    end
   end
 
-  Request = Struct.new(:key, :mode, :wait, :lease, :keep, :owner)
+  Request = Struct.new(:key, :mode, :wait, :lease, :keep, :owner, :named, :unsure)
   private_constant :Request
 
   def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -126,7 +132,8 @@ class RedisLock
   #
   # `wait`: how long to wait in line (Float::INFINITY: for ever). `lease`: how long others wait when this process has
   # died. `keep`: how long it may stand still and keep the lock. `fixed`: nobody renews the lease. `owner`: a name for
-  # what holds, or waits for, several locks: by it the server finds circles of waits.
+  # what holds, or waits for, several locks: by it the server finds circles of waits. Where several processes keep
+  # one lock by one name, the last to ask has it, and the others have lost it.
   def lock(key, wait: 0, lease: 10, keep: 30, fixed: false, owner: nil, &work)
     take(request(key, [], wait, lease, fixed ? nil : keep, owner), &work)
   end
@@ -144,17 +151,23 @@ class RedisLock
   end
 
   # Who holds the lock: an array of hashes, as LOCK.HOLDERS tells it.
-  def holders(key) = ask_until(ACQUIRE, key, ["LOCK.HOLDERS", key])[0].map { |it| it.is_a?(Hash) ? it : Hash[*it] }
+  def holders(key) = maps(ask_until(ACQUIRE, key, ["LOCK.HOLDERS", key])[0])
 
   # Ends all grants of the lock. Who holds it is told.
-  def force_unlock(key) = ask_until(ACQUIRE, key, ["DEL", key])[0].positive?
+  def force_unlock(key)
+    ask_until(ACQUIRE, key, ["PING"])
+    ask_until(ACQUIRE, key, ["DEL", key], once: true)[0].positive? # a second one may be of whoever has it by then
+  end
 
-  # Releases what is held, and closes the connections. Waits end with Misuse.
+  # Releases what is held, while there is time for a release, and closes the connections. Waits end with Misuse.
   def close
-    grants = @monitor.synchronize { @pid == Process.pid ? @held.dup : [] }
-    grants.each { |it| it.release if it.held? rescue Error }
+    in_this_process
+    grants = @monitor.synchronize { @held.dup }
+    deadline = RedisLock.now + @release
+    grants.each { |it| it.release if it.held? && RedisLock.now < deadline rescue Error }
     @monitor.synchronize do
       @closed = true
+      @held.dup.each { |it| lose(it, "the locks are closed") } # it ends with its lease
       @waits.each { |it| shut(it) }
       drop_keeper
       @changed.broadcast
@@ -164,8 +177,9 @@ class RedisLock
   private
 
   def begin_anew
-    @pid, @held, @waits, @left = Process.pid, [], [], []
-    @keeper, @thread, @closed, @pause, @looked = nil, nil, false, 0.0, 0.0
+    @pid, @held, @asked, @waits, @left = Process.pid, [], [], [], []
+    @keeper, @keeper_ids, @thread, @closed, @pause, @looked = nil, [], nil, false, 0.0, 0.0
+    @silent = -@reply
     @changed = @monitor.new_cond
   end
 
@@ -173,9 +187,13 @@ class RedisLock
   def in_this_process
     return if @pid == Process.pid
 
-    @monitor = Monitor.new
-    [@keeper, *@waits].compact.each { |it| shut(it) }
-    begin_anew
+    FORKED.synchronize do
+      next if @pid == Process.pid
+
+      @monitor = Monitor.new
+      [@keeper, *@waits].compact.each { |it| leave(it) }
+      begin_anew
+    end
   end
 
   def request(key, mode, wait, lease, keep, owner)
@@ -184,7 +202,7 @@ class RedisLock
     raise Misuse, "lease is #{keep ? 1 : 0.001} s or more" unless lease >= (keep ? 1 : 0.001)
     raise Misuse, "keep is 1 s or more" if keep && keep < 1
 
-    Request.new(key.to_s, mode, wait, lease, keep, owner || new_owner)
+    Request.new(key.to_s, mode, wait, lease, keep, owner || new_owner, !owner.nil?)
   end
 
   def new_owner
@@ -193,26 +211,23 @@ class RedisLock
   end
 
   def take(request)
-    grant = nil
+    grant = given = failed = nil
     begin
       # An interrupt comes before the lock is taken, or finds the grant here.
-      Thread.handle_interrupt(Exception => :never) { grant = acquire(request) }
-      return grant unless block_given?
+      Thread.handle_interrupt(Object => :never) { grant = acquire(request) } # Object: a kill, too
+      return yield(grant) if block_given?
 
-      failed = true
-      result = yield grant
-      failed = false
-      result
+      given = true
+      grant
     rescue Exception # rubocop:disable Lint/RescueException
       failed = true
       raise
-    ensure
-      if grant && (block_given? || failed) && grant.state != :released
-        begin
-          grant.release if grant.pid == Process.pid
-        rescue Error
-          raise unless failed # an error of the work is not replaced
-        end
+    ensure # Ruby looks for interrupts at each branch: there is none before this line
+      Thread.handle_interrupt(Object => :never) do
+        grant.release if grant && (failed || !given) && grant.state != :released && grant.pid == Process.pid
+      rescue Error
+        # An error of the work is not replaced, nor the end of the thread.
+        raise unless failed || Thread.current.status == "aborting"
       end
     end
   end
@@ -223,13 +238,11 @@ class RedisLock
     deadline = RedisLock.now + request.wait
     words = ["LOCK.ACQUIRE", request.key, request.owner, *request.mode, "PX", ms(request.lease)]
     keep = request.keep ? ["KEEP", ms(request.keep)] : []
-    named = @monitor.synchronize { @held.any? { |it| it.key == request.key && it.owner == request.owner } }
-    raise Misuse, "#{request.key}: held by this owner already" if named
-
+    reserve(request)
     done = false
     begin
       begin
-        reply, sent = ask_until(ACQUIRE, request.key, [*words, *keep, "HOLDS", 1])
+        reply, sent = ask_until(ACQUIRE, request.key, [*words, *keep, "HOLDS", 1]) { request.unsure = true }
       rescue Unavailable => failed
         raise if request.wait.zero? # else it may be there in time
       end
@@ -238,8 +251,22 @@ class RedisLock
       watch(grant)
       done = true
       grant
+    rescue Error
+      done = !request.unsure # the server has said that there is nothing to give back
+      raise
     ensure
       give_back(request) unless done
+      @monitor.synchronize { @asked.delete(request) }
+    end
+  end
+
+  # One owner has one hold of a key, and one call for it: else two threads would get the same grant.
+  def reserve(request)
+    @monitor.synchronize do
+      if request.named && (@held + @asked).any? { |it| it.key == request.key && it.owner == request.owner }
+        raise Misuse, "#{request.key}: held, or asked for, by this owner already"
+      end
+      @asked << request
     end
   end
 
@@ -257,8 +284,9 @@ class RedisLock
         failed = nil
       rescue Unavailable, Redis::CommandError, *GONE => e
         raise Misuse, "#{request.key}: the locks are closed" if @closed
-        raise told(request.key, e, ACQUIRE) if e.is_a?(Redis::CommandError) && meaning(e, ACQUIRE) != :passing
+        raise told(request.key, e, ACQUIRE) unless meaning(e, ACQUIRE) == :passing
 
+        request.unsure = true unless e.is_a?(Redis::CommandError)
         failed, pause = e, [pause * 2 + 0.05, 1.0].min
         sleep [pause, left].min
       end
@@ -268,9 +296,13 @@ class RedisLock
   # One wait on a connection of its own. Its grant is renewed on the keeper: from there on it is kept.
   def in_line(request, words, keep, seconds)
     redis = open("lock-wait", seconds + @reply)
-    @monitor.synchronize { @waits << redis }
+    @monitor.synchronize do
+      raise Misuse, "#{request.key}: the locks are closed" if @closed # meanwhile
+
+      @waits << redis
+    end
     start_watching
-    reply = Thread.handle_interrupt(Exception => :immediate) do
+    reply = Thread.handle_interrupt(Object => :immediate) do
       redis.call(*words, "HOLDS", 1, "BLOCK", ms(seconds))
     end
     return unless reply
@@ -289,10 +321,22 @@ class RedisLock
 
     words = ["LOCK.RELEASE", request.key, request.owner, "ALL"]
     ask(words)
-  rescue Redis::CommandError
-    nil # it has nothing
-  rescue *GONE
-    @monitor.synchronize { @left << [words, RedisLock.now + request.lease] }
+  rescue Misuse, Redis::CommandError, *GONE => e
+    give_up(words, request, e)
+  end
+
+  # A release that failed. The keeper must not keep on what it may not end, and another one leaves it out.
+  def give_up(words, request, error)
+    kind = meaning(error, RELEASE)
+    return if kind == :lost # it has nothing
+
+    @monitor.synchronize do
+      drop_keeper
+      # The next grant of a named owner must not be met by this: what it may hold ends with its lease.
+      return if kind != :passing || request.named || @closed
+
+      @left << [words, RedisLock.now + [request.lease, 10].max]
+    end
     start_watching
   end
 
@@ -300,9 +344,10 @@ class RedisLock
 
   def check(grant)
     grant.must_stand
-    words = grant.keep ? ["PING"] : ["LOCK.FENCE", grant.key, grant.instance_variable_get(:@token)]
+    fence = ["LOCK.FENCE", grant.key, grant.instance_variable_get(:@token)]
     begin
-      _, sent = ask_until(RENEW, grant.key, words)
+      _, sent = ask_until(RENEW, grant.key, grant.keep ? ["PING"] : fence)
+      ask_until(RENEW, grant.key, fence) if grant.keep && grant.named # others may have released it in its owner's name
       @monitor.synchronize { grant.sent = [grant.sent, sent].max if grant.keep && grant.held? }
     rescue Lost => e
       lose(grant, e.message)
@@ -313,17 +358,33 @@ class RedisLock
   def extend_lease(grant, seconds)
     grant.must_stand
     raise Misuse, "#{grant.key}: the server renews it" if grant.keep
+    raise Misuse, "a lease is 0.001 s or more" unless seconds >= 0.001
 
-    grant.renewed(*ask_until(RENEW, grant.key, [*grant.words("RENEW"), "PX", ms(seconds)]))
-    @monitor.synchronize { @changed.broadcast }
+    shorter(grant, seconds) do |unheard|
+      grant.renewed(*ask_until(RENEW, grant.key, [*grant.words("RENEW"), "PX", ms(seconds)], &unheard))
+    end
   rescue Lost => e
     lose(grant, e.message)
     raise
   end
 
+  # A shorter lease may begin though its answer does not come: no more is known until that has.
+  def shorter(grant, seconds)
+    before, mine, unheard = grant.known, [seconds, RedisLock.now], false
+    @monitor.synchronize { grant.known = mine if mine.sum < before.sum }
+    begin
+      yield -> { unheard = true }
+    rescue Error
+      @monitor.synchronize { grant.known = before if grant.known == mine && !unheard } # it was refused
+      raise
+    ensure
+      @monitor.synchronize { @changed.broadcast }
+    end
+  end
+
   def release(grant)
     grant.must_stand
-    deadline, failed = RedisLock.now + @release - @reply / 2, nil
+    deadline, unheard = RedisLock.now + @release - @reply / 2, false
     hear(grant) if grant.keep
     grant.must_stand
     @monitor.synchronize do
@@ -332,19 +393,20 @@ class RedisLock
     end
     words = [*grant.words("RELEASE"), "HOLDS", 0]
     begin
-      ask(words)
+      sent = false
+      ask(words) { sent = true }
       nil
     rescue Redis::CommandError, *GONE => e
-      kind = e.is_a?(Redis::CommandError) ? meaning(e, RELEASE) : :passing
-      return if kind == :lost && failed # the call before was carried out, or it was lost: it is done
-      raise told(grant.key, e, RELEASE) unless kind == :passing
+      kind = meaning(e, RELEASE)
+      return if kind == :lost && unheard # the call before was carried out, or it was lost: it is done
 
-      failed = e
-      sleep 0.05
-      retry if RedisLock.now < deadline
-      @monitor.synchronize { @left << [words, RedisLock.now + [grant.lease, 10].max] }
-      start_watching
-      raise Unavailable, "#{grant.key}: #{e.message}"
+      unheard ||= sent unless e.is_a?(Redis::CommandError)
+      if kind == :passing && RedisLock.now + 0.05 < deadline
+        sleep 0.05
+        retry
+      end
+      give_up(words, grant, e)
+      raise told(grant.key, e, RELEASE)
     end
   end
 
@@ -365,40 +427,54 @@ class RedisLock
       grant.state, grant.why = :lost, why
       @held.delete(grant)
     end
-    listeners = grant.listeners.dup
-    Thread.new { listeners.each { |it| it.call if grant.listeners.delete(it) } } unless listeners.empty?
+    grant.listeners.dup.each { |it| thread { it.call if grant.listeners.delete(it) } }
   end
 
   # The keeper: the one connection on which the server keeps what this process holds.
 
-  # The reply to a call, and when it was sent. Repeated while there is time, where what hinders it passes.
-  def ask_until(kind, key, words)
+  # The reply to a call, and when it was sent. Repeated while there is time, where what hinders it passes. The block
+  # is told of a call without a reply, and what is to be sent once is not repeated then.
+  def ask_until(kind, key, words, once: false)
     in_this_process
     raise Misuse, "#{key}: the locks are closed" if @closed
 
     deadline = RedisLock.now + @reply
     begin
-      ask(words)
+      sent = false
+      ask(words) { sent = true }
     rescue Redis::CommandError => e
       raise told(key, e, kind) unless meaning(e, kind) == :passing && RedisLock.now < deadline
 
       sleep 0.05
       retry
     rescue *GONE => e
-      raise Unavailable, "#{key}: #{e.message}" unless RedisLock.now < deadline
+      yield if block_given? && sent
+      raise Unavailable, "#{key}: #{e.message}" unless RedisLock.now < deadline && !(once && sent)
 
       sleep 0.02
       retry
     end
   end
 
+  # The block is told when it is about to be sent.
   def ask(words)
     @monitor.synchronize do
+      begun = RedisLock.now
+      # Where the server was silent a moment ago, those who stood in line behind that call do not wait as long each.
+      raise Redis::TimeoutError, "no answer" if begun < @silent + @reply && Thread.current != @thread
+
       redis = keeper
       sent = RedisLock.now
-      Thread.handle_interrupt(Exception => :never) { [redis.call(*words), sent] }
+      Thread.handle_interrupt(Exception => :never) do
+        yield if block_given?
+        [redis.call(*words), sent]
+      end
+    rescue Redis::CommandError => e
+      drop_keeper if e.message.start_with?("READONLY", "MASTERDOWN", "UNBLOCKED") # a new one may find the new primary
+      raise
     rescue *GONE
       drop_keeper
+      @silent = RedisLock.now if RedisLock.now - begun > @reply / 2
       raise
     end
   end
@@ -406,9 +482,13 @@ class RedisLock
   # On a new connection the server is told to go on with each grant, and tells of each whether it was lost.
   def keeper
     return @keeper if @keeper
+    raise Misuse, "the locks are closed" if @closed # while it was tried
 
     redis = open("lock-keeper", @reply)
     begin
+      id = client_id(redis)
+      @keeper_ids.clear if !id || @keeper_ids.any? { |it| it >= id } # by a server that counts anew
+      @keeper_ids << id if id
       @held.select(&:keep).each { |grant| keep_on(redis, grant) }
     rescue StandardError
       shut(redis)
@@ -418,6 +498,8 @@ class RedisLock
   end
 
   def keep_on(redis, grant)
+    return lose(grant, "another connection keeps it now") if grant.named && taken_over?(redis, grant)
+
     sent = RedisLock.now
     grant.renewed(redis.call(*grant.words("RENEW"), "KEEP", ms(grant.keep)), sent)
   rescue Redis::CommandError => e
@@ -426,13 +508,35 @@ class RedisLock
     lose(grant, e.message)
   end
 
+  # Whether another connection than an earlier keeper keeps it: who asked last has it.
+  def taken_over?(redis, grant)
+    return false if @keeper_ids.empty? # the user may not ask for it
+
+    mine = maps(redis.call("LOCK.HOLDERS", grant.key)).find { |it| it["token"] == grant.instance_variable_get(:@token) }
+    mine && ![0, *@keeper_ids].include?(mine["kept-by"])
+  rescue Redis::CommandError
+    false
+  end
+
+  # RESP2 has a map as a flat array.
+  def maps(reply) = reply.map { |it| it.is_a?(Hash) ? it : Hash[*it] }
+
+  def client_id(redis)
+    redis.call("CLIENT", "ID")
+  rescue Redis::CommandError
+    nil # the user may not ask
+  end
+
   def open(name, seconds)
     redis = Redis.new(**@options, connect_timeout: @reply, read_timeout: seconds, write_timeout: @reply,
                                   reconnect_attempts: 0)
     begin
       redis.call("CLIENT", "SETNAME", name)
-    rescue Redis::CommandError => e
-      raise if meaning(e, ACQUIRE) == :passing || e.message.start_with?("NOAUTH", "WRONGPASS")
+    rescue StandardError => e
+      return redis if meaning(e, ACQUIRE) != :passing && !e.message.start_with?("NOAUTH", "WRONGPASS")
+
+      shut(redis)
+      raise
     end
     redis
   end
@@ -448,19 +552,34 @@ class RedisLock
     nil
   end
 
+  # Closes what a forked child has inherited, without a word: by TLS, that would end its parent's connection.
+  def leave(redis)
+    socket = redis._client.instance_variable_get(:@connection)&.instance_variable_get(:@sock)
+    socket ? socket.to_io.close : shut(redis)
+  rescue StandardError
+    nil
+  end
+
   # The thread that asks the keeper how things are, and tells what was lost.
 
   def watch(grant)
-    @monitor.synchronize { @held << grant }
-    start_watching
+    @monitor.synchronize do
+      raise Misuse, "#{grant.key}: the locks are closed" if @closed # meanwhile
+
+      start_watching # there may be no thread to be had
+      @held << grant
+    end
   end
 
   def start_watching
     @monitor.synchronize do
-      @thread = Thread.new { @monitor.synchronize { look_after } } unless @thread&.alive?
+      @thread = thread { @monitor.synchronize { look_after } } unless @thread&.alive?
       @changed.broadcast
     end
   end
+
+  # One that can be ended: it inherits that an interrupt waits, and the end of the process would wait for it.
+  def thread(&work) = Thread.new { Thread.handle_interrupt(Object => :immediate, &work) }
 
   def look_after
     until @closed
@@ -480,7 +599,8 @@ class RedisLock
 
   def look
     now = RedisLock.now
-    is_late = now > due + 1 # this process may have stood still: then a new connection is tried before it is judged
+    # This process may have stood still: then a new connection is tried before it is judged, but once.
+    @late = now > due + 1 && !@late
     begin
       if @waits.any? || @left.any? || @held.any?(&:keep)
         now = hear_of_all
@@ -491,7 +611,7 @@ class RedisLock
       now, @pause = RedisLock.now, [@pause * 2 + 0.05, 1.0].min
       drop_keeper
       @waits.each { |it| shut(it) } # whose reply may have been swallowed, too
-      return @looked = now if is_late
+      return @looked = now if @late
     end
     ended = @held.select { |it| now >= it.sent + it.lease }
     ended.each { |it| lose(it, it.keep ? "nothing has been heard of it for a lease" : "its lease has passed") }
@@ -515,8 +635,8 @@ class RedisLock
       words, deadline = @left.first
       begin
         ask(words) if RedisLock.now < deadline
-      rescue Redis::CommandError
-        nil # it is done
+      rescue Redis::CommandError => e
+        return if meaning(e, RELEASE) == :passing # else it is done, or may not be
       end
       @left.shift
     end
@@ -524,7 +644,10 @@ class RedisLock
 
   # Errors.
 
+  # What an error means to a call of this kind. Where no reply came, that passes.
   def meaning(error, kind)
+    return :passing unless error.is_a?(Redis::CommandError)
+
     MEANINGS.find { |begins, _| error.message.start_with?(begins) }[1][kind]
   end
 

@@ -3,6 +3,7 @@
 require "open3"
 require "rbconfig"
 require "tempfile"
+require "tmpdir"
 require_relative "../redis_lock"
 require_relative "testbed"
 
@@ -17,6 +18,13 @@ def locks(port, **options)
   yield made
 ensure
   made.close
+end
+
+# The same behind a proxy, whose port is the second.
+def proxied(port)
+  proxy = Testbed.order("proxy", port: port)["port"]
+  locks(proxy) { |mine| yield mine, proxy }
+  Testbed.order("end", port: proxy)
 end
 
 def wait_for_waiters(port, number, key = KEY)
@@ -58,6 +66,17 @@ test "an error of the work gives it back, and is not replaced" do |port|
     same({}, info(port))
     raises(ZeroDivisionError) { mine.lock(KEY) { mine.force_unlock(KEY) && 1 / 0 } }
     catch(:out) { mine.lock(KEY) { throw :out } }
+    same({}, info(port))
+  end
+end
+
+test "a loss is told where the block is left in the middle" do |port|
+  locks(port) do |mine|
+    returned = -> { mine.lock(KEY) { mine.force_unlock(KEY) && (return :done) } }
+    broken = -> { mine.lock(KEY) { break mine.force_unlock(KEY) } }
+    thrown = -> { catch(:done) { mine.lock(KEY) { mine.force_unlock(KEY) && throw(:done) } } }
+    [returned, broken, thrown].each { |work| raises(RedisLock::Lost, &work) }
+    same(7, mine.lock(KEY) { break 7 })
     same({}, info(port))
   end
 end
@@ -200,6 +219,45 @@ test "another owner's lock is left alone" do |port|
   end
 end
 
+# An owner that the user names may come back.
+
+test "a late release of all does not meet the next call of a named owner" do |port|
+  locks(port) do |mine|
+    Testbed.order("stop", port: port)
+    raises(RedisLock::Unavailable) { mine.lock(KEY, owner: "job") }
+    Testbed.order("restart", port: port)
+    mine.lock(KEY, owner: "job", wait: 10) do
+      mine.lock("another", wait: 10) { sleep 1 } # by which all that was left has been sent
+      same("job", info(port)["owner"])
+    end
+  end
+end
+
+test "what another connection keeps is not taken back" do |port|
+  locks(port) do |first|
+    locks(port) do |second|
+      lost = first.lock(KEY, owner: "job")
+      grant = second.lock(KEY, owner: "job")
+      eventually("the loss") { lost.lost? }
+      check(raises(RedisLock::Lost) { lost.release }.message.include?("another connection"), "why")
+      keeps = second.holders(KEY)[0]["kept-by"]
+      first.lock("other") { sleep 1 }
+      same(keeps, second.holders(KEY)[0]["kept-by"])
+      grant.check
+      grant.release
+    end
+  end
+end
+
+test "a release in the name of its owner is a loss" do |port|
+  locks(port) do |mine|
+    grant = mine.lock(KEY, owner: "job")
+    grant.check
+    admin(port).call("LOCK.RELEASE", KEY, "job")
+    raises(RedisLock::Lost) { grant.check }
+  end
+end
+
 test "a cut connection loses nothing" do |port|
   locks(port) do |mine|
     mine.lock(KEY, lease: 2) do |grant|
@@ -252,8 +310,7 @@ test "a server that hangs holds up nobody for long" do |port|
 end
 
 test "a reply that is lost" do |port|
-  proxy = Testbed.order("proxy", port: port)["port"]
-  locks(proxy) do |mine|
+  proxied(port) do |mine, proxy|
     Testbed.order("inject", port: proxy, fault: "cut", words: "LOCK.ACQUIRE")
     mine.lock(KEY) { same(1, info(port)["holds"]) }
     grant = mine.lock(KEY)
@@ -261,7 +318,6 @@ test "a reply that is lost" do |port|
     grant.release
     same({}, info(port))
   end
-  Testbed.order("end", port: proxy)
 end
 
 test "a process that is killed frees its locks a lease later" do |port|
@@ -343,4 +399,6 @@ test "the first screens of the README" do |port|
   check(programs.any?, "programs")
 end
 
+require_relative "threads"
+require_relative "leaving"
 Tests.run(ARGV)
