@@ -56,6 +56,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
 
     private \Redis|\RedisCluster|null $redis = null;
     private int $database = 0; // that a connection which was closed here had selected
+    private bool $unheard = false; // a call of this acquire was not answered
 
     /**
      * All times are in seconds.
@@ -116,7 +117,14 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         self::positive($ttl);
         $state = self::state($key) ?? throw new LockConflictedException("\"$key\" is not held.");
         $key->reduceLifetime($ttl);
-        $this->call(self::RENEW, $key, ['LOCK.RENEW', $state['owner'], 'TOKEN', $state['token'], 'PX', self::ms($ttl)]);
+        $until = self::at($ttl);
+        try {
+            $this->call(self::RENEW, $key, ['LOCK.RENEW', $state['owner'], 'TOKEN', $state['token'], 'PX', self::ms($ttl)]);
+        } catch (LockAcquiringException $error) { // it may have been carried out: no more is known than before, and than that
+            $key->reduceLifetime(min($until, $state['until'] ?? 0.0) - self::at(0.0));
+            throw $error;
+        }
+        $key->setState(self::class, ['until' => $until] + $state);
         $this->checkNotExpired($key);
     }
 
@@ -129,6 +137,11 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
             $this->call(self::RELEASE, $key, ['LOCK.RELEASE', $state['owner'], 'ALL', 'TOKEN', $state['token']]);
         } catch (LockConflictedException) {
             // it was lost before, or released by a call whose reply was
+        } catch (LockReleasingException $error) {
+            if (!$error->getPrevious() instanceof ErrorReply) {
+                self::mayBeReleased($key);
+            }
+            throw $error;
         }
         $key->removeState(self::class);
     }
@@ -150,9 +163,12 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     /** Takes the lock, or takes it anew with an owner that has it already. */
     private function acquire(Key $key, array $mode, float $wait): void
     {
-        $owner = self::state($key)['owner'] ?? self::newOwner();
+        $state = self::state($key);
+        $owner = null === $state || isset($state['late']) ? self::newOwner() : $state['owner'];
         $words = ['LOCK.ACQUIRE', $owner, ...$mode, 'PX', self::ms($this->initialTtl), 'HOLDS', 1];
         $until = self::now() + $wait;
+        $grant = null;
+        $this->unheard = false;
         try {
             do {
                 $slice = min(self::SLICE, max(0.0, $until - self::now()));
@@ -161,21 +177,22 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
                 $key->reduceLifetime($slice + $this->initialTtl);
                 $grant = $this->call(self::ACQUIRE, $key, [...$words, ...$block], $slice, $until);
             } while (null === $grant && self::now() < $until);
-        } catch (LockConflictedException $error) {
-            throw $error;
+            if (null === $grant) {
+                throw new LockConflictedException("\"$key\": others hold it, or are in line for it.");
+            }
+            $key->setState(self::class, ['owner' => $owner, 'token' => $grant[0], 'until' => self::at($key->getRemainingLifetime())]);
+            if ([] !== $mode && 0 !== ($grant[4] ?? 0)) { // it was held alone, and is to be shared from now on
+                $this->call(self::RENEW, $key, ['LOCK.RENEW', $owner, 'SHARED', 'TOKEN', $grant[0]]);
+            }
+            if ($wait > 0.0) { // how long ago the grant came is not known: its time begins anew
+                $this->putOffExpiration($key, $this->initialTtl);
+            }
         } catch (\Throwable $error) {
-            $this->callOff($key, $owner);
+            // A conflict leaves what the key had, and nothing new but where a call before it was not answered.
+            if (!$error instanceof LockConflictedException || null === $state && null === $grant && $this->unheard) {
+                $this->callOff($key, $owner);
+            }
             throw $error;
-        }
-        if (null === $grant) {
-            throw new LockConflictedException("\"$key\": others hold it, or are in line for it.");
-        }
-        $key->setState(self::class, ['owner' => $owner, 'token' => $grant[0]]);
-        if ([] !== $mode && 0 !== ($grant[4] ?? 0)) { // it was held alone, and is to be shared from now on
-            $this->call(self::RENEW, $key, ['LOCK.RENEW', $owner, 'SHARED', 'TOKEN', $grant[0]]);
-        }
-        if ($wait > 0.0) { // how long ago the grant came is not known: its time begins anew
-            $this->putOffExpiration($key, $this->initialTtl);
         }
         $this->checkNotExpired($key);
     }
@@ -186,7 +203,15 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         try {
             $this->once($key, ['LOCK.RELEASE', $owner, 'ALL'], $this->reply);
         } catch (\Throwable) {
-            // the lease ends it
+            self::mayBeReleased($key); // else the lease ends it
+        }
+    }
+
+    /** A release that nobody answered may come late: it must not meet what this key takes next, so that has another owner. */
+    private static function mayBeReleased(Key $key): void
+    {
+        if (null !== $state = self::state($key)) {
+            $key->setState(self::class, ['late' => true] + $state);
         }
     }
 
@@ -201,6 +226,10 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
                 $error = $cause->getMessage();
             } catch (\RedisException|\RedisClusterException $cause) {
                 $error = 'LOADING'; // no reply: that passes
+                $this->unheard = true;
+            }
+            if (preg_match('/^(READONLY|MASTERDOWN|UNBLOCKED)/', $error) && $this->redis) {
+                $this->leave($this->redis); // a new one may find the new primary
             }
             $meaning = self::meaning($error, $kind);
             if ('passing' === $meaning && self::now() < $until) {
@@ -277,7 +306,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         return 'misuse';
     }
 
-    /** @return array{owner: string, token: int}|null */
+    /** @return array{owner: string, token: int, until?: float, late?: true}|null */
     private static function state(Key $key): ?array
     {
         return $key->hasState(self::class) ? $key->getState(self::class) : null;
@@ -300,6 +329,12 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     private static function ms(float $seconds): int
     {
         return max(1, (int) ceil($seconds * 1000));
+    }
+
+    /** The time of day in so many seconds: a key may go on in another process. */
+    private static function at(?float $seconds): float
+    {
+        return microtime(true) + (float) $seconds;
     }
 
     private static function now(): float

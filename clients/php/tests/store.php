@@ -299,6 +299,23 @@ function test_a_server_that_hangs_holds_up_nobody_for_long(int $port): void
     $store->save(new Key('lock:third'));
 }
 
+function test_a_release_that_comes_late_does_not_meet_the_next_grant(int $port): void
+{
+    [$store, $key] = [store($port), new Key(NAME)];
+    foreach (['delete' => LockReleasingException::class, 'save' => LockAcquiringException::class] as $call => $error) {
+        $store->save($key);
+        $owner = info($port)['owner'];
+        Testbed::order('pause', ['port' => $port]);
+        throws($error, fn () => $store->$call($key));
+        Testbed::order('resume', ['port' => $port]);
+        eventually(fn () => !client($port)->exists(NAME), 'the late release');
+        $store->save($key);
+        check($owner !== info($port)['owner'], "another owner after $call");
+        $store->delete($key);
+        check(!client($port)->exists(NAME), "released after $call");
+    }
+}
+
 function test_a_reply_that_is_lost_leaves_nothing_granted(int $port): void
 {
     $proxy = Testbed::order('proxy', ['port' => $port])['port'];
@@ -312,6 +329,55 @@ function test_a_reply_that_is_lost_leaves_nothing_granted(int $port): void
     throws(LockAcquiringException::class, fn () => $store->save($other));
     eventually(fn () => [] === info($port), 'the grant to be given back', 5);
     Testbed::order('end', ['port' => $proxy]);
+}
+
+function test_an_acquire_that_fails_leaves_nothing_granted(int $port): void
+{
+    $proxy = Testbed::order('proxy', ['port' => $port])['port'];
+    $store = store($proxy, 30.0, 1.0);
+    store($port, 0.5)->save(new Key(NAME)); // for half a second
+    Testbed::order('inject', ['port' => $proxy, 'fault' => 'reset-request', 'words' => 'LOCK.RENEW', 'times' => 100]);
+    throws(LockAcquiringException::class, fn () => $store->waitAndSave(new Key(NAME)));
+    eventually(fn () => [] === info($port), 'the grant to be given back', 5);
+    Testbed::order('end', ['port' => $proxy]);
+    // The reply to a wait is lost just before its time is over.
+    $proxy = Testbed::order('proxy', ['port' => $port])['port'];
+    $store = store($proxy, 30.0, 1.0);
+    Testbed::order('inject', ['port' => $proxy, 'fault' => 'cut', 'words' => 'BLOCK']);
+    store($port, 0.98)->save(new Key(NAME));
+    throws(LockConflictedException::class, fn () => $store->waitAndSave(new Key(NAME)));
+    eventually(fn () => [] === info($port), 'the unheard grant to be given back', 5);
+    Testbed::order('end', ['port' => $proxy]);
+}
+
+function test_a_refresh_that_is_not_answered_lengthens_nothing(int $port): void
+{
+    $proxy = Testbed::order('proxy', ['port' => $port])['port'];
+    [$store, $key] = [store($proxy), new Key(NAME)];
+    $store->save($key);
+    foreach ([300.0, 5.0] as $ttl) {
+        Testbed::order('inject', ['port' => $proxy, 'fault' => 'cut', 'words' => 'LOCK.RENEW', 'times' => 100]);
+        $key->resetLifetime(); // as Symfony's Lock does
+        throws(LockAcquiringException::class, fn () => $store->putOffExpiration($key, $ttl));
+        check($key->getRemainingLifetime() <= min(30, $ttl), "{$key->getRemainingLifetime()} s are left");
+    }
+    Testbed::order('end', ['port' => $proxy]);
+}
+
+function test_a_server_that_is_no_primary_any_more_is_left(int $port): void
+{
+    $made = 0;
+    $store = new RedisLockStore(function () use ($port, &$made) {
+        ++$made;
+
+        return client($port);
+    });
+    $store->save(new Key('lock:other'));
+    client($port)->rawCommand('REPLICAOF', '127.0.0.1', '1');
+    throws(LockAcquiringException::class, fn () => $store->save(new Key(NAME)));
+    check($made > 1, 'a new connection');
+    client($port)->rawCommand('REPLICAOF', 'NO', 'ONE');
+    $store->save(new Key(NAME));
 }
 
 function test_another_type_of_key_and_a_user_without_rights(int $port): void
