@@ -324,9 +324,12 @@ final class Keeper {
     }
 
     private void judgeLater(Collection<Held> some) {
+        judgeLater(some, System.nanoTime());
+    }
+
+    private void judgeLater(Collection<Held> some, long now) {
         long due;
         synchronized (this) {
-            long now = System.nanoTime();
             long first = Long.MAX_VALUE;
             for (Held grant : some) {
                 long left = grant.knownUntil() - now;
@@ -337,38 +340,40 @@ final class Keeper {
             if (first == Long.MAX_VALUE) {
                 return;
             }
-            // A time that has passed already was slept through: what has come is read first.
+            // A time that had passed by then was slept through: what has come is read first.
             due = now + (first <= 0 ? core.settings().reply() : first);
             if (judgeDue != 0 && judgeDue - due <= 0) {
                 return;
             }
             judgeDue = due;
         }
-        core.after(due - System.nanoTime(), () -> judge(due));
+        core.after(Math.max(0, due - System.nanoTime()), () -> judge(due));
     }
 
     private void judge(long due) {
         List<Held> lapsed = new ArrayList<>();
-        Line now;
+        Line on;
+        long now = System.nanoTime();
+        boolean stoodStill = Line.stoodStill(due);
         synchronized (this) {
             if (judgeDue != due) {
                 return;
             }
             judgeDue = 0;
-            now = line;
-            if (!Line.stoodStill(due)) {
+            on = line;
+            if (!stoodStill) {
                 for (Held grant : held) {
-                    if (grant.knownUntil() - System.nanoTime() <= 0) {
+                    if (grant.knownUntil() - now <= 0) {
                         lapsed.add(grant);
                     }
                 }
             }
         }
-        if (Line.stoodStill(due) && now != null) {
-            now.ping();
+        if (stoodStill && on != null) {
+            on.ping();
         }
         lapsed.forEach(Held::unheard);
-        judgeLater();
+        judgeLater(held, now); // what has passed while the others were told was not slept through
     }
 
     void close(Throwable why) {

@@ -13,11 +13,14 @@ import io.github.redislock.spi.ServerConnection;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
 
 /** Losses, and what is no loss. */
@@ -163,6 +166,30 @@ class LosingTest extends LocksTest {
             server.order("resume");
         }
         assertThrows(LockLostException.class, grant::release);
+    }
+
+    /** Their ends come one shortly after the other, as each was proved by its own answer only. */
+    @Test
+    void manyThatAreLostInSilenceAreToldInTime() throws Exception {
+        TestServer proxy = proxy(server());
+        Locks locks = closing(builder(Client.Topology.SINGLE, proxy.port).lease(Duration.ofSeconds(2))
+                .replyTimeout(Duration.ofSeconds(3)).build());
+        List<Grant> grants = new ArrayList<>();
+        long begun = System.nanoTime();
+        while (millisSince(begun) < 400) { // before the first PONG
+            grants.add(locks.lock("k" + grants.size()).acquire());
+        }
+        AtomicLong last = new AtomicLong();
+        CountDownLatch told = new CountDownLatch(grants.size());
+        for (Grant grant : grants) {
+            grant.onLost(why -> {
+                last.set(millisSince(begun));
+                told.countDown();
+            });
+        }
+        proxy.order("swallow");
+        assertTrue(told.await(10, TimeUnit.SECONDS), told.getCount() + " are not told");
+        assertTrue(last.get() < 4000, "the last one was told after " + last);
     }
 
     /** The server may keep it still, for nobody: it is told as soon as it is heard again. */
