@@ -125,7 +125,9 @@ class SeatsAreSoldOnceTest {
         assertThat(two.get("/actuator/health")).contains("UP");
         assertThat(two.get("/actuator/metrics/redis.lock.acquire")).contains("acquired");
         two.stop();
-        assertThat(redis.run("KEYS lock:*")).asList().as("a shutdown leaves no lock").isEmpty();
+        assertThat(holdsOne(two)).as("a shutdown leaves no lock").isFalse();
+        // What the first one had when it was killed ends with its lease, where nobody wanted it any more.
+        within(PATIENCE, "no lock is left", () -> redis.run("KEYS lock:*") instanceof List<?> keys && keys.isEmpty());
     }
 
     private boolean holdsOne(Instance instance) {
