@@ -227,7 +227,7 @@ final class Keeper {
     CompletableFuture<?> lookFor(Held grant) {
         return line().thenCompose(on -> rivals.keep(grant, on)).exceptionally(failure -> false).thenAccept(isOthers -> {
             if (isOthers) {
-                throw new LockLostException(grant.key() + ": another connection keeps it now", null);
+                throw new LockLostException(grant.key() + ": " + Rivals.WHY, null);
             }
         });
     }

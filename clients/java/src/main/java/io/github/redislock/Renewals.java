@@ -32,7 +32,7 @@ final class Renewals {
             } else if (isOthers && grant.entries().isAnySince(entries)) { // which may have taken it over since
                 again(grant, on, 0, new IOException("entered again"), () -> restore(grant, on, 0));
             } else if (isOthers) {
-                grant.lose(new IOException("another connection keeps it now"));
+                grant.lose(new IOException(Rivals.WHY));
             } else {
                 renew(grant, on, 0);
             }

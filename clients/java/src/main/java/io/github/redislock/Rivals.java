@@ -12,6 +12,8 @@ import java.util.concurrent.CompletableFuture;
  * grant would take it from each other without end, and each time all that the other keeps loses its connection.
  */
 final class Rivals {
+    /** Why such a grant is lost. */
+    static final String WHY = "another connection keeps it now";
     private static final int REMEMBERED = 100;
 
     /** The client ids of the keeper's connections, also of those that may not have ended for the server. */

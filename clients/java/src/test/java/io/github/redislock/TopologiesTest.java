@@ -73,19 +73,15 @@ class TopologiesTest extends LocksTest {
         List<TestServer> nodes = cluster();
         Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
         locked(locks, "k").unlock();
-        int from = home(nodes, "k");
-        int to = (from + 1) % 3;
-        Object slot = nodes.get(0).run("CLUSTER KEYSLOT k");
-        Object id = nodes.get(to).run("CLUSTER MYID");
-        for (int node : List.of(to, from)) {
-            nodes.get(node).run("CLUSTER SETSLOT " + slot + " NODE " + id);
-        }
+        SlotMove move = SlotMove.of(nodes);
+        move.end();
+        TestServer home = move.to;
         ThreadLock lock = locked(locks, "k");
-        assertEquals(lock.token(), nodes.get(to).info("k", "token"));
+        assertEquals(lock.token(), home.info("k", "token"));
         var waiting = new Other<>(() -> locked(locks, "k").token());
-        eventually("a waiter", () -> nodes.get(to).waiters("k").size() == 1);
+        eventually("a waiter", () -> home.waiters("k").size() == 1);
         lock.unlock();
-        assertEquals(nodes.get(to).info("k", "token"), waiting.get());
+        assertEquals(home.info("k", "token"), waiting.get());
     }
 
     /** Who only looks hears of it too. */
@@ -94,14 +90,10 @@ class TopologiesTest extends LocksTest {
         List<TestServer> nodes = cluster();
         Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
         assertTrue(locks.holders("k").isEmpty());
-        int from = home(nodes, "k");
-        int to = (from + 1) % 3;
-        Object slot = nodes.get(0).run("CLUSTER KEYSLOT k");
-        Object id = nodes.get(to).run("CLUSTER MYID");
-        for (int node : List.of(to, from)) {
-            nodes.get(node).run("CLUSTER SETSLOT " + slot + " NODE " + id);
-        }
-        nodes.get(to).run("LOCK.ACQUIRE k other EX 60");
+        SlotMove move = SlotMove.of(nodes);
+        move.end();
+        TestServer home = move.to;
+        home.run("LOCK.ACQUIRE k other EX 60");
         eventually("it looks there", () -> {
             try {
                 return locks.holders("k").size() == 1;
@@ -145,21 +137,14 @@ class TopologiesTest extends LocksTest {
         List<TestServer> nodes = cluster();
         Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
         Grant grant = locks.lock("k").acquire();
-        int from = home(nodes, "k");
-        int to = (from + 1) % 3;
-        Object slot = nodes.get(0).run("CLUSTER KEYSLOT k");
-        Object id = nodes.get(to).run("CLUSTER MYID");
-        nodes.get(to).run("CLUSTER SETSLOT " + slot + " IMPORTING " + nodes.get(from).run("CLUSTER MYID"));
-        nodes.get(from).run("CLUSTER SETSLOT " + slot + " MIGRATING " + id);
-        nodes.get(from).run("MIGRATE 127.0.0.1 " + nodes.get(to).port + " k 0 5000");
-        for (int node : List.of(to, from)) {
-            nodes.get(node).run("CLUSTER SETSLOT " + slot + " NODE " + id);
-        }
-        eventually("it is kept there", () -> nodes.get(to).calls("lock.renew") > 0
-                && Long.valueOf(grant.token()).equals(nodes.get(to).info("k", "token")));
+        SlotMove move = SlotMove.of(nodes);
+        move.begin();
+        move.end();
+        eventually("it is kept there", () -> move.to.calls("lock.renew") > 0
+                && Long.valueOf(grant.token()).equals(move.to.info("k", "token")));
         grant.check();
         grant.release();
-        assertEquals(0L, nodes.get(to).run("EXISTS k"));
+        assertEquals(0L, move.to.run("EXISTS k"));
     }
 
     /** The map of the cluster loses the slot between a call and its answer. */
@@ -203,28 +188,42 @@ class TopologiesTest extends LocksTest {
         List<TestServer> nodes = cluster();
         Locks locks = locks(Client.Topology.CLUSTER, nodes.get(1).port, LONG);
         Grant grant = locks.lock("k").acquire();
-        TestServer from = nodes.get(home(nodes, "k"));
-        TestServer to = nodes.get((home(nodes, "k") + 1) % 3);
-        Object slot = from.run("CLUSTER KEYSLOT k");
-        Object id = to.run("CLUSTER MYID");
-        to.run("CLUSTER SETSLOT " + slot + " IMPORTING " + from.run("CLUSTER MYID"));
-        from.run("CLUSTER SETSLOT " + slot + " MIGRATING " + id);
-        from.run("MIGRATE 127.0.0.1 " + to.port + " k 0 5000");
-        eventually("a renewal is sent on", () -> from.run("INFO errorstats").toString().contains("errorstat_ASK"));
+        SlotMove move = SlotMove.of(nodes);
+        move.begin();
+        eventually("a renewal is sent on", () -> move.from.run("INFO errorstats").toString().contains("errorstat_ASK"));
         assertThrows(LockUnavailableException.class, grant::check);
         assertThrows(LockUnavailableException.class, () -> locks.lock("{k}new").acquire());
-        from.run("CONFIG RESETSTAT");
+        move.from.run("CONFIG RESETSTAT");
         var waiting = new Other<>(() -> locks.lock("{k}new").waiting(LONG).acquire());
-        eventually("a call is sent on", () -> from.run("INFO errorstats").toString().contains("errorstat_ASK"));
-        for (TestServer node : List.of(to, from)) {
-            node.run("CLUSTER SETSLOT " + slot + " NODE " + id);
-        }
+        eventually("a call is sent on", () -> move.from.run("INFO errorstats").toString().contains("errorstat_ASK"));
+        move.end();
         Grant other = waiting.get();
-        assertEquals(other.token(), to.info("{k}new", "token"));
+        assertEquals(other.token(), move.to.info("{k}new", "token"));
         other.release();
-        eventually("it is kept there", () -> to.calls("lock.renew") > 0);
+        eventually("it is kept there", () -> move.to.calls("lock.renew") > 0);
         grant.check();
         grant.release();
-        assertEquals(0L, to.run("EXISTS k"));
+        assertEquals(0L, move.to.run("EXISTS k"));
+    }
+
+    /** The slot of k goes from its node to the next one. */
+    private record SlotMove(TestServer from, TestServer to, Object slot, Object id) {
+        static SlotMove of(List<TestServer> nodes) {
+            int from = home(nodes, "k");
+            TestServer to = nodes.get((from + 1) % 3);
+            return new SlotMove(nodes.get(from), to, to.run("CLUSTER KEYSLOT k"), to.run("CLUSTER MYID"));
+        }
+
+        /** What is there goes over. */
+        void begin() {
+            to.run("CLUSTER SETSLOT " + slot + " IMPORTING " + from.run("CLUSTER MYID"));
+            from.run("CLUSTER SETSLOT " + slot + " MIGRATING " + id);
+            from.run("MIGRATE 127.0.0.1 " + to.port + " k 0 5000");
+        }
+
+        void end() {
+            to.run("CLUSTER SETSLOT " + slot + " NODE " + id);
+            from.run("CLUSTER SETSLOT " + slot + " NODE " + id);
+        }
     }
 }
