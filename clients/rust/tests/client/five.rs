@@ -17,6 +17,13 @@ impl Five {
         }
     }
 
+    /// Sends the first ones a signal.
+    pub(crate) fn signal(&self, count: usize, name: &str) {
+        for server in &self.servers[..count] {
+            server.signal(name);
+        }
+    }
+
     pub(crate) fn locks(&self) -> Locks {
         self.locks_with(settings())
     }

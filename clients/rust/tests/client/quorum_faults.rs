@@ -62,18 +62,14 @@ async fn servers_that_hang_keep_nobody_waiting() {
     let locks = five.locks();
     let guard = locks.lock("k").acquire().await.expect("a lock");
     guard.release().await.expect("a release");
-    for server in &five.servers[..2] {
-        server.signal("STOP");
-    }
+    five.signal(2, "STOP");
     let start = Instant::now();
     for _ in 0..10 {
         let guard = locks.lock("k").acquire().await.expect("a lock");
         guard.release().await.expect("a release");
     }
     let took = start.elapsed();
-    for server in &five.servers[..2] {
-        server.signal("CONT");
-    }
+    five.signal(2, "CONT");
     assert!(took < ms(1500), "{took:?}");
 }
 
@@ -158,14 +154,10 @@ async fn renewals_go_on_without_a_minority() {
     let five = Five::start();
     let lock = five.locks().lock("k").lease(ms(2000));
     let guard = five.hold(&lock).await;
-    for server in &five.servers[..2] {
-        server.signal("STOP");
-    }
+    five.signal(2, "STOP");
     tokio::time::sleep(ms(5000)).await;
     let checked = guard.check().await;
-    for server in &five.servers[..2] {
-        server.signal("CONT");
-    }
+    five.signal(2, "CONT");
     checked.expect("it is held");
     assert!(calls(&five.servers[4], "lock.renew") >= 5);
     guard.release().await.expect("a release");
@@ -194,14 +186,10 @@ async fn without_a_majority_the_lease_passes() {
     let five = Five::start();
     let lock = five.locks().lock("k").lease(ms(2000));
     let guard = lock.acquire().await.expect("a lock");
-    for server in &five.servers[..3] {
-        server.signal("STOP");
-    }
+    five.signal(3, "STOP");
     let told = tokio::time::timeout(ms(10_000), guard.lost()).await;
     let late = Instant::now().saturating_duration_since(guard.deadline());
-    for server in &five.servers[..3] {
-        server.signal("CONT");
-    }
+    five.signal(3, "CONT");
     assert_eq!(told, Ok(Loss::Expired));
     assert!(late < ms(500), "{late:?} late");
     eventually(|| five.are_free("k"), "the lock to be free");
@@ -257,13 +245,12 @@ async fn servers_that_all_hang_are_told_in_time() {
     let five = Five::start();
     let locks = five.locks();
     let guard = five.hold(&locks.lock("k")).await;
-    let signal = |name| five.servers.iter().for_each(|server| server.signal(name));
-    signal("STOP");
+    five.signal(5, "STOP");
     let start = Instant::now();
     let refused = locks.lock("other").try_acquire().await;
     let took = start.elapsed();
     let released = timed_release(guard).await;
-    signal("CONT");
+    five.signal(5, "CONT");
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert!(took < ms(1300), "{took:?}");
     is_told_in_time(&released);
@@ -279,10 +266,9 @@ async fn a_release_without_an_answer_is_told() {
     let five = Five::start();
     let locks = five.locks();
     let guard = five.hold(&locks.lock("k")).await;
-    let signal = |name| five.servers.iter().for_each(|server| server.signal(name));
-    signal("STOP");
+    five.signal(5, "STOP");
     let released = timed_release(guard).await;
-    signal("CONT");
+    five.signal(5, "CONT");
     is_told_in_time(&released);
     eventually(|| five.are_free("k"), "it to be released");
 }
