@@ -101,7 +101,7 @@ func (t *taking) atOnce(ctx context.Context) (*ownership, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	a := t.locks.ask(limited, acquiring, t.key, append(t.command(), t.keepWords()...)...)
+	a := t.locks.ask(limited, acquiring, t.key, append(t.command(), t.terms.keepWords()...)...)
 	t.open = a.open
 	switch {
 	case a.err != nil:
@@ -115,13 +115,6 @@ func (t *taking) atOnce(ctx context.Context) (*ownership, error) {
 func (t *taking) command() []any {
 	command := append([]any{"LOCK.ACQUIRE", t.key, t.owner}, t.mode.words()...)
 	return append(command, "PX", milliseconds(t.terms.lease), "HOLDS", 1)
-}
-
-func (t *taking) keepWords() []any {
-	if t.terms.keep == 0 {
-		return nil
-	}
-	return []any{"KEEP", milliseconds(t.terms.keep)}
 }
 
 // granted makes the ownership of a grant.
@@ -266,7 +259,7 @@ func (t *taking) confirm(ctx context.Context) (*ownership, error) {
 	defer release()
 	limited, cancel := context.WithTimeout(bounded, t.locks.options.Reply)
 	defer cancel()
-	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", t.token}, t.keepWords()...)
+	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", t.token}, t.terms.keepWords()...)
 	a := t.locks.ask(limited, renewing, t.key, command...)
 	if a.err != nil {
 		t.open = kindOf(renewing, a.err) != ErrLost

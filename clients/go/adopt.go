@@ -53,10 +53,7 @@ func (l *Lock) adopt(limited, ctx context.Context, token int64) (*ownership, err
 	if l.terms.lease > 0 {
 		command = append(command, "PX", milliseconds(l.terms.lease))
 	}
-	if l.terms.keep > 0 {
-		command = append(command, "KEEP", milliseconds(l.terms.keep))
-	}
-	a := l.locks.ask(limited, renewing, l.key, command...)
+	a := l.locks.ask(limited, renewing, l.key, append(command, l.terms.keepWords()...)...)
 	if a.err != nil {
 		if l.terms.keep > 0 && a.open {
 			// It may be kept there from now on, for nobody. It is another's still: it is not released.

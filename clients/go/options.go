@@ -138,6 +138,13 @@ func newTerms(options []LockOption) (t terms, err error) {
 	return t, nil
 }
 
+func (t terms) keepWords() []any {
+	if t.keep == 0 {
+		return nil
+	}
+	return []any{"KEEP", milliseconds(t.keep)}
+}
+
 // milliseconds are rounded up.
 func milliseconds(d time.Duration) int64 {
 	ms := d.Milliseconds()

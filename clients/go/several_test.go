@@ -100,7 +100,7 @@ func TestWorkIsDoneOnceForAllWhoAsk(t *testing.T) {
 		t.Fatal("done", done.Load(), "times")
 	}
 	acquire(t, locks.Lock("other"))
-	_, err := Once(background, locks.Lock("other"), func(context.Context) (int, bool, error) { return 0, false, nil },
+	_, err := Once(background, locks.Lock("other"), nothing,
 		func(context.Context, *Grant) (int, error) { return 1, nil })
 	mustSay(t, err, ErrBusy)
 }
@@ -130,7 +130,7 @@ func TestWorkIsDoneOnceUnderAnExclusiveLockOnly(t *testing.T) {
 	t.Parallel()
 	locks := start(t).locks()
 	for _, lock := range []*Lock{locks.Shared("k"), locks.Permit("k", 1), locks.Permit("k", 3)} {
-		_, err := Once(background, lock, func(context.Context) (int, bool, error) { return 0, false, nil },
+		_, err := Once(background, lock, nothing,
 			func(context.Context, *Grant) (int, error) {
 				t.Error("done")
 				return 0, nil
@@ -193,7 +193,7 @@ func TestWorkThatFindsAnotherLockBusyIsNotDoneAgain(t *testing.T) {
 	locks := server.locks()
 	acquire(t, locks.Lock("other"))
 	done := 0
-	_, err := Once(background, locks.Lock("k", patient), func(context.Context) (int, bool, error) { return 0, false, nil },
+	_, err := Once(background, locks.Lock("k", patient), nothing,
 		func(context.Context, *Grant) (int, error) {
 			if done++; done > 1 {
 				return 0, errors.New("again")
@@ -204,6 +204,9 @@ func TestWorkThatFindsAnotherLockBusyIsNotDoneAgain(t *testing.T) {
 	mustSay(t, err, ErrBusy)
 }
 
+// nothing is what a look finds that finds nothing.
+func nothing(context.Context) (int, bool, error) { return 0, false, nil }
+
 // Where others share the lock for another end, it is waited for, and not asked for again and again.
 func TestOnceStandsInLineWhereOthersStay(t *testing.T) {
 	t.Parallel()
@@ -212,7 +215,7 @@ func TestOnceStandsInLineWhereOthersStay(t *testing.T) {
 	reader := acquire(t, locks.Shared("k"))
 	before := server.calls("lock.acquire")
 	done := meanwhile(func() error {
-		_, err := Once(background, locks.Lock("k", patient), func(context.Context) (int, bool, error) { return 0, false, nil },
+		_, err := Once(background, locks.Lock("k", patient), nothing,
 			func(context.Context, *Grant) (int, error) { return 1, nil })
 		return err
 	})
