@@ -50,11 +50,12 @@ class RedisLock
   KINDS = { lost: Lost, "not-alone": NotAlone, deadlock: Deadlock, refused: Refused, passing: Unavailable,
             misuse: Misuse }.freeze
   ACQUIRE, RENEW, RELEASE = 0, 1, 2
+  TAKEN_OVER = "another connection keeps it now"
   GONE = [Redis::BaseConnectionError, Redis::ProtocolError, IOError, SystemCallError, SocketError,
           *(OpenSSL::SSL::SSLError if defined?(OpenSSL::SSL))].freeze
   DAY = 86_400.0
   FORKED = Mutex.new
-  private_constant :KINDS, :ACQUIRE, :RENEW, :RELEASE, :GONE, :DAY, :FORKED
+  private_constant :KINDS, :ACQUIRE, :RENEW, :RELEASE, :TAKEN_OVER, :GONE, :DAY, :FORKED
 
   # One hold of a lock.
   class Grant
@@ -384,17 +385,23 @@ class RedisLock
 
   def release(grant)
     grant.must_stand
-    deadline, unheard = RedisLock.now + @release - @reply / 2, false
+    deadline, unheard, kept_on = RedisLock.now + @release - @reply / 2, false, nil
     hear(grant) if grant.keep
-    grant.must_stand
     @monitor.synchronize do
+      grant.must_stand
       grant.state = :released
       @held.delete(grant)
+      kept_on = @keeper
     end
     words = [*grant.words("RELEASE"), "HOLDS", 0]
     begin
       sent = false
-      ask(words) { sent = true }
+      ask(words) do |redis|
+        # The server closes the connection that has kept it when another is to. On a later one, look first.
+        raise Lost, "#{grant.key}: #{TAKEN_OVER}" if redis != kept_on && taken_over?(redis, grant)
+
+        sent = true
+      end
       nil
     rescue Redis::CommandError, *GONE => e
       kind = meaning(e, RELEASE)
@@ -456,7 +463,7 @@ class RedisLock
     end
   end
 
-  # The block is told when it is about to be sent.
+  # The block is told when it is about to be sent, and where.
   def ask(words)
     @monitor.synchronize do
       begun = RedisLock.now
@@ -466,7 +473,7 @@ class RedisLock
       redis = keeper
       sent = RedisLock.now
       Thread.handle_interrupt(Exception => :never) do
-        yield if block_given?
+        yield redis if block_given?
         [redis.call(*words), sent]
       end
     rescue Redis::CommandError => e
@@ -498,7 +505,7 @@ class RedisLock
   end
 
   def keep_on(redis, grant)
-    return lose(grant, "another connection keeps it now") if grant.named && taken_over?(redis, grant)
+    return lose(grant, TAKEN_OVER) if taken_over?(redis, grant)
 
     sent = RedisLock.now
     grant.renewed(redis.call(*grant.words("RENEW"), "KEEP", ms(grant.keep)), sent)
@@ -508,8 +515,9 @@ class RedisLock
     lose(grant, e.message)
   end
 
-  # Whether another connection than an earlier keeper keeps it: who asked last has it.
+  # Whether another connection than an earlier keeper keeps what others know of: who asked last has it.
   def taken_over?(redis, grant)
+    return false unless grant.named && grant.keep
     return false if @keeper_ids.empty? # the user may not ask for it
 
     mine = maps(redis.call("LOCK.HOLDERS", grant.key)).find { |it| it["token"] == grant.instance_variable_get(:@token) }

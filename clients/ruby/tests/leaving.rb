@@ -42,6 +42,21 @@ test "a late release does not meet what another process has in its owner's name"
   end
 end
 
+test "what another process takes over in the moment of a release is not released" do |port|
+  locks(port) do |mine|
+    locks(port) do |second|
+      grant, other = mine.lock(KEY, owner: "job", lease: 30), nil
+      mine.define_singleton_method(:hear) do |held|
+        super(held)
+        other = second.lock(KEY, owner: "job", lease: 30)
+      end
+      raises(RedisLock::Lost) { grant.release }
+      other.check
+      other.release
+    end
+  end
+end
+
 test "what may not be released is kept for nobody" do |port|
   admin(port).call("ACL", "SETUSER", "worker", "on", ">secret", "~*", "+@all")
   locks(port, username: "worker", password: "secret") do |mine|

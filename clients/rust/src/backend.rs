@@ -6,8 +6,8 @@ use crate::Error;
 use crate::held::Held;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Granted, Mode, Request};
-use crate::server::Keeper;
 use crate::server::commands::Call;
+use crate::server::{Keeper, SentTo};
 use redis::Value;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -61,16 +61,37 @@ pub(crate) trait Backend: Send + Sync + 'static {
         until: Instant,
     ) -> Answer<'a, Obtained>;
 
-    /// A grant of somebody else that may be kept here, for nobody: it is not, from now on. The turn of the owner
+    /// The same for one that is kept and that others know of, unless one of them keeps it by now.
+    fn renew_known<'a>(
+        &'a self,
+        held: &'a Held,
+        change: Change,
+        until: Instant,
+    ) -> Answer<'a, Obtained> {
+        self.renew(held.grant(), change, until)
+    }
+
+    /// The same for a grant of somebody else; tells where it was asked for.
+    fn adopt<'a>(
+        &'a self,
+        grant: &'a Grant,
+        change: Change,
+        until: Instant,
+        _sent_to: &'a mut SentTo,
+    ) -> Answer<'a, Obtained> {
+        self.renew(grant, change, until)
+    }
+
+    /// A grant of somebody else that may be kept there, for nobody: it is not, from now on. The turn of the owner
     /// lasts until then.
-    fn keep_no_more(&self, _grant: Grant, _turn: Turn) {}
+    fn keep_no_more(&self, _grant: Grant, _sent_to: SentTo, _turn: Turn) {}
 
     /// Gives back holds until there are only `holds` left; 0 frees the lock.
     fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()>;
 
-    /// Frees one that is kept and that others know of, unless one of them keeps it by now.
-    fn release_known<'a>(&'a self, held: &'a Held, until: Instant) -> Answer<'a, ()> {
-        self.release(held.grant(), 0, until)
+    /// The same for one that is kept and that others know of, unless one of them keeps it by now.
+    fn release_known<'a>(&'a self, held: &'a Held, holds: u32, until: Instant) -> Answer<'a, ()> {
+        self.release(held.grant(), holds, until)
     }
 
     /// Asks whether the grant stands.

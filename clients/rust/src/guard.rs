@@ -1,6 +1,7 @@
 //! A lock that is held.
 
 use crate::held::Held;
+use crate::registry::Turn;
 use crate::request::{Change, Grant, Life, Mode};
 use crate::{Error, Loss};
 use std::fmt;
@@ -247,9 +248,13 @@ impl Guard {
         Ok(self.token())
     }
 
-    /// Lets go of it with no release: it is another's.
-    pub(crate) fn leave(mut self) {
+    /// Lets go of it with no release: it is another's, and not kept any more. The turn of its owner lasts until then.
+    pub(crate) fn abandon(mut self, turn: Turn) {
         self.close(false);
+        let held = Arc::clone(&self.held);
+        self.held.background().start(async move {
+            turn.undo(held.abandon()).await;
+        });
     }
 
     async fn change(&self, change: Change) -> Result<(), Error> {

@@ -217,10 +217,14 @@ impl Held {
         keeping.as_ref().map(|keeping| Arc::clone(&keeping.keeper))
     }
 
-    /// Where it was kept last, the server may have ended that.
-    pub(crate) fn may_be_kept_elsewhere(&self) -> bool {
-        let last = self.last_keeper().upgrade();
-        last.is_none_or(|keeper| keeper.link.is_closed())
+    /// Whether this is where it was kept last: the server closes that when somebody else is to keep it.
+    pub(crate) fn was_kept_by(&self, keeper: &Arc<Keeper>) -> bool {
+        std::ptr::eq(self.last_keeper().as_ptr(), Arc::as_ptr(keeper))
+    }
+
+    /// It is kept, and others may have it kept for themselves.
+    fn may_be_kept_elsewhere(&self) -> bool {
+        self.is_known_to_others() && self.life().keep.is_some() && !self.is_winding_down()
     }
 
     fn kept_by_nobody(&self) {

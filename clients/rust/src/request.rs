@@ -130,3 +130,11 @@ pub(crate) struct Change {
     /// The grant is shared from now on.
     pub(crate) shares: bool,
 }
+
+impl Change {
+    pub(crate) const UNKEPT: Self = Self {
+        lease: None,
+        keep: Some(Duration::ZERO),
+        shares: false,
+    };
+}

@@ -54,8 +54,7 @@ async fn until_the_end(held: &Arc<Held>, reply_time: Duration) {
                 ends.saturating_duration_since(now)
                     .max(Duration::from_millis(1)),
             ),
-            keep: Some(Duration::ZERO),
-            ..Change::default()
+            ..Change::UNKEPT
         };
         // No longer than any call: others about this grant come after it.
         let until = ends.min(now + reply_time);

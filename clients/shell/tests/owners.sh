@@ -117,3 +117,39 @@ test_an_id_of_before_a_restart_is_anybody_s() {
     ends_with $work 143
     check "nothing is told: $(cat "$folder/second")" [ ! -s "$folder/second" ]
 }
+
+# The second begins in the moment of the first one's release.
+test_what_is_taken_over_before_a_release_arrives_is_not_released() {
+    local first kept
+    cat >"$folder/cli" <<'EOF'
+while IFS= read -r line; do
+    case $line in *LOCK.RELEASE*) : >"$folder/reached"; until [ -e "$folder/go" ]; do sleep 0.01; done ;; esac
+    printf '%s\n' "$line"
+done | redis-cli "$@"
+EOF
+    export folder
+    REDIS_LOCK_CLI="$shell $folder/cli" become_lock --owner job -l 20s $KEY true 2>"$folder/err" &
+    first=$!
+    eventually 5 test -e "$folder/reached"
+    kept=$(field kept-by)
+    become_lock --owner job $KEY sleep 60 2>"$folder/second" &
+    work=$!
+    taken_over() { [[ $(field kept-by) -gt $kept ]]; }
+    eventually 2 taken_over
+    kept=$(field kept-by)
+    : >"$folder/go"
+    ends_with $first 76
+    says 'another connection keeps it now'
+    equal "$(field kept-by)" "$kept"
+    kill $work
+    ends_with $work 143
+    is_free
+}
+
+test_without_the_right_to_scripts_a_named_owner_is_released() {
+    at "$port" ACL SETUSER default -eval >/dev/null
+    redis_lock --owner job $KEY true 2>"$folder/err"
+    equal $? 0
+    is_free
+    check "nothing is told: $(cat "$folder/err")" [ ! -s "$folder/err" ]
+}

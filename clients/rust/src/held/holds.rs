@@ -8,7 +8,6 @@ use crate::server::CallError;
 use crate::{Error, Loss};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 impl Held {
@@ -35,11 +34,7 @@ impl Held {
             return Err(Error::misuse("the owner has other holds of it"));
         }
         if self.life().keep.is_some() {
-            let change = Change {
-                keep: Some(Duration::ZERO),
-                ..Change::default()
-            };
-            self.renew(change, until).await?;
+            self.renew(Change::UNKEPT, until).await?;
         }
         // Or it has been closed meanwhile.
         self.still()?;
@@ -47,6 +42,22 @@ impl Held {
             task.calls_off(&self.grant.owner);
         }
         Ok(turns)
+    }
+
+    /// Nobody here wants it any more, and nobody keeps it from now on.
+    pub(crate) async fn abandon(&self) {
+        if self.life().keep.is_none() {
+            return;
+        }
+        let until = self.soon();
+        let Ok(_calls) = self.calls_until(until).await else {
+            return;
+        };
+        let backend = &self.owned.backend;
+        let ended = backend.renew_known(self, Change::UNKEPT, until).await;
+        if ended.is_err_and(|error| !matches!(error, Error::Lost(_))) {
+            self.keeps_no_more();
+        }
     }
 
     /// That of whoever acquires, and that of whoever adopts: a task is known here by its first name.
@@ -127,7 +138,7 @@ impl Held {
         }
         let released = match left {
             0 => self.free(until).await,
-            _ => self.owned.backend.release(&self.grant, left, until).await,
+            _ => self.leave_holds(left, until).await,
         };
         // Also without an answer: the next release says how many are to be left then.
         *holds = left;
@@ -163,15 +174,20 @@ impl Held {
     }
 
     async fn free(&self, until: Instant) -> Result<(), Error> {
-        let backend = &self.owned.backend;
-        if !self.is_known_to_others() || self.life().keep.is_none() || self.is_winding_down() {
-            return backend.release(&self.grant, 0, until).await;
-        }
-        let freed = backend.release_known(self, until).await;
+        let freed = self.leave_holds(0, until).await;
         if let Err(Error::Lost(loss)) = &freed {
             self.is_left(*loss);
         }
         freed
+    }
+
+    async fn leave_holds(&self, holds: u32, until: Instant) -> Result<(), Error> {
+        let backend = &self.owned.backend;
+        if self.may_be_kept_elsewhere() {
+            backend.release_known(self, holds, until).await
+        } else {
+            backend.release(&self.grant, holds, until).await
+        }
     }
 
     /// What somebody else has is not released here.
@@ -186,7 +202,7 @@ impl Held {
         let until = Instant::now() + self.owned.release_time;
         let holds = self.holds.lock().await;
         if *holds > 0 && self.loss().is_none() {
-            let set = self.owned.backend.release(&self.grant, *holds, until).await;
+            let set = self.leave_holds(*holds, until).await;
             let _ = self.noted(set);
         }
     }

@@ -18,7 +18,12 @@ impl Held {
         let _calls = self.calls_until(until).await?;
         self.still()?;
         let before = change.lease.and_then(|lease| self.shorten(lease));
-        let renewed = self.owned.backend.renew(&self.grant, change, until).await;
+        let backend = &self.owned.backend;
+        let renewed = if self.may_be_kept_elsewhere() {
+            backend.renew_known(self, change, until).await
+        } else {
+            backend.renew(&self.grant, change, until).await
+        };
         if let (Err(error), Some((lease, known))) = (&renewed, before)
             && !matches!(error, Error::Unavailable(_) | Error::Lost(_))
         {

@@ -5,6 +5,7 @@ use crate::held::Owned;
 use crate::owner::Owner;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Life, Mode, Wait};
+use crate::server::SentTo;
 use crate::{Error, Guard, Loss};
 use tokio::time::Instant;
 
@@ -31,6 +32,7 @@ impl Locks {
             guard: None,
             is_new: false,
             is_open: false,
+            sent_to: None,
         };
         if let Some(joining) = registry.join(&grant)
             && let Some(guard) = joining.joined(Mode::Shared, until).await?
@@ -44,7 +46,8 @@ impl Locks {
             keep: life.keep,
             shares: false,
         };
-        let renewed = backend.renew(&grant, change, until).await;
+        let sent_to = &mut adoption.sent_to;
+        let renewed = backend.adopt(&grant, change, until, sent_to).await;
         adoption.is_open &= matches!(renewed, Ok(_) | Err(Error::Unavailable(_)));
         let obtained = renewed?;
         if place.is_released(grant.token) {
@@ -69,18 +72,18 @@ struct Adoption {
     is_new: bool,
     /// It may be kept here.
     is_open: bool,
+    sent_to: SentTo,
 }
 
 impl Drop for Adoption {
     fn drop(&mut self) {
-        if let Some(guard) = self.guard.take()
-            && self.is_new
-        {
-            guard.leave();
-        }
-        if self.is_open {
+        let guard = self.guard.take();
+        if let Some(guard) = guard.filter(|_| self.is_new) {
+            guard.abandon(self.turn.clone());
+        } else if self.is_open {
             let backend = &self.locks.shared.owned.backend;
-            backend.keep_no_more(self.grant.clone(), self.turn.clone());
+            let sent_to = self.sent_to.take();
+            backend.keep_no_more(self.grant.clone(), sent_to, self.turn.clone());
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Calls that do not wait, repeated until they are answered.
 
-use super::commands::Call;
+use super::commands::{Call, granted};
 use super::keeper::Keeper;
-use super::{CallError, Node, Route};
-use crate::Error;
+use super::line::Line;
+use super::{CallError, Route};
+use crate::backend::Obtained;
+use crate::held::Held;
+use crate::{Error, Loss};
 use redis::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +25,73 @@ pub(crate) struct Answered {
     pub(crate) keeper: Option<Arc<Keeper>>,
 }
 
+impl Answered {
+    /// With a grant, or none.
+    pub(super) fn granted(self, key: &[u8]) -> Result<Option<Obtained>, Error> {
+        let granted = granted(key, self.sent, &self.outcome?)?;
+        let keeper = self.keeper;
+        Ok(granted.map(|granted| Obtained { granted, keeper }))
+    }
+
+    /// With the grant as it stands then.
+    pub(super) fn changed(self, key: &[u8]) -> Result<Obtained, Error> {
+        let obtained = self.granted(key)?;
+        obtained.ok_or_else(|| Error::unexpected(&Value::Nil))
+    }
+
+    /// To a release down to so many holds.
+    pub(super) fn released(self, holds: u32) -> Result<(), Error> {
+        match self.outcome {
+            // The first call has been carried out.
+            Err(Error::Lost(loss))
+                if self.repeated && holds == 0 && loss != Loss::KeptElsewhere =>
+            {
+                Ok(())
+            }
+            outcome => outcome.map(|_| ()),
+        }
+    }
+}
+
+/// The keeper that a call has been sent to, the last time.
+pub(crate) type SentTo = Option<Arc<Keeper>>;
+
 /// Sends a call about a key until it is answered or until this time.
 pub(crate) async fn call(route: &Route, key: &[u8], call: &Call, until: Instant) -> Answered {
+    repeat(route, key, call, None, until, &mut None).await
+}
+
+/// The same, and tells where it has been sent, for whoever gives it up.
+pub(crate) async fn call_to(
+    route: &Route,
+    key: &[u8],
+    call: &Call,
+    until: Instant,
+    sent_to: &mut SentTo,
+) -> Answered {
+    repeat(route, key, call, None, until, sent_to).await
+}
+
+/// The same about a grant that somebody else may keep by now: nothing is sent then.
+pub(crate) async fn call_own(route: &Route, held: &Held, call: &Call, until: Instant) -> Answered {
+    repeat(route, &held.grant().key, call, Some(held), until, &mut None).await
+}
+
+async fn repeat(
+    route: &Route,
+    key: &[u8],
+    call: &Call,
+    own: Option<&Held>,
+    until: Instant,
+    sent_to: &mut SentTo,
+) -> Answered {
     let mut repeated = false;
     let mut last = None;
     let mut pauses = Pauses::default();
     loop {
         let sent = Instant::now();
-        let mut is_sent = false;
-        let attempt = timeout_at(until, try_once(route, key, call, &mut is_sent)).await;
+        *sent_to = None;
+        let attempt = timeout_at(until, try_once(route, key, call, own, sent_to)).await;
         let attempt =
             attempt.unwrap_or_else(|_| Err(last.take().unwrap_or_else(CallError::silence)));
         let (outcome, keeper) = match attempt {
@@ -39,7 +100,7 @@ pub(crate) async fn call(route: &Route, key: &[u8], call: &Call, until: Instant)
             Err(error) if Instant::now() >= until => (Err(error.into()), None),
             Err(error) => {
                 tracing::debug!(?error, "a call is repeated");
-                repeated |= is_sent && error.may_have_been_done();
+                repeated |= sent_to.is_some() && error.may_have_been_done();
                 last = Some(error);
                 pauses.take(until).await;
                 continue;
@@ -74,45 +135,42 @@ where
     }
 }
 
-/// Sends it once, to the keeper of the server that has the key, as far as is known.
-pub(crate) async fn once(
+/// The same as [`call_own`], once.
+pub(super) async fn once_own(
+    route: &Route,
+    held: &Held,
+    call: &Call,
+) -> Result<(Value, Arc<Keeper>), CallError> {
+    try_once(route, &held.grant().key, call, Some(held), &mut None).await
+}
+
+async fn try_once(
     route: &Route,
     key: &[u8],
     call: &Call,
+    own: Option<&Held>,
+    sent_to: &mut SentTo,
 ) -> Result<(Value, Arc<Keeper>), CallError> {
-    try_once(route, key, call, &mut false).await
+    let line = Line::to(route, key).await?;
+    match line.send_own(call, own, sent_to).await {
+        Err(CallError::Ask(address, _)) => {
+            let line = line.asked(&address).await?;
+            let value = line.send_own(call, own, sent_to).await?;
+            Ok((value, line.keeper))
+        }
+        answer => Ok((answer?, line.keeper)),
+    }
 }
 
-/// The same, and tells whether it has come to a connection.
-pub(super) async fn try_once(
+/// Sends it once, behind what has been sent to this keeper; not at all when that has closed.
+pub(crate) async fn behind(
     route: &Route,
     key: &[u8],
+    sent_to: &SentTo,
     call: &Call,
-    is_sent: &mut bool,
-) -> Result<(Value, Arc<Keeper>), CallError> {
-    let node = route.node(key).await?;
-    let sent = async {
-        let keeper = node.keeper().await?;
-        *is_sent = true;
-        let value = node.call_on(&keeper.link, call).await?;
-        Ok((value, keeper))
-    };
-    let error = match sent.await {
-        Ok(answer) => return Ok(answer),
-        Err(error) => route.learn(key, &node, error),
-    };
-    let CallError::Ask(address, _) = &error else {
-        return Err(error);
-    };
-    let other = route.asked_to(&node, address)?;
-    let keeper = other.keeper().await?;
-    let value = other.ask_on(&keeper.link, call).await?;
-    Ok((value, keeper))
-}
-
-/// Sends it once on the keeper that is open, behind what has been sent there; not at all where none is.
-pub(crate) async fn behind(node: &Node, call: &Call) -> Option<Result<Value, CallError>> {
-    let keeper = node.open_keeper().await?;
+) -> Option<Result<Value, CallError>> {
+    let keeper = sent_to.as_ref().filter(|keeper| !keeper.link.is_closed())?;
+    let node = route.node(key).await.ok()?;
     Some(node.call_on(&keeper.link, call).await)
 }
 

@@ -1,6 +1,6 @@
 //! An acquire that nobody wants to hear of any more, or whose outcome is not known.
 
-use super::calls::{behind, call};
+use super::calls::{SentTo, behind, call};
 use super::commands::{Call, granted, release, release_all};
 use super::direct::Times;
 use super::{CallError, Direct, Link, Node, Route};
@@ -37,6 +37,8 @@ pub(crate) struct Pending {
     granted: Option<Grant>,
     /// Something has been sent.
     pub(crate) is_sent: bool,
+    /// Where the last call went that does not wait.
+    pub(crate) sent_to: SentTo,
     /// An earlier call had no answer.
     pub(crate) is_unheard: bool,
     /// The caller knows what came of it, or sees to it.
@@ -60,6 +62,7 @@ impl Pending {
             answer: None,
             granted: None,
             is_sent: false,
+            sent_to: None,
             is_unheard: false,
             settled: false,
             turn: turn.filter(|_| request.whose.is_named()),
@@ -141,8 +144,8 @@ impl Pending {
         false
     }
 
-    /// The same for a name that comes back: sent once, behind what has been sent on the keeper, and not again when
-    /// that closes. What may be held then ends with its lease.
+    /// The same for a name that comes back: sent once, behind what has been sent on the keeper, and not when that has
+    /// closed: somebody else may have it by then. What may be held otherwise ends with its lease.
     async fn cancel_once(&mut self) {
         let patience = Instant::now() + self.times.reply;
         let told = timeout_at(patience, self.tell_keeper()).await;
@@ -167,11 +170,13 @@ impl Pending {
     }
 
     async fn tell_keeper(&self) -> Option<Result<Value, CallError>> {
-        let node = match &self.waits_on {
-            Some((node, _)) => Arc::clone(node),
-            None => self.route.node(&self.key).await.ok()?,
+        let command = release_all(&self.key, &self.owner);
+        let Some((node, _)) = &self.waits_on else {
+            return behind(&self.route, &self.key, &self.sent_to, &command).await;
         };
-        behind(&node, &release_all(&self.key, &self.owner)).await
+        // What waits is kept by no connection.
+        let keeper = node.open_keeper().await?;
+        Some(node.call_on(&keeper.link, &command).await)
     }
 
     /// Gives back what it has got. That can be repeated; where no answer comes, who gets the same grant again
@@ -261,6 +266,7 @@ impl Drop for Pending {
             answer: self.answer.take(),
             granted: self.granted.take(),
             is_sent: true,
+            sent_to: self.sent_to.take(),
             is_unheard: self.is_unheard,
             settled: true,
             turn: self.turn.take(),

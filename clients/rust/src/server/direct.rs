@@ -1,11 +1,11 @@
 //! Locks kept by one server at a time: a single one, a primary, a node of a cluster.
 
-use super::calls::{Pauses, behind, call, until_answered};
+use super::calls::{Pauses, SentTo, behind, call, call_own, call_to, until_answered};
 use super::cancel::{Pending, leave_refused};
-use super::commands::{Call, acquire, enter, fence, granted, release, renew};
+use super::commands::{Call, acquire, enter, fence, release, renew};
 use super::keeper::Kept;
 use super::waiting::Lines;
-use super::{Answered, CallError, Common, Keeper, Route, rescue, takeover};
+use super::{CallError, Common, Keeper, Route, rescue, takeover};
 use crate::Error;
 use crate::backend::{Answer, Backend, Obtained};
 use crate::background::Background;
@@ -13,6 +13,7 @@ use crate::held::Held;
 use crate::observer::Reports;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Mode, Request, Wait};
+
 use futures_util::future::join;
 use redis::{RedisError, Value};
 use std::sync::Arc;
@@ -88,8 +89,7 @@ impl Direct {
     /// A call that is answered with the grant as it stands then.
     async fn change(&self, grant: &Grant, call: &Call, until: Instant) -> Result<Obtained, Error> {
         let answered = self::call(&self.route, &grant.key, call, until).await;
-        let obtained = read(&grant.key, answered)?;
-        obtained.ok_or_else(|| Error::unexpected(&Value::Nil))
+        answered.changed(&grant.key)
     }
 
     /// First without waiting, on the keeper: most locks are free. Then in line.
@@ -108,9 +108,11 @@ impl Direct {
         let comes_behind = request.whose.is_named();
         if request.replicas == 0 && (!waits || comes_behind || !self.lines.has(&request.key)) {
             pending.is_sent = true;
-            let answered = call(&self.route, &request.key, &acquire(request), tried_until).await;
+            let (route, command) = (&self.route, acquire(request));
+            let sent_to = &mut pending.sent_to;
+            let answered = call_to(route, &request.key, &command, tried_until, sent_to).await;
             pending.is_unheard = answered.repeated;
-            let obtained = read(&request.key, answered)?;
+            let obtained = answered.granted(&request.key)?;
             if obtained.is_some() || !waits {
                 return Ok(obtained);
             }
@@ -232,19 +234,40 @@ impl Backend for Direct {
         Box::pin(async move { self.change(grant, &renew(grant, change), until).await })
     }
 
+    fn adopt<'a>(
+        &'a self,
+        grant: &'a Grant,
+        change: Change,
+        until: Instant,
+        sent_to: &'a mut SentTo,
+    ) -> Answer<'a, Obtained> {
+        Box::pin(async move {
+            let (route, command) = (&self.route, renew(grant, change));
+            let answered = call_to(route, &grant.key, &command, until, sent_to).await;
+            answered.changed(&grant.key)
+        })
+    }
+
+    fn renew_known<'a>(
+        &'a self,
+        held: &'a Held,
+        change: Change,
+        until: Instant,
+    ) -> Answer<'a, Obtained> {
+        Box::pin(async move {
+            let command = renew(held.grant(), change);
+            let answered = call_own(&self.route, held, &command, until).await;
+            answered.changed(&held.grant().key)
+        })
+    }
+
     /// When the keeper closes that keeps it, the keeping is over too. Nothing may come late: it would end the keeping
     /// for a later one who adopts it.
-    fn keep_no_more(&self, grant: Grant, turn: Turn) {
+    fn keep_no_more(&self, grant: Grant, sent_to: SentTo, turn: Turn) {
         let (route, until) = (Arc::clone(&self.route), Instant::now() + self.times.reply);
-        let change = Change {
-            keep: Some(Duration::ZERO),
-            ..Change::default()
-        };
         self.background.start(async move {
-            let telling = async {
-                let node = route.node(&grant.key).await.ok()?;
-                behind(&node, &renew(&grant, change)).await
-            };
+            let command = renew(&grant, Change::UNKEPT);
+            let telling = behind(&route, &grant.key, &sent_to, &command);
             let told = turn.undo(timeout_at(until, telling)).await;
             leave_refused(&route, &grant.key, told).await;
         });
@@ -254,17 +277,16 @@ impl Backend for Direct {
         Box::pin(async move {
             let command = release(grant, holds);
             let answered = call(&self.route, &grant.key, &command, until).await;
-            match answered.outcome {
-                Ok(_) => Ok(()),
-                // The first call has been carried out.
-                Err(Error::Lost(_)) if answered.repeated && holds == 0 => Ok(()),
-                Err(error) => Err(error),
-            }
+            answered.released(holds)
         })
     }
 
-    fn release_known<'a>(&'a self, held: &'a Held, until: Instant) -> Answer<'a, ()> {
-        Box::pin(rescue::release_own(&self.route, held, until))
+    fn release_known<'a>(&'a self, held: &'a Held, holds: u32, until: Instant) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let command = release(held.grant(), holds);
+            let answered = call_own(&self.route, held, &command, until).await;
+            answered.released(holds)
+        })
     }
 
     /// By a PING on the keeper, or by the token where nobody keeps it; by both where others know of it, as the keeper
@@ -344,12 +366,6 @@ impl Backend for Direct {
             self.background.start_service(life);
         }
     }
-}
-
-fn read(key: &[u8], answered: Answered) -> Result<Option<Obtained>, Error> {
-    let granted = granted(key, answered.sent, &answered.outcome?)?;
-    let keeper = answered.keeper;
-    Ok(granted.map(|granted| Obtained { granted, keeper }))
 }
 
 /// Later than anybody waits.

@@ -7,6 +7,7 @@ mod cluster;
 pub(crate) mod commands;
 mod direct;
 mod keeper;
+mod line;
 mod link;
 mod node;
 mod pool;
@@ -17,7 +18,7 @@ mod takeover;
 mod waiting;
 
 pub(crate) use call_error::CallError;
-pub(crate) use calls::Answered;
+pub(crate) use calls::{Answered, SentTo};
 pub(crate) use cancel::Pending;
 pub(crate) use cluster::Cluster;
 pub(crate) use direct::{Direct, Times};

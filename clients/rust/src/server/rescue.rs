@@ -1,9 +1,10 @@
 //! Grants whose keeper has closed: nothing is lost yet. Each is renewed on the next one, and the answer
 //! tells of it.
 
-use super::calls::{Pauses, once, try_once, until_answered};
-use super::commands::{holders, release, renew};
+use super::calls::{Pauses, once_own, until_answered};
+use super::commands::renew;
 use super::keeper::{Kept, STOOD_STILL};
+use super::line::Line;
 use super::{CallError, Route};
 use crate::background::Background;
 use crate::held::Held;
@@ -107,46 +108,13 @@ async fn release_last(route: Arc<Route>, held: Arc<Held>, reply_time: Duration) 
 }
 
 async fn look_and_release(route: &Route, held: &Held, until: Instant) {
-    match until_answered(until, || look(route, held)).await {
+    let look = async || Line::to(route, &held.grant().key).await?.look(held).await;
+    match until_answered(until, look).await {
         Ok(true) => {
             let _ = held.release_all().await;
         }
         Ok(false) => held.keeps_no_more(),
         Err(_) => {}
-    }
-}
-
-/// Frees it, unless somebody else keeps it. When another connection takes the keeping, the server closes the one that
-/// has had it.
-pub(super) async fn release_own(route: &Route, held: &Held, until: Instant) -> Result<(), Error> {
-    let key = &held.grant().key;
-    let command = release(held.grant(), 0);
-    let mut repeated = false;
-    let mut pauses = Pauses::default();
-    loop {
-        let mut is_sent = false;
-        let releasing = async {
-            if held.may_be_kept_elsewhere() {
-                look(route, held).await?;
-            }
-            try_once(route, key, &command, &mut is_sent).await
-        };
-        let released = timeout_at(until, releasing).await;
-        match released.unwrap_or_else(|_| Err(CallError::silence())) {
-            Ok(_) => return Ok(()),
-            // The first call has been carried out.
-            Err(CallError::Refused(Error::Lost(loss)))
-                if repeated && loss != Loss::KeptElsewhere =>
-            {
-                return Ok(());
-            }
-            Err(CallError::Refused(error)) => return Err(error),
-            Err(error) if Instant::now() >= until => return Err(error.into()),
-            Err(error) => {
-                repeated |= is_sent && error.may_have_been_done();
-                pauses.take(until).await;
-            }
-        }
     }
 }
 
@@ -160,33 +128,15 @@ pub(super) async fn bring_back_once(route: &Route, held: &Arc<Held>) -> Result<(
     renew_once(route, held).await
 }
 
-/// Fails where a grant that others know of is kept by somebody else. It is not taken back: each would take it from the
-/// other without end. False where that cannot be known.
-async fn look(route: &Route, held: &Held) -> Result<bool, CallError> {
-    if !held.is_known_to_others() {
-        return Ok(true);
-    }
-    let grant = held.grant();
-    match once(route, &grant.key, &holders(&grant.key)).await {
-        Ok((answer, keeper)) => match keeper.is_kept_elsewhere(grant.token, &answer) {
-            Some(true) => Err(CallError::Refused(Error::Lost(Loss::KeptElsewhere))),
-            known => Ok(known.is_some()),
-        },
-        Err(CallError::Refused(_)) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// The keeper of its server has it from now on, unless another connection has taken it over.
 pub(super) async fn renew_once(route: &Route, held: &Arc<Held>) -> Result<(), CallError> {
-    look(route, held).await?;
     let life = held.life();
     let change = Change {
         keep: Some(life.keep.unwrap_or_default()),
         ..Change::default()
     };
     let sent = Instant::now();
-    let (_, keeper) = once(route, &held.grant().key, &renew(held.grant(), change)).await?;
+    let (_, keeper) = once_own(route, held, &renew(held.grant(), change)).await?;
     held.known_since(sent);
     // When it has closed again by now, it is given on like the others.
     if held.kept_by(&keeper) {

@@ -1,6 +1,6 @@
 //! What others have by now, in the name of an owner of this process: it is not taken from them.
 
-use crate::support::{calls, info, is_free, locks, locks_at, ms, settings, waiters};
+use crate::support::{calls, info, is_free, kept_by, locks, locks_at, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use testbed::{Proxy, Server, eventually};
 
@@ -118,13 +118,37 @@ async fn what_a_wait_got_is_not_taken_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_before_the_loss_is_known_takes_nothing() {
     let server = Server::start();
-    for _ in 0..20 {
+    for _ in 0..200 {
         let (one, two) = (locks(&server), locks(&server));
         let first = one.lock("k").owner("me").acquire().await.expect("a lock");
         let second = two.lock("k").owner("me").acquire().await.expect("a lock");
         let released = first.release().await;
         assert!(!is_free(&server, "k"), "{released:?}");
         assert!(matches!(released, Err(Error::Lost(_))), "{released:?}");
+        second.check().await.expect("it is held");
+        second.release().await.expect("a release");
+    }
+}
+
+/// Nor does a change of the grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_before_the_loss_is_known_changes_nothing() {
+    let server = Server::start();
+    for round in 0..300 {
+        let (one, two) = (locks(&server), locks(&server));
+        let first = one.lock("k").owner("me").acquire().await.expect("a lock");
+        let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+        let keeper = kept_by(&server, "k");
+        let changed = match round % 3 {
+            0 => first.detach().await.map(|_| ()),
+            1 => first.downgrade().await,
+            _ => first.extend(ms(1000)).await,
+        };
+        assert!(matches!(changed, Err(Error::Lost(_))), "{changed:?}");
+        assert_eq!(kept_by(&server, "k"), keeper);
+        assert_eq!(info(&server, "k").lease_ms, 60_000);
+        let reader = two.shared("k").try_acquire().await;
+        assert!(matches!(reader, Err(Error::Busy)), "{reader:?}");
         second.check().await.expect("it is held");
         second.release().await.expect("a release");
     }

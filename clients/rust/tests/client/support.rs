@@ -33,6 +33,13 @@ pub(crate) fn is_free(server: &Server, key: &str) -> bool {
     cmd!(server.connection(), "EXISTS", key).int() == 0
 }
 
+/// The id of the connection that keeps this lock, 0 for none.
+pub(crate) fn kept_by(server: &Server, key: &str) -> i64 {
+    let holders = cmd!(server.connection(), "LOCK.HOLDERS", key).items();
+    let first = holders.into_iter().next();
+    first.map_or(0, |holder| holder.fields()["kept-by"].clone().int())
+}
+
 /// Ends the connections of all clients.
 pub(crate) fn end_connections(server: &Server) {
     let mut own = server.connection();

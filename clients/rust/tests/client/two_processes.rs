@@ -1,15 +1,8 @@
 //! One owner in several processes: of a kept grant the last to ask has it, and the others are told once.
 
-use crate::support::{calls, is_free, locks, locks_at, ms, settings};
+use crate::support::{calls, is_free, kept_by, locks, locks_at, ms, settings};
 use redis_lock_client::{Error, Guard, Locks, Loss};
 use testbed::{Expect, Proxy, Server, cmd, eventually};
-
-/// The id of the connection that keeps this lock, 0 for none.
-fn kept_by(server: &Server, key: &str) -> i64 {
-    let holders = cmd!(server.connection(), "LOCK.HOLDERS", key).items();
-    let first = holders.into_iter().next();
-    first.map_or(0, |holder| holder.fields()["kept-by"].clone().int())
-}
 
 async fn loss(guard: &Guard) -> Loss {
     let told = tokio::time::timeout(ms(10_000), guard.lost()).await;
