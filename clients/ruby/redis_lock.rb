@@ -308,8 +308,11 @@ class RedisLock
     end
     return unless reply
 
-    ask_until(RENEW, request.key, ["LOCK.RENEW", request.key, request.owner, "TOKEN", reply[0], *keep])
-  rescue Lost
+    words = ["LOCK.RENEW", request.key, request.owner, "TOKEN", reply[0], *keep]
+    ask_until(RENEW, request.key, words, own: ->(on) { must_be_own(on, request, reply[0]) })
+  rescue Lost => e
+    raise if e.message.end_with?(TAKEN_OVER)
+
     nil # the grant came, and went unseen
   ensure
     @monitor.synchronize { @waits.delete(redis) }
@@ -321,7 +324,9 @@ class RedisLock
     return if @closed # its connection, too
 
     words = ["LOCK.RELEASE", request.key, request.owner, "ALL"]
-    ask(words)
+    ask(words) { |redis| must_be_own(redis, request) }
+  rescue Lost
+    nil
   rescue Misuse, Redis::CommandError, *GONE => e
     give_up(words, request, e)
   end
@@ -393,13 +398,12 @@ class RedisLock
       @held.delete(grant)
       kept_on = @keeper
     end
-    words = [*grant.words("RELEASE"), "HOLDS", 0]
+    words, token = [*grant.words("RELEASE"), "HOLDS", 0], grant.instance_variable_get(:@token)
     begin
       sent = false
       ask(words) do |redis|
         # The server closes the connection that has kept it when another is to. On a later one, look first.
-        raise Lost, "#{grant.key}: #{TAKEN_OVER}" if redis != kept_on && taken_over?(redis, grant)
-
+        must_be_own(redis, grant, token) unless redis == kept_on
         sent = true
       end
       nil
@@ -441,14 +445,17 @@ class RedisLock
 
   # The reply to a call, and when it was sent. Repeated while there is time, where what hinders it passes. The block
   # is told of a call without a reply, and what is to be sent once is not repeated then.
-  def ask_until(kind, key, words, once: false)
+  def ask_until(kind, key, words, once: false, own: nil)
     in_this_process
     raise Misuse, "#{key}: the locks are closed" if @closed
 
     deadline = RedisLock.now + @reply
     begin
       sent = false
-      ask(words) { sent = true }
+      ask(words) do |redis|
+        own&.call(redis)
+        sent = true
+      end
     rescue Redis::CommandError => e
       raise told(key, e, kind) unless meaning(e, kind) == :passing && RedisLock.now < deadline
 
@@ -505,7 +512,7 @@ class RedisLock
   end
 
   def keep_on(redis, grant)
-    return lose(grant, TAKEN_OVER) if taken_over?(redis, grant)
+    return lose(grant, TAKEN_OVER) if taken_over?(redis, grant, grant.instance_variable_get(:@token))
 
     sent = RedisLock.now
     grant.renewed(redis.call(*grant.words("RENEW"), "KEEP", ms(grant.keep)), sent)
@@ -515,15 +522,21 @@ class RedisLock
     lose(grant, e.message)
   end
 
-  # Whether another connection than an earlier keeper keeps what others know of: who asked last has it.
-  def taken_over?(redis, grant)
-    return false unless grant.named && grant.keep
+  # Whether another connection than an earlier keeper keeps what others know of, by its token, or all that its owner has:
+  # who asked last has it.
+  def taken_over?(redis, it, token = nil)
+    return false unless it.named && it.keep
     return false if @keeper_ids.empty? # the user may not ask for it
 
-    mine = maps(redis.call("LOCK.HOLDERS", grant.key)).find { |it| it["token"] == grant.instance_variable_get(:@token) }
+    field, own = token ? ["token", token] : ["owner", it.owner]
+    mine = maps(redis.call("LOCK.HOLDERS", it.key)).find { |holder| holder[field] == own }
     mine && ![0, *@keeper_ids].include?(mine["kept-by"])
   rescue Redis::CommandError
     false
+  end
+
+  def must_be_own(redis, it, token = nil)
+    raise Lost, "#{it.key}: #{TAKEN_OVER}" if taken_over?(redis, it, token)
   end
 
   # RESP2 has a map as a flat array.

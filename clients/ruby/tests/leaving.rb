@@ -57,6 +57,30 @@ test "what another process takes over in the moment of a release is not released
   end
 end
 
+test "a late answer to a wait takes nothing from who asked later" do |port|
+  [false, true].each do |called_off|
+    proxied(port) do |mine, proxy|
+      locks(port) do |second|
+        admin(port).call("LOCK.ACQUIRE", KEY, "other", "EX", 60)
+        Testbed.order("inject", port: proxy, fault: { delay: 500 }, words: "BLOCK")
+        told = Queue.new
+        waiting = Thread.new do
+          mine.lock(KEY, owner: "job", lease: 30, wait: 30)
+        rescue StandardError => e
+          told << e
+        end
+        wait_for_waiters(port, 1)
+        admin(port).call("LOCK.RELEASE", KEY, "other")
+        other = second.lock(KEY, owner: "job", lease: 30)
+        called_off ? waiting.kill.join : check(told.pop.is_a?(RedisLock::Lost), "lost")
+        other.check
+        same(true, kept_by(port) > 0)
+        other.release
+      end
+    end
+  end
+end
+
 test "what may not be released is kept for nobody" do |port|
   admin(port).call("ACL", "SETUSER", "worker", "on", ">secret", "~*", "+@all")
   locks(port, username: "worker", password: "secret") do |mine|

@@ -11,7 +11,7 @@ use crate::owner::Owner;
 use crate::registry::{Place, Registry};
 use crate::request::{Grant, Life};
 use crate::server::commands::after;
-use crate::server::{CallError, Keeper};
+use crate::server::{CallError, Keeper, Own};
 use crate::{Error, Loss};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -217,14 +217,18 @@ impl Held {
         keeping.as_ref().map(|keeping| Arc::clone(&keeping.keeper))
     }
 
-    /// Whether this is where it was kept last: the server closes that when somebody else is to keep it.
-    pub(crate) fn was_kept_by(&self, keeper: &Arc<Keeper>) -> bool {
-        std::ptr::eq(self.last_keeper().as_ptr(), Arc::as_ptr(keeper))
+    /// What others may have by now, where they may.
+    pub(crate) fn own(&self) -> Option<Own<'_>> {
+        self.is_known_to_others().then(|| Own {
+            owner: &self.grant.owner,
+            token: Some(self.grant.token),
+            kept_by: Weak::clone(&self.last_keeper()),
+        })
     }
 
-    /// It is kept, and others may have it kept for themselves.
+    /// Others may have it kept for themselves. Who has it for a fixed time ends it for all.
     fn may_be_kept_elsewhere(&self) -> bool {
-        self.is_known_to_others() && self.life().keep.is_some() && !self.is_winding_down()
+        self.is_known_to_others() && self.life().keep.is_some()
     }
 
     fn kept_by_nobody(&self) {

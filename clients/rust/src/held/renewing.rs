@@ -4,7 +4,7 @@ use super::Held;
 use crate::Error;
 use crate::request::{Change, Life};
 use crate::server::commands::after;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -34,6 +34,8 @@ impl Held {
             Some(Duration::ZERO) => {
                 self.term().is_winding_down = true;
                 self.kept_by_nobody();
+                // The server does not close that for the next one who keeps it.
+                *self.last_keeper() = Weak::new();
             }
             Some(keep) => self.term().life.keep = Some(keep),
             None => {}

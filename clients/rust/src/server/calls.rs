@@ -2,7 +2,7 @@
 
 use super::commands::{Call, granted};
 use super::keeper::Keeper;
-use super::line::Line;
+use super::line::{Line, Own};
 use super::{CallError, Route};
 use crate::backend::Obtained;
 use crate::held::Held;
@@ -73,15 +73,21 @@ pub(crate) async fn call_to(
 }
 
 /// The same about a grant that somebody else may keep by now: nothing is sent then.
-pub(crate) async fn call_own(route: &Route, held: &Held, call: &Call, until: Instant) -> Answered {
-    repeat(route, &held.grant().key, call, Some(held), until, &mut None).await
+pub(crate) async fn call_own(
+    route: &Route,
+    key: &[u8],
+    own: Option<&Own<'_>>,
+    call: &Call,
+    until: Instant,
+) -> Answered {
+    repeat(route, key, call, own, until, &mut None).await
 }
 
 async fn repeat(
     route: &Route,
     key: &[u8],
     call: &Call,
-    own: Option<&Held>,
+    own: Option<&Own<'_>>,
     until: Instant,
     sent_to: &mut SentTo,
 ) -> Answered {
@@ -141,14 +147,15 @@ pub(super) async fn once_own(
     held: &Held,
     call: &Call,
 ) -> Result<(Value, Arc<Keeper>), CallError> {
-    try_once(route, &held.grant().key, call, Some(held), &mut None).await
+    let (key, own) = (&held.grant().key, held.own());
+    try_once(route, key, call, own.as_ref(), &mut None).await
 }
 
 async fn try_once(
     route: &Route,
     key: &[u8],
     call: &Call,
-    own: Option<&Held>,
+    own: Option<&Own<'_>>,
     sent_to: &mut SentTo,
 ) -> Result<(Value, Arc<Keeper>), CallError> {
     let line = Line::to(route, key).await?;

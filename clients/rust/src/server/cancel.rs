@@ -1,9 +1,10 @@
 //! An acquire that nobody wants to hear of any more, or whose outcome is not known.
 
-use super::calls::{SentTo, behind, call};
+use super::calls::{SentTo, behind, call, call_own};
 use super::commands::{Call, granted, release, release_all};
 use super::direct::Times;
-use super::{CallError, Direct, Link, Node, Route};
+use super::line::Line;
+use super::{CallError, Direct, Link, Node, Own, Route};
 use crate::Error;
 use crate::background::Background;
 use crate::owner::Owner;
@@ -11,7 +12,7 @@ use crate::registry::Turn;
 use crate::request::{Grant, Life, Over, Request};
 use futures_util::future::Either;
 use redis::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
@@ -174,9 +175,18 @@ impl Pending {
         let Some((node, _)) = &self.waits_on else {
             return behind(&self.route, &self.key, &self.sent_to, &command).await;
         };
-        // What waits is kept by no connection.
-        let keeper = node.open_keeper().await?;
-        Some(node.call_on(&keeper.link, &command).await)
+        // Nobody has kept here what a wait gets.
+        let (own, sent) = (self.own(None), &mut None);
+        let line = Line::of(&self.route, &self.key, node).await?;
+        Some(line.send_own(&command, Some(&own), sent).await)
+    }
+
+    fn own(&self, token: Option<u64>) -> Own<'_> {
+        Own {
+            owner: &self.owner,
+            token,
+            kept_by: Weak::new(),
+        }
     }
 
     /// Gives back what it has got. That can be repeated; where no answer comes, who gets the same grant again
@@ -187,7 +197,9 @@ impl Pending {
         if let Some(place) = place {
             place.releases(grant.token);
         }
-        let answered = call(&self.route, &self.key, &release(grant, 0), until).await;
+        let own = self.whose.is_named().then(|| self.own(Some(grant.token)));
+        let command = release(grant, 0);
+        let answered = call_own(&self.route, &self.key, own.as_ref(), &command, until).await;
         if let Err(error) = &answered.outcome {
             leave_kept(&self.route, &self.key, error).await;
         }

@@ -5,18 +5,18 @@ use super::cancel::{Pending, leave_refused};
 use super::commands::{Call, acquire, enter, fence, release, renew};
 use super::keeper::Kept;
 use super::waiting::Lines;
-use super::{CallError, Common, Keeper, Route, rescue, takeover};
-use crate::Error;
+use super::{CallError, Common, Keeper, Own, Route, rescue, takeover};
 use crate::backend::{Answer, Backend, Obtained};
 use crate::background::Background;
 use crate::held::Held;
 use crate::observer::Reports;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Mode, Request, Wait};
+use crate::{Error, Loss};
 
 use futures_util::future::join;
 use redis::{RedisError, Value};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -156,6 +156,7 @@ impl Direct {
                 // When the grant was made is not known: the lease that counts begins now.
                 Ok(Some(granted)) => match self.begin(request, &granted.grant).await {
                     Ok(obtained) => return Ok(Some(obtained)),
+                    Err(error @ Error::Lost(Loss::KeptElsewhere)) => return Err(error),
                     // It ended before we knew of it: back into the line.
                     Err(Error::Lost(loss)) => tracing::debug!(%loss, "a grant came too late"),
                     Err(error) => return Err(error),
@@ -178,7 +179,16 @@ impl Direct {
             ..Change::default()
         };
         let until = Instant::now() + self.times.reply;
-        self.change(grant, &renew(grant, change), until).await
+        // Who has asked for it later, in this name, has it. With replicas, or a fixed lease, this may be what asks.
+        let is_later = request.whose.is_named() && change.keep.is_some() && request.replicas == 0;
+        let own = is_later.then(|| Own {
+            owner: &grant.owner,
+            token: Some(grant.token),
+            kept_by: Weak::new(),
+        });
+        let command = renew(grant, change);
+        let answered = call_own(&self.route, &grant.key, own.as_ref(), &command, until).await;
+        answered.changed(&grant.key)
     }
 }
 
@@ -256,8 +266,9 @@ impl Backend for Direct {
     ) -> Answer<'a, Obtained> {
         Box::pin(async move {
             let command = renew(held.grant(), change);
-            let answered = call_own(&self.route, held, &command, until).await;
-            answered.changed(&held.grant().key)
+            let (key, own) = (&held.grant().key, held.own());
+            let answered = call_own(&self.route, key, own.as_ref(), &command, until).await;
+            answered.changed(key)
         })
     }
 
@@ -283,8 +294,9 @@ impl Backend for Direct {
 
     fn release_known<'a>(&'a self, held: &'a Held, holds: u32, until: Instant) -> Answer<'a, ()> {
         Box::pin(async move {
+            let (key, own) = (&held.grant().key, held.own());
             let command = release(held.grant(), holds);
-            let answered = call_own(&self.route, held, &command, until).await;
+            let answered = call_own(&self.route, key, own.as_ref(), &command, until).await;
             answered.released(holds)
         })
     }

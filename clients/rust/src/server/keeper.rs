@@ -4,7 +4,7 @@ use super::commands::Call;
 use super::node::Common;
 use super::{CallError, Link};
 use crate::held::Held;
-use crate::holder;
+use crate::holder::{self, Holder};
 use crate::observer::Reach;
 use redis::Value;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -81,12 +81,16 @@ impl Keeper {
         }
     }
 
-    /// Whether somebody else's connection keeps a grant with this token, by an answer to `LOCK.HOLDERS` that came on
-    /// this one. None where it cannot be known, for want of the right to know the own ids.
-    pub(crate) fn is_kept_elsewhere(&self, token: u64, holders: &Value) -> Option<bool> {
+    /// Whether somebody else's connection keeps this grant, by an answer to `LOCK.HOLDERS` that came on this one. None
+    /// where it cannot be known, for want of the right to know the own ids.
+    pub(crate) fn is_kept_elsewhere(
+        &self,
+        is_it: impl Fn(&Holder) -> bool,
+        holders: &Value,
+    ) -> Option<bool> {
         let holders = holder::read(holders).unwrap_or_default();
         let kept_by = (holders.iter())
-            .find(|holder| holder.token == token)
+            .find(|holder| is_it(holder))
             .and_then(|holder| holder.kept_by);
         match (kept_by, self.link.id()) {
             (Some(id), Some(_)) => Some(!self.ids.locked().contains(&id)),

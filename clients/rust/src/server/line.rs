@@ -3,10 +3,28 @@
 use super::calls::SentTo;
 use super::commands::{Call, holders};
 use super::{CallError, Keeper, Node, Route};
-use crate::held::Held;
+use crate::holder::Holder;
 use crate::{Error, Loss};
 use redis::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+/// What others may have by now, as they know its owner: what the owner has, or the grant with this token.
+#[derive(Clone)]
+pub(crate) struct Own<'a> {
+    pub(crate) owner: &'a str,
+    pub(crate) token: Option<u64>,
+    /// Where it was kept last, if it was.
+    pub(crate) kept_by: Weak<Keeper>,
+}
+
+impl Own<'_> {
+    fn is(&self, holder: &Holder) -> bool {
+        match self.token {
+            Some(token) => holder.token == token,
+            None => holder.owner == self.owner.as_bytes(),
+        }
+    }
+}
 
 pub(super) struct Line<'a> {
     route: &'a Route,
@@ -30,6 +48,17 @@ impl<'a> Line<'a> {
         })
     }
 
+    /// The keeper of this server that is open, if one is.
+    pub(super) async fn of(route: &'a Route, key: &'a [u8], node: &Arc<Node>) -> Option<Self> {
+        Some(Self {
+            route,
+            key,
+            keeper: node.open_keeper().await?,
+            node: Arc::clone(node),
+            is_asking: false,
+        })
+    }
+
     /// Where the answer [`CallError::Ask`] leads, for one call.
     pub(super) async fn asked(&self, address: &str) -> Result<Self, CallError> {
         let node = self.route.asked_to(&self.node, address)?;
@@ -42,36 +71,35 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Sends a call, and tells where. One about a grant of one's own, where that is named, is sent on the connection that has
+    /// Sends a call, and tells where. One about what is one's own, as far as is known, is sent on the connection that has
     /// kept it, which the server closes when somebody else is to keep it; on another one only when a look there has told
     /// that nobody else does.
     pub(super) async fn send_own(
         &self,
         call: &Call,
-        own: Option<&Held>,
+        own: Option<&Own<'_>>,
         sent_to: &mut SentTo,
     ) -> Result<Value, CallError> {
-        if let Some(held) = own
-            && !held.was_kept_by(&self.keeper)
+        if let Some(own) = own
+            && !std::ptr::eq(own.kept_by.as_ptr(), Arc::as_ptr(&self.keeper))
         {
-            self.look(held).await?;
+            self.look(own).await?;
         }
         *sent_to = Some(Arc::clone(&self.keeper));
         self.send(call).await
     }
 
-    /// Fails where a grant that others know of is kept by somebody else. It is not taken back: each would take it from the
-    /// other without end. False where that cannot be known.
-    pub(super) async fn look(&self, held: &Held) -> Result<bool, CallError> {
-        if !held.is_known_to_others() {
-            return Ok(true);
-        }
-        let grant = held.grant();
-        match self.send(&holders(&grant.key)).await {
-            Ok(answer) => match self.keeper.is_kept_elsewhere(grant.token, &answer) {
-                Some(true) => Err(CallError::Refused(Error::Lost(Loss::KeptElsewhere))),
-                known => Ok(known.is_some()),
-            },
+    /// Fails where somebody else keeps it. It is not taken back: each would take it from the other without end. False
+    /// where that cannot be known.
+    pub(super) async fn look(&self, own: &Own<'_>) -> Result<bool, CallError> {
+        match self.send(&holders(self.key)).await {
+            Ok(answer) => {
+                let is_own = |holder: &Holder| own.is(holder);
+                match self.keeper.is_kept_elsewhere(is_own, &answer) {
+                    Some(true) => Err(CallError::Refused(Error::Lost(Loss::KeptElsewhere))),
+                    known => Ok(known.is_some()),
+                }
+            }
             Err(CallError::Refused(_)) => Ok(false),
             Err(error) => Err(error),
         }

@@ -23,6 +23,7 @@ pub(crate) use cancel::Pending;
 pub(crate) use cluster::Cluster;
 pub(crate) use direct::{Direct, Times};
 pub(crate) use keeper::Keeper;
+pub(crate) use line::Own;
 pub(crate) use link::Link;
 pub(crate) use node::{Common, Node};
 pub(crate) use rescue::release_rest;

@@ -108,7 +108,13 @@ async fn release_last(route: Arc<Route>, held: Arc<Held>, reply_time: Duration) 
 }
 
 async fn look_and_release(route: &Route, held: &Held, until: Instant) {
-    let look = async || Line::to(route, &held.grant().key).await?.look(held).await;
+    let look = async || {
+        let line = Line::to(route, &held.grant().key).await?;
+        match held.own() {
+            Some(own) => line.look(&own).await,
+            None => Ok(true),
+        }
+    };
     match until_answered(until, look).await {
         Ok(true) => {
             let _ = held.release_all().await;

@@ -1,8 +1,8 @@
 //! What others have by now, in the name of an owner of this process: it is not taken from them.
 
 use crate::support::{calls, info, is_free, kept_by, locks, locks_at, ms, settings, waiters};
-use redis_lock_client::{Error, Loss};
-use testbed::{Proxy, Server, eventually};
+use redis_lock_client::{Error, Guard, Lock, Loss};
+use testbed::{Expect, Fault, Proxy, Server, cmd, eventually};
 
 /// A task has handed it on: it does not enter it again, whoever has it now.
 #[tokio::test(flavor = "multi_thread")]
@@ -152,6 +152,83 @@ async fn a_change_before_the_loss_is_known_changes_nothing() {
         second.check().await.expect("it is held");
         second.release().await.expect("a release");
     }
+}
+
+/// Gets it by a wait.
+async fn waited(server: &Server, lock: &Lock) -> Guard {
+    let mut holder = server.connection();
+    cmd!(holder, "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
+    let lock = lock.clone();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(server, "k").len() == 1, "a waiter");
+    cmd!(holder, "LOCK.RELEASE", "k", "holder").int();
+    waiting.await.expect("a task").expect("a lock")
+}
+
+/// Of what a wait has brought no connection tells: the server has kept it nowhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_wait_got_is_neither_changed_nor_released_for_another() {
+    let server = Server::start();
+    for round in 0..4 {
+        let (one, two) = (locks(&server), locks(&server));
+        let first = waited(&server, &one.lock("k").owner("me")).await;
+        let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+        let keeper = kept_by(&server, "k");
+        let told = match round {
+            0 => first.detach().await.map(|_| ()),
+            1 => first.downgrade().await,
+            2 => first.extend(ms(1000)).await,
+            _ => first.release().await,
+        };
+        assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
+        assert_eq!(kept_by(&server, "k"), keeper);
+        assert_eq!(info(&server, "k").lease_ms, 60_000);
+        let reader = two.shared("k").try_acquire().await;
+        assert!(matches!(reader, Err(Error::Busy)), "{reader:?}");
+        second.release().await.expect("a release");
+    }
+}
+
+/// An answer to a wait that comes late takes it from nobody who has asked later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_grant_is_not_taken_from_whoever_asked_later() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (one, two) = (locks_at(proxy.port(), settings()), locks(&server));
+    for is_called_off in [false, true] {
+        cmd!(server.connection(), "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
+        proxy.inject(Fault::Delay(500), "BLOCK", 1);
+        let lock = one.lock("k").owner("me").lease(ms(1000));
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+        cmd!(server.connection(), "LOCK.RELEASE", "k", "holder").int();
+        let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+        let keeper = kept_by(&server, "k");
+        if is_called_off {
+            waiting.abort();
+            one.close().await;
+        } else {
+            let told = waiting.await.expect("a task");
+            assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
+        }
+        assert_eq!(kept_by(&server, "k"), keeper);
+        second.check().await.expect("it is held");
+        second.release().await.expect("a release");
+    }
+}
+
+/// At its end the keeping ends, and with it the connection tells no more who has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_at_most_takes_nothing_from_another() {
+    let server = Server::start();
+    let (one, two) = (locks(&server), locks(&server));
+    let lock = one.lock("k").owner("me").lease(ms(2000)).at_most(ms(3000));
+    let first = lock.acquire().await.expect("a lock");
+    eventually(|| kept_by(&server, "k") == 0, "the end of the keeping");
+    let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+    let released = first.release().await;
+    assert!(matches!(released, Err(Error::Lost(_))), "{released:?}");
+    second.check().await.expect("it is held");
 }
 
 /// Somebody else may have it by the time of a second one.
