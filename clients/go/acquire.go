@@ -16,6 +16,7 @@ type taking struct {
 	end   time.Time // by then the caller is told, whatever hangs; zero, too
 	open  bool      // the server may hold it for this owner, or line it up
 	token int64     // of the grant that a wait has brought
+	by    *link     // of the keeper: what it was asked for last may stand, and be kept there; nil: nothing may
 }
 
 // take makes a new ownership.
@@ -42,7 +43,7 @@ func (l *Lock) take(ctx context.Context, owner string) (*ownership, error) {
 	}
 	if t.open {
 		t.doubt()
-		gone := t.leave()
+		gone, _ := t.leave()
 		if t.token > 0 && ctx.Err() != nil { // who is told that it was cancelled holds nothing
 			select {
 			case <-gone:
@@ -102,11 +103,12 @@ func (t *taking) atOnce(ctx context.Context) (*ownership, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	a := t.locks.ask(limited, acquiring, t.key, append(t.command(), t.terms.keepWords()...)...)
-	t.open = a.open
+	t.open, t.by = a.open, a.by
 	switch {
 	case a.err != nil:
 		return nil, a.err
 	case a.call.Reply == nil:
+		t.by = nil
 		return nil, ErrBusy
 	}
 	return t.granted(a)
@@ -133,10 +135,10 @@ func (t *taking) line(ctx context.Context) (*ownership, error) {
 		a, err := t.wait(ctx)
 		if err == nil {
 			o, lost := t.waited(ctx, a)
-			if lost == nil || kindOf(renewing, lost) != ErrLost {
+			if lost == nil || kindOf(renewing, lost) != ErrLost || errors.Is(lost, errKeptElsewhere) {
 				return o, lost
 			}
-			err, t.token = ErrBusy, 0 // it came and went unseen
+			err, t.token, t.by = ErrBusy, 0, nil // it came and went unseen
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -260,7 +262,12 @@ func (t *taking) confirm(ctx context.Context) (*ownership, error) {
 	limited, cancel := context.WithTimeout(bounded, t.locks.options.Reply)
 	defer cancel()
 	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", t.token}, t.terms.keepWords()...)
-	a := t.locks.ask(limited, renewing, t.key, command...)
+	look := look(nil)
+	if t.terms.named && t.terms.keep > 0 {
+		look = t.locks.lookAt(t.key, t.owner, t.token)
+	}
+	a := t.locks.askBehind(limited, look, renewing, t.key, command)
+	t.by = a.by
 	if a.err != nil {
 		t.open = kindOf(renewing, a.err) != ErrLost
 		return nil, a.err

@@ -57,7 +57,7 @@ func (l *Lock) adopt(limited, ctx context.Context, token int64) (*ownership, err
 	if a.err != nil {
 		if l.terms.keep > 0 && a.open {
 			// It may be kept there from now on, for nobody. It is another's still: it is not released.
-			l.locks.once(a.link, "LOCK.RENEW", l.key, l.terms.owner, "TOKEN", token, "KEEP", 0)
+			l.locks.once(a.by, "LOCK.RENEW", l.key, l.terms.owner, "TOKEN", token, "KEEP", 0)
 		}
 		return nil, l.locks.failed(ctx, renewing, "adopt", l.key, a.err)
 	}
@@ -120,9 +120,9 @@ func (g *Grant) Detach(ctx context.Context) error {
 	if !isKept {
 		return nil
 	}
-	a := g.askAsKept(limited, renewing, "LOCK.RENEW", g.key, g.owner, "TOKEN", g.token, "KEEP", 0)
+	a := g.askAsKnown(limited, renewing, "LOCK.RENEW", g.key, g.owner, "TOKEN", g.token, "KEEP", 0)
 	switch {
-	case a.err == nil:
+	case a.err == nil, !g.named && errors.Is(a.err, errKeptElsewhere): // it has been adopted already
 		return nil
 	case kindOf(renewing, a.err) == ErrLost:
 		return newError("detach", g.key, ErrLost, a.err)

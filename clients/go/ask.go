@@ -15,17 +15,26 @@ type answer struct {
 	call     *wire.Call // of the last one that was sent
 	keeper   *keeper
 	link     *link
-	repeated bool // it was sent before, and that was not answered
-	open     bool // one was sent that may be carried out yet, or was
+	by       *link // the last one that may have carried it out; nil where it has answered with an error
+	repeated bool  // it was sent before, and that was not answered
+	open     bool  // one was sent that may be carried out yet, or was
 	err      error
 }
 
 // ask sends a command on the keeper of the key until it is answered by what does not pass, or the context ends:
 // then the error is why it was not answered before.
 func (l *Locks) ask(ctx context.Context, kind callKind, key string, command ...any) (a answer) {
+	return l.askBehind(ctx, nil, kind, key, command)
+}
+
+// look asks on a connection whether anything speaks against sending a command there.
+type look func(ctx context.Context, k *keeper, on *link) error
+
+// askBehind does the same behind a look, on each connection that it is sent on.
+func (l *Locks) askBehind(ctx context.Context, look look, kind callKind, key string, command []any) (a answer) {
 	var before error
 	for failures := 0; ; failures++ {
-		a.err = l.askOnce(ctx, &a, key, command)
+		a.err = l.askOnce(ctx, &a, look, key, command)
 		if a.err != nil && ctx.Err() != nil && errors.Is(a.err, ctx.Err()) {
 			a.err = cmp.Or(before, error(wire.ErrSilent)) // that tells more
 		}
@@ -59,7 +68,7 @@ func pauseWithin(ctx context.Context, failures int) time.Duration {
 	return min(pause(failures), left/2)
 }
 
-func (l *Locks) askOnce(ctx context.Context, a *answer, key string, command []any) (err error) {
+func (l *Locks) askOnce(ctx context.Context, a *answer, look look, key string, command []any) (err error) {
 	a.link = nil
 	if a.keeper, err = l.keeperOf(ctx, key); err != nil {
 		return err
@@ -67,13 +76,18 @@ func (l *Locks) askOnce(ctx context.Context, a *answer, key string, command []an
 	if a.link, err = a.keeper.connection(ctx); err != nil {
 		return err
 	}
-	a.repeated = a.open
-	a.call, err = a.link.Do(ctx, l.options.Reply, command...)
-	if err == nil || a.call.IsOver() && a.call.Err != nil && a.call.Answered() {
-		a.open = a.repeated // an earlier one may have been carried out
-	} else {
-		a.open = true
+	if look != nil {
+		if err = look(ctx, a.keeper, a.link); err != nil {
+			return err
+		}
 	}
+	a.repeated, a.by = a.open, a.link
+	a.call, err = a.link.Do(ctx, l.options.Reply, command...)
+	isRefused := err != nil && a.call.IsOver() && a.call.Err != nil && a.call.Answered()
+	if isRefused {
+		a.by = nil
+	}
+	a.open = a.repeated || err != nil && !isRefused // an earlier one may have been carried out
 	return err
 }
 

@@ -44,7 +44,7 @@ func (k *keeper) comeBack(o *ownership, on *link) {
 	entries := o.entries.Load()
 	on.Go(k.locks.options.Reply, func(call *wire.Call) {
 		switch {
-		case call.Err == nil && k.isElsewhere(o, on, call.Reply):
+		case call.Err == nil && k.isElsewhere(on, o.owner, o.token, call.Reply):
 			go k.yield(o, on, entries)
 		case call.Err != nil && call.Answered() && kindOf(acquiring, call.Err) == errPassing && !begins(call.Err, "MOVED"):
 			k.doubt(o, call.Err)
@@ -54,8 +54,9 @@ func (k *keeper) comeBack(o *ownership, on *link) {
 	}, "LOCK.HOLDERS", o.key)
 }
 
-// isElsewhere says whether a connection keeps the grant that is none of this keeper's, by the answer to LOCK.HOLDERS.
-func (k *keeper) isElsewhere(o *ownership, on *link, reply any) bool {
+// isElsewhere says whether a connection keeps the grant that is none of this keeper's, by the answer to LOCK.HOLDERS. A token
+// of 0 is that of any grant of the owner.
+func (k *keeper) isElsewhere(on *link, owner string, token int64, reply any) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if on.id == 0 {
@@ -64,7 +65,7 @@ func (k *keeper) isElsewhere(o *ownership, on *link, reply any) bool {
 	holders, _ := reply.([]any)
 	for _, holder := range holders {
 		fields, err := fieldsByName(holder)
-		if err == nil && fields["token"] == o.token {
+		if err == nil && fields["owner"] == owner && (token == 0 || fields["token"] == token) {
 			by, _ := fields["kept-by"].(int64)
 			return by != 0 && !slices.Contains(k.ids, by)
 		}
@@ -93,17 +94,39 @@ func (k *keeper) yield(o *ownership, on *link, entries int64) {
 	}
 }
 
-// askAsKept sends a command that ends the keeping, or the grant, in the name of an owner. What others know is asked on the
-// connection that keeps it, which the server ends when another is to; when that has ended, it looks first.
-func (o *ownership) askAsKept(ctx context.Context, kind callKind, command ...any) (a answer) {
-	o.mu.Lock()
-	isKept, on := o.keep > 0, o.asked
-	o.mu.Unlock()
-	if !o.named || !isKept {
+// lookAt looks whether another connection keeps what an owner has, before a command that ends the grant or its keeping. What
+// then follows on the same connection may be sent. Where the user may not look, it is sent as any.
+func (l *Locks) lookAt(key, owner string, token int64) look {
+	return func(ctx context.Context, k *keeper, on *link) error {
+		call, err := on.Do(ctx, l.options.Reply, "LOCK.HOLDERS", key)
+		switch {
+		case err == nil && k.isElsewhere(on, owner, token, call.Reply):
+			return newError("hold", key, ErrLost, errKeptElsewhere)
+		case err != nil && ctx.Err() == nil && call.Answered() && kindOf(acquiring, err) != errPassing:
+			return nil
+		}
+		return err
+	}
+}
+
+// askAsKept sends a command that changes or ends the grant, or the keeping, in the name of an owner.
+func (o *ownership) askAsKept(ctx context.Context, kind callKind, command ...any) answer {
+	if !o.mayBeElsewhere() {
 		return o.locks.ask(ctx, kind, o.key, command...)
 	}
-	isRepeated := on.isOpen()
-	if isRepeated {
+	return o.askAsKnown(ctx, kind, command...)
+}
+
+// askAsKnown sends one about a grant that others know: on the connection that keeps it, which the server ends when another is
+// to; on any other one it looks first, each time.
+func (o *ownership) askAsKnown(ctx context.Context, kind callKind, command ...any) (a answer) {
+	o.mu.Lock()
+	mayBeDone, on := false, o.asked
+	if o.ending {
+		o.asked = nil // behind the end of the keeping, its own end would tell nothing
+	}
+	o.mu.Unlock()
+	if on.isOpen() {
 		call, err := on.Do(ctx, o.locks.options.Reply, command...)
 		switch {
 		case err == nil || ctx.Err() == nil && call.Answered() && kindOf(kind, err) != errPassing:
@@ -111,17 +134,23 @@ func (o *ownership) askAsKept(ctx context.Context, kind callKind, command ...any
 		case ctx.Err() != nil:
 			return answer{call: call, link: on, err: wire.ErrSilent, open: true}
 		}
+		mayBeDone = !call.Answered()
 	}
-	look := o.locks.ask(ctx, acquiring, o.key, "LOCK.HOLDERS", o.key)
-	switch {
-	case look.err == nil && look.keeper.isElsewhere(o, look.link, look.call.Reply):
-		return answer{err: newError("hold", o.key, ErrLost, errKeptElsewhere)}
-	case ctx.Err() != nil:
-		return answer{err: wire.ErrSilent, open: isRepeated}
-	}
-	a = o.locks.ask(ctx, kind, o.key, command...)
-	a.repeated = a.repeated || isRepeated
+	a = o.locks.askBehind(ctx, o.locks.lookAt(o.key, o.owner, o.token), kind, o.key, command)
+	a.repeated, a.open = a.repeated || mayBeDone, a.open || mayBeDone
 	return a
+}
+
+// mayBeElsewhere says whether another connection may keep it by now, of which the loss of the own one tells.
+func (o *ownership) mayBeElsewhere() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.named && (o.keep > 0 || o.ending)
+}
+
+// needsLook says whether what ends it has no connection to be sent on without a look.
+func (o *ownership) needsLook() bool {
+	return o.err() == nil && o.mayBeElsewhere() && !o.keptBy().isOpen()
 }
 
 // notAsked is of a connection that has refused to keep it.
@@ -133,13 +162,13 @@ func (o *ownership) notAsked(on, before *link) {
 	}
 }
 
-// keptBy is the connection that keeps it, or that was asked to: what is sent on it meets no grant that another keeps.
+// keptBy is the connection that keeps it, or that was asked to: what is sent on it meets no grant that another keeps. Nil:
+// there is none.
 func (o *ownership) keptBy() *link {
-	o.mu.Lock()
-	isKept, on := o.keep > 0, o.asked
-	o.mu.Unlock()
-	if !isKept || on == nil {
+	if !o.mayBeElsewhere() {
 		return o.locks.linkOf(o.key)
 	}
-	return on
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked
 }

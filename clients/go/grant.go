@@ -174,8 +174,7 @@ func (g *Grant) change(ctx context.Context, op string, lease time.Duration, word
 	if lease > 0 {
 		asBefore = g.mayEnd(time.Now(), lease)
 	}
-	a := g.locks.ask(limited, renewing, g.key,
-		append([]any{"LOCK.RENEW", g.key, g.owner, "TOKEN", g.token}, words...)...)
+	a := g.askAsKept(limited, renewing, append([]any{"LOCK.RENEW", g.key, g.owner, "TOKEN", g.token}, words...)...)
 	switch {
 	case a.err == nil:
 		g.confirm(a.call, nil)

@@ -38,7 +38,7 @@ type ownership struct {
 	over   error // why it has ended; nil while it stands
 	timer  *time.Timer
 	most   time.Time // AtMost: when it is over, whatever is renewed
-	ending bool      // AtMost ends the keeping now
+	ending bool      // AtMost ends the keeping, or has
 	longer bool      // a call that was given up may have made it last for longer
 
 	pending *time.Timer // to its takeover by the keeper; nil where that has been done
@@ -332,7 +332,7 @@ func (o *ownership) runOut() {
 	} else { // what was heard before counts
 		o.proof = later(o.proof, o.link.provenAt())
 	}
-	o.keep, o.link = 0, nil
+	o.keep, o.link, o.asked = 0, nil, nil
 	if o.over == nil {
 		o.timer = time.AfterFunc(time.Until(earlier(o.proof.Add(o.lease), o.most)), o.lapse)
 	}

@@ -29,22 +29,37 @@ func (g *Grant) release(ctx context.Context, after time.Duration) error {
 	defer g.end(errReleased)
 	limited, cancel := context.WithTimeout(ctx, g.locks.options.Release) // its turn included
 	defer cancel()
-	if err := g.takeTurn(ctx, limited, "release"); err != nil {
-		if g.locks.begin() == nil { // it is carried on when the other call is over
-			go func() {
-				defer g.locks.finish()
-				select {
-				case g.turn <- struct{}{}:
-					limited, cancel := context.WithTimeout(g.locks.life, g.locks.options.Release)
-					defer cancel()
-					_ = g.releaseInTurn(g.locks.life, limited, after)
-				case <-g.locks.life.Done():
-				}
-			}()
-		}
-		return err
+	err := g.takeTurn(ctx, limited, "release")
+	hasTurn := err == nil
+	if hasTurn && ctx.Err() != nil && g.needsLook() { // for which there is no time here
+		err = cancelled(ctx, "release", g.key)
 	}
-	return g.releaseInTurn(ctx, limited, after)
+	switch {
+	case err == nil:
+		return g.releaseInTurn(ctx, limited, after)
+	case g.locks.begin() == nil:
+		go func() {
+			defer g.locks.finish()
+			g.carryOn(hasTurn, after)
+		}()
+	case hasTurn:
+		<-g.turn
+	}
+	return err
+}
+
+// carryOn releases it without the caller, when the other call of its owner is over.
+func (g *Grant) carryOn(hasTurn bool, after time.Duration) {
+	if !hasTurn {
+		select {
+		case g.turn <- struct{}{}:
+		case <-g.locks.life.Done():
+			return
+		}
+	}
+	limited, cancel := context.WithTimeout(g.locks.life, g.locks.options.Release)
+	defer cancel()
+	_ = g.releaseInTurn(g.locks.life, limited, after)
 }
 
 // spend ends this hold, once.
@@ -154,7 +169,7 @@ func (o *ownership) releaseTo(holds int) []any {
 func (o *ownership) released(ctx context.Context, a answer, holds int, command []any) error {
 	kind := kindOf(releasing, a.err)
 	switch {
-	case a.err == nil, kind == ErrLost && a.repeated && holds == 0:
+	case a.err == nil, kind == ErrLost && a.repeated && holds == 0 && !errors.Is(a.err, errKeptElsewhere):
 		return nil // it may have been done the first time
 	case kind == ErrLost:
 		err := newError("release", o.key, ErrLost, a.err)

@@ -207,7 +207,11 @@ func (l *Lock) again(limited, ctx context.Context, o *ownership) (bool, error) {
 	}
 	if a.open { // one hold too many does no harm, but a release must not meet a later hold
 		o.mayLast()
-		l.locks.once(l.locks.linkOf(l.key), o.releaseTo(holds)...)
+		on := l.locks.linkOf(l.key)
+		if o.named {
+			on = a.by
+		}
+		l.locks.once(on, o.releaseTo(holds)...)
 	}
 	return false, l.locks.failed(ctx, acquiring, "acquire", l.key, a.err)
 }

@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis-lock/redis-lock/clients/go/internal/wire"
 )
@@ -53,20 +54,45 @@ func isGone(err error) bool { return err == nil || kindOf(releasing, err) == Err
 
 // linkOf is the connection of the keeper that has the key, as far as that is known; it may have ended.
 func (l *Locks) linkOf(key string) *link {
+	_, on := l.nearest(key)
+	return on
+}
+
+// nearest gives the keeper, too.
+func (l *Locks) nearest(key string) (*keeper, *link) {
 	address, known := l.servers.peek(key)
 	l.mu.Lock()
 	k := l.keepers[address]
 	l.mu.Unlock()
 	if !known || k == nil {
-		return nil
+		return nil, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.link
+	return k, k.link
 }
 
-// leave leaves neither a hold nor a wait of the owner.
-func (t *taking) leave() <-chan error {
+// behind is the connection for the release of a named owner: what it asks to keep the grant was sent there. Where nothing
+// was, it is the keeper's, if a look there tells that no other connection keeps what the owner has. Nil: there is none.
+func (t *taking) behind() *link {
+	if t.by != nil {
+		return t.by
+	}
+	end := time.Now().Add(t.locks.options.Reply)
+	if !t.end.IsZero() { // the caller waits
+		end = earlier(end, t.end)
+	}
+	ctx, cancel := context.WithDeadline(t.locks.life, end)
+	defer cancel()
+	k, on := t.locks.nearest(t.key)
+	if !on.isOpen() || t.locks.lookAt(t.key, t.owner, t.token)(ctx, k, on) != nil {
+		return nil
+	}
+	return on
+}
+
+// leave leaves neither a hold nor a wait of the owner, where that can be sent.
+func (t *taking) leave() (gone <-chan error, isSent bool) {
 	command := []any{"LOCK.RELEASE", t.key, t.owner}
 	if t.terms.named && t.token > 0 {
 		command = append(command, "HOLDS", 0, "TOKEN", t.token)
@@ -74,9 +100,10 @@ func (t *taking) leave() <-chan error {
 		command = append(command, "ALL")
 	}
 	if t.terms.named {
-		return t.locks.once(t.locks.linkOf(t.key), command...)
+		on := t.behind()
+		return t.locks.once(on, command...), on.isOpen()
 	}
-	return t.repeat(command...)
+	return t.repeat(command...), true
 }
 
 // doubt: a late answer to this call must not meet a later one of the task.
@@ -90,24 +117,28 @@ func (t *taking) doubt() {
 func (t *taking) callOff(conn *wire.Conn, call *wire.Call) error {
 	ctx, cancel := context.WithTimeout(t.locks.life, t.locks.options.Reply)
 	defer cancel()
-	gone := t.leave()
-	select {
-	case <-call.Done():
-	case <-ctx.Done():
+	gone, isSent := t.leave()
+	if isSent {
+		select {
+		case <-call.Done():
+		case <-ctx.Done():
+		}
 	}
 	if !call.IsOver() {
-		conn.Close()
+		conn.Close() // which ends the wait, too
 	}
 	isSettled := settled(ctx, gone)
 	switch {
 	case !call.IsOver() || !call.Answered(): // the release may have overtaken the wait, and what comes of that is not known
 		isSettled = false
 		if !t.terms.named {
-			settled(ctx, t.leave())
+			again, _ := t.leave()
+			settled(ctx, again)
 		}
 	case call.Err == nil && call.Reply != nil: // it has, or has released this grant
 		t.token, _, _ = readGrant(call.Reply)
-		isSettled = settled(ctx, t.leave())
+		again, _ := t.leave()
+		isSettled = settled(ctx, again)
 	}
 	if !isSettled {
 		t.doubt()

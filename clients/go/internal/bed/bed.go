@@ -24,7 +24,7 @@ type Words map[string]any
 // Reported is what the test bed says to an order.
 type Reported struct {
 	Error                     string
-	Port, Lost                int
+	Port, Lost, Pending       int
 	Nodes, Servers, Sentinels []Reported
 }
 
