@@ -33,6 +33,7 @@ final class Acquire {
     private final TimeLimit limit;
     private boolean fateUnknown;
     private boolean isUnanswered; // a call before the last one
+    private volatile @Nullable Line asked; // the keeper's, where it was asked last; null: a wait came later
     private volatile long token; // of a grant that has come; 0: none
     private volatile @Nullable Undo undo;
     private boolean isGranted; // from then on nothing ends it
@@ -80,7 +81,8 @@ final class Acquire {
     private void tryOnKeeper() {
         long reply = core.settings().reply();
         long deadline = wait == FOR_EVER ? FOR_EVER : begun + (wait > 0 ? Math.max(wait, reply) : reply + wait);
-        start(Kind.ACQUIRE, deadline, spec.acquire(owner.name(), true).and("HOLDS", 1), (answer, failure) -> {
+        Words words = spec.acquire(owner.name(), true).and("HOLDS", 1);
+        start(new Call(core, spec.key(), Kind.ACQUIRE, deadline, words), (answer, failure) -> {
             if (failure != null) {
                 failed(failure);
             } else if (answer.reply() != null) {
@@ -96,8 +98,7 @@ final class Acquire {
         void on(Answer answer, @Nullable LockException failure);
     }
 
-    private void start(Kind kind, long deadline, Words words, Next next) {
-        Call made = new Call(core, spec.key(), kind, deadline, words);
+    private void start(Call made, Next next) {
         synchronized (this) {
             if (verdict == null) {
                 stage = Stage.CALLING;
@@ -111,6 +112,7 @@ final class Acquire {
             synchronized (this) {
                 stage = Stage.PAUSING;
                 fateUnknown |= made.wasSent();
+                asked = made.line();
                 isUnanswered |= made.wasRepeated();
             }
             next.on(answer, thrown == null ? null : (LockException) Line.unwrapped(thrown));
@@ -145,6 +147,7 @@ final class Acquire {
                 stage = Stage.WAITING;
                 inLine = opened;
                 fateUnknown = true;
+                asked = null;
             }
         }
         if (isOver) {
@@ -223,8 +226,7 @@ final class Acquire {
             if (thrown == null) {
                 keep(granted);
             } else {
-                release();
-                finish(Line.unwrapped(thrown));
+                releaseBefore(Line.unwrapped(thrown));
             }
         });
     }
@@ -234,13 +236,19 @@ final class Acquire {
         token = tokenOf(granted);
         Words words = Words.of("LOCK.RENEW", spec.key(), owner.name(), "TOKEN", token);
         long deadline = System.nanoTime() + core.settings().reply();
-        start(Kind.RENEW, deadline, spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, (answer, failure) -> {
+        Call call = new Call(core, spec.key(), Kind.RENEW, deadline,
+                spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, Claim.of(owner, spec, token, null));
+        start(call, (answer, failure) -> {
             if (failure == null) {
                 granted(answer, null);
             } else if (failure instanceof LockLostException && !settle()) {
                 fateUnknown = false;
                 token = 0;
-                busyOrWait(); // it came and went unseen
+                if (call.isOthers()) {
+                    afterPause(this::busyOrWait); // who asks again enters, and may find the same
+                } else {
+                    busyOrWait(); // it came and went unseen
+                }
             } else {
                 failed(failure);
             }
@@ -280,9 +288,20 @@ final class Acquire {
             return;
         }
         if (failure instanceof LockUnavailableException && fateUnknown || isUnanswered) {
-            release();
+            releaseBefore(failure);
+        } else {
+            finish(failure);
         }
-        finish(failure);
+    }
+
+    /** In a name that comes back nothing is sent once the caller is told: where it is looked before, that is waited for. */
+    private void releaseBefore(Throwable failure) {
+        if (owner.isNamed() && asked == null) {
+            releaseAndFinish(failure);
+        } else {
+            release();
+            finish(failure);
+        }
     }
 
     /** What passes is tried again, with the same owner, while there is time. */
@@ -291,15 +310,19 @@ final class Acquire {
             return;
         }
         Meaning meaning = Meaning.of(why, Kind.ACQUIRE);
-        pause = Core.nextPause(pause);
         if (meaning != Meaning.PASSING || wait <= 0 || left() <= Core.LEAST_PAUSE) {
             failed(meaning.error(spec.key(), why));
             return;
         }
         core.refreshAfter(String.valueOf(why.getMessage()));
+        afterPause(this::waitInLine);
+    }
+
+    private void afterPause(Runnable next) {
+        pause = Core.nextPause(pause);
         core.after(Core.pauseWithin(left(), pause), () -> {
             if (!settle()) {
-                waitInLine();
+                next.run();
             }
         });
     }
@@ -368,12 +391,15 @@ final class Acquire {
     private CompletableFuture<?> release() {
         Undo made = new Undo(core, spec.key(), owner);
         undo = made;
-        return made.send(token);
+        return made.send(token, asked);
     }
 
     private void finish(Throwable failure) {
         forget();
         Undo last = undo;
+        if (last != null) {
+            last.told();
+        }
         if (last != null && last.mayComeLate() && owner.task() != null) {
             owner.task().leaveOwner(owner.name());
         }

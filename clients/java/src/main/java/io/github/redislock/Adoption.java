@@ -17,7 +17,7 @@ final class Adoption {
         return call.start().whenComplete((answer, failure) -> {
             if (failure != null && spec.keepMs() > 0 && call.wasSent()
                     && Line.unwrapped(failure) instanceof LockUnavailableException) {
-                keepNoMore(core, spec.key(), owner.name(), token);
+                keepNoMore(call, spec.key(), owner.name(), token);
             }
         }).thenApply((Answer answer) -> {
             Held held = new Held(core, core.keeperOf(spec.key(), answer), spec, owner, answer, null);
@@ -31,10 +31,13 @@ final class Adoption {
 
     /**
      * The server may keep it here for nobody. It is another's still: it is not released. Sent once, before whatever is
-     * asked for next, so that it comes behind no later adoption.
+     * asked for next, so that it comes behind no later adoption. Where the connection has ended, so has its keeping, and
+     * another may keep it by now.
      */
-    private static void keepNoMore(Core core, String key, String owner, long token) {
-        Words words = Words.of("LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", 0);
-        core.keeper(key).thenCompose(Keeper::line).thenCompose(line -> line.call(words.bytes()));
+    private static void keepNoMore(Call adoption, String key, String owner, long token) {
+        Line on = adoption.line();
+        if (on != null && on.isOpen()) {
+            on.call(Words.of("LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", 0).bytes());
+        }
     }
 }

@@ -13,6 +13,7 @@ final class Call {
     private final String key;
     private final Kind kind;
     private final byte[][] words;
+    private final @Nullable Claim claim;
     private final CompletableFuture<Answer> result = new CompletableFuture<>();
     private final long deadline;
     private final TimeLimit limit;
@@ -22,15 +23,23 @@ final class Call {
     private @Nullable LockException ended; // while it was being sent
     private volatile boolean sent;
     private volatile boolean repeated;
+    private volatile boolean isOthers;
+    private volatile @Nullable Line line;
     private volatile @Nullable Throwable last;
 
     /** The deadline is {@link Long#MAX_VALUE} where there is none. */
     Call(Core core, String key, Kind kind, long deadline, Words words) {
+        this(core, key, kind, deadline, words, null);
+    }
+
+    /** The same for what must take nothing from others who may keep that grant by now: then it is lost. */
+    Call(Core core, String key, Kind kind, long deadline, Words words, @Nullable Claim claim) {
         this.core = core;
         this.key = key;
         this.kind = kind;
         this.deadline = deadline;
         this.words = words.bytes();
+        this.claim = claim;
         limit = new TimeLimit(core, this::outOfTime);
     }
 
@@ -44,9 +53,26 @@ final class Call {
     /** The same, first on the connection of a wait. The caller may read it, and then nobody has to wake it. */
     CompletableFuture<Answer> startOn(Wait wait, Caller caller) {
         core.calls.add(this);
-        alarmWhereReplyMayBeLater();
-        sent = true;
-        answered(wait.callAndGiveBack(caller, words));
+        Claim mine = claim;
+        if (mine == null) {
+            alarmWhereReplyMayBeLater();
+            sent = true;
+            answered(wait.callAndGiveBack(caller, words));
+            return result;
+        }
+        limit.set(deadline);
+        wait.keeper().rivals().keep(mine, wait.call(Rivals.look(key))).whenComplete((others, thrown) -> {
+            if (thrown == null && !others && begins()) {
+                answered(wait.callAndGiveBack(Caller.NONE, words));
+                return;
+            }
+            wait.giveBackAfter(thrown != null && Line.unwrapped(thrown) instanceof ReplyError error ? error : null);
+            if (thrown != null) {
+                failed(thrown, false);
+            } else if (others) {
+                failOthers();
+            }
+        });
         return result;
     }
 
@@ -69,6 +95,16 @@ final class Call {
         return repeated;
     }
 
+    /** Whether it was not sent in the end, as another connection keeps the grant. */
+    boolean isOthers() {
+        return isOthers;
+    }
+
+    /** On which keeper's connection it was sent last; null where on none. */
+    @Nullable Line line() {
+        return line;
+    }
+
     private void attempt() {
         if (core.isOver()) {
             fail(Core.closedError());
@@ -80,17 +116,16 @@ final class Call {
         Line open = keeper == null ? null : keeper.openLine();
         if (open != null) {
             alarmWhereReplyMayBeLater();
-            send(open);
+            send(keeper, open);
             return;
         }
         limit.set(deadline);
-        core.keeper(key).thenCompose(Keeper::line).whenComplete((line, thrown) -> {
-            if (thrown == null) {
-                send(line);
-            } else {
-                failed(thrown, false);
-            }
-        });
+        core.keeper(key).thenCompose(home -> home.line().thenAccept(opened -> send(home, opened)))
+                .whenComplete((nothing, thrown) -> {
+                    if (thrown != null) {
+                        failed(thrown, false);
+                    }
+                });
     }
 
     /** A line that gives no answer ends in a reply's time: an alarm is only for less than that. */
@@ -100,16 +135,52 @@ final class Call {
         }
     }
 
-    private void send(Line line) {
-        synchronized (this) {
-            if (isOver) {
-                return; // whoever was told that it had not been sent relies on it
-            }
-            repeated = sent;
-            sent = true;
-            isSending = true;
+    private void send(Keeper keeper, Line on) {
+        Claim mine = claim;
+        if (mine == null || mine.isKeptOn(on)) {
+            send(on);
+            return;
         }
-        CompletableFuture<Answer> reply = line.call(words);
+        limit.set(deadline);
+        keeper.rivals().keep(key, mine, on).whenComplete((others, thrown) -> {
+            Throwable failure = thrown == null ? null : Line.unwrapped(thrown);
+            if (failure instanceof ReplyError error) {
+                movedAway(on, error);
+                failed(error, true);
+            } else if (failure != null) {
+                failed(failure, false);
+            } else if (others) {
+                failOthers();
+            } else {
+                send(on);
+            }
+        });
+    }
+
+    private void failOthers() {
+        isOthers = true;
+        fail(new LockLostException(key + ": " + Rivals.WHY, null));
+    }
+
+    /** Whether it is sent now. */
+    private synchronized boolean begins() {
+        if (isOver) {
+            return false; // whoever was told that it had not been sent relies on it
+        }
+        repeated = sent;
+        sent = true;
+        return true;
+    }
+
+    private void send(Line on) {
+        synchronized (this) {
+            if (!begins()) {
+                return;
+            }
+            isSending = true;
+            line = on;
+        }
+        CompletableFuture<Answer> reply = on.call(words);
         LockException reason;
         synchronized (this) {
             isSending = false;

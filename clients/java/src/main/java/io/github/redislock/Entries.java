@@ -34,11 +34,12 @@ final class Entries {
             late.abandon(Core.closedError()); // coming later it would take away this hold
         }
         LockSpec most = spec.withLease(grant.within(spec.lease()));
-        Call call = new Call(core, grant.key(), Kind.ACQUIRE, deadline, words(most, wanted, grant.isKept()));
+        boolean isKept = grant.isKept();
+        Call call = new Call(core, grant.key(), Kind.ACQUIRE, deadline, words(most, wanted, isKept));
         isUnderWay = true;
         begun++;
         return call.start().thenCompose(answer -> {
-            entered(answer, spec);
+            entered(answer, isKept ? spec.keepMs() : 0);
             return spec.replicas() == 0 ? CompletableFuture.<@Nullable Void>completedFuture(null)
                     : Replicas.acknowledge(core, spec, words(most, wanted, false), deadline);
         }).handle((nothing, failure) -> {
@@ -63,10 +64,10 @@ final class Entries {
         return spec.acquire(grant.owner(), isKept).and("HOLDS", wanted, "TOKEN", grant.token());
     }
 
-    private void entered(Answer answer, LockSpec spec) {
+    private void entered(Answer answer, long keepMs) {
         if (answer.reply() == null) {
             throw new LockBusyException(grant.key() + ": others have room before this call", null);
         }
-        grant.entered(answer, spec.keepMs());
+        grant.entered(answer, keepMs);
     }
 }

@@ -9,6 +9,7 @@ import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /** An ownership on one server, and what is known of it. */
@@ -16,6 +17,8 @@ final class Held extends Ownership {
     private final Core core;
     private final Owner by;
     private final Keeping keeping;
+    /** Where it is kept, and others may act in its owner's name. */
+    private final @Nullable Claim claim;
     /** The wait that gave it, with its connection, until the keeper takes it over. */
     private @Nullable Wait origin;
     private volatile Keeper keeper;
@@ -39,6 +42,7 @@ final class Held extends Ownership {
         this.origin = origin;
         boolean isKept = origin == null;
         keep = spec.keepMs();
+        claim = Claim.of(by, spec, token(), isKept ? answer.line() : null);
         if (spec.atMost() != null) {
             end = (isKept ? answer.sent() : began()) + spec.atMost().toNanos();
         }
@@ -63,6 +67,10 @@ final class Held extends Ownership {
     /** Whether others may act in its owner's name. */
     boolean isNamed() {
         return by.isNamed();
+    }
+
+    @Nullable Claim claim() {
+        return claim;
     }
 
     /** Whether a keeper has to see to it, sooner or later. */
@@ -145,6 +153,14 @@ final class Held extends Ownership {
         }
     }
 
+    /** The same of an answer to a call that has it kept there. */
+    synchronized void kept(Answer answer) {
+        if (claim != null && keep > 0) {
+            claim.keptOn(answer.line());
+        }
+        renewed(answer);
+    }
+
     private synchronized void alarmAtEnd() {
         cancelAlarm();
         alarm = core.after(Math.max(0, knownUntil() - System.nanoTime()), () -> {
@@ -170,16 +186,19 @@ final class Held extends Ownership {
         if (!isHeld()) {
             return;
         }
+        Claim last;
         synchronized (this) {
             known.isKeptNoMore();
             keep = 0;
+            last = claim == null ? null : claim.end();
         }
         core.takeovers.remove(this);
         leaveOrigin();
         keeper.remove(this);
         alarmAtEnd();
         long rest = Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
-        keeping.end(renewalUntil(end, renew().and("PX", rest, "KEEP", 0))).whenComplete((answer, failure) -> {
+        Call call = new Call(core, key(), Kind.RENEW, end, renew().and("PX", rest, "KEEP", 0), last);
+        keeping.end(call).whenComplete((answer, failure) -> {
             if (failure == null) {
                 renewed(answer);
             } else if (Line.unwrapped(failure) instanceof LockLostException lost) {
@@ -231,7 +250,7 @@ final class Held extends Ownership {
         return entries;
     }
 
-    /** An answer to that, in which the server was to bear this silence. */
+    /** An answer to that, in which the server was to bear this silence; 0: it was not to keep it there. */
     void entered(Answer answer, long keepMs) {
         synchronized (this) {
             if (keep > 0) {
@@ -241,8 +260,12 @@ final class Held extends Ownership {
         if (keep > 0 && answer.line() != known.line()) {
             keeper.add(this, answer.line());
         }
-        renewed(answer);
-        throwWhereLost();
+        if (keepMs > 0) {
+            kept(answer);
+        } else {
+            renewed(answer);
+        }
+        throwWhereLost(answer);
     }
 
     /** What is kept no more gets no lease beyond its end. */
@@ -252,24 +275,29 @@ final class Held extends Ownership {
     }
 
     /** Lost by the clock, before this answer came: the server may have it yet, for nobody. */
-    private void throwWhereLost() {
+    private void throwWhereLost(Answer answer) {
         LockLostException lost = loss();
-        if (lost != null) {
-            releaseTo(0).start();
-            throw again(lost);
+        if (lost == null) {
+            return;
         }
+        if (claim == null) {
+            releaseTo(0).start();
+        } else if (claim.isKeptOn(answer.line())) {
+            new Undo(core, key(), by).send(token(), answer.line()); // what nobody keeps ends with its lease
+        }
+        throw again(lost);
     }
 
     @Override
     CompletableFuture<@Nullable Void> giveBack(int left, Caller caller, long deadline) {
         Call call = releaseUntil(deadline, left);
-        return sendWhereOwn(call, caller).handle((answer, failure) -> {
+        return send(call, caller).handle((answer, failure) -> {
             if (failure == null) {
                 return null;
             }
             LockException error = (LockException) Line.unwrapped(failure);
             if (error instanceof LockLostException) {
-                if (left == 0 && call.wasRepeated()) {
+                if (left == 0 && call.wasRepeated() && !call.isOthers()) {
                     return null; // the first had been carried out
                 }
                 lose(error);
@@ -278,12 +306,6 @@ final class Held extends Ownership {
             }
             throw error;
         });
-    }
-
-    /** Where its keeper has ended, another connection may keep what is in a name that others use too: that is lost. */
-    private CompletableFuture<Answer> sendWhereOwn(Call release, Caller caller) {
-        return !isNamed() || keep == 0 || known.line().isOpen() ? send(release, caller)
-                : keeper.lookFor(this).thenCompose(nothing -> send(release, caller));
     }
 
     /** On the connection on which it came, where it is still there: another may lead to another server. */
@@ -305,7 +327,7 @@ final class Held extends Ownership {
 
     private Call releaseUntil(long deadline, int left) {
         return new Call(core, key(), Kind.RELEASE, deadline,
-                Words.of("LOCK.RELEASE", key(), owner(), "HOLDS", left, "TOKEN", token()));
+                Words.of("LOCK.RELEASE", key(), owner(), "HOLDS", left, "TOKEN", token()), claim);
     }
 
     @Override
@@ -320,7 +342,8 @@ final class Held extends Ownership {
 
     /** Of a release in the owner's name by somebody else no connection tells. */
     private CompletableFuture<@Nullable Void> fence() {
-        return ask(Words.of("LOCK.FENCE", key(), token()));
+        return ask(new Call(core, key(), Kind.RENEW, System.nanoTime() + core.settings().reply(),
+                Words.of("LOCK.FENCE", key(), token())), this::renewed);
     }
 
     @Override
@@ -328,10 +351,11 @@ final class Held extends Ownership {
         takeOver();
         Duration most = within(wanted);
         Words words = renew().and("PX", most.toMillis());
-        Call call = renewalUntil(System.nanoTime() + core.settings().reply(), keep > 0 ? words.and("KEEP", keep) : words);
+        boolean isKept = keep > 0;
+        Call call = renewalUntil(System.nanoTime() + core.settings().reply(), isKept ? words.and("KEEP", keep) : words);
         Known.Asked asked = known.asks(most.toNanos());
         leaseChanged();
-        return ask(call).whenComplete((nothing, failure) -> {
+        return ask(call, isKept ? this::kept : this::renewed).whenComplete((nothing, failure) -> {
             boolean mayHave = failure != null && call.wasSent()
                     && Line.unwrapped(failure) instanceof LockUnavailableException;
             known.answered(asked, mayHave, keep > 0);
@@ -367,18 +391,14 @@ final class Held extends Ownership {
     @Override
     CompletableFuture<@Nullable Void> share() {
         takeOver();
-        return ask(renew().and("SHARED"));
+        return ask(renewalUntil(System.nanoTime() + core.settings().reply(), renew().and("SHARED")), this::renewed);
     }
 
     private Call renewalUntil(long deadline, Words words) {
-        return new Call(core, key(), Kind.RENEW, deadline, words);
+        return new Call(core, key(), Kind.RENEW, deadline, words, claim);
     }
 
-    private CompletableFuture<@Nullable Void> ask(Words words) {
-        return ask(renewalUntil(System.nanoTime() + core.settings().reply(), words));
-    }
-
-    private CompletableFuture<@Nullable Void> ask(Call call) {
+    private CompletableFuture<@Nullable Void> ask(Call call, Consumer<Answer> learn) {
         return call.start().handle((answer, failure) -> {
             LockException error = failure == null ? null : (LockException) Line.unwrapped(failure);
             if (error instanceof LockLostException) {
@@ -388,8 +408,8 @@ final class Held extends Ownership {
                 throw error;
             }
             if (answer.reply() instanceof List<?>) {
-                renewed(answer);
-                throwWhereLost();
+                learn.accept(answer);
+                throwWhereLost(answer);
                 keeper.paceChanged(this);
             }
             return null;

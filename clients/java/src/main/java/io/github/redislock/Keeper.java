@@ -223,13 +223,9 @@ final class Keeper {
         judgeLater(List.of(grant));
     }
 
-    /** Fails where another connection keeps it, as far as can be seen. */
-    CompletableFuture<?> lookFor(Held grant) {
-        return line().thenCompose(on -> rivals.keep(grant, on)).exceptionally(failure -> false).thenAccept(isOthers -> {
-            if (isOthers) {
-                throw new LockLostException(grant.key() + ": " + Rivals.WHY, null);
-            }
-        });
+    /** What tells who else keeps a grant. */
+    Rivals rivals() {
+        return rivals;
     }
 
     synchronized void remove(Held grant) {

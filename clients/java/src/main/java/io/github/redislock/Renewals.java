@@ -17,16 +17,21 @@ final class Renewals {
 
     /** One that was kept on another line, or not yet. In a name that others may use too, only where nobody else keeps it now. */
     void restore(Held grant, Line on) {
-        if (grant.isNamed()) {
-            restore(grant, on, 0);
-        } else {
-            renew(grant, on, 0);
-        }
+        restore(grant, on, 0);
     }
 
     private void restore(Held grant, Line on, long paused) {
+        Claim claim = grant.claim();
+        if (claim != null) {
+            look(grant, claim, on, paused);
+        } else {
+            renew(grant, on, paused);
+        }
+    }
+
+    private void look(Held grant, Claim claim, Line on, long paused) {
         int entries = grant.entries().begun();
-        rivals.keep(grant, on).whenComplete((isOthers, thrown) -> {
+        rivals.keep(grant.key(), claim, on).whenComplete((isOthers, thrown) -> {
             if (thrown != null) {
                 again(grant, on, paused, Line.unwrapped(thrown), () -> restore(grant, on, Core.nextPause(paused)));
             } else if (isOthers && grant.entries().isAnySince(entries)) { // which may have taken it over since
@@ -34,7 +39,7 @@ final class Renewals {
             } else if (isOthers) {
                 grant.lose(new IOException(Rivals.WHY));
             } else {
-                renew(grant, on, 0);
+                renew(grant, on, paused);
             }
         });
     }
@@ -46,13 +51,13 @@ final class Renewals {
                 return; // the end of the line is dealt with by itself
             }
             if (answer.error() == null) {
-                grant.renewed(answer);
+                grant.kept(answer);
                 keeper.pingSoon(grant.pace());
                 return;
             }
             switch (Meaning.of(answer.error(), Kind.RENEW)) {
                 case PASSING, REFUSED -> again(grant, on, paused, answer.error(),
-                        () -> renew(grant, on, Core.nextPause(paused)));
+                        () -> restore(grant, on, Core.nextPause(paused)));
                 default -> grant.lose(answer.error());
             }
         });

@@ -1,6 +1,8 @@
 package io.github.redislock;
 
+import io.github.redislock.Line.Answer;
 import io.github.redislock.Meaning.Kind;
+import java.nio.charset.StandardCharsets;
 import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.Map;
@@ -47,17 +49,31 @@ final class Rivals {
     }
 
     /** Whether another keeps it. False where who asks must not know. Fails where that may pass, or the line has ended. */
-    CompletableFuture<Boolean> keep(Held grant, Line on) {
-        return on.call(Words.of("LOCK.HOLDERS", grant.key()).bytes()).thenApply(answer -> {
+    CompletableFuture<Boolean> keep(String key, Claim claim, Line on) {
+        return keep(claim, on.call(look(key)));
+    }
+
+    static byte[][] look(String key) {
+        return Words.of("LOCK.HOLDERS", key).bytes();
+    }
+
+    /** The same by the answer to that look. */
+    CompletableFuture<Boolean> keep(Claim claim, CompletableFuture<Answer> looked) {
+        return looked.thenApply(answer -> {
             if (answer.error() != null && Meaning.of(answer.error(), Kind.ACQUIRE) == Meaning.PASSING) {
                 throw answer.error();
             }
             for (Map<String, Object> holder : Look.maps(answer.reply())) {
-                if (Look.number(holder, "token") == grant.token()) {
+                if (isMeant(claim, holder)) {
                     return isOthers(Look.number(holder, "kept-by"));
                 }
             }
             return false;
         });
+    }
+
+    private static boolean isMeant(Claim claim, Map<String, Object> holder) {
+        return claim.token() != 0 ? Look.number(holder, "token") == claim.token()
+                : holder.get("owner") instanceof byte[] name && claim.owner().equals(new String(name, StandardCharsets.UTF_8));
     }
 }

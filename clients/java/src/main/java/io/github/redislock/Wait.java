@@ -114,6 +114,18 @@ final class Wait {
 
     /** Sends one call more on its connection, which is given back after it. */
     CompletableFuture<Answer> callAndGiveBack(Caller caller, byte[]... words) {
+        return call(caller, words).thenApply(answer -> {
+            giveBackAfter(answer.error());
+            return answer;
+        });
+    }
+
+    /** The same, and it is still to be given back. */
+    CompletableFuture<Answer> call(byte[]... words) {
+        return call(Caller.NONE, words);
+    }
+
+    private CompletableFuture<Answer> call(Caller caller, byte[]... words) {
         Line mine;
         synchronized (this) {
             mine = Objects.requireNonNull(line);
@@ -121,9 +133,7 @@ final class Wait {
         // After half of the time there is enough left for the keeper.
         long limit = Math.min(core.settings().reply(), core.settings().release()) / 2;
         return mine.call(caller, limit, words).whenComplete((answer, thrown) -> {
-            if (thrown == null) {
-                giveBackAfter(answer.error());
-            } else {
+            if (thrown != null) {
                 drop(thrown);
             }
         });
