@@ -67,7 +67,7 @@ export class Calls extends Scope implements GrantCalls {
       if (wish.replicas === 0 && now() >= until) busy();
       try {
         if (wish.replicas > 0 && isNamed) await stop.race((await this.servers.of(key)).keeper.ping(), limit);
-        const waited = await this.#inLine(key, () => waitInLine(this.servers, place, stop, (task) => this.inBackground(task)));
+        const waited = await this.#inLine(key, () => waitInLine(this.servers, place, stop, (task) => this.#behind(request, task)));
         if (!waited) return busy();
         const holding = await this.#afterWait(request, waited, end, stop);
         if (holding) return holding;
@@ -96,7 +96,7 @@ export class Calls extends Scope implements GrantCalls {
     const ask = new Ask();
     let isEntered = false;
     const { wasKept } = holding;
-    holding.wasKept = false; // this call has it kept here, whoever keeps it by then
+    if (keep) holding.wasKept = false; // this call has it kept here, whoever keeps it by then
     try {
       const { reply, sent, line, keeper } = await this.servers.ask(key, kept, { kind: "acquire", name, until, stop }, ask);
       isEntered = true;
@@ -195,7 +195,7 @@ export class Calls extends Scope implements GrantCalls {
 
   /** Takes a grant over that is known by its owner and token. */
   async adopt(request: Request, token: number, hasLease: boolean, stop: Stop): Promise<Holding> {
-    const { name, owner, wish, turn, limit } = request;
+    const { name, owner, wish, limit } = request;
     const key = this.keyOf(name);
     const ask = new Ask();
     try {
@@ -203,10 +203,10 @@ export class Calls extends Scope implements GrantCalls {
     } catch (error) {
       // It may be kept here for nobody. It is another's still: it is not released.
       if (wish.keep && mayHaveBeen(ask, error)) {
+        const common = { key, owner, token, keptOn: undefined };
         const ended = this.servers.ask(key, ["LOCK.RENEW", key, owner, "TOKEN", token, "KEEP", 0],
-          { kind: "renew", name, until: now() + this.releaseLimit, stop: new Stop() }).catch(() => {});
-        this.inBackground(ended);
-        void turn?.clear(ended); // an adoption that comes next is kept
+          { kind: "renew", name, until: now() + this.releaseLimit, stop: new Stop(), common }).catch(() => {});
+        this.#behind(request, ended); // an adoption that comes next is kept
       }
       throw error;
     }
@@ -338,9 +338,15 @@ export class Calls extends Scope implements GrantCalls {
     let isDone = false;
     const undone = takeBack(this.servers, { key: this.keyOf(name), name, owner, isNamed }, token, now() + this.releaseLimit, asked)
       .then((it) => { isDone = it; });
-    this.inBackground(undone);
+    this.#behind(request, undone);
     if (asked.sentOn?.line.open !== false && !(why instanceof LockError)) await new Stop().race(undone, now() + this.servers.reply).catch(() => {});
     if (!isDone) onLate?.();
+  }
+
+  /** Has this done in the background. The next call of an owner with a name comes behind it. */
+  #behind({ isNamed, turn }: Request, task: Promise<unknown>): void {
+    this.inBackground(task);
+    if (isNamed) void turn?.clear(task);
   }
 
   /** Releases down to the holds that are left. */
@@ -349,10 +355,10 @@ export class Calls extends Scope implements GrantCalls {
     const ask = new Ask();
     try {
       await this.servers.ask(key, ["LOCK.RELEASE", key, owner, "HOLDS", count, "TOKEN", token],
-        { kind: "release", name, until, stop }, ask);
+        { kind: "release", name, until, stop, common: holding.common }, ask);
     } catch (error) {
       if (error instanceof LockLost) {
-        if (ask.repeated) return; // the first call had been carried out
+        if (count === 0 && ask.repeated) return; // the first call had been carried out
         if (count === 0) throw error;
         holding.lose(error.message, error);
         throw holding.loss ?? error;
@@ -371,8 +377,8 @@ export class Calls extends Scope implements GrantCalls {
   async #giveBack(holding: Holding, holds: number, asked = new Ask()): Promise<unknown> {
     const { name, key, owner, token, isNamed } = holding;
     const words: Words = ["LOCK.RELEASE", key, owner, "HOLDS", holds, "TOKEN", token];
-    if (isNamed && !this.isClosing) return void (await sendOnce(this.servers, key, words, asked));
-    const error = await say(this.servers, name, words, now() + this.releaseLimit, asked);
+    if (isNamed && !this.isClosing) return void (await sendOnce(this.servers, holding, words, asked));
+    const error = await say(this.servers, name, words, now() + this.releaseLimit, asked, new Ask(), holding.common);
     if (error && isOpen(error)) holding.onLate?.();
     return error;
   }

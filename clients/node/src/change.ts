@@ -28,7 +28,8 @@ export async function changeGrant(servers: Servers, holding: Holding, change: Ch
     ...(keep === undefined ? [] : ["KEEP", keep]), "TOKEN", token];
   const ask = new Ask();
   try {
-    const { reply, sent, ...on } = await servers.ask(key, words, { kind: "renew", name, until, stop: new Stop() }, ask);
+    const options = { kind: "renew", name, until, stop: new Stop(), common: holding.common } as const;
+    const { reply, sent, ...on } = await servers.ask(key, words, options, ask);
     const set = grantOf(reply)?.lease ?? holding.lease;
     if (keep === 0) holding.keeper?.leave(holding);
     if (keep) holding.keep = keep;
@@ -43,6 +44,7 @@ export async function changeGrant(servers: Servers, holding: Holding, change: Ch
     if (error instanceof LockLost) holding.lose(error.message, error);
     if (!isOpen(error) && !ask.repeated) holding.goesOn();
     holding.isEnding = false;
+    if (keep === 0) holding.keptOn = undefined; // it may not be kept there any more
     // What the call has done to the lease or the keeping is not known: it is kept as before.
     if ((wasExpected || keep === 0 || isOpen(error)) && holding.isLive && holding.keep) void keeper?.adopt(holding);
     throw error;

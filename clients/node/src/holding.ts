@@ -2,6 +2,7 @@
 
 import { type LockError, LockLost, LockMisuse } from "./errors.ts";
 import type { Keeper } from "./keeper.ts";
+import type { Line } from "./line.ts";
 import type { Wish } from "./options.ts";
 import { Stop, TimeUp } from "./stop.ts";
 import { type Timer, later, now } from "./time.ts";
@@ -41,6 +42,16 @@ export interface Terms {
   readonly keep: number;
   /** How long a reply may take. */
   readonly reply: number;
+}
+
+/** What an owner has that others use, too: one of them may keep it by now. */
+export interface Common {
+  readonly key: string;
+  readonly owner: string;
+  /** None: whatever it has. */
+  readonly token: number | undefined;
+  /** The connection that kept it last. */
+  readonly keptOn: Line | undefined;
 }
 
 /** Lets calls go one after the other. */
@@ -131,6 +142,8 @@ export class Holding {
   isKept = false;
   /** Whether it is this process's to keep: another connection that keeps it by now was asked later. */
   wasKept = false;
+  /** The connection that kept it last: the server closes that when another one is to keep it. */
+  keptOn: Line | undefined;
   /** A call is on its way that ends the keeping: nothing asks for it again behind that. */
   isEnding = false;
   /** The sending of the last call by which the grant itself was known to stand. */
@@ -165,6 +178,11 @@ export class Holding {
 
   get loss(): LockLost | undefined {
     return this.#loss;
+  }
+
+  /** What its calls look after where somebody else may keep it by now, in the name of the same owner. */
+  get common(): Common | undefined {
+    return this.isNamed && this.wasKept ? this : undefined;
   }
 
   get isLive(): boolean {
@@ -203,6 +221,7 @@ export class Holding {
     this.proof = sent;
     this.#mayEnd = Infinity;
     this.keep = 0;
+    this.keptOn = undefined;
     this.watch();
   }
 

@@ -2,7 +2,7 @@
 
 import type { Driver, Address } from "./driver.ts";
 import { NoReply, ServerReply, meaning } from "./errors.ts";
-import type { Holding } from "./holding.ts";
+import type { Common, Holding } from "./holding.ts";
 import { Line } from "./line.ts";
 import { fieldsOf, grantOf } from "./replies.ts";
 import { Takeovers } from "./takeovers.ts";
@@ -16,6 +16,9 @@ const WAIT_PING = 10_000 / 3;
 
 /** Of so many of its connections a keeper knows the ids. */
 const MOST_IDS = 100;
+
+/** Why a grant is lost that somebody else has in its owner's name. */
+export const KEPT_ELSEWHERE = "another connection keeps it now";
 
 export interface KeeperContext {
   readonly driver: Driver;
@@ -86,6 +89,7 @@ export class Keeper {
   take(holding: Holding, line: Line): void {
     if (!holding.isLive) return;
     holding.wasKept = true;
+    holding.keptOn = line;
     if (line !== this.#line) return void this.adopt(holding);
     this.#takeovers.delete(holding);
     holding.keeper = this;
@@ -270,9 +274,13 @@ export class Keeper {
     while (isWanted()) {
       const sent = now();
       try {
-        if (holding.isNamed && holding.wasKept && (await this.#isKeptElsewhere(holding, line)) && holding.wasKept) {
-          holding.lose("another connection keeps it now");
-          return;
+        if (holding.isNamed && (await this.isKeptElsewhere(holding, line))) {
+          if (holding.wasKept) {
+            holding.lose(KEPT_ELSEWHERE);
+            return;
+          }
+          await new Promise<void>((resolve) => { later(pace.next(), resolve); });
+          continue; // a call is under way: who enters it again has it
         }
         if (!isWanted()) return;
         const { key, owner, token, keep } = holding;
@@ -283,6 +291,7 @@ export class Keeper {
         this.hurry(holding);
         holding.isKept = line === this.#line;
         holding.wasKept = true;
+        holding.keptOn = line;
         if (holding.isKept) holding.unwatch();
         return;
       } catch (error) {
@@ -302,11 +311,12 @@ export class Keeper {
    * Whether somebody else keeps the grant in its owner's name. The server has told so by the end of the last connection: to
    * take it back would end the other's, and so on.
    */
-  async #isKeptElsewhere({ key, token }: Holding, line: Line): Promise<boolean> {
+  async isKeptElsewhere({ key, owner, token }: Common, line: Line): Promise<boolean> {
     if (!this.#ids) return false;
     try {
       const holders = (await line.send(["LOCK.HOLDERS", key])) as unknown[];
-      const mine = holders.map(fieldsOf).find((fields) => Number(fields.get("token")) === token);
+      const mine = holders.map(fieldsOf).find((fields) =>
+        (token === undefined ? fields.get("owner") === owner : Number(fields.get("token")) === token));
       const keptBy = Number(mine?.get("kept-by") ?? 0);
       return keptBy !== 0 && !this.#ids.includes(keptBy);
     } catch (error) {

@@ -1,8 +1,9 @@
 /** The servers of a user's client: for each one keeper and one pool of wait connections. */
 
 import type { Driver, Words } from "./driver.ts";
-import { type Kind, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
-import { Keeper } from "./keeper.ts";
+import { type Kind, LockLost, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
+import type { Common } from "./holding.ts";
+import { KEPT_ELSEWHERE, Keeper } from "./keeper.ts";
 import { Line } from "./line.ts";
 import { Slots } from "./slots.ts";
 import { type Stop, TimeUp } from "./stop.ts";
@@ -32,6 +33,13 @@ export interface AskOptions {
   readonly name: string;
   readonly until: number;
   readonly stop: Stop;
+  /** What somebody else may keep by now: then nothing is sent, and it is lost. */
+  readonly common?: Common | undefined;
+}
+
+interface Attempt {
+  isOver: boolean;
+  line?: Line;
 }
 
 /** A call that may be sent more than once. */
@@ -79,13 +87,14 @@ export class Servers {
   }
 
   /** Sends a call on the keeper until it is answered. Rejects with a LockError, or what stopped it. */
-  async ask(key: string, words: Words, { kind, name, until, stop }: AskOptions, ask = new Ask()): Promise<Answer> {
+  async ask(key: string, words: Words, options: AskOptions, ask = new Ask()): Promise<Answer> {
+    const { kind, name, until, stop } = options;
     const pace = new Pace();
     let cause: unknown;
     for (;;) {
-      const attempt = { isOver: false };
+      const attempt: Attempt = { isOver: false };
       try {
-        return await stop.race(this.#send(key, words, ask, attempt), until);
+        return await stop.race(this.#send(key, words, options, ask, attempt), until);
       } catch (error) {
         attempt.isOver = true;
         if (error instanceof ServerReply) {
@@ -102,7 +111,7 @@ export class Servers {
         if (now() >= until) {
           throw new LockUnavailable(`${name}: the server gave no answer in time`, { key: name, cause: cause ?? error });
         }
-        if (await this.passed(key, error, ask.sentOn?.line)) continue;
+        if (await this.passed(key, error, attempt.line)) continue;
       }
       await stop.pause(pace.next(until), until);
     }
@@ -150,11 +159,20 @@ export class Servers {
     }
   }
 
-  /** Sends a call once, unless its time is over before there is a connection. */
-  async #send(key: string, words: Words, ask: Ask, attempt: { isOver: boolean }): Promise<Answer> {
+  /**
+   * Sends a call once, unless its time is over before there is a connection. What others may keep is looked after on that
+   * same connection before, where it is another than the one that kept it last.
+   */
+  async #send(key: string, words: Words, { name, common }: AskOptions, ask: Ask, attempt: Attempt): Promise<Answer> {
     const { keeper } = await this.of(key);
-    const line = await keeper.line();
+    const line = (attempt.line = await keeper.line());
+    const isElsewhere = common && line !== common.keptOn && (await keeper.isKeptElsewhere(common, line));
     if (attempt.isOver) throw new NoReply("nobody waits for it any more");
+    if (isElsewhere) {
+      ask.repeated = false; // it stands: no earlier sending has ended it
+      throw new LockLost(`${name}: ${KEPT_ELSEWHERE}`, { key: name });
+    }
+    if (!line.open) throw new NoReply("the connection has closed");
     const sent = now();
     ask.sentOn = { line, keeper };
     return { reply: await line.send(words), sent, line, keeper };

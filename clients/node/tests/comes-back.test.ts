@@ -3,8 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Lock, LockBusy, LockLost, LockMisuse, LockNotAlone, LockUnavailable } from "../src/index.ts";
-import { type Server, eventually, startProxy, startServer } from "./servers.ts";
+import {
+  type Grant, type Lock, LockBusy, type LockEvent, LockLost, LockMisuse, LockNotAlone, LockUnavailable, type Locks,
+} from "../src/index.ts";
+import { type Place, type Server, eventually, startProxy, startServer } from "./servers.ts";
 import { KEY, NAMED, Pending, comers, cut, keptBy, newLocks, newRedis, toldLocks, waitUntilKept } from "./support.ts";
 
 const holdsOf = async (server: Server): Promise<number> => (await server.holders(KEY))[0]?.["holds"] as number;
@@ -247,6 +249,211 @@ test("what another connection keeps is not taken back", async () => {
   assert(!other.told.some(({ type }) => type === "lost" || type === "keeper-lost"));
   await adopted.release();
   await task.release();
+});
+
+/** What ends a grant or its keeping, or changes it. */
+const changes: Record<string, (grant: Grant, locks: Locks) => Promise<unknown>> = {
+  release: (grant) => grant.release(),
+  detach: (grant) => grant.detach(),
+  "fixed lease": (grant) => grant.extend(5000, { fixed: true }),
+  renewal: (grant) => grant.extend(2000),
+  downgrade: (grant) => grant.downgrade(),
+  "close of the locks": (_, locks) => locks.close(),
+};
+
+/** That the lock is what somebody else has made of it. */
+async function staysTheirs(server: Server, theirs: Grant, keeper: number): Promise<void> {
+  await theirs.check();
+  const [holder] = await server.holders(KEY);
+  assert.equal(holder?.["token"], theirs.token);
+  assert.equal(holder?.["kept-by"], keeper);
+  assert.equal(holder?.["lease-ms"], 10_000);
+  assert.equal(holder?.["limit"], 1);
+}
+
+for (const [what, change] of Object.entries(changes)) {
+  test(`a ${what} at the end of its keeper leaves what somebody else keeps`, async () => {
+    const server = await startServer();
+    const others = newLocks(server);
+    await others.lock("warm").run(() => {});
+    for (let round = 0; round < 10; round += 1) {
+      let atTheEnd = (): void => {};
+      const told: LockEvent[] = [];
+      const locks = newLocks(server, { onEvent: (event) => {
+        told.push(event);
+        if (event.type === "keeper-lost") atTheEnd();
+      } });
+      const grant = await locks.lock(KEY, { owner: NAMED }).acquire();
+      const changing = new Promise<unknown>((resolve) => {
+        atTheEnd = () => { change(grant, locks).then(() => resolve(undefined), resolve); };
+      });
+      const theirs = await (round % 2 ? others.adopt(KEY, NAMED, grant.token) : others.lock(KEY, { owner: NAMED }).acquire());
+      const keeper = await keptBy(server);
+      const error = await changing;
+      if (what !== "close of the locks") assert(error instanceof LockLost, String(error));
+      await staysTheirs(server, theirs, keeper);
+      assert(told.some(({ type }) => type === "lost" || type === "released"));
+      await theirs.release();
+      await locks.close();
+    }
+  });
+
+  test(`a ${what} while the keeper closes leaves what somebody else keeps`, async () => {
+    const server = await startServer();
+    const others = newLocks(server);
+    await others.lock("warm").run(() => {});
+    for (let round = 0; round < (process.env["LONG"] ? 200 : 20); round += 1) {
+      const locks = newLocks(server);
+      const grant = await locks.lock(KEY, { owner: NAMED }).acquire();
+      const theirs = await others.adopt(KEY, NAMED, grant.token);
+      if (round % 4) await pause(Math.random() * (round % 4));
+      const error = await change(grant, locks).then(() => undefined, (it: unknown) => it);
+      if (what !== "close of the locks") assert(error instanceof LockLost, String(error));
+      await staysTheirs(server, theirs, await keptBy(server));
+      await theirs.release();
+      await locks.close();
+    }
+  });
+
+  test(`a ${what} that was lost on its way is not sent again where somebody else keeps it by then`, async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const others = newLocks(server);
+    const locks = newLocks(proxy, { replyTimeout: 300 });
+    const grant = await locks.lock(KEY, { owner: NAMED }).acquire();
+    await proxy.order("swallow");
+    const changing = change(grant, locks).then(() => undefined, (it: unknown) => it);
+    const theirs = await others.adopt(KEY, NAMED, grant.token);
+    const keeper = await keptBy(server);
+    await pause(100);
+    await proxy.order("speak");
+    const error = await changing;
+    await pause(500);
+    if (what === "release") assert(error instanceof LockLost, String(error));
+    await staysTheirs(server, theirs, keeper);
+    await theirs.release();
+  });
+}
+
+test("what came from a wait is not released where somebody else keeps it by then", async () => {
+  const server = await startServer();
+  const locks = newLocks(server), others = newLocks(server);
+  for (let round = 0; round < 20; round += 1) {
+    const first = await others.lock(KEY).acquire();
+    const waiting = Pending.of(locks.lock(KEY, { owner: NAMED, wait: 60_000 }));
+    await server.waitForWaiters(KEY, 1);
+    await first.release();
+    const grant = await waiting.granted();
+    const theirs = await others.lock(KEY, { owner: NAMED }).acquire();
+    await assert.rejects(round % 2 ? grant.release() : grant.detach(), LockLost);
+    await staysTheirs(server, theirs, await keptBy(server));
+    await theirs.release();
+  }
+});
+
+/** Locks with a grant of their own, that do this whenever their keeper has closed, or is there again. */
+async function atEvents(where: Place, events: Partial<Record<LockEvent["type"], () => void>>): Promise<Locks> {
+  const locks = newLocks(where, { onEvent: ({ type }) => events[type]?.() });
+  await locks.lock("warm").acquire();
+  return locks;
+}
+
+test("a release that is called off on the next keeper leaves what somebody else keeps by then", async () => {
+  const server = await startServer();
+  const others = newLocks(server);
+  for (let round = 0; round < 10; round += 1) {
+    const abort = new AbortController();
+    let release = (): void => {};
+    const locks = await atEvents(server, { "keeper-lost": () => release(), "keeper-back": () => abort.abort() });
+    const grant = await locks.lock(KEY, { owner: NAMED }).acquire();
+    const released = new Promise<void>((resolve, reject) => {
+      release = () => { grant.release({ signal: abort.signal }).then(resolve, reject); };
+    });
+    const theirs = await others.adopt(KEY, NAMED, grant.token);
+    await assert.rejects(released, { name: "AbortError" });
+    await locks.close();
+    await staysTheirs(server, theirs, await keptBy(server));
+    await theirs.release();
+  }
+});
+
+test("a wait that is called off leaves what somebody else keeps by then", async () => {
+  const server = await startServer();
+  const proxy = await startProxy(server);
+  const others = newLocks(server);
+  for (let round = 0; round < 5; round += 1) {
+    const locks = newLocks(proxy);
+    const first = await others.lock(KEY).acquire();
+    await proxy.inject({ delay: 300 }, "BLOCK");
+    const abort = new AbortController();
+    const off = Pending.of(locks.lock(KEY, { owner: NAMED, wait: 60_000 }), abort.signal);
+    await server.waitForWaiters(KEY, 1);
+    await first.release();
+    const theirs = await others.lock(KEY, { owner: NAMED }).acquire();
+    abort.abort();
+    await assert.rejects(off.over, { name: "AbortError" });
+    await staysTheirs(server, theirs, await keptBy(server));
+    await theirs.release();
+    await locks.close();
+  }
+});
+
+for (const call of ["acquire", "adoption"]) {
+  test(`an ${call} that is called off on the next keeper leaves what somebody else keeps by then`, async () => {
+    const server = await startServer();
+    const proxy = await startProxy(server);
+    const others = newLocks(server);
+    for (let round = 0; round < 10; round += 1) {
+      const [token] = (await server.redis.call("LOCK.ACQUIRE", KEY, NAMED, "EX", 10)) as [number];
+      const abort = new AbortController();
+      const { signal } = abort;
+      const locks = await atEvents(proxy, { "keeper-back": () => abort.abort() });
+      await proxy.inject("keep", NAMED);
+      const off = new Pending(call === "acquire" ? locks.lock(KEY, { owner: NAMED }).acquire({ signal })
+        : locks.adopt(KEY, NAMED, token, { signal }));
+      await waitUntilKept(server, 0);
+      const theirs = await others.adopt(KEY, NAMED, token);
+      await assert.rejects(off.over, { name: "AbortError" });
+      await locks.close();
+      await staysTheirs(server, theirs, await keptBy(server));
+      await theirs.release();
+    }
+  });
+}
+
+test("a taking again that is refused does not have the keeping taken back meanwhile", async () => {
+  const server = await startServer();
+  const others = newLocks(server);
+  for (let round = 0; round < 10; round += 1) {
+    let enter = (): void => {};
+    const locks = await atEvents(server, { "keeper-lost": () => enter() });
+    const grant = await locks.shared(KEY, { owner: NAMED }).acquire();
+    const reader = await others.shared(KEY).acquire();
+    const refused = new Promise<void>((resolve, reject) => {
+      enter = () => { assert.rejects(locks.lock(KEY, { owner: NAMED }).acquire(), LockNotAlone).then(resolve, reject); };
+    });
+    const theirs = await others.adopt(KEY, NAMED, grant.token);
+    await refused;
+    await eventually(() => !grant.held, "the loss", 3000);
+    await theirs.check();
+    assert(theirs.held);
+    await theirs.release();
+    await reader.release();
+    await locks.close();
+  }
+});
+
+test("a release of one of two holds that is sent again tells of a loss", async () => {
+  const server = await startServer();
+  const proxy = await startProxy(server);
+  const task = newLocks(proxy).task();
+  const outer = await task.lock(KEY).acquire(), inner = await task.lock(KEY).acquire();
+  await proxy.order("inject", { fault: "cut", words: "LOCK.RELEASE", times: 3 });
+  const released = assert.rejects(inner.release(), LockLost);
+  await eventually(async () => (await proxy.order("lost"))["pending"] < 3, "the release");
+  await server.redis.del(KEY);
+  await released;
+  assert(!outer.held);
 });
 
 test("a loss that no server told ends nothing that somebody else has in the owner's name by then", async () => {
