@@ -24,7 +24,7 @@ from .errors import (
     meaning,
     show,
 )
-from .grants import Held
+from .grants import NEVER, Held, Last
 from .keeper import Call, Keeper, Unanswered
 from .options import FOR_EVER, TEN_YEARS, Request, milliseconds
 from .owners import Task
@@ -43,6 +43,7 @@ class Acquire:
         self.is_open = False  # whether the server may have granted what nobody knows of
         self.is_called_off = False
         self.keeper: Keeper | None = None
+        self.asked: Call | None = None  # the last call on the keeper
         self.token = 0  # of a grant that nobody else knows of yet
         self.held: Held | None = None
 
@@ -52,7 +53,7 @@ class Acquire:
         try:
             self.engine.acquiring.add(self)
             # A named owner's goes behind what gives back what it had.
-            is_first = not self.engine.waiting[request.name] or (self.task is not None and self.task.is_named)
+            is_first = not self.engine.waiting[request.name] or self._is_named()
             if not request.replicas and (not request.wait or is_first):
                 try:
                     held = await self._try()
@@ -101,6 +102,9 @@ class Acquire:
         self.keeper = self.engine.keeper(place)
         return self.keeper
 
+    def _is_named(self) -> bool:
+        return self.task is not None and self.task.is_named
+
     def _words(self) -> tuple[Word, ...]:
         request = self.request
         return ("LOCK.ACQUIRE", request.name, self.owner, *request.mode(), "PX", milliseconds(request.lease))
@@ -112,8 +116,12 @@ class Acquire:
         request, seconds = self.request, max(self.engine.limits.release, self.request.lease)
         if self.token:
             words = ("LOCK.RELEASE", request.name, self.owner, "HOLDS", 0, "TOKEN", self.token)
-            return self.engine.undo.give_back(keeper, words, seconds, self.task)
-        return self.engine.undo.give_back_all(keeper, request.name, self.owner, seconds, self.task)
+            return self.engine.undo.give_back(keeper, words, seconds, self.task, self.last(keeper, self.token))
+        return self.engine.undo.give_back_all(keeper, seconds, self.task, self.last(keeper))
+
+    def last(self, keeper: Keeper, token: int = 0) -> Last:
+        """The connection that may keep what these calls were granted."""
+        return Last(keeper, self.asked.epoch if self.asked else NEVER, self.request.name, self.owner, token)
 
     async def _heard(self, call: Call) -> None:
         """Waits for the answer, for no longer than a reply may take."""
@@ -130,12 +138,15 @@ class Acquire:
         self.is_open = False
         return held
 
-    async def answered(self, keeper: Keeper, words: tuple[Word, ...], until: float, kind: int = ACQUIRE) -> Call:
-        """A call that is sent until it is answered with something other than what passes."""
+    async def answered(self, keeper: Keeper, words: tuple[Word, ...], until: float, kind: int = ACQUIRE,
+                       last: Last | None = None) -> Call:
+        """A call that is sent until it is answered with something other than what passes. Where others may keep the grant by
+        now, `last` tells which connection did so here."""
         pause = Pause()
         while True:
             was_open, self.is_open = self.is_open, True
-            call = await self.engine.call(keeper, words, until)
+            self.asked = call = Call(words, None, self.engine.rt.gate())
+            await self.engine.call(keeper, call, until, last)
             self.is_open = was_open or call.attempts > 0
             reply: Any = call.reply
             if call.done and not isinstance(reply, Exception):
@@ -210,7 +221,7 @@ class Acquire:
             self.engine.waits.discard(entry)
             rt.give_back(wire)
             raise closed(self.request.key)
-        was_open, self.is_open, self.token = self.is_open, True, 0
+        was_open, self.is_open, self.token, self.asked = self.is_open, True, 0, None
         with rt.mutex:
             is_new = keeper.awaits(self.request.lease)
         if is_new:
@@ -237,7 +248,10 @@ class Acquire:
         if is_of_replica(reply):
             rt.desert(wire)
         elif isinstance(reply, list) and self._is_early(sent):
-            return self._granted(reply, sent, None, rt.lend(wire))
+            if not self._is_named():
+                return self._granted(reply, sent, None, rt.lend(wire))
+            rt.give_back(wire)  # what a name has, others may keep by the release: only the keeper can tell
+            return self._granted(reply, sent, None)
         else:
             rt.give_back(wire)
         if isinstance(reply, ServerError):
@@ -259,8 +273,11 @@ class Acquire:
         """What a wait has given late is renewed on the keeper: from there on its time is known, and it is kept."""
         words = ("LOCK.RENEW", self.request.name, self.owner, "TOKEN", int(reply[0]), *self._keep())
         until = min(time.monotonic() + self.engine.limits.reply, self.end)
+        # Who has asked for it later, in this name, has it. With replicas, or a fixed lease, this may be what asks.
+        is_later = self._is_named() and self.request.keep and not self.request.replicas
+        last = self.last(keeper, self.token) if is_later else None
         try:
-            call = await self.answered(keeper, words, until, RENEW)
+            call = await self.answered(keeper, words, until, RENEW, last)
         except LockLost:
             self.is_open, self.token = False, 0
             return None

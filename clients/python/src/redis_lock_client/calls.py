@@ -22,8 +22,8 @@ from .errors import (
     meaning,
     show,
 )
-from .grants import NEVER, Held
-from .keeper import Call, Keeper, Unanswered
+from .grants import NEVER, Held, Last
+from .keeper import Call, Unanswered
 from .options import FOR_EVER, Request, key_bytes, milliseconds, seconds
 from .owners import Task, runs_now
 from .resp import Word
@@ -68,7 +68,8 @@ async def renew(engine: Engine, held: Held, words: tuple[Word, ...], lease: floa
     step = Acquire(engine, held.request, held.owner, until)
     call = ("LOCK.RENEW", held.name, held.owner, "TOKEN", held.token, *words)
     try:
-        answer = await step.answered(held.keeper, call, until, RENEW)
+        last = held.last()._replace(held=held) if held.is_named else None
+        answer = await step.answered(held.keeper, call, until, RENEW, last)
     except BaseException as error:
         if isinstance(error, LockLost):
             error.of = held
@@ -79,7 +80,8 @@ async def renew(engine: Engine, held: Held, words: tuple[Word, ...], lease: floa
         raise
     held.must_stand()
     with engine.rt.mutex:
-        if not held.keep or answer.epoch == held.keeper.epoch:
+        is_kept = "KEEP" in words and answer.epoch == held.keeper.epoch
+        if not held.keep or is_kept or answer.epoch == held.epoch:
             held.proven(answer.sent, answer.epoch, answer.reply)
     return answer
 
@@ -160,7 +162,7 @@ async def _adopt(engine: Engine, request: Request, task: Task, token: int, until
         if held is not None:
             let_go(engine, held)
         elif step.is_open:
-            undo_adoption(engine, request, task, token, step.keeper or keeper, begun)
+            undo_adoption(engine, request, task, step.last(step.keeper or keeper, token), begun)
         raise
 
 
@@ -175,7 +177,7 @@ def let_go(engine: Engine, held: Held) -> None:
         engine.undo.keep_no_more(held.keeper, held)
 
 
-def undo_adoption(engine: Engine, request: Request, task: Task, token: int, keeper: Keeper, begun: float) -> None:
+def undo_adoption(engine: Engine, request: Request, task: Task, last: Last, begun: float) -> None:
     """It may have been carried out. It is another's still: it is not released, but kept here, for nobody, no more. Where
     it is held here, that goes on."""
     here = engine.found(request.name, task.owner)
@@ -190,8 +192,8 @@ def undo_adoption(engine: Engine, request: Request, task: Task, token: int, keep
     if here is not None:
         engine.may_have_lease(here, begun, request.lease)
     if request.keep:
-        words = ("LOCK.RENEW", request.name, task.owner, "TOKEN", token, "KEEP", 0)
-        engine.undo.repeat(keeper, words, engine.limits.release, task)
+        words = ("LOCK.RENEW", request.name, task.owner, "TOKEN", last.token, "KEEP", 0)
+        engine.undo.repeat(last.keeper, words, engine.limits.release, task, last)
 
 
 async def look(engine: Engine, key: str | bytes, *words: Word) -> Any:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from .errors import RELEASE, LockError, LockLost, LockUnavailable, ServerError, caused, error_of, show
-from .grants import NEVER, Held
+from .grants import NEVER, Held, Last
 from .keeper import Call, Keeper, Silent, Unanswered
 from .looks import Looks
 from .observer import Observer, Reports
@@ -80,22 +80,22 @@ class Engine:
         if time.monotonic() - begun >= self.limits.reply * 0.9:  # of a silent server
             self.rt.break_waits(keeper.place)
 
-    def send(self, keeper: Keeper, words: tuple[Word, ...], then: Callable[[Call], None] | None = None) -> Call:
+    def send(self, keeper: Keeper, words: tuple[Word, ...], then: Callable[[Call], None] | None = None,
+             last: Last | None = None) -> Call:
         """Sends a call, and does not wait for it."""
-        return self.put(keeper, Call(words, then, self.rt.gate()))
+        return self.put(keeper, Call(words, then, self.rt.gate()), last)
 
-    def put(self, keeper: Keeper, call: Call) -> Call:
+    def put(self, keeper: Keeper, call: Call, last: Last | None = None) -> Call:
         """Has it sent next."""
         with self.rt.mutex:
-            keeper.put(call)
+            keeper.put(call, last)
         self.rt.wake(keeper)
         return call
 
-    async def call(self, keeper: Keeper, words: tuple[Word, ...], until: float) -> Call:
+    async def call(self, keeper: Keeper, call: Call, until: float, last: Last | None = None) -> Call:
         """Sends a call, and waits for it until then. What is not sent by then will never be."""
-        call = Call(words, None, self.rt.gate())
         try:
-            self.put(keeper, call)
+            self.put(keeper, call, last)
         except BaseException:  # of a signal
             call.dropped = True
             raise
@@ -229,8 +229,11 @@ class Engine:
         words = self._less(held)
         if held.state == "lost":
             return None
-        send = self.undo.repeat if held.holds else self.undo.give_back
-        call = send(held.keeper, words, max(self.limits.release, held.lease), held.task)
+        seconds = max(self.limits.release, held.lease)
+        if held.holds:
+            call = self.undo.repeat(held.keeper, words, seconds, held.task, held.last_if_named())
+        else:
+            call = self.undo.give_back(held.keeper, words, seconds, held.task, held.last())
         self._return_wire(held)
         return call
 
@@ -258,10 +261,11 @@ class Engine:
         if held.state == "lost":
             raise held.lost()
         seconds = self.limits.release if held.is_named else max(self.limits.release, held.lease)
-        call = self.undo.repeated(keeper, words, seconds, held.task)
+        last = held.last_if_named()
+        call = self.undo.repeated(keeper, words, seconds, held.task, last)
         failed: BaseException | None = None
         if held.wire is None or not await self.rt.answer(held, call, until):
-            self.put(keeper, call)
+            self.put(keeper, call, last)
         try:
             await self.rt.wait(call, until)
             self._judge(held, call)
@@ -280,8 +284,9 @@ class Engine:
         error = self._failure(held, call)
         if isinstance(error, LockLost):
             if held.state == "held":
-                self.lose(held, f"a release was answered {call.reply}", call.reply)
-            elif held.state == "released" and call.attempts > 1:
+                is_told = isinstance(call.reply, ServerError)
+                self.lose(held, f"a release was answered {call.reply}" if is_told else str(call.reply), call.reply)
+            elif held.state == "released" and call.attempts > 1 and isinstance(call.reply, ServerError):
                 return  # an earlier attempt has released it
         elif error is not None:
             if not isinstance(call.reply, ServerError):  # by which it has been already
@@ -330,12 +335,15 @@ class Engine:
         """Releases all that is held, and calls off all waits."""
         self.is_closed = True
         until = time.monotonic() + self.limits.close
-        calls = [self.undo.give_back_all(self.keeper(place), name, owner, self.limits.close, task)
-                 for name, owner, place, task in list(self.waits)]
+        calls = []
+        for name, owner, place, task in list(self.waits):
+            last = Last(self.keeper(place), NEVER, name, owner)
+            calls.append(self.undo.give_back_all(last.keeper, self.limits.close, task, last))
         releases: list[tuple[Held, Call]] = []
         for held in list(self.held):
             if self._end(held, "the locks were closed", None):
-                releases.append((held, self.undo.repeat(held.keeper, held.less(0), self.limits.close, held.task)))
+                call = self.undo.repeat(held.keeper, held.less(0), self.limits.close, held.task, held.last_if_named())
+                releases.append((held, call))
         for call in [*calls, *(call for _, call in releases)]:
             await self.rt.wait(call, until)
         for held, call in releases:

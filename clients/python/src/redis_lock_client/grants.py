@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import LockLost, LockMisuse, caused, show
 from .options import Request
@@ -17,6 +17,28 @@ if TYPE_CHECKING:
 
 
 NEVER = -1  # a connection that no keeper has had
+
+
+class Last(NamedTuple):
+    """The connection that kept a grant last. On another, what ends that, or has it kept, comes behind a look at who keeps it
+    by then."""
+
+    keeper: Keeper
+    epoch: int
+    name: bytes
+    owner: str
+    token: int = 0  # 0: it is not known
+    held: Held | None = None  # where it is to stay
+
+    def is_of(self, holder: dict[bytes, Any]) -> bool:
+        """Whether this entry of LOCK.HOLDERS is about it."""
+        if self.token:
+            return bool(holder[b"token"] == self.token)
+        return bool(holder[b"owner"] == self.owner.encode("utf-8", "surrogateescape"))
+
+    def is_being_entered(self) -> bool:
+        """Whether it is to stay, and a call of its owner is under way that may have it kept here."""
+        return self.held is not None and self.held.state == "held" and self.held.is_being_entered()
 
 
 class Held:
@@ -78,6 +100,15 @@ class Held:
     def is_being_entered(self) -> bool:
         """Whether a call of its owner for this key is under way."""
         return self.task is not None and self.name in self.task.acquiring
+
+    def last(self) -> Last:
+        """The connection that kept it last; none, where nobody keeps it any more."""
+        epoch = NEVER if self.request.keep and not self.keep else self.epoch
+        return Last(self.keeper, epoch, self.name, self.owner, self.token)
+
+    def last_if_named(self) -> Last | None:
+        """The same, where others may have it kept by now."""
+        return self.last() if self.is_named else None
 
     def known_until(self) -> float:
         """The time from which nothing is known of it any more."""

@@ -13,13 +13,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from .errors import ACQUIRE, RENEW, ServerError, is_of_replica, meaning
-from .grants import Held
+from .errors import ACQUIRE, RENEW, LockError, LockLost, ServerError, is_of_replica, meaning
+from .grants import Held, Last
 from .options import Limits
 from .resp import Word, encode
 
 IDLE_PING = 10.0  # seconds between two PINGs where nothing is kept
 IDS = 1000  # of so many of its connections a keeper knows the ids
+ELSEWHERE = "another connection keeps it now"
 AGAIN = 0.1  # seconds until a renewal or release that could not be carried out is sent again
 
 
@@ -94,13 +95,27 @@ class Keeper:
 
     # What the calls use.
 
-    def put(self, call: Call) -> None:
-        """To be sent next."""
+    def put(self, call: Call, last: Last | None = None, now_only: bool = False) -> None:
+        """To be sent next. Where others may have its grant kept by now, that is on the connection that kept it last, or behind
+        a look: on whatever connection comes, or on the present one only."""
+        if last is not None and self.is_that_of(last):
+            call.only = self.epoch
+        elif last is not None:
+            call = self._look_before(call, last)
+            call.only = self.epoch if now_only else 0
         self._outgoing.append(call)
 
     def put_later(self, call: Call, at: float) -> None:
         """To be sent then."""
         heapq.heappush(self._later, (at, next(self._numbers), call))
+
+    def put_again(self, call: Call, last: Last | None, at: float) -> None:
+        """To be sent then, which it has been before, or could not be. Others may keep its grant by now."""
+        self.put_later(call if last is None else self._look_before(call, last), at)
+
+    def is_that_of(self, last: Last) -> bool:
+        """Whether the connection that is open now is the one that kept this grant last."""
+        return self.is_open and last.keeper is self and last.epoch == self.epoch
 
     def keep(self, held: Held, epoch: int) -> None:
         """A grant that a call with KEEP on that connection has made or renewed."""
@@ -297,6 +312,28 @@ class Keeper:
     def _renew(self, held: Held) -> None:
         self._outgoing.append(self._renewal(held))
 
+    def _look_before(self, call: Call, last: Last) -> Call:
+        """Asks who keeps the grant of this call, and sends that behind the answer, on the same connection. Where others
+        keep it, the call is answered so."""
+
+        def looked(look: Call) -> None:
+            reply = look.reply
+            if call.dropped:
+                return
+            passes = isinstance(reply, ServerError) and meaning(str(reply), ACQUIRE) == "passing"
+            is_elsewhere = self.is_elsewhere(last, reply)
+            if passes or isinstance(reply, (Unanswered, LockError)):
+                call.answer(reply)
+            elif is_elsewhere and last.is_being_entered():  # who enters it again takes it back
+                call.answer(Unanswered(ELSEWHERE))
+            elif is_elsewhere:
+                call.answer(LockLost(ELSEWHERE))
+            else:
+                call.only = look.epoch
+                self._outgoing.append(call)
+
+        return Call(("LOCK.HOLDERS", last.name), looked)
+
     def _renewal(self, held: Held) -> Call:
         return self._only(held, held.renewal(), self._renewed)
 
@@ -319,22 +356,22 @@ class Keeper:
         self.grants[held] = None
         if isinstance(reply, Unanswered):
             return
-        if self.is_elsewhere(held, reply):
+        if self.is_elsewhere(held.last(), reply):
             if held.is_being_entered():  # who enters it again takes it back
                 self.put_later(self._look(held), call.sent + AGAIN)
             else:
-                self._lose(held, "another connection keeps it now", None)
+                self._lose(held, ELSEWHERE, None)
         elif not isinstance(reply, ServerError) or meaning(str(reply), ACQUIRE) != "passing":
             self._renew(held)
         elif not self._moved(held, str(reply)):
             self.put_later(self._look(held), call.sent + AGAIN)
 
-    def is_elsewhere(self, held: Held, holders: Any) -> bool | None:
+    def is_elsewhere(self, last: Last, holders: Any) -> bool | None:
         """Whether a grant is kept on a connection of others, as LOCK.HOLDERS tells. None: it does not tell."""
         if not self._has_ids or not isinstance(holders, list):
             return None
         told = [dict(zip(it[::2], it[1::2], strict=True)) for it in holders]
-        keeps = next((it[b"kept-by"] for it in told if it[b"token"] == held.token), 0)
+        keeps = next((it[b"kept-by"] for it in told if last.is_of(it)), 0)
         return keeps != 0 and keeps not in self._ids
 
     def _renewed(self, held: Held, call: Call) -> None:
@@ -350,5 +387,6 @@ class Keeper:
         text = str(reply)
         if isinstance(reply, ServerError) and meaning(text, RENEW) == "lost":
             self._lose(held, f"a renewal was answered {text}", reply)
-        elif not self._moved(held, text):
-            self.put_later(self._renewal(held), call.sent + AGAIN)
+        elif not self._moved(held, text):  # others may keep it when that comes
+            again = self._look(held) if held.is_named and self._has_ids else self._renewal(held)
+            self.put_later(again, call.sent + AGAIN)

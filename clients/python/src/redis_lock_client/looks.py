@@ -12,7 +12,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from .errors import RELEASE, ServerError, meaning
+from .errors import RELEASE, LockLost, ServerError, meaning
 from .grants import Held
 from .keeper import AGAIN, Call, Keeper
 from .options import milliseconds
@@ -151,13 +151,16 @@ class Looks:
     def _let_go(self, held: Held, now: float) -> None:
         """The last lease of a grant that is kept at most so long: nobody renews it any more."""
         with self._engine.rt.mutex:
+            last = held.last_if_named()
             held.keeper.leave(held)
             held.keep, held.is_let_go = 0.0, False  # it is known for as long as before, until this is answered
         words = ("LOCK.RENEW", held.name, held.owner, "TOKEN", held.token, "PX", milliseconds(held.ends - now))
 
         def answered(call: Call) -> None:
             text = str(call.reply)
-            if isinstance(call.reply, ServerError) and meaning(text, RELEASE) == "lost":
+            if isinstance(call.reply, LockLost):
+                self._engine.lose(held, text, None)
+            elif isinstance(call.reply, ServerError) and meaning(text, RELEASE) == "lost":
                 self._engine.lose(held, f"a renewal was answered {text}", call.reply)
             elif not isinstance(call.reply, list):
                 held.keeper.reset()  # else the server would go on
@@ -165,4 +168,4 @@ class Looks:
                 held.proven(call.sent, call.epoch, call.reply)
                 held.is_let_go = True
 
-        self._engine.send(held.keeper, (*words, "KEEP", 0), answered)
+        self._engine.send(held.keeper, (*words, "KEEP", 0), answered, last)
