@@ -262,11 +262,11 @@ func (t *taking) confirm(ctx context.Context) (*ownership, error) {
 	limited, cancel := context.WithTimeout(bounded, t.locks.options.Reply)
 	defer cancel()
 	command := append([]any{"LOCK.RENEW", t.key, t.owner, "TOKEN", t.token}, t.terms.keepWords()...)
-	look := look(nil)
-	if t.terms.named && t.terms.keep > 0 {
-		look = t.locks.lookAt(t.key, t.owner, t.token)
+	var behind look
+	if t.terms.named && t.terms.keep > 0 && t.terms.replicas == 0 { // for replicas nothing has asked to keep it yet
+		behind = t.locks.lookAt(t.key, t.owner, t.token)
 	}
-	a := t.locks.askBehind(limited, look, renewing, t.key, command)
+	a := t.locks.askBehind(limited, behind, renewing, t.key, command)
 	t.by = a.by
 	if a.err != nil {
 		t.open = kindOf(renewing, a.err) != ErrLost

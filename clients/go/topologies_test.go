@@ -283,6 +283,17 @@ func TestReplicasAcknowledge(t *testing.T) {
 	eventually(t, "given back", func() bool { return primary.do("EXISTS other") == int64(0) })
 }
 
+func TestWhoAsksLastHasItAlsoWithReplicas(t *testing.T) {
+	t.Parallel()
+	primary, _, watching := startSentinel(t)
+	first := acquire(t, primary.locks().Lock("k", Owner("me")))
+	locks := testLocks(t, bySentinel(t, watching), Options{})
+	second := acquire(t, locks.Lock("k", Owner("me"), Replicas(1), patient))
+	mustSay(t, first.Check(background), ErrLost)
+	mustSay(t, second.Check(background), nil)
+	mustSay(t, second.Release(background), nil)
+}
+
 // What an owner has already is acknowledged too, and stands where that fails.
 func TestReplicasAcknowledgeWhatIsEnteredAgain(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,7 @@ import type { Driver, Words } from "./driver.ts";
 import { LockBusy, LockError, LockLost, LockUnavailable, NoReply, ServerReply, errorOf, meaning } from "./errors.ts";
 import { changeGrant } from "./change.ts";
 import type { Change, GrantCalls } from "./grant.ts";
-import { Holding, type Mode, type Request, modeWords } from "./holding.ts";
+import { type Common, Holding, type Mode, type Request, modeWords } from "./holding.ts";
 import type { LocksOptions, Wish } from "./options.ts";
 import { NamedOwners } from "./owner.ts";
 import { type GrantReply, grantOf } from "./replies.ts";
@@ -283,21 +283,25 @@ export class Calls extends Scope implements GrantCalls {
     try {
       stop.throwIfStopped();
       if (isKnown) return this.#held(request, grant, sent, (holding) => keeper.expect(holding));
-      return await this.#renewed(request, grant.token, until, stop, [], ask);
+      // Who has asked for it later, in this name, has it. With replicas, or a fixed lease, this may be what asks.
+      const isLater = request.isNamed && keep > 0 && replicas === 0;
+      const { name, owner } = request;
+      const common = isLater ? { key: this.keyOf(name), owner, token: grant.token, keptOn: undefined } : undefined;
+      return await this.#renewed(request, grant.token, until, stop, [], ask, common);
     } catch (error) {
-      if (error instanceof LockLost) return undefined;
-      await this.#undo(request, grant.token, ask, error);
+      if (!(error instanceof LockLost)) await this.#undo(request, grant.token, ask, error);
+      else if (error.cause !== undefined) return undefined; // the server's word
       throw error;
     }
   }
 
   async #renewed(request: Request, token: number, until: number, stop: Stop, lease: (string | number)[] = [],
-    ask = new Ask()): Promise<Holding> {
+    ask = new Ask(), common?: Common): Promise<Holding> {
     const { name, owner, wish } = request;
     const key = this.keyOf(name);
     const keep = wish.keep ? ["KEEP", wish.keep] : [];
     const { reply, sent, line, keeper } = await this.servers.ask(key, ["LOCK.RENEW", key, owner, ...lease, "TOKEN", token, ...keep],
-      { kind: "renew", name, until, stop }, ask);
+      { kind: "renew", name, until, stop, common }, ask);
     const grant = grantOf(reply) ?? { token, holds: 1, lease: wish.lease };
     return this.#held(request, grant, sent, (holding) => keeper.take(holding, line));
   }

@@ -398,6 +398,21 @@ test("a wait that is called off leaves what somebody else keeps by then", async 
   }
 });
 
+test("a late answer to a wait takes nothing from who asked later", async () => {
+  const server = await startServer();
+  const proxy = await startProxy(server);
+  const [locks, others] = [newLocks(proxy), newLocks(server)];
+  const first = await others.lock(KEY).acquire();
+  await proxy.inject({ delay: 600 }, "BLOCK");
+  const late = locks.lock(KEY, { owner: NAMED, wait: 60_000, lease: 1000 }).acquire();
+  await server.waitForWaiters(KEY, 1);
+  await first.release();
+  const theirs = await others.lock(KEY, { owner: NAMED }).acquire();
+  const keeper = await keptBy(server);
+  await assert.rejects(late, LockLost);
+  await staysTheirs(server, theirs, keeper);
+});
+
 for (const call of ["acquire", "adoption"]) {
   test(`an ${call} that is called off on the next keeper leaves what somebody else keeps by then`, async () => {
     const server = await startServer();

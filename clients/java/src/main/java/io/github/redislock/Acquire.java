@@ -236,8 +236,10 @@ final class Acquire {
         token = tokenOf(granted);
         Words words = Words.of("LOCK.RENEW", spec.key(), owner.name(), "TOKEN", token);
         long deadline = System.nanoTime() + core.settings().reply();
+        // For replicas nothing has asked to keep it yet.
+        Claim claim = spec.replicas() > 0 ? null : Claim.of(owner, spec, token, null);
         Call call = new Call(core, spec.key(), Kind.RENEW, deadline,
-                spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, Claim.of(owner, spec, token, null));
+                spec.keepMs() > 0 ? words.and("KEEP", spec.keepMs()) : words, claim);
         start(call, (answer, failure) -> {
             if (failure == null) {
                 granted(answer, null);

@@ -53,6 +53,18 @@ class ReplicasTest extends LocksTest {
     }
 
     @Test
+    void whoAsksLastHasItAlsoWithReplicas() throws Exception {
+        TestServer primary = server();
+        replicaOf(primary);
+        Grant first = locks(primary.port).lock("k").owner("me").acquire();
+        try (Grant second = locks(primary.port).lock("k").owner("me").replicas(1).waiting(LONG).acquire()) {
+            assertEquals(first.token(), second.token());
+            assertThrows(LockLostException.class, first::check);
+            second.check();
+        }
+    }
+
+    @Test
     void whatTooFewReplicasHaveIsGivenBack() throws Exception {
         TestServer primary = server();
         TestServer replica = replicaOf(primary);
