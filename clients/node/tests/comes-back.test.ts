@@ -403,7 +403,7 @@ test("a late answer to a wait takes nothing from who asked later", async () => {
   const proxy = await startProxy(server);
   const [locks, others] = [newLocks(proxy), newLocks(server)];
   const first = await others.lock(KEY).acquire();
-  await proxy.inject({ delay: 600 }, "BLOCK");
+  await proxy.inject({ delay: 900 }, "BLOCK");
   const late = locks.lock(KEY, { owner: NAMED, wait: 60_000, lease: 1000 }).acquire();
   await server.waitForWaiters(KEY, 1);
   await first.release();

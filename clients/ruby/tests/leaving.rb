@@ -62,7 +62,7 @@ test "a late answer to a wait takes nothing from who asked later" do |port|
     proxied(port) do |mine, proxy|
       locks(port) do |second|
         admin(port).call("LOCK.ACQUIRE", KEY, "other", "EX", 60)
-        Testbed.order("inject", port: proxy, fault: { delay: 500 }, words: "BLOCK")
+        Testbed.order("inject", port: proxy, fault: { delay: 900 }, words: "BLOCK")
         told = Queue.new
         waiting = Thread.new do
           mine.lock(KEY, owner: "job", lease: 30, wait: 30)

@@ -197,7 +197,7 @@ async fn a_late_grant_is_not_taken_from_whoever_asked_later() {
     let (one, two) = (locks_at(proxy.port(), settings()), locks(&server));
     for is_called_off in [false, true] {
         cmd!(server.connection(), "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
-        proxy.inject(Fault::Delay(500), "BLOCK", 1);
+        proxy.inject(Fault::Delay(900), "BLOCK", 1);
         let lock = one.lock("k").owner("me").lease(ms(1000));
         let waiting = tokio::spawn(async move { lock.acquire().await });
         eventually(|| waiters(&server, "k").len() == 1, "a waiter");
