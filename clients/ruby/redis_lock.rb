@@ -116,7 +116,7 @@ class RedisLock
     end
   end
 
-  Request = Struct.new(:key, :mode, :wait, :lease, :keep, :owner, :named, :unsure)
+  Request = Struct.new(:key, :mode, :wait, :lease, :keep, :owner, :named, :unsure, :on)
   private_constant :Request
 
   def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -203,7 +203,7 @@ class RedisLock
     raise Misuse, "lease is #{keep ? 1 : 0.001} s or more" unless lease >= (keep ? 1 : 0.001)
     raise Misuse, "keep is 1 s or more" if keep && keep < 1
 
-    Request.new(key.to_s, mode, wait, lease, keep, owner || new_owner, !owner.nil?)
+    Request.new(key.to_s, mode, wait, lease, keep, owner&.to_s || new_owner, !owner.nil?)
   end
 
   def new_owner
@@ -243,13 +243,14 @@ class RedisLock
     done = false
     begin
       begin
-        reply, sent = ask_until(ACQUIRE, request.key, [*words, *keep, "HOLDS", 1]) { request.unsure = true }
+        on = ->(redis) { request.on = redis }
+        reply, sent = ask_until(ACQUIRE, request.key, [*words, *keep, "HOLDS", 1], own: on) { request.unsure = true }
       rescue Unavailable => failed
         raise if request.wait.zero? # else it may be there in time
       end
       reply, sent = wait_for(request, words, keep, deadline, failed) unless reply
       grant = Grant.new(self, request, request.owner, reply, sent)
-      watch(grant)
+      watch(grant, request.on)
       done = true
       grant
     rescue Error
@@ -309,7 +310,7 @@ class RedisLock
     return unless reply
 
     words = ["LOCK.RENEW", request.key, request.owner, "TOKEN", reply[0], *keep]
-    ask_until(RENEW, request.key, words, own: ->(on) { must_be_own(on, request, reply[0]) })
+    ask_until(RENEW, request.key, words, own: ->(on) { must_be_own(request.on = on, request, reply[0]) })
   rescue Lost => e
     raise if e.message.end_with?(TAKEN_OVER)
 
@@ -525,11 +526,11 @@ class RedisLock
   # Whether another connection than an earlier keeper keeps what others know of, by its token, or all that its owner has:
   # who asked last has it.
   def taken_over?(redis, it, token = nil)
-    return false unless it.named && it.keep
+    return false unless it.named && (it.keep || !token) # a call-off may meet what another has kept
     return false if @keeper_ids.empty? # the user may not ask for it
 
     field, own = token ? ["token", token] : ["owner", it.owner]
-    mine = maps(redis.call("LOCK.HOLDERS", it.key)).find { |holder| holder[field] == own }
+    mine = maps(redis.call("LOCK.HOLDERS", it.key)).find { |holder| holder[field].to_s.b == own.to_s.b }
     mine && ![0, *@keeper_ids].include?(mine["kept-by"])
   rescue Redis::CommandError
     false
@@ -583,12 +584,19 @@ class RedisLock
 
   # The thread that asks the keeper how things are, and tells what was lost.
 
-  def watch(grant)
+  def watch(grant, on)
     @monitor.synchronize do
       raise Misuse, "#{grant.key}: the locks are closed" if @closed # meanwhile
 
       start_watching # there may be no thread to be had
       @held << grant
+      next if !grant.keep || !@keeper || @keeper == on
+
+      begin
+        keep_on(@keeper, grant) # the one that has it was replaced meanwhile
+      rescue *GONE, Redis::CommandError
+        drop_keeper
+      end
     end
   end
 

@@ -211,3 +211,42 @@ test "a forked child leaves its parent's connections and listeners alone" do |_|
     mine.close
   end
 end
+
+test "what is called off takes nothing from who asked later, whatever the name is" do |port|
+  [["job", {}], [:job, {}], ["jöb".b, {}], ["job", { fixed: true }]].each do |owner, options|
+    proxied(port) do |mine, proxy|
+      locks(port) do |second|
+        admin(port).call("LOCK.ACQUIRE", KEY, "other", "EX", 60)
+        Testbed.order("inject", port: proxy, fault: { delay: 900 }, words: "BLOCK")
+        waiting = Thread.new { mine.lock(KEY, owner: owner, lease: 30, wait: 30, **options) }
+        wait_for_waiters(port, 1)
+        admin(port).call("LOCK.RELEASE", KEY, "other")
+        other = second.lock(KEY, owner: owner.to_s.dup.force_encoding("UTF-8"), lease: 30)
+        waiting.kill.join
+        other.check
+        check(kept_by(port) > 0, "kept")
+        other.release
+      end
+    end
+  end
+end
+
+test "a grant whose keeper is replaced before it is known is kept by the next one" do |port|
+  locks(port) do |mine|
+    own = admin(port)
+    mine.define_singleton_method(:watch) do |*grant|
+      own.call("CLIENT", "KILL", "ID", @keeper.call("CLIENT", "ID"))
+      begin
+        ask(["PING"])
+      rescue StandardError
+        retry
+      end
+      super(*grant)
+    end
+    grant = mine.lock(KEY, lease: 1, keep: 1)
+    sleep 3 # three leases
+    grant.check
+    same(1, admin(port).call("EXISTS", KEY))
+    grant.release
+  end
+end

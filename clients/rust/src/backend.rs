@@ -89,6 +89,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Gives back holds until there are only `holds` left; 0 frees the lock.
     fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()>;
 
+    /// Frees one that has just come, and that others may know of, unless one of them keeps it by now.
+    fn release_new<'a>(&'a self, obtained: &'a Obtained, until: Instant) -> Answer<'a, ()> {
+        self.release(&obtained.granted.grant, 0, until)
+    }
+
     /// The same for one that is kept and that others know of, unless one of them keeps it by now.
     fn release_known<'a>(&'a self, held: &'a Held, holds: u32, until: Instant) -> Answer<'a, ()> {
         self.release(held.grant(), holds, until)

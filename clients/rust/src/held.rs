@@ -64,6 +64,8 @@ struct Term {
     /// When it ends in any case.
     ends: Option<Instant>,
     is_winding_down: bool,
+    /// It has been asked for that nobody keeps it: its last keeper is not closed then for the next one who does.
+    may_be_unkept: bool,
     loss: Option<Loss>,
     /// Somebody has it, so that its end is told to the observer.
     is_followed: bool,
@@ -100,6 +102,7 @@ impl Held {
                 known_until: granted.known_until,
                 ends: life.at_most.map(|time| after(Instant::now(), time)),
                 is_winding_down: false,
+                may_be_unkept: false,
                 loss: None,
                 is_followed: false,
             }),
@@ -200,6 +203,7 @@ impl Held {
         });
         drop(keeping);
         *self.last_keeper() = Arc::downgrade(keeper);
+        self.term().may_be_unkept = false;
         if let Some(Keeping { keeper: before, .. }) = before
             && !Arc::ptr_eq(&before, keeper)
         {
@@ -222,7 +226,11 @@ impl Held {
         self.is_known_to_others().then(|| Own {
             owner: &self.grant.owner,
             token: Some(self.grant.token),
-            kept_by: Weak::clone(&self.last_keeper()),
+            kept_by: if self.term().may_be_unkept {
+                Weak::new()
+            } else {
+                Weak::clone(&self.last_keeper())
+            },
         })
     }
 

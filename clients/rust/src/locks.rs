@@ -278,17 +278,22 @@ impl Locks {
                 return self.hold(obtained, request.life, Some(place), request.whose);
             }
             // It would end when that release comes.
-            self.give_back(obtained.granted.grant).await?;
+            self.give_back(obtained, request.whose.is_named()).await?;
         }
     }
 
     /// Releases a grant that nobody is to have, also when nobody waits for that.
-    async fn give_back(&self, grant: Grant) -> Result<(), Error> {
+    async fn give_back(&self, obtained: Obtained, is_named: bool) -> Result<(), Error> {
         let backend = Arc::clone(&self.shared.owned.backend);
         let until = Instant::now() + self.shared.defaults.times.release;
         let releasing = async move {
-            match backend.release(&grant, 0, until).await {
-                Err(Error::Lost(_)) => Ok(()),
+            let released = if is_named {
+                backend.release_new(&obtained, until).await
+            } else {
+                backend.release(&obtained.granted.grant, 0, until).await
+            };
+            match released {
+                Err(Error::Lost(loss)) if loss != Loss::KeptElsewhere => Ok(()),
                 released => released,
             }
         };

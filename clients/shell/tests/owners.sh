@@ -118,17 +118,23 @@ test_an_id_of_before_a_restart_is_anybody_s() {
     check "nothing is told: $(cat "$folder/second")" [ ! -s "$folder/second" ]
 }
 
+# slow: the program of redis-cli, which stops before the lines that match $1. Sets what runs it.
+slow() {
+    cat >"$folder/cli" <<EOF
+case "\$*" in *HOLDERS*) exec redis-cli "\$@" ;; esac
+while IFS= read -r line; do
+    case \$line in $1) : >"$folder/reached"; until [ -e "$folder/go" ]; do sleep 0.01; done ;; esac
+    printf '%s\\n' "\$line"
+done | redis-cli "\$@"
+EOF
+    slow="$shell $folder/cli"
+}
+
 # The second begins in the moment of the first one's release.
 test_what_is_taken_over_before_a_release_arrives_is_not_released() {
     local first kept
-    cat >"$folder/cli" <<'EOF'
-while IFS= read -r line; do
-    case $line in *LOCK.RELEASE*) : >"$folder/reached"; until [ -e "$folder/go" ]; do sleep 0.01; done ;; esac
-    printf '%s\n' "$line"
-done | redis-cli "$@"
-EOF
-    export folder
-    REDIS_LOCK_CLI="$shell $folder/cli" become_lock --owner job -l 20s $KEY true 2>"$folder/err" &
+    slow '*LOCK.RELEASE*'
+    REDIS_LOCK_CLI=$slow become_lock --owner job -l 20s $KEY true 2>"$folder/err" &
     first=$!
     eventually 5 test -e "$folder/reached"
     kept=$(field kept-by)
@@ -152,4 +158,107 @@ test_without_the_right_to_scripts_a_named_owner_is_released() {
     equal $? 0
     is_free
     check "nothing is told: $(cat "$folder/err")" [ ! -s "$folder/err" ]
+}
+
+test_what_is_taken_over_after_the_end_of_at_most_is_not_released() {
+    local first
+    become_lock --owner job -l 2s --at-most 3s $KEY sleep 2.2 2>"$folder/err" &
+    first=$!
+    eventually 4 is 0 field kept-by
+    become_lock --owner job $KEY sleep 60 2>"$folder/second" &
+    work=$!
+    taken_over() { [[ $(field kept-by) -gt 0 ]]; }
+    eventually 2 taken_over
+    ends_with $first 76
+    equal "$(at "$port" EXISTS $KEY)" 1
+    kill $work
+    ends_with $work 143
+}
+
+test_what_is_taken_over_in_a_silence_is_kept_at_its_last_lease() {
+    start_proxy
+    local first kept=0
+    start_work -p "$proxy" --reply 1s --owner job -l 7s --at-most 9s
+    first=$work
+    order "\"do\": \"swallow\", \"port\": $proxy"
+    kept=$(field kept-by)
+    become_lock --owner job -l 20s $KEY sleep 60 2>"$folder/second" &
+    work=$!
+    taken_over() { [[ $(field kept-by) -gt $kept ]]; }
+    eventually 2 taken_over
+    sleep 3.6 # its last lease has begun
+    kept=$(field kept-by)
+    order "\"do\": \"speak\", \"port\": $proxy"
+    ends_with $first 76
+    equal "$(field kept-by)" "$kept"
+    kill $work
+    ends_with $work 143
+}
+
+test_what_a_wait_got_late_is_not_taken_over() {
+    cat >"$folder/cli" <<'EOF'
+case "$*" in
+    *BLOCK*) redis-cli "$@" >"$folder/got"; : >"$folder/reached"; until [ -e "$folder/go" ]; do sleep 0.01; done; cat "$folder/got" ;;
+    *) exec redis-cli "$@" ;;
+esac
+EOF
+    export folder
+    local first kept
+    at "$port" LOCK.ACQUIRE $KEY other EX 60 >/dev/null
+    REDIS_LOCK_CLI="$shell $folder/cli" become_lock --owner job -w 30s -l 20s $KEY sleep 60 2>"$folder/err" &
+    first=$!
+    eventually 5 is 1 waiters
+    at "$port" LOCK.RELEASE $KEY other >/dev/null
+    eventually 5 test -e "$folder/reached"
+    become_lock --owner job -l 20s $KEY sleep 60 2>"$folder/second" &
+    work=$!
+    taken_over() { [[ $(field kept-by) -gt 0 ]]; }
+    eventually 2 taken_over
+    kept=$(field kept-by)
+    : >"$folder/go"
+    ends_with $first 76
+    says 'another connection keeps it now'
+    equal "$(field kept-by)" "$kept"
+    kill $work
+    ends_with $work 143
+}
+
+test_a_wait_that_is_called_off_late_takes_nothing() {
+    local first
+    at "$port" LOCK.ACQUIRE $KEY other EX 60 >/dev/null
+    become_lock --owner job -w 30s $KEY sleep 60 2>"$folder/err" &
+    first=$!
+    eventually 5 is 1 waiters
+    kill -STOP $first # it does not hear of its grant
+    at "$port" LOCK.RELEASE $KEY other >/dev/null
+    become_lock --owner job -l 20s $KEY sleep 60 2>"$folder/second" &
+    work=$!
+    taken_over() { [[ $(field kept-by) -gt 0 ]]; }
+    eventually 2 taken_over
+    kill -TERM $first
+    kill -CONT $first
+    ends_with $first 143
+    equal "$(at "$port" EXISTS $KEY)" 1
+    kill $work
+    ends_with $work 143
+}
+
+test_without_the_right_to_scripts_a_second_try_looks() {
+    at "$port" ACL SETUSER default -eval >/dev/null
+    local first kept
+    slow 'LOCK.RELEASE*'
+    REDIS_LOCK_CLI=$slow become_lock --owner job -l 20s $KEY true 2>"$folder/err" &
+    first=$!
+    eventually 5 test -e "$folder/reached"
+    kept=$(field kept-by)
+    become_lock --owner job $KEY sleep 60 2>"$folder/second" &
+    work=$!
+    taken_over() { [[ $(field kept-by) -gt $kept ]]; }
+    eventually 2 taken_over
+    kept=$(field kept-by)
+    : >"$folder/go"
+    ends_with $first 76
+    equal "$(field kept-by)" "$kept"
+    kill $work
+    ends_with $work 143
 }

@@ -18,6 +18,9 @@ impl Held {
         let _calls = self.calls_until(until).await?;
         self.still()?;
         let before = change.lease.and_then(|lease| self.shorten(lease));
+        if change.keep == Some(Duration::ZERO) {
+            self.term().may_be_unkept = true;
+        }
         let backend = &self.owned.backend;
         let renewed = if self.may_be_kept_elsewhere() {
             backend.renew_known(self, change, until).await

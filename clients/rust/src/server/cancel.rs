@@ -5,11 +5,11 @@ use super::commands::{Call, granted, release, release_all};
 use super::direct::Times;
 use super::line::Line;
 use super::{CallError, Direct, Link, Node, Own, Route};
-use crate::Error;
 use crate::background::Background;
 use crate::owner::Owner;
 use crate::registry::Turn;
 use crate::request::{Grant, Life, Over, Request};
+use crate::{Error, Loss};
 use futures_util::future::Either;
 use redis::Value;
 use std::sync::{Arc, Weak};
@@ -38,6 +38,8 @@ pub(crate) struct Pending {
     granted: Option<Grant>,
     /// Something has been sent.
     pub(crate) is_sent: bool,
+    /// Where the last call waited, if one did.
+    waited_at: Option<Arc<Node>>,
     /// Where the last call went that does not wait.
     pub(crate) sent_to: SentTo,
     /// An earlier call had no answer.
@@ -60,6 +62,7 @@ impl Pending {
             whose: request.whose.clone(),
             life: request.life,
             waits_on: None,
+            waited_at: None,
             answer: None,
             granted: None,
             is_sent: false,
@@ -82,6 +85,7 @@ impl Pending {
         self.is_sent = true;
         self.granted = None;
         self.waits_on = Some((Arc::clone(node), link.clone()));
+        self.waited_at = Some(Arc::clone(node));
         if !self.whose.is_named() {
             return Either::Left(call);
         }
@@ -172,7 +176,7 @@ impl Pending {
 
     async fn tell_keeper(&self) -> Option<Result<Value, CallError>> {
         let command = release_all(&self.key, &self.owner);
-        let Some((node, _)) = &self.waits_on else {
+        let Some(node) = &self.waited_at else {
             return behind(&self.route, &self.key, &self.sent_to, &command).await;
         };
         // Nobody has kept here what a wait gets.
@@ -202,6 +206,9 @@ impl Pending {
         let answered = call_own(&self.route, &self.key, own.as_ref(), &command, until).await;
         if let Err(error) = &answered.outcome {
             leave_kept(&self.route, &self.key, error).await;
+        }
+        if let (Some(place), Err(Error::Lost(Loss::KeptElsewhere))) = (place, &answered.outcome) {
+            place.leaves(grant.token); // it is somebody else's
         }
         let is_answered = !matches!(answered.outcome, Err(Error::Unavailable(_)));
         if let (Some(place), false) = (place, is_answered) {
@@ -275,6 +282,7 @@ impl Drop for Pending {
             whose: self.whose.clone(),
             life: self.life,
             waits_on: self.waits_on.take(),
+            waited_at: self.waited_at.take(),
             answer: self.answer.take(),
             granted: self.granted.take(),
             is_sent: true,

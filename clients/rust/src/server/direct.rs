@@ -292,6 +292,23 @@ impl Backend for Direct {
         })
     }
 
+    fn release_new<'a>(&'a self, obtained: &'a Obtained, until: Instant) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let grant = &obtained.granted.grant;
+            let own = Own {
+                owner: &grant.owner,
+                token: Some(grant.token),
+                kept_by: obtained
+                    .keeper
+                    .as_ref()
+                    .map_or_else(Weak::new, Arc::downgrade),
+            };
+            let command = release(grant, 0);
+            let answered = call_own(&self.route, &grant.key, Some(&own), &command, until).await;
+            answered.released(0)
+        })
+    }
+
     fn release_known<'a>(&'a self, held: &'a Held, holds: u32, until: Instant) -> Answer<'a, ()> {
         Box::pin(async move {
             let (key, own) = (&held.grant().key, held.own());

@@ -250,3 +250,105 @@ async fn an_end_by_force_is_sent_once() {
     assert_eq!(info(&server, "k").owner, second.owner().as_bytes());
     assert!(one.force_unlock("k").await.expect("an answer"));
 }
+
+/// Nobody has kept here what the waits before got, nor told who keeps it now.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_called_off_between_two_waits_takes_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (one, two) = (locks_at(proxy.port(), settings()), locks(&server));
+    cmd!(server.connection(), "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
+    proxy.inject(Fault::Cut, "BLOCK", 1000);
+    let lock = one.lock("k").owner("me");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    cmd!(server.connection(), "LOCK.RELEASE", "k", "holder").int();
+    let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+    let keeper = kept_by(&server, "k");
+    // From then on the pauses are of a fifth of a second and more.
+    eventually(|| proxy.lost() >= 5, "some waits");
+    waiting.abort();
+    one.close().await;
+    assert_eq!(kept_by(&server, "k"), keeper);
+    second.check().await.expect("it is held");
+}
+
+/// Once the server has been asked to keep it no more, the connection that kept it tells nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_of_the_keeping_without_an_answer_takes_nothing() {
+    for is_detached in [false, true] {
+        let server = Server::start();
+        let proxy = Proxy::start(server.port());
+        let (one, two) = (locks_at(proxy.port(), settings()), locks(&server));
+        let lock = one.lock("k").owner("me");
+        let lock = if is_detached {
+            lock
+        } else {
+            lock.lease(ms(2000)).at_most(ms(3000))
+        };
+        let first = lock.acquire().await.expect("a lock");
+        proxy.inject(Fault::Delay(700), "LOCK.RENEW", 1);
+        let (ending, kept) = if is_detached {
+            (Some(tokio::spawn(first.detach())), None)
+        } else {
+            (None, Some(first))
+        };
+        eventually(|| kept_by(&server, "k") == 0, "the end of the keeping");
+        let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+        let keeper = kept_by(&server, "k");
+        if let Some(first) = kept {
+            let released = first.release().await;
+            assert!(matches!(released, Err(Error::Lost(_))), "{released:?}");
+        }
+        if let Some(ending) = ending {
+            ending.abort();
+            one.close().await;
+        }
+        assert_eq!(kept_by(&server, "k"), keeper);
+        second.check().await.expect("it is held");
+    }
+}
+
+/// What came late, and is another's by then, is none of those that are being released here.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_call_after_a_late_grant_gets_the_same() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (one, two) = (locks_at(proxy.port(), settings()), locks(&server));
+    cmd!(server.connection(), "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
+    proxy.inject(Fault::Delay(900), "BLOCK", 1);
+    let lock = one.lock("k").owner("me").lease(ms(1000));
+    let again = lock.clone();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    eventually(|| waiters(&server, "k").len() == 1, "a waiter");
+    let next = tokio::spawn(async move { again.acquire().await });
+    cmd!(server.connection(), "LOCK.RELEASE", "k", "holder").int();
+    let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+    let told = waiting.await.expect("a task");
+    assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
+    let next = next.await.expect("a task").expect("a lock");
+    assert_eq!(next.token(), second.token());
+}
+
+/// It may have been released before, and is given back: not from whoever has asked for it since.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_back_at_once_is_not_taken_from_another() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let (one, two) = (locks_at(proxy.port(), settings()), locks(&server));
+    let lock = one.lock("k").owner("me");
+    let first = lock.acquire().await.expect("a lock");
+    proxy.inject(Fault::ResetRequest, "LOCK.RELEASE", 10_000);
+    let told = first.release().await;
+    assert!(matches!(told, Err(Error::Unavailable(_))), "{told:?}");
+    let before = proxy.pending();
+    let next = tokio::spawn(async move { lock.try_acquire().await.map(|it| it.token()) });
+    eventually(|| proxy.pending() < before, "a release of what it got");
+    let second = two.lock("k").owner("me").acquire().await.expect("a lock");
+    let keeper = kept_by(&server, "k");
+    proxy.inject(Fault::Cut, "NOTHING", 1);
+    let told = next.await.expect("a task");
+    assert!(matches!(told, Err(Error::Lost(_))), "{told:?}");
+    assert_eq!(kept_by(&server, "k"), keeper);
+    second.check().await.expect("it is held");
+}
