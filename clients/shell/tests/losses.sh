@@ -120,7 +120,8 @@ test_a_loss_just_before_the_release_is_told() {
 # The connection that is open by then keeps nothing, and was once taken for the one that did.
 test_a_lock_that_is_deleted_at_once_is_lost() {
     local round began
-    (while echo "DEL $KEY"; do :; done | redis-cli -p "$port" >/dev/null 2>&1) &
+    # Until the test has been cleared away: kill would leave the loop behind.
+    (while [ -d "$folder" ]; do echo "DEL $KEY"; done | redis-cli -p "$port" >/dev/null 2>&1) &
     for round in 1 2 3 4 5; do
         began=$(ms)
         redis_lock $KEY sleep 30 2>"$folder/err"
