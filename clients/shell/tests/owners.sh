@@ -118,6 +118,17 @@ test_an_id_of_before_a_restart_is_anybody_s() {
     check "nothing is told: $(cat "$folder/second")" [ ! -s "$folder/second" ]
 }
 
+# take_over options...: another one asks for it in that name. Sets work, and kept, the connection that has it then.
+take_over() {
+    local before
+    before=$(field kept-by)
+    become_lock --owner job "$@" $KEY sleep 60 2>"$folder/second" &
+    work=$!
+    taken_over() { [[ $(field kept-by) -gt $before ]]; }
+    eventually 2 taken_over
+    kept=$(field kept-by)
+}
+
 # slow: the program of redis-cli, which stops before the lines that match $1. Sets what runs it.
 slow() {
     cat >"$folder/cli" <<EOF
@@ -137,12 +148,7 @@ test_what_is_taken_over_before_a_release_arrives_is_not_released() {
     REDIS_LOCK_CLI=$slow become_lock --owner job -l 20s $KEY true 2>"$folder/err" &
     first=$!
     eventually 5 test -e "$folder/reached"
-    kept=$(field kept-by)
-    become_lock --owner job $KEY sleep 60 2>"$folder/second" &
-    work=$!
-    taken_over() { [[ $(field kept-by) -gt $kept ]]; }
-    eventually 2 taken_over
-    kept=$(field kept-by)
+    take_over
     : >"$folder/go"
     ends_with $first 76
     says 'another connection keeps it now'
@@ -165,10 +171,7 @@ test_what_is_taken_over_after_the_end_of_at_most_is_not_released() {
     become_lock --owner job -l 2s --at-most 3s $KEY sleep 2.2 2>"$folder/err" &
     first=$!
     eventually 4 is 0 field kept-by
-    become_lock --owner job $KEY sleep 60 2>"$folder/second" &
-    work=$!
-    taken_over() { [[ $(field kept-by) -gt 0 ]]; }
-    eventually 2 taken_over
+    take_over
     ends_with $first 76
     equal "$(at "$port" EXISTS $KEY)" 1
     kill $work
@@ -181,11 +184,7 @@ test_what_is_taken_over_in_a_silence_is_kept_at_its_last_lease() {
     start_work -p "$proxy" --reply 1s --owner job -l 7s --at-most 9s
     first=$work
     order "\"do\": \"swallow\", \"port\": $proxy"
-    kept=$(field kept-by)
-    become_lock --owner job -l 20s $KEY sleep 60 2>"$folder/second" &
-    work=$!
-    taken_over() { [[ $(field kept-by) -gt $kept ]]; }
-    eventually 2 taken_over
+    take_over -l 20s
     sleep 3.6 # its last lease has begun
     kept=$(field kept-by)
     order "\"do\": \"speak\", \"port\": $proxy"
@@ -210,11 +209,7 @@ EOF
     eventually 5 is 1 waiters
     at "$port" LOCK.RELEASE $KEY other >/dev/null
     eventually 5 test -e "$folder/reached"
-    become_lock --owner job -l 20s $KEY sleep 60 2>"$folder/second" &
-    work=$!
-    taken_over() { [[ $(field kept-by) -gt 0 ]]; }
-    eventually 2 taken_over
-    kept=$(field kept-by)
+    take_over -l 20s
     : >"$folder/go"
     ends_with $first 76
     says 'another connection keeps it now'
@@ -231,10 +226,7 @@ test_a_wait_that_is_called_off_late_takes_nothing() {
     eventually 5 is 1 waiters
     kill -STOP $first # it does not hear of its grant
     at "$port" LOCK.RELEASE $KEY other >/dev/null
-    become_lock --owner job -l 20s $KEY sleep 60 2>"$folder/second" &
-    work=$!
-    taken_over() { [[ $(field kept-by) -gt 0 ]]; }
-    eventually 2 taken_over
+    take_over -l 20s
     kill -TERM $first
     kill -CONT $first
     ends_with $first 143
@@ -250,12 +242,7 @@ test_without_the_right_to_scripts_a_second_try_looks() {
     REDIS_LOCK_CLI=$slow become_lock --owner job -l 20s $KEY true 2>"$folder/err" &
     first=$!
     eventually 5 test -e "$folder/reached"
-    kept=$(field kept-by)
-    become_lock --owner job $KEY sleep 60 2>"$folder/second" &
-    work=$!
-    taken_over() { [[ $(field kept-by) -gt $kept ]]; }
-    eventually 2 taken_over
-    kept=$(field kept-by)
+    take_over
     : >"$folder/go"
     ends_with $first 76
     equal "$(field kept-by)" "$kept"
