@@ -7,7 +7,7 @@ use crate::held::Held;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Granted, Mode, Request};
 use crate::server::commands::Call;
-use crate::server::{Keeper, SentTo};
+use crate::server::{Keeper, Own, SentTo};
 use redis::Value;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,23 +53,14 @@ pub(crate) trait Backend: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The lease begins anew.
+    /// The lease begins anew; not where it is `own`, and somebody else keeps it by now.
     fn renew<'a>(
         &'a self,
         grant: &'a Grant,
+        own: Option<Own<'a>>,
         change: Change,
         until: Instant,
     ) -> Answer<'a, Obtained>;
-
-    /// The same for one that is kept and that others know of, unless one of them keeps it by now.
-    fn renew_known<'a>(
-        &'a self,
-        held: &'a Held,
-        change: Change,
-        until: Instant,
-    ) -> Answer<'a, Obtained> {
-        self.renew(held.grant(), change, until)
-    }
 
     /// The same for a grant of somebody else; tells where it was asked for.
     fn adopt<'a>(
@@ -79,25 +70,22 @@ pub(crate) trait Backend: Send + Sync + 'static {
         until: Instant,
         _sent_to: &'a mut SentTo,
     ) -> Answer<'a, Obtained> {
-        self.renew(grant, change, until)
+        self.renew(grant, None, change, until)
     }
 
     /// A grant of somebody else that may be kept there, for nobody: it is not, from now on. The turn of the owner
     /// lasts until then.
     fn keep_no_more(&self, _grant: Grant, _sent_to: SentTo, _turn: Turn) {}
 
-    /// Gives back holds until there are only `holds` left; 0 frees the lock.
-    fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()>;
-
-    /// Frees one that has just come, and that others may know of, unless one of them keeps it by now.
-    fn release_new<'a>(&'a self, obtained: &'a Obtained, until: Instant) -> Answer<'a, ()> {
-        self.release(&obtained.granted.grant, 0, until)
-    }
-
-    /// The same for one that is kept and that others know of, unless one of them keeps it by now.
-    fn release_known<'a>(&'a self, held: &'a Held, holds: u32, until: Instant) -> Answer<'a, ()> {
-        self.release(held.grant(), holds, until)
-    }
+    /// Gives back holds until there are only `holds` left, 0 frees the lock; not where it is `own`, and somebody else keeps
+    /// it by now.
+    fn release<'a>(
+        &'a self,
+        grant: &'a Grant,
+        own: Option<Own<'a>>,
+        holds: u32,
+        until: Instant,
+    ) -> Answer<'a, ()>;
 
     /// Asks whether the grant stands.
     fn check<'a>(&'a self, held: &'a Arc<Held>, until: Instant) -> Answer<'a, ()>;

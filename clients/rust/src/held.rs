@@ -234,9 +234,9 @@ impl Held {
         })
     }
 
-    /// Others may have it kept for themselves. Who has it for a fixed time ends it for all.
-    fn may_be_kept_elsewhere(&self) -> bool {
-        self.is_known_to_others() && self.life().keep.is_some()
+    /// The same of what is kept. Who has it for a fixed time ends it for all.
+    fn own_kept(&self) -> Option<Own<'_>> {
+        self.own().filter(|_| self.life().keep.is_some())
     }
 
     fn kept_by_nobody(&self) {

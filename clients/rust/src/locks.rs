@@ -11,8 +11,8 @@ use crate::observer::Reports;
 use crate::owner::{Names, Owner, TaskOwner};
 use crate::registry::{Place, Turn};
 use crate::request::{Grant, Life, Mode, Request, Wait};
-use crate::server::CallError;
 use crate::server::commands::{self, Call};
+use crate::server::{CallError, Own};
 use crate::task::Task;
 use crate::{Error, Guard, Loss};
 use redis::IntoConnectionInfo;
@@ -287,12 +287,9 @@ impl Locks {
         let backend = Arc::clone(&self.shared.owned.backend);
         let until = Instant::now() + self.shared.defaults.times.release;
         let releasing = async move {
-            let released = if is_named {
-                backend.release_new(&obtained, until).await
-            } else {
-                backend.release(&obtained.granted.grant, 0, until).await
-            };
-            match released {
+            let grant = &obtained.granted.grant;
+            let own = is_named.then(|| Own::of(grant, obtained.keeper.as_ref()));
+            match backend.release(grant, own, 0, until).await {
                 Err(Error::Lost(loss)) if loss != Loss::KeptElsewhere => Ok(()),
                 released => released,
             }

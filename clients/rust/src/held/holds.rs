@@ -54,7 +54,9 @@ impl Held {
             return;
         };
         let backend = &self.owned.backend;
-        let ended = backend.renew_known(self, Change::UNKEPT, until).await;
+        let ended = backend
+            .renew(&self.grant, self.own_kept(), Change::UNKEPT, until)
+            .await;
         if ended.is_err_and(|error| !matches!(error, Error::Lost(_))) {
             self.keeps_no_more();
         }
@@ -183,11 +185,8 @@ impl Held {
 
     async fn leave_holds(&self, holds: u32, until: Instant) -> Result<(), Error> {
         let backend = &self.owned.backend;
-        if self.may_be_kept_elsewhere() {
-            backend.release_known(self, holds, until).await
-        } else {
-            backend.release(&self.grant, holds, until).await
-        }
+        let own = self.own_kept();
+        backend.release(&self.grant, own, holds, until).await
     }
 
     /// What somebody else has is not released here.

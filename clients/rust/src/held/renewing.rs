@@ -4,7 +4,7 @@ use super::Held;
 use crate::Error;
 use crate::request::{Change, Life};
 use crate::server::commands::after;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,11 +22,9 @@ impl Held {
             self.term().may_be_unkept = true;
         }
         let backend = &self.owned.backend;
-        let renewed = if self.may_be_kept_elsewhere() {
-            backend.renew_known(self, change, until).await
-        } else {
-            backend.renew(&self.grant, change, until).await
-        };
+        let renewed = backend
+            .renew(&self.grant, self.own_kept(), change, until)
+            .await;
         if let (Err(error), Some((lease, known))) = (&renewed, before)
             && !matches!(error, Error::Unavailable(_) | Error::Lost(_))
         {
@@ -37,8 +35,6 @@ impl Held {
             Some(Duration::ZERO) => {
                 self.term().is_winding_down = true;
                 self.kept_by_nobody();
-                // The server does not close that for the next one who keeps it.
-                *self.last_keeper() = Weak::new();
             }
             Some(keep) => self.term().life.keep = Some(keep),
             None => {}

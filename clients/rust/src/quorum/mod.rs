@@ -18,7 +18,7 @@ use crate::owner::Names;
 use crate::registry::Turn;
 use crate::request::{Change, Grant, Granted, Mode, Request};
 use crate::server::commands::Call;
-use crate::server::{Common, Keeper, Node, Times};
+use crate::server::{Common, Keeper, Node, Own, Times};
 use latest::Latest;
 use member::Member;
 use redis::{ConnectionInfo, RedisError, Value};
@@ -134,6 +134,7 @@ impl Backend for Quorum {
     fn renew<'a>(
         &'a self,
         grant: &'a Grant,
+        _own: Option<Own<'a>>,
         change: Change,
         until: Instant,
     ) -> Answer<'a, Obtained> {
@@ -146,7 +147,13 @@ impl Backend for Quorum {
         })
     }
 
-    fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()> {
+    fn release<'a>(
+        &'a self,
+        grant: &'a Grant,
+        _own: Option<Own<'a>>,
+        holds: u32,
+        until: Instant,
+    ) -> Answer<'a, ()> {
         Box::pin(async move {
             if holds == 0 {
                 self.release_on_all(grant, until).await?;

@@ -16,7 +16,7 @@ use crate::{Error, Loss};
 
 use futures_util::future::join;
 use redis::{RedisError, Value};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -181,11 +181,7 @@ impl Direct {
         let until = Instant::now() + self.times.reply;
         // Who has asked for it later, in this name, has it. With replicas, or a fixed lease, this may be what asks.
         let is_later = request.whose.is_named() && change.keep.is_some() && request.replicas == 0;
-        let own = is_later.then(|| Own {
-            owner: &grant.owner,
-            token: Some(grant.token),
-            kept_by: Weak::new(),
-        });
+        let own = is_later.then(|| Own::of(grant, None));
         let command = renew(grant, change);
         let answered = call_own(&self.route, &grant.key, own.as_ref(), &command, until).await;
         answered.changed(&grant.key)
@@ -238,10 +234,15 @@ impl Backend for Direct {
     fn renew<'a>(
         &'a self,
         grant: &'a Grant,
+        own: Option<Own<'a>>,
         change: Change,
         until: Instant,
     ) -> Answer<'a, Obtained> {
-        Box::pin(async move { self.change(grant, &renew(grant, change), until).await })
+        Box::pin(async move {
+            let command = renew(grant, change);
+            let answered = call_own(&self.route, &grant.key, own.as_ref(), &command, until).await;
+            answered.changed(&grant.key)
+        })
     }
 
     fn adopt<'a>(
@@ -258,20 +259,6 @@ impl Backend for Direct {
         })
     }
 
-    fn renew_known<'a>(
-        &'a self,
-        held: &'a Held,
-        change: Change,
-        until: Instant,
-    ) -> Answer<'a, Obtained> {
-        Box::pin(async move {
-            let command = renew(held.grant(), change);
-            let (key, own) = (&held.grant().key, held.own());
-            let answered = call_own(&self.route, key, own.as_ref(), &command, until).await;
-            answered.changed(key)
-        })
-    }
-
     /// When the keeper closes that keeps it, the keeping is over too. Nothing may come late: it would end the keeping
     /// for a later one who adopts it.
     fn keep_no_more(&self, grant: Grant, sent_to: SentTo, turn: Turn) {
@@ -284,36 +271,16 @@ impl Backend for Direct {
         });
     }
 
-    fn release<'a>(&'a self, grant: &'a Grant, holds: u32, until: Instant) -> Answer<'a, ()> {
+    fn release<'a>(
+        &'a self,
+        grant: &'a Grant,
+        own: Option<Own<'a>>,
+        holds: u32,
+        until: Instant,
+    ) -> Answer<'a, ()> {
         Box::pin(async move {
             let command = release(grant, holds);
-            let answered = call(&self.route, &grant.key, &command, until).await;
-            answered.released(holds)
-        })
-    }
-
-    fn release_new<'a>(&'a self, obtained: &'a Obtained, until: Instant) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let grant = &obtained.granted.grant;
-            let own = Own {
-                owner: &grant.owner,
-                token: Some(grant.token),
-                kept_by: obtained
-                    .keeper
-                    .as_ref()
-                    .map_or_else(Weak::new, Arc::downgrade),
-            };
-            let command = release(grant, 0);
-            let answered = call_own(&self.route, &grant.key, Some(&own), &command, until).await;
-            answered.released(0)
-        })
-    }
-
-    fn release_known<'a>(&'a self, held: &'a Held, holds: u32, until: Instant) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let (key, own) = (&held.grant().key, held.own());
-            let command = release(held.grant(), holds);
-            let answered = call_own(&self.route, key, own.as_ref(), &command, until).await;
+            let answered = call_own(&self.route, &grant.key, own.as_ref(), &command, until).await;
             answered.released(holds)
         })
     }

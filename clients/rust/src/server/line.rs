@@ -4,12 +4,12 @@ use super::calls::SentTo;
 use super::commands::{Call, holders};
 use super::{CallError, Keeper, Node, Route};
 use crate::holder::Holder;
+use crate::request::Grant;
 use crate::{Error, Loss};
 use redis::Value;
 use std::sync::{Arc, Weak};
 
 /// What others may have by now, as they know its owner: what the owner has, or the grant with this token.
-#[derive(Clone)]
 pub(crate) struct Own<'a> {
     pub(crate) owner: &'a str,
     pub(crate) token: Option<u64>,
@@ -17,7 +17,16 @@ pub(crate) struct Own<'a> {
     pub(crate) kept_by: Weak<Keeper>,
 }
 
-impl Own<'_> {
+impl<'a> Own<'a> {
+    /// A grant, kept here if by anybody.
+    pub(crate) fn of(grant: &'a Grant, keeper: Option<&Arc<Keeper>>) -> Self {
+        Self {
+            owner: &grant.owner,
+            token: Some(grant.token),
+            kept_by: keeper.map_or_else(Weak::new, Arc::downgrade),
+        }
+    }
+
     fn is(&self, holder: &Holder) -> bool {
         match self.token {
             Some(token) => holder.token == token,
