@@ -9,6 +9,6 @@ mvn -B -ntp -Dmaven.repo.local="$repository" -DskipTests -f ../../clients/java/p
 mvn -B -ntp -Dmaven.repo.local="$repository" compile dependency:build-classpath -DincludeScope=runtime -Dmdep.outputFile=target/classpath
 for client in jedis lettuce; do
     printf '\n==> programs on %s\n' "$client"
-    EXAMPLE_PROGRAM="examples/java/program $client" cargo test --package examples-rust --test programs || failed=true
+    EXAMPLE_PROGRAM="examples/java/program $client" cargo test --quiet --workspace --test programs || failed=true
 done
 ! ${failed:-false}

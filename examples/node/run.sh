@@ -8,4 +8,4 @@ for folder in ../../clients/node .; do
     (cd "$folder" && npm ci --silent --no-audit --no-fund && rm -rf dist && npm run --silent build)
 done
 export EXAMPLE_PROGRAM="node examples/node/dist/programs.js"
-exec cargo test --package examples-rust --test programs
+exec cargo test --quiet --workspace --test programs

@@ -60,9 +60,6 @@ run_test() {
     return $status
 }
 
-# In CI what fails is run once more, as with nextest.
-again() { [[ ${NEXTEST_PROFILE:-} == ci ]] && echo "once more: ${1//_/ } ($shell)" && run_test "$1"; }
-
 shells=(${SHELLS:-$(for name in dash bash busybox; do
     command -v "$name" >/dev/null && echo "${name/busybox/busybox_sh}"
 done)})
@@ -73,7 +70,7 @@ for shell in "${shells[@]}"; do
     [[ $shell != "${shells[0]}" ]] || prefix=test_
     shell=${shell/_/ }
     for test in $(compgen -A function "$prefix" | grep -- "${1:-}"); do
-        { run_test "$test" || again "$test"; } && echo passed >>"$results" || echo failed >>"$results" &
+        run_test "$test" && echo passed >>"$results" || echo failed >>"$results" &
         ((++number < 6)) || wait -n
     done
 done
