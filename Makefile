@@ -177,13 +177,14 @@ fmt: ## format the code
 ci: ## what every change must pass, in a fresh clone of HEAD (30 minutes): every kind of check in a short form
 	@$(TOOLS)/ci.sh
 
+MODULE = $(BUILDING) cargo build --release --package redis-lock --lib
+
 # The module and all else: two profiles, which do not wait for each other.
 build-all: setup-build
-	@$(MAKE) --no-print-directory build & module=$$!; \
-		$(BUILDING) cargo build --workspace --all-targets && wait $$module
+	@$(MODULE) & module=$$!; $(BUILDING) cargo build --workspace --all-targets && wait $$module
 
 build: setup-build ## build the module (target/release/libredis_lock.so)
-	$(BUILDING) cargo build --release --package redis-lock --lib
+	@$(MODULE)
 
 dist: ## what is handed out, for Linux on x86-64 and arm64, glibc and musl (target/dist; TARGETS= for fewer)
 	@$(TOOLS)/dist/build.sh $(TARGETS)
