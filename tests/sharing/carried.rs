@@ -29,7 +29,7 @@ fn is_the_same(before: &[Holder], at: i64, after: &[Holder], now: i64) {
         let (was, is) = (at + before.ttl_ms, now + after.ttl_ms);
         // The times are read beside the replies.
         assert!(
-            (was - is).abs() < 2_000,
+            (was - is).abs() < 20_000,
             "{before:?} at {at}, {after:?} at {now}"
         );
     }

@@ -3,6 +3,11 @@
 # Each test is a function in a process of its own, with a server of its own at $port; six run at a time.
 # SHELLS="dash bash busybox_sh" names the shells; the first is that of all tests, the others have those of the basics.
 
+# A signal that is ignored from the start, such as SIGHUP under nohup, can be trapped in no test.
+if [[ -z ${SIGNALS_AS_USUAL:-} ]] && env --default-signal true 2>/dev/null; then
+    SIGNALS_AS_USUAL=yes exec env --default-signal "$BASH" "${BASH_SOURCE[0]}" "$@"
+fi
+
 here=$(cd "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 program="$here/../redis-lock"
 KEY='lock:orders:42'
