@@ -94,18 +94,24 @@ pub fn server_cpu(pid: u32) -> Duration {
 /// adds to a time limit that holds the product to a promise, so that the limit says the same on any machine.
 #[derive(Debug)]
 pub struct Load {
-    pid: u32,
+    pid: Option<u32>,
     before: Duration,
 }
 
 impl Load {
     /// Begins to count.
     pub fn on(server: &Server) -> Self {
-        let pid = server.pid();
-        Self {
-            pid,
-            before: waited(pid),
-        }
+        Self::of(Some(server.pid()))
+    }
+
+    /// Begins to count, for this program alone.
+    pub fn here() -> Self {
+        Self::of(None)
+    }
+
+    fn of(pid: Option<u32>) -> Self {
+        let before = waited(pid);
+        Self { pid, before }
     }
 
     /// What it came to since then.
@@ -121,11 +127,10 @@ impl Load {
 
 /// The time that the threads of a process and of this program were ready to run and had no processor, and that
 /// the host took from the machine. None where the kernel does not count.
-fn waited(pid: u32) -> Duration {
-    let threads = ["/proc/self/task".to_owned(), format!("/proc/{pid}/task")];
-    let threads = threads
-        .iter()
-        .filter_map(|folder| fs::read_dir(folder).ok());
+fn waited(pid: Option<u32>) -> Duration {
+    let server = pid.map(|pid| format!("/proc/{pid}/task"));
+    let folders = ["/proc/self/task".to_owned()].into_iter().chain(server);
+    let threads = folders.filter_map(|folder| fs::read_dir(folder).ok());
     let of_thread = |thread: fs::DirEntry| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
