@@ -149,7 +149,7 @@ fn keys_are_those_of_the_selected_database() {
 }
 
 #[test]
-fn only_keys_that_the_caller_may_read_are_told() {
+fn only_keys_that_the_caller_may_use_with_it_are_listed() {
     let server = Server::start();
     let mut c = server.connection();
     for key in ["mine:1", "theirs:1", "mine:2"] {
@@ -162,6 +162,11 @@ fn only_keys_that_the_caller_may_read_are_told() {
         ("%R~mine:1", &["mine:1"]),
         ("%W~mine:*", &[]),
         ("~none", &[]),
+        // A selector gives the right to other commands only, or to this one.
+        ("~mine:1 (+lock.info ~mine:2)", &["mine:1"]),
+        ("~mine:1 (+get allkeys)", &["mine:1"]),
+        ("~mine:1 (+lock.hotkeys ~theirs:*)", &["mine:1", "theirs:1"]),
+        ("~mine:1 (+lock.hotkeys %W~theirs:*)", &["mine:1"]),
         ("allkeys", &["mine:1", "mine:2", "theirs:1"]),
     ] {
         let rights = format!("ACL SETUSER u reset on >pw {rule} +lock.hotkeys +multi +exec");
