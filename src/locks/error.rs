@@ -80,7 +80,8 @@ impl CommandError {
                   no BLOCK"
             }
             Self::TooManyWaitersInAll => {
-                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total allows"
+                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total and three \
+                  quarters of maxclients allow"
             }
             Self::Refused(refusal) => refusal.text(),
         }

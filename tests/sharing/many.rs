@@ -52,7 +52,7 @@ fn fill(c: &mut Connection, count: usize) {
 fn ten_thousand_readers_behind_a_writer_get_in_and_hold_up_nobody() {
     const READERS: usize = 10_000;
     let server = Server::builder()
-        .config("maxclients", &(READERS + 100).to_string())
+        .config("maxclients", &(READERS * 4 / 3 + 100).to_string())
         .config("client-output-buffer-limit", "normal 0 0 0")
         .start();
     let mut c = server.connection();

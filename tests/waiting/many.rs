@@ -28,7 +28,7 @@ fn wait_for_all(server: &Server, c: &mut Connection) -> Vec<Connection> {
 /// and again before all are handed over.
 fn others_are_served(end: impl FnOnce(&mut Connection)) {
     let server = Server::builder()
-        .config("maxclients", &(LOCKS + 100).to_string())
+        .config("maxclients", &(2 * LOCKS + 100).to_string())
         .config("notify-keyspace-events", "KEA")
         .start();
     // A hand-off takes longer so, and all of them more than a few ticks.
@@ -85,7 +85,7 @@ fn among_many_locks_a_lease_that_its_owner_cuts_is_handed_over_in_time() {
     const ROUNDS: usize = 5;
     const CUT: usize = 20;
     let server = Server::builder()
-        .config("maxclients", &(LOCKS + 100).to_string())
+        .config("maxclients", &(2 * LOCKS + 100).to_string())
         .start();
     let mut c = server.connection();
     let mut waiters = wait_for_all(&server, &mut c);
