@@ -181,7 +181,8 @@ MODULE = $(BUILDING) cargo build --release --package redis-lock --lib
 
 # The module and all else: two profiles, which do not wait for each other.
 build-all: setup-build
-	@$(MODULE) & module=$$!; $(BUILDING) cargo build --workspace --all-targets && wait $$module
+	@$(MODULE) & module=$$!; $(BUILDING) cargo build --workspace --all-targets; \
+		built=$$?; wait $$module && exit $$built
 
 build: setup-build ## build the module (target/release/libredis_lock.so)
 	@$(MODULE)

@@ -11,5 +11,5 @@ set -eu
 export NEXTEST_TEST_THREADS="${NEXTEST_TEST_THREADS:-$((4 * $(getconf _NPROCESSORS_ONLN)))}"
 # Each test is a process, and would look after the module's build by itself.
 export REDIS_LOCK_MODULE="${REDIS_LOCK_MODULE:-$(module_path)}"
-[ -z "${BUILDING:-}" ] || "$tools/building.sh" cargo nextest run --no-run "$@"
+[ -z "${BUILD_TIMES:-}" ] || "$tools/building.sh" cargo nextest run --no-run "$@"
 exec cargo nextest run "$@"
