@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 
 use super::{SINCE, documented, in_order};
 use crate::locks::{CommandError, answer, monotonic};
@@ -28,7 +28,7 @@ impl Command for HotKeys {
         since: SINCE,
         history: &[],
         key: Some(KeyUse::ReadUnnamed(KEYWORD)),
-        arguments: || documented(requests::COUNT),
+        arguments: || documented(parse::COUNT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -43,7 +43,7 @@ fn hot_keys<'call>(
     let [_name, words @ ..] = arguments else {
         return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
-    let count = requests::count(&mut in_order(words))?.unwrap_or(DEFAULT_COUNT);
+    let count = parse::count(&mut in_order(words))?.unwrap_or(DEFAULT_COUNT);
     let rights = Rights::of_client(context).ok_or(CommandError::NoClient)?;
     let name = OwnedText::new(HotKeys::SPEC.name.to_bytes());
     let keyword = OwnedText::new(KEYWORD.to_bytes());

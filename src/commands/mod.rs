@@ -13,7 +13,7 @@ mod section;
 mod waiters;
 
 use redis_lock_core::keeping::Keep;
-use redis_lock_core::requests::{self, Kind, Words};
+use redis_lock_core::parse::{self, Kind, Words};
 
 use crate::locks::{CommandError, max_lease};
 use crate::server::{self, ArgKind, Argument, Context, Text};
@@ -22,8 +22,8 @@ use crate::server::{self, ArgKind, Argument, Context, Text};
 const SINCE: &std::ffi::CStr = c"0.1.0";
 
 /// The core's description of a command's words, as the server takes it.
-fn documented(words: &[requests::Argument]) -> Vec<Argument> {
-    let argument = |word: &requests::Argument| Argument {
+fn documented(words: &[parse::Argument]) -> Vec<Argument> {
+    let argument = |word: &parse::Argument| Argument {
         name: word.name,
         kind: match word.kind {
             Kind::String => ArgKind::String,

@@ -1,7 +1,6 @@
 //! `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`
 
-use redis_lock_core::requests;
-use redis_lock_core::{self as core, ReleaseAmount};
+use redis_lock_core::{ReleaseAmount, parse};
 
 use super::{SINCE, documented, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer_owner};
@@ -22,7 +21,7 @@ impl Command for Release {
         since: SINCE,
         history: &[],
         key: Some(KeyUse::Delete),
-        arguments: || documented(requests::RELEASE),
+        arguments: || documented(parse::RELEASE),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -43,7 +42,7 @@ fn release<'call>(
         return Ok(());
     }
     let primary = Primary::check(context)?;
-    let request = requests::release(&mut words)?;
+    let request = parse::release(&mut words)?;
     let holds_left = match Lock::open(primary, name).release(&request) {
         Ok(judged) => {
             if calls_off(&request) {
@@ -64,6 +63,6 @@ fn release<'call>(
 }
 
 /// True when the owner is neither to hold the lock nor to wait for it afterwards.
-fn calls_off(request: &core::Release<'_>) -> bool {
+fn calls_off(request: &redis_lock_core::Release<'_>) -> bool {
     request.amount == ReleaseAmount::All && request.token.is_none()
 }

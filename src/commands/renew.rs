@@ -1,6 +1,6 @@
 //! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 
 use super::{SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
@@ -20,7 +20,7 @@ impl Command for Renew {
         since: SINCE,
         history: &[(c"0.2.0", c"Added the SHARED, LIMIT and KEEP options.")],
         key: Some(KeyUse::Update),
-        arguments: || documented(requests::RENEW),
+        arguments: || documented(parse::RENEW),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -34,13 +34,13 @@ fn renew<'call>(
 ) -> Result<(), CommandError> {
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
-    let call = requests::renew(&mut words)?;
+    let call = parse::renew(&mut words)?;
     if let Some(keep) = call.keep {
         check_keeper(context, name, keep)?;
     }
-    let judged = Lock::open(primary, name).renew(&call.request, call.limit, call.keep)?;
-    let granted = judged.commit();
-    let limit = call.limit.map(|_| granted.limit);
-    reply_grant(context, call.request.owner(), granted.grant, limit);
+    let judged = Lock::open(primary, name).renew(&call.request, call.keep)?;
+    let holder = judged.commit();
+    let limit = call.request.limit().map(|_| holder.limit);
+    reply_grant(context, holder.owner, holder.grant, limit);
     Ok(())
 }

@@ -48,15 +48,17 @@ pub(crate) fn last_token() -> Option<Token> {
 
 /// Records a token from elsewhere.
 pub(crate) fn observe_token(token: Token) {
-    with_token_clock(|clock| clock.observe(token));
+    LAST.fetch_max(token.number(), Ordering::Relaxed);
 }
 
-/// Runs `body` with the clock.
-pub(crate) fn with_token_clock<R>(body: impl FnOnce(&mut TokenClock) -> R) -> R {
+/// Runs a rule with the clock. A refusal leaves the clock unchanged.
+pub(crate) fn with_token_clock<T, E>(
+    rule: impl FnOnce(&mut TokenClock) -> Result<T, E>,
+) -> Result<T, E> {
     let mut clock = TokenClock::after(last_token());
-    let result = body(&mut clock);
+    let outcome = rule(&mut clock)?;
     LAST.store(clock.last().map_or(0, Token::number), Ordering::Relaxed);
-    result
+    Ok(outcome)
 }
 
 /// The wall clock.

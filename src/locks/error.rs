@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
-use redis_lock_core::requests::Malformed;
+use redis_lock_core::parse::Malformed;
 use redis_lock_core::{Grant, Limit, Owner, Refusal};
 
 use super::WrongType;
@@ -121,7 +121,7 @@ pub(crate) fn answer(context: Context<'_>, result: Result<(), CommandError>) {
     }
 }
 
-/// The reply of a successful acquire or renewal; with the limit where the call named one.
+/// The reply of a successful acquire or renewal; with the limit in force where the call named one.
 pub(crate) fn reply_grant(
     context: Context<'_>,
     owner: Owner<'_>,

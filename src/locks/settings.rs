@@ -51,6 +51,7 @@ pub(crate) fn rules() -> Rules {
     Rules {
         default_lease: lease(&DEFAULT_LEASE_MS).min(max_lease()),
         max_token_lead_ms: MAX_TOKEN_LEAD_MS.get().unsigned_abs(),
+        max_holders: max_holders(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis_lock_core::keeping::Silence;
-use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
+use redis_lock_core::{Acquire, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::deadlock::Judged;
@@ -20,14 +20,13 @@ pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
     request: &Acquire<'_>,
-    limit: Option<Limit>,
+    names_limit: bool,
     keep: Option<Silence>,
     wait: Option<Duration>,
 ) -> Result<(), CommandError> {
     check_limits(context, name)
         .inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
-    let bears = limit.unwrap_or(Limit::ONE);
-    let judged = deadlock::judge(context, name, request.owner, bears);
+    let judged = deadlock::judge(context, name, request.owner, request.limit);
     if let Judged::Circle(circle) = &judged {
         return Err(deadlock::error(circle));
     }
@@ -36,9 +35,9 @@ pub(crate) fn join(
         owner: OwnerBuf::from(request.owner),
         lease: request.lease,
         holds: request.holds,
-        limit: bears,
+        limit: request.limit,
         keep,
-        names_limit: limit.is_some(),
+        names_limit,
         client_id: context.client_id(),
         since,
         until: wait.map(|wait| since.plus(wait)),

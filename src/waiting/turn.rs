@@ -1,16 +1,16 @@
 //! The call whose turn it is: found, judged and granted the lock.
 
 use redis_lock_core::keeping::{Asked, Keep, check_lease};
-use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room};
 use redis_lock_core::{
-    Acquire, Deadline, Grant, LockId, Monotonic, PendingGrant, Refusal, Waiter, WaiterId,
+    Acquire, Grant, Granted, Holder, Holders, LockId, Monotonic, PendingGrant, Refusal, Waiter,
+    WaiterId,
 };
 
 use super::answer::{Answer, Wait};
 use super::peer::peer_has_closed;
 use super::state::{STATE, State};
 use crate::keeping::{self, ToKeep};
-use crate::locks::{max_holders, monotonic, now, rules, with_token_clock};
+use crate::locks::{monotonic, now, rules, with_token_clock};
 use crate::server::{Blocked, Context, OwnedText, Text};
 use crate::statistics::{self, Counter, WaitEnd};
 
@@ -55,40 +55,54 @@ pub(super) fn next_call(
     }
 }
 
-/// Judges a waiting call whose turn it is.
+/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
 pub(super) fn admit<'a>(
     context: Context<'_>,
+    name: Text<'_>,
     holders: Option<&Holders<'_>>,
-    waiter: &'a Waiter,
-) -> Result<Admitted<'a>, Refusal> {
-    let request = request(waiter);
-    let room = Room {
-        max_holders: max_holders(),
-        in_line: false,
-    };
+    request: &Acquire<'a>,
+    in_line: bool,
+    keep: Option<Keep>,
+) -> Result<Option<Granted<'a>>, Refusal> {
+    let (rules, now) = (rules(), now(context));
     with_token_clock(|clock| {
-        let (rules, now) = (rules(), now(context));
-        sharing::acquire(holders, &request, waiter.limit, room, &rules, now, clock)
+        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
+        if let Some(granted) = &granted {
+            check_kept(context, name, keep, granted)?;
+        }
+        Ok(granted)
     })
 }
 
-/// Checks that the lease of a grant that is to be kept, or is kept, is long enough.
-pub(super) fn check_kept<'a>(
+/// Checks that a grant that is kept has a lease that is long enough: the last check of all.
+pub(super) fn check_kept(
     context: Context<'_>,
     name: Text<'_>,
-    admitted: Admitted<'a>,
-    waiter: &Waiter,
-) -> Result<Admitted<'a>, Refusal> {
-    if let Admitted::New(granted, _) | Admitted::Again(granted, _) = &admitted {
-        let is_kept = keeping::is_kept(context, name, granted.grant.token);
-        check_lease(waiter.keep.map(Keep::For), is_kept, granted.grant.lease)?;
+    keep: Option<Keep>,
+    granted: &Granted<'_>,
+) -> Result<(), Refusal> {
+    if keep.is_none() && !keeping::any() {
+        return Ok(());
     }
-    Ok(admitted)
+    let Grant { token, lease, .. } = granted.holder.grant;
+    check_lease(keep, keeping::is_kept(context, name, token), lease)
+}
+
+/// Judges a waiting call whose turn it is.
+pub(super) fn admit_waiter<'a>(
+    context: Context<'_>,
+    name: Text<'_>,
+    holders: Option<&Holders<'_>>,
+    waiter: &'a Waiter,
+) -> Result<Option<Granted<'a>>, Refusal> {
+    let keep = waiter.keep.map(Keep::For);
+    admit(context, name, holders, &request(waiter), false, keep)
 }
 
 fn request(waiter: &Waiter) -> Acquire<'_> {
     Acquire {
         owner: waiter.owner.as_owner(),
+        limit: waiter.limit,
         lease: waiter.lease,
         holds: waiter.holds,
         token: None,
@@ -118,18 +132,18 @@ pub(super) fn make_pending(
     context: Context<'_>,
     lock_id: &LockId,
     next: &Next,
-    grant: Grant,
-    deadline: Deadline,
-    before: Option<Grant>,
+    granted: &Granted<'_>,
 ) -> Option<Blocked<Wait>> {
     let id = next.id;
+    let Granted { before, holder, .. } = granted;
+    let Grant { token, holds, .. } = holder.grant;
     let pending = PendingGrant {
         lock_id: lock_id.clone(),
         client_id: next.waiter.client_id,
-        token: grant.token,
-        took_hold: before.is_none_or(|before| grant.holds > before.holds),
-        holds: grant.holds,
-        deadline,
+        token,
+        took_hold: before.is_none_or(|before| holds > before.holds),
+        holds,
+        deadline: holder.end,
     };
     STATE.with(context, |state| {
         let blocked = state.end_wait_at(context, next.now, id, WaitEnd::Granted)?;
@@ -139,15 +153,15 @@ pub(super) fn make_pending(
 }
 
 /// Replies the grant to the call.
-pub(super) fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, granted: Granted) {
+pub(super) fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, holder: &Holder<'_>) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
         blocked.answer(Answer::Granted {
             id: next.id,
             handle,
             owner: next.waiter.owner.clone(),
-            grant: granted.grant,
-            limit: next.waiter.names_limit.then_some(granted.limit),
+            grant: holder.grant,
+            limit: next.waiter.names_limit.then_some(holder.limit),
         });
     }
 }

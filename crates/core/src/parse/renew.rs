@@ -6,7 +6,6 @@ use super::limit::{LIMIT, limit};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::keeping::Keep;
-use crate::{self as core, Limit};
 
 /// The words of a renewal.
 pub const RENEW: &[Argument] = &[
@@ -22,10 +21,8 @@ pub const RENEW: &[Argument] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew<'a> {
     /// What it asks of the grant.
-    pub request: core::Renew<'a>,
-    /// How many holders the grant is to bear, if the caller says so.
-    pub limit: Option<Limit>,
-    /// How long the connection may be silent that keeps the grant.
+    pub request: crate::Renew<'a>,
+    /// How long the connection that keeps the grant may be silent.
     pub keep: Option<Keep>,
 }
 
@@ -38,11 +35,11 @@ pub fn renew<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Renew<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut shares, mut kept) = (None, None, None);
+    let (mut asked, mut limited, mut kept) = (None, None, None);
     let (mut token, mut raise) = (None, None);
     while let Some(option) = words.next() {
         if lease(option, words, &mut asked)?
-            || limit(option, words, &mut shares)?
+            || limit(option, words, &mut limited)?
             || keep(option, words, &mut kept)?
         {
             continue;
@@ -61,8 +58,8 @@ pub fn renew<'a>(
     }
     keep::check(kept, asked)?;
     let request = match (token, raise) {
-        (token, None) => core::Renew::new(owner, asked, token),
-        (_, Some(_)) if shares.is_some() => {
+        (token, None) => crate::Renew::new(owner, limited, asked, token),
+        (_, Some(_)) if limited.is_some() => {
             return Err(Malformed::new(
                 c"ERR syntax error: RAISE goes with neither SHARED nor LIMIT",
             ));
@@ -72,13 +69,12 @@ pub fn renew<'a>(
                 c"ERR syntax error: RAISE needs TOKEN, the token to raise from",
             ));
         }
-        (Some(token), Some(raise)) => core::Renew::raise(owner, asked, token, raise).ok_or(
+        (Some(token), Some(raise)) => crate::Renew::raise(owner, asked, token, raise).ok_or(
             Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
         )?,
     };
     Ok(Renew {
         request,
-        limit: shares,
         keep: kept,
     })
 }

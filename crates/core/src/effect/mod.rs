@@ -1,42 +1,54 @@
-//! A held lock as one argument of a command: what replicas and the append-only file get.
+//! A change of a lock as one argument of a command: what replicas and the append-only file get.
+//!
+//! A lock that is or becomes exclusive is an effect of version 1:
 //!
 //! ```text
-//! version  1 byte: 1, plus 128 where nobody is told of the change
+//! version  1 byte: 1, plus 128 for a quiet change
 //! deadline 8 bytes: milliseconds since 1970, or -1 for none
 //! record   the rest: token, lease, holds and owner, as in memory
 //! ```
-//! Numbers are little-endian. Every version has its token where this one has it, so that a server
-//! that does not know the version learns of the token all the same.
+//! A change of a shared lock is an effect of version 2 (`shared.rs`). Numbers are little-endian. Every version has
+//! its token in the same place, so that a server that does not know the version still learns the token.
+
+mod shared;
 
 use std::fmt;
 
-use super::record::{self, MAX_RECORD};
-use super::{Deadline, Held, Record, Token};
+use super::holder::{self, MAX_RECORD, MAX_SHARED};
+use super::{Deadline, Holder, Limit, LockChange, Token};
 
-pub(crate) const VERSION: u8 = 1;
-/// Added to the version where nobody is told of the change: the server's own renewal of a kept grant.
-pub(crate) const QUIET: u8 = 128;
-/// The version of a change of shares (`sharing/effect.rs`).
-pub(crate) const SHARES_VERSION: u8 = 2;
-pub(crate) const DEADLINE_BYTES: usize = 8;
+const VERSION: u8 = 1;
+/// Added to the version for a quiet change: the server's own renewal of a kept grant, of which no client is
+/// notified.
+const QUIET: u8 = 128;
+const DEADLINE_BYTES: usize = 8;
 const HEAD: usize = 1 + DEADLINE_BYTES;
 const NO_DEADLINE: i64 = -1;
+const MAX_EFFECT: usize = if HEAD + MAX_RECORD > shared::HEAD + 8 + MAX_SHARED {
+    HEAD + MAX_RECORD
+} else {
+    shared::HEAD + 8 + MAX_SHARED
+};
 
-/// True when nobody is to be told of the change that this effect makes.
+/// True when no client is notified of the change that this effect makes.
 #[must_use]
 pub fn is_quiet(effect: &[u8]) -> bool {
     effect.first().is_some_and(|version| version & QUIET != 0)
 }
 
+const fn version_byte(version: u8, is_quiet: bool) -> u8 {
+    if is_quiet { version | QUIET } else { version }
+}
+
 /// Room for any effect.
 #[derive(Debug)]
-pub struct EffectBuffer([u8; HEAD + MAX_RECORD]);
+pub struct EffectBuffer([u8; MAX_EFFECT]);
 
 impl EffectBuffer {
     /// Empty room.
     #[must_use]
     pub const fn new() -> Self {
-        Self([0; HEAD + MAX_RECORD])
+        Self([0; MAX_EFFECT])
     }
 }
 
@@ -46,18 +58,18 @@ impl Default for EffectBuffer {
     }
 }
 
-/// A held lock that is written out: as an effect, and the record in it.
+/// The effect of a lock that is or becomes exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect<'a>(&'a [u8]);
 
 impl<'a> Effect<'a> {
-    /// All of it.
+    /// The whole effect.
     #[must_use]
     pub const fn bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// The record alone: the lock without its deadline.
+    /// The record in it: the value of the key.
     #[must_use]
     pub fn record(self) -> &'a [u8] {
         &self.0[HEAD..]
@@ -67,11 +79,11 @@ impl<'a> Effect<'a> {
 /// Why an effect cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectError {
-    /// A version that is not known, and the token in it.
+    /// An unknown version, and the token in the effect.
     Version(u8, Option<Token>),
-    /// Cut off, or a field is out of its range.
+    /// It is cut off, or a field is out of its range.
     Damaged,
-    /// A change of a lock that is not as it was when the change was made.
+    /// The lock is not the one that the change was made for.
     Mismatch,
 }
 
@@ -80,7 +92,8 @@ impl fmt::Display for EffectError {
         match self {
             Self::Version(version, _) => write!(
                 f,
-                "effect of version {version}, of which this version of the module knows {VERSION} and {SHARES_VERSION}"
+                "effect of version {version}, of which this version of the module knows {VERSION} and {}",
+                shared::VERSION
             ),
             Self::Damaged => f.write_str("effect that is cut off or damaged"),
             Self::Mismatch => f.write_str("effect that was made for another state of the lock"),
@@ -88,59 +101,56 @@ impl fmt::Display for EffectError {
     }
 }
 
-impl<'a> Held<'a> {
-    /// Writes the lock into `buffer`.
+impl<'a> Holder<'a> {
+    /// Writes the effect of an exclusive lock with this holder into `buffer`.
     #[must_use]
-    pub fn effect<'buffer>(&self, buffer: &'buffer mut EffectBuffer) -> Effect<'buffer> {
-        self.write_effect(VERSION, buffer)
-    }
-
-    /// As [`Held::effect`], for a change of which nobody is told.
-    #[must_use]
-    pub fn quiet_effect<'buffer>(&self, buffer: &'buffer mut EffectBuffer) -> Effect<'buffer> {
-        self.write_effect(VERSION | QUIET, buffer)
-    }
-
-    fn write_effect<'buffer>(
+    pub fn effect<'buffer>(
         &self,
-        version: u8,
+        is_quiet: bool,
         buffer: &'buffer mut EffectBuffer,
     ) -> Effect<'buffer> {
-        let deadline = match self.deadline {
+        let deadline = match self.end {
             Deadline::At(at) => i64::try_from(at).unwrap_or(i64::MAX),
             Deadline::Never => NO_DEADLINE,
         };
         let (head, rest) = buffer.0.split_at_mut(HEAD);
-        head[0] = version;
+        head[0] = version_byte(VERSION, is_quiet);
         head[1..].copy_from_slice(&deadline.to_le_bytes());
-        let length = HEAD + self.record().write(rest);
+        let length = HEAD + self.write(rest);
         Effect(&buffer.0[..length])
     }
 
-    /// Reads an effect.
-    ///
-    /// # Errors
-    ///
-    /// [`EffectError`] when it is none, or one of another version.
-    pub fn from_effect(effect: &'a [u8]) -> Result<Self, EffectError> {
+    /// Reads an effect of an exclusive lock.
+    fn from_effect(effect: &'a [u8]) -> Result<Self, EffectError> {
         let (version, rest) = effect.split_first().ok_or(EffectError::Damaged)?;
         let fields = rest.split_first_chunk::<DEADLINE_BYTES>();
         if *version & !QUIET != VERSION {
-            let token = fields.and_then(|(_, record)| record::token_of(record));
+            let token = fields.and_then(|(_, record)| holder::token_of(record));
             return Err(EffectError::Version(*version & !QUIET, token));
         }
         let (deadline, record) = fields.ok_or(EffectError::Damaged)?;
-        let deadline = match i64::from_le_bytes(*deadline) {
+        let end = match i64::from_le_bytes(*deadline) {
             NO_DEADLINE => Deadline::Never,
             at @ 0.. => Deadline::At(at.unsigned_abs()),
             _ => return Err(EffectError::Damaged),
         };
-        let Record { owner, grant } = Record::decode(record).map_err(|_| EffectError::Damaged)?;
-        Ok(Self {
-            owner,
-            grant,
-            deadline,
-        })
+        Self::read(record, Limit::ONE, end).ok_or(EffectError::Damaged)
+    }
+}
+
+impl<'a> LockChange<'a> {
+    /// Reads an effect of any known version.
+    ///
+    /// # Errors
+    ///
+    /// [`EffectError`] when it is none, or one of another version.
+    pub fn from_effect(bytes: &'a [u8]) -> Result<Self, EffectError> {
+        match bytes {
+            [version, rest @ ..] if *version & !QUIET == shared::VERSION => shared::read(rest)
+                .map(Self::Shared)
+                .ok_or(EffectError::Damaged),
+            _ => Holder::from_effect(bytes).map(Self::Exclusive),
+        }
     }
 }
 
@@ -178,11 +188,12 @@ mod tests {
         }
     }
 
-    fn held((owner, grant, deadline): &(Vec<u8>, Grant, Deadline)) -> Held<'_> {
-        Held {
+    fn holder((owner, grant, deadline): &(Vec<u8>, Grant, Deadline)) -> Holder<'_> {
+        Holder {
             owner: Owner::new(owner).unwrap(),
             grant: *grant,
-            deadline: *deadline,
+            limit: Limit::ONE,
+            end: *deadline,
         }
     }
 
@@ -192,31 +203,31 @@ mod tests {
         #[test]
         fn every_lock_is_read_as_it_was_written(lock in locks()) {
             let mut buffer = EffectBuffer::new();
-            let effect = held(&lock).effect(&mut buffer);
-            prop_assert_eq!(Held::from_effect(effect.bytes()), Ok(held(&lock)));
-            prop_assert_eq!(Record::decode(effect.record()), Ok(held(&lock).record()));
+            let effect = holder(&lock).effect(false, &mut buffer);
+            prop_assert_eq!(Holder::from_effect(effect.bytes()), Ok(holder(&lock)));
+            prop_assert_eq!(Holder::read(effect.record(), Limit::ONE, lock.2), Some(holder(&lock)));
         }
 
         #[test]
         fn what_is_cut_off_before_the_owner_is_refused(lock in locks(), at in any::<prop::sample::Index>()) {
             let mut buffer = EffectBuffer::new();
-            let whole = held(&lock).effect(&mut buffer).bytes();
+            let whole = holder(&lock).effect(false, &mut buffer).bytes();
             let cut = &whole[..at.index(whole.len() - lock.0.len() + 1)];
-            prop_assert_eq!(Held::from_effect(cut), Err(EffectError::Damaged));
+            prop_assert_eq!(Holder::from_effect(cut), Err(EffectError::Damaged));
         }
 
         #[test]
         fn another_version_is_refused_and_its_token_told(lock in locks(), version in any::<u8>(), more in any::<[u8; 4]>()) {
             prop_assume!(version & !QUIET != VERSION);
             let mut buffer = EffectBuffer::new();
-            let mut bytes = held(&lock).effect(&mut buffer).bytes().to_vec();
+            let mut bytes = holder(&lock).effect(false, &mut buffer).bytes().to_vec();
             bytes[0] = version;
             bytes.extend(more);
             let token = Some(lock.1.token);
             let version = version & !QUIET;
-            prop_assert_eq!(Held::from_effect(&bytes), Err(EffectError::Version(version, token)));
+            prop_assert_eq!(Holder::from_effect(&bytes), Err(EffectError::Version(version, token)));
             for length in 1..HEAD {
-                let cut = Held::from_effect(&bytes[..length]);
+                let cut = Holder::from_effect(&bytes[..length]);
                 prop_assert_eq!(cut, Err(EffectError::Version(version, None)));
             }
         }
@@ -228,12 +239,12 @@ mod tests {
             change in 1..=u8::MAX,
         ) {
             let mut buffer = EffectBuffer::new();
-            let mut bytes = held(&lock).effect(&mut buffer).bytes().to_vec();
+            let mut bytes = holder(&lock).effect(false, &mut buffer).bytes().to_vec();
             let at = at.index(bytes.len());
             bytes[at] ^= change;
-            if let Ok(changed) = Held::from_effect(&bytes) {
+            if let Ok(changed) = Holder::from_effect(&bytes) {
                 let loudness = is_quiet(&bytes);
-                prop_assert!(loudness || changed != held(&lock));
+                prop_assert!(loudness || changed != holder(&lock));
             }
         }
 
@@ -245,9 +256,9 @@ mod tests {
             if let (Some(version), true) = (bytes.first_mut(), known) {
                 *version = VERSION;
             }
-            if let Ok(lock) = Held::from_effect(&bytes) {
+            if let Ok(lock) = Holder::from_effect(&bytes) {
                 let mut buffer = EffectBuffer::new();
-                prop_assert_eq!(Held::from_effect(lock.effect(&mut buffer).bytes()), Ok(lock));
+                prop_assert_eq!(Holder::from_effect(lock.effect(false, &mut buffer).bytes()), Ok(lock));
             }
         }
     }
@@ -264,8 +275,8 @@ mod tests {
                 },
                 deadline,
             );
-            held(&lock)
-                .effect(&mut EffectBuffer::new())
+            holder(&lock)
+                .effect(false, &mut EffectBuffer::new())
                 .bytes()
                 .to_vec()
         };
@@ -291,8 +302,8 @@ mod tests {
             Deadline::Never,
         );
         let mut buffer = EffectBuffer::new();
-        let mut bytes = held(&lock).effect(&mut buffer).bytes().to_vec();
+        let mut bytes = holder(&lock).effect(false, &mut buffer).bytes().to_vec();
         bytes[1] = 0xfe;
-        assert_eq!(Held::from_effect(&bytes), Err(EffectError::Damaged));
+        assert_eq!(Holder::from_effect(&bytes), Err(EffectError::Damaged));
     }
 }

@@ -97,7 +97,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
             .and_then(|limit| u32::try_from(limit).ok())
             .and_then(Limit::new)
             .ok_or(Malformed::new(
-                c"ERR LIMIT takes how many holders the call bears, itself included, an integer from 0 \
+                c"ERR LIMIT takes how many holders the call allows, itself included, an integer from 0 \
                   (any number) to 2147483647",
             ))
     }

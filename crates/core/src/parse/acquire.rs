@@ -27,15 +27,15 @@ pub const ACQUIRE: &[Argument] = &[
 /// A parsed acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
-    /// Who asks; `None` for `*`, which asks the server for a name.
+    /// The caller; `None` for `*`, which asks the server for a name.
     pub owner: Option<Owner<'a>>,
-    /// How many holders the caller bears, if it says so.
+    /// How many holders the caller allows, if it names a limit.
     pub limit: Option<Limit>,
-    /// The lease asked for.
+    /// The requested lease.
     pub lease: Option<Lease>,
-    /// How long the caller waits, 0 for ever; `None` when it does not wait.
+    /// How long the caller waits in milliseconds, 0 without end; `None` when it does not wait.
     pub wait_ms: Option<u64>,
-    /// How long the connection may be silent that keeps the grant.
+    /// How long the connection that keeps the grant may be silent.
     pub keep: Option<Keep>,
     /// How many holds the caller wants to have afterwards.
     pub holds: Option<Holds>,
@@ -52,11 +52,11 @@ pub fn acquire<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Acquire<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut shares, mut kept) = (None, None, None);
+    let (mut asked, mut limited, mut kept) = (None, None, None);
     let (mut wait_ms, mut holds, mut token) = (None, None, None);
     while let Some(option) = words.next() {
         if lease(option, words, &mut asked)?
-            || limit(option, words, &mut shares)?
+            || limit(option, words, &mut limited)?
             || keep(option, words, &mut kept)?
         {
             continue;
@@ -88,7 +88,7 @@ pub fn acquire<'a>(
     keep::check(kept, asked)?;
     Ok(Acquire {
         owner: named.then_some(owner),
-        limit: shares,
+        limit: limited,
         lease: asked,
         wait_ms,
         keep: kept,
