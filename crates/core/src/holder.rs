@@ -205,7 +205,8 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..300)
         ) {
             if let Some(holder) = read(&bytes) {
-                prop_assert_eq!(read(&encoded(holder)), Some(holder));
+                let again = encoded(holder);
+                prop_assert_eq!(read(&again), Some(holder));
             }
         }
     }

@@ -200,27 +200,24 @@ impl HolderSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Holds;
 
-    fn fields(owner: &[u8], token: u64, limit: u64) -> ShareFields<'_> {
-        ShareFields {
-            record: Fields {
-                token,
-                holds: 1,
-                lease_ms: 30_000,
-                owner,
-            },
+    fn fields(owner: &[u8], token: u64, limit: u64) -> StoredHolder<'_> {
+        StoredHolder {
             limit,
-            end_ms: 1_795_000_000_000,
+            end_ms: Some(1_795_000_000_000),
+            token,
+            holds: 1,
+            lease_ms: 30_000,
+            owner,
         }
     }
 
-    fn read(all: &[ShareFields<'_>]) -> Result<HolderSet, StoredError> {
-        let mut holders = StoredShares::new();
+    fn read(all: &[StoredHolder<'_>]) -> Result<HolderSet, StoredError> {
+        let mut set = None;
         for fields in all {
-            holders.add(*fields)?;
+            HolderSet::add_stored(&mut set, &Holder::try_from(*fields)?)?;
         }
-        holders.finish()
+        HolderSet::finish_stored(set)
     }
 
     #[test]
@@ -233,7 +230,7 @@ mod tests {
                 .collect();
             let holders = read(&stored).unwrap();
             assert_eq!(holders.count(), count);
-            let again: Vec<_> = holders.iter().map(ShareFields::from).collect();
+            let again: Vec<_> = holders.iter().map(StoredHolder::from).collect();
             assert_eq!(again, stored);
         }
     }
@@ -241,22 +238,26 @@ mod tests {
     #[test]
     fn what_cannot_stand_together_is_refused() {
         let over = u64::from(Limit::MAX.number()) + 1;
-        let number = FieldError::Number {
-            name: "hold count",
-            number: 0,
-            max: Holds::MAX.number().into(),
+        let number = |name, number, min, max| StoredError::Number {
+            name,
+            number,
+            min,
+            max,
         };
+        let holds = number("hold count", 0, 1, Holds::MAX.number().into());
+        let limit = number("limit", over, 0, Limit::MAX.number().into());
+        let end = number("end of a lease", Deadline::LAST + 1, 0, Deadline::LAST);
         let mut no_holds = fields(b"a", 1, 0);
-        no_holds.record.holds = 0;
+        no_holds.holds = 0;
         let mut never = fields(b"a", 1, 0);
-        never.end_ms = LAST_END + 1;
+        never.end_ms = Some(Deadline::LAST + 1);
         let two = Token::new(2).unwrap();
         for (stored, error) in [
             (&[][..], StoredError::NotShared),
             (&[fields(b"a", 1, 1)], StoredError::NotShared),
-            (&[fields(b"a", 1, over)], StoredError::Limit(over)),
-            (&[no_holds], StoredError::Field(number)),
-            (&[never], StoredError::End(LAST_END + 1)),
+            (&[fields(b"a", 1, over)], limit),
+            (&[no_holds], holds),
+            (&[never], end),
             (
                 &[fields(b"a", 2, 0), fields(b"b", 2, 0)],
                 StoredError::TokenOrder(two),

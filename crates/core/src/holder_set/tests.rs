@@ -20,7 +20,7 @@ fn holder(name: &[u8], token: u64, end: u64, limit: u32, holds: u32) -> Holder<'
             lease: Lease::from_millis(1 + end).unwrap(),
         },
         limit: Limit::new(limit).unwrap(),
-        end,
+        end: Deadline::At(end),
     }
 }
 
@@ -29,7 +29,7 @@ enum Act {
     Put(usize, u64, u32, u32),
     Remove(usize),
     RemoveEnded(u64),
-    Cut(u64),
+    Cap(u64),
 }
 
 fn acts() -> impl Strategy<Value = Act> {
@@ -39,7 +39,7 @@ fn acts() -> impl Strategy<Value = Act> {
             .prop_map(|(n, end, limit, holds)| Act::Put(n, end, limit, holds)),
         15 => (0..60_usize).prop_map(Act::Remove),
         1 => (0..400_u64).prop_map(Act::RemoveEnded),
-        1 => (500..1000_u64).prop_map(Act::Cut),
+        1 => (500..1000_u64).prop_map(Act::Cap),
     ]
 }
 
@@ -66,13 +66,14 @@ proptest! {
                 }
                 Act::Remove(n) => {
                     let owner = Owner::new(&names[n]).unwrap();
-                    let holder = holders.of(owner);
+                    let holder = holders.find(owner);
                     let token = holder.map_or(Token::MAX, |holder| holder.grant.token);
                     let removed = list.iter().position(|holder| holder.owner == owner);
                     prop_assert_eq!(holders.remove(token), removed.is_some());
                     removed.map(|at| list.remove(at));
                 }
                 Act::RemoveEnded(before) => {
+                    let before = Deadline::At(before);
                     let mut ended: Vec<_> =
                         holders.ended(before).map(|holder| holder.grant.token).collect();
                     ended.sort();
@@ -82,8 +83,9 @@ proptest! {
                     holders.remove_ended(before);
                     list.retain(|holder| holder.end >= before);
                 }
-                Act::Cut(at) => {
-                    holders.cut(at);
+                Act::Cap(at) => {
+                    let at = Deadline::At(at);
+                    holders.cap_ends(at);
                     for holder in &mut list {
                         holder.end = holder.end.min(at);
                     }
@@ -92,14 +94,14 @@ proptest! {
             prop_assert_eq!(holders.iter().collect::<Vec<_>>(), list.clone());
             prop_assert_eq!(holders.count(), list.len());
             let ends = || list.iter().map(|holder| holder.end);
-            prop_assert_eq!(holders.next_end(), ends().min().unwrap_or_default());
-            prop_assert_eq!(holders.latest_end(), ends().max().unwrap_or_default());
+            prop_assert_eq!(holders.next_end(), ends().min().unwrap_or(Deadline::Never));
+            prop_assert_eq!(holders.latest_end(), ends().max().unwrap_or(Deadline::Never));
             let least = list.iter().map(|holder| holder.limit).min();
             prop_assert_eq!(holders.least_limit(), least.unwrap_or(Limit::NONE));
             for (n, name) in names.iter().enumerate() {
                 let owner = Owner::new(name).unwrap();
                 let there = list.iter().find(|holder| holder.owner == owner).copied();
-                prop_assert_eq!(holders.of(owner), there, "{}", n);
+                prop_assert_eq!(holders.find(owner), there, "{}", n);
                 if let Some(holder) = there {
                     let token = holder.grant.token;
                     prop_assert_eq!(holders.with(token), there);
@@ -120,7 +122,7 @@ proptest! {
                     None => made,
                 })
             });
-            if !list.is_empty() && least > Some(Limit::ONE) && least.unwrap().bears(list.len()) {
+            if !list.is_empty() && least > Some(Limit::ONE) && least.unwrap().allows(list.len()) {
                 prop_assert_eq!(rewritten, Ok::<_, Mismatch>(Some(holders.clone())));
             }
         }
@@ -153,7 +155,7 @@ fn a_change_made_for_another_lock_is_found_out() {
                 step: SharedStep::Put(holder(b"c", 3, 40, 2, 1)),
                 ..put(b"c", 3, 3, 60)
             },
-            "more than it bears",
+            "more than it allows",
         ),
     ] {
         assert!(change.apply(Some(&mut lock())).is_err(), "{why}");
@@ -184,7 +186,7 @@ fn ten_thousand_shares_come_and_go() {
     assert!(each < 190, "{each} bytes for a holder");
     for name in names.iter().rev() {
         let token = holders
-            .of(Owner::new(name.as_bytes()).unwrap())
+            .find(Owner::new(name.as_bytes()).unwrap())
             .unwrap()
             .grant
             .token;

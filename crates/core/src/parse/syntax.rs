@@ -71,8 +71,8 @@ pub(super) const TOKEN: Argument = Argument::after(c"TOKEN", c"token", Kind::Int
 mod tests {
     use super::{Argument, CStr, Kind};
     use crate::Lease;
-    use crate::requests::{ACQUIRE, COUNT, Malformed, RELEASE, RENEW, Words};
-    use crate::requests::{acquire, count, release, renew};
+    use crate::parse::{ACQUIRE, COUNT, Malformed, RELEASE, RENEW, Words};
+    use crate::parse::{acquire, count, release, renew};
 
     /// The description of a call's words, the words before its options, and its parser.
     type Call = (

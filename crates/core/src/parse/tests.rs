@@ -5,10 +5,9 @@ use super::{
     Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
 };
 use crate::keeping::{Keep, Silence};
-use crate::sharing::Transition;
 use crate::{
-    Deadline, EffectBuffer, EffectError, Grant, Held, Holds, Lease, Limit, Owner, Release,
-    ReleaseAmount, Renew, Token,
+    Deadline, EffectBuffer, EffectError, Grant, Holder, Holds, Lease, Limit, LockChange, Owner,
+    Release, ReleaseAmount, Renew, Token,
 };
 
 const MAX_LEASE_MS: u64 = 90_000;
@@ -211,10 +210,10 @@ fn of_a_release() {
 fn of_a_renewal() {
     let (seven, eight) = (Token::new(7).unwrap(), Token::new(8).unwrap());
     for (text, wanted) in [
-        ("ann", Some(Renew::new(owner("ann"), None, None))),
+        ("ann", Some(Renew::new(owner("ann"), None, None, None))),
         (
             "ann EX 2 TOKEN 7",
-            Some(Renew::new(owner("ann"), lease(2000), Some(seven))),
+            Some(Renew::new(owner("ann"), None, lease(2000), Some(seven))),
         ),
         (
             "ann TOKEN 7 RAISE 8",
@@ -227,7 +226,6 @@ fn of_a_renewal() {
     ] {
         let wanted = wanted.map(|request| Renewal {
             request,
-            limit: None,
             keep: None,
         });
         assert_eq!(renew(&mut words(text)).ok(), wanted, "{text}");
@@ -237,7 +235,7 @@ fn of_a_renewal() {
         ("ann limit 5 TOKEN 7", Limit::new(5).unwrap()),
         ("ann LIMIT 1", Limit::ONE),
     ] {
-        let limits = renew(&mut words(text)).map(|renewal| renewal.limit);
+        let limits = renew(&mut words(text)).map(|renewal| renewal.request.limit());
         assert_eq!(limits, Ok(Some(limit)), "{text}");
     }
     for (text, part) in [
@@ -263,7 +261,7 @@ fn of_a_renewal() {
 
 #[test]
 fn of_an_effect() {
-    let lock = Held {
+    let lock = Holder {
         owner: owner("ann"),
         grant: Grant {
             token: Token::MAX,
@@ -271,14 +269,15 @@ fn of_an_effect() {
             // Longer than may be asked for: that setting is not the primary's.
             lease: lease(MAX_LEASE_MS + 1).unwrap(),
         },
-        deadline: Deadline::Never,
+        limit: Limit::ONE,
+        end: Deadline::Never,
     };
     let mut buffer = EffectBuffer::new();
-    let bytes = lock.effect(&mut buffer).bytes();
+    let bytes = lock.effect(false, &mut buffer).bytes();
     let read = |words: &[&[u8]]| {
         let words = words.iter().copied();
         effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap()))
-            .map(|change| change == (Transition::Alone(lock), false))
+            .map(|change| change == (LockChange::Exclusive(lock), false))
     };
     assert_eq!(read(&[bytes]), Ok(true));
     assert_eq!(read(&[bytes, b"later"]), Ok(true));

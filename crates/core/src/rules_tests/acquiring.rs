@@ -5,6 +5,7 @@ use super::*;
 const fn by(owner: &'static [u8]) -> Acquire<'static> {
     Acquire {
         owner: named(owner),
+        limit: Limit::ONE,
         lease: None,
         holds: None,
         token: None,
@@ -28,33 +29,55 @@ impl Acquire<'_> {
     }
 }
 
-type Outcome = Result<Acquired, Refusal>;
-type Row<'a> = (&'a str, Option<Held<'a>>, Acquire<'a>, Outcome);
+type Outcome = Result<Option<Granted<'static>>, Refusal>;
+type Row<'a> = (&'a str, Option<Holder<'a>>, Acquire<'a>, Outcome);
 
-const BUSY: Outcome = Ok(Acquired::Busy);
+const BUSY: Outcome = Ok(None);
 
 fn new(lease: u64, deadline: u64) -> Outcome {
-    let grant = grant(NOW.micros(), 1, lease);
-    let change = Change::Hold(grant, Deadline::At(deadline));
-    Ok(Acquired::New(grant, change))
+    let holder = ann_with(grant(NOW.micros(), 1, lease), Deadline::At(deadline));
+    Ok(Some(Granted {
+        before: None,
+        holder,
+        change: LockChange::Exclusive(holder),
+    }))
 }
 
-fn kept(holds: u32) -> Outcome {
-    Ok(Acquired::Again(grant(TOKEN, holds, LEASE), Change::Keep))
+fn kept(lock: Option<Holder<'static>>) -> Outcome {
+    let holder = lock.unwrap();
+    Ok(Some(Granted {
+        before: Some(holder.grant),
+        holder,
+        change: LockChange::Keep,
+    }))
 }
 
 fn again(holds: u32, lease: u64, deadline: Deadline) -> Outcome {
-    let grant = grant(TOKEN, holds, lease);
-    Ok(Acquired::Again(grant, Change::Hold(grant, deadline)))
+    let holder = ann_with(grant(TOKEN, holds, lease), deadline);
+    Ok(Some(Granted {
+        // Of the lock in the row.
+        before: None,
+        holder,
+        change: LockChange::Exclusive(holder),
+    }))
 }
 
 fn check(table: &[Row<'_>]) {
     for (rule, lock, request, outcome) in table {
         let mut clock = seen(TOKEN);
-        let result = acquire(lock.as_ref(), request, &RULES, NOW, &mut clock);
-        assert_eq!(result, *outcome, "{rule}");
+        let holders = lock.map(Holders::Exclusive);
+        let result = acquire(holders.as_ref(), request, false, &RULES, NOW, &mut clock);
+        let of_lock = |granted| Granted {
+            before: lock.map(|held| held.grant),
+            ..granted
+        };
+        assert_eq!(
+            result,
+            outcome.map(|granted| granted.map(of_lock)),
+            "{rule}"
+        );
         let last = match outcome {
-            Ok(Acquired::New(grant, _)) => grant.token.number(),
+            Ok(Some(granted)) => granted.holder.grant.token.number(),
             _ => TOKEN,
         };
         assert_eq!(clock, seen(last), "{rule}: the token clock");
@@ -131,9 +154,9 @@ fn holds_wanted() {
         ("HOLDS 1 never adds to a lock held", lock, ANN.holds(1), again(3, LEASE, RENEWED)),
         ("a refresh remembers a longer lease", lock, ANN.holds(3).px(60_000), again(3, 60_000, Deadline::At(160_000))),
         ("a refresh does not shorten", lock, ANN.holds(3).px(5), again(3, LEASE, RENEWED)),
-        ("nothing to refresh: a later deadline", anns(3, LATER), ANN.holds(3), kept(3)),
-        ("nothing to refresh: no deadline", anns(3, Deadline::Never), ANN.holds(3), kept(3)),
-        ("nothing to refresh: repeated in the same moment", anns(3, RENEWED), ANN.holds(3), kept(3)),
+        ("nothing to refresh: a later deadline", anns(3, LATER), ANN.holds(3), kept(anns(3, LATER))),
+        ("nothing to refresh: no deadline", anns(3, Deadline::Never), ANN.holds(3), kept(anns(3, Deadline::Never))),
+        ("nothing to refresh: repeated in the same moment", anns(3, RENEWED), ANN.holds(3), kept(anns(3, RENEWED))),
         ("two short: a check is lost", lock, ANN.holds(5), Err(HoldsLost)),
         ("many short: holds are lost", lock, ANN.holds(MAX), Err(HoldsLost)),
         ("one short of the most", anns(MAX - 1, DEADLINE), ANN.holds(MAX), again(MAX, LEASE, RENEWED)),
@@ -179,12 +202,11 @@ fn the_token_of_a_grant() {
     for (rule, lock, request, last, micros, outcome) in table {
         let mut clock = seen(last);
         let now = UnixTime::from_micros(micros);
-        let result = acquire(lock.as_ref(), &request, &RULES, now, &mut clock).map(|acquired| {
-            match acquired {
-                Acquired::New(grant, _) => (grant.token.number(), grant.token.number()),
-                Acquired::Again(grant, _) => (grant.token.number(), last),
-                Acquired::Busy => unreachable!("{rule}"),
-            }
+        let holders = lock.map(Holders::Exclusive);
+        let result = acquire(holders.as_ref(), &request, false, &RULES, now, &mut clock).map(|granted| {
+            let granted = granted.unwrap();
+            let token = granted.holder.grant.token.number();
+            (token, granted.before.map_or(token, |_| last))
         });
         assert_eq!(result.map(|(token, _)| token), outcome, "{rule}");
         assert_eq!(clock, seen(result.map_or(last, |(_, last)| last)), "{rule}: the token clock");

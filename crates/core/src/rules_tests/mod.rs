@@ -10,6 +10,7 @@
 mod acquiring;
 
 use super::*;
+use crate::{Deadline, Lease, Owner};
 
 const NOW: UnixTime = UnixTime::from_micros(100_000_000);
 const DEADLINE: Deadline = Deadline::At(120_000);
@@ -18,11 +19,12 @@ const LATER: Deadline = Deadline::At(900_000);
 const TOKEN: u64 = 90_000_000;
 const LEASE: u64 = 30_000;
 const MAX: u32 = Holds::MAX.number();
-const FREE: Option<Held<'static>> = None;
+const FREE: Option<Holder<'static>> = None;
 
 const RULES: Rules = Rules {
     default_lease: Lease::from_millis(20_000).unwrap(),
     max_token_lead_ms: 5_000,
+    max_holders: 1,
 };
 /// The highest token that a raise may reach: 100 s plus the lead.
 const FURTHEST: u64 = 105_000_000;
@@ -44,12 +46,23 @@ const fn named(owner: &'static [u8]) -> Owner<'static> {
 }
 
 /// Ann's lock with this hold count and deadline.
-const fn anns(holds: u32, deadline: Deadline) -> Option<Held<'static>> {
-    Some(Held {
+const fn anns(holds: u32, deadline: Deadline) -> Option<Holder<'static>> {
+    Some(Holder {
         owner: named(b"ann"),
         grant: grant(TOKEN, holds, LEASE),
-        deadline,
+        limit: Limit::ONE,
+        end: deadline,
     })
+}
+
+/// Ann with this grant and deadline.
+const fn ann_with(grant: Grant, end: Deadline) -> Holder<'static> {
+    Holder {
+        owner: named(b"ann"),
+        grant,
+        limit: Limit::ONE,
+        end,
+    }
 }
 
 const fn seen(number: u64) -> TokenClock {
@@ -66,11 +79,11 @@ fn releasing() {
     let ann = |amount| by(b"ann", amount, 0);
     let bob = |amount| by(b"bob", amount, 0);
     let bound = |amount, number| by(b"ann", amount, number);
-    let free = Ok(Released { holds_left: 0, change: Change::Free });
+    let free = Ok((0, LockChange::Free));
     let left = |holds, deadline| {
-        Ok(Released { holds_left: holds, change: Change::Hold(grant(TOKEN, holds, LEASE), deadline) })
+        Ok((holds, LockChange::Exclusive(ann_with(grant(TOKEN, holds, LEASE), deadline))))
     };
-    let kept = |holds| Ok(Released { holds_left: holds, change: Change::Keep });
+    let kept = |holds| Ok((holds, LockChange::Keep));
     let (once, thrice) = (anns(1, DEADLINE), anns(3, DEADLINE));
     let (later, persisted) = (anns(3, LATER), anns(3, Deadline::Never));
 
@@ -112,7 +125,14 @@ fn releasing() {
         ("TOKEN of an earlier grant: HOLDS it has", thrice, bound(DownTo(3), TOKEN - 1), Err(Fenced)),
         ("TOKEN of a later grant", thrice, bound(One, TOKEN + 1), Err(Fenced)),
     ] {
-        assert_eq!(release(lock.map(|held| held.record()), &request, || Times::of(lock.as_ref(), NOW)), outcome, "{rule}");
+        let released = release(lock.map(Holders::Exclusive).as_ref(), &request, NOW);
+        assert_eq!(released.map(|released| (released.holds_left(), released.change)), outcome, "{rule}");
+        if let (Ok(released), Some(lock)) = (released, lock) {
+            assert_eq!(released.before, lock.grant, "{rule}");
+            let after = released.change.holder().copied();
+            let after = after.or(Some(lock).filter(|_| released.change == LockChange::Keep));
+            assert_eq!(released.holder, after, "{rule}");
+        }
     }
 }
 
@@ -120,18 +140,18 @@ fn releasing() {
 #[test]
 fn renewing() {
     use Refusal::{Ahead, Fenced, NotHeld, NotOwner};
-    let by = |owner: &'static [u8], millis, number| Renew::new(named(owner), Lease::from_millis(millis), Token::new(number));
+    let by = |owner: &'static [u8], millis, number| Renew::new(named(owner), None, Lease::from_millis(millis), Token::new(number));
     // A lease or a token of 0 stands for none given.
     let ann = |millis| by(b"ann", millis, 0);
     let raised = |owner: &'static [u8], from, to| Renew::raise(named(owner), None, token(from), token(to)).unwrap();
     let raise = |from, to| raised(b"ann", from, to);
     let to = |number, holds, lease, deadline| {
-        let grant = grant(number, holds, lease);
-        Ok(Renewed { grant, change: Change::Hold(grant, Deadline::At(deadline)) })
+        let holder = ann_with(grant(number, holds, lease), Deadline::At(deadline));
+        Ok((holder, LockChange::Exclusive(holder)))
     };
     let lifted = |number| to(number, 1, LEASE, 130_000);
     let (lock, same) = (anns(1, DEADLINE), to(TOKEN, 1, LEASE, 130_000));
-    let kept = Ok(Renewed { grant: grant(TOKEN, 1, LEASE), change: Change::Keep });
+    let kept = Ok((ann_with(grant(TOKEN, 1, LEASE), RENEWED), LockChange::Keep));
     let long_raise = Renew::raise(named(b"ann"), Lease::from_millis(60_000), token(TOKEN), token(TOKEN + 5)).unwrap();
 
     // The last two columns: the last token seen, before and after.
@@ -178,7 +198,9 @@ fn renewing() {
         ("a raise beyond the lead and every token seen", lock, raise(TOKEN, FURTHEST + 9), Err(Ahead), FURTHEST + 8, FURTHEST + 8),
     ] {
         let mut clock = seen(before);
-        assert_eq!(renew(lock.as_ref(), &request, &RULES, NOW, &mut clock), outcome, "{rule}");
+        let renewed = renew(lock.map(Holders::Exclusive).as_ref(), &request, &RULES, NOW, &mut clock);
+        assert_eq!(renewed.map(|renewed| (renewed.holder, renewed.change)), outcome, "{rule}");
+        assert_eq!(renewed.ok().map(|renewed| renewed.before), outcome.ok().map(|_| lock.map(|held| held.grant)), "{rule}");
         assert_eq!(clock, seen(after), "{rule}: the token clock");
     }
 }
@@ -200,7 +222,13 @@ fn the_lead_of_a_raise_is_measured_from_the_wall_clock_and_never_overflows() {
             ..RULES
         };
         let now = UnixTime::from_micros(micros);
-        let result = renew(lock.as_ref(), &request, &rules, now, &mut seen(TOKEN));
+        let result = renew(
+            lock.map(Holders::Exclusive).as_ref(),
+            &request,
+            &rules,
+            now,
+            &mut seen(TOKEN),
+        );
         assert_eq!(result.err(), outcome, "{rule}");
     }
 }
@@ -220,7 +248,11 @@ fn fencing() {
         ("a later token", lock, TOKEN + 1, Err(Refusal::Fenced)),
         ("a free lock", FREE, TOKEN, Err(Refusal::Fenced)),
     ] {
-        assert_eq!(fence(lock.as_ref(), token(number)), outcome, "{rule}");
+        assert_eq!(
+            fence(lock.map(Holders::Exclusive).as_ref(), token(number), NOW),
+            outcome,
+            "{rule}"
+        );
     }
 }
 
