@@ -1,10 +1,8 @@
 //! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [HOLDS n] [TOKEN token]`
 
-use super::keep::{self, KEEP, keep};
-use super::lease::{LEASE, lease};
-use super::limit::{LIMIT, limit};
+use super::options::{KEEP, LEASE, LIMIT, Options};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
-use super::words::{Malformed, ONE_TOKEN, Words, once};
+use super::words::{Malformed, Words, once};
 use crate::keeping::Keep;
 use crate::{Holds, Lease, Limit, Owner, Token};
 
@@ -52,47 +50,36 @@ pub fn acquire<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Acquire<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut limited, mut kept) = (None, None, None);
-    let (mut wait_ms, mut holds, mut token) = (None, None, None);
+    let mut options = Options::default();
+    let (mut wait_ms, mut holds) = (None, None);
     while let Some(option) = words.next() {
-        if lease(option, words, &mut asked)?
-            || limit(option, words, &mut limited)?
-            || keep(option, words, &mut kept)?
-        {
+        if options.parse(option, words)? {
             continue;
         }
         if option.eq_ignore_ascii_case(b"BLOCK") {
-            once(
-                &mut wait_ms,
-                words.wait_ms()?,
-                c"ERR syntax error: BLOCK is given twice",
-            )?;
+            let twice = c"ERR syntax error: BLOCK is given twice";
+            once(&mut wait_ms, words.wait_ms()?, twice)?;
         } else if option.eq_ignore_ascii_case(b"HOLDS") {
-            once(
-                &mut holds,
-                words.wanted_holds()?,
-                c"ERR syntax error: HOLDS is given twice",
-            )?;
-        } else if option.eq_ignore_ascii_case(b"TOKEN") {
-            once(&mut token, words.token()?, ONE_TOKEN)?;
+            let twice = c"ERR syntax error: HOLDS is given twice";
+            once(&mut holds, words.wanted_holds()?, twice)?;
         } else {
             return Err(Malformed::unknown_option(option));
         }
     }
     let named = owner.bytes() != ANY_OWNER;
-    if !named && (holds.is_some() || token.is_some()) {
+    if !named && (holds.is_some() || options.token.is_some()) {
         return Err(Malformed::new(
             c"ERR HOLDS and TOKEN take an owner by name: a call with the owner * cannot be repeated",
         ));
     }
-    keep::check(kept, asked)?;
+    options.check_keep()?;
     Ok(Acquire {
         owner: named.then_some(owner),
-        limit: limited,
-        lease: asked,
+        limit: options.limit,
+        lease: options.lease,
         wait_ms,
-        keep: kept,
+        keep: options.keep,
         holds,
-        token,
+        token: options.token,
     })
 }

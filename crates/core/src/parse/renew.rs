@@ -1,10 +1,8 @@
 //! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
 
-use super::keep::{self, KEEP, keep};
-use super::lease::{LEASE, lease};
-use super::limit::{LIMIT, limit};
+use super::options::{KEEP, LEASE, LIMIT, Options};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
-use super::words::{Malformed, ONE_TOKEN, Words, once};
+use super::words::{Malformed, Words, once};
 use crate::keeping::Keep;
 
 /// The words of a renewal.
@@ -35,31 +33,28 @@ pub fn renew<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Renew<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut limited, mut kept) = (None, None, None);
-    let (mut token, mut raise) = (None, None);
+    let mut options = Options::default();
+    let mut raise = None;
     while let Some(option) = words.next() {
-        if lease(option, words, &mut asked)?
-            || limit(option, words, &mut limited)?
-            || keep(option, words, &mut kept)?
-        {
+        if options.parse(option, words)? {
             continue;
         }
-        if option.eq_ignore_ascii_case(b"TOKEN") {
-            once(&mut token, words.token()?, ONE_TOKEN)?;
-        } else if option.eq_ignore_ascii_case(b"RAISE") {
-            once(
-                &mut raise,
-                words.raise()?,
-                c"ERR syntax error: RAISE is given twice",
-            )?;
-        } else {
+        if !option.eq_ignore_ascii_case(b"RAISE") {
             return Err(Malformed::unknown_option(option));
         }
+        let twice = c"ERR syntax error: RAISE is given twice";
+        once(&mut raise, words.raise()?, twice)?;
     }
-    keep::check(kept, asked)?;
+    options.check_keep()?;
+    let Options {
+        limit,
+        lease,
+        keep,
+        token,
+    } = options;
     let request = match (token, raise) {
-        (token, None) => crate::Renew::new(owner, limited, asked, token),
-        (_, Some(_)) if limited.is_some() => {
+        (token, None) => crate::Renew::new(owner, limit, lease, token),
+        (_, Some(_)) if limit.is_some() => {
             return Err(Malformed::new(
                 c"ERR syntax error: RAISE goes with neither SHARED nor LIMIT",
             ));
@@ -69,12 +64,9 @@ pub fn renew<'a>(
                 c"ERR syntax error: RAISE needs TOKEN, the token to raise from",
             ));
         }
-        (Some(token), Some(raise)) => crate::Renew::raise(owner, asked, token, raise).ok_or(
+        (Some(token), Some(raise)) => crate::Renew::raise(owner, lease, token, raise).ok_or(
             Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
         )?,
     };
-    Ok(Renew {
-        request,
-        keep: kept,
-    })
+    Ok(Renew { request, keep })
 }

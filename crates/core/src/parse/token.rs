@@ -1,7 +1,8 @@
 //! `[token]` of `LOCK.FENCE` and `token` of `LOCK._CLOCK`
 
+use super::integer;
 use super::syntax::{Argument, Kind};
-use super::words::{Malformed, Words, token};
+use super::words::{Malformed, Words};
 use crate::Token;
 
 /// The words of a fence.
@@ -17,7 +18,7 @@ pub const CLOCK: &[Argument] = &[Argument::new(c"token", Kind::Integer)];
 pub fn fence<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Option<Token>, Malformed> {
-    let Some(word) = words.next() else {
+    let Some(token) = words.next() else {
         return Ok(None);
     };
     if words.next().is_some() {
@@ -25,7 +26,8 @@ pub fn fence<'a>(
             c"ERR wrong number of arguments for 'lock.fence' command",
         ));
     }
-    token(word).map(Some).ok_or(Malformed::new(
+    let token = integer::parse(token).and_then(|token| Token::new(token.try_into().ok()?));
+    token.map(Some).ok_or(Malformed::new(
         c"ERR the token must be a fencing token, an integer from 1 to 9007199254740991",
     ))
 }
@@ -36,5 +38,8 @@ pub fn fence<'a>(
 ///
 /// [`Malformed`] when it is no token.
 pub fn clock<'a>(words: &mut Words<impl Iterator<Item = &'a [u8]>>) -> Result<Token, Malformed> {
-    words.fencing_token(c"ERR the token must be an integer from 1 to 9007199254740991")
+    words.integer(
+        Token::new,
+        c"ERR the token must be an integer from 1 to 9007199254740991",
+    )
 }

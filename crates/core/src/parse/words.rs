@@ -64,109 +64,107 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
 
     /// `BLOCK milliseconds`.
     pub(super) fn wait_ms(&mut self) -> Result<u64, Malformed> {
-        self.unsigned()
-            .filter(|wait| *wait <= MAX_WAIT_MS)
-            .ok_or(Malformed::new(
-                c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (for ever) \
-                  to 315360000000",
-            ))
+        self.integer(
+            |wait| (wait <= MAX_WAIT_MS).then_some(wait),
+            c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (for ever) \
+              to 315360000000",
+        )
     }
 
     /// `HOLDS n` with at least one.
     pub(super) fn wanted_holds(&mut self) -> Result<Holds, Malformed> {
-        self.holds(c"ERR HOLDS takes the hold count to reach, an integer from 1 to 2147483647")
+        self.integer(
+            |holds| Holds::new(u32::try_from(holds).ok()?),
+            c"ERR HOLDS takes the hold count to reach, an integer from 1 to 2147483647",
+        )
     }
 
     /// `KEEP milliseconds`.
     pub(super) fn keep(&mut self) -> Result<Keep, Malformed> {
-        let millis = self.unsigned();
-        let keep = match millis {
-            Some(0) => Some(Keep::End),
-            Some(millis) => Silence::from_millis(millis).map(Keep::For),
-            None => None,
-        };
-        keep.ok_or(Malformed::new(
+        self.integer(
+            |millis| match millis {
+                0 => Some(Keep::End),
+                _ => Silence::from_millis(millis).map(Keep::For),
+            },
             c"ERR KEEP takes how long the connection may be silent in milliseconds, an integer from \
               1000 to 315360000000, or 0 to end it",
-        ))
+        )
     }
 
     /// `LIMIT n`.
     pub(super) fn limit(&mut self) -> Result<Limit, Malformed> {
-        self.unsigned()
-            .and_then(|limit| u32::try_from(limit).ok())
-            .and_then(Limit::new)
-            .ok_or(Malformed::new(
-                c"ERR LIMIT takes how many holders the call allows, itself included, an integer from 0 \
-                  (any number) to 2147483647",
-            ))
+        self.integer(
+            |limit| Limit::new(u32::try_from(limit).ok()?),
+            c"ERR LIMIT takes how many holders the call allows, itself included, an integer from 0 \
+              (any number) to 2147483647",
+        )
     }
 
     /// `HOLDS n` with none or more.
     pub(super) fn holds_to_keep(&mut self) -> Result<u32, Malformed> {
-        self.unsigned()
-            .and_then(|holds| u32::try_from(holds).ok())
-            .filter(|holds| *holds <= Holds::MAX.number())
-            .ok_or(Malformed::new(
-                c"ERR HOLDS takes the hold count to go down to, an integer from 0 to 2147483647",
-            ))
+        self.integer(
+            |holds| {
+                u32::try_from(holds)
+                    .ok()
+                    .filter(|holds| *holds <= Holds::MAX.number())
+            },
+            c"ERR HOLDS takes the hold count to go down to, an integer from 0 to 2147483647",
+        )
     }
 
     /// `TOKEN token`.
     pub(super) fn token(&mut self) -> Result<Token, Malformed> {
-        self.fencing_token(
+        self.integer(
+            Token::new,
             c"ERR TOKEN takes a fencing token, an integer from 1 to 9007199254740991",
         )
     }
 
     /// `RAISE token`.
     pub(super) fn raise(&mut self) -> Result<Token, Malformed> {
-        self.fencing_token(
+        self.integer(
+            Token::new,
             c"ERR RAISE takes a fencing token, an integer from 1 to 9007199254740991",
         )
     }
 
     /// `COUNT n`.
     pub(super) fn count(&mut self) -> Result<usize, Malformed> {
-        self.unsigned()
-            .filter(|count| *count > 0)
-            .and_then(|count| usize::try_from(count).ok())
-            .ok_or(Malformed::new(
-                c"ERR COUNT takes how many to return at most, an integer from 1",
-            ))
+        self.integer(
+            |count| usize::try_from(count).ok().filter(|count| *count > 0),
+            c"ERR COUNT takes how many to return at most, an integer from 1",
+        )
     }
 
-    /// A hold count, or `error`.
-    pub(super) fn holds(&mut self, error: &'static CStr) -> Result<Holds, Malformed> {
-        self.unsigned()
-            .and_then(|holds| u32::try_from(holds).ok())
-            .and_then(Holds::new)
+    /// `PX milliseconds`.
+    pub(super) fn lease_in_ms(&mut self) -> Result<Lease, Malformed> {
+        let max = self.max_lease;
+        self.integer(
+            |millis| Lease::from_millis(millis).filter(|lease| *lease <= max),
+            c"ERR PX takes the lease in milliseconds, an integer from 1 to lock.max-lease-ms",
+        )
+    }
+
+    /// `EX seconds`.
+    pub(super) fn lease_in_seconds(&mut self) -> Result<Lease, Malformed> {
+        let max = self.max_lease;
+        self.integer(
+            |seconds| Lease::from_millis(seconds.checked_mul(1000)?).filter(|lease| *lease <= max),
+            c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000",
+        )
+    }
+
+    /// The next word as an integer that `convert` takes, or `error`.
+    pub(super) fn integer<T>(
+        &mut self,
+        convert: impl FnOnce(u64) -> Option<T>,
+        error: &'static CStr,
+    ) -> Result<T, Malformed> {
+        self.next()
+            .and_then(integer::parse)
+            .and_then(|number| convert(u64::try_from(number).ok()?))
             .ok_or(Malformed::new(error))
     }
-
-    /// A fencing token, or `error`.
-    pub(super) fn fencing_token(&mut self, error: &'static CStr) -> Result<Token, Malformed> {
-        self.next().and_then(token).ok_or(Malformed::new(error))
-    }
-
-    pub(super) fn unsigned(&mut self) -> Option<u64> {
-        self.next().and_then(unsigned)
-    }
-
-    /// A lease in this unit, up to the longest allowed.
-    pub(super) fn lease(&mut self, unit_ms: u64) -> Option<Lease> {
-        let millis = self.unsigned()?.checked_mul(unit_ms)?;
-        Lease::from_millis(millis).filter(|lease| *lease <= self.max_lease)
-    }
-}
-
-/// Parses a fencing token.
-pub(super) fn token(word: &[u8]) -> Option<Token> {
-    unsigned(word).and_then(Token::new)
-}
-
-fn unsigned(word: &[u8]) -> Option<u64> {
-    integer::parse(word).and_then(|number| u64::try_from(number).ok())
 }
 
 /// Sets an option; `repeated` is the error when it, or one that it excludes, was given before.
