@@ -1,6 +1,8 @@
 //! The options that an acquire and a renewal share:
 //! `[SHARED | LIMIT n] [PX milliseconds | EX seconds] [KEEP ms] [TOKEN token]`
 
+use std::ffi::CStr;
+
 use super::syntax::{Argument, Kind};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::keeping::{Keep, can_keep};
@@ -32,6 +34,10 @@ pub(super) const KEEP: Argument = Argument::after(c"KEEP", c"silence-millisecond
     .optional()
     .since(c"0.2.0");
 
+const PX: &CStr = c"ERR PX takes the lease in milliseconds, an integer from 1 to lock.max-lease-ms";
+const EX: &CStr =
+    c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000";
+
 /// The options found so far.
 #[derive(Default)]
 pub(super) struct Options {
@@ -50,9 +56,9 @@ impl Options {
     ) -> Result<bool, Malformed> {
         let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
         if is(b"PX") {
-            self.set_lease(words.lease_in_ms()?)?;
+            self.set_lease(words.lease(1, PX)?)?;
         } else if is(b"EX") {
-            self.set_lease(words.lease_in_seconds()?)?;
+            self.set_lease(words.lease(1000, EX)?)?;
         } else if is(b"SHARED") {
             self.set_limit(Limit::NONE)?;
         } else if is(b"LIMIT") {

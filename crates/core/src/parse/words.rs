@@ -136,22 +136,11 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
         )
     }
 
-    /// `PX milliseconds`.
-    pub(super) fn lease_in_ms(&mut self) -> Result<Lease, Malformed> {
+    /// A lease in this unit, at most the longest allowed, or `error`.
+    pub(super) fn lease(&mut self, unit_ms: u64, error: &'static CStr) -> Result<Lease, Malformed> {
         let max = self.max_lease;
-        self.integer(
-            |millis| Lease::from_millis(millis).filter(|lease| *lease <= max),
-            c"ERR PX takes the lease in milliseconds, an integer from 1 to lock.max-lease-ms",
-        )
-    }
-
-    /// `EX seconds`.
-    pub(super) fn lease_in_seconds(&mut self) -> Result<Lease, Malformed> {
-        let max = self.max_lease;
-        self.integer(
-            |seconds| Lease::from_millis(seconds.checked_mul(1000)?).filter(|lease| *lease <= max),
-            c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000",
-        )
+        let lease = |number: u64| Lease::from_millis(number.checked_mul(unit_ms)?);
+        self.integer(|number| lease(number).filter(|lease| *lease <= max), error)
     }
 
     /// The next word as an integer that `convert` takes, or `error`.
