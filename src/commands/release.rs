@@ -49,7 +49,8 @@ fn release<'call>(
                 // Before the holds are given back: no wait of this owner comes into their place.
                 waiting::end_waits(context, name, request.owner.bytes());
             }
-            judged.commit()
+            let holder = judged.commit();
+            holder.map_or(0, |holder| holder.grant.holds.number())
         }
         Err(CommandError::Refused(_))
             if calls_off(&request) && waiting::cancel(context, name, request.owner.bytes()) =>

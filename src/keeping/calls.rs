@@ -26,7 +26,7 @@ pub(crate) type ToKeep = Option<(Keep, Asked, u64)>;
 pub(crate) fn note_change(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: Option<&Holder<'_>>,
+    after: Option<Holder<'_>>,
     change: &LockChange<'_>,
     keep: ToKeep,
 ) {
@@ -39,7 +39,7 @@ pub(crate) fn note_change(
 fn note(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: Option<&Holder<'_>>,
+    after: Option<Holder<'_>>,
     change: &LockChange<'_>,
     keep: ToKeep,
 ) {
@@ -59,7 +59,7 @@ fn note(
         if let LockChange::Shared(SharedChange { cap: Some(at), .. }) = change {
             grants.cut(database, key, *at);
         }
-        let Some(Holder { grant, end, .. }) = after.copied() else {
+        let Some(Holder { grant, end, .. }) = after else {
             if let Some(token) = before {
                 grants.released(named(token));
             }

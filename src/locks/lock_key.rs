@@ -76,23 +76,29 @@ impl Announce<'_> {
     ///
     /// The key is closed by then, because a listener may change it.
     fn send(self, context: Context<'_>, name: Text<'_>, effect: Option<&[u8]>) {
-        if !matches!(self, Self::Quietly | Self::FromStream(None)) {
-            context.signal_modified(name);
-        }
-        match (self, effect) {
-            (Self::FromStream(_), _) => {}
-            (Self::LastRelease, _) => effect::replicate_release(context),
-            (_, Some(effect)) => effect::replicate(context, name, effect),
-            (_, None) => effect::replicate_free(context, name),
-        }
-        let events = match &self {
-            Self::Events(events) => events,
-            Self::LastRelease => &[KeyspaceEvent::Release][..],
-            Self::Quietly => &[],
-            Self::FromStream(event) => event.as_slice(),
+        let replicate = || match effect {
+            Some(effect) => effect::replicate(context, name, effect),
+            None => effect::replicate_free(context, name),
         };
-        for event in events {
-            context.notify_module_event(event.name(), name);
+        match self {
+            Self::Events(events) => {
+                context.signal_modified(name);
+                replicate();
+                for event in events {
+                    context.notify_module_event(event.name(), name);
+                }
+            }
+            Self::LastRelease => {
+                context.signal_modified(name);
+                effect::replicate_release(context);
+                context.notify_module_event(KeyspaceEvent::Release.name(), name);
+            }
+            Self::Quietly => replicate(),
+            Self::FromStream(Some(event)) => {
+                context.signal_modified(name);
+                context.notify_module_event(event.name(), name);
+            }
+            Self::FromStream(None) => {}
         }
         if effect.is_none() {
             context.notify_generic_event(c"del", name);

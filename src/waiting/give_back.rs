@@ -63,7 +63,7 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBa
         if released.change != LockChange::Keep {
             statistics::count(Counter::Releases);
         }
-        let (token, holder) = (released.before.token, released.holder.as_ref());
+        let (token, holder) = (released.before.token, released.holder);
         if holder.is_none() {
             grant_released(context, token);
         }

@@ -106,11 +106,11 @@ impl<'call> Lock<'call> {
         )))
     }
 
-    /// Judges a release; its outcome is the number of holds left.
+    /// Judges a release. The caller is no holder afterwards if that was its last hold.
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
-    ) -> Result<Judged<'call, 'a, u32>, CommandError> {
+    ) -> Result<Judged<'call, 'a, Option<Holder<'a>>>, CommandError> {
         let holders = self.key.holders()?;
         let released = redis_lock_core::release(holders.as_ref(), request, now(self.context))?;
         let changes = released.change != LockChange::Keep;
@@ -121,7 +121,6 @@ impl<'call> Lock<'call> {
             keep: None,
             event: KeyspaceEvent::Release,
             counter: changes.then_some(Counter::Releases),
-            outcome: released.holds_left(),
             lock: self,
         })
     }
@@ -154,12 +153,11 @@ impl<'call> Lock<'call> {
         Judged {
             lock: self,
             before: granted.before.map(|before| before.token),
-            after: Some(granted.holder),
+            after: granted.holder,
             change: granted.change,
             keep,
             event,
             counter: Some(counter),
-            outcome: granted.holder,
         }
     }
 }
@@ -188,17 +186,16 @@ pub(crate) struct Judged<'call, 'a, T> {
     /// The token of the caller's grant before the call.
     before: Option<Token>,
     /// The caller as a holder after the call.
-    after: Option<Holder<'a>>,
+    after: T,
     change: LockChange<'a>,
     /// Whether the caller keeps the grant.
     keep: ToKeep,
     event: KeyspaceEvent,
     counter: Option<Counter>,
-    outcome: T,
 }
 
-impl<T> Judged<'_, '_, T> {
-    /// Applies the change and announces it; the next calls get the room that it makes. Returns what to reply.
+impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
+    /// Applies the change and announces it; the next calls get the room that it makes. Returns the caller as a holder.
     pub(crate) fn commit(self) -> T {
         let Lock { context, key } = self.lock;
         if let Some(counter) = self.counter {
@@ -208,7 +205,7 @@ impl<T> Judged<'_, '_, T> {
         keeping::note_change(
             &key,
             self.before,
-            self.after.as_ref(),
+            self.after.into(),
             &self.change,
             self.keep,
         );
@@ -231,7 +228,7 @@ impl<T> Judged<'_, '_, T> {
                 }
             }
         }
-        self.outcome
+        self.after
     }
 }
 

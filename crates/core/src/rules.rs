@@ -40,14 +40,6 @@ pub struct Released<'a> {
     pub change: LockChange<'a>,
 }
 
-impl Released<'_> {
-    /// The holds that are left.
-    #[must_use]
-    pub fn holds_left(&self) -> u32 {
-        self.holder.map_or(0, |holder| holder.grant.holds.number())
-    }
-}
-
 /// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
 ///
 /// # Errors

@@ -133,7 +133,15 @@ impl System {
                     token: bound,
                 };
                 let released = release(holders, &request, self.now)?;
-                (Reply::Left(released.holds_left().into()), released.change)
+                (
+                    Reply::Left(
+                        released
+                            .holder
+                            .map_or(0, |holder| holder.grant.holds.number())
+                            .into(),
+                    ),
+                    released.change,
+                )
             }
             Verb::Renew { px, raise } => {
                 let lease = px.map(lease);

@@ -219,7 +219,9 @@ impl System {
                 };
                 match release(holders.as_ref(), &request, self.now) {
                     Ok(released) => {
-                        let left = released.holds_left();
+                        let left = released
+                            .holder
+                            .map_or(0, |holder| holder.grant.holds.number());
                         self.commit(released.change);
                         Reply::Left(left.into())
                     }

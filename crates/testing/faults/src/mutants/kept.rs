@@ -102,8 +102,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "kept",
         edits: &[Edit {
             file: "src/waiting/serve.rs",
-            from: "Some(holder), change, to_keep(&next.waiter)",
-            to: "Some(holder), change, to_keep(&next.waiter).filter(|_| false)",
+            from: "Some(*holder), change, to_keep(&next.waiter)",
+            to: "Some(*holder), change, to_keep(&next.waiter).filter(|_| false)",
         }],
     },
     Mutant {
@@ -125,9 +125,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "failover",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "            (Self::FromStream(_), _) => {}
+            from: "            Self::Quietly => replicate(),
 ",
-            to: "            (Self::FromStream(_) | Self::Quietly, _) => {}
+            to: "            Self::Quietly => {}
 ",
         }],
     },

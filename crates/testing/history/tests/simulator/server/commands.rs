@@ -221,7 +221,11 @@ impl Server {
             Ok(released) => {
                 self.answered(released.before.token);
                 self.apply(&released.change);
-                Outcome::Left(released.holds_left())
+                Outcome::Left(
+                    released
+                        .holder
+                        .map_or(0, |holder| holder.grant.holds.number()),
+                )
             }
             Err(_) if down == Down::All && token.is_none() && self.call_off(&call.owner) => {
                 Outcome::Left(0)
