@@ -23,15 +23,15 @@ pub(crate) type ToKeep = Option<(Keep, Asked, u64)>;
 /// Notes a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
 /// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
 #[inline]
-pub(crate) fn note_change(
+pub(crate) fn note_change<'a>(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: Option<Holder<'_>>,
+    after: impl Into<Option<Holder<'a>>>,
     change: &LockChange<'_>,
     keep: ToKeep,
 ) {
     if any() || keep.is_some() {
-        note(key, before, after, change, keep);
+        note(key, before, after.into(), change, keep);
     }
 }
 

@@ -52,13 +52,16 @@ pub(crate) fn observe_token(token: Token) {
 }
 
 /// Runs a rule with the clock. A refusal leaves the clock unchanged.
+#[inline]
 pub(crate) fn with_token_clock<T, E>(
     rule: impl FnOnce(&mut TokenClock) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut clock = TokenClock::after(last_token());
-    let outcome = rule(&mut clock)?;
-    LAST.store(clock.last().map_or(0, Token::number), Ordering::Relaxed);
-    Ok(outcome)
+    let outcome = rule(&mut clock);
+    if outcome.is_ok() {
+        LAST.store(clock.last().map_or(0, Token::number), Ordering::Relaxed);
+    }
+    outcome
 }
 
 /// The wall clock.

@@ -5,7 +5,7 @@
 
 use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::{
-    Acquire, Deadline, Granted, Holder, LockChange, LockId, Refusal, Release, Renew, Token,
+    Acquire, Deadline, Granted, Holder, LockChange, LockId, Release, Renew, Token,
 };
 
 use super::ended::end_leases;
@@ -135,14 +135,17 @@ impl<'call> Lock<'call> {
         let holders = lock.key.holders()?;
         let (rules, now) = (rules(), now(lock.context));
         let granted = with_token_clock(|clock| {
-            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
-            check_kept(lock.context, lock.key.name(), keep, &granted)?;
-            Ok::<_, Refusal>(granted)
+            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock);
+            if let Ok(granted) = &granted {
+                check_kept(lock.context, lock.key.name(), keep, granted)?;
+            }
+            granted
         })?;
         let keep = keep.map(|keep| (keep, Asked::Renew, lock.context.client_id()));
         Ok(lock.judged(granted, keep, KeyspaceEvent::Renew, Counter::Renewals))
     }
 
+    #[inline]
     fn judged<'a>(
         self,
         granted: Granted<'a>,
@@ -202,27 +205,21 @@ impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
             count(counter);
         }
         // Before the change is announced: a listener may free the lock.
-        keeping::note_change(
-            &key,
-            self.before,
-            self.after.into(),
-            &self.change,
-            self.keep,
-        );
-        match (self.change, self.before) {
+        keeping::note_change(&key, self.before, self.after, &self.change, self.keep);
+        match (&self.change, self.before) {
             (LockChange::Free, Some(token)) => hand_over(context, key, token),
             (change, before) => {
                 // Before the change is announced: a listener may free the lock, and this answer is not
                 // about the grant that follows.
-                note_answer(context, key.name(), before, &change);
+                note_answer(context, key.name(), before, change);
                 let name = key.name();
                 let makes_room =
                     self.event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
-                if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (self.event, &change)
+                if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (self.event, change)
                 {
                     note_end(context, name, holder.end);
                 }
-                key.write(&change, Announce::Events(&[self.event]));
+                key.write(change, Announce::Events(&[self.event]));
                 if makes_room && waiting(context, name) > 0 {
                     serve(context, name, Caller::Command);
                 }

@@ -286,7 +286,7 @@ fn grant(
 ) {
     let before = granted.before.map(|before| before.token);
     let (holder, change) = (&granted.holder, &granted.change);
-    keeping::note_change(&key, before, Some(*holder), change, to_keep(&next.waiter));
+    keeping::note_change(&key, before, *holder, change, to_keep(&next.waiter));
     let blocked = make_pending(context, lock_id, next, granted);
     key.write(change, Announce::Events(events));
     count_grant(before.is_none());

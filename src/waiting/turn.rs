@@ -56,6 +56,7 @@ pub(super) fn next_call(
 }
 
 /// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
+#[inline]
 pub(super) fn admit<'a>(
     context: Context<'_>,
     name: Text<'_>,
@@ -66,11 +67,11 @@ pub(super) fn admit<'a>(
 ) -> Result<Option<Granted<'a>>, Refusal> {
     let (rules, now) = (rules(), now(context));
     with_token_clock(|clock| {
-        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
-        if let Some(granted) = &granted {
+        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock);
+        if let Ok(Some(granted)) = &granted {
             check_kept(context, name, keep, granted)?;
         }
-        Ok(granted)
+        granted
     })
 }
 
