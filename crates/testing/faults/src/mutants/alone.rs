@@ -74,8 +74,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "                effect::replicate_release(context);\n",
-            to: "",
+            from: "(Self::LastRelease, _) => effect::replicate_release(context),",
+            to: "(Self::LastRelease, _) => {}",
         }],
     },
     Mutant {

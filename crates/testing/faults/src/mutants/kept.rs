@@ -111,13 +111,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "kept",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "            LockChange::Shared(change) => {
-                self.change_set(change)?;
-",
-            to: "            LockChange::Shared(_) if is_quiet => return Ok(()),
-            LockChange::Shared(change) => {
-                self.change_set(change)?;
-",
+            from: "            LockChange::Shared(change) => return self",
+            to: "            LockChange::Shared(_) if announce == Announce::Quietly => {}
+            LockChange::Shared(change) => return self",
         }],
     },
     Mutant {
@@ -125,9 +121,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "failover",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "            Self::Quietly => replicate(),
+            from: "            (Self::FromStream(_), _) => {}
 ",
-            to: "            Self::Quietly => {}
+            to: "            (Self::FromStream(_) | Self::Quietly, _) => {}
 ",
         }],
     },

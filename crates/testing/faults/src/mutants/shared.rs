@@ -118,15 +118,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "failover",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "        drop(self);
-        announce.send(context, name, effect);
-",
-            to: "        drop(self);
-        if matches!(change, LockChange::Shared(change) if matches!(change.step, SharedStep::Remove(_))) {
-            return Ok(());
+            from: "        announce.send(context, name, Some(effect));
+        Ok(())",
+            to: "        if !matches!(change.step, SharedStep::Remove(_)) {
+            announce.send(context, name, Some(effect));
         }
-        announce.send(context, name, effect);
-",
+        Ok(())",
         }],
     },
     Mutant {
