@@ -76,11 +76,11 @@ fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'
     Words::new(words.iter().map(|text| text.bytes()), max_lease())
 }
 
-/// The longest name, in bytes, of a lock that can be waited for or kept. Such a lock is opened every few
+/// The longest name, in bytes, of a lock that clients wait for or keep. Such a lock is opened every few
 /// milliseconds, and each time the server reads the whole name twice.
 const MAX_WATCHED_NAME: usize = 8192;
 
-/// Checks that a connection asks for `KEEP`, that the server tells when it heard from that, and the name.
+/// Checks that a connection asks for `KEEP`, that the server reports when it was last heard, and the name.
 fn check_keeper(context: Context<'_>, name: Text<'_>, keep: Keep) -> Result<(), CommandError> {
     if keep != Keep::End && name.bytes().len() > MAX_WATCHED_NAME {
         Err(CommandError::argument(

@@ -35,7 +35,7 @@ fn release<'call>(
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     if context.is_from_stream() {
-        // The primary has judged it; it is sent where it frees the lock.
+        // The primary has judged it, and sends it only when it frees the lock.
         context.replicate_verbatim();
         locks::apply_release(context, name);
         context.reply_integer(0);
@@ -63,7 +63,7 @@ fn release<'call>(
     Ok(())
 }
 
-/// True when the owner is neither to hold the lock nor to wait for it afterwards.
+/// True when the owner wants neither to hold the lock nor to wait for it afterwards.
 fn calls_off(request: &redis_lock_core::Release<'_>) -> bool {
     request.amount == ReleaseAmount::All && request.token.is_none()
 }
