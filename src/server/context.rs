@@ -171,8 +171,8 @@ impl Context<'_> {
         self.time_by(|| self.unix_micros_now()) / 1000
     }
 
-    /// The time at the start of the command; where it is not known, or a transaction or script has run for so long
-    /// that it sees time pass, what the wall clock tells. All in microseconds.
+    /// The time at the start of the command; where the server does not tell it, what `wall_clock` tells. A transaction
+    /// or script that has run for so long that it sees time pass asks the server's own clock. All in microseconds.
     fn time_by(self, wall_clock: impl FnOnce() -> u64) -> u64 {
         let Some(began) = self.cached_micros() else {
             return wall_clock();
@@ -180,7 +180,7 @@ impl Context<'_> {
         if self.flags.may_block() {
             return began;
         }
-        let now = wall_clock();
+        let now = self.unix_micros_now();
         if now > began + LONG { now } else { began }
     }
 

@@ -4,7 +4,7 @@ use crate::support::{run, wait};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::clock::SteppedClock;
-use testbed::{Expect, Load, Server, Talk};
+use testbed::{Expect, Load, Server, Talk, cmd};
 
 /// How late the end of a wait, or a hand-off, may be for a step of the clock of an hour, beside what a busy
 /// machine adds.
@@ -94,4 +94,17 @@ fn a_step_of_the_clock_does_not_stall_a_hand_off() {
             run(&mut c, "LOCK.RELEASE k b").value();
         });
     }
+}
+
+/// The module tells the time by the server's clock, not by one of its own, which may be another's.
+#[test]
+fn a_script_goes_by_the_clock_of_the_server() {
+    with_steps(|clock, seconds| {
+        clock.step(seconds);
+        let mut c = clock.server.connection();
+        let token = run(&mut c, "LOCK.ACQUIRE k a SHARED PX 5000").grant().token;
+        let script = "return redis.call('LOCK.FENCE', KEYS[1], ARGV[1])";
+        cmd!(c, "EVAL", script, 1, "k", token).okay();
+        run(&mut c, "LOCK.RELEASE k a").int();
+    });
 }

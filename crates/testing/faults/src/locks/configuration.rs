@@ -143,10 +143,6 @@ fn alone() -> Vec<Setup> {
             START_ALONE,
         ),
         strict("clock-steps", clock, |_| {
-            // In a script RM_Milliseconds tells the machine's time there, and TIME that of the library.
-            if Server::version().is_valkey_from(8, 1) {
-                return Err("libfaketime reaches this server only in part".to_owned());
-            }
             Ok(Box::new(Alone::start_with_clock(with_aof("always"))?))
         }),
     ]
