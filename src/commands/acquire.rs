@@ -36,7 +36,7 @@ fn acquire<'call>(
     context: Context<'call>,
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
-    waiting::forget_unconfirmed(context);
+    waiting::forget_sent(context);
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let call = parse::acquire(&mut words)?;

@@ -33,23 +33,19 @@ pub(crate) struct Blocked<W> {
 // SAFETY: the handle is only passed back to the server, under the server's global lock.
 unsafe impl<W> Send for Blocked<W> {}
 
-/// Identifies a blocked client until it is unblocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Handle(usize);
-
 /// The callbacks for one kind of blocked clients.
 pub(crate) trait Waits: Sized + 'static {
     /// The answer to the client.
     type Answer: Send;
 
-    /// Writes the answer.
+    /// Writes the answer; the context is that of the client, as in the other two.
     fn reply(context: Context<'_>, answer: &Self::Answer);
 
     /// The client has disconnected, or the server answered it. Returns the handle if no answer was passed.
-    fn disconnected(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>>;
+    fn disconnected(context: Context<'_>) -> Option<Blocked<Self>>;
 
     /// Writes the reply of `CLIENT UNBLOCK … TIMEOUT`; returns the handle if no answer was passed.
-    fn unblocked(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>>;
+    fn unblocked(context: Context<'_>) -> Option<Blocked<Self>>;
 }
 
 impl<W: Waits> Blocked<W> {
@@ -79,10 +75,6 @@ impl<W: Waits> Blocked<W> {
             raw,
             waits: PhantomData,
         })
-    }
-
-    pub(crate) fn handle(&self) -> Handle {
-        Handle(self.raw.addr())
     }
 
     /// Passes the answer to the server, which replies it from the event loop.
@@ -120,12 +112,9 @@ unsafe extern "C" fn unblocked<W: Waits>(
     _count: c_int,
 ) -> c_int {
     guard_logged(OK, || {
-        // SAFETY: the context lives for this call, which belongs to a blocked client of ours.
-        let (context, handle) = unsafe {
-            let handle = api!(RedisModule_GetBlockedClientHandle)(raw);
-            (Context::new(raw), Handle(handle.addr()))
-        };
-        if let Some(blocked) = W::unblocked(context, handle) {
+        // SAFETY: the context lives for this call.
+        let context = unsafe { Context::new(raw) };
+        if let Some(blocked) = W::unblocked(context) {
             blocked.end(ptr::null_mut());
         }
         OK
@@ -134,12 +123,12 @@ unsafe extern "C" fn unblocked<W: Waits>(
 
 unsafe extern "C" fn disconnected<W: Waits>(
     raw: *mut raw::RedisModuleCtx,
-    blocked: *mut raw::RedisModuleBlockedClient,
+    _blocked: *mut raw::RedisModuleBlockedClient,
 ) {
     guard_logged((), || {
         // SAFETY: the context lives for this call.
         let context = unsafe { Context::new(raw) };
-        if let Some(blocked) = W::disconnected(context, Handle(blocked.addr())) {
+        if let Some(blocked) = W::disconnected(context) {
             blocked.end(ptr::null_mut());
         }
     });

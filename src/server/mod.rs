@@ -36,7 +36,7 @@ mod value;
 pub(crate) use acl::{AclCategory, Rights, User, add_category as add_acl_category};
 #[cfg(not(feature = "system-allocator"))]
 pub(crate) use allocator::ServerAllocator;
-pub(crate) use blocked::{Blocked, Handle, Waits};
+pub(crate) use blocked::{Blocked, Waits};
 pub(crate) use call::{OwnedText, Permission, WriteCheck, can_dry_run};
 pub(crate) use client::Socket;
 pub(crate) use cluster::Ports;

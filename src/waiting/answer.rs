@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 
-use redis_lock_core::{Grant, Limit, OwnerBuf, WaiterId};
+use redis_lock_core::{Grant, Limit, OwnerBuf};
 
 use crate::locks::CommandError;
-use crate::server::Handle;
 
 /// Marks the clients that are blocked because they wait for a lock.
 pub(super) struct Wait;
@@ -15,8 +14,6 @@ pub(super) struct Wait;
 pub(super) enum Answer {
     /// It was granted the lock.
     Granted {
-        id: WaiterId,
-        handle: Handle,
         owner: OwnerBuf,
         grant: Grant,
         /// The limit in force, where the call named one.

@@ -43,8 +43,8 @@ pub(super) fn judge_rest(context: Context<'_>) {
     let rest = STATE.with(context, |state| mem::take(&mut state.to_judge));
     for id in rest {
         let call = STATE.with(context, |state| {
-            let lock_id = state.queues.lock_of(id)?.clone();
-            Some((lock_id, state.queues.get(id)?.clone()))
+            let call = state.calls.get(id).filter(|call| call.is_waiting())?;
+            Some((call.lock_id.clone(), call.waiter.clone()))
         });
         let Some((lock_id, waiter)) = call else {
             continue;
@@ -78,7 +78,7 @@ fn begin<'a>(
     let nobody_waits_elsewhere = || {
         let database = context.database();
         let waits = STATE.if_busy(context, |state| {
-            state.queues.len() - state.queues.waiting(database, name.bytes())
+            state.calls.len() - state.calls.waiting(database, name.bytes())
         });
         waits == 0
     };
@@ -90,7 +90,7 @@ fn begin<'a>(
     let holders = view.holders(now).ok()?;
     let lock = (context.database(), name.bytes());
     STATE.with(context, |state| {
-        Search::begin(&state.queues, owner, lock, limit, holders.as_ref(), now)
+        Search::begin(&state.calls, owner, lock, limit, holders.as_ref(), now)
     })
 }
 
@@ -99,7 +99,7 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
     let (database, now) = (context.database(), now(context));
     let mut circle = None;
     while circle.is_none()
-        && let Some(next) = STATE.with(context, |state| search.next_lock(&state.queues))
+        && let Some(next) = STATE.with(context, |state| search.next_lock(&state.calls))
         && context.select_database(next.database)
     {
         // Opened without a borrow of the queues: a key that has expired comes back to them.
@@ -108,8 +108,8 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
         if let Ok(holders) = view.holders(now) {
             circle = STATE.with(context, |state| {
                 // What a caller who is gone is still to give back stands in nobody's way for long.
-                let holders = holders.filter(|_| !state.give_backs.contains(&next));
-                search.look(&state.queues, holders.as_ref(), now)
+                let holders = holders.filter(|_| !state.calls.gives_back(next.database, &next.key));
+                search.look(&state.calls, holders.as_ref(), now)
             });
         }
     }

@@ -5,11 +5,9 @@
 
 use std::time::Duration;
 
-use redis_lock_core::{LockId, UnconfirmedGrant};
-
 use super::state::{STATE, State};
 use super::timer;
-use crate::locks::monotonic;
+use crate::locks::{monotonic, now};
 use crate::server::{self, Context, ServerEvent};
 
 /// Subscribes to the events that may free a lock, or make room in it, without touching its key.
@@ -21,32 +19,19 @@ pub(super) fn load(context: Context<'_>) {
         // `lock.max-holders`, perhaps.
         ServerEvent::Configured,
     ] {
-        server::subscribe(context, event, all_maybe_free);
+        server::subscribe(context, event, all_ready);
     }
 }
 
 /// A key has lost its lock. Called while the server removes it.
 pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
-    let waited_for = STATE.if_busy(context, |state| {
-        let waited_for = state.queues.waiting(database, key) > 0;
-        if waited_for {
-            state.maybe_free.insert(LockId::new(database, key));
-        }
-        waited_for
-    });
-    if waited_for {
+    if STATE.if_busy(context, |state| state.calls.make_ready(database, key)) {
         timer::soon(context);
     }
 }
 
-fn all_maybe_free(context: Context<'_>) {
-    let any = STATE.with(context, |state| {
-        let lock_ids = state.queues.lock_ids(None);
-        let any = !lock_ids.is_empty();
-        state.maybe_free.extend(lock_ids);
-        any
-    });
-    if any {
+fn all_ready(context: Context<'_>) {
+    if STATE.if_busy(context, |state| state.calls.make_all_ready()) {
         timer::soon(context);
     }
 }
@@ -74,7 +59,7 @@ pub(super) fn follow_clients(context: Context<'_>) {
 
 fn next_iteration(context: Context<'_>) {
     STATE.stalls.next_iteration(monotonic());
-    STATE.replies_sent(context);
+    STATE.with(context, |state| state.calls.replies_sent(|| now(context)));
 }
 
 /// How many queries about disconnected clients are made in a [`QUERY_PERIOD`]: on a server with many
@@ -85,23 +70,26 @@ const QUERY_PERIOD: Duration = Duration::from_millis(10);
 /// A client has disconnected, perhaps before its reply was sent.
 fn client_disconnected(context: Context<'_>) {
     let client = context.client_id();
-    let (was_pending, unconfirmed) = STATE.with(context, |state| {
-        let written = state.written.remove(&client);
-        let was_pending = written.is_some_and(|id| state.abandon(id));
-        let unconfirmed = state.unconfirmed.remove(&client);
-        (was_pending, unconfirmed.filter(|_| may_query(state)))
+    let asks = STATE.with(context, |state| {
+        state.calls.closed(client) && may_query(state)
     });
-    let unsent = unconfirmed.filter(|_| context.reply_is_unsent(client, "lock.acquire"));
-    if was_pending || unsent.is_some() {
-        let unsent = unsent.map(UnconfirmedGrant::into_give_back);
-        STATE.with(context, |state| state.give_backs.extend(unsent));
+    let is_unsent = asks && context.reply_is_unsent(client, "lock.acquire");
+    let is_ready = STATE.with(context, |state| {
+        if is_unsent {
+            state.calls.reply_is_unsent(client);
+        } else {
+            state.calls.forget_sent(client);
+        }
+        state.calls.ready_len() > 0
+    });
+    if is_ready {
         timer::soon(context);
     }
 }
 
 fn may_query(state: &mut State) -> bool {
     let now = monotonic();
-    let (made, began) = &mut state.queries;
+    let (made, began) = &mut state.reply_queries;
     if now.since(*began) >= QUERY_PERIOD {
         (*made, *began) = (0, now);
     }
@@ -111,12 +99,9 @@ fn may_query(state: &mut State) -> bool {
 
 /// Unsubscribes when nobody waits and no grant is pending.
 pub(super) fn unfollow_iterations(context: Context<'_>) {
-    let followed = STATE.with(context, |state| {
-        state.written.shrink_to_fit();
-        state.sockets.clear();
+    if STATE.with(context, |state| {
         std::mem::take(&mut state.follows_iterations)
-    });
-    if followed {
+    }) {
         server::unsubscribe(context, ServerEvent::LoopIteration, next_iteration);
     }
 }

@@ -1,6 +1,6 @@
-//! What callers that are gone give back.
+//! What callers that have disconnected give back.
 
-use redis_lock_core::{GiveBack, LockChange, LockId, Release, release};
+use redis_lock_core::{LockChange, Release, release};
 
 use super::serve::{Caller, serve};
 use super::state::STATE;
@@ -9,51 +9,31 @@ use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_rele
 use crate::server::{Context, Text};
 use crate::statistics::{self, Counter};
 
-/// Does the give-backs of this lock, before a command on it.
-pub(super) fn settle(context: Context<'_>, name: Text<'_>) {
-    settle_for(context, name, Caller::Command);
-}
-
-/// As [`settle`], before a command that the server allows also where it would refuse one that writes.
-pub(super) fn settle_before_look(context: Context<'_>, name: Text<'_>) {
-    settle_for(context, name, Caller::EventLoop);
-}
-
+/// Does the give-backs of a lock of the selected database, and serves those who wait for it.
 #[inline]
-fn settle_for(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    let give_backs = STATE.if_busy(context, |state| {
-        if state.give_backs.is_empty() {
-            return Vec::new();
-        }
-        let lock_id = LockId::new(context.database(), name.bytes());
-        state.give_backs.take(&lock_id)
-    });
-    if !give_backs.is_empty() {
-        apply_give_backs(context, name, give_backs);
+pub(super) fn apply_give_backs(context: Context<'_>, name: Text<'_>, caller: Caller) {
+    if STATE.if_busy(context, |state| {
+        state.calls.gives_back(context.database(), name.bytes())
+    }) {
+        apply(context, name);
         serve(context, name, caller);
     }
 }
 
-/// Does the give-backs of this lock, from the event loop.
-pub(super) fn give_back(context: Context<'_>, name: Text<'_>, lock_id: &LockId) {
-    apply_give_backs(
-        context,
-        name,
-        STATE.with(context, |state| state.give_backs.take(lock_id)),
-    );
-    serve(context, name, Caller::EventLoop);
-}
-
-fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBack>) {
+fn apply(context: Context<'_>, name: Text<'_>) {
+    let give_backs = STATE.with(context, |state| {
+        let calls = &mut state.calls;
+        calls.take_give_backs(context.database(), name.bytes())
+    });
     for give_back in give_backs {
-        keeping::given_back(context, name, give_back.token(), give_back.client_id());
+        keeping::given_back(context, name, give_back.token(), give_back.client_id);
         let key = LockKey::open(context, name);
         let Ok(holders) = key.holders() else { break };
-        let Some((owner, amount)) = give_back.release(holders.as_ref()) else {
+        let Some(amount) = give_back.release(holders.as_ref()) else {
             continue;
         };
         let request = Release {
-            owner: owner.as_owner(),
+            owner: give_back.owner.as_owner(),
             amount,
             token: None,
         };

@@ -1,15 +1,15 @@
-//! The queue as commands use it: a call begins to wait, is cancelled, is listed.
+//! Lines as commands use them: a call begins to wait, is cancelled, is listed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis_lock_core::keeping::Silence;
-use redis_lock_core::{Acquire, LockId, OwnerBuf, QueueWaits, Waiter};
+use redis_lock_core::{Acquire, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::deadlock::Judged;
 use super::serve::{Caller, serve};
-use super::state::STATE;
+use super::state::{Client, STATE};
 use super::{deadlock, events, timer};
 use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
 use crate::server::{Blocked, Context, Text, User};
@@ -44,29 +44,24 @@ pub(crate) fn join(
     };
     let user = User::to_check_again(context);
     let blocked = Blocked::<Wait>::block(context).ok_or(CommandError::CannotWait)?;
-    let database = context.database();
-    let is_known = STATE.with(context, |state| {
-        let id = state.queues.join(database, name.bytes(), waiter);
-        state.handles.insert(blocked.handle(), id);
-        state.blocked.insert(id, blocked);
-        state.users.extend(user.map(|user| (id, user)));
-        let lock_id = LockId::new(database, name.bytes());
-        let known = state.lease_watch.contains(&lock_id);
-        if !known {
-            // The next tick serves it and finds out when the lease ends.
-            state.maybe_free.insert(lock_id);
-        }
+    let client = Client {
+        blocked: Some(blocked),
+        user,
+        socket: None,
+    };
+    let is_due = STATE.with(context, |state| {
+        let database = context.database();
+        let id = state.calls.join(database, name.bytes(), waiter, client);
         if matches!(judged, Judged::ByTick) {
             state.to_judge.push(id);
-            return false;
         }
-        known
+        !state.to_judge.is_empty() || state.calls.ready_len() > 0
     });
     events::follow_clients(context);
-    if is_known {
-        timer::within(context, wait);
-    } else {
+    if is_due {
         timer::soon(context);
+    } else {
+        timer::within(context, wait);
     }
     Ok(())
 }
@@ -75,7 +70,7 @@ pub(crate) fn join(
 fn check_limits(context: Context<'_>, name: Text<'_>) -> Result<(), CommandError> {
     if waiting(context, name) >= max_waiters() {
         Err(CommandError::TooManyWaiters)
-    } else if STATE.if_busy(context, |state| state.queues.len()) >= max_waiters_total() {
+    } else if STATE.if_busy(context, |state| state.calls.len()) >= max_waiters_total() {
         Err(CommandError::TooManyWaitersInAll)
     } else {
         Ok(())
@@ -85,33 +80,33 @@ fn check_limits(context: Context<'_>, name: Text<'_>) -> Result<(), CommandError
 /// How many calls wait for a lock.
 pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     STATE.if_busy(context, |state| {
-        state.queues.waiting(context.database(), name.bytes())
+        state.calls.waiting(context.database(), name.bytes())
     })
 }
 
-/// How many calls wait for all locks, and the longest queue.
+/// How many calls wait for all locks, and the longest line.
 pub(crate) fn queue_sizes(context: Context<'_>) -> (usize, usize) {
     STATE.with(context, |state| {
-        (state.queues.len(), state.queues.max_waiting())
+        (state.calls.len(), state.calls.max_waiting())
     })
 }
 
 /// The current waits for each key of the caller's database.
 pub(crate) fn ongoing_waits(context: Context<'_>) -> Vec<(Arc<[u8]>, QueueWaits)> {
     STATE.with(context, |state| {
-        let waits = state.queues.waits(context.database());
+        let waits = state.calls.waits(context.database());
         waits.map(|(key, waits)| (Arc::clone(key), waits)).collect()
     })
 }
 
-/// At most `max` of the calls that wait for a lock, in the order of the queue.
+/// At most `max` of the calls that wait for a lock, in the order of the line.
 pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, max: usize) -> Vec<Waiter> {
     STATE.with(context, |state| {
         state
-            .queues
+            .calls
             .iter(context.database(), name.bytes())
             .take(max)
-            .map(|(_, waiter)| waiter.clone())
+            .map(|(_, call)| call.waiter.clone())
             .collect()
     })
 }
@@ -131,8 +126,8 @@ pub(crate) fn end_waits(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> b
     let mut any = false;
     while let Some(blocked) = STATE.if_busy(context, |state| {
         let database = context.database();
-        let id = state.queues.first_of(database, name.bytes(), owner)?;
-        state.end_wait(context, id, WaitEnd::GivenUp)
+        let id = state.calls.first_of(database, name.bytes(), owner)?;
+        state.end_wait(context, monotonic(), id, WaitEnd::GivenUp)
     }) {
         blocked.answer(Answer::Nothing);
         any = true;

@@ -4,17 +4,15 @@
 //! that leaves out a step does not compile.
 
 use redis_lock_core::keeping::{Asked, Keep};
-use redis_lock_core::{
-    Acquire, Deadline, Granted, Holder, LockChange, LockId, Release, Renew, Token,
-};
+use redis_lock_core::{Acquire, Deadline, Granted, Holder, LockChange, Release, Renew, Token};
 
 use super::ended::end_leases;
-use super::give_back::{settle, settle_before_look};
+use super::give_back::apply_give_backs;
 use super::join::waiting;
+use super::judge::{admit, check_kept};
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
-use super::turn::{admit, check_kept};
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, LockView, Primary, now, released, rules,
@@ -33,7 +31,7 @@ impl<'call> Lock<'call> {
     /// Opens a lock for a command that may change it.
     pub(crate) fn open(primary: Primary<'call>, name: Text<'call>) -> Self {
         let context = primary.context();
-        settle(context, name);
+        apply_give_backs(context, name, Caller::Command);
         keeping::renew_due(context, name);
         let key = LockKey::open(context, name);
         if key.is_shared() {
@@ -80,7 +78,7 @@ impl<'call> Lock<'call> {
         let lock = self.after_the_line();
         let (context, key) = (lock.context, &lock.key);
         let holders = key.holders()?;
-        // The queue could not be served just now. This call is not granted before it either.
+        // The line could not be served just now. This call is not granted before it either.
         let in_line = waiting(context, key.name()) > 0;
         let Some(granted) = admit(
             context,
@@ -167,7 +165,7 @@ impl<'call> Lock<'call> {
 
 /// Opens a lock for a command that changes nothing and only a primary answers, after its give-backs.
 pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
-    settle(primary.context(), name);
+    apply_give_backs(primary.context(), name, Caller::Command);
     keeping::renew_due(primary.context(), name);
     LockView::open(primary.context(), name)
 }
@@ -176,7 +174,8 @@ pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockVie
 /// come first, and the renewals that are due.
 pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
     if (STATE.is_busy() || keeping::any()) && may_write_now(context) {
-        settle_before_look(context, name);
+        // The server allows this command also when it would refuse a write.
+        apply_give_backs(context, name, Caller::EventLoop);
         keeping::renew_due_if_allowed(context, name);
     }
     LockView::open(context, name)
@@ -217,7 +216,7 @@ impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
                     self.event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
                 if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (self.event, change)
                 {
-                    note_end(context, name, holder.end);
+                    note_lease_end(context, name, holder.end);
                 }
                 key.write(change, Announce::Events(&[self.event]));
                 if makes_room && waiting(context, name) > 0 {
@@ -229,14 +228,11 @@ impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
     }
 }
 
-/// The waiters of this lock may be served earlier than planned.
-fn note_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
+/// A renewal has set the end of the lease: the waiters of this lock may be served earlier than planned.
+fn note_lease_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
     let is_sooner = STATE.if_busy(context, |state| {
-        let database = context.database();
-        state.queues.waiting(database, name.bytes()) > 0
-            && state
-                .lease_watch
-                .ends_by(&LockId::new(database, name.bytes()), end)
+        let calls = &mut state.calls;
+        calls.cut_lease_end(context.database(), name.bytes(), end)
     });
     if let (true, Deadline::At(end)) = (is_sooner, end) {
         timer::at_end(context, end);
@@ -257,17 +253,13 @@ fn note_answer(
         return;
     }
     STATE.if_busy(context, |state| {
-        if state.pending_grants.is_empty() {
-            return;
-        }
-        let lock_id = LockId::new(context.database(), name.bytes());
-        state.pending_grants.answered(&lock_id, before);
+        let (database, key) = (context.database(), name.bytes());
+        state.calls.answered(database, key, before);
         if let LockChange::Exclusive(holder) = change
             && holder.grant.token != before
         {
-            state
-                .pending_grants
-                .raise(&lock_id, before, holder.grant.token);
+            let raised = holder.grant.token;
+            state.calls.raise(database, key, before, raised);
         }
     });
 }

@@ -7,18 +7,18 @@
 
 mod answer;
 mod cluster_nodes;
+mod cluster_redirect;
 mod deadlock;
+mod disconnect_check;
 mod ended;
 mod events;
 mod give_back;
 mod join;
+mod judge;
 mod lock;
-mod peer;
-mod redirection;
 mod refuse;
 mod serve;
 mod slice;
-mod sockets;
 mod stall_detector;
 mod state;
 mod tick;
@@ -41,6 +41,6 @@ pub(crate) fn load(context: Context<'_>) {
 
 /// Forgets the unconfirmed grant of a client that asks for a lock. The server tells whether a reply is
 /// unsent only for a client's last command, so each acquire calls this first.
-pub(crate) fn forget_unconfirmed(context: Context<'_>) {
-    STATE.forget_unconfirmed(context);
+pub(crate) fn forget_sent(context: Context<'_>) {
+    STATE.forget_sent(context);
 }

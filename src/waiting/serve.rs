@@ -1,20 +1,21 @@
 //! Granting a lock to the waiting calls that are next.
 
+use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::{
-    Granted, Holders, LockChange, LockId, Monotonic, OwnerBuf, Token, next_in_line,
+    Acquire, Granted, Holders, LockChange, Monotonic, OwnerBuf, Token, Waiter, next_in_line,
 };
 
 use super::answer::Answer;
+use super::cluster_redirect::{NodesCache, redirection};
 use super::ended::end_leases;
-use super::redirection::{NodesCache, redirection};
+use super::join::waiting;
+use super::judge::admit;
 use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
 use super::state::STATE;
 use super::timer;
-use super::turn::{
-    Next, admit_waiter, count_grant, make_pending, may_acquire, next_call, send_grant, to_keep,
-};
-use crate::keeping;
+use super::turn::{Next, count_grant, grant, may_acquire, next_call};
+use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released,
 };
@@ -40,12 +41,24 @@ enum Step {
     Continue,
 }
 
+/// Why the call whose turn it is gets no grant.
+enum NoGrant {
+    /// The call ends with this error.
+    Refused(CommandError),
+    /// Another node serves the lock, or none.
+    Elsewhere(WriteCheck),
+    /// It waits on.
+    Waits(Step),
+}
+
 /// The service of one lock.
 struct Serving<'call> {
     context: Context<'call>,
     name: Text<'call>,
-    lock_id: LockId,
     caller: Caller,
+    /// The key whose last hold the running command has released. It still has the old grant; the next grant
+    /// takes its place.
+    released: Option<LockKey<'call>>,
     /// The owner granted last, whose other calls come before the next in line.
     just_granted: Option<OwnerBuf>,
     /// When the first call was granted.
@@ -56,49 +69,50 @@ struct Serving<'call> {
     allowed: bool,
 }
 
-/// Grants the lock to the calls that are next: to the first in the queue who has room, to all of the same
+/// Grants the lock to the calls that are next: to the first in the line that has room, to all of the same
 /// owner, and on while there is room. The first is granted now; many take several ticks. True when the next
 /// tick has to go on with this lock.
 pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) -> bool {
-    serve_after(context, name, caller, None)
+    run(context, name, caller, None)
 }
 
-/// As [`serve`], where this owner was just granted the lock: its other calls come first.
-fn serve_after(
+/// The last hold was released by the running command: puts the next grant in its place, or frees the lock.
+pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
+    released(context, token);
+    run(context, key.name(), Caller::Command, Some(key));
+}
+
+fn run(
     context: Context<'_>,
     name: Text<'_>,
     caller: Caller,
-    just_granted: Option<OwnerBuf>,
+    released: Option<LockKey<'_>>,
 ) -> bool {
     let mut serving = Serving {
         context,
         name,
-        lock_id: LockId::new(context.database(), name.bytes()),
         caller,
-        just_granted,
+        released,
+        just_granted: None,
         began: None,
         grants: 0,
         allowed: false,
     };
-    loop {
+    let delay = loop {
         match serving.step() {
             Step::Again => {}
             Step::Done => return false,
-            Step::Later => {
-                let lock_id = serving.lock_id;
-                STATE.with(context, |state| state.maybe_free.insert(lock_id));
-                timer::later(context);
-                return false;
-            }
-            Step::Continue => {
-                let lock_id = serving.lock_id;
-                STATE.with(context, |state| state.to_serve.push_back(lock_id));
-                // Not in this iteration: it writes the replies of these grants.
-                timer::within(context, Some(SLICE));
-                return true;
-            }
+            Step::Later => break None,
+            // Not in this iteration: it writes the replies of these grants.
+            Step::Continue => break Some(SLICE),
         }
-    }
+    };
+    STATE.with(context, |state| {
+        let calls = &mut state.calls;
+        calls.make_ready(context.database(), name.bytes())
+    });
+    timer::within(context, delay);
+    delay.is_some()
 }
 
 /// True on a primary whose writes are not paused.
@@ -109,95 +123,148 @@ pub(super) fn may_write_now(context: Context<'_>) -> bool {
 impl Serving<'_> {
     fn step(&mut self) -> Step {
         let (context, name) = (self.context, self.name);
-        let mut key = LockKey::open(context, name);
-        if key.is_shared() && may_write_now(self.context) && self.anybody_waits() {
+        let released = self.released.take();
+        let is_released = released.is_some();
+        let mut key = released.unwrap_or_else(|| LockKey::open(context, name));
+        if !is_released && key.is_shared() && may_write_now(context) && self.anybody_waits() {
             key = match end_leases(key) {
                 Ok(key) => key,
                 Err(_ended) => return Step::Again,
             };
         }
-        let Ok(holders) = key.holders() else {
+        let holders = if is_released { Ok(None) } else { key.holders() };
+        let Ok(holders) = holders else {
             drop(key);
-            refuse_all(context, &self.lock_id, |_| {
-                Answer::Error(CommandError::WrongType)
-            });
+            refuse_all(context, name, |_| Answer::Error(CommandError::WrongType));
             return Step::Done;
+        };
+        let close = |key: LockKey<'_>| {
+            if is_released {
+                key.write(&LockChange::Free, Announce::LastRelease);
+            }
         };
         let Some(next) = self.next(holders.as_ref()) else {
+            close(key);
             return Step::Done;
         };
-        if !may_write_now(self.context) {
-            return Step::Later;
-        }
         let owner = next.waiter.owner.as_owner();
         let is_new = holders.is_none_or(|holders| holders.find(owner).is_none());
-        if self.is_slice_over(&next) {
-            return Step::Continue;
-        }
-        if is_new && !self.allowed {
-            match self.check_server() {
-                WriteCheck::Allowed => self.allowed = true,
-                WriteCheck::NotNow => return Step::Later,
-                not_here => {
-                    drop(key);
-                    self.redirect(not_here);
-                    return Step::Done;
-                }
-            }
-        }
-        if !may_acquire(context, name, next.id) {
-            drop(key);
-            refuse(context, next.id, CommandError::NoPermission);
-            return Step::Again;
-        }
-        match admit_waiter(context, name, holders.as_ref(), &next.waiter) {
-            Ok(Some(granted)) => {
-                grant(
-                    context,
-                    &self.lock_id,
-                    &next,
-                    &granted,
-                    key,
-                    &[KeyspaceEvent::Acquire],
-                );
+        match self.judge(holders.as_ref(), is_new, is_released, &next) {
+            Ok(granted) => {
                 self.just_granted = Some(next.waiter.owner.clone());
                 self.grants += 1;
-                Step::Again
+                let before = granted.before.map(|before| before.token);
+                let (holder, change) = (&granted.holder, &granted.change);
+                keeping::note_change(&key, before, *holder, change, to_keep(&next.waiter));
+                let to_answer = grant(context, &next, &granted);
+                let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
+                key.write(
+                    change,
+                    Announce::Events(&events[usize::from(!is_released)..]),
+                );
+                count_grant(is_new);
+                to_answer.send();
+                self.after_grant(change)
             }
-            Ok(None) => Step::Done,
-            Err(refusal) => {
-                drop(key);
-                let error = CommandError::Refused(refusal);
-                error.count_refusal();
+            Err(NoGrant::Refused(error)) => {
+                close(key);
                 refuse(context, next.id, error);
                 Step::Again
+            }
+            Err(NoGrant::Elsewhere(check)) => {
+                close(key);
+                self.redirect(check);
+                Step::Done
+            }
+            Err(NoGrant::Waits(step)) => {
+                close(key);
+                step
             }
         }
     }
 
     fn anybody_waits(&self) -> bool {
-        let LockId { database, key } = &self.lock_id;
-        STATE.with(self.context, |state| {
-            state.queues.waiting(*database, key) > 0
-        })
+        waiting(self.context, self.name) > 0
     }
 
     /// The call to judge next.
     fn next(&self, holders: Option<&Holders<'_>>) -> Option<Next> {
         let just_granted = self.just_granted.as_ref().map(OwnerBuf::as_owner);
-        let (lock_id, max_holders) = (&self.lock_id, max_holders());
+        let lock = (self.context.database(), self.name.bytes());
+        let max_holders = max_holders();
         next_call(self.context, |state| {
-            let (database, key) = (lock_id.database, &*lock_id.key);
-            // After the key was opened: opening an expired key notes it again.
-            state.maybe_free.remove(lock_id);
-            if let Some(holders) = holders
-                && state.queues.waiting(database, key) > 0
-            {
-                state.lease_watch.watch(lock_id, holders.next_end());
+            // After the key was opened: opening an expired key makes it ready again.
+            state.calls.looked_at(lock.0, lock.1);
+            if let Some(holders) = holders {
+                state
+                    .calls
+                    .set_lease_end(lock.0, lock.1, holders.next_end());
             }
-            let lock = (database, key);
-            next_in_line(&state.queues, lock, holders, just_granted, max_holders)
+            next_in_line(&state.calls, lock, holders, just_granted, max_holders)
         })
+    }
+
+    /// Judges the call whose turn it is.
+    fn judge<'a>(
+        &mut self,
+        holders: Option<&Holders<'_>>,
+        is_new: bool,
+        is_released: bool,
+        next: &'a Next,
+    ) -> Result<Granted<'a>, NoGrant> {
+        let (context, name, waiter) = (self.context, self.name, &next.waiter);
+        if !may_write_now(context) {
+            return Err(NoGrant::Waits(Step::Later));
+        }
+        if self.is_slice_over(next) {
+            return Err(NoGrant::Waits(Step::Continue));
+        }
+        if is_released && context.flags().cluster() {
+            // The server may refuse a free key that it would still serve a held one: the lock is freed first.
+            return Err(NoGrant::Waits(Step::Again));
+        }
+        if is_new && !self.allowed {
+            match self.check_server() {
+                WriteCheck::Allowed => self.allowed = true,
+                WriteCheck::NotNow => return Err(NoGrant::Waits(Step::Later)),
+                elsewhere => return Err(NoGrant::Elsewhere(elsewhere)),
+            }
+        }
+        if !may_acquire(context, name, next.id) {
+            return Err(NoGrant::Refused(CommandError::NoPermission));
+        }
+        let request = Acquire {
+            owner: waiter.owner.as_owner(),
+            limit: waiter.limit,
+            lease: waiter.lease,
+            holds: waiter.holds,
+            token: None,
+        };
+        let keep = waiter.keep.map(Keep::For);
+        match admit(context, name, holders, &request, false, keep) {
+            Ok(Some(granted)) => Ok(granted),
+            Ok(None) => Err(NoGrant::Waits(Step::Done)),
+            Err(refusal) => {
+                let error = CommandError::Refused(refusal);
+                error.count_refusal();
+                Err(NoGrant::Refused(error))
+            }
+        }
+    }
+
+    /// What comes next. An exclusive lock need not be opened again: the key is as just written, or a listener
+    /// has changed it, which made it ready.
+    fn after_grant(&self, change: &LockChange<'_>) -> Step {
+        let LockChange::Exclusive(holder) = change else {
+            return Step::Again;
+        };
+        let (database, key) = (self.context.database(), self.name.bytes());
+        let more = STATE.with(self.context, |state| {
+            state.calls.set_lease_end(database, key, holder.end);
+            let of_owner = state.calls.first_of(database, key, holder.owner.bytes());
+            of_owner.is_some()
+        });
+        if more { Step::Again } else { Step::Done }
     }
 
     /// True when the next call is to wait for another tick. An owner's calls are granted together, and one
@@ -223,72 +290,16 @@ impl Serving<'_> {
 
     /// Another node serves this lock.
     fn redirect(&self, check: WriteCheck) {
-        let context = self.context;
-        let redirection = redirection(context, self.name, check, &NodesCache::default());
-        refuse_all(context, &self.lock_id, |client| {
+        let (context, name) = (self.context, self.name);
+        let redirection = redirection(context, name, check, &NodesCache::default());
+        refuse_all(context, name, |client| {
             Answer::error(redirection.error(context, client))
         });
     }
 }
 
-/// The last hold was released by the running command: frees the lock, or puts the next grant in its
-/// place.
-pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
-    let name = key.name();
-    let next = next_call(context, |state| {
-        state.queues.first(context.database(), name.bytes())
-    });
-    released(context, token);
-    let Some(next) = next else {
-        key.write(&LockChange::Free, Announce::LastRelease);
-        return;
-    };
-    let lock_id = LockId::new(context.database(), name.bytes());
-    // A node of a cluster may no longer serve a free key: `serve` checks that.
-    let direct = !context.flags().cluster()
-        && !context.writes_paused()
-        && may_acquire(context, name, next.id);
-    let admitted = direct.then(|| admit_waiter(context, name, None, &next.waiter));
-    let mut just_granted = None;
-    if let Some(Ok(Some(granted))) = admitted {
-        let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
-        grant(context, &lock_id, &next, &granted, key, &events);
-        if let LockChange::Exclusive(holder) = granted.change {
-            // The key is as just written, or a listener has changed it and has served the queue. So only
-            // further calls of the new owner can be next.
-            let more = STATE.with(context, |state| {
-                let (database, key) = (lock_id.database, &lock_id.key);
-                if state.queues.waiting(database, key) > 0 {
-                    state.lease_watch.watch(&lock_id, holder.end);
-                }
-                let of_owner = state.queues.first_of(database, key, holder.owner.bytes());
-                of_owner.is_some()
-            });
-            if !more {
-                return;
-            }
-        }
-        just_granted = Some(next.waiter.owner.clone());
-    } else {
-        key.write(&LockChange::Free, Announce::LastRelease);
-    }
-    serve_after(context, name, Caller::Command, just_granted);
-}
-
-/// Grants the lock to a waiting call.
-fn grant(
-    context: Context<'_>,
-    lock_id: &LockId,
-    next: &Next,
-    granted: &Granted<'_>,
-    key: LockKey<'_>,
-    events: &[KeyspaceEvent],
-) {
-    let before = granted.before.map(|before| before.token);
-    let (holder, change) = (&granted.holder, &granted.change);
-    keeping::note_change(&key, before, *holder, change, to_keep(&next.waiter));
-    let blocked = make_pending(context, lock_id, next, granted);
-    key.write(change, Announce::Events(events));
-    count_grant(before.is_none());
-    send_grant(blocked, next, holder);
+/// Whether the client of a waiting call keeps the grant.
+fn to_keep(waiter: &Waiter) -> ToKeep {
+    let silence = waiter.keep?;
+    Some((Keep::For(silence), Asked::Acquire, waiter.client_id))
 }

@@ -2,15 +2,14 @@
 //!
 //! A tick is due when a wait ends, when a lease ends that somebody waits for, and when a lock may be free.
 
-use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::time::Duration;
 
 use redis_lock_core::LockId;
 
 use super::answer::Answer;
-use super::give_back::give_back;
-use super::redirection::{NodesCache, check_served};
+use super::cluster_redirect::{NodesCache, check_served};
+use super::give_back::apply_give_backs;
 use super::refuse::refuse_all;
 use super::serve::{Caller, serve};
 use super::slice::Slice;
@@ -29,70 +28,62 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     time_out_waits(context);
     deadlock::judge_rest(context);
     STATE.with(context, |state| {
-        state.to_serve.extend(state.maybe_free.drain());
-        state
-            .to_serve
-            .extend(state.lease_watch.take_ended(now(context).millis()));
+        state.calls.make_ended_ready(now(context).millis());
     });
     if context.flags().replica() {
-        STATE.with(context, |state| {
-            state.give_backs.clear();
-            state.to_serve = VecDeque::new();
-        });
+        drop_give_backs(context);
         end_all_waits(context);
-    } else if !context.writes_paused() && !context.flags().loading() {
-        give_all_back(context);
-        serve_due(context);
-        if STATE.with(context, |state| state.has_work()) {
-            return Some(Duration::ZERO);
-        }
+    } else if !context.writes_paused() && !context.flags().loading() && !serve_ready(context) {
+        return Some(Duration::ZERO);
     }
     next_delay(context)
 }
 
-fn give_all_back(context: Context<'_>) {
-    let slice = Slice::begin();
-    while let Some(lock_id) = STATE.with(context, |state| state.give_backs.next()) {
-        with_name(context, &lock_id, |name| give_back(context, name, &lock_id));
-        if slice.is_over() {
-            return;
-        }
-    }
-}
-
-/// Serves the locks that are due. Then polls a few of the others, in turn, while there is time.
-fn serve_due(context: Context<'_>) {
+/// Serves the ready locks, and does what is given back of them. Then polls a few of the others, in turn, while
+/// there is time. False when ready locks are left.
+fn serve_ready(context: Context<'_>) -> bool {
     let slice = Slice::begin();
     let nodes = NodesCache::default();
-    let mut polls = STATE.with(context, |state| state.lease_watch.len().min(POLLS_PER_TICK));
+    let (mut ready, mut polls) = STATE.with(context, |state| {
+        let calls = &state.calls;
+        (calls.ready_len(), calls.locks().min(POLLS_PER_TICK))
+    });
     while let Some((lock_id, checks)) = STATE.with(context, |state| {
-        if let Some(lock_id) = state.to_serve.pop_front() {
-            return Some((lock_id, true));
+        while ready > 0 {
+            ready -= 1;
+            if let Some(lock_id) = state.calls.take_ready() {
+                return Some((lock_id, true));
+            }
         }
         polls = polls.checked_sub(1)?;
-        let checks = state.check_limit.allows(state.lease_watch.len());
-        Some((state.lease_watch.next_to_poll()?, checks))
+        let checks = state.check_limit.allows(state.calls.locks());
+        Some((state.calls.next_turn()?, checks))
     }) {
         let mut goes_on = false;
         with_name(context, &lock_id, |name| {
-            match checks
-                .then(|| check_served(context, name, &nodes))
-                .flatten()
-            {
-                Some(redirection) => refuse_all(context, &lock_id, |client| {
+            apply_give_backs(context, name, Caller::EventLoop);
+            let redirection = checks.then(|| check_served(context, name, &nodes));
+            match redirection.flatten() {
+                Some(redirection) => refuse_all(context, name, |client| {
                     Answer::error(redirection.error(context, client))
                 }),
                 None => goes_on = serve(context, name, Caller::EventLoop),
             }
         });
         if goes_on || slice.is_over() {
-            return;
+            return ready == 0 && !goes_on;
         }
     }
-    // Give back the memory of a burst.
+    true
+}
+
+fn drop_give_backs(context: Context<'_>) {
     STATE.with(context, |state| {
-        state.to_serve.shrink_to(POLLS_PER_TICK);
-        state.maybe_free.shrink_to(POLLS_PER_TICK);
+        while state.calls.ready_len() > 0 {
+            if let Some(LockId { database, key }) = state.calls.take_ready() {
+                state.calls.take_give_backs(database, &key);
+            }
+        }
     });
 }
 
@@ -101,10 +92,10 @@ fn serve_due(context: Context<'_>) {
 fn end_all_waits(context: Context<'_>) {
     const UNBLOCKED: &CStr = c"UNBLOCKED this server has become a replica";
     let nodes = NodesCache::default();
-    for lock_id in STATE.with(context, |state| state.queues.lock_ids(None)) {
+    for lock_id in STATE.with(context, |state| state.calls.lock_ids()) {
         with_name(context, &lock_id, |name| {
             let redirection = check_served(context, name, &nodes);
-            refuse_all(context, &lock_id, |client| {
+            refuse_all(context, name, |client| {
                 let error = redirection.as_ref().map(|to| to.error(context, client));
                 Answer::error(error.unwrap_or_else(|| UNBLOCKED.to_owned()))
             });
@@ -123,9 +114,9 @@ fn time_out_waits(context: Context<'_>) {
     let now = monotonic();
     let slice = Slice::begin();
     while let Some(blocked) = STATE.with(context, |state| {
-        let (end, id) = state.queues.next_end()?;
+        let (end, id) = state.calls.next_end()?;
         if end <= now {
-            state.end_wait(context, id, WaitEnd::TimeOut)
+            state.end_wait(context, now, id, WaitEnd::TimeOut)
         } else {
             None
         }
@@ -140,9 +131,9 @@ fn time_out_waits(context: Context<'_>) {
 fn next_delay(context: Context<'_>) -> Option<Duration> {
     let (idle, wait_ends, lease_ends) = STATE.with(context, |state| {
         (
-            state.is_idle(),
-            state.queues.next_end().map(|(end, _)| end),
-            state.lease_watch.next_end(),
+            state.calls.is_idle(),
+            state.calls.next_end().map(|(end, _)| end),
+            state.calls.next_lease_end(),
         )
     });
     if idle {

@@ -53,11 +53,6 @@ pub(super) fn until_end(context: Context<'_>, end: u64) -> Duration {
     Duration::from_millis((end + 1).saturating_sub(now(context).millis()))
 }
 
-/// Arms a tick for a retry.
-pub(super) fn later(context: Context<'_>) {
-    arm(context, MAX_PAUSE);
-}
-
 /// Arms a tick after `delay`, unless an earlier one is armed or a tick is running: that arms the next one
 /// itself.
 pub(super) fn arm(context: Context<'_>, delay: Duration) {
@@ -99,7 +94,7 @@ fn check_overdue(context: Context<'_>) {
         match state.timer {
             Some((_, due)) if monotonic().since(due) > OVERDUE => (state.timer.take(), false),
             Some(_) => (None, false),
-            None => (None, !state.is_idle()),
+            None => (None, !state.calls.is_idle()),
         }
     });
     if let Some((timer, _)) = overdue {

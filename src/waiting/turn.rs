@@ -1,22 +1,17 @@
-//! The call whose turn it is: found, judged and granted the lock.
+//! The call whose turn it is: found, and granted the lock.
 
-use redis_lock_core::keeping::{Asked, Keep, check_lease};
-use redis_lock_core::{
-    Acquire, Grant, Granted, Holder, Holders, LockId, Monotonic, PendingGrant, Refusal, Waiter,
-    WaiterId,
-};
+use redis_lock_core::{CallId, Grant, Granted, Monotonic, Taken, Waiter};
 
 use super::answer::{Answer, Wait};
-use super::peer::peer_has_closed;
+use super::disconnect_check::has_disconnected;
 use super::state::{STATE, State};
-use crate::keeping::{self, ToKeep};
-use crate::locks::{monotonic, now, rules, with_token_clock};
+use crate::locks::monotonic;
 use crate::server::{Blocked, Context, OwnedText, Text};
 use crate::statistics::{self, Counter, WaitEnd};
 
 /// The call that a lock is granted to next.
 pub(super) struct Next {
-    pub(super) id: WaiterId,
+    pub(super) id: CallId,
     pub(super) waiter: Waiter,
     /// The time when it was chosen.
     pub(super) now: Monotonic,
@@ -26,7 +21,7 @@ pub(super) struct Next {
 /// up, or their client has disconnected and the server has not noticed.
 pub(super) fn next_call(
     context: Context<'_>,
-    first: impl Fn(&mut State) -> Option<WaiterId>,
+    first: impl Fn(&mut State) -> Option<CallId>,
 ) -> Option<Next> {
     loop {
         let (next, stalled) = STATE.if_busy(context, |state| {
@@ -34,79 +29,24 @@ pub(super) fn next_call(
             let now = monotonic();
             let next = Next {
                 id,
-                waiter: state.queues.get(id)?.clone(),
+                waiter: state.calls.get(id)?.waiter.clone(),
                 now,
             };
             Some((next, STATE.stalls.is_stalled(now)))
         })?;
         let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
             WaitEnd::TimeOut
-        } else if stalled && peer_has_closed(context, next.id, next.waiter.client_id) {
+        } else if stalled && has_disconnected(context, next.waiter.client_id) {
             WaitEnd::GivenUp
         } else {
             return Some(next);
         };
         let ended = STATE.with(context, |state| {
-            state.end_wait_at(context, next.now, next.id, end)
+            state.end_wait(context, next.now, next.id, end)
         });
         if let Some(blocked) = ended {
             blocked.answer(Answer::Nothing);
         }
-    }
-}
-
-/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
-#[inline]
-pub(super) fn admit<'a>(
-    context: Context<'_>,
-    name: Text<'_>,
-    holders: Option<&Holders<'_>>,
-    request: &Acquire<'a>,
-    in_line: bool,
-    keep: Option<Keep>,
-) -> Result<Option<Granted<'a>>, Refusal> {
-    let (rules, now) = (rules(), now(context));
-    with_token_clock(|clock| {
-        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock);
-        if let Ok(Some(granted)) = &granted {
-            check_kept(context, name, keep, granted)?;
-        }
-        granted
-    })
-}
-
-/// Checks that a grant that is kept has a lease that is long enough: the last check of all.
-pub(super) fn check_kept(
-    context: Context<'_>,
-    name: Text<'_>,
-    keep: Option<Keep>,
-    granted: &Granted<'_>,
-) -> Result<(), Refusal> {
-    if keep.is_none() && !keeping::any() {
-        return Ok(());
-    }
-    let Grant { token, lease, .. } = granted.holder.grant;
-    check_lease(keep, keeping::is_kept(context, name, token), lease)
-}
-
-/// Judges a waiting call whose turn it is.
-pub(super) fn admit_waiter<'a>(
-    context: Context<'_>,
-    name: Text<'_>,
-    holders: Option<&Holders<'_>>,
-    waiter: &'a Waiter,
-) -> Result<Option<Granted<'a>>, Refusal> {
-    let keep = waiter.keep.map(Keep::For);
-    admit(context, name, holders, &request(waiter), false, keep)
-}
-
-fn request(waiter: &Waiter) -> Acquire<'_> {
-    Acquire {
-        owner: waiter.owner.as_owner(),
-        limit: waiter.limit,
-        lease: waiter.lease,
-        holds: waiter.holds,
-        token: None,
     }
 }
 
@@ -120,57 +60,50 @@ pub(super) fn count_grant(is_new: bool) {
     }
 }
 
-/// Whether the client of a waiting call keeps the grant.
-pub(super) fn to_keep(waiter: &Waiter) -> ToKeep {
-    let silence = waiter.keep?;
-    Some((Keep::For(silence), Asked::Acquire, waiter.client_id))
+/// A call that is granted a lock and not answered yet.
+#[must_use]
+pub(super) struct ToAnswer(Option<Blocked<Wait>>, Answer);
+
+impl ToAnswer {
+    /// Passes the reply to the server.
+    pub(super) fn send(self) {
+        if let Some(blocked) = self.0 {
+            blocked.answer(self.1);
+        }
+    }
 }
 
-/// Moves the call from its queue to the pending grants. Called before the key is written and the change
-/// announced: a listener may then kill the client, whose grant is given back, or free the lock, which goes
-/// to the next call.
-pub(super) fn make_pending(
-    context: Context<'_>,
-    lock_id: &LockId,
-    next: &Next,
-    granted: &Granted<'_>,
-) -> Option<Blocked<Wait>> {
-    let id = next.id;
+/// Moves the call from its line to the granted calls. Done before the key is written and the change
+/// announced: a listener may then disconnect the client, whose grant is given back, or free the lock, which
+/// goes to the next call.
+pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) -> ToAnswer {
     let Granted { before, holder, .. } = granted;
     let Grant { token, holds, .. } = holder.grant;
-    let pending = PendingGrant {
-        lock_id: lock_id.clone(),
-        client_id: next.waiter.client_id,
+    let taken = Taken {
         token,
         took_hold: before.is_none_or(|before| holds > before.holds),
         holds,
         deadline: holder.end,
     };
-    STATE.with(context, |state| {
-        let blocked = state.end_wait_at(context, next.now, id, WaitEnd::Granted)?;
-        state.pending_grants.add(id, pending, before.is_none());
-        Some(blocked)
-    })
-}
-
-/// Replies the grant to the call.
-pub(super) fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, holder: &Holder<'_>) {
-    if let Some(blocked) = blocked {
-        let handle = blocked.handle();
-        blocked.answer(Answer::Granted {
-            id: next.id,
-            handle,
-            owner: next.waiter.owner.clone(),
-            grant: holder.grant,
-            limit: next.waiter.names_limit.then_some(holder.limit),
-        });
-    }
+    let waiter = &next.waiter;
+    let blocked = STATE.with(context, |state| {
+        let call = state.calls.grant(next.id, taken, before.is_none())?;
+        let (lock_id, since) = (&call.lock_id, waiter.since);
+        statistics::wait_ended(context, next.now, lock_id, since, WaitEnd::Granted);
+        call.attached.blocked.take()
+    });
+    let answer = Answer::Granted {
+        owner: waiter.owner.clone(),
+        grant: holder.grant,
+        limit: waiter.names_limit.then_some(holder.limit),
+    };
+    ToAnswer(blocked, answer)
 }
 
 /// True when the user of a waiting call may still acquire the lock. Checked only on servers that check
 /// their own blocked commands again.
-pub(super) fn may_acquire(context: Context<'_>, name: Text<'_>, id: WaiterId) -> bool {
-    let Some(user) = STATE.with(context, |state| state.users.get(&id).cloned()) else {
+pub(super) fn may_acquire(context: Context<'_>, name: Text<'_>, id: CallId) -> bool {
+    let Some(user) = STATE.with(context, |state| state.calls.get(id)?.attached.user.clone()) else {
         return true;
     };
     let (command, owner) = (OwnedText::new(b"LOCK.ACQUIRE"), OwnedText::new(b"*"));

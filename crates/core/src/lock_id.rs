@@ -26,12 +26,4 @@ impl LockId {
     pub fn is(&self, database: i32, key: &[u8]) -> bool {
         self.database == database && *self.key == *key
     }
-
-    /// The lowest of all in their order.
-    pub(crate) fn before_all() -> Self {
-        Self {
-            database: i32::MIN,
-            key: Arc::from([]),
-        }
-    }
 }

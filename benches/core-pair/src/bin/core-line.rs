@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use redis_lock_core::deadlock::Search;
 use redis_lock_core::{
-    Deadline, Grant, Holder, Holders, Holds, Lease, Limit, Monotonic, Owner, OwnerBuf, Queues,
+    Calls, Deadline, Grant, Holder, Holders, Holds, Lease, Limit, Monotonic, Owner, OwnerBuf,
     Token, UnixTime, Waiter,
 };
 
@@ -33,31 +33,31 @@ fn main() {
 }
 
 fn turns(waiters: usize, times: usize, judged: bool) {
-    let mut queues = Queues::new();
+    let mut calls = Calls::default();
     for number in 0..waiters {
-        join(&mut queues, &name(number), LINE.1);
+        join(&mut calls, &name(number), LINE.1);
     }
     let holder = name(waiters);
     let holders = held(&holder);
     for _ in 0..times {
-        let first = queues.first(LINE.0, LINE.1).expect("a call");
-        let (_, waiter) = queues.remove(first).expect("a call");
-        let owner = waiter.owner.as_owner();
+        let first = calls.first(LINE.0, LINE.1).expect("a call");
+        let call = calls.remove(first).expect("a call");
+        let owner = call.waiter.owner.as_owner();
         if judged {
             let limit = black_box(Limit::ONE);
-            let search = Search::begin(&queues, owner, LINE, limit, Some(&holders), NOW);
+            let search = Search::begin(&calls, owner, LINE, limit, Some(&holders), NOW);
             assert!(black_box(search).is_none());
         }
-        join(&mut queues, owner.bytes(), LINE.1);
+        join(&mut calls, owner.bytes(), LINE.1);
     }
 }
 
 /// Each owner holds the lock of its name and waits for that of the next; the last wants that of the first.
 fn circle(owners: usize, times: usize) {
-    let mut queues = Queues::new();
+    let mut calls = Calls::default();
     let names: Vec<_> = (0..owners).map(name).collect();
     for (owner, next) in names.iter().zip(&names[1..]) {
-        join(&mut queues, owner, next);
+        join(&mut calls, owner, next);
     }
     let caller = owner(&names[owners - 1]);
     let begin = Instant::now();
@@ -65,11 +65,11 @@ fn circle(owners: usize, times: usize) {
         let first = held(&names[0]);
         let lock = (0, &*names[0]);
         let limit = black_box(Limit::ONE);
-        let search = Search::begin(&queues, caller, lock, limit, Some(&first), NOW);
+        let search = Search::begin(&calls, caller, lock, limit, Some(&first), NOW);
         let mut search = search.expect("a holder that waits");
         let mut found = None;
-        while let Some(lock_id) = search.next_lock(&queues) {
-            found = search.look(&queues, Some(&held(&lock_id.key)), NOW);
+        while let Some(lock_id) = search.next_lock(&calls) {
+            found = search.look(&calls, Some(&held(&lock_id.key)), NOW);
         }
         let found = found.expect("a circle");
         assert_eq!(black_box(found).waits().len(), owners);
@@ -99,7 +99,7 @@ fn held(name: &[u8]) -> Holders<'_> {
     })
 }
 
-fn join(queues: &mut Queues, name: &[u8], key: &[u8]) {
+fn join(calls: &mut Calls, name: &[u8], key: &[u8]) {
     let waiter = Waiter {
         owner: OwnerBuf::from(owner(name)),
         lease: None,
@@ -111,5 +111,5 @@ fn join(queues: &mut Queues, name: &[u8], key: &[u8]) {
         since: Monotonic(0),
         until: Some(Monotonic(1)),
     };
-    queues.join(0, key, waiter);
+    calls.join(0, key, waiter, ());
 }

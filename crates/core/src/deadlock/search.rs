@@ -2,8 +2,8 @@
 
 use super::Circle;
 use crate::{
-    Holders, Limit, LockId, Map, Owner, OwnerBuf, OwnerWaits, QueueId, Queues, Set, UnixTime,
-    Waiter, WaiterId,
+    Call, CallId, Calls, Holders, Limit, LineId, LockId, Map, Owner, OwnerBuf, OwnerWaits, Set,
+    UnixTime, Waiter,
 };
 
 /// How many holders a search looks at before it ends without a result.
@@ -18,9 +18,9 @@ pub struct Search<'a> {
     found: Vec<Found>,
     next: usize,
     /// The first calls of the owners that were found.
-    seen: Set<WaiterId>,
-    /// The locks whose holders were looked at, by their queues.
-    looked_at: Map<QueueId, MustGo>,
+    seen: Set<CallId>,
+    /// The locks whose holders were looked at, by their calls.
+    looked_at: Map<LineId, MustGo>,
     /// The one to look at now, and the wait that is followed there.
     current: Option<(usize, Line)>,
     steps: usize,
@@ -29,7 +29,7 @@ pub struct Search<'a> {
 /// A holder that waits for one lock, by its first call there.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    call: WaiterId,
+    call: CallId,
     /// Who waits for it; `None` for the caller.
     waited_for_by: Option<usize>,
 }
@@ -55,8 +55,8 @@ impl<'a> Search<'a> {
     /// Begins the search for a call that was judged busy, with the holders of its lock. `None` when it may
     /// wait: no circle can be closed.
     #[must_use]
-    pub fn begin(
-        queues: &Queues,
+    pub fn begin<A>(
+        calls: &Calls<A>,
         caller: Owner<'a>,
         lock: (i32, &'a [u8]),
         limit: Limit,
@@ -66,14 +66,14 @@ impl<'a> Search<'a> {
         let holders = holders?;
         // Nearly always all that is to be known.
         if let Holders::Exclusive(holder) = holders
-            && queues.waits_of(holder.owner.bytes()) == OwnerWaits::None
+            && calls.waits_of(holder.owner.bytes()) == OwnerWaits::None
         {
             return None;
         }
-        let (first, limit) = match queues.waits_of(caller.bytes()) {
+        let (first, limit) = match calls.waits_of(caller.bytes()) {
             OwnerWaits::None => (None, limit),
-            OwnerWaits::One(_, call) if queues.lock_of(call)?.is(lock.0, lock.1) => {
-                (Some(call), queues.get(call)?.limit)
+            OwnerWaits::One(_, call) if calls.get(call)?.lock_id.is(lock.0, lock.1) => {
+                (Some(call), calls.get(call)?.waiter.limit)
             }
             OwnerWaits::One(..) | OwnerWaits::Several => return None,
         };
@@ -87,27 +87,27 @@ impl<'a> Search<'a> {
             current: None,
             steps: 0,
         };
-        let (must_go, before) = MustGo::of(queues, lock, first, limit);
+        let (must_go, before) = MustGo::of(calls, lock, first, limit);
         if before.is_some_and(|owner| holds(holders, owner, now)) {
             return None;
         }
-        search.follow(queues, None, must_go, holders, now);
+        search.follow(calls, None, must_go, holders, now);
         (!search.found.is_empty()).then_some(search)
     }
 
     /// The lock to look at next; `None` when there is no circle.
-    pub fn next_lock(&mut self, queues: &Queues) -> Option<LockId> {
+    pub fn next_lock<A>(&mut self, calls: &Calls<A>) -> Option<LockId> {
         loop {
             let index = self.next;
             let call = self.found.get(index)?.call;
             self.next += 1;
-            let Some(wait) = Wait::of(queues, call) else {
+            let Some(wait) = Wait::of(calls, call) else {
                 continue;
             };
             let (owner, limit) = (&wait.waiter.owner, wait.waiter.limit);
             let lock = (wait.lock_id.database, &*wait.lock_id.key);
-            let (must_go, before) = MustGo::of(queues, lock, Some(call), limit);
-            let looked_at = self.looked_at.get(&wait.queue);
+            let (must_go, before) = MustGo::of(calls, lock, Some(call), limit);
+            let looked_at = self.looked_at.get(&wait.line);
             if looked_at.is_some_and(|looked_at| *looked_at >= must_go) {
                 continue;
             }
@@ -119,9 +119,9 @@ impl<'a> Search<'a> {
 
     /// Looks at the holders of the lock that [`Search::next_lock`] has named; the circle, if that closes
     /// it.
-    pub fn look(
+    pub fn look<A>(
         &mut self,
-        queues: &Queues,
+        calls: &Calls<A>,
         holders: Option<&Holders<'_>>,
         now: UnixTime,
     ) -> Option<Circle> {
@@ -132,19 +132,19 @@ impl<'a> Search<'a> {
         if owners.any(|owner| holds(holders, owner, now)) {
             return None;
         }
-        let wait = Wait::of(queues, self.found.get(index)?.call)?;
-        self.looked_at.insert(wait.queue, line.must_go);
-        if self.follow(queues, Some(index), line.must_go, holders, now) {
-            self.circle(queues, index)
+        let wait = Wait::of(calls, self.found.get(index)?.call)?;
+        self.looked_at.insert(wait.line, line.must_go);
+        if self.follow(calls, Some(index), line.must_go, holders, now) {
+            self.circle(calls, index)
         } else {
             None
         }
     }
 
     /// Notes which of the holders that must go wait themselves. True when the caller is one of them.
-    fn follow(
+    fn follow<A>(
         &mut self,
-        queues: &Queues,
+        calls: &Calls<A>,
         waited_for_by: Option<usize>,
         must_go: MustGo,
         holders: &Holders<'_>,
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
         match holders {
             Holders::Exclusive(holder) => {
                 let is_held = !holder.end.has_passed(now);
-                self.step(queues, waited_for_by, holder.owner, is_held) == Some(true)
+                self.step(calls, waited_for_by, holder.owner, is_held) == Some(true)
             }
             Holders::Shared(_) if must_go == MustGo::Exclusive => false,
             Holders::Shared(lock) => lock
@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
                 .iter()
                 .map_while(|holder| {
                     let is_held = !holder.end.has_passed(now);
-                    self.step(queues, waited_for_by, holder.owner, is_held)
+                    self.step(calls, waited_for_by, holder.owner, is_held)
                 })
                 .any(|is_caller| is_caller),
         }
@@ -169,9 +169,9 @@ impl<'a> Search<'a> {
 
     /// Looks at a holder: true for the caller, `None` when the search is over. A lease that has ended
     /// counts as a step, though nobody holds the lock by it.
-    fn step(
+    fn step<A>(
         &mut self,
-        queues: &Queues,
+        calls: &Calls<A>,
         waited_for_by: Option<usize>,
         holder: Owner<'_>,
         is_held: bool,
@@ -187,7 +187,7 @@ impl<'a> Search<'a> {
         if holder == self.caller {
             return Some(true);
         }
-        if let OwnerWaits::One(_, call) = queues.waits_of(holder.bytes())
+        if let OwnerWaits::One(_, call) = calls.waits_of(holder.bytes())
             && self.seen.insert(call)
         {
             self.found.push(Found {
@@ -199,12 +199,12 @@ impl<'a> Search<'a> {
     }
 
     /// The waits from the caller's to this one, if they all still are.
-    fn circle(&self, queues: &Queues, last: usize) -> Option<Circle> {
+    fn circle<A>(&self, calls: &Calls<A>, last: usize) -> Option<Circle> {
         let mut waits = Vec::new();
         let mut next = Some(last);
         while let Some(index) = next {
             let found = self.found.get(index)?;
-            let wait = Wait::of(queues, found.call)?;
+            let wait = Wait::of(calls, found.call)?;
             waits.push((wait.waiter.owner.clone(), wait.lock_id.clone()));
             next = found.waited_for_by;
         }
@@ -218,18 +218,18 @@ impl<'a> Search<'a> {
 impl MustGo {
     /// Which holders must go before an owner's first call in line, or its new one; and the owner of a
     /// call with limit 1 before it.
-    fn of<'q>(
-        queues: &'q Queues,
+    fn of<'q, A>(
+        calls: &'q Calls<A>,
         (database, key): (i32, &[u8]),
-        first: Option<WaiterId>,
+        first: Option<CallId>,
         limit: Limit,
     ) -> (Self, Option<Owner<'q>>) {
         if limit == Limit::ONE {
             return (Self::All, None);
         }
-        let before = queues.first_exclusive(database, key, first);
-        match before.and_then(|call| queues.get(call)) {
-            Some(call) => (Self::All, Some(call.owner.as_owner())),
+        let before = calls.first_exclusive(database, key, first);
+        match before.and_then(|call| calls.get(call)) {
+            Some(call) => (Self::All, Some(call.waiter.owner.as_owner())),
             None => (Self::Exclusive, None),
         }
     }
@@ -239,17 +239,19 @@ impl MustGo {
 struct Wait<'q> {
     waiter: &'q Waiter,
     lock_id: &'q LockId,
-    queue: QueueId,
+    line: LineId,
 }
 
 impl<'q> Wait<'q> {
-    fn of(queues: &'q Queues, call: WaiterId) -> Option<Self> {
-        let waiter = queues.get(call)?;
-        match queues.waits_of(waiter.owner.as_owner().bytes()) {
-            OwnerWaits::One(queue, first) if first == call => Some(Self {
+    fn of<A>(calls: &'q Calls<A>, call: CallId) -> Option<Self> {
+        let Call {
+            waiter, lock_id, ..
+        } = calls.get(call)?;
+        match calls.waits_of(waiter.owner.as_owner().bytes()) {
+            OwnerWaits::One(line, first) if first == call => Some(Self {
                 waiter,
-                lock_id: queues.lock_of(call)?,
-                queue,
+                lock_id,
+                line,
             }),
             _ => None,
         }

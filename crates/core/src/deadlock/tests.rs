@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId, Monotonic, Owner,
-    OwnerBuf, Queues, SharedLock, StoredHolder, Token, UnixTime, Waiter, WaiterId,
+    CallId, Calls, Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId,
+    Monotonic, Owner, OwnerBuf, SharedLock, StoredHolder, Token, UnixTime, Waiter,
 };
 
 const NOW: UnixTime = UnixTime::from_micros(1_000_000);
@@ -52,11 +52,11 @@ const fn shared(shares: &HolderSet) -> Holders<'_> {
     })
 }
 
-fn wait(queues: &mut Queues, owner: usize, lock: usize) -> WaiterId {
-    wait_with(queues, owner, lock, Limit::ONE)
+fn wait(calls: &mut Calls, owner: usize, lock: usize) -> CallId {
+    wait_with(calls, owner, lock, Limit::ONE)
 }
 
-fn wait_with(queues: &mut Queues, owner: usize, lock: usize, limit: Limit) -> WaiterId {
+fn wait_with(calls: &mut Calls, owner: usize, lock: usize, limit: Limit) -> CallId {
     let owner = name(owner);
     let waiter = Waiter {
         owner: OwnerBuf::from(Owner::new(&owner).unwrap()),
@@ -69,15 +69,15 @@ fn wait_with(queues: &mut Queues, owner: usize, lock: usize, limit: Limit) -> Wa
         since: Monotonic(0),
         until: None,
     };
-    queues.join(0, &name(lock), waiter)
+    calls.join(0, &name(lock), waiter, ())
 }
 
 /// Owner 0 wants lock 1 alone. Each owner holds the lock with its number, unless these share that lock.
-fn search(queues: &Queues, several: &[(usize, &HolderSet)]) -> Option<Circle> {
-    search_with(queues, Limit::ONE, several)
+fn search(calls: &Calls, several: &[(usize, &HolderSet)]) -> Option<Circle> {
+    search_with(calls, Limit::ONE, several)
 }
 
-fn search_with(queues: &Queues, limit: Limit, several: &[(usize, &HolderSet)]) -> Option<Circle> {
+fn search_with(calls: &Calls, limit: Limit, several: &[(usize, &HolderSet)]) -> Option<Circle> {
     let (caller, key) = (name(0), name(1));
     let caller = Owner::new(&caller)?;
     let holders = |lock_id: &LockId, step: &mut dyn FnMut(&Holders<'_>)| {
@@ -89,25 +89,25 @@ fn search_with(queues: &Queues, limit: Limit, several: &[(usize, &HolderSet)]) -
     };
     let mut search = None;
     holders(&LockId::new(0, &key), &mut |holders| {
-        search = Search::begin(queues, caller, (0, &key), limit, Some(holders), NOW);
+        search = Search::begin(calls, caller, (0, &key), limit, Some(holders), NOW);
     });
     let mut search = search?;
     let mut circle = None;
     while circle.is_none() {
-        holders(&search.next_lock(queues)?, &mut |holders| {
-            circle = search.look(queues, Some(holders), NOW);
+        holders(&search.next_lock(calls)?, &mut |holders| {
+            circle = search.look(calls, Some(holders), NOW);
         });
     }
     circle
 }
 
 /// So many owners in a circle, of whom 0 does not wait yet.
-fn chain(owners: usize) -> Queues {
-    let mut queues = Queues::new();
+fn chain(owners: usize) -> Calls {
+    let mut calls = Calls::default();
     for owner in 1..owners {
-        wait(&mut queues, owner, (owner + 1) % owners);
+        wait(&mut calls, owner, (owner + 1) % owners);
     }
-    queues
+    calls
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn the_second_of_two_is_told_at_once() {
 
 #[test]
 fn nobody_is_told_who_waits_for_owners_that_do_not_wait() {
-    assert_eq!(search(&Queues::new(), &[]), None);
-    let mut queues = chain(4);
-    let last = queues.first(0, &name(0)).unwrap();
-    queues.remove(last);
-    assert_eq!(search(&queues, &[]), None);
+    assert_eq!(search(&Calls::default(), &[]), None);
+    let mut calls = chain(4);
+    let last = calls.first(0, &name(0)).unwrap();
+    calls.remove(last);
+    assert_eq!(search(&calls, &[]), None);
 }
 
 #[test]
@@ -146,67 +146,67 @@ fn a_thousand_holders_are_looked_at_and_no_more() {
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn each_share_that_must_go_is_a_step() {
-    let mut queues = chain(2);
+    let mut calls = chain(2);
     for (readers, found) in [(MAX_STEPS, false), (MAX_STEPS - 1, true)] {
         // The owner 1 is the last of those who share the lock 1.
         let shares = shares((2..=readers).chain([1]), LIVE);
-        let circle = search(&queues, &[(1, &shares)]);
+        let circle = search(&calls, &[(1, &shares)]);
         assert_eq!(circle.is_some(), found, "{readers} readers");
     }
-    wait(&mut queues, 1, 7);
-    assert_eq!(search(&queues, &[]), None, "it waits for two locks");
+    wait(&mut calls, 1, 7);
+    assert_eq!(search(&calls, &[]), None, "it waits for two locks");
 }
 
 #[test]
 fn a_lease_that_has_ended_holds_nothing() {
-    let queues = chain(2);
+    let calls = chain(2);
     for (end, found) in [(LIVE, true), (LIVE - 1, false)] {
         let shares = shares([1].into_iter(), end);
-        assert_eq!(search(&queues, &[(1, &shares)]).is_some(), found);
+        assert_eq!(search(&calls, &[(1, &shares)]).is_some(), found);
     }
 }
 
 #[test]
 fn a_holder_in_line_is_about_to_be_judged_and_holds_up_nobody() {
     // The owner 1 waits for the lock 5, and the owner 2, who shares that, for the caller's.
-    let mut queues = Queues::new();
-    wait(&mut queues, 1, 5);
-    wait(&mut queues, 2, 0);
+    let mut calls = Calls::default();
+    wait(&mut calls, 1, 5);
+    wait(&mut calls, 2, 0);
     for (other, found) in [(4, true), (1, false)] {
         let shares = shares([other, 2].into_iter(), LIVE);
-        assert_eq!(search(&queues, &[(5, &shares)]).is_some(), found, "{other}");
+        assert_eq!(search(&calls, &[(5, &shares)]).is_some(), found, "{other}");
     }
     // The caller as a reader, behind the writer 3.
-    let mut queues = Queues::new();
-    wait(&mut queues, 3, 1);
-    wait(&mut queues, 2, 0);
+    let mut calls = Calls::default();
+    wait(&mut calls, 3, 1);
+    wait(&mut calls, 2, 0);
     for (other, found) in [(4, true), (3, false)] {
         let shares = shares([other, 2].into_iter(), LIVE);
-        let circle = search_with(&queues, Limit::NONE, &[(1, &shares)]);
+        let circle = search_with(&calls, Limit::NONE, &[(1, &shares)]);
         assert_eq!(circle.is_some(), found, "{other}");
     }
     // The owner 1 as a reader, behind the writer 3.
-    let mut queues = Queues::new();
-    wait(&mut queues, 3, 5);
-    wait_with(&mut queues, 1, 5, Limit::NONE);
-    wait(&mut queues, 2, 0);
+    let mut calls = Calls::default();
+    wait(&mut calls, 3, 5);
+    wait_with(&mut calls, 1, 5, Limit::NONE);
+    wait(&mut calls, 2, 0);
     for (other, found) in [(4, true), (3, false)] {
         let shares = shares([other, 2].into_iter(), LIVE);
-        assert_eq!(search(&queues, &[(5, &shares)]).is_some(), found, "{other}");
+        assert_eq!(search(&calls, &[(5, &shares)]).is_some(), found, "{other}");
     }
 }
 
 #[test]
 fn a_lock_is_looked_at_again_when_more_holders_must_go() {
     // Both who share the lock 1 wait for the lock 5: the first for one of two places, the second for all.
-    let mut queues = Queues::new();
-    wait_with(&mut queues, 1, 5, Limit::new(2).unwrap());
-    wait(&mut queues, 2, 5);
+    let mut calls = Calls::default();
+    wait_with(&mut calls, 1, 5, Limit::new(2).unwrap());
+    wait(&mut calls, 2, 5);
     let (first, second) = (
         shares([1, 2].into_iter(), LIVE),
         shares([0, 4].into_iter(), LIVE),
     );
-    let circle = search(&queues, &[(1, &first), (5, &second)]).unwrap();
+    let circle = search(&calls, &[(1, &first), (5, &second)]).unwrap();
     let second_owner = &circle.waits()[1].0;
     assert_eq!(
         (circle.waits().len(), second_owner.as_owner().bytes()),
@@ -225,32 +225,32 @@ fn what_changes_between_two_steps_is_not_followed() {
         (None, Some(1), false),
         (None, Some(2), false),
     ] {
-        let mut queues = chain(3);
-        let call = |queues: &Queues, owner: usize| {
+        let mut calls = chain(3);
+        let call = |calls: &Calls, owner: usize| {
             let lock = name((owner + 1) % 3);
-            queues.first(0, &lock).unwrap()
+            calls.first(0, &lock).unwrap()
         };
         let first = name(1);
         let first = held(&first);
         let lock = (0, &*key);
-        let search = Search::begin(&queues, caller, lock, Limit::ONE, Some(&first), NOW);
+        let search = Search::begin(&calls, caller, lock, Limit::ONE, Some(&first), NOW);
         let mut search = search.unwrap();
         if let Some(owner) = early {
-            queues.remove(call(&queues, owner));
+            calls.remove(call(&calls, owner));
         }
         let mut circle = None;
         for lock in [2, 0] {
-            let Some(lock_id) = search.next_lock(&queues) else {
+            let Some(lock_id) = search.next_lock(&calls) else {
                 break;
             };
             assert_eq!(*lock_id.key, *name(lock));
             if let Some(owner) = late
                 && lock == 0
             {
-                queues.remove(call(&queues, owner));
+                calls.remove(call(&calls, owner));
             }
             let owner = name(lock);
-            circle = search.look(&queues, Some(&held(&owner)), NOW);
+            circle = search.look(&calls, Some(&held(&owner)), NOW);
         }
         assert_eq!(circle.is_some(), found, "{early:?} {late:?}");
     }
@@ -258,19 +258,19 @@ fn what_changes_between_two_steps_is_not_followed() {
 
 #[test]
 fn a_free_lock_leads_nowhere() {
-    let (queues, caller, key) = (chain(2), name(0), name(1));
+    let (calls, caller, key) = (chain(2), name(0), name(1));
     let caller = Owner::new(&caller).unwrap();
     let lock = (0, &*key);
-    assert!(Search::begin(&queues, caller, lock, Limit::ONE, None, NOW).is_none());
+    assert!(Search::begin(&calls, caller, lock, Limit::ONE, None, NOW).is_none());
     let first = name(1);
     let first = held(&first);
-    let search = Search::begin(&queues, caller, lock, Limit::ONE, Some(&first), NOW);
+    let search = Search::begin(&calls, caller, lock, Limit::ONE, Some(&first), NOW);
     let mut search = search.unwrap();
     assert!(
-        search.look(&queues, Some(&first), NOW).is_none(),
+        search.look(&calls, Some(&first), NOW).is_none(),
         "no lock was asked for"
     );
-    assert!(search.next_lock(&queues).is_some());
-    assert_eq!(search.look(&queues, None, NOW), None);
-    assert_eq!(search.next_lock(&queues), None);
+    assert!(search.next_lock(&calls).is_some());
+    assert_eq!(search.look(&calls, None, NOW), None);
+    assert_eq!(search.next_lock(&calls), None);
 }

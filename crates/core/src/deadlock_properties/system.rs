@@ -1,11 +1,11 @@
-//! The model's locks beside the real queues and shares.
+//! The model's locks beside the real calls and shares.
 
 use super::game::{Lock, NONE, Party, Verdict};
 use super::rule;
 use crate::deadlock::{Circle, Search};
 use crate::{
-    Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId, Monotonic, Owner,
-    OwnerBuf, Queues, SharedLock, StoredHolder, Token, UnixTime, Waiter, WaiterId,
+    CallId, Calls, Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId,
+    Monotonic, Owner, OwnerBuf, SharedLock, StoredHolder, Token, UnixTime, Waiter,
 };
 
 /// Now, in milliseconds.
@@ -42,8 +42,10 @@ pub(super) struct Judged {
 
 pub(super) struct System {
     pub(super) locks: Vec<Lock>,
-    queues: Queues,
-    lines: Vec<Vec<WaiterId>>,
+    calls: Calls,
+    /// How many calls have waited.
+    calls_made: u64,
+    lines: Vec<Vec<CallId>>,
     habits: Habits,
 }
 
@@ -60,7 +62,8 @@ impl System {
     pub(super) fn new(locks: usize, habits: Habits) -> Self {
         Self {
             locks: vec![Lock::default(); locks],
-            queues: Queues::new(),
+            calls: Calls::default(),
+            calls_made: 0,
             lines: vec![Vec::new(); locks],
             habits,
         }
@@ -125,7 +128,9 @@ impl System {
         if circle.is_none() || self.habits.tells_nobody {
             self.locks[lock].line.push(call);
             let (database, key) = name(lock);
-            let id = self.queues.join(database, &key, waiter(call));
+            let client = self.calls_made;
+            self.calls_made += 1;
+            let id = self.calls.join(database, &key, waiter(call, client), ());
             self.lines[lock].push(id);
         }
         Some(Judged {
@@ -143,8 +148,8 @@ impl System {
     }
 
     fn leave(&mut self, lock: usize, place: usize) {
-        self.queues.remove(self.lines[lock].remove(place));
-        self.queues.check();
+        self.calls.remove(self.lines[lock].remove(place));
+        self.calls.check();
     }
 
     fn search(&self, lock: usize, call: Party) -> Option<Circle> {
@@ -152,20 +157,14 @@ impl System {
         let limit = limit(call.limit);
         let shares = shares_of(&self.locks[lock]);
         let held = holders(&self.locks[lock], shares.as_ref());
-        let queues = &self.queues;
-        let mut search = Search::begin(
-            queues,
-            caller,
-            (database, &key),
-            limit,
-            held.as_ref(),
-            now(),
-        )?;
+        let calls = &self.calls;
+        let mut search =
+            Search::begin(calls, caller, (database, &key), limit, held.as_ref(), now())?;
         loop {
-            let lock = &self.locks[number(&search.next_lock(queues)?)];
+            let lock = &self.locks[number(&search.next_lock(calls)?)];
             let shares = shares_of(lock);
             let held = holders(lock, shares.as_ref());
-            if let Some(circle) = search.look(queues, held.as_ref(), now()) {
+            if let Some(circle) = search.look(calls, held.as_ref(), now()) {
                 return Some(circle);
             }
         }
@@ -212,7 +211,7 @@ fn number(lock_id: &LockId) -> usize {
     usize::from(lock_id.key[0]) * 2 + database
 }
 
-fn waiter(call: Party) -> Waiter {
+fn waiter(call: Party, client_id: u64) -> Waiter {
     Waiter {
         owner: OwnerBuf::from(owner(call.owner)),
         lease: None,
@@ -220,7 +219,7 @@ fn waiter(call: Party) -> Waiter {
         limit: limit(call.limit),
         keep: None,
         names_limit: false,
-        client_id: 0,
+        client_id,
         since: Monotonic(0),
         until: None,
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::of_lock::{Due, OfLock};
-use super::shards::Shards;
 use super::silence::Silence;
+use crate::shards::Shards;
 use crate::{Deadline, Lease, LockId, Map, Monotonic, Token};
 
 /// What names a grant: its lock and its token.

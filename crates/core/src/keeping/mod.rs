@@ -35,7 +35,6 @@ mod registry;
 mod registry_checks;
 mod renewals;
 mod rules;
-mod shards;
 mod silence;
 mod silences;
 

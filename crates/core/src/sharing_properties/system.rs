@@ -9,9 +9,9 @@ use super::model::{
     USED_UP, Verb,
 };
 use crate::{
-    Acquire, EffectBuffer, Granted, HolderSet, Lease, LockChange, Monotonic, Owner, OwnerBuf,
-    Queues, Refusal, Release, ReleaseAmount, Renew, Rules, SharedChange, SharedStep, Token,
-    TokenClock, UnixTime, Waiter, WaiterId, acquire, fence, next_in_line, release, renew,
+    Acquire, CallId, Calls, EffectBuffer, Granted, HolderSet, Lease, LockChange, Monotonic, Owner,
+    OwnerBuf, Refusal, Release, ReleaseAmount, Renew, Rules, SharedChange, SharedStep, Token,
+    TokenClock, UnixTime, Waiter, acquire, fence, next_in_line, release, renew,
 };
 
 const KEY: &[u8] = b"lock";
@@ -23,8 +23,8 @@ pub(super) struct System {
     clock: TokenClock,
     now: UnixTime,
     max_holders: usize,
-    queues: Queues,
-    numbers: BTreeMap<WaiterId, usize>,
+    calls: Calls,
+    numbers: BTreeMap<CallId, usize>,
     joined: usize,
     pub(super) told: Vec<(usize, Reply)>,
 }
@@ -58,7 +58,7 @@ impl System {
             clock: TokenClock::after(Token::new(model.seen)),
             now: UnixTime::from_micros(model.now),
             max_holders: model.max_holders,
-            queues: Queues::new(),
+            calls: Calls::default(),
             numbers: BTreeMap::new(),
             joined: 0,
             told: Vec::new(),
@@ -78,8 +78,8 @@ impl System {
             Event::Clock(now) => self.now = UnixTime::from_micros(now),
             Event::MaxHolders(count) => self.max_holders = count,
             Event::Leave(n) => {
-                let id = self.queues.iter(0, KEY).nth(n).unwrap().0;
-                self.queues.remove(id);
+                let id = self.calls.iter(0, KEY).nth(n).unwrap().0;
+                self.calls.remove(id);
             }
             Event::Seen(token) => self.clock.observe(Token::new(token).unwrap()),
             _ => {}
@@ -122,14 +122,14 @@ impl System {
         loop {
             let holders = self.lock.holders();
             let next = next_in_line(
-                &self.queues,
+                &self.calls,
                 (0, KEY),
                 holders.as_ref(),
                 granted,
                 self.max_holders,
             );
             let Some(id) = next else { return };
-            let (_, waiter) = self.queues.remove(id).unwrap();
+            let waiter = self.calls.remove(id).unwrap().waiter;
             let request = Acquire {
                 owner: owner(index(waiter.owner.as_owner())),
                 limit: waiter.limit,
@@ -167,7 +167,7 @@ impl System {
 
     pub(super) fn call(&mut self, call: Call) -> Reply {
         self.tick();
-        let in_line = !self.queues.is_empty();
+        let in_line = !self.calls.is_empty();
         let owner = owner(call.owner);
         let bound = call.token.map(|token| Token::new(token).unwrap());
         let holders = self.lock.holders();
@@ -199,7 +199,7 @@ impl System {
                         since: Monotonic(0),
                         until: None,
                     };
-                    let id = self.queues.join(0, KEY, waiter);
+                    let id = self.calls.join(0, KEY, waiter, ());
                     self.numbers.insert(id, self.joined);
                     self.joined += 1;
                     reply = Reply::Waits;

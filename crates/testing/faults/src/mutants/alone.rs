@@ -89,12 +89,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             },
             Edit {
                 file: "src/waiting/serve.rs",
-                from: "        && !context.writes_paused()\n        && may_acquire",
-                to: "        && may_acquire",
-            },
-            Edit {
-                file: "src/waiting/serve.rs",
-                from: "WriteCheck::NotNow => return Step::Later,",
+                from: "WriteCheck::NotNow => return Err(NoGrant::Waits(Step::Later)),",
                 to: "WriteCheck::NotNow => {}",
             },
             Edit {
@@ -108,13 +103,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a grant on its way to a dead client is not taken back",
         shown_by: "dying-waiters",
         edits: &[Edit {
-            file: "crates/core/src/pending_grants.rs",
-            from: "        let shared = self.finish(&pending, false);
+            file: "crates/core/src/calls/granted.rs",
+            from: "        self.give_back(id, taken, amount);
+        true
 ",
-            to: "        let shared = self.finish(&pending, false);
-        if !pending.lock_id.key.is_empty() {
-            return None;
-        }
+            to: "        let _ = amount;
+        true
 ",
         }],
     },
@@ -122,9 +116,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a dead call takes the grant from its twin",
         shown_by: "dying-waiters",
         edits: &[Edit {
-            file: "crates/core/src/pending_grants.rs",
-            from: "        let shared = self.finish(&pending, false);",
-            to: "        let shared = self.finish(&pending, false) && false;",
+            file: "crates/core/src/calls/granted.rs",
+            from: "            Amount::Hold
+        } else {",
+            to: "            Amount::Grant
+        } else {",
         }],
     },
     Mutant {
@@ -154,11 +150,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
             },
             Edit {
                 file: "src/waiting/serve.rs",
-                from: "!context.flags().cluster()\n        && !context.writes_paused()",
-                to: "!context.writes_paused()",
+                from: "if is_released && context.flags().cluster() {",
+                to: "if false {",
             },
             Edit {
-                file: "src/waiting/redirection.rs",
+                file: "src/waiting/cluster_redirect.rs",
                 from: "if !context.flags().cluster() {",
                 to: "if true {",
             },

@@ -28,11 +28,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "dying-waiters",
         edits: &[Edit {
             file: "crates/core/src/next_in_line.rs",
-            from: "    let first = queues.first(database, key)?;
+            from: "    let first = calls.first(database, key)?;
 ",
-            to: "    let mut line = queues.iter(database, key);
+            to: "    let mut line = calls.iter(database, key);
     let (first, _) =
-        line.find(|(_, waiter)| Holders::has_room(holders, waiter.limit, max_holders))?;
+        line.find(|(_, call)| Holders::has_room(holders, call.waiter.limit, max_holders))?;
 ",
         }],
     },
@@ -72,10 +72,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "the share of a caller who is gone stays",
         shown_by: "dying-waiters",
         edits: &[Edit {
-            file: "crates/core/src/pending_grants.rs",
-            from: "            Holders::Shared(lock) => lock.set.with(token),
+            file: "crates/core/src/calls/give_back.rs",
+            from: "            Holders::Shared(lock) => lock.set.with(token)?,
 ",
-            to: "            Holders::Shared(lock) => lock.set.with(token).filter(|_| false),
+            to: "            Holders::Shared(lock) => lock.set.with(token).filter(|_| false)?,
 ",
         }],
     },

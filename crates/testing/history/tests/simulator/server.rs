@@ -6,9 +6,8 @@ use std::collections::HashSet;
 
 use history::{Action, Call, Holder, Moment, Outcome, Refusal};
 use redis_lock_core::{
-    Acquire, Deadline, Grant, HolderSet, Holders, Limit, LockChange, Monotonic, Owner, OwnerBuf,
-    PendingGrant, PendingGrants, Queues, Release, SharedLock, TokenClock, UnixTime, Waiter,
-    WaiterId, next_in_line,
+    Acquire, CallId, Calls, Deadline, Grant, HolderSet, Holders, Limit, LockChange, Monotonic,
+    Owner, OwnerBuf, Release, SharedLock, Taken, TokenClock, UnixTime, Waiter, next_in_line,
 };
 
 use super::defect::Defect;
@@ -50,12 +49,11 @@ pub(crate) struct Server {
     now: Moment,
     pub(crate) ahead: i64,
     saved: Saved,
-    queues: Queues,
+    waits: Calls,
     /// Waiting calls whose connection will turn out to be gone when they are granted.
     doomed: HashSet<Id>,
-    pending: PendingGrants,
     /// Calls that were granted and whose connections are gone.
-    gone: Vec<WaiterId>,
+    gone: Vec<CallId>,
     /// What waiting calls were answered.
     pub(crate) answers: Vec<(Id, Outcome)>,
     /// The waiting calls that were granted after their connection was gone.
@@ -109,9 +107,8 @@ impl Server {
         if !self.timeless {
             self.saved.clock = clock;
         }
-        self.queues = Queues::new();
+        self.waits = Calls::default();
         self.doomed.clear();
-        self.pending = PendingGrants::new();
         self.gone.clear();
     }
 
@@ -145,7 +142,7 @@ impl Server {
 
     /// What the server does every few milliseconds.
     pub(crate) fn tick(&mut self) {
-        while let Some((end, id)) = self.queues.next_end()
+        while let Some((end, id)) = self.waits.next_end()
             && end <= Monotonic(self.now)
         {
             self.end_wait(id);
@@ -156,16 +153,16 @@ impl Server {
 
     /// The calls that wait, in order.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = Id> {
-        let queue = self.queues.iter(DATABASE, KEY);
-        queue.map(|(_, waiter)| call_of(waiter))
+        let queue = self.waits.iter(DATABASE, KEY);
+        queue.map(|(_, call)| call_of(&call.waiter))
     }
 
     /// A waiting call's connection is closed.
     pub(crate) fn leave(&mut self, id: Id) {
-        let mut queue = self.queues.iter(DATABASE, KEY);
-        if let Some((waiter, _)) = queue.find(|(_, waiter)| call_of(waiter) == id) {
+        let mut queue = self.waits.iter(DATABASE, KEY);
+        if let Some((waiting, _)) = queue.find(|(_, call)| call_of(&call.waiter) == id) {
             drop(queue);
-            self.queues.remove(waiter);
+            self.waits.remove(waiting);
         }
     }
 
@@ -293,20 +290,20 @@ impl Server {
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),
         };
-        let before: Vec<_> = self.queues.iter(DATABASE, KEY).map(|(id, _)| id).collect();
-        self.queues.join(DATABASE, KEY, waiter);
+        let before: Vec<_> = self.waits.iter(DATABASE, KEY).map(|(id, _)| id).collect();
+        self.waits.join(DATABASE, KEY, waiter, ());
         if self.has_at_times(Defect::LastInFirstOut) {
             for id in before {
-                let (_, waiter) = self.queues.remove(id).expect("a call that waits");
-                self.queues.join(DATABASE, KEY, waiter);
+                let waiter = self.waits.remove(id).expect("a call that waits").waiter;
+                self.waits.join(DATABASE, KEY, waiter, ());
             }
         }
     }
 
     /// A wait ends with nil.
-    fn end_wait(&mut self, id: WaiterId) {
-        let (_, waiter) = self.queues.remove(id).expect("a call that waits");
-        self.answers.push((call_of(&waiter), Outcome::Nil));
+    fn end_wait(&mut self, id: CallId) {
+        let call = self.waits.remove(id).expect("a call that waits");
+        self.answers.push((call_of(&call.waiter), Outcome::Nil));
     }
 
     /// Grants to those whose turn it is.
@@ -318,9 +315,14 @@ impl Server {
             let holders = lock_now.as_ref().map(Lock::holders);
             let last = just_granted.as_ref().map(OwnerBuf::as_owner);
             let lock = (DATABASE, KEY);
-            let next = next_in_line(&self.queues, lock, holders.as_ref(), last, MAX_HOLDERS);
+            let next = next_in_line(&self.waits, lock, holders.as_ref(), last, MAX_HOLDERS);
             let Some(id) = next else { break };
-            let waiter = self.queues.get(id).expect("a call that waits").clone();
+            let waiter = self
+                .waits
+                .get(id)
+                .expect("a call that waits")
+                .waiter
+                .clone();
             let owner = waiter.owner.as_owner();
             let request = Acquire {
                 owner,
@@ -333,12 +335,12 @@ impl Server {
             if judged == Ok(None) {
                 break;
             }
-            let (lock_id, _) = self.queues.remove(id).expect("a call that waits");
             let call = call_of(&waiter);
             let granted_now = match judged {
                 Ok(Some(granted)) => granted,
                 Ok(None) => break,
                 Err(refusal) => {
+                    self.waits.remove(id);
                     self.doomed.remove(&call);
                     self.answers.push((call, commands::refused(refusal)));
                     continue;
@@ -348,15 +350,14 @@ impl Server {
             let holder = self.holders().and_then(|holders| holders.find(owner));
             let deadline = holder.map_or(Deadline::Never, |holder| holder.end);
             let before = granted_now.before;
-            let pending = PendingGrant {
-                lock_id,
-                client_id: waiter.client_id,
+            let taken = Taken {
                 token: grant.token,
                 took_hold: before.is_none_or(|before| grant.holds > before.holds),
                 holds: grant.holds,
                 deadline,
             };
-            self.pending.add(id, pending, before.is_none());
+            let granted_call = self.waits.grant(id, taken, before.is_none());
+            granted_call.expect("a call that waits");
             let outcome = commands::granted(&granted_now.holder, waiter.names_limit);
             granted.push((id, call, outcome));
             just_granted = Some(waiter.owner.clone());
@@ -366,7 +367,9 @@ impl Server {
                 self.dead.push(call);
                 self.gone.push(id);
             } else {
-                self.pending.deliver(id);
+                self.waits.reply_written(call as u64);
+                self.waits.replies_sent(|| unreachable!("few replies"));
+                self.waits.forget_sent(call as u64);
                 self.answers.push((call, outcome));
             }
         }
@@ -376,17 +379,19 @@ impl Server {
     fn settle(&mut self) {
         while !self.gone.is_empty() {
             for id in std::mem::take(&mut self.gone) {
-                let owed = self.pending.abandon(id).expect("a pending grant");
+                assert!(self.waits.abandon(id), "a pending grant");
+                let owed = self.waits.take_give_backs(DATABASE, KEY);
+                let owed = owed.first().expect("what was taken");
                 let lock = self.saved.lock.clone();
                 let holders = lock.as_ref().map(Lock::holders);
-                let Some((owner, amount)) = owed.release(holders.as_ref()) else {
+                let Some(amount) = owed.release(holders.as_ref()) else {
                     continue;
                 };
                 if self.has(Defect::GivenBackStays) {
                     continue;
                 }
                 let request = Release {
-                    owner: owner.as_owner(),
+                    owner: owed.owner.as_owner(),
                     amount,
                     token: None,
                 };

@@ -2,8 +2,8 @@
 
 use history::{Action, Call, Down, Outcome};
 use redis_lock_core::{
-    Acquire, Granted, Holder, Holds, Lease, Limit, LockChange, LockId, Refusal, Release,
-    ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime,
+    Acquire, Granted, Holder, Holds, Lease, Limit, LockChange, Refusal, Release, ReleaseAmount,
+    Renew, Rules, Token, TokenClock, UnixTime,
 };
 
 use super::super::defect::Defect;
@@ -76,8 +76,7 @@ impl Server {
 
     /// A call of this grant is answered.
     fn answered(&mut self, token: Token) {
-        let lock_id = LockId::new(DATABASE, KEY);
-        self.pending.answered(&lock_id, token);
+        self.waits.answered(DATABASE, KEY, token);
     }
 
     /// Judges an acquire and carries it out; none where it has no room.
@@ -237,7 +236,7 @@ impl Server {
     /// Calls off an owner's waits; whether there were any.
     fn call_off(&mut self, owner: &str) -> bool {
         let mut any = false;
-        while let Some(id) = self.queues.first_of(DATABASE, KEY, owner.as_bytes()) {
+        while let Some(id) = self.waits.first_of(DATABASE, KEY, owner.as_bytes()) {
             self.end_wait(id);
             any = true;
         }

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use super::history::History;
-use super::model::{Model, NAMES, Name, OWNERS, Operation};
-use super::system::{System, lock_id, name};
-use crate::{Deadline, LeaseWatch, LockId, WaiterId};
+use super::model::{Model, NAMES, OWNERS, Operation};
+use super::system::{System, name};
+use crate::{CallId, Calls, Deadline, LockId};
 
 /// Runs a history in the model. `check` gets each operation and the model after it.
 pub(super) fn run(
@@ -21,11 +21,12 @@ pub(super) fn run(
             continue;
         };
         if matches!(operation, Operation::Swap) {
-            // A pending grant whose lock moves to another database is not found again. So deliver all.
+            // A pending grant whose lock moves to another database is not found again. So all are sent.
             let pending: Vec<_> = model.pending().map(|call| call.number).collect();
-            for number in pending {
-                model.apply(Operation::Deliver(number));
-                check(Operation::Deliver(number), &model)?;
+            let writes = pending.into_iter().map(Operation::Write);
+            for operation in writes.chain([Operation::Send]) {
+                model.apply(operation);
+                check(operation, &model)?;
             }
         }
         model.apply(operation);
@@ -37,30 +38,48 @@ pub(super) fn run(
 /// The operations that end every call of the model, in several ways and orders.
 fn ends_of_all(model: &Model) -> Vec<Operation> {
     let waiting: Vec<_> = model.waiting().map(|call| call.number).collect();
+    let unanswered: Vec<_> = model.unanswered().map(|call| call.number).collect();
     let pending: Vec<_> = model.pending().map(|call| call.number).collect();
+    let sent: Vec<_> = model.sent().map(|call| call.number).collect();
     let (even, odd): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|n| n.is_multiple_of(2));
     let waiting = odd.into_iter().chain(even.into_iter().rev());
-    let pending = pending.into_iter().map(|number| match number % 3 {
-        0 => Operation::Deliver(number),
-        _ => Operation::Abandon(number),
+    let abandoned = |number: &usize| !number.is_multiple_of(3);
+    let abandons = unanswered.into_iter().filter(abandoned);
+    let writes = pending.into_iter().filter(|number| !abandoned(number));
+    let sent = sent.into_iter().map(|number| match number % 2 {
+        0 => Operation::Confirm(number),
+        _ => Operation::Unsent(number),
     });
     waiting
         .map(Operation::Disconnect)
-        .chain(pending)
-        .chain([Operation::Tick])
+        .chain(abandons.map(Operation::Abandon))
+        .chain(writes.map(Operation::Write))
+        .chain(sent)
+        .chain([Operation::Send, Operation::Tick])
         .collect()
 }
 
 /// The system and the model are in the same state.
 fn same(system: &System, model: &Model) -> TestCaseResult {
-    system.queues.check();
-    system.pending_grants.check();
+    system.calls.check();
     prop_assert_eq!(&system.ended, &model.ended);
     prop_assert_eq!(system.ids.len(), model.joined);
+    let blocked: Vec<_> = system
+        .calls
+        .blocked()
+        .map(|id| system.numbers[&id])
+        .collect();
+    let (granted, waiting) = blocked.split_at(model.pending().count());
+    let numbers = |calls: &[usize]| calls.iter().copied().collect::<BTreeSet<_>>();
     prop_assert_eq!(
-        system.pending_grants.is_empty(),
-        model.pending().count() == 0
+        numbers(granted),
+        model.pending().map(|call| call.number).collect()
     );
+    prop_assert_eq!(
+        numbers(waiting),
+        model.waiting().map(|call| call.number).collect()
+    );
+    prop_assert_eq!(system.calls.has_sent(), model.sent().count() > 0);
     let locks = system.locks.iter().map(|(name, held)| {
         let grant = (held.grant.token.number(), held.grant.holds.number());
         (*name, held.owner.bytes(), grant, held.end)
@@ -76,49 +95,41 @@ fn same(system: &System, model: &Model) -> TestCaseResult {
     });
     prop_assert_eq!(locks.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 
-    let queues = &system.queues;
-    let number = |id: Option<WaiterId>| id.map(|id| system.numbers[&id]);
-    prop_assert_eq!(queues.len(), model.waiting().count());
-    prop_assert_eq!(queues.is_empty(), model.waiting().count() == 0);
-    let next_end = queues.next_end();
+    let calls = &system.calls;
+    let number = |id: Option<CallId>| id.map(|id| system.numbers[&id]);
+    prop_assert_eq!(calls.len(), model.waiting().count());
+    prop_assert_eq!(calls.is_empty(), model.waiting().count() == 0);
+    let next_end = calls.next_end();
     prop_assert_eq!(
         next_end.map(|(end, id)| (end.0, system.numbers[&id])),
         model.next_end()
     );
     for name in NAMES {
         let (database, key) = (name.0, [name.1]);
-        let queue: Vec<_> = queues
+        let queue: Vec<_> = calls
             .iter(database, &key)
-            .map(|(id, waiter)| (system.numbers[&id], waiter.owner.as_owner().bytes()))
+            .map(|(id, call)| (system.numbers[&id], call.waiter.owner.as_owner().bytes()))
             .collect();
         let expected: Vec<_> = model
             .waiting_at(name)
             .map(|call| (call.number, OWNERS[call.owner]))
             .collect();
-        prop_assert_eq!(queues.waiting(database, &key), expected.len());
+        prop_assert_eq!(calls.waiting(database, &key), expected.len());
         prop_assert_eq!(
-            number(queues.first(database, &key)),
+            number(calls.first(database, &key)),
             expected.first().map(|c| c.0)
         );
         for owner in OWNERS {
             let own = expected.iter().find(|call| call.1 == owner);
-            let first_of = queues.first_of(database, &key, owner);
+            let first_of = calls.first_of(database, &key, owner);
             prop_assert_eq!(number(first_of), own.map(|call| call.0));
         }
         prop_assert_eq!(queue, expected);
-        let watched = system.watch.contains(&lock_id(name));
-        prop_assert!(
-            !watched || queues.waiting(database, &key) > 0,
-            "watched, and nobody waits"
-        );
     }
-    for database in [None, Some(0), Some(1)] {
-        let mut lock_ids: Vec<_> = queues.lock_ids(database).iter().map(name).collect();
-        lock_ids.sort_unstable();
-        let here = |name: &Name| database.is_none_or(|database| database == name.0);
-        let waited: BTreeSet<_> = model.waiting().map(|call| call.name).filter(here).collect();
-        prop_assert_eq!(lock_ids, waited.into_iter().collect::<Vec<_>>());
-    }
+    let mut lock_ids: Vec<_> = calls.lock_ids().iter().map(name).collect();
+    lock_ids.sort_unstable();
+    let waited: BTreeSet<_> = model.waiting().map(|call| call.name).collect();
+    prop_assert_eq!(lock_ids, waited.into_iter().collect::<Vec<_>>());
     Ok(())
 }
 
@@ -127,23 +138,23 @@ fn nobody_is_overlooked(system: &mut System) -> TestCaseResult {
     let mut waited_for = Vec::new();
     for name in NAMES {
         let (database, key) = (name.0, [name.1]);
-        if system.queues.waiting(database, &key) == 0 {
+        if system.calls.waiting(database, &key) == 0 {
             continue;
         }
         let held = system.locks.get(&name);
         prop_assert!(held.is_some(), "waiting for a free lock");
         let held = held.unwrap();
-        let own = system.queues.first_of(database, &key, held.owner.bytes());
+        let own = system.calls.first_of(database, &key, held.owner.bytes());
         prop_assert_eq!(own, None, "waiting for its own lock");
         waited_for.push(name);
     }
-    let mut polled: Vec<_> = all_polled(&mut system.watch).iter().map(name).collect();
+    let mut polled: Vec<_> = all_polled(&mut system.calls).iter().map(name).collect();
     polled.sort_unstable();
     prop_assert_eq!(polled, waited_for, "the polled locks");
     Ok(())
 }
 
-/// The queues agree with a list; nobody is overlooked, and each call ends once.
+/// The calls agree with a list; nobody is overlooked, and each call ends once.
 pub(super) fn agree_with_a_list(history: &History) -> TestCaseResult {
     let mut system = System::default();
     let mut check = |operation, model: &Model| {
@@ -156,9 +167,12 @@ pub(super) fn agree_with_a_list(history: &History) -> TestCaseResult {
         Ok(())
     };
     let mut model = run(history, &mut check)?;
-    for operation in ends_of_all(&model) {
-        model.apply(operation);
-        check(operation, &model)?;
+    // The first round ends with replies that are sent.
+    for _ in 0..2 {
+        for operation in ends_of_all(&model) {
+            model.apply(operation);
+            check(operation, &model)?;
+        }
     }
     let mut ended: Vec<_> = system.ended.iter().map(|(number, _)| *number).collect();
     ended.sort_unstable();
@@ -167,17 +181,13 @@ pub(super) fn agree_with_a_list(history: &History) -> TestCaseResult {
         (0..system.ids.len()).collect::<Vec<_>>(),
         "each ends once"
     );
-    prop_assert_eq!(
-        (system.queues.entries(), system.pending_grants.entries()),
-        (0, 0)
-    );
-    prop_assert_eq!(system.watch.next_end(), None);
-    prop_assert_eq!(all_polled(&mut system.watch), []);
+    prop_assert_eq!(system.calls.entries(), 0);
+    prop_assert!(system.calls.is_idle());
     Ok(())
 }
 
-fn all_polled(watch: &mut LeaseWatch) -> Vec<LockId> {
-    (0..watch.len())
-        .filter_map(|_| watch.next_to_poll())
+fn all_polled(calls: &mut Calls) -> Vec<LockId> {
+    (0..calls.locks())
+        .filter_map(|_| calls.next_turn())
         .collect()
 }

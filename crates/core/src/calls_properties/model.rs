@@ -1,5 +1,5 @@
-//! A naive model: one list of calls in the order of joining, searched from the start each time. A lock
-//! itself notes whether a call of its grant was answered.
+//! A naive model: one list of calls in the order of joining, searched from the start each time. The
+//! grants of which a call was answered are one set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,14 @@ pub(super) enum Operation {
     Raise(Name),
     /// The client of a waiting call disconnects.
     Disconnect(usize),
-    /// A pending grant is answered.
-    Deliver(usize),
+    /// The reply of a pending grant is written to its client.
+    Write(usize),
+    /// What is written is sent.
+    Send,
+    /// The client of a sent reply asks for a lock again.
+    Confirm(usize),
+    /// The client of a sent reply disconnects, and had not read it as a whole.
+    Unsent(usize),
     /// The client of a pending grant disconnects.
     Abandon(usize),
     /// So many milliseconds pass.
@@ -61,8 +67,20 @@ pub(super) enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waits,
-    Pending { grant: u64, took: bool },
-    GivesBack { grant: u64, took: bool },
+    Pending(Took),
+    Written(Took),
+    /// The reply is sent, and that of no other call of the grant.
+    Sent(Took),
+    GivesBack(Took),
+    /// It gives the grant back if that still stands as the call left it.
+    GivesBackUnchanged(Took),
+}
+
+/// What a call took: the lock as it was then, and whether it took a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Took {
+    lock: Lock,
+    hold: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +93,7 @@ pub(super) struct Call {
     stage: Stage,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lock {
     pub(super) owner: usize,
     pub(super) token: u64,
@@ -83,7 +101,6 @@ pub(super) struct Lock {
     pub(super) deadline: u64,
     /// The number of the grant, which a raise does not change.
     grant: u64,
-    answered: bool,
 }
 
 enum Verdict {
@@ -100,6 +117,7 @@ pub(super) struct Model {
     pub(super) now: u64,
     last_token: u64,
     grants: u64,
+    answered: BTreeSet<u64>,
     pub(super) joined: usize,
     /// The ends of the calls, in order.
     pub(super) ended: Vec<(usize, End)>,
@@ -117,8 +135,19 @@ impl Model {
     }
 
     pub(super) fn pending(&self) -> impl Iterator<Item = &Call> {
-        let pending = |call: &&Call| matches!(call.stage, Stage::Pending { .. });
+        let pending = |call: &&Call| matches!(call.stage, Stage::Pending(_));
         self.calls.iter().filter(pending)
+    }
+
+    /// The calls with a pending grant, with those whose reply is written.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Call> {
+        let of = |call: &&Call| matches!(call.stage, Stage::Pending(_) | Stage::Written(_));
+        self.calls.iter().filter(of)
+    }
+
+    pub(super) fn sent(&self) -> impl Iterator<Item = &Call> {
+        let sent = |call: &&Call| matches!(call.stage, Stage::Sent(_));
+        self.calls.iter().filter(sent)
     }
 
     /// The wait that ends first: when, and of which call.
@@ -139,23 +168,36 @@ impl Model {
             Operation::Release { name, owner, all } => self.release(name, owner, all),
             Operation::Raise(name) => {
                 self.settle(name);
-                let is_pending = self.pending().any(|call| call.name == name);
+                let is_pending = self.unanswered().any(|call| call.name == name);
                 if let Some(lock) = self.locks.get_mut(&name) {
-                    if is_pending && !lock.answered {
+                    if is_pending && !self.answered.contains(&lock.grant) {
                         self.cases.insert("raised while pending");
                     }
                     lock.token += LIFT;
                     lock.deadline = self.now + LEASE;
-                    lock.answered = true;
+                    self.answered.insert(lock.grant);
                     self.last_token = self.last_token.max(lock.token);
                 }
             }
             Operation::Disconnect(number) => self.end(number, End::Disconnected),
-            Operation::Deliver(number) => self.deliver(number),
+            Operation::Write(number) => {
+                let call = self.call(number);
+                if let Stage::Pending(took) = call.stage {
+                    call.stage = Stage::Written(took);
+                }
+            }
+            Operation::Send => self.send(),
+            Operation::Confirm(number) => self.calls.retain(|call| call.number != number),
+            Operation::Unsent(number) => {
+                let call = self.call(number);
+                if let Stage::Sent(took) = call.stage {
+                    call.stage = Stage::GivesBackUnchanged(took);
+                }
+            }
             Operation::Abandon(number) => {
                 let call = self.call(number);
-                if let Stage::Pending { grant, took } = call.stage {
-                    call.stage = Stage::GivesBack { grant, took };
+                if let Stage::Pending(took) | Stage::Written(took) = call.stage {
+                    call.stage = Stage::GivesBack(took);
                 }
                 self.ended.push((number, End::Abandoned));
             }
@@ -181,12 +223,12 @@ impl Model {
         }
         match self.judge(name, owner, holds) {
             Verdict::Granted { .. } => {
-                let is_pending = self.pending().any(|call| call.name == name);
+                let is_pending = self.unanswered().any(|call| call.name == name);
                 let lock = self.locks.get_mut(&name).unwrap();
-                if is_pending && !lock.answered {
+                if is_pending && !self.answered.contains(&lock.grant) {
                     self.cases.insert("answered directly while pending");
                 }
-                lock.answered = true;
+                self.answered.insert(lock.grant);
             }
             Verdict::Busy => {
                 if let Some(wait) = block {
@@ -212,7 +254,7 @@ impl Model {
                 lock.holds -= if all { lock.holds } else { 1 };
                 if lock.holds > 0 {
                     lock.deadline = lock.deadline.max(self.now + LEASE);
-                    lock.answered = true;
+                    self.answered.insert(lock.grant);
                 } else {
                     self.locks.remove(&name);
                     self.serve(name);
@@ -229,14 +271,26 @@ impl Model {
         }
     }
 
-    fn deliver(&mut self, number: usize) {
-        let call = *self.call(number);
-        if let (Stage::Pending { grant, .. }, Some(lock)) =
-            (call.stage, self.locks.get_mut(&call.name))
-        {
-            lock.answered |= lock.grant == grant;
+    fn send(&mut self) {
+        while let Some((number, took)) = self.calls.iter().find_map(|call| match call.stage {
+            Stage::Written(took) => Some((call.number, took)),
+            _ => None,
+        }) {
+            let call = self.call(number);
+            (call.stage, call.until) = (Stage::Sent(took), None);
+            let is_pending = self.is_pending(took.lock.grant);
+            if !self.answered.insert(took.lock.grant) || is_pending {
+                self.calls.retain(|call| call.number != number);
+            }
+            self.ended.push((number, End::Granted));
         }
-        self.end(number, End::Granted);
+    }
+
+    /// True when a call of this grant is to be answered yet.
+    fn is_pending(&self, grant: u64) -> bool {
+        self.unanswered().any(|call| {
+            matches!(call.stage, Stage::Pending(took) | Stage::Written(took) if took.lock.grant == grant)
+        })
     }
 
     fn swap(&mut self) {
@@ -273,30 +327,49 @@ impl Model {
 
     fn give_back(&mut self, name: Name) -> bool {
         let mut any = false;
-        let gives_back =
-            |call: &Call| call.name == name && matches!(call.stage, Stage::GivesBack { .. });
-        while let Some(index) = self.calls.iter().position(gives_back) {
-            let Stage::GivesBack { grant, took } = self.calls.remove(index).stage else {
-                unreachable!("it gives back");
-            };
-            any = true;
-            let is_pending = self.calls.iter().any(
-                |call| matches!(call.stage, Stage::Pending { grant: theirs, .. } if theirs == grant),
+        while let Some(index) = self.calls.iter().position(|call| {
+            let gives_back = matches!(
+                call.stage,
+                Stage::GivesBack(_) | Stage::GivesBackUnchanged(_)
             );
-            let Some(lock) = self.locks.get_mut(&name).filter(|l| l.grant == grant) else {
+            call.name == name && gives_back
+        }) {
+            let stage = self.calls.remove(index).stage;
+            any = true;
+            let (took, only_unchanged) = match stage {
+                Stage::GivesBack(took) => (took, false),
+                Stage::GivesBackUnchanged(took) => (took, true),
+                _ => unreachable!("it gives back"),
+            };
+            let is_pending = self.is_pending(took.lock.grant);
+            let lock = self.locks.get_mut(&name);
+            let Some(lock) = lock.filter(|lock| lock.grant == took.lock.grant) else {
                 self.cases.insert("given back too late");
                 continue;
             };
-            self.cases
-                .insert(match (lock.answered || is_pending, took) {
-                    (false, _) => "given back whole",
-                    (true, true) if lock.holds > 1 => "a hold given back",
-                    (true, true) => "the last hold stays",
-                    (true, false) => "no hold to give back",
+            let stands = |lock: &Lock| (lock.token, lock.holds, lock.deadline);
+            if only_unchanged {
+                let is_unchanged = stands(lock) == stands(&took.lock);
+                self.cases.insert(if is_unchanged {
+                    "unsent and given back"
+                } else {
+                    "unsent and changed since"
                 });
-            if !lock.answered && !is_pending {
+                if is_unchanged {
+                    self.locks.remove(&name);
+                }
+                continue;
+            }
+            let is_shared = self.answered.contains(&took.lock.grant) || is_pending;
+            self.cases.insert(match (is_shared, took.hold) {
+                (false, _) => "given back whole",
+                (true, true) if lock.holds > 1 => "a hold given back",
+                (true, true) => "the last hold stays",
+                (true, false) => "no hold to give back",
+            });
+            if !is_shared {
                 self.locks.remove(&name);
-            } else if took && lock.holds > 1 {
+            } else if took.hold && lock.holds > 1 {
                 lock.holds -= 1;
                 lock.deadline = lock.deadline.max(self.now + LEASE);
             }
@@ -318,8 +391,8 @@ impl Model {
             let call = self.calls[index];
             match self.judge(name, call.owner, call.holds) {
                 Verdict::Granted { took } => {
-                    let grant = self.locks[&name].grant;
-                    self.calls[index].stage = Stage::Pending { grant, took };
+                    let lock = self.locks[&name];
+                    self.calls[index].stage = Stage::Pending(Took { lock, hold: took });
                 }
                 Verdict::Busy => unreachable!("free, or its own"),
                 Verdict::Refused(refusal) => self.end(call.number, End::Refused(refusal)),
@@ -341,7 +414,6 @@ impl Model {
                 holds: 1,
                 deadline: self.now + LEASE,
                 grant: self.grants,
-                answered: false,
             };
             self.locks.insert(name, lock);
             return Verdict::Granted { took: true };

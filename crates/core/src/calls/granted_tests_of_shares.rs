@@ -1,10 +1,12 @@
 //! Pending grants of a lock with several holders.
 
-use super::super::queue::{Queues, Waiter, WaiterId};
-use super::super::{Grant, Holder, HolderSet, Lease, Limit, Owner, OwnerBuf, SharedLock};
 use super::*;
-use crate::Monotonic;
+use crate::{
+    Grant, Holder, HolderSet, Holders, Holds, Lease, Owner, OwnerBuf, ReleaseAmount, SharedLock,
+    Token, UnixTime,
+};
 
+const KEY: &[u8] = b"lock";
 const END: u64 = 1000;
 
 fn token(number: u64) -> Token {
@@ -13,17 +15,15 @@ fn token(number: u64) -> Token {
 
 /// A lock that these owners share, with tokens from 1 and these hold counts; and a pending call of each.
 struct Scenario {
-    lock_id: LockId,
     shares: HolderSet,
-    pending_grants: PendingGrants,
-    calls: Vec<WaiterId>,
+    calls: Calls,
+    ids: Vec<CallId>,
 }
 
 impl Scenario {
     fn of(owners: &[(&str, u32)]) -> Self {
-        let (mut shares, mut queues) = (None, Queues::new());
-        let lock_id = LockId::new(0, b"lock");
-        let (mut pending_grants, mut calls) = (PendingGrants::new(), Vec::new());
+        let mut shares = None;
+        let (mut calls, mut ids) = (Calls::default(), Vec::new());
         for (number, (owner, holds)) in (1..).zip(owners) {
             let (owner, holds) = (
                 Owner::new(owner.as_bytes()).unwrap(),
@@ -51,39 +51,53 @@ impl Scenario {
                 since: Monotonic(0),
                 until: None,
             };
-            let id = queues.join(0, b"lock", waiter);
-            let pending = PendingGrant {
-                lock_id: lock_id.clone(),
-                client_id: number,
+            let id = calls.join(0, KEY, waiter, ());
+            let taken = Taken {
                 token: token(number),
                 took_hold: true,
                 holds,
                 deadline: Deadline::At(END),
             };
-            pending_grants.add(id, pending, holds == Holds::ONE);
-            calls.push(id);
+            calls.grant(id, taken, holds == Holds::ONE).unwrap();
+            ids.push(id);
         }
         Self {
-            lock_id,
             shares: HolderSet::finish_stored(shares).unwrap(),
-            pending_grants,
             calls,
+            ids,
         }
     }
 
-    fn gives_back(&self, give_back: &GiveBack) -> Option<(String, ReleaseAmount)> {
+    fn given_back(&mut self) -> Option<(String, ReleaseAmount)> {
+        self.calls.check();
         let holders = Holders::Shared(SharedLock {
             set: &self.shares,
             expiry: Deadline::At(END),
         });
-        let (owner, amount) = give_back.release(Some(&holders))?;
-        let name = String::from_utf8(owner.as_owner().bytes().to_vec()).unwrap();
-        Some((name, amount))
+        let give_backs = self.calls.take_give_backs(0, KEY);
+        let [give_back] = &give_backs[..] else {
+            panic!("{give_backs:?}");
+        };
+        let amount = give_back.release(Some(&holders))?;
+        let owner = give_back.owner.as_owner().bytes().to_vec();
+        Some((String::from_utf8(owner).unwrap(), amount))
     }
 
     fn abandon(&mut self, n: usize) -> Option<(String, ReleaseAmount)> {
-        let give_back = self.pending_grants.abandon(self.calls[n]).unwrap();
-        self.gives_back(&give_back)
+        assert!(self.calls.abandon(self.ids[n]));
+        self.given_back()
+    }
+
+    fn answer(&mut self, client: u64) {
+        self.calls.reply_written(client);
+        self.calls.replies_sent(|| UnixTime::from_micros(0));
+    }
+
+    /// The only answered call of this client's grant was not sent.
+    fn unsent(&mut self, client: u64) -> Option<(String, ReleaseAmount)> {
+        assert!(self.calls.closed(client));
+        self.calls.reply_is_unsent(client);
+        self.given_back()
     }
 }
 
@@ -95,22 +109,16 @@ fn all(owner: &str) -> (String, ReleaseAmount) {
 fn each_share_comes_back_whose_caller_is_gone() {
     let mut scenario = Scenario::of(&[("ann", 1), ("bob", 1), ("cat", 1)]);
     assert_eq!(scenario.abandon(1), Some(all("bob")));
-    let delivered = scenario.pending_grants.deliver(scenario.calls[0]).unwrap();
+    scenario.answer(1);
     assert_eq!(scenario.abandon(2), Some(all("cat")));
-    assert_eq!(
-        scenario.gives_back(&delivered.into_give_back()),
-        Some(all("ann"))
-    );
-    assert!(scenario.pending_grants.is_empty());
-    assert!(scenario.pending_grants.grants.is_empty());
+    assert_eq!(scenario.unsent(1), Some(all("ann")));
+    assert_eq!(scenario.calls.entries(), 0);
 }
 
 #[test]
 fn an_answer_is_of_its_own_grant_alone() {
     let mut scenario = Scenario::of(&[("ann", 1), ("bob", 1)]);
-    scenario
-        .pending_grants
-        .answered(&scenario.lock_id, token(1));
+    scenario.calls.answered(0, KEY, token(1));
     assert_eq!(scenario.abandon(0), None, "its last hold stays");
     assert_eq!(scenario.abandon(1), Some(all("bob")));
 }
@@ -127,9 +135,9 @@ fn of_several_holds_one_comes_back() {
 #[test]
 fn an_unconfirmed_share_that_was_changed_stays() {
     let mut scenario = Scenario::of(&[("ann", 1), ("bob", 1)]);
-    let unconfirmed = scenario.pending_grants.deliver(scenario.calls[0]).unwrap();
+    scenario.answer(1);
     scenario.shares = Scenario::of(&[("ann", 2), ("bob", 1)]).shares;
-    assert_eq!(scenario.gives_back(&unconfirmed.into_give_back()), None);
+    assert_eq!(scenario.unsent(1), None);
 }
 
 #[test]

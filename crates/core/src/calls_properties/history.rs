@@ -11,8 +11,10 @@ pub(super) struct History(pub(super) Vec<Step>);
 pub(super) enum Step {
     Operation(Operation),
     Disconnect(usize),
-    Deliver(usize),
+    Write(usize),
     Abandon(usize),
+    Confirm(usize),
+    Unsent(usize),
 }
 
 impl Step {
@@ -20,11 +22,15 @@ impl Step {
     pub(super) fn at(&self, model: &Model) -> Option<Operation> {
         let waiting: Vec<_> = model.waiting().map(|call| call.number).collect();
         let pending: Vec<_> = model.pending().map(|call| call.number).collect();
+        let unanswered: Vec<_> = model.unanswered().map(|call| call.number).collect();
+        let sent: Vec<_> = model.sent().map(|call| call.number).collect();
         let (index, calls, operation): (_, _, fn(usize) -> Operation) = match self {
             Self::Operation(operation) => return Some(*operation),
             Self::Disconnect(index) => (index, waiting, Operation::Disconnect),
-            Self::Deliver(index) => (index, pending, Operation::Deliver),
-            Self::Abandon(index) => (index, pending, Operation::Abandon),
+            Self::Write(index) => (index, pending, Operation::Write),
+            Self::Abandon(index) => (index, unanswered, Operation::Abandon),
+            Self::Confirm(index) => (index, sent, Operation::Confirm),
+            Self::Unsent(index) => (index, sent, Operation::Unsent),
         };
         (!calls.is_empty()).then(|| operation(calls[index % calls.len()]))
     }

@@ -1,14 +1,13 @@
-//! The system under test: queues, pending grants and the lease watch, driven as the server drives them.
-//! A tick looks only at locks that were noted as free or whose watched lease has ended.
+//! The system under test: the table of calls, driven as the server drives it. A tick looks only at locks that
+//! are ready.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::model::{End, LEASE, LIFT, NAMES, Name, OWNERS, Operation};
 use crate::{
-    Acquire, GiveBack, Granted, Holder, Holders, Holds, Lease, LeaseWatch, Limit, LockChange,
-    LockId, Monotonic, Owner, OwnerBuf, PendingGrant, PendingGrants, Queues, Release,
-    ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime, Waiter, WaiterId, acquire, release,
-    renew,
+    Acquire, CallId, Calls, Granted, Holder, Holders, Holds, Lease, Limit, LockChange, LockId,
+    Monotonic, Owner, OwnerBuf, Release, ReleaseAmount, Renew, Rules, Taken, Token, TokenClock,
+    UnixTime, Waiter, acquire, release, renew,
 };
 
 const RULES: Rules = Rules {
@@ -19,22 +18,16 @@ const RULES: Rules = Rules {
 
 #[derive(Default)]
 pub(super) struct System {
-    pub(super) queues: Queues,
-    pub(super) pending_grants: PendingGrants,
-    pub(super) watch: LeaseWatch,
+    pub(super) calls: Calls,
     pub(super) locks: BTreeMap<Name, Holder<'static>>,
     /// The calls in the order of joining.
-    pub(super) ids: Vec<WaiterId>,
-    pub(super) numbers: HashMap<WaiterId, usize>,
+    pub(super) ids: Vec<CallId>,
+    pub(super) numbers: HashMap<CallId, usize>,
     pub(super) ended: Vec<(usize, End)>,
-    give_backs: Vec<GiveBack>,
-    maybe_free: BTreeSet<LockId>,
+    /// The calls whose reply is written and not sent.
+    written: Vec<usize>,
     tokens: TokenClock,
     now: u64,
-}
-
-pub(super) fn lock_id((database, key): Name) -> LockId {
-    LockId::new(database, &[key])
 }
 
 pub(super) fn name(lock_id: &LockId) -> Name {
@@ -57,13 +50,30 @@ impl System {
             Operation::Release { name, owner, all } => self.release(name, owner, all),
             Operation::Raise(name) => self.raise(name),
             Operation::Disconnect(number) => self.leave(self.ids[number], End::Disconnected),
-            Operation::Deliver(number) => {
-                self.pending_grants.deliver(self.ids[number]);
-                self.ended.push((number, End::Granted));
+            Operation::Write(number) => {
+                assert_eq!(self.calls.blocked_by(number as u64), Some(self.ids[number]));
+                self.calls.reply_written(number as u64);
+                self.written.push(number);
+            }
+            Operation::Send => {
+                self.calls.replies_sent(|| unreachable!("few"));
+                self.written.sort_unstable();
+                let sent = self.written.drain(..);
+                self.ended.extend(sent.map(|number| (number, End::Granted)));
+            }
+            Operation::Confirm(number) => self.calls.forget_sent(number as u64),
+            Operation::Unsent(number) => {
+                assert!(self.calls.closed(number as u64), "it may be unsent");
+                self.calls.reply_is_unsent(number as u64);
             }
             Operation::Abandon(number) => {
-                let given = self.pending_grants.abandon(self.ids[number]);
-                self.give_backs.push(given.expect("a pending grant"));
+                let was_written = self.written.contains(&number);
+                self.written.retain(|written| *written != number);
+                if was_written {
+                    assert!(!self.calls.closed(number as u64), "it gives back");
+                } else {
+                    assert!(self.calls.abandon(self.ids[number]), "a pending grant");
+                }
                 self.ended.push((number, End::Abandoned));
             }
             Operation::Pass(millis) => {
@@ -73,13 +83,15 @@ impl System {
             }
             Operation::Del(name) => {
                 self.locks.remove(&name);
-                if self.queues.waiting(name.0, &[name.1]) > 0 {
-                    self.maybe_free.insert(lock_id(name));
-                }
+                let waits = self.calls.waiting(name.0, &[name.1]) > 0;
+                assert_eq!(self.calls.make_ready(name.0, &[name.1]), waits);
             }
             Operation::Flush(database) => {
                 self.locks.retain(|name, _| name.0 != database);
-                self.maybe_free.extend(self.queues.lock_ids(Some(database)));
+                let flushed = |lock_id: &LockId| lock_id.database == database;
+                for lock_id in self.calls.lock_ids().into_iter().filter(flushed) {
+                    self.calls.make_ready(database, &lock_id.key);
+                }
             }
             Operation::Swap => {
                 for name in NAMES {
@@ -88,7 +100,7 @@ impl System {
                 let swapped = |((database, key), held)| ((1 - database, key), held);
                 let locks = std::mem::take(&mut self.locks);
                 self.locks = locks.into_iter().map(swapped).collect();
-                self.maybe_free.extend(self.queues.lock_ids(None));
+                self.calls.make_all_ready();
             }
             Operation::Tick => self.tick(),
         }
@@ -113,15 +125,14 @@ impl System {
                     since: Monotonic(self.now),
                     until: (wait > 0).then_some(Monotonic(self.now + wait)),
                 };
-                let id = self.queues.join(name.0, &[name.1], waiter);
+                let id = self.calls.join(name.0, &[name.1], waiter, ());
                 let before = self.numbers.insert(id, self.ids.len());
                 assert_eq!(before, None, "{id:?} is used twice");
                 self.ids.push(id);
-                self.maybe_free.insert(lock_id(name));
             }
             Ok(Some(granted)) => {
                 let token = granted.holder.grant.token;
-                self.pending_grants.answered(&lock_id(name), token);
+                self.calls.answered(name.0, &[name.1], token);
             }
             Err(_) => {}
         }
@@ -143,13 +154,13 @@ impl System {
                 self.change(name, released.change);
                 if released.holder.is_some() {
                     let token = released.before.token;
-                    self.pending_grants.answered(&lock_id(name), token);
+                    self.calls.answered(name.0, &[name.1], token);
                 } else {
                     self.serve(name);
                 }
             }
             Err(_) if all => {
-                while let Some(id) = self.queues.first_of(name.0, &[name.1], OWNERS[index]) {
+                while let Some(id) = self.calls.first_of(name.0, &[name.1], OWNERS[index]) {
                     self.leave(id, End::Cancelled);
                 }
             }
@@ -168,25 +179,26 @@ impl System {
         let (holders, now) = (self.holders(name), self.wall());
         let renewed = renew(holders.as_ref(), &request, &RULES, now, &mut self.tokens).unwrap();
         self.change(name, renewed.change);
-        self.pending_grants.raise(&lock_id(name), from, to);
-        self.pending_grants.answered(&lock_id(name), to);
+        self.calls.raise(name.0, &[name.1], from, to);
+        self.calls.answered(name.0, &[name.1], to);
     }
 
     fn tick(&mut self) {
-        while let Some((end, id)) = self.queues.next_end()
+        while let Some((end, id)) = self.calls.next_end()
             && end <= Monotonic(self.now)
         {
             self.leave(id, End::TimedOut);
         }
-        let give_backs = self.give_backs.iter();
-        let names: BTreeSet<_> = give_backs.map(|given| name(given.lock_id())).collect();
-        let mut lock_ids = std::mem::take(&mut self.maybe_free);
-        lock_ids.extend(self.watch.take_ended(self.now));
-        for name in names {
-            self.settle(name);
+        self.calls.make_ended_ready(self.now);
+        let mut ready = BTreeSet::new();
+        while self.calls.ready_len() > 0 {
+            ready.extend(self.calls.take_ready().as_ref().map(name));
         }
-        for lock_id in lock_ids {
-            self.serve(name(&lock_id));
+        for name in &ready {
+            self.settle(*name);
+        }
+        for name in ready {
+            self.serve(name);
         }
     }
 
@@ -197,8 +209,7 @@ impl System {
     }
 
     fn give_back(&mut self, lock: Name) -> bool {
-        let of_lock = |give_back: &mut GiveBack| name(give_back.lock_id()) == lock;
-        let give_backs: Vec<_> = self.give_backs.extract_if(.., of_lock).collect();
+        let give_backs = self.calls.take_give_backs(lock.0, &[lock.1]);
         for give_back in &give_backs {
             let held = self.locks.get(&lock).copied();
             let change = give_back.change(held.as_ref(), self.wall());
@@ -211,35 +222,32 @@ impl System {
     fn serve(&mut self, name: Name) {
         let (database, key) = (name.0, [name.1]);
         loop {
+            self.calls.looked_at(database, &key);
             let before = self.locks.get(&name).copied();
             let next = match &before {
                 Some(held) => {
-                    if self.queues.waiting(database, &key) > 0 {
-                        self.watch.watch(&lock_id(name), held.end);
-                    }
+                    self.calls.set_lease_end(database, &key, held.end);
                     let own = held.owner.bytes();
-                    self.queues.first_of(database, &key, own)
+                    self.calls.first_of(database, &key, own)
                 }
-                None => self.queues.first(database, &key),
+                None => self.calls.first(database, &key),
             };
             let Some(id) = next else { return };
-            let waiter = self.queues.get(id).expect("it waits").clone();
+            let waiter = self.calls.get(id).expect("it waits").waiter.clone();
             let waits = waiter.owner.as_owner().bytes();
             let own = OWNERS.into_iter().find(|own| *own == waits);
             match self.judge(name, own.and_then(Owner::new).unwrap(), waiter.holds) {
                 Ok(None) => panic!("free, or its own"),
                 Ok(Some(granted)) => {
                     let grant = granted.holder.grant;
-                    let pending = PendingGrant {
-                        lock_id: lock_id(name),
-                        client_id: waiter.client_id,
+                    let taken = Taken {
                         token: grant.token,
                         took_hold: before.is_none_or(|held| grant.holds > held.grant.holds),
                         holds: grant.holds,
                         deadline: self.locks[&name].end,
                     };
-                    self.take_out(id);
-                    self.pending_grants.add(id, pending, before.is_none());
+                    let granted = self.calls.grant(id, taken, before.is_none());
+                    granted.expect("it waits");
                 }
                 Err(refusal) => self.leave(id, End::Refused(refusal)),
             }
@@ -287,17 +295,9 @@ impl System {
         }
     }
 
-    fn leave(&mut self, id: WaiterId, end: End) {
-        self.take_out(id);
+    fn leave(&mut self, id: CallId, end: End) {
+        self.calls.remove(id).expect("it waits");
         self.ended.push((self.numbers[&id], end));
-    }
-
-    fn take_out(&mut self, id: WaiterId) {
-        let (lock_id, _) = self.queues.remove(id).expect("it waits");
-        if self.queues.waiting(lock_id.database, &lock_id.key) == 0 {
-            self.watch.unwatch(&lock_id);
-            self.maybe_free.remove(&lock_id);
-        }
     }
 
     fn wall(&self) -> UnixTime {

@@ -8,13 +8,13 @@ use proptest::test_runner::TestRunner;
 use super::invariants::{agree_with_a_list, run};
 use super::model;
 use super::strategies::histories;
-use crate::{Limit, Monotonic, Owner, OwnerBuf, Queues, Waiter, WaiterId};
+use crate::{CallId, Calls, Limit, Monotonic, Owner, OwnerBuf, Waiter};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 256 }))]
 
     #[test]
-    fn the_queues_agree_with_a_list(history in histories()) {
+    fn the_calls_agree_with_a_list(history in histories()) {
         agree_with_a_list(&history)?;
     }
 }
@@ -51,6 +51,8 @@ fn the_histories_reach_every_case() {
         "raised while pending",
         "the last hold stays",
         "timed out",
+        "unsent and changed since",
+        "unsent and given back",
     ];
     assert_eq!(cases.into_iter().collect::<Vec<_>>(), expected);
 }
@@ -64,8 +66,8 @@ proptest! {
         joins in prop::collection::vec((0..3_u8, 0..40_u8, 0..50_u64), 2000..4000),
         leaves in prop::collection::vec((0..4_u8, any::<Index>()), 3000),
     ) {
-        let mut queues = Queues::new();
-        let mut list: Vec<(WaiterId, u8, u8, u64)> = Vec::new();
+        let mut calls = Calls::default();
+        let mut list: Vec<(CallId, u8, u8, u64)> = Vec::new();
         for (key, owner, until) in joins {
             let waiter = Waiter {
                 owner: OwnerBuf::from(Owner::new(&[owner]).unwrap()),
@@ -74,11 +76,11 @@ proptest! {
                 limit: Limit::ONE,
                 keep: None,
                 names_limit: false,
-                client_id: 0,
+                client_id: list.len() as u64,
                 since: Monotonic(0),
                 until: Some(Monotonic(until)),
             };
-            list.push((queues.join(0, &[key], waiter), key, owner, until));
+            list.push((calls.join(0, &[key], waiter, ()), key, owner, until));
         }
         for (way, index) in leaves {
             if list.is_empty() {
@@ -88,27 +90,27 @@ proptest! {
             let here = list.iter().filter(|call| call.1 == key);
             let own = here.clone().find(|call| call.2 == owner);
             let next_end = list.iter().min_by_key(|call| (call.3, call.0)).unwrap();
-            prop_assert_eq!(queues.waiting(0, &[key]), here.clone().count());
+            prop_assert_eq!(calls.waiting(0, &[key]), here.clone().count());
             let (id, expected) = match way {
                 0 => (Some(any), Some(any)),
-                1 => (queues.first(0, &[key]), here.clone().next().map(|call| call.0)),
-                2 => (queues.first_of(0, &[key], &[owner]), own.map(|call| call.0)),
-                _ => (queues.next_end().map(|(_, id)| id), Some(next_end.0)),
+                1 => (calls.first(0, &[key]), here.clone().next().map(|call| call.0)),
+                2 => (calls.first_of(0, &[key], &[owner]), own.map(|call| call.0)),
+                _ => (calls.next_end().map(|(_, id)| id), Some(next_end.0)),
             };
             prop_assert_eq!(id, expected);
-            queues.remove(id.unwrap());
+            calls.remove(id.unwrap());
             list.retain(|call| Some(call.0) != id);
         }
-        queues.check();
+        calls.check();
         for key in 0..3 {
             let key = [key];
-            let queue = queues.iter(0, &key).map(|(id, _)| id);
+            let queue = calls.iter(0, &key).map(|(id, _)| id);
             let expected = list.iter().filter(|call| call.1 == key[0]).map(|call| call.0);
             prop_assert!(queue.eq(expected));
         }
         for call in list {
-            queues.remove(call.0);
+            calls.remove(call.0);
         }
-        prop_assert_eq!(queues.entries(), 0);
+        prop_assert_eq!(calls.entries(), 0);
     }
 }

@@ -2,6 +2,7 @@
 //! milliseconds at a hundred thousand entries.
 
 use std::borrow::Borrow;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::quality::RandomState;
@@ -12,9 +13,12 @@ use crate::map::shrink_if_sparse;
 /// How many parts.
 const PARTS: usize = 64;
 
+/// The capacity that an empty part may keep: the least that a map has.
+const LEAST: usize = 3;
+
 /// A map in parts.
 #[derive(Debug)]
-pub(super) struct Shards<K, V> {
+pub(crate) struct Shards<K, V> {
     /// None, or all.
     parts: Vec<Map<K, V>>,
     hasher: RandomState,
@@ -32,29 +36,29 @@ impl<K, V> Default for Shards<K, V> {
 }
 
 impl<K: Eq + Hash, V> Shards<K, V> {
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.parts.iter().flatten()
     }
 
-    pub(super) fn get_key_value<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
+    pub(crate) fn get_key_value<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
     where
         K: Borrow<Q>,
     {
         self.parts.get(self.part(key))?.get_key_value(key)
     }
 
-    pub(super) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
     {
         self.get_key_value(key).map(|(_, value)| value)
     }
 
-    pub(super) fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    pub(crate) fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
     {
@@ -62,7 +66,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.parts.get_mut(part)?.get_mut(key)
     }
 
-    pub(super) fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.parts.is_empty() {
             self.parts.resize_with(PARTS, Map::default);
         }
@@ -72,16 +76,39 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         }
     }
 
-    pub(super) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    pub(crate) fn get_or_insert_with(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
+        if self.parts.is_empty() {
+            self.parts.resize_with(PARTS, Map::default);
+        }
+        let part = self.part(&key);
+        match self.parts[part].entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                self.len += 1;
+                entry.insert(new())
+            }
+        }
+    }
+
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
     {
         let part = self.part(key);
         let part = self.parts.get_mut(part)?;
         let value = part.remove(key)?;
-        shrink_if_sparse(part);
+        if part.is_empty() && part.capacity() > LEAST {
+            *part = Map::default();
+        } else {
+            shrink_if_sparse(part);
+        }
         self.len -= 1;
         Some(value)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.parts.iter().map(Map::capacity).sum()
     }
 
     fn part<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
@@ -91,7 +118,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::Shards;
+    use super::{LEAST, Shards};
 
     #[test]
     fn it_is_a_map() {
@@ -113,6 +140,6 @@ mod tests {
             assert!(map.remove(&number).is_some());
         }
         assert_eq!((map.len(), map.remove(&7)), (0, None));
-        assert!(map.parts.iter().all(|part| part.capacity() < 8));
+        assert!(map.parts.iter().all(|part| part.capacity() <= LEAST));
     }
 }

@@ -1,9 +1,9 @@
 //! Scenarios of one owner's waiting calls, from the grant to the answer or the disconnect.
 
-use super::super::queue::{Queues, Waiter};
-use super::super::{Grant, Holder, Lease, Limit, LockChange, Owner, OwnerBuf};
 use super::*;
-use crate::Monotonic;
+use crate::{Grant, Holder, Holds, Lease, LockChange, Owner, OwnerBuf, Token, UnixTime};
+
+const KEY: &[u8] = b"lock";
 
 /// A step of a scenario. The owner of the lock has the waiting calls 0 to 9.
 #[derive(Clone, Copy, Debug)]
@@ -40,39 +40,38 @@ const OLD: Deadline = Deadline::At(120_000);
 const FRESH: Deadline = Deadline::At(130_000);
 
 struct Scenario {
-    pending_grants: PendingGrants,
-    ids: Vec<WaiterId>,
-    lock_id: LockId,
+    calls: Calls,
+    /// The calls; the number of each is that of its client.
+    ids: Vec<CallId>,
     lock: Option<Holder<'static>>,
     last_token: u64,
-    /// The result of the last `deliver`.
-    unconfirmed: Option<UnconfirmedGrant>,
+    /// The client that was answered last.
+    answered: u64,
 }
 
 impl Scenario {
     /// A scenario in which the owner holds the lock already, or not.
     fn new(held: bool) -> Self {
-        let waiter = Waiter {
+        let waiter = |client_id| Waiter {
             owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
             lease: None,
             holds: None,
             limit: Limit::ONE,
             keep: None,
             names_limit: false,
-            client_id: 7,
+            client_id,
             since: Monotonic(0),
             until: None,
         };
-        let mut queues = Queues::new();
+        let mut calls = Calls::default();
         let mut scenario = Self {
-            pending_grants: PendingGrants::new(),
             ids: (0..10)
-                .map(|_| queues.join(0, b"lock", waiter.clone()))
+                .map(|client| calls.join(0, KEY, waiter(client), ()))
                 .collect(),
-            lock_id: LockId::new(0, b"lock"),
+            calls,
             lock: None,
             last_token: 0,
-            unconfirmed: None,
+            answered: 0,
         };
         if held {
             scenario.regrant();
@@ -109,20 +108,57 @@ impl Scenario {
 
     fn add(&mut self, call: usize, took_hold: bool, is_new: bool) {
         let held = self.lock.unwrap();
-        let pending = PendingGrant {
-            lock_id: self.lock_id.clone(),
-            client_id: 7,
+        let taken = Taken {
             token: held.grant.token,
             took_hold,
             holds: held.grant.holds,
             deadline: held.end,
         };
-        self.pending_grants.add(self.ids[call], pending, is_new);
+        let granted = self.calls.grant(self.ids[call], taken, is_new);
+        granted.expect("a call that waits");
+    }
+
+    fn answer(&mut self, client: u64) {
+        self.calls.reply_written(client);
+        self.calls.check();
+        self.calls.replies_sent(|| NOW);
+        self.answered = client;
     }
 
     fn owner_answered(&mut self) {
         let token = self.lock.unwrap().grant.token;
-        self.pending_grants.answered(&self.lock_id, token);
+        self.calls.answered(0, KEY, token);
+    }
+
+    /// True when the last answer was the only one of its grant.
+    fn may_be_unsent(&mut self) -> bool {
+        self.calls.closed(self.answered)
+    }
+
+    /// The last answer was not sent: what becomes of the lock.
+    fn unsent(&mut self) -> LockChange<'static> {
+        assert!(self.may_be_unsent(), "the only call");
+        self.calls.reply_is_unsent(self.answered);
+        self.given_back().change(self.lock.as_ref(), NOW)
+    }
+
+    fn given_back(&mut self) -> GiveBack {
+        self.calls.check();
+        assert!(self.calls.gives_back(0, KEY));
+        let mut give_backs = self.calls.take_give_backs(0, KEY);
+        assert!(!self.calls.gives_back(0, KEY));
+        assert_eq!(give_backs.len(), 1);
+        give_backs.remove(0)
+    }
+
+    /// Ends every call that has not ended; how many entries are left.
+    fn left(mut self) -> usize {
+        for (client, id) in (0..).zip(&self.ids) {
+            self.calls.remove(*id);
+            self.calls.forget_sent(client);
+        }
+        self.calls.check();
+        self.calls.entries()
     }
 
     /// Does a step; for [`Lost`], returns the holds that are left and the change.
@@ -137,7 +173,7 @@ impl Scenario {
                 self.add(call, true, false);
             }
             FindsHolds(call) => self.add(call, false, false),
-            Answered(call) => self.unconfirmed = self.pending_grants.deliver(self.ids[call]),
+            Answered(call) => self.answer(call as u64),
             Direct => self.owner_answered(),
             DirectReenters | DirectReleases => {
                 self.add_holds(if matches!(step, DirectReenters) {
@@ -152,16 +188,13 @@ impl Scenario {
                 self.last_token += 10;
                 let to = Token::new(self.last_token).unwrap();
                 self.lock.as_mut().unwrap().grant.token = to;
-                self.pending_grants.raise(&self.lock_id, from, to);
+                self.calls.raise(0, KEY, from, to);
                 self.owner_answered();
             }
             Regranted => self.regrant(),
             Lost(call, _) => {
-                let given = self
-                    .pending_grants
-                    .abandon(self.ids[call])
-                    .expect("a pending grant");
-                assert_eq!(given.lock_id(), &self.lock_id);
+                assert!(self.calls.abandon(self.ids[call]), "a pending grant");
+                let given = self.given_back();
                 let change = given.change(self.lock.as_ref(), NOW);
                 match change {
                     LockChange::Keep => {}
@@ -182,16 +215,13 @@ fn check_scenarios(held: bool, scenarios: &[(&str, &[Step])]) {
         let mut scenario = Scenario::new(held);
         for (number, step) in steps.iter().enumerate() {
             let result = scenario.apply(*step);
-            scenario.pending_grants.check();
+            scenario.calls.check();
             if let (Lost(_, left), Some((holds, _))) = (step, result) {
                 assert_eq!(holds, *left, "{rule}: step {number} of {steps:?}");
             }
         }
-        assert_eq!(
-            scenario.pending_grants.entries(),
-            0,
-            "{rule}: something is left after {steps:?}"
-        );
+        let left = scenario.left();
+        assert_eq!(left, 0, "{rule}: something is left after {steps:?}");
     }
 }
 
@@ -273,21 +303,36 @@ fn a_raised_grant_is_the_same_grant() {
 #[test]
 fn a_call_is_answered_or_abandoned_once() {
     let mut scenario = Scenario::new(false);
+    let [first, second, waiting] = [0, 1, 2].map(|call| scenario.ids[call]);
+    assert!(!scenario.calls.abandon(waiting), "it waits");
     scenario.apply(Acquires(0));
     scenario.apply(Answered(0));
-    assert_eq!(scenario.pending_grants.abandon(scenario.ids[0]), None);
+    assert!(!scenario.calls.abandon(first));
     scenario.apply(Acquires(1));
-    assert!(!scenario.pending_grants.is_empty());
-    let client = |call: usize| {
-        let mut calls = scenario.pending_grants.clients();
-        let found = calls.find(|(id, _)| *id == scenario.ids[call]);
-        found.map(|(_, client)| client)
+    let blocked: Vec<_> = scenario.calls.blocked().collect();
+    assert_eq!(
+        (blocked.len(), blocked[0]),
+        (9, second),
+        "the granted one is first"
+    );
+    assert_eq!(scenario.calls.blocked_by(0), None);
+    assert_eq!(scenario.calls.blocked_by(1), Some(second));
+    let taken = Taken {
+        token: Token::MAX,
+        took_hold: true,
+        holds: Holds::ONE,
+        deadline: OLD,
     };
-    assert_eq!([client(0), client(1)], [None, Some(7)]);
-    assert!(scenario.pending_grants.abandon(scenario.ids[1]).is_some());
-    assert_eq!(scenario.pending_grants.abandon(scenario.ids[1]), None);
-    scenario.pending_grants.deliver(scenario.ids[1]);
-    assert!(scenario.pending_grants.is_empty());
+    let granted = scenario.calls.grant(second, taken, true);
+    assert!(granted.is_none(), "a call is granted the lock once");
+    assert!(scenario.calls.abandon(second));
+    assert!(!scenario.calls.abandon(second));
+    assert_eq!(scenario.calls.blocked().count(), 8);
+    assert_eq!(scenario.calls.blocked_by(1), None);
+    scenario.calls.reply_written(1);
+    scenario.calls.replies_sent(|| NOW);
+    scenario.calls.take_give_backs(0, KEY);
+    assert_eq!(scenario.left(), 0);
 }
 
 #[test]
@@ -322,47 +367,85 @@ fn a_grant_that_was_answered_to_one_call_only_can_be_given_back_later() {
         scenario
     };
     let mut alone = after(false, &[Acquires(0), Answered(0)]);
-    let grant = alone.unconfirmed.take().expect("the only call");
-    let expired = [119_999, 120_000, 120_001].map(|ms| {
-        let now = UnixTime::from_micros(ms * 1000);
-        grant.has_expired(now)
-    });
-    assert_eq!(expired, [false, false, true]);
-    let given = grant.into_give_back();
-    assert_eq!(given.change(alone.lock.as_ref(), NOW), LockChange::Free);
-    assert_eq!(given.change(None, NOW), LockChange::Keep);
+    assert_eq!(alone.unsent(), LockChange::Free);
+    assert!(!alone.may_be_unsent(), "given back once");
+    let mut free = after(false, &[Acquires(0), Answered(0)]);
+    free.lock = None;
+    assert_eq!(free.unsent(), LockChange::Keep);
     // A changed grant stays: whoever changed it has it.
     for step in [DirectReenters, Raised, Regranted] {
         let mut changed = after(false, &[Acquires(0), Answered(0), step]);
-        let given = changed
-            .unconfirmed
-            .take()
-            .expect("the only call")
-            .into_give_back();
-        assert_eq!(given.change(changed.lock.as_ref(), NOW), LockChange::Keep);
+        assert_eq!(changed.unsent(), LockChange::Keep);
     }
     let mut renewed = after(false, &[Acquires(0), Answered(0)]);
     renewed.lock.as_mut().unwrap().end = FRESH;
-    let given = renewed
-        .unconfirmed
-        .take()
-        .expect("the only call")
-        .into_give_back();
-    assert_eq!(given.change(renewed.lock.as_ref(), NOW), LockChange::Keep);
+    assert_eq!(renewed.unsent(), LockChange::Keep);
     // Another call was answered, or is pending.
-    assert_eq!(after(true, &[Reenters(0), Answered(0)]).unconfirmed, None);
+    for (held, steps) in [
+        (true, &[Reenters(0), Answered(0)][..]),
+        (false, &[Acquires(0), Direct, Answered(0)]),
+        (false, &[Acquires(0), Reenters(1), Answered(0)]),
+    ] {
+        assert!(!after(held, steps).may_be_unsent(), "{steps:?}");
+    }
+    let mut regranted = after(false, &[Acquires(0), Regranted, Answered(0)]);
+    assert_eq!(regranted.unsent(), LockChange::Keep);
+}
+
+#[test]
+fn a_sent_reply_is_forgotten_with_the_next_call_the_next_reply_and_the_end_of_the_lease() {
+    let mut scenario = Scenario::new(false);
+    scenario.apply(Acquires(0));
+    scenario.apply(Answered(0));
+    assert!(scenario.calls.has_sent());
+    scenario.calls.forget_sent(0);
+    assert!(!scenario.calls.has_sent() && !scenario.may_be_unsent());
+    assert_eq!(scenario.left(), 0);
+
+    // A reply that is only written is not.
+    let mut scenario = Scenario::new(false);
+    scenario.apply(Acquires(0));
+    scenario.calls.reply_written(0);
+    scenario.calls.forget_sent(0);
+    assert!(!scenario.calls.closed(0));
     assert_eq!(
-        after(false, &[Acquires(0), Direct, Answered(0)]).unconfirmed,
-        None
+        scenario.given_back().change(scenario.lock.as_ref(), NOW),
+        LockChange::Free
     );
+
+    // Among many the expired ones are forgotten.
+    let mut calls = Calls::<()>::default();
+    let many = super::granted::MAX_SENT as u64;
+    for client in 0..=many {
+        let waiter = Scenario::new(false)
+            .calls
+            .remove(Scenario::new(false).ids[0]);
+        let waiter = Waiter {
+            client_id: client,
+            ..waiter.unwrap().waiter
+        };
+        let id = calls.join(0, &client.to_be_bytes(), waiter, ());
+        let taken = Taken {
+            token: Token::new(client + 1).unwrap(),
+            took_hold: true,
+            holds: Holds::ONE,
+            deadline: Deadline::At(1000 + client),
+        };
+        calls.grant(id, taken, true).unwrap();
+        calls.reply_written(client);
+    }
+    let at = |millis: u64| move || UnixTime::from_micros(millis * 1000);
+    calls.replies_sent(at(1010));
+    calls.check();
+    let kept = |calls: &mut Calls, client| calls.closed(client);
     assert_eq!(
-        after(false, &[Acquires(0), Reenters(1), Answered(0)]).unconfirmed,
-        None
+        [9, 10, many].map(|client| kept(&mut calls, client)),
+        [false, true, true]
     );
+    // Few are kept.
+    calls.replies_sent(at(5000));
     assert_eq!(
-        after(false, &[Acquires(0), Regranted, Answered(0)])
-            .unconfirmed
-            .map(|grant| { grant.into_give_back().change(None, NOW) }),
-        Some(LockChange::Keep)
+        [9, 10, many].map(|client| kept(&mut calls, client)),
+        [false, true, true]
     );
 }

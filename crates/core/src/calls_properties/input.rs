@@ -30,8 +30,11 @@ fn step(bytes: &mut Unstructured<'_>) -> Result<Step> {
     let call = |bytes: &mut Unstructured<'_>| bytes.arbitrary::<u8>().map(usize::from);
     Ok(match kind {
         0..=1 => Step::Disconnect(call(bytes)?),
-        2..=4 => Step::Deliver(call(bytes)?),
-        5..=7 => Step::Abandon(call(bytes)?),
+        2..=3 => Step::Write(call(bytes)?),
+        4 => Step::Operation(Operation::Send),
+        5 => Step::Confirm(call(bytes)?),
+        6 => Step::Unsent(call(bytes)?),
+        7 => Step::Abandon(call(bytes)?),
         _ => Step::Operation(operation(kind, bytes)?),
     })
 }

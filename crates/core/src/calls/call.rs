@@ -1,0 +1,113 @@
+//! A call: what it asks for, and how far it has come.
+
+use std::num::NonZeroU64;
+
+use crate::keeping::Silence;
+use crate::{Deadline, Holds, Lease, Limit, LockId, Monotonic, OwnerBuf, Token};
+
+/// Identifies a call. Ids are never reused, and later calls have greater ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(NonZeroU64);
+
+impl CallId {
+    pub(super) const FIRST: Self = Self(NonZeroU64::MIN);
+    pub(super) const LAST: Self = Self(NonZeroU64::MAX);
+
+    /// The id after this one, or the first.
+    pub(super) fn next(before: Option<Self>) -> Self {
+        before.map_or(Self::FIRST, |id| Self(id.0.saturating_add(1)))
+    }
+}
+
+/// What a waiting call asks for, and how long it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// The owner that asks.
+    pub owner: OwnerBuf,
+    /// The lease asked for.
+    pub lease: Option<Lease>,
+    /// How many holds the caller wants to have afterwards.
+    pub holds: Option<Holds>,
+    /// How many holders the caller allows.
+    pub limit: Limit,
+    /// How long the connection may be silent that keeps the grant, if one is to.
+    pub keep: Option<Silence>,
+    /// The caller named the limit, and its reply tells the one in force.
+    pub names_limit: bool,
+    /// The client that is blocked.
+    pub client_id: u64,
+    /// When the wait began.
+    pub since: Monotonic,
+    /// When it ends; `None` for never.
+    pub until: Option<Monotonic>,
+}
+
+/// A call in the table.
+#[derive(Debug)]
+pub struct Call<A> {
+    /// What it asks for.
+    pub waiter: Waiter,
+    /// The lock.
+    pub lock_id: LockId,
+    /// What the caller of this crate keeps with it while its client is blocked.
+    pub attached: A,
+    pub(super) stage: Stage,
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It waits in line.
+    Waiting,
+    /// It was granted the lock; the reply is not written yet.
+    Granted(Taken),
+    /// The reply is written. The server may drop it.
+    ReplyWritten(Taken),
+    /// The reply is sent as far as the client reads, and no other call of its grant was answered.
+    ReplySent(Taken),
+    /// The client has disconnected and may not have got the reply.
+    GivesBack(Taken, Amount),
+}
+
+/// How much a call gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Amount {
+    /// Its hold: another call of the grant was answered or is about to be.
+    Hold,
+    /// The grant.
+    Grant,
+    /// The grant, unless it has changed: whoever changed it has it.
+    UnchangedGrant,
+}
+
+/// What a call took of the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The token of the grant.
+    pub token: Token,
+    /// True when the call added a hold. A call with `HOLDS` adds none when there are enough.
+    pub took_hold: bool,
+    /// The hold count after the call.
+    pub holds: Holds,
+    /// The deadline after the call.
+    pub deadline: Deadline,
+}
+
+impl<A> Call<A> {
+    /// True while the call waits in line.
+    #[must_use]
+    pub const fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Waiting)
+    }
+}
+
+/// The waits for one lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueWaits {
+    /// How many.
+    pub count: usize,
+    /// The sum of the times when they began, in microseconds.
+    pub since_sum: u128,
+    /// When the first in the queue began.
+    pub first_since: Monotonic,
+}

@@ -1,0 +1,188 @@
+//! Invariants of the table, for tests and fuzzing.
+
+use std::collections::BTreeMap;
+
+use super::call::Stage;
+use super::line::Line;
+use super::{Call, CallId, Calls, GiveBack, Limit, LockId, OwnerWaits};
+use crate::{Deadline, Holder, Holders, LockChange, Release, UnixTime, release};
+
+impl<A> Calls<A> {
+    /// Panics unless the lists and the indexes agree with the table.
+    pub(crate) fn check(&self) {
+        let mut waiting = 0;
+        for line in self.lines.iter() {
+            assert!(!line.is_unused(), "a line without a call");
+            let all: Vec<_> = self.in_line(line.id).collect();
+            assert_eq!(line.waiting, all.len(), "the length of a line");
+            for id in &all {
+                assert_eq!(self.call(*id).lock_id, line.lock_id);
+            }
+            self.check_exclusive(line, &all);
+            let since = all.iter().map(|id| self.call(*id).waiter.since.0);
+            let since_sum: u128 = since.map(u128::from).sum();
+            assert_eq!(line.since_sum, since_sum, "the starts of the waits");
+            waiting += all.len();
+        }
+        let is_waiting = |(_, call): &(CallId, &Call<A>)| call.is_waiting();
+        let really_waiting = self.all().filter(is_waiting).count();
+        assert_eq!(waiting, really_waiting, "calls in no line");
+        assert_eq!(waiting, self.len(), "the number of waiting calls");
+        self.check_owners();
+        self.check_grants();
+        self.check_ends();
+        self.check_ready();
+        for (id, call) in self.all() {
+            let index = self.clients.get(&call.waiter.client_id);
+            let index = index.map(|calls| (calls.blocked, calls.answered));
+            let of_client = match call.stage {
+                Stage::Waiting | Stage::Granted(_) => index.and_then(|calls| calls.0),
+                Stage::ReplyWritten(_) | Stage::ReplySent(_) => index.and_then(|calls| calls.1),
+                Stage::GivesBack(..) => Some(id),
+            };
+            assert_eq!(of_client, Some(id), "the call of a client");
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (CallId, &Call<A>)> {
+        self.table.iter().map(|(id, call)| (*id, &**call))
+    }
+
+    fn call(&self, id: CallId) -> &Call<A> {
+        self.get(id).expect("a call")
+    }
+
+    /// Panics unless the calls of limit 1 that are found are those of a look at each call before.
+    fn check_exclusive(&self, line: &Line, all: &[CallId]) {
+        let (database, key) = (line.lock_id.database, &line.lock_id.key);
+        let limit = |id: &CallId| self.call(*id).waiter.limit;
+        let wider = all.iter().filter(|id| limit(id) > Limit::ONE).count();
+        assert_eq!(line.wider, wider, "calls with a wider limit");
+        let is_first = |id: &CallId| {
+            let owner = |id: &CallId| &self.call(*id).waiter.owner;
+            all.iter().find(|other| owner(other) == owner(id)) == Some(id)
+        };
+        let exclusive = |id: &&CallId| limit(id) == Limit::ONE && is_first(id);
+        let first = all.iter().find(exclusive).copied();
+        assert_eq!(self.first_exclusive(database, key, None), first);
+        for id in all {
+            let before = first.filter(|first| first < id);
+            assert_eq!(self.first_exclusive(database, key, Some(*id)), before);
+        }
+    }
+
+    /// Panics unless each owner's calls are found, line by line.
+    fn check_owners(&self) {
+        let mut lists = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for (id, call) in self.all().collect::<BTreeMap<_, _>>() {
+            if call.is_waiting() {
+                let LockId { database, key } = &call.lock_id;
+                let line = self.lines.get(*database, key).expect("a line").id;
+                let owner = call.waiter.owner.as_owner().bytes();
+                let first = *lists.entry(owner).or_default().entry(line).or_insert(id);
+                assert_eq!(self.first_of(*database, key, owner), Some(first));
+            }
+        }
+        assert_eq!(self.owners.len(), self.len(), "the calls of the owners");
+        assert_eq!(self.in_line.len(), self.len(), "the calls in lines");
+        for (owner, lines) in lists {
+            let waits = match lines.first_key_value() {
+                Some((line, first)) if lines.len() == 1 => OwnerWaits::One(*line, *first),
+                _ => OwnerWaits::Several,
+            };
+            assert_eq!(self.waits_of(owner), waits);
+        }
+    }
+
+    /// Panics unless each pending call is listed, and what is given back.
+    fn check_grants(&self) {
+        let mut pending = Vec::new();
+        for (id, call) in self.all() {
+            if let Stage::Granted(taken) | Stage::ReplyWritten(taken) = call.stage {
+                pending.push((id, taken.token));
+            }
+        }
+        pending.sort_unstable();
+        let listed = self
+            .pending
+            .iter()
+            .map(|pending| (pending.id, pending.token));
+        let mut listed: Vec<_> = listed.collect();
+        listed.sort_unstable();
+        assert_eq!(listed, pending, "pending calls");
+        for line in self.lines.iter() {
+            let gives_back = |(_, call): &(CallId, &Call<A>)| {
+                call.lock_id == line.lock_id && matches!(call.stage, Stage::GivesBack(..))
+            };
+            let give_backs = self.all().filter(gives_back).count();
+            assert_eq!(line.give_backs.len(), give_backs, "what is given back");
+        }
+    }
+
+    /// Panics unless the indexes by time have each call and each line once.
+    fn check_ends(&self) {
+        let wait_ends = self.all().filter(|(_, call)| call.is_waiting());
+        let wait_ends = wait_ends.filter_map(|(id, call)| Some((call.waiter.until?, id)));
+        assert_eq!(self.wait_ends, wait_ends.collect(), "the ends of the waits");
+        let sent_ends = self.all().filter_map(|(id, call)| match call.stage {
+            Stage::ReplySent(taken) => Some((taken.deadline, id)),
+            _ => None,
+        });
+        assert_eq!(self.sent_ends, sent_ends.collect(), "the sent replies");
+        let lease_ends = self.lines.iter().filter_map(|line| match line.lease_end {
+            Some(Deadline::At(end)) => Some((end, line.lock_id.clone())),
+            _ => None,
+        });
+        assert_eq!(self.lease_ends, lease_ends.collect(), "the ends of leases");
+    }
+
+    /// Panics unless each lock that is waited for has a turn, and each ready one will be taken.
+    fn check_ready(&self) {
+        let waited_for = self.lines.iter().filter(|line| line.waiting > 0);
+        let turns = waited_for.map(|line| (line.turn, line.lock_id.clone()));
+        assert_eq!(self.turns, turns.collect(), "the order of polling");
+        for line in self.lines.iter() {
+            let is_listed = self.ready_keys.contains(&line.lock_id);
+            assert!(!line.is_ready || is_listed, "a ready lock");
+            let may_be_ready = line.waiting > 0 || !line.give_backs.is_empty();
+            assert!(!line.is_ready || may_be_ready, "ready for nobody");
+            assert!(line.is_ready || line.give_backs.is_empty(), "not ready");
+        }
+    }
+
+    /// How many entries there are, of any kind.
+    pub(crate) fn entries(&self) -> usize {
+        let indexes = [
+            self.lines.iter().count(),
+            self.in_line.len(),
+            self.owners.len(),
+            self.exclusive.len(),
+            self.clients.len(),
+            self.pending.len(),
+            self.wait_ends.len(),
+            self.sent_ends.len(),
+            self.lease_ends.len(),
+            self.turns.len(),
+            self.ready_keys.len(),
+        ];
+        self.table.len() + indexes.iter().sum::<usize>()
+    }
+}
+
+impl GiveBack {
+    /// What changes in an exclusive lock.
+    pub(crate) fn change<'a>(&self, lock: Option<&Holder<'a>>, now: UnixTime) -> LockChange<'a> {
+        let holders = lock.map(|holder| Holders::Exclusive(*holder));
+        let (Some(amount), Some(lock)) = (self.release(holders.as_ref()), lock) else {
+            return LockChange::Keep;
+        };
+        assert_eq!(self.owner.as_owner(), lock.owner);
+        let request = Release {
+            owner: lock.owner,
+            amount,
+            token: None,
+        };
+        let released = release(holders.as_ref(), &request, now);
+        released.expect("a holder").change
+    }
+}

@@ -1,0 +1,43 @@
+//! What a call gives back whose client has disconnected.
+
+use super::call::{Amount, Taken};
+use crate::{Holders, Holds, OwnerBuf, ReleaseAmount, Token};
+
+/// What a call gives back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveBack {
+    /// The owner of the grant.
+    pub owner: OwnerBuf,
+    /// The client that may not have got the reply.
+    pub client_id: u64,
+    pub(super) taken: Taken,
+    pub(super) amount: Amount,
+}
+
+impl GiveBack {
+    /// The grant.
+    #[must_use]
+    pub const fn token(&self) -> Token {
+        self.taken.token
+    }
+
+    /// What the owner releases: nothing if the grant has ended. A narrower limit is not given back.
+    #[must_use]
+    pub fn release(&self, holders: Option<&Holders<'_>>) -> Option<ReleaseAmount> {
+        let token = self.taken.token;
+        let holder = match holders? {
+            Holders::Exclusive(holder) if holder.grant.token == token => *holder,
+            Holders::Exclusive(_) => return None,
+            // With its own end: a `PEXPIRE` of the key does not change the grant.
+            Holders::Shared(lock) => lock.set.with(token)?,
+        };
+        let holds = holder.grant.holds;
+        let is_unchanged = (holds, holder.end) == (self.taken.holds, self.taken.deadline);
+        match self.amount {
+            Amount::Grant => Some(ReleaseAmount::All),
+            Amount::UnchangedGrant => is_unchanged.then_some(ReleaseAmount::All),
+            Amount::Hold if holds == Holds::ONE => None,
+            Amount::Hold => self.taken.took_hold.then_some(ReleaseAmount::One),
+        }
+    }
+}

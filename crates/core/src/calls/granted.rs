@@ -1,0 +1,275 @@
+//! Calls from the grant to the reply that is sent.
+//!
+//! A client may disconnect before it has got the reply. Then the call gives back its hold, or the whole grant
+//! when no other call of the grant was answered or is pending.
+
+use super::call::{Amount, Stage};
+use super::{Call, CallId, Calls, GiveBack, Taken};
+use crate::shards::Shards;
+use crate::{Deadline, LockId, Token, UnixTime};
+
+/// More sent replies than these are searched for those whose lease is over.
+pub(super) const MAX_SENT: usize = 64;
+
+/// The calls of one client.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfClient {
+    /// The call that blocks it, which waits or was granted the lock.
+    pub(super) blocked: Option<CallId>,
+    /// The last call whose reply was written or sent.
+    pub(super) answered: Option<CallId>,
+}
+
+/// A granted call whose reply is not known to be sent.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) id: CallId,
+    pub(super) token: Token,
+    /// Another call of the grant was answered.
+    is_shared: bool,
+}
+
+/// The pending calls of one grant.
+fn of_grant<'a, A>(
+    pending: &'a mut [Pending],
+    table: &'a Shards<CallId, Box<Call<A>>>,
+    token: Token,
+    is_lock: impl Fn(&LockId) -> bool + 'a,
+) -> impl Iterator<Item = &'a mut Pending> {
+    pending.iter_mut().filter(move |pending| {
+        let lock_id = || Some(&table.get(&pending.id)?.lock_id);
+        pending.token == token && lock_id().is_some_and(&is_lock)
+    })
+}
+
+impl<A: Default> Calls<A> {
+    /// A waiting call is granted the lock; `is_new` when that is no re-entry. Returns the call.
+    pub fn grant(&mut self, id: CallId, taken: Taken, is_new: bool) -> Option<&mut Call<A>> {
+        self.leave_line(id)?;
+        let LockId { database, key } = self.table.get(&id)?.lock_id.clone();
+        self.forget_unused_line(database, &key);
+        let is_lock = |lock_id: &LockId| lock_id.is(database, &key);
+        let mut siblings = of_grant(&mut self.pending, &self.table, taken.token, is_lock);
+        let is_shared = !is_new && siblings.next().is_none_or(|sibling| sibling.is_shared);
+        drop(siblings);
+        self.pending.push(Pending {
+            id,
+            token: taken.token,
+            is_shared,
+        });
+        let call = self.table.get_mut(&id)?;
+        call.stage = Stage::Granted(taken);
+        Some(call)
+    }
+
+    /// The call that blocks a client.
+    #[must_use]
+    pub fn blocked_by(&self, client: u64) -> Option<CallId> {
+        self.clients.get(&client)?.blocked
+    }
+
+    /// The calls that block a client: first those that were granted the lock.
+    pub fn blocked(&self) -> impl Iterator<Item = CallId> {
+        let granted = self.pending.iter().map(|pending| pending.id);
+        let granted = granted.filter(|id| matches!(self.stage(*id), Some(Stage::Granted(_))));
+        let waiting = self.clients.iter().filter_map(|(_, calls)| calls.blocked);
+        granted.chain(waiting.filter(|id| matches!(self.stage(*id), Some(Stage::Waiting))))
+    }
+
+    /// The reply of the call that blocked this client is written to it. The server may drop the reply: it also
+    /// lets one be written to a client that it is about to close.
+    pub fn reply_written(&mut self, client: u64) {
+        let Some(calls) = self.clients.get_mut(&client) else {
+            return;
+        };
+        let (written, before) = (calls.blocked.take(), calls.answered.take());
+        calls.answered = written;
+        if let Some(before) = before {
+            self.reply_sent(before);
+            self.forget(before);
+        }
+        if let Some(call) = written.and_then(|id| self.table.get_mut(&id))
+            && let Stage::Granted(taken) = call.stage
+        {
+            call.stage = Stage::ReplyWritten(taken);
+            call.attached = A::default();
+        }
+    }
+
+    /// The server has sent every written reply, as far as the clients read.
+    pub fn replies_sent(&mut self, now: impl FnOnce() -> UnixTime) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let pending: Vec<_> = self.pending.iter().map(|pending| pending.id).collect();
+        for id in pending {
+            self.reply_sent(id);
+        }
+        if self.sent_ends.len() > MAX_SENT {
+            let now = Deadline::At(now().millis());
+            while let Some((end, id)) = self.sent_ends.first().copied()
+                && end < now
+            {
+                self.forget(id);
+            }
+        }
+    }
+
+    /// The written reply of a call is sent. The call is kept only when no other call of the grant was answered
+    /// or is pending: then the client's end may still show that the reply was not sent as a whole.
+    fn reply_sent(&mut self, id: CallId) {
+        if let Some(Stage::ReplyWritten(taken)) = self.stage(id) {
+            let is_shared = self.leave_grant(id, true);
+            self.sent_ends.insert((taken.deadline, id));
+            if let Some(call) = self.table.get_mut(&id) {
+                call.stage = Stage::ReplySent(taken);
+            }
+            if is_shared {
+                self.forget(id);
+            }
+        }
+    }
+
+    /// True when there are calls whose reply is sent.
+    #[must_use]
+    pub fn has_sent(&self) -> bool {
+        !self.sent_ends.is_empty()
+    }
+
+    /// Forgets the call of a client whose reply is sent.
+    pub fn forget_sent(&mut self, client: u64) {
+        if let Some(id) = self.answered_of(client) {
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, id: CallId) {
+        if let Some(Stage::ReplySent(taken)) = self.stage(id)
+            && let Some(call) = self.table.remove(&id)
+        {
+            self.sent_ends.remove(&(taken.deadline, id));
+            self.forget_client(call.waiter.client_id, id);
+        }
+    }
+
+    /// A client has disconnected. True when the reply of its last answered call may be unsent, behind output
+    /// that the client did not read. (The call that blocked it, if any, is abandoned by itself.)
+    pub fn closed(&mut self, client: u64) -> bool {
+        let id = self.answered_of(client);
+        id.is_some_and(|id| !self.abandon(id))
+    }
+
+    /// The reply of this client's last answered call was not sent as a whole: the call gives back the grant.
+    pub fn reply_is_unsent(&mut self, client: u64) {
+        if let Some(id) = self.answered_of(client)
+            && let Some(Stage::ReplySent(taken)) = self.stage(id)
+        {
+            self.sent_ends.remove(&(taken.deadline, id));
+            self.give_back(id, taken, Amount::UnchangedGrant);
+        }
+    }
+
+    /// The client of a call has disconnected. True when the call has a pending grant, which it gives back.
+    pub fn abandon(&mut self, id: CallId) -> bool {
+        let Some(Stage::Granted(taken) | Stage::ReplyWritten(taken)) = self.stage(id) else {
+            return false;
+        };
+        let amount = if self.leave_grant(id, false) {
+            Amount::Hold
+        } else {
+            Amount::Grant
+        };
+        self.give_back(id, taken, amount);
+        true
+    }
+
+    /// A call is no longer pending. True when another call of the grant was answered or is pending.
+    fn leave_grant(&mut self, id: CallId, is_answered: bool) -> bool {
+        let index = self.pending.iter().position(|pending| pending.id == id);
+        let (Some(index), Some(call)) = (index, self.table.get(&id)) else {
+            return true;
+        };
+        let mut left = self.pending.remove(index);
+        let is_lock = |lock_id: &LockId| *lock_id == call.lock_id;
+        for sibling in of_grant(&mut self.pending, &self.table, left.token, is_lock) {
+            left.is_shared = true;
+            sibling.is_shared |= is_answered;
+        }
+        left.is_shared
+    }
+
+    /// A call that did not wait was answered: its grant now outlives the pending calls.
+    pub fn answered(&mut self, database: i32, key: &[u8], token: Token) {
+        let is_lock = |lock_id: &LockId| lock_id.is(database, key);
+        for pending in of_grant(&mut self.pending, &self.table, token, is_lock) {
+            pending.is_shared = true;
+        }
+    }
+
+    /// The token of a grant was raised: its pending calls stay calls of that grant.
+    pub fn raise(&mut self, database: i32, key: &[u8], from: Token, to: Token) {
+        let is_lock = |lock_id: &LockId| lock_id.is(database, key);
+        let pending = of_grant(&mut self.pending, &self.table, from, is_lock);
+        let raised: Vec<_> = pending
+            .map(|pending| {
+                pending.token = to;
+                pending.id
+            })
+            .collect();
+        for id in raised {
+            if let Some(call) = self.table.get_mut(&id)
+                && let Stage::Granted(taken) | Stage::ReplyWritten(taken) = &mut call.stage
+            {
+                taken.token = to;
+            }
+        }
+    }
+
+    /// The call gives back so much of what it took, before the next command on its lock.
+    fn give_back(&mut self, id: CallId, taken: Taken, amount: Amount) {
+        if let Some(call) = self.table.get_mut(&id) {
+            call.stage = Stage::GivesBack(taken, amount);
+            call.attached = A::default();
+            let LockId { database, key } = &call.lock_id;
+            let line = self.lines.get_or_insert(*database, key);
+            line.give_backs.push(id);
+            line.make_ready(&mut self.ready_keys);
+            let client = call.waiter.client_id;
+            self.forget_client(client, id);
+        }
+    }
+
+    /// Takes what is given back of a lock, oldest first.
+    pub fn take_give_backs(&mut self, database: i32, key: &[u8]) -> Vec<GiveBack> {
+        let line = self.lines.get_mut(database, key);
+        let calls = line.map_or_else(Vec::new, |line| std::mem::take(&mut line.give_backs));
+        let calls = calls.into_iter().filter_map(|id| self.table.remove(&id));
+        let give_backs = calls.filter_map(|call| match call.stage {
+            Stage::GivesBack(taken, amount) => Some(GiveBack {
+                owner: call.waiter.owner,
+                client_id: call.waiter.client_id,
+                taken,
+                amount,
+            }),
+            _ => None,
+        });
+        let give_backs = give_backs.collect();
+        self.forget_unused_line(database, key);
+        give_backs
+    }
+
+    /// True when something is given back of this lock.
+    #[must_use]
+    pub fn gives_back(&self, database: i32, key: &[u8]) -> bool {
+        let line = self.lines.get(database, key);
+        line.is_some_and(|line| !line.give_backs.is_empty())
+    }
+
+    fn answered_of(&self, client: u64) -> Option<CallId> {
+        self.clients.get(&client)?.answered
+    }
+
+    fn stage(&self, id: CallId) -> Option<Stage> {
+        self.get(id).map(|call| call.stage)
+    }
+}

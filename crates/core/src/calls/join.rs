@@ -1,0 +1,125 @@
+//! Calls join a line, and leave it.
+
+use std::collections::VecDeque;
+
+use super::call::Stage;
+use super::{Call, CallId, Calls, Waiter, of_line};
+use crate::{Limit, LockId};
+
+impl<A> Calls<A> {
+    /// A call joins the end of the line for a lock.
+    pub fn join(&mut self, database: i32, key: &[u8], waiter: Waiter, attached: A) -> CallId {
+        let id = CallId::next(self.last_id);
+        self.last_id = Some(id);
+        let line = self.lines.get_or_insert(database, key);
+        if line.waiting == 0 {
+            self.last_turn += 1;
+            line.turn = self.last_turn;
+            self.turns.insert(line.turn, line.lock_id.clone());
+        }
+        line.since_sum += u128::from(waiter.since.0);
+        line.waiting += 1;
+        let owner = waiter.owner.as_owner().bytes();
+        if waiter.limit > Limit::ONE {
+            line.wider += 1;
+        } else if line.wider > 0 {
+            let mut own = self.owners.calls(&self.table, owner, line.id..=line.id);
+            if own.next().is_none() {
+                self.exclusive.insert((line.id, id));
+            }
+        }
+        self.in_line.insert((line.id, id));
+        self.owners.insert(owner, line.id, id);
+        if line.lease_end.is_none() {
+            // The next look at the lock tells when the lease ends.
+            line.make_ready(&mut self.ready_keys);
+        }
+        let lock_id = line.lock_id.clone();
+        if let Some(until) = waiter.until {
+            self.wait_ends.insert((until, id));
+        }
+        self.clients
+            .get_or_insert_with(waiter.client_id, Default::default)
+            .blocked = Some(id);
+        self.waiting += 1;
+        let call = Call {
+            waiter,
+            lock_id,
+            attached,
+            stage: Stage::Waiting,
+        };
+        self.table.insert(id, Box::new(call));
+        id
+    }
+
+    /// Takes a waiting call out of the table. Those behind it may have room then.
+    pub fn remove(&mut self, id: CallId) -> Option<Call<A>> {
+        let was_first = self.leave_line(id)?;
+        let call = *self.table.remove(&id)?;
+        self.forget_client(call.waiter.client_id, id);
+        let LockId { database, key } = &call.lock_id;
+        if was_first {
+            self.make_ready(*database, key);
+        }
+        self.forget_unused_line(*database, key);
+        Some(call)
+    }
+
+    /// Takes a waiting call out of its line; true when it was the first. The call is in no stage then.
+    pub(super) fn leave_line(&mut self, id: CallId) -> Option<bool> {
+        let call = self.table.get(&id).filter(|call| call.is_waiting())?;
+        let (waiter, LockId { database, key }) = (&call.waiter, &call.lock_id);
+        let line = self.lines.get_mut(*database, key)?;
+        let owner = waiter.owner.as_owner().bytes();
+        let was_first = of_line(&self.in_line, line.id).next() == Some(id);
+        self.in_line.remove(&(line.id, id));
+        self.owners.remove(owner, line.id, id);
+        if let Some(until) = waiter.until {
+            self.wait_ends.remove(&(until, id));
+        }
+        if waiter.limit > Limit::ONE {
+            line.wider -= 1;
+        } else {
+            self.exclusive.remove(&(line.id, id));
+        }
+        if line.wider > 0 {
+            let mut own = self.owners.calls(&self.table, owner, line.id..=line.id);
+            if let Some((_, next)) = own.next()
+                && let Some(call) = self.table.get(&next)
+                && call.waiter.limit == Limit::ONE
+            {
+                self.exclusive.insert((line.id, next));
+            }
+        }
+        line.since_sum -= u128::from(waiter.since.0);
+        line.waiting -= 1;
+        self.waiting -= 1;
+        if line.waiting == 0 {
+            self.turns.remove(&line.turn);
+            line.is_ready = !line.give_backs.is_empty();
+            line.set_lease_end(&mut self.lease_ends, None);
+        }
+        Some(was_first)
+    }
+
+    /// A call is no longer that of its client.
+    pub(super) fn forget_client(&mut self, client: u64, id: CallId) {
+        let Some(calls) = self.clients.get_mut(&client) else {
+            return;
+        };
+        for call in [&mut calls.blocked, &mut calls.answered] {
+            call.take_if(|call| *call == id);
+        }
+        if calls.blocked.is_none() && calls.answered.is_none() {
+            self.clients.remove(&client);
+        }
+    }
+
+    /// Forgets a line of which nothing is left to know.
+    pub(super) fn forget_unused_line(&mut self, database: i32, key: &[u8]) {
+        self.lines.remove_unused(database, key);
+        if self.lines.is_empty() {
+            self.ready_keys = VecDeque::new();
+        }
+    }
+}

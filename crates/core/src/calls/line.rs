@@ -1,0 +1,116 @@
+//! What is known of each lock: the line of the calls that wait for it, and what is given back.
+
+use std::sync::Arc;
+
+use super::CallId;
+use crate::shards::Shards;
+use crate::{Deadline, LockId, Map};
+
+/// Identifies a line. Never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LineId(u64);
+
+impl LineId {
+    pub(super) const FIRST: Self = Self(0);
+    pub(super) const LAST: Self = Self(u64::MAX);
+
+    pub(super) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// The calls of one lock. It is kept while a call waits or gives something back.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) id: LineId,
+    pub(super) lock_id: LockId,
+    /// How many calls wait.
+    pub(super) waiting: usize,
+    /// How many of them have a limit above 1.
+    pub(super) wider: usize,
+    /// See [`QueueWaits::since_sum`](super::QueueWaits::since_sum).
+    pub(super) since_sum: u128,
+    /// The end of the lease that the waiting calls wait for, as it was last seen; `None` when nobody has
+    /// looked yet.
+    pub(super) lease_end: Option<Deadline>,
+    /// The place in the order of polling, while a call waits.
+    pub(super) turn: u64,
+    /// Somebody is to look at the lock: there may be room, or something is given back.
+    pub(super) is_ready: bool,
+    /// The calls that give something back, oldest first.
+    pub(super) give_backs: Vec<CallId>,
+}
+
+/// All lines, by lock.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    databases: Map<i32, Shards<Arc<[u8]>, Box<Line>>>,
+    len: usize,
+    last_id: LineId,
+}
+
+impl Lines {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn get(&self, database: i32, key: &[u8]) -> Option<&Line> {
+        self.databases.get(&database)?.get(key).map(|line| &**line)
+    }
+
+    pub(super) fn get_mut(&mut self, database: i32, key: &[u8]) -> Option<&mut Line> {
+        let line = self.databases.get_mut(&database)?.get_mut(key)?;
+        Some(line)
+    }
+
+    /// The line of a lock, which may be new.
+    pub(super) fn get_or_insert(&mut self, database: i32, key: &[u8]) -> &mut Line {
+        let lines = self.databases.entry(database).or_default();
+        let key = match lines.get(key) {
+            Some(line) => Arc::clone(&line.lock_id.key),
+            None => Arc::from(key),
+        };
+        lines.get_or_insert_with(Arc::clone(&key), || {
+            self.len += 1;
+            self.last_id = self.last_id.next();
+            Box::new(Line {
+                id: self.last_id,
+                lock_id: LockId { database, key },
+                waiting: 0,
+                wider: 0,
+                since_sum: 0,
+                lease_end: None,
+                turn: 0,
+                is_ready: false,
+                give_backs: Vec::new(),
+            })
+        })
+    }
+
+    /// Removes a line of which nothing is left to know.
+    pub(super) fn remove_unused(&mut self, database: i32, key: &[u8]) {
+        if let Some(lines) = self.databases.get_mut(&database)
+            && lines.get(key).is_some_and(|line| line.is_unused())
+        {
+            lines.remove(key);
+            self.len -= 1;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Line> {
+        let lines = self.databases.values().flat_map(Shards::iter);
+        lines.map(|(_, line)| &**line)
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.databases.values().map(Shards::capacity).sum()
+    }
+}
+
+impl Line {
+    /// True when nothing is left to know.
+    pub(super) const fn is_unused(&self) -> bool {
+        self.waiting == 0 && self.give_backs.is_empty()
+    }
+}

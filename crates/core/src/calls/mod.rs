@@ -1,0 +1,214 @@
+//! The calls that wait for locks, from joining a line to the reply that is sent.
+//!
+//! One table has every call, with the stage that it has come to:
+//!
+//! ```text
+//! waiting ──► granted ──► reply written ──► reply sent ──► (forgotten)
+//!    │           └──────────────┴──────────────┴──► gives back ──► (forgotten)
+//!    └──► (time up, cancelled, refused, disconnected: forgotten)
+//! ```
+//!
+//! * `join.rs`: calls join a line and leave it.
+//! * `granted.rs`: the stages from the grant on.
+//! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
+//!
+//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`), an owner (`owners`), a client
+//! (`clients`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are ordered sets and maps in parts, so
+//! none of them ever grows all at once.
+
+mod call;
+mod give_back;
+mod granted;
+mod join;
+mod line;
+mod owners;
+mod ready;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::shards::Shards;
+use super::{Deadline, Limit, LockId, Monotonic};
+use granted::{OfClient, Pending};
+use line::Lines;
+use owners::Owners;
+
+pub use call::{Call, CallId, QueueWaits, Taken, Waiter};
+pub use give_back::GiveBack;
+pub use line::LineId;
+pub use owners::OwnerWaits;
+
+/// Every call of a server that waits, or whose grant may still have to be given back. `A` is what the caller
+/// of this crate keeps with a call.
+#[derive(Debug, Default)]
+pub struct Calls<A = ()> {
+    table: Shards<CallId, Box<Call<A>>>,
+    lines: Lines,
+    /// The waiting calls, line by line in the order of joining.
+    in_line: BTreeSet<(LineId, CallId)>,
+    owners: Owners,
+    /// Calls with limit 1, each the first of its owner in its line. Those that have no call with a wider limit
+    /// before them may be missing: the first call of the line has limit 1 then.
+    exclusive: BTreeSet<(LineId, CallId)>,
+    clients: Shards<u64, OfClient>,
+    /// The granted calls whose reply is not known to be sent.
+    pending: Vec<Pending>,
+    wait_ends: BTreeSet<(Monotonic, CallId)>,
+    /// The ends of the leases of the calls whose reply is sent.
+    sent_ends: BTreeSet<(Deadline, CallId)>,
+    /// The ends of the leases that somebody waits for.
+    lease_ends: BTreeSet<(u64, LockId)>,
+    /// The locks that somebody waits for, in the order of polling.
+    turns: BTreeMap<u64, LockId>,
+    /// The ready locks, in the order of their events, and some that are ready no more.
+    ready_keys: VecDeque<LockId>,
+    waiting: usize,
+    last_id: Option<CallId>,
+    last_turn: u64,
+}
+
+impl<A> Calls<A> {
+    /// True when nobody waits, no grant is pending and nothing is to be given back.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.lines.is_empty() && self.pending.is_empty()
+    }
+
+    /// How many calls wait, for all locks.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// True when nobody waits.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many calls wait for this lock.
+    #[must_use]
+    pub fn waiting(&self, database: i32, key: &[u8]) -> usize {
+        self.lines.get(database, key).map_or(0, |line| line.waiting)
+    }
+
+    /// The call with this id.
+    #[must_use]
+    pub fn get(&self, id: CallId) -> Option<&Call<A>> {
+        self.table.get(&id).map(|call| &**call)
+    }
+
+    /// What is kept with a call.
+    pub fn attached_mut(&mut self, id: CallId) -> Option<&mut A> {
+        self.table.get_mut(&id).map(|call| &mut call.attached)
+    }
+
+    /// The first call in the line of a lock.
+    #[must_use]
+    pub fn first(&self, database: i32, key: &[u8]) -> Option<CallId> {
+        let line = self.lines.get(database, key)?;
+        self.in_line(line.id).next()
+    }
+
+    /// The first call of this owner in the line of a lock.
+    #[must_use]
+    pub fn first_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<CallId> {
+        let line = self.lines.get(database, key)?.id;
+        let mut calls = self.owners.calls(&self.table, owner, line..=line);
+        calls.next().map(|(_, id)| id)
+    }
+
+    /// What this owner waits for, in all databases.
+    #[must_use]
+    pub fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
+        let first_in = |lines| self.owners.calls(&self.table, owner, lines).next();
+        match first_in(LineId::FIRST..=LineId::LAST) {
+            None => OwnerWaits::None,
+            Some((line, _)) if first_in(line.next()..=LineId::LAST).is_some() => {
+                OwnerWaits::Several
+            }
+            Some((line, first)) => OwnerWaits::One(line, first),
+        }
+    }
+
+    /// The first call in the line of a lock that is the first of its owner there and has limit 1, if it
+    /// stands before this call, or before a new one.
+    #[must_use]
+    pub fn first_exclusive(
+        &self,
+        database: i32,
+        key: &[u8],
+        before: Option<CallId>,
+    ) -> Option<CallId> {
+        let line = self.lines.get(database, key)?.id;
+        let head = self.in_line(line).next()?;
+        let first = if self.get(head)?.waiter.limit == Limit::ONE {
+            head
+        } else {
+            of_line(&self.exclusive, line).next()?
+        };
+        before.is_none_or(|before| first < before).then_some(first)
+    }
+
+    /// The calls that wait for a lock, in the order of the line.
+    pub fn iter(&self, database: i32, key: &[u8]) -> impl Iterator<Item = (CallId, &Call<A>)> {
+        let line = self.lines.get(database, key).into_iter();
+        let ids = line.flat_map(|line| self.in_line(line.id));
+        ids.filter_map(|id| Some((id, self.get(id)?)))
+    }
+
+    fn in_line(&self, line: LineId) -> impl Iterator<Item = CallId> {
+        of_line(&self.in_line, line)
+    }
+
+    /// The wait that ends first, and when.
+    #[must_use]
+    pub fn next_end(&self) -> Option<(Monotonic, CallId)> {
+        self.wait_ends.first().copied()
+    }
+
+    /// The locks that somebody waits for.
+    #[must_use]
+    pub fn lock_ids(&self) -> Vec<LockId> {
+        self.turns.values().cloned().collect()
+    }
+
+    /// The length of the longest line.
+    #[must_use]
+    pub fn max_waiting(&self) -> usize {
+        let lengths = self.lines.iter().map(|line| line.waiting);
+        lengths.max().unwrap_or(0)
+    }
+
+    /// The current waits for each key of a database.
+    pub fn waits(&self, database: i32) -> impl Iterator<Item = (&Arc<[u8]>, QueueWaits)> {
+        let lines = self.lines.iter();
+        let lines = lines.filter(move |line| line.lock_id.database == database);
+        lines.filter_map(|line| {
+            let first = self.get(self.in_line(line.id).next()?)?;
+            let waits = QueueWaits {
+                count: line.waiting,
+                since_sum: line.since_sum,
+                first_since: first.waiter.since,
+            };
+            Some((&line.lock_id.key, waits))
+        })
+    }
+}
+
+/// The calls of one line.
+fn of_line(calls: &BTreeSet<(LineId, CallId)>, line: LineId) -> impl Iterator<Item = CallId> {
+    let calls = calls.range((line, CallId::FIRST)..=(line, CallId::LAST));
+    calls.map(|(_, id)| *id)
+}
+
+#[cfg(any(test, fuzzing))]
+mod checks;
+#[cfg(test)]
+mod granted_tests;
+#[cfg(test)]
+mod granted_tests_of_shares;
+#[cfg(test)]
+mod ready_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Which locks are to be looked at, because there may be room for those who wait.
+//!
+//! * A **ready** lock is looked at in the next tick: an event may have made room, or a call gives something
+//!   back. One that was looked at meanwhile stays in the order, and is passed over there.
+//! * A lock **whose lease ends** becomes ready then. The end is remembered as it was last seen. A renewal that
+//!   puts it off does not update it: the lock is looked at when the remembered end has passed.
+//! * A module gets no event for a changed expiry, so every lock that somebody waits for is **polled**, in turn.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::Calls;
+use super::line::Line;
+use crate::{Deadline, LockId};
+
+impl<A> Calls<A> {
+    /// Notes that there may be room for those who wait for this lock; false when nobody waits.
+    pub fn make_ready(&mut self, database: i32, key: &[u8]) -> bool {
+        match self.lines.get_mut(database, key) {
+            Some(line) if line.waiting > 0 => {
+                line.make_ready(&mut self.ready_keys);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// As [`Calls::make_ready`], for every lock that somebody waits for.
+    pub fn make_all_ready(&mut self) -> bool {
+        for lock_id in self.lock_ids() {
+            self.make_ready(lock_id.database, &lock_id.key);
+        }
+        !self.turns.is_empty()
+    }
+
+    /// As [`Calls::make_ready`], for the locks whose remembered end has passed.
+    pub fn make_ended_ready(&mut self, now_ms: u64) {
+        while let Some((end, _)) = self.lease_ends.first()
+            && *end < now_ms
+            && let Some((_, lock_id)) = self.lease_ends.pop_first()
+        {
+            let LockId { database, key } = &lock_id;
+            if let Some(line) = self.lines.get_mut(*database, key) {
+                line.lease_end = Some(Deadline::Never);
+            }
+            self.make_ready(*database, key);
+        }
+    }
+
+    /// How many entries the order of the ready locks has.
+    #[must_use]
+    pub fn ready_len(&self) -> usize {
+        self.ready_keys.len()
+    }
+
+    /// Takes the first entry from that order; `None` when it is not ready any more.
+    pub fn take_ready(&mut self) -> Option<LockId> {
+        let lock_id = self.ready_keys.pop_front()?;
+        let line = self.lines.get_mut(lock_id.database, &lock_id.key)?;
+        std::mem::take(&mut line.is_ready).then_some(lock_id)
+    }
+
+    /// The lock is looked at now. One of which something is given back stays ready.
+    pub fn looked_at(&mut self, database: i32, key: &[u8]) {
+        if let Some(line) = self.lines.get_mut(database, key) {
+            line.is_ready = !line.give_backs.is_empty();
+        }
+    }
+
+    /// The lease that the calls in this line wait for ends then.
+    pub fn set_lease_end(&mut self, database: i32, key: &[u8], end: Deadline) {
+        if let Some(line) = self.lines.get_mut(database, key)
+            && line.waiting > 0
+            && line.lease_end != Some(end)
+        {
+            line.set_lease_end(&mut self.lease_ends, Some(end));
+        }
+    }
+
+    /// The lease ends then at the latest; true when its remembered end was later.
+    pub fn cut_lease_end(&mut self, database: i32, key: &[u8], end: Deadline) -> bool {
+        let before = self
+            .lines
+            .get(database, key)
+            .and_then(|line| line.lease_end);
+        let is_sooner = before.is_some_and(|before| end < before);
+        if is_sooner {
+            self.set_lease_end(database, key, end);
+        }
+        is_sooner
+    }
+
+    /// The earliest end of a lease that somebody waits for, by the wall clock in milliseconds.
+    #[must_use]
+    pub fn next_lease_end(&self) -> Option<u64> {
+        self.lease_ends.first().map(|(end, _)| *end)
+    }
+
+    /// How many locks somebody waits for.
+    #[must_use]
+    pub fn locks(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// The next lock to poll, which moves to the end of the order.
+    pub fn next_turn(&mut self) -> Option<LockId> {
+        let (_, lock_id) = self.turns.pop_first()?;
+        self.last_turn += 1;
+        if let Some(line) = self.lines.get_mut(lock_id.database, &lock_id.key) {
+            line.turn = self.last_turn;
+        }
+        self.turns.insert(self.last_turn, lock_id.clone());
+        Some(lock_id)
+    }
+}
+
+impl Line {
+    /// Notes that somebody is to look at the lock.
+    pub(super) fn make_ready(&mut self, ready_keys: &mut VecDeque<LockId>) {
+        if !std::mem::replace(&mut self.is_ready, true) {
+            ready_keys.push_back(self.lock_id.clone());
+        }
+    }
+
+    /// Changes the remembered end of the lease.
+    pub(super) fn set_lease_end(
+        &mut self,
+        lease_ends: &mut BTreeSet<(u64, LockId)>,
+        end: Option<Deadline>,
+    ) {
+        if let Some(Deadline::At(before)) = self.lease_end {
+            lease_ends.remove(&(before, self.lock_id.clone()));
+        }
+        if let Some(Deadline::At(end)) = end {
+            lease_ends.insert((end, self.lock_id.clone()));
+        }
+        self.lease_end = end;
+    }
+}

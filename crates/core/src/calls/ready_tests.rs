@@ -1,0 +1,207 @@
+//! Which locks are looked at, and when.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::{Owner, OwnerBuf, Token};
+
+static CLIENTS: AtomicU64 = AtomicU64::new(1);
+
+fn key(number: u8) -> [u8; 1] {
+    [number]
+}
+
+fn lock_id(number: u8) -> LockId {
+    LockId::new(0, &key(number))
+}
+
+/// A call waits for each of so many locks, which were looked at.
+fn waiting_for(locks: u8) -> (Calls, Vec<CallId>) {
+    let mut calls = Calls::default();
+    let ids = (1..=locks).map(|number| join(&mut calls, number)).collect();
+    assert_eq!(ready(&mut calls), (1..=locks).collect::<Vec<_>>());
+    (calls, ids)
+}
+
+fn join(calls: &mut Calls, number: u8) -> CallId {
+    let waiter = Waiter {
+        owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
+        lease: None,
+        holds: None,
+        limit: Limit::ONE,
+        keep: None,
+        names_limit: false,
+        client_id: CLIENTS.fetch_add(1, Ordering::Relaxed),
+        since: Monotonic(0),
+        until: None,
+    };
+    calls.join(0, &key(number), waiter, ())
+}
+
+/// Takes the ready locks.
+fn ready(calls: &mut Calls) -> Vec<u8> {
+    let entries = calls.ready_len();
+    let taken = (0..entries).filter_map(|_| calls.take_ready());
+    let numbers = taken.map(|lock_id| lock_id.key[0]).collect();
+    calls.check();
+    numbers
+}
+
+fn ended(calls: &mut Calls, now_ms: u64) -> Vec<u8> {
+    calls.make_ended_ready(now_ms);
+    ready(calls)
+}
+
+#[test]
+fn a_lock_is_ready_once_in_the_order_of_events_and_until_it_is_looked_at() {
+    let (mut calls, ids) = waiting_for(4);
+    for number in [3, 1, 3, 4, 2] {
+        assert!(calls.make_ready(0, &key(number)));
+    }
+    assert!(!calls.make_ready(0, &key(9)), "nobody waits");
+    calls.looked_at(0, &key(1));
+    calls.remove(ids[3]);
+    calls.check();
+    assert_eq!(ready(&mut calls), [3, 2]);
+    calls.looked_at(0, &key(2));
+    assert!(calls.make_ready(0, &key(2)));
+    assert_eq!(ready(&mut calls), [2]);
+    assert!(calls.make_all_ready());
+    assert_eq!(ready(&mut calls), [1, 2, 3]);
+}
+
+#[test]
+fn a_lock_is_ready_when_its_first_call_leaves_and_others_wait() {
+    let (mut calls, ids) = waiting_for(1);
+    let second = join(&mut calls, 1);
+    let third = join(&mut calls, 1);
+    calls.set_lease_end(0, &key(1), Deadline::Never);
+    assert_eq!(ready(&mut calls), [1], "nobody had looked");
+    join(&mut calls, 1);
+    assert_eq!(ready(&mut calls), [], "the end of the lease is known");
+    calls.remove(second);
+    assert_eq!(ready(&mut calls), []);
+    calls.remove(ids[0]);
+    assert_eq!(ready(&mut calls), [1]);
+    calls.remove(third);
+    assert_eq!(ready(&mut calls), [1]);
+}
+
+#[test]
+fn a_lock_of_which_something_is_given_back_is_ready_until_that_is_taken() {
+    let (mut calls, ids) = waiting_for(2);
+    let taken = Taken {
+        token: Token::new(1).unwrap(),
+        took_hold: true,
+        holds: crate::Holds::ONE,
+        deadline: Deadline::Never,
+    };
+    let is_ready = |calls: &mut Calls| {
+        calls.looked_at(0, &key(1));
+        calls.check();
+        ready(calls)
+    };
+    calls.grant(ids[0], taken, true).unwrap();
+    assert_eq!(is_ready(&mut calls), []);
+    assert!(calls.abandon(ids[0]));
+    calls.looked_at(0, &key(1));
+    calls.check();
+    assert_eq!((calls.ready_len(), calls.gives_back(0, &key(1))), (1, true));
+    assert_eq!(calls.take_give_backs(1, &key(1)), [], "another database");
+    assert_eq!(calls.take_give_backs(0, &key(2)), [], "another key");
+    assert_eq!(calls.take_give_backs(0, &key(1)).len(), 1);
+    assert_eq!(calls.take_give_backs(0, &key(1)), []);
+    calls.check();
+    assert_eq!(ready(&mut calls), [], "nothing is left of it");
+}
+
+#[test]
+fn what_is_given_back_is_taken_in_order() {
+    let mut calls = Calls::default();
+    let ids = [1, 1, 1].map(|number| join(&mut calls, number));
+    for (number, id) in (1..).zip(ids) {
+        let taken = Taken {
+            token: Token::new(number).unwrap(),
+            took_hold: true,
+            holds: crate::Holds::ONE,
+            deadline: Deadline::Never,
+        };
+        calls.grant(id, taken, true).unwrap();
+    }
+    for id in [ids[1], ids[2], ids[0]] {
+        assert!(calls.abandon(id));
+    }
+    let tokens = calls.take_give_backs(0, &key(1));
+    let tokens = tokens.iter().map(|given| given.token().number());
+    assert_eq!(tokens.collect::<Vec<_>>(), [2, 3, 1]);
+    assert_eq!(calls.entries(), 0);
+}
+
+#[test]
+fn an_ended_lease_is_taken_once() {
+    let (mut calls, _) = waiting_for(3);
+    calls.set_lease_end(0, &key(1), Deadline::At(10));
+    calls.set_lease_end(0, &key(2), Deadline::At(20));
+    calls.set_lease_end(0, &key(3), Deadline::Never);
+    assert_eq!(calls.next_lease_end(), Some(10));
+    let early = ended(&mut calls, 10);
+    assert_eq!(early, [], "a key expires after its deadline, not at it");
+    assert_eq!(ended(&mut calls, 11), [1]);
+    assert_eq!(ended(&mut calls, 11), []);
+    assert_eq!(calls.next_lease_end(), Some(20));
+}
+
+#[test]
+fn a_lease_whose_end_moved_has_one_end() {
+    let (mut calls, ids) = waiting_for(1);
+    for end in [10, 30, 20] {
+        calls.set_lease_end(0, &key(1), Deadline::At(end));
+        calls.check();
+    }
+    assert_eq!(ended(&mut calls, 20), []);
+    assert_eq!(ended(&mut calls, 100), [1]);
+    calls.set_lease_end(0, &key(1), Deadline::At(200));
+    assert_eq!(calls.next_lease_end(), Some(200));
+    calls.remove(ids[0]);
+    assert_eq!(calls.next_lease_end(), None);
+    assert_eq!(calls.entries(), 0);
+    calls.set_lease_end(0, &key(1), Deadline::At(200));
+    assert_eq!(calls.entries(), 0, "nobody waits");
+}
+
+#[test]
+fn an_end_that_is_cut_comes_sooner_and_one_that_is_put_off_does_not_count() {
+    let (mut calls, _) = waiting_for(1);
+    let [one, none] = [1, 2].map(key);
+    assert!(!calls.cut_lease_end(0, &none, Deadline::At(10)));
+    assert!(!calls.cut_lease_end(0, &one, Deadline::At(10)), "not known");
+    calls.set_lease_end(0, &one, Deadline::Never);
+    for (end, is_sooner, next) in [
+        (30, true, 30),
+        (20, true, 20),
+        (20, false, 20),
+        (40, false, 20),
+    ] {
+        assert_eq!(calls.cut_lease_end(0, &one, Deadline::At(end)), is_sooner);
+        assert_eq!(calls.next_lease_end(), Some(next));
+    }
+    assert!(!calls.cut_lease_end(0, &one, Deadline::Never));
+    assert_eq!(ended(&mut calls, 21), [1]);
+    assert_eq!(calls.locks(), 1);
+}
+
+#[test]
+fn every_lock_that_is_waited_for_is_polled_in_turn() {
+    let (mut calls, ids) = waiting_for(3);
+    let poll = |calls: &mut Calls, count| -> Vec<LockId> {
+        let polled = (0..count).filter_map(|_| calls.next_turn()).collect();
+        calls.check();
+        polled
+    };
+    assert_eq!(poll(&mut calls, 2), [lock_id(1), lock_id(2)]);
+    calls.remove(ids[0]);
+    assert_eq!(poll(&mut calls, 2), [lock_id(3), lock_id(2)]);
+    join(&mut calls, 1);
+    assert_eq!(poll(&mut calls, 3), [lock_id(3), lock_id(2), lock_id(1)]);
+    assert_eq!(calls.locks(), 3);
+}

@@ -1,0 +1,69 @@
+//! Whether a client has disconnected, asked of its socket after a stall of the event loop.
+//!
+//! The server names the socket. A query may cost as much for one client as for many
+//! (`docs/design.md`), so a query that follows another asks for more clients at once.
+
+use redis_lock_core::{Call, CallId, Map};
+
+use super::state::{Client, STATE, State};
+use crate::server::{Context, Socket};
+
+/// The most clients in one query.
+const MAX_CLIENTS: usize = 128;
+
+/// The clients to query: this one and others, twice as many as in the last query of this iteration. Those
+/// whose turn is next come first: for a call that waits, the others in its line; else the other granted calls.
+fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
+    let iteration = STATE.stalls.iteration_began();
+    let count = match state.socket_query {
+        (count, its_iteration) if its_iteration == iteration => (2 * count).min(MAX_CLIENTS),
+        _ => 1,
+    };
+    state.socket_query = (count, iteration);
+    let calls = &state.calls;
+    let waiting = calls.get(id).filter(|call| call.is_waiting());
+    let line = waiting.map(|call| &call.lock_id);
+    let in_line = line.into_iter().flat_map(|lock_id| {
+        let line = calls.iter(lock_id.database, &lock_id.key);
+        line.map(|(other, _)| other)
+    });
+    let elsewhere = calls.blocked().filter(|other| {
+        let call = calls.get(*other);
+        call.is_some_and(|call| !call.is_waiting() || Some(&call.lock_id) != line)
+    });
+    let others = in_line.chain(elsewhere);
+    let others = others.filter(|other| *other != id);
+    let unknown = |call: &&Call<Client>| call.attached.socket.is_none();
+    let others = others.filter_map(|other| calls.get(other)).filter(unknown);
+    let all = calls.get(id).into_iter().chain(others);
+    all.map(|call| call.waiter.client_id).take(count).collect()
+}
+
+/// True when a blocked client has closed its connection, also when the server has not read that yet. In doubt
+/// false.
+pub(super) fn has_disconnected(context: Context<'_>, client: u64) -> bool {
+    let query = STATE.with(context, |state| {
+        let id = state.calls.blocked_by(client)?;
+        match state.calls.get(id)?.attached.socket {
+            Some(socket) => Some(Ok(socket)),
+            None => Some(Err(clients_to_query(state, id))),
+        }
+    });
+    let socket = match query {
+        None => None,
+        Some(Ok(socket)) => Some(socket),
+        Some(Err(clients)) => {
+            let sockets: Map<_, _> = context.sockets(&clients).into_iter().collect();
+            STATE.with(context, |state| {
+                for (client, socket) in &sockets {
+                    let id = state.calls.blocked_by(*client);
+                    if let Some(client) = id.and_then(|id| state.calls.attached_mut(id)) {
+                        client.socket = Some(*socket);
+                    }
+                }
+            });
+            sockets.get(&client).copied()
+        }
+    };
+    socket.is_some_and(Socket::peer_has_closed)
+}

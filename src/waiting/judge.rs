@@ -1,0 +1,42 @@
+//! Judging a call.
+
+use redis_lock_core::keeping::{Keep, check_lease};
+use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
+
+use crate::keeping;
+use crate::locks::{now, rules, with_token_clock};
+use crate::server::{Context, Text};
+
+/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
+#[inline]
+pub(super) fn admit<'a>(
+    context: Context<'_>,
+    name: Text<'_>,
+    holders: Option<&Holders<'_>>,
+    request: &Acquire<'a>,
+    in_line: bool,
+    keep: Option<Keep>,
+) -> Result<Option<Granted<'a>>, Refusal> {
+    let (rules, now) = (rules(), now(context));
+    with_token_clock(|clock| {
+        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock);
+        if let Ok(Some(granted)) = &granted {
+            check_kept(context, name, keep, granted)?;
+        }
+        granted
+    })
+}
+
+/// Checks that a grant that is kept has a lease that is long enough: the last check of all.
+pub(super) fn check_kept(
+    context: Context<'_>,
+    name: Text<'_>,
+    keep: Option<Keep>,
+    granted: &Granted<'_>,
+) -> Result<(), Refusal> {
+    if keep.is_none() && !keeping::any() {
+        return Ok(());
+    }
+    let Grant { token, lease, .. } = granted.holder.grant;
+    check_lease(keep, keeping::is_kept(context, name, token), lease)
+}
