@@ -4,6 +4,7 @@
 //! when no other call of the grant was answered or is pending.
 
 use super::call::{Amount, Stage};
+use super::line::Line;
 use super::{Call, CallId, Calls, GiveBack, Taken};
 use crate::shards::Shards;
 use crate::{Deadline, LockId, Token, UnixTime};
@@ -46,9 +47,8 @@ impl<A: Default> Calls<A> {
     /// A waiting call is granted the lock; `is_new` when that is no re-entry. Returns the call.
     pub fn grant(&mut self, id: CallId, taken: Taken, is_new: bool) -> Option<&mut Call<A>> {
         self.leave_line(id)?;
-        let LockId { database, key } = self.table.get(&id)?.lock_id.clone();
-        self.forget_unused_line(database, &key);
-        let is_lock = |lock_id: &LockId| lock_id.is(database, &key);
+        let lock = &self.table.get(&id)?.lock_id;
+        let is_lock = |lock_id: &LockId| lock_id == lock;
         let mut siblings = of_grant(&mut self.pending, &self.table, taken.token, is_lock);
         let is_shared = !is_new && siblings.next().is_none_or(|sibling| sibling.is_shared);
         drop(siblings);
@@ -234,6 +234,7 @@ impl<A: Default> Calls<A> {
             let line = self.lines.get_or_insert(*database, key);
             line.give_backs.push(id);
             line.make_ready(&mut self.ready_keys);
+            self.giving_back += 1;
             let client = call.waiter.client_id;
             self.forget_client(client, id);
         }
@@ -243,6 +244,7 @@ impl<A: Default> Calls<A> {
     pub fn take_give_backs(&mut self, database: i32, key: &[u8]) -> Vec<GiveBack> {
         let line = self.lines.get_mut(database, key);
         let calls = line.map_or_else(Vec::new, |line| std::mem::take(&mut line.give_backs));
+        self.giving_back -= calls.len();
         let calls = calls.into_iter().filter_map(|id| self.table.remove(&id));
         let give_backs = calls.filter_map(|call| match call.stage {
             Stage::GivesBack(taken, amount) => Some(GiveBack {
@@ -261,8 +263,9 @@ impl<A: Default> Calls<A> {
     /// True when something is given back of this lock.
     #[must_use]
     pub fn gives_back(&self, database: i32, key: &[u8]) -> bool {
-        let line = self.lines.get(database, key);
-        line.is_some_and(|line| !line.give_backs.is_empty())
+        // Every command asks for its lock.
+        let is_given_back = |line: &Line| !line.give_backs.is_empty();
+        self.giving_back > 0 && self.lines.get(database, key).is_some_and(is_given_back)
     }
 
     fn answered_of(&self, client: u64) -> Option<CallId> {

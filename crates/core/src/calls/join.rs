@@ -61,7 +61,6 @@ impl<A> Calls<A> {
         if was_first {
             self.make_ready(*database, key);
         }
-        self.forget_unused_line(*database, key);
         Some(call)
     }
 
@@ -98,6 +97,8 @@ impl<A> Calls<A> {
             self.turns.remove(&line.turn);
             line.is_ready = !line.give_backs.is_empty();
             line.set_lease_end(&mut self.lease_ends, None);
+            let LockId { database, key } = call.lock_id.clone();
+            self.forget_unused_line(database, &key);
         }
         Some(was_first)
     }

@@ -63,6 +63,7 @@ pub struct Calls<A = ()> {
     /// The ready locks, in the order of their events, and some that are ready no more.
     ready_keys: VecDeque<LockId>,
     waiting: usize,
+    giving_back: usize,
     last_id: Option<CallId>,
     last_turn: u64,
 }
