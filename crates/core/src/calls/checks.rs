@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::call::Stage;
 use super::line::Line;
-use super::{Call, CallId, Calls, GiveBack, Limit, LockId, OwnerWaits};
+use super::{Call, CallId, Calls, GiveBack, Limit, LockId, OwnerWaits, of_line};
 use crate::{Deadline, Holder, Holders, LockChange, Release, UnixTime, release};
 
 impl<A> Calls<A> {
@@ -13,7 +13,8 @@ impl<A> Calls<A> {
         let mut waiting = 0;
         for line in self.lines.iter() {
             assert!(!line.is_unused(), "a line without a call");
-            let all: Vec<_> = self.in_line(line.id).collect();
+            let all: Vec<_> = of_line(&self.in_line, line.id).collect();
+            assert_eq!(line.first, all.first().copied(), "the first in a line");
             assert_eq!(line.waiting, all.len(), "the length of a line");
             for id in &all {
                 assert_eq!(self.call(*id).lock_id, line.lock_id);

@@ -18,6 +18,7 @@ impl<A> Calls<A> {
             self.turns.insert(line.turn, line.lock_id.clone());
         }
         line.since_sum += u128::from(waiter.since.0);
+        line.first.get_or_insert(id);
         line.waiting += 1;
         let owner = waiter.owner.as_owner().bytes();
         if waiter.limit > Limit::ONE {
@@ -70,8 +71,11 @@ impl<A> Calls<A> {
         let (waiter, LockId { database, key }) = (&call.waiter, &call.lock_id);
         let line = self.lines.get_mut(*database, key)?;
         let owner = waiter.owner.as_owner().bytes();
-        let was_first = of_line(&self.in_line, line.id).next() == Some(id);
         self.in_line.remove(&(line.id, id));
+        let was_first = line.first == Some(id);
+        if was_first {
+            line.first = of_line(&self.in_line, line.id).next();
+        }
         self.owners.remove(owner, line.id, id);
         if let Some(until) = waiter.until {
             self.wait_ends.remove(&(until, id));

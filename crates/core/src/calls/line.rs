@@ -24,6 +24,8 @@ impl LineId {
 pub(super) struct Line {
     pub(super) id: LineId,
     pub(super) lock_id: LockId,
+    /// The first call that waits.
+    pub(super) first: Option<CallId>,
     /// How many calls wait.
     pub(super) waiting: usize,
     /// How many of them have a limit above 1.
@@ -76,6 +78,7 @@ impl Lines {
             Box::new(Line {
                 id: self.last_id,
                 lock_id: LockId { database, key },
+                first: None,
                 waiting: 0,
                 wider: 0,
                 since_sum: 0,

@@ -107,8 +107,7 @@ impl<A> Calls<A> {
     /// The first call in the line of a lock.
     #[must_use]
     pub fn first(&self, database: i32, key: &[u8]) -> Option<CallId> {
-        let line = self.lines.get(database, key)?;
-        self.in_line(line.id).next()
+        self.lines.get(database, key)?.first
     }
 
     /// The first call of this owner in the line of a lock.
@@ -141,12 +140,12 @@ impl<A> Calls<A> {
         key: &[u8],
         before: Option<CallId>,
     ) -> Option<CallId> {
-        let line = self.lines.get(database, key)?.id;
-        let head = self.in_line(line).next()?;
+        let line = self.lines.get(database, key)?;
+        let head = line.first?;
         let first = if self.get(head)?.waiter.limit == Limit::ONE {
             head
         } else {
-            of_line(&self.exclusive, line).next()?
+            of_line(&self.exclusive, line.id).next()?
         };
         before.is_none_or(|before| first < before).then_some(first)
     }
@@ -154,12 +153,8 @@ impl<A> Calls<A> {
     /// The calls that wait for a lock, in the order of the line.
     pub fn iter(&self, database: i32, key: &[u8]) -> impl Iterator<Item = (CallId, &Call<A>)> {
         let line = self.lines.get(database, key).into_iter();
-        let ids = line.flat_map(|line| self.in_line(line.id));
+        let ids = line.flat_map(|line| of_line(&self.in_line, line.id));
         ids.filter_map(|id| Some((id, self.get(id)?)))
-    }
-
-    fn in_line(&self, line: LineId) -> impl Iterator<Item = CallId> {
-        of_line(&self.in_line, line)
     }
 
     /// The wait that ends first, and when.
@@ -186,7 +181,7 @@ impl<A> Calls<A> {
         let lines = self.lines.iter();
         let lines = lines.filter(move |line| line.lock_id.database == database);
         lines.filter_map(|line| {
-            let first = self.get(self.in_line(line.id).next()?)?;
+            let first = self.get(line.first?)?;
             let waits = QueueWaits {
                 count: line.waiting,
                 since_sum: line.since_sum,
