@@ -76,7 +76,7 @@ fn name_of_client(context: Context<'_>) -> Option<OwnedText> {
 }
 
 /// The user for whom another module calls, if for any.
-fn name_of_caller(context: Context<'_>) -> Option<OwnedText> {
+pub(super) fn name_of_caller(context: Context<'_>) -> Option<OwnedText> {
     if !context.has_user() {
         // Without a user the function below crashes.
         return None;

@@ -1,11 +1,13 @@
-//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [HOLDS n] [TOKEN token]`
+//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [SESSION id] [HOLDS n] [TOKEN token]`
 
 use super::keep::{self, KEEP, keep};
 use super::lease::{LEASE, lease};
 use super::limit::{LIMIT, limit};
+use super::session::{self, SESSION, session};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::keeping::Keep;
+use crate::sessions::SessionId;
 use crate::{Holds, Lease, Limit, Owner, Token};
 
 const ANY_OWNER: &[u8] = b"*";
@@ -20,6 +22,7 @@ pub const ACQUIRE: &[Argument] = &[
     LEASE,
     Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer).optional(),
     KEEP,
+    SESSION,
     Argument::after(c"HOLDS", c"holds", Kind::Integer).optional(),
     TOKEN,
 ];
@@ -37,6 +40,8 @@ pub struct Acquire<'a> {
     pub wait_ms: Option<u64>,
     /// How long the connection may be silent that keeps the grant.
     pub keep: Option<Keep>,
+    /// The session that the grant is to belong to.
+    pub session: Option<SessionId>,
     /// How many holds the caller wants to have afterwards.
     pub holds: Option<Holds>,
     /// The grant that the call re-enters.
@@ -52,12 +57,13 @@ pub fn acquire<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Acquire<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut shares, mut kept) = (None, None, None);
+    let (mut asked, mut shares, mut kept, mut named) = (None, None, None, None);
     let (mut wait_ms, mut holds, mut token) = (None, None, None);
     while let Some(option) = words.next() {
         if lease(option, words, &mut asked)?
             || limit(option, words, &mut shares)?
             || keep(option, words, &mut kept)?
+            || session(option, words, &mut named)?
         {
             continue;
         }
@@ -79,19 +85,22 @@ pub fn acquire<'a>(
             return Err(Malformed::unknown_option(option));
         }
     }
-    let named = owner.bytes() != ANY_OWNER;
-    if !named && (holds.is_some() || token.is_some()) {
+    let is_random = owner.bytes() == ANY_OWNER;
+    if is_random && (holds.is_some() || token.is_some() || named.is_some()) {
         return Err(Malformed::new(
-            c"ERR HOLDS and TOKEN take an owner by name: a call with the owner * cannot be repeated",
+            c"ERR HOLDS, SESSION and TOKEN take an owner by name: a call with the owner * cannot be \
+              repeated",
         ));
     }
     keep::check(kept, asked)?;
+    session::check(named, kept, asked)?;
     Ok(Acquire {
-        owner: named.then_some(owner),
+        owner: (!is_random).then_some(owner),
         limit: shares,
         lease: asked,
         wait_ms,
         keep: kept,
+        session: named,
         holds,
         token,
     })

@@ -1,10 +1,12 @@
-//! `owner [ALL | HOLDS n] [TOKEN token]`
+//! `owner [ALL | HOLDS n] [SESSION id] [TOKEN token]`
 
 use std::ffi::CStr;
 
+use super::session::{SESSION, session};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
-use crate::{Release, ReleaseAmount};
+use crate::sessions::SessionId;
+use crate::{self as core, ReleaseAmount};
 
 const ONE_AMOUNT: &CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
 
@@ -19,8 +21,18 @@ pub const RELEASE: &[Argument] = &[
         ]),
     )
     .optional(),
+    SESSION,
     TOKEN,
 ];
+
+/// A parsed release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// What it gives back.
+    pub request: core::Release<'a>,
+    /// The session of the program that releases.
+    pub session: Option<SessionId>,
+}
 
 /// Parses a release.
 ///
@@ -31,8 +43,11 @@ pub fn release<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Release<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut amount, mut token) = (None, None);
+    let (mut amount, mut named, mut token) = (None, None, None);
     while let Some(option) = words.next() {
+        if session(option, words, &mut named)? {
+            continue;
+        }
         if option.eq_ignore_ascii_case(b"ALL") {
             once(&mut amount, ReleaseAmount::All, ONE_AMOUNT)?;
         } else if option.eq_ignore_ascii_case(b"HOLDS") {
@@ -44,9 +59,17 @@ pub fn release<'a>(
             return Err(Malformed::unknown_option(option));
         }
     }
+    if named.is_some() && token.is_none() {
+        return Err(Malformed::new(
+            c"ERR syntax error: SESSION needs TOKEN, the token of the grant to release",
+        ));
+    }
     Ok(Release {
-        owner,
-        amount: amount.unwrap_or(ReleaseAmount::One),
-        token,
+        request: core::Release {
+            owner,
+            amount: amount.unwrap_or(ReleaseAmount::One),
+            token,
+        },
+        session: named,
     })
 }

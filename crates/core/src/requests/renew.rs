@@ -1,8 +1,9 @@
-//! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
+//! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
 
 use super::keep::{self, KEEP, keep};
 use super::lease::{LEASE, lease};
 use super::limit::{LIMIT, limit};
+use super::session::{self, SESSION, SessionMove, session_move};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::keeping::Keep;
@@ -14,6 +15,7 @@ pub const RENEW: &[Argument] = &[
     LIMIT,
     LEASE,
     KEEP,
+    SESSION,
     TOKEN,
     Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
 ];
@@ -27,6 +29,8 @@ pub struct Renew<'a> {
     pub limit: Option<Limit>,
     /// How long the connection may be silent that keeps the grant.
     pub keep: Option<Keep>,
+    /// The session that the grant is moved to, or out of it.
+    pub session: Option<SessionMove>,
 }
 
 /// Parses a renewal.
@@ -38,12 +42,13 @@ pub fn renew<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Renew<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut asked, mut shares, mut kept) = (None, None, None);
+    let (mut asked, mut shares, mut kept, mut moved) = (None, None, None, None);
     let (mut token, mut raise) = (None, None);
     while let Some(option) = words.next() {
         if lease(option, words, &mut asked)?
             || limit(option, words, &mut shares)?
             || keep(option, words, &mut kept)?
+            || session_move(option, words, &mut moved)?
         {
             continue;
         }
@@ -60,6 +65,11 @@ pub fn renew<'a>(
         }
     }
     keep::check(kept, asked)?;
+    let into = match moved {
+        Some(SessionMove::Into(id)) => Some(id),
+        Some(SessionMove::Out) | None => None,
+    };
+    session::check(into, kept, asked)?;
     let request = match (token, raise) {
         (token, None) => core::Renew::new(owner, asked, token),
         (_, Some(_)) if shares.is_some() => {
@@ -80,5 +90,6 @@ pub fn renew<'a>(
         request,
         limit: shares,
         keep: kept,
+        session: moved,
     })
 }

@@ -1,0 +1,197 @@
+//! `SESSION id`, and the words of the subcommands of `LOCK.SESSION`.
+
+use super::count::count;
+use super::syntax::{Argument, Kind};
+use super::words::{Malformed, Words, once};
+use crate::Lease;
+use crate::keeping::Keep;
+use crate::sessions::{SessionId, SessionTimeout, can_renew};
+
+/// The words of `SESSION id`.
+pub(super) const SESSION: Argument = Argument::after(c"SESSION", c"session-id", Kind::Integer)
+    .optional()
+    .since(c"0.3.0");
+
+const ID: Argument = Argument::new(c"session-id", Kind::Integer);
+const COUNT: Argument = Argument::after(c"COUNT", c"count", Kind::Integer).optional();
+
+/// The words of `OPEN`.
+pub const SESSION_OPEN: &[Argument] = &[
+    Argument::after(c"TIMEOUT", c"timeout-milliseconds", Kind::Integer).optional(),
+    Argument::after(c"NAME", c"name", Kind::String).optional(),
+];
+/// The words of `POLL`.
+pub const SESSION_POLL: &[Argument] = &[
+    ID,
+    Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer).optional(),
+];
+/// The words of `GRANTS`.
+pub const SESSION_GRANTS: &[Argument] = &[ID, COUNT];
+/// The words of `CLOSE` and `KILL`.
+pub const SESSION_ID: &[Argument] = &[ID];
+
+/// The longest name of a session, in bytes.
+const MAX_NAME: usize = 256;
+
+/// Where a renewal moves its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionMove {
+    /// Into this session.
+    Into(SessionId),
+    /// Out of its session.
+    Out,
+}
+
+/// Parses `SESSION id`, if `option` is that word.
+pub(super) fn session<'a>(
+    option: &[u8],
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+    found: &mut Option<SessionId>,
+) -> Result<bool, Malformed> {
+    let mut moved = None;
+    if !session_move(option, words, &mut moved)? {
+        return Ok(false);
+    }
+    let Some(SessionMove::Into(id)) = moved else {
+        return Err(Malformed::new(
+            c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991; \
+              0 is for LOCK.RENEW alone",
+        ));
+    };
+    once(found, id, TWICE)?;
+    Ok(true)
+}
+
+/// As [`session`], for a renewal, where 0 is no session.
+pub(super) fn session_move<'a>(
+    option: &[u8],
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+    found: &mut Option<SessionMove>,
+) -> Result<bool, Malformed> {
+    if !option.eq_ignore_ascii_case(b"SESSION") {
+        return Ok(false);
+    }
+    let moved = match words.unsigned() {
+        Some(0) => Some(SessionMove::Out),
+        Some(id) => SessionId::new(id).map(SessionMove::Into),
+        None => None,
+    };
+    let moved = moved.ok_or(Malformed::new(
+        c"ERR SESSION takes the id of a session, an integer from 1 to 9007199254740991",
+    ))?;
+    once(found, moved, TWICE)?;
+    Ok(true)
+}
+
+const TWICE: &std::ffi::CStr = c"ERR syntax error: SESSION is given twice";
+
+/// Checks that a session can have the grant: it renews a lease that is given, and no connection keeps it.
+pub(super) fn check(
+    into: Option<SessionId>,
+    keep: Option<Keep>,
+    lease: Option<Lease>,
+) -> Result<(), Malformed> {
+    match (into, keep, lease) {
+        (Some(_), Some(Keep::For(_)), _) => Err(Malformed::new(
+            c"ERR syntax error: only one of KEEP and SESSION can be given",
+        )),
+        (Some(_), _, Some(lease)) if !can_renew(lease) => Err(Malformed::new(
+            c"ERR SESSION takes a lease of 1000 milliseconds or more",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A parsed `OPEN`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOpen<'a> {
+    /// How long the program may fail to poll.
+    pub timeout: SessionTimeout,
+    /// What operators see.
+    pub name: &'a [u8],
+}
+
+/// Parses an `OPEN`.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first wrong word.
+pub fn session_open<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<SessionOpen<'a>, Malformed> {
+    let (mut timeout, mut name) = (None, None);
+    while let Some(option) = words.next() {
+        if option.eq_ignore_ascii_case(b"TIMEOUT") {
+            let given = words.unsigned().and_then(SessionTimeout::from_millis);
+            let given = given.ok_or(Malformed::new(
+                c"ERR TIMEOUT takes how long the program may fail to poll in milliseconds, an integer \
+                  from 1000 to 86400000",
+            ))?;
+            let twice = c"ERR syntax error: TIMEOUT is given twice";
+            once(&mut timeout, given, twice)?;
+        } else if option.eq_ignore_ascii_case(b"NAME") {
+            let given = words.next().filter(|name| name.len() <= MAX_NAME);
+            let given = given.ok_or(Malformed::new(
+                c"ERR NAME takes a name of at most 256 bytes",
+            ))?;
+            once(&mut name, given, c"ERR syntax error: NAME is given twice")?;
+        } else {
+            return Err(Malformed::unknown_option(option));
+        }
+    }
+    Ok(SessionOpen {
+        timeout: timeout.unwrap_or(SessionTimeout::DEFAULT),
+        name: name.unwrap_or_default(),
+    })
+}
+
+/// Parses a `POLL`: the session, and for how long it waits, 0 for as long as the server lets it.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first wrong word.
+pub fn session_poll<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<(SessionId, Option<u64>), Malformed> {
+    let id = session_id(words)?;
+    let mut wait_ms = None;
+    while let Some(option) = words.next() {
+        if !option.eq_ignore_ascii_case(b"BLOCK") {
+            return Err(Malformed::unknown_option(option));
+        }
+        let given = words.wait_ms()?;
+        once(
+            &mut wait_ms,
+            given,
+            c"ERR syntax error: BLOCK is given twice",
+        )?;
+    }
+    Ok((id, wait_ms))
+}
+
+/// Parses `GRANTS`: the session, and the maximum number of results.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first wrong word.
+pub fn session_grants<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<(SessionId, Option<usize>), Malformed> {
+    Ok((session_id(words)?, count(words)?))
+}
+
+/// Parses the id of a session.
+///
+/// # Errors
+///
+/// [`Malformed`] when it is none.
+pub fn session_id<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<SessionId, Malformed> {
+    words
+        .unsigned()
+        .and_then(SessionId::new)
+        .ok_or(Malformed::new(
+            c"ERR the session must be its id, an integer from 1 to 9007199254740991",
+        ))
+}

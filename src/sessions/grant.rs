@@ -1,0 +1,67 @@
+//! A grant of a session in the keyspace: looked at, and renewed.
+
+use redis_lock_core::sessions::SessionGrant;
+use redis_lock_core::sharing;
+use redis_lock_core::{Deadline, LockId, Renew};
+
+use crate::locks::{LockKey, LockView, now, rules, with_token_clock};
+use crate::server::{Context, OwnedText};
+
+/// What became of a grant that was to be renewed.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome {
+    /// It has this deadline now.
+    Renewed(Deadline),
+    /// It has no end, and is left so.
+    Persisted,
+    /// It does not stand any more.
+    Lost,
+}
+
+/// When the lease of a grant ends that stands.
+pub(super) fn deadline(context: Context<'_>, grant: &SessionGrant) -> Option<Deadline> {
+    let LockId { database, key } = &grant.lock_id;
+    if !context.select_database(*database) {
+        return None;
+    }
+    let name = OwnedText::new(key);
+    let view = LockView::open(context, name.text());
+    let now = now(context);
+    let holders = view.holders(now).ok()??;
+    let share = holders.with(grant.token)?;
+    let deadline = holders.end_of(&share);
+    (deadline >= Deadline::At(now.millis())).then_some(deadline)
+}
+
+/// Renews a grant. The server must allow writes of this key.
+pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
+    if !context.select_database(grant.lock_id.database) {
+        return Outcome::Lost;
+    }
+    let name = OwnedText::new(&grant.lock_id.key);
+    let key = LockKey::open(context, name.text());
+    let now = now(context);
+    let Ok(Some(holders)) = key.holders() else {
+        return Outcome::Lost;
+    };
+    let Some(share) = holders.with(grant.token) else {
+        return Outcome::Lost;
+    };
+    let deadline = holders.end_of(&share);
+    if deadline == Deadline::Never {
+        return Outcome::Persisted;
+    }
+    if deadline < Deadline::At(now.millis()) {
+        return Outcome::Lost;
+    }
+    let request = Renew::new(grant.owner.as_owner(), None, Some(grant.token));
+    let renewed = with_token_clock(|clock| {
+        sharing::renew(Some(&holders), &request, None, &rules(), now, clock)
+    });
+    let Ok((_, transition)) = renewed else {
+        return Outcome::Lost;
+    };
+    let deadline = transition.deadline().unwrap_or(deadline);
+    key.renew_quietly(&transition);
+    Outcome::Renewed(deadline)
+}

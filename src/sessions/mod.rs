@@ -1,0 +1,48 @@
+//! Sessions: a program's presence on this server.
+//!
+//! What is open, and what is due, is in [`state`]. Commands report what they change in locks and ask what a call
+//! may do ([`calls`]); server events report what is lost ([`losses`]). A timer does everything else ([`work`]): it
+//! renews grants, ends silent sessions, releases the grants of closed ones and answers POLLs ([`polls`]).
+//!
+//! A POLL writes nothing itself. What it causes comes from the timer, in the same iteration of the event loop.
+
+mod calls;
+mod errors;
+mod follow;
+mod grant;
+mod losses;
+mod open;
+mod polls;
+mod state;
+mod timer;
+mod work;
+
+use redis_lock_core::sessions::{SessionGrant, SessionId};
+
+use crate::server::Context;
+
+pub(crate) use calls::{
+    Membership, before_command, before_look, check, check_lease, is_full, leases_ended, membership, note_change, of_grant,
+};
+pub(crate) use errors::{FULL, POLLS_ITSELF};
+pub(crate) use losses::lock_lost;
+pub(crate) use open::{
+    close, counts, grants, has_any, is_open, known, list, may_block, open, user_of_call,
+};
+pub(crate) use polls::{poll, reply_now};
+
+/// What the layer above does.
+#[derive(Clone, Copy)]
+pub(crate) struct Upper {
+    /// Releases a grant of a closed session, with all its holds.
+    pub(crate) release: fn(Context<'_>, &SessionGrant),
+    /// Ends the waits of a session that has ended.
+    pub(crate) ended: fn(Context<'_>, SessionId),
+}
+
+/// Subscribes to the events by which grants are lost without a command on their key.
+pub(crate) fn load(context: Context<'_>, upper: Upper) {
+    work::load(upper);
+    losses::load(context);
+    follow::load(context);
+}

@@ -1,0 +1,121 @@
+//! The open sessions, and the POLLs that wait.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis_lock_core::sessions::{Now, SessionId, Sessions};
+use redis_lock_core::{Map, Monotonic, UnixTime};
+
+use super::polls::Poll;
+use crate::locks::monotonic;
+use crate::server::{Blocked, Context, GilCell, Handle, Timer};
+
+pub(super) static STATE: Shared = Shared {
+    state: GilCell::new(None),
+    any: AtomicBool::new(false),
+    any_grants: AtomicBool::new(false),
+};
+
+/// A longer time between two uses of the state is a stall of the server. While a session is open, a timer uses it
+/// several times as often.
+const STALL: Duration = Duration::from_millis(250);
+
+/// The state, created at the first use, and what every command asks.
+pub(super) struct Shared {
+    state: GilCell<Option<State>>,
+    /// A session is open, or something is left of one.
+    any: AtomicBool,
+    /// A session has grants, or has left some to release.
+    any_grants: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) sessions: Sessions,
+    /// The clients that are blocked in a POLL, until they are answered.
+    pub(super) polls: Map<SessionId, Blocked<Poll>>,
+    pub(super) handles: Map<Handle, SessionId>,
+    /// POLLs whose wait is over. They are answered when what is due in their sessions is renewed.
+    pub(super) to_answer: VecDeque<SessionId>,
+    /// Nothing could be renewed or released when that was tried last.
+    pub(super) held_up: bool,
+    /// Clients were paused at the last tick.
+    paused: bool,
+    /// The last use of the state.
+    seen: Monotonic,
+    /// The timer, and when it is due.
+    pub(super) timer: Option<(Timer, Monotonic)>,
+    /// Subscribed to the events of clients and keys.
+    pub(super) follows: bool,
+}
+
+impl State {
+    pub(super) fn is_idle(&self) -> bool {
+        self.sessions.is_idle() && self.polls.is_empty() && self.to_answer.is_empty()
+    }
+
+    /// A stall or a pause until now is no silence of the programs. True after a stall.
+    fn note_time(&mut self, now: Now, paused: bool) -> bool {
+        let before = std::mem::replace(&mut self.seen, now.monotonic);
+        let gap = now.monotonic.since(before);
+        let stalled = gap > STALL && before != Monotonic::default();
+        if stalled || paused {
+            self.sessions.stalled(gap);
+        }
+        stalled
+    }
+}
+
+impl Shared {
+    /// Runs `body` with the state; it must not call the server.
+    pub(super) fn with<R>(&self, proof: Context<'_>, body: impl FnOnce(&mut State) -> R) -> R {
+        self.state.with(proof, |state| {
+            let state = state.get_or_insert_default();
+            let result = body(state);
+            let sessions = &state.sessions;
+            let any_grants = sessions.counts().grants > 0 || sessions.has_to_release();
+            self.any.store(!state.is_idle(), Ordering::Relaxed);
+            self.any_grants.store(any_grants, Ordering::Relaxed);
+            result
+        })
+    }
+
+    /// As [`Shared::with`], at this moment.
+    pub(super) fn with_time<R>(
+        &self,
+        context: Context<'_>,
+        body: impl FnOnce(&mut State, Now) -> R,
+    ) -> R {
+        let now = this_moment(context);
+        self.with(context, |state| {
+            state.note_time(now, state.paused);
+            body(state, now)
+        })
+    }
+
+    /// Notes the time in a tick of the timer, and whether clients are paused. True after a stall.
+    pub(super) fn tick(&self, context: Context<'_>, paused: bool) -> bool {
+        let now = this_moment(context);
+        self.with(context, |state| {
+            let was_paused = std::mem::replace(&mut state.paused, paused);
+            state.note_time(now, paused || was_paused)
+        })
+    }
+
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn any_grants(&self) -> bool {
+        self.any_grants.load(Ordering::Relaxed)
+    }
+}
+
+/// This moment by both clocks.
+pub(super) fn this_moment(context: Context<'_>) -> Now {
+    Now {
+        monotonic: monotonic(),
+        unix: UnixTime::from_micros(context.unix_micros_now()),
+    }
+}

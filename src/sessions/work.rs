@@ -1,0 +1,277 @@
+//! The work of the timer: leases that end, sessions that are silent, renewals, releases, POLLs to answer.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
+use redis_lock_core::{Deadline, Monotonic};
+
+use super::errors::NOT_PRIMARY;
+use super::grant::{Outcome, deadline, renew};
+use super::polls::{self, Answer};
+use super::state::{STATE, this_moment};
+use super::{Upper, timer};
+use crate::locks::{check_write, monotonic};
+use crate::server::{Context, OwnedText, WriteCheck};
+
+/// How long each part of the work goes on before the server serves its clients.
+const SLICE: Duration = Duration::from_millis(1);
+/// The pause between two slices.
+const PAUSE: Duration = Duration::from_millis(1);
+/// The pause before another try, while nothing may be written.
+const RETRY: Duration = Duration::from_millis(8);
+/// The longest pause while a session is open: so a stall of the server is noticed.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
+/// How many grants of silent sessions are forgotten at once.
+const SWEPT_AT_ONCE: usize = 200;
+
+static UPPER: OnceLock<Upper> = OnceLock::new();
+
+pub(super) fn load(upper: Upper) {
+    UPPER.get_or_init(|| upper);
+}
+
+/// Releases a grant of a closed session.
+pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
+    if let Some(upper) = UPPER.get()
+        && context.select_database(grant.lock_id.database)
+    {
+        (upper.release)(context, grant);
+    }
+}
+
+/// Ends the waits of a session that has ended.
+pub(super) fn end_waits(context: Context<'_>, id: SessionId) {
+    if let Some(upper) = UPPER.get() {
+        (upper.ended)(context, id);
+    }
+}
+
+/// Does what is due.
+pub(super) fn work(context: Context<'_>) {
+    let paused = context.writes_paused();
+    let stalled = STATE.tick(context, paused);
+    if context.flags().replica() {
+        refuse_polls(context);
+        return;
+    }
+    end_leases(context);
+    if !stalled {
+        end_silent(context);
+    }
+    let mut writes = Writes::begin(context, paused);
+    renew_due(context, &mut writes);
+    release_left(context, &mut writes);
+    answer_polls(context, &mut writes);
+    STATE.with(context, |state| {
+        state.held_up = writes.are_refused();
+        state.sessions.sweep(SWEPT_AT_ONCE)
+    });
+    arm(context);
+}
+
+/// Whether the server would allow a command to write, asked where that matters, and for how long it has been
+/// written.
+struct Writes<'call> {
+    context: Context<'call>,
+    allowed: Option<bool>,
+    began: Monotonic,
+}
+
+impl<'call> Writes<'call> {
+    fn begin(context: Context<'call>, paused: bool) -> Self {
+        let flags = context.flags();
+        Self {
+            context,
+            allowed: (paused || flags.loading() || flags.replica()).then_some(false),
+            began: monotonic(),
+        }
+    }
+
+    /// True when it would, and the slice is not over. On a node of a cluster this depends on the key.
+    fn are_allowed(&mut self) -> bool {
+        let context = self.context;
+        let is_over = || monotonic().since(self.began) >= SLICE;
+        *self
+            .allowed
+            .get_or_insert_with(|| context.flags().cluster() || is_allowed(context, b""))
+            && !is_over()
+    }
+
+    fn are_refused(&self) -> bool {
+        self.allowed == Some(false)
+    }
+
+    fn is_allowed(&self, grant: &SessionGrant) -> bool {
+        !self.context.flags().cluster()
+            || self.context.select_database(grant.lock_id.database)
+                && is_allowed(self.context, &grant.lock_id.key)
+    }
+}
+
+fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
+    check_write(context, OwnedText::new(key).text()) == WriteCheck::Allowed
+}
+
+/// Looks at the leases that have ended, as far as is known.
+fn end_leases(context: Context<'_>) {
+    while let Some(grant) =
+        STATE.with_time(context, |state, now| state.sessions.next_ended(now))
+    {
+        let stands = deadline(context, &grant);
+        STATE.with_time(context, |state, now| match stands {
+            Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
+            None => state.sessions.lost(grant.name(), LossReason::Expired),
+        });
+    }
+}
+
+/// Ends the sessions that have been silent for too long.
+fn end_silent(context: Context<'_>) {
+    while let Some(timeout) =
+        STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
+    {
+        if let Timeout::Ended(id) = timeout {
+            end_waits(context, id);
+        }
+    }
+}
+
+fn renew_due(context: Context<'_>, writes: &mut Writes<'_>) {
+    while STATE.with_time(context, |state, now| {
+        let due = state.sessions.next_due();
+        due.is_some_and(|due| due <= now.monotonic)
+    }) && writes.are_allowed()
+    {
+        let taken = STATE.with_time(context, |state, now| state.sessions.take_due(now));
+        let Some(grant) = taken else { return };
+        renew_one(context, &grant, writes);
+    }
+}
+
+fn renew_one(context: Context<'_>, grant: &SessionGrant, writes: &Writes<'_>) {
+    if is_detached(context, grant.session) || !writes.is_allowed(grant) {
+        return;
+    }
+    let outcome = renew(context, grant);
+    note(context, grant, outcome);
+}
+
+/// Notes what became of a grant that was to be renewed.
+pub(super) fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
+    STATE.with_time(context, |state, now| {
+        let (sessions, name) = (&mut state.sessions, grant.name());
+        match outcome {
+            Outcome::Renewed(deadline) => sessions.renewed(name, deadline, now),
+            Outcome::Persisted => sessions.seen(name, Deadline::Never, now),
+            Outcome::Lost => {
+                let has_ended = grant.deadline < Deadline::At(now.unix.millis());
+                let reason = if has_ended {
+                    LossReason::Expired
+                } else {
+                    LossReason::Deleted
+                };
+                sessions.lost(name, reason);
+            }
+        }
+    });
+}
+
+/// True when the connection that polls a session has another user or database now: the session is detached.
+pub(super) fn is_detached(context: Context<'_>, id: SessionId) -> bool {
+    let connection = STATE.with(context, |state| {
+        if state.polls.contains_key(&id) {
+            // A client that is blocked changes nothing.
+            return None;
+        }
+        state.sessions.connection(id)
+    });
+    let Some((client, user, database)) = connection else {
+        return false;
+    };
+    let is_changed = !context.client_has(client, &user, database);
+    if is_changed {
+        STATE.with_time(context, |state, now| state.sessions.detach(id, now));
+    }
+    is_changed
+}
+
+/// Releases what closed sessions have left.
+fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
+    while STATE.with(context, |state| state.sessions.has_to_release()) && writes.are_allowed() {
+        let taken = STATE.with(context, |state| state.sessions.take_to_release());
+        let Some(grant) = taken else { return };
+        release(context, &grant);
+    }
+}
+
+/// Answers the POLLs whose wait is over, when what is due in their sessions is renewed.
+fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
+    while let Some(id) = STATE.with_time(context, |state, now| {
+        let first = state.to_answer.pop_front();
+        first.or_else(|| state.sessions.take_poll(now))
+    }) {
+        while STATE.with_time(context, |state, now| state.sessions.has_due_of(id, now)) {
+            if !writes.are_allowed() {
+                if writes.are_refused() {
+                    break;
+                }
+                STATE.with(context, |state| state.to_answer.push_front(id));
+                return;
+            }
+            let taken =
+                STATE.with_time(context, |state, now| state.sessions.take_due_of(id, now));
+            if let Some(grant) = taken {
+                renew_one(context, &grant, writes);
+            }
+        }
+        polls::answer(context, id, Answer::Reply(id));
+    }
+}
+
+/// On a replica: the server answers the POLLs that wait, but for those that some servers leave out.
+fn refuse_polls(context: Context<'_>) {
+    let ids: Vec<_> = STATE.with(context, |state| {
+        state.to_answer.clear();
+        state.polls.keys().copied().collect()
+    });
+    for id in ids {
+        polls::answer(context, id, Answer::Error(NOT_PRIMARY));
+    }
+}
+
+/// Arms the timer for the next iteration of the event loop.
+pub(super) fn soon(context: Context<'_>) {
+    timer::arm(context, Monotonic(0));
+}
+
+/// Arms the timer for what is due next.
+pub(super) fn arm(context: Context<'_>) {
+    let now = this_moment(context);
+    let next = STATE.with(context, |state| {
+        if state.is_idle() {
+            return None;
+        }
+        let sessions = &state.sessions;
+        let writes = if sessions.has_to_release() || !state.to_answer.is_empty() {
+            Some(now.monotonic.plus(PAUSE))
+        } else {
+            sessions.next_due()
+        };
+        let writes = writes.map(|at| match state.held_up {
+            true => at.max(now.monotonic.plus(RETRY)),
+            false => at,
+        });
+        let end = sessions.next_end().map(|end| {
+            // A key expires a millisecond after its deadline.
+            let left = (end + 1).saturating_sub(now.unix.millis());
+            now.monotonic.plus(Duration::from_millis(left))
+        });
+        let next = [writes, end, sessions.next_timeout(), sessions.next_poll_at()];
+        let latest = now.monotonic.plus(MAX_PAUSE);
+        Some(next.into_iter().flatten().fold(latest, Monotonic::min))
+    });
+    if let Some(at) = next {
+        timer::arm(context, at);
+    }
+}
