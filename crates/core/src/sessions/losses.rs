@@ -84,13 +84,13 @@ impl Sessions {
 
     /// The last hold of a grant was released, by a call that names the session `by`. The grant's session gets the event
     /// `lost` if that is another.
-    pub fn released(&mut self, name: GrantName<'_>, by: Option<SessionId>) {
+    pub fn released(&mut self, name: GrantName<'_>, by: Option<SessionId>, now: Now) {
         let Some(id) = self.find(name) else { return };
         let session = self.grants.get(id).map(|node| node.grant.session);
         if by == session {
             self.remove(id);
         } else {
-            self.lose(id, LossReason::Released);
+            self.lose(id, LossReason::Released, now);
         }
     }
 
@@ -102,30 +102,33 @@ impl Sessions {
     }
 
     /// A grant was lost. To be told before the lock is granted to anybody else.
-    pub fn lost(&mut self, name: GrantName<'_>, reason: LossReason) {
+    ///
+    /// A grant whose known end has passed was lost by that, whatever `reason` says: an old server tells a module only
+    /// that a key is gone.
+    pub fn lost(&mut self, name: GrantName<'_>, reason: LossReason, now: Now) {
         if let Some(id) = self.grants.find(name) {
-            self.lose(id, reason);
+            self.lose(id, reason, now);
         }
     }
 
     /// All grants of a lock were lost.
-    pub fn lost_lock(&mut self, database: i32, key: &[u8], reason: LossReason) {
+    pub fn lost_lock(&mut self, database: i32, key: &[u8], reason: LossReason, now: Now) {
         for id in self.grants.of_lock(database, key) {
-            self.lose(id, reason);
+            self.lose(id, reason, now);
         }
     }
 
     /// All grants of a database were lost. O(n).
-    pub fn lost_database(&mut self, database: i32, reason: LossReason) {
+    pub fn lost_database(&mut self, database: i32, reason: LossReason, now: Now) {
         for id in self.grants.of_database(database) {
-            self.lose(id, reason);
+            self.lose(id, reason, now);
         }
     }
 
     /// All grants were lost. O(n).
-    pub fn lost_all(&mut self, reason: LossReason) {
+    pub fn lost_all(&mut self, reason: LossReason, now: Now) {
         for database in self.grants.databases() {
-            self.lost_database(database, reason);
+            self.lost_database(database, reason, now);
         }
     }
 
@@ -157,7 +160,7 @@ impl Sessions {
         };
         let (lease, before, due) = (node.grant.lease, node.grant.deadline, node.due);
         if deadline < Deadline::At(now.unix.millis()) {
-            return self.lose(id, LossReason::Expired);
+            return self.lose(id, LossReason::Expired, now);
         }
         let due = match (before, deadline) {
             (_, Deadline::Never) => now.monotonic.plus(again(lease)),
@@ -178,8 +181,14 @@ impl Sessions {
         }
     }
 
-    fn lose(&mut self, id: GrantId, reason: LossReason) {
+    fn lose(&mut self, id: GrantId, reason: LossReason, now: Now) {
         if let Some(grant) = self.remove(id) {
+            let has_ended = grant.deadline < Deadline::At(now.unix.millis());
+            let reason = if has_ended {
+                LossReason::Expired
+            } else {
+                reason
+            };
             let kind = EventKind::Lost {
                 token: grant.token,
                 reason,
