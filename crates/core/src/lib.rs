@@ -23,6 +23,7 @@ mod pending_grants;
 mod queue;
 mod record;
 pub mod requests;
+pub mod sessions;
 pub mod sharing;
 mod time;
 mod token;

@@ -1,0 +1,258 @@
+//! POLL: who may poll, when a POLL is answered, and what it is answered.
+//!
+//! A POLL arrives by [`poll`](Sessions::poll). The caller renews what is due in the session
+//! ([`take_due_of`](Sessions::take_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or lets the
+//! POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
+
+use std::time::Duration;
+
+use super::clock::Now;
+use super::event::Event;
+use super::registry::Sessions;
+use super::renewals::third;
+use super::session::{Connection, Session, SessionId};
+use crate::{Lease, Monotonic};
+
+/// No reply has more events.
+const MOST_EVENTS: usize = 1000;
+/// No POLL waits longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// A short lease ends no wait earlier than this.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+
+/// How long a POLL may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Not at all.
+    No,
+    /// At most so long.
+    For(Duration),
+    /// As long as the server lets it.
+    Forever,
+}
+
+/// Why a POLL is refused. It acknowledges nothing then, and the session was not heard from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollRefusal {
+    /// `NOSESSION`.
+    NoSession,
+    /// `UNBLOCKED`: a newer connection polls the session.
+    NewerConnection,
+}
+
+/// A POLL that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Polled {
+    /// The older connection, whose waiting POLL the caller answers `UNBLOCKED`.
+    pub displaced: Option<u64>,
+    /// The session was away: all its calls are eligible again.
+    pub was_away: bool,
+}
+
+/// The reply to a POLL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PollReply {
+    /// `sure-ms`.
+    pub sure_ms: i64,
+    /// How many grants the session has.
+    pub grants: usize,
+    /// The events, oldest first.
+    pub events: Vec<Event>,
+}
+
+/// A POLL that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Poll {
+    arrived: Monotonic,
+    /// When its wait ends.
+    until: Monotonic,
+    /// The caller has judged it, and it waits.
+    is_waiting: bool,
+    /// Since when it is to be judged.
+    awake: Option<Monotonic>,
+}
+
+impl Poll {
+    pub(super) fn wake(&mut self) {
+        self.awake.get_or_insert(self.arrived);
+    }
+
+    /// When the caller is to judge it.
+    pub(super) fn answer_at(&self) -> Monotonic {
+        self.awake.unwrap_or(self.until)
+    }
+}
+
+impl Sessions {
+    /// A POLL arrives. It takes the polling over from an older connection, attaches the session, and acknowledges what
+    /// its connection was answered before.
+    ///
+    /// # Errors
+    ///
+    /// [`PollRefusal::NoSession`] unless the session is open, of this user and in this database;
+    /// [`PollRefusal::NewerConnection`] when a connection with a higher client id has polled it.
+    pub fn poll(
+        &mut self,
+        id: SessionId,
+        user: &[u8],
+        database: i32,
+        client_id: u64,
+        block: Block,
+        now: Now,
+    ) -> Result<Polled, PollRefusal> {
+        if !self.knows(id, user, database) {
+            return Err(PollRefusal::NoSession);
+        }
+        let alive = self.clock.at(now.monotonic);
+        let session = self.live_mut(id).ok_or(PollRefusal::NoSession)?;
+        if client_id < session.client_id {
+            return Err(PollRefusal::NewerConnection);
+        }
+        let (older, was_waiting) = (session.client_id, session.poll.take().is_some());
+        let (was_away, was_attached) = (session.is_away, session.is_attached());
+        if client_id == older {
+            session.events.acknowledge();
+        } else {
+            session.events.answer_again();
+        }
+        session.client_id = client_id;
+        session.connection = Connection::Open;
+        session.heard = alive;
+        session.is_away = false;
+        let until = match block {
+            Block::No => now.monotonic,
+            Block::For(length) => now.monotonic.plus(length),
+            Block::Forever => Monotonic(u64::MAX),
+        };
+        session.poll = Some(Poll {
+            arrived: now.monotonic,
+            until,
+            is_waiting: false,
+            awake: Some(now.monotonic),
+        });
+        self.clients.remove(&(older, id));
+        self.clients.insert((client_id, id));
+        if !was_attached {
+            self.counts.detached -= 1;
+        }
+        self.file(id);
+        let displaced = (client_id != older && was_waiting).then_some(older);
+        Ok(Polled {
+            displaced,
+            was_away,
+        })
+    }
+
+    /// Judges the POLL of a session, after what is due was renewed: the reply, or `None` while it waits (or there is
+    /// none).
+    #[must_use]
+    pub fn answer(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
+        let session = self.live_mut(id)?;
+        let longest = longest_wait(session, now);
+        let is_quiet = session.events.len() == 0;
+        let poll = session.poll.as_mut()?;
+        if is_quiet && poll.until > now.monotonic {
+            if !poll.is_waiting {
+                poll.until = poll.until.min(now.monotonic.plus(longest));
+            }
+            poll.is_waiting = true;
+            poll.awake = None;
+            self.file(id);
+            return None;
+        }
+        self.reply(id, MOST_EVENTS, now)
+    }
+
+    /// Answers the POLL of a session now, without a wait: in MULTI.
+    #[must_use]
+    pub fn answer_now(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
+        self.reply(id, MOST_EVENTS, now)
+    }
+
+    /// Answers the POLL of a session now, with no events: after `CLIENT UNBLOCK`.
+    #[must_use]
+    pub fn answer_empty(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
+        self.reply(id, 0, now)
+    }
+
+    /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the session,
+    /// and calls [`answer`](Sessions::answer), or [`answer_later`](Sessions::answer_later) where that is too much at a time.
+    #[must_use]
+    pub fn next_poll(&self, now: Now) -> Option<SessionId> {
+        let (at, id) = self.orders.polls.first()?;
+        (*at <= now.monotonic).then_some(*id)
+    }
+
+    /// The POLL of a session is judged after those that wait for it now: the session has much to renew.
+    pub fn answer_later(&mut self, id: SessionId, now: Now) {
+        if let Some(poll) = self.live_mut(id).and_then(|session| session.poll.as_mut()) {
+            poll.awake = Some(now.monotonic);
+        }
+        self.file(id);
+    }
+
+    /// When [`next_poll`](Sessions::next_poll) has one, if nothing happens until then.
+    #[must_use]
+    pub fn next_poll_at(&self) -> Option<Monotonic> {
+        self.orders.polls.first().map(|(at, _)| *at)
+    }
+
+    /// A grant with this lease has joined, or its lease was shortened: the wait ends after a third of it.
+    pub(super) fn hurry_poll(&mut self, id: SessionId, lease: Lease, now: Now) {
+        if let Some(session) = self.live_mut(id)
+            && let Some(poll) = &mut session.poll
+        {
+            poll.until = poll.until.min(now.monotonic.plus(third(lease)));
+        }
+        self.file(id);
+    }
+
+    fn reply(&mut self, id: SessionId, max: usize, now: Now) -> Option<PollReply> {
+        let alive = self.clock.at(now.monotonic);
+        let session = self.live_mut(id)?;
+        let poll = session.poll.take()?;
+        session.heard = alive;
+        session.replied = alive;
+        let events = session.events.answer(max);
+        let sure_ms = if events.len() < session.events.len() {
+            0
+        } else {
+            sure_ms(session, now.monotonic.since(poll.arrived), now)
+        };
+        let grants = session.due.len();
+        self.file(id);
+        Some(PollReply {
+            sure_ms,
+            grants,
+            events,
+        })
+    }
+}
+
+/// For how long after the call was sent no grant of the session ends by time; it has waited for `waited`.
+fn sure_ms(session: &Session, waited: Duration, now: Now) -> i64 {
+    match session.first_end() {
+        None => -1,
+        // Held until its last millisecond is over; its end is not in the reply.
+        Some(end) if end < now.unix.millis() => 0,
+        Some(end) => {
+            let left = end.saturating_mul(1000).saturating_sub(now.unix.micros());
+            let sure = Duration::from_micros(left).saturating_add(waited);
+            i64::try_from(sure.as_millis()).unwrap_or(i64::MAX)
+        }
+    }
+}
+
+/// How long a POLL waits at most from now on.
+fn longest_wait(session: &Session, now: Now) -> Duration {
+    let longest = LONGEST_WAIT.min(session.timeout.length() / 2);
+    match session.first_end() {
+        None => longest,
+        Some(end) => {
+            let left = end.saturating_sub(now.unix.millis());
+            let third = Duration::from_millis(left) / 3;
+            longest.min(third.max(SHORTEST_WAIT))
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Connections, silence, and the ends of sessions.
+
+use std::time::Duration;
+
+use super::clock::Now;
+use super::grants::{GrantId, SessionGrant};
+use super::registry::Sessions;
+use super::session::{Connection, SessionId, State};
+use crate::Monotonic;
+
+/// What has become of a session that was not heard from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// Its last reply is more than a second old and no POLL waits: its calls are passed over from now on.
+    Away(SessionId),
+    /// It has ended by silence. Its calls leave the line; its leases run out.
+    Ended(SessionId),
+}
+
+/// A session that was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Closed {
+    /// How many grants are released.
+    pub grants: usize,
+    /// The connection whose waiting POLL the caller answers `NOSESSION`.
+    pub waiting: Option<u64>,
+}
+
+impl Sessions {
+    /// The server did nothing for so long, until now: it stalled, or clients were paused. That is no silence. To be
+    /// told before anything else after a stall, and at least ten times a second in a pause.
+    pub fn stalled(&mut self, length: Duration) {
+        self.clock.stalled(length);
+    }
+
+    /// A connection closed, or has another user or database than its sessions. The sessions that it polls are
+    /// detached, and a POLL of theirs that waited is gone. Returns those that were not away before: their calls are
+    /// passed over from now on.
+    pub fn disconnected(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
+        self.leave(client_id, Connection::Closed, now)
+    }
+
+    /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were not
+    /// away before. They stay attached until [`disconnected`](Sessions::disconnected).
+    pub fn closing(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
+        self.leave(client_id, Connection::Closing, now)
+    }
+
+    /// True while the calls of the session are passed over: nobody waits for a program that may be dead or frozen.
+    #[must_use]
+    pub fn is_away(&self, id: SessionId) -> bool {
+        self.live(id).is_some_and(|session| session.is_away)
+    }
+
+    /// Takes what has become of a session that was not heard from. To be asked once all that had reached the server
+    /// was read.
+    #[must_use]
+    pub fn take_timeout(&mut self, now: Now) -> Option<Timeout> {
+        let alive = self.clock.at(now.monotonic);
+        let (at, id) = self.orders.timeouts.first().copied()?;
+        if at > alive {
+            return None;
+        }
+        if self.live(id)?.silent_at() <= alive {
+            let _ = self.end(id, State::Forgotten)?;
+            self.counts.silent += 1;
+            return Some(Timeout::Ended(id));
+        }
+        self.live_mut(id)?.is_away = true;
+        self.file(id);
+        Some(Timeout::Away(id))
+    }
+
+    /// When [`take_timeout`](Sessions::take_timeout) has something, if the server does not stall until then.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Monotonic> {
+        let (at, _) = self.orders.timeouts.first()?;
+        Some(self.clock.monotonic(*at))
+    }
+
+    /// CLOSE, KILL: the session is unknown from now on. The caller releases its grants, as
+    /// [`take_to_release`](Sessions::take_to_release) names them. `None` when there is no such session.
+    pub fn close(&mut self, id: SessionId) -> Option<Closed> {
+        self.end(id, State::Releasing)
+    }
+
+    /// Takes a grant of a closed session, for the caller to release with all its holds.
+    #[must_use]
+    pub fn take_to_release(&mut self) -> Option<SessionGrant> {
+        let id = self.next_of(State::Releasing)?;
+        self.remove(id)
+    }
+
+    /// As [`take_to_release`](Sessions::take_to_release), of one lock: to be asked before each LOCK command on it.
+    #[must_use]
+    pub fn take_to_release_of(&mut self, database: i32, key: &[u8]) -> Option<SessionGrant> {
+        if self.releasing.is_empty() {
+            return None;
+        }
+        let lock = self.grants.lock(database, key)?;
+        let id = lock.of_sessions(self.releasing.iter().copied())?;
+        self.remove(id)
+    }
+
+    /// True while [`take_to_release`](Sessions::take_to_release) may have something.
+    #[must_use]
+    pub fn has_to_release(&self) -> bool {
+        !self.releasing.is_empty()
+    }
+
+    /// Forgets up to `max` grants of sessions that ended by silence. True when more are left.
+    pub fn sweep(&mut self, max: usize) -> bool {
+        for _ in 0..max {
+            let Some(id) = self.next_of(State::Forgotten) else {
+                return false;
+            };
+            self.remove(id);
+        }
+        !self.forgotten.is_empty()
+    }
+
+    /// All sessions end, and none of their grants is released: the server is primary no more.
+    pub fn end_all(&mut self) {
+        let clock = std::mem::take(&mut self.clock);
+        let mut counts = self.counts;
+        (counts.sessions, counts.detached, counts.grants) = (0, 0, 0);
+        *self = Self {
+            clock,
+            counts,
+            ..Self::default()
+        };
+    }
+
+    fn leave(&mut self, client_id: u64, connection: Connection, now: Now) -> Vec<SessionId> {
+        let alive = self.clock.at(now.monotonic);
+        let first = (client_id, SessionId::MIN);
+        let of_client = self.clients.range(first..=(client_id, SessionId::MAX));
+        let ids: Vec<_> = of_client.map(|(_, id)| *id).collect();
+        let mut away = Vec::new();
+        for id in ids {
+            let Some(session) = self.live_mut(id) else {
+                continue;
+            };
+            session.connection = connection;
+            if !std::mem::replace(&mut session.is_away, true) {
+                away.push(id);
+            }
+            if connection == Connection::Closed {
+                session.poll = None;
+                session.heard = alive;
+                self.counts.detached += 1;
+                self.clients.remove(&(client_id, id));
+            }
+            self.file(id);
+        }
+        away
+    }
+
+    fn end(&mut self, id: SessionId, state: State) -> Option<Closed> {
+        let session = self.live_mut(id)?;
+        session.state = state;
+        let client_id = session.client_id;
+        let closed = Closed {
+            grants: session.due.len(),
+            waiting: session.poll.take().map(|_| client_id),
+        };
+        let is_attached = session.is_attached();
+        self.clients.remove(&(client_id, id));
+        self.counts.sessions -= 1;
+        self.counts.detached -= usize::from(!is_attached);
+        self.counts.grants -= closed.grants;
+        self.file(id);
+        let list = match state {
+            State::Forgotten => &mut self.forgotten,
+            State::Live | State::Releasing => &mut self.releasing,
+        };
+        list.push_back(id);
+        Some(closed)
+    }
+
+    /// A grant of a session that has ended so. Sessions without grants are dropped on the way.
+    fn next_of(&mut self, state: State) -> Option<GrantId> {
+        let list = match state {
+            State::Forgotten => &mut self.forgotten,
+            State::Live | State::Releasing => &mut self.releasing,
+        };
+        while let Some(id) = list.front() {
+            let session = self.table.get(id);
+            if let Some((_, grant)) = session.and_then(|session| session.due.first()) {
+                return Some(*grant);
+            }
+            self.table.remove(id);
+            list.pop_front();
+        }
+        None
+    }
+}

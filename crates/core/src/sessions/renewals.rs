@@ -1,0 +1,170 @@
+//! Which grants are to be renewed.
+//!
+//! A grant is due when a third of its remembered lease has passed. While nothing may be written the caller asks for
+//! nothing, and what is due stays due. After that, and after a stall, the nearest end comes first.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::clock::Now;
+use super::grants::{GrantId, GrantName, SessionGrant};
+use super::losses::due;
+use super::registry::Sessions;
+use super::session::{Session, SessionId};
+use crate::{Deadline, Lease, Monotonic};
+
+/// When a grant is later than this, the nearest end comes first.
+const LATE: Duration = Duration::from_millis(50);
+/// How long the grants are taken by their ends before the search starts again with what came due meanwhile.
+const ROUND: Duration = Duration::from_millis(200);
+/// How many grants one search looks at.
+const AT_A_TIME: usize = 1024;
+
+pub(super) fn third(lease: Lease) -> Duration {
+    Duration::from_millis(lease.millis()) / 3
+}
+
+/// When to look again at a lease without an end, or after a renewal that came to nothing.
+pub(super) fn again(lease: Lease) -> Duration {
+    let often = Duration::from_millis(lease.millis()) / 30;
+    often.clamp(Duration::from_millis(10), Duration::from_secs(1))
+}
+
+/// A walk through the grants of all late sessions by their ends.
+#[derive(Debug)]
+pub(super) struct Late {
+    until: Monotonic,
+    /// The next grant to look at of each session.
+    next: BTreeSet<(u64, GrantId, SessionId)>,
+}
+
+impl Sessions {
+    /// Takes a grant of an attached session that is due. The caller looks at the lock and says
+    ///
+    /// * [`renewed`](Sessions::renewed) when it has renewed the grant;
+    /// * [`seen`](Sessions::seen) when the lease has no end;
+    /// * [`lost`](Sessions::lost) when the grant does not stand any more.
+    ///
+    /// If it says nothing, the grant is due again a little later.
+    #[must_use]
+    pub fn take_due(&mut self, now: Now) -> Option<SessionGrant> {
+        let (first, session) = *self.orders.due.first()?;
+        if first > now.monotonic {
+            return None;
+        }
+        let is_over = self
+            .late
+            .as_ref()
+            .is_none_or(|late| late.until <= now.monotonic);
+        if is_over {
+            let is_late = now.monotonic.since(first) > LATE;
+            self.late = is_late.then(|| self.start_late(now));
+        }
+        let id = match self.next_late(now) {
+            Some(id) => id,
+            None => self.live(session)?.due.first()?.1,
+        };
+        self.put_off(id, now)
+    }
+
+    /// As [`take_due`](Sessions::take_due), of one session: before its POLL is answered.
+    #[must_use]
+    pub fn take_due_of(&mut self, session: SessionId, now: Now) -> Option<SessionGrant> {
+        let (at, id) = *self.live(session)?.due.first()?;
+        if at > now.monotonic {
+            return None;
+        }
+        self.put_off(id, now)
+    }
+
+    /// True when [`take_due_of`](Sessions::take_due_of) has something.
+    #[must_use]
+    pub fn has_due_of(&self, session: SessionId, now: Now) -> bool {
+        let first = self.live(session).and_then(Session::first_due);
+        first.is_some_and(|at| at <= now.monotonic)
+    }
+
+    /// As [`take_due`](Sessions::take_due), of one lock: before each LOCK command on it.
+    #[must_use]
+    pub fn take_due_of_lock(
+        &mut self,
+        database: i32,
+        key: &[u8],
+        now: Now,
+    ) -> Option<SessionGrant> {
+        loop {
+            let lock = self.grants.lock(database, key)?;
+            let (due, id) = lock.first_due(now.monotonic)?;
+            let of = self.grants.get(id)?.grant.session;
+            if self.live(of).is_some_and(Session::is_attached) {
+                return self.put_off(id, now);
+            }
+            // Thousands of detached grants must not be passed at each call.
+            if !self.grants.lock_mut(database, key)?.park(due, id) {
+                return None;
+            }
+        }
+    }
+
+    /// The server has renewed a grant, which has this deadline now.
+    pub fn renewed(&mut self, name: GrantName<'_>, deadline: Deadline, now: Now) {
+        let Some(id) = self.find(name) else { return };
+        let Some(node) = self.grants.get(id) else {
+            return;
+        };
+        let lease = node.grant.lease;
+        self.set(id, lease, deadline, due(lease, deadline, now));
+        self.counts.renewals += 1;
+    }
+
+    /// When a grant is due next.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Monotonic> {
+        self.orders.due.first().map(|(at, _)| *at)
+    }
+
+    fn put_off(&mut self, id: GrantId, now: Now) -> Option<SessionGrant> {
+        let grant = self.grants.get(id)?.grant.clone();
+        let due = now.monotonic.plus(again(grant.lease));
+        self.set(id, grant.lease, grant.deadline, due);
+        Some(grant)
+    }
+
+    fn start_late(&self, now: Now) -> Late {
+        let due = self.orders.due.range(..=(now.monotonic, SessionId::MAX));
+        let first = |(_, id): &(Monotonic, SessionId)| {
+            let (end, grant) = self.live(*id)?.ends.first()?;
+            Some((*end, *grant, *id))
+        };
+        Late {
+            until: now.monotonic.plus(ROUND),
+            next: due.filter_map(first).collect(),
+        }
+    }
+
+    /// The late grant whose lease ends first, if it is found among the next [`AT_A_TIME`].
+    fn next_late(&mut self, now: Now) -> Option<GrantId> {
+        let mut late = self.late.take()?;
+        let mut found = None;
+        for _ in 0..AT_A_TIME {
+            let Some((end, id, session)) = late.next.pop_first() else {
+                break;
+            };
+            let Some(of) = self.live(session).filter(|of| of.is_attached()) else {
+                continue;
+            };
+            if of.first_due().is_some_and(|at| at <= now.monotonic)
+                && let Some((end, id)) = of.ends.range((end, id + 1)..).next()
+            {
+                late.next.insert((*end, *id, session));
+            }
+            let node = self.grants.get(id);
+            if node.is_some_and(|node| node.grant.session == session && node.due <= now.monotonic) {
+                found = Some(id);
+                break;
+            }
+        }
+        self.late = Some(late);
+        found
+    }
+}
