@@ -1,5 +1,6 @@
 //! What `LOCK.INFO` and `LOCK.HOLDERS` tell of a holder.
 
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::sharing::{Holders, Share};
 use redis_lock_core::{Deadline, Owner, UnixTime};
 
@@ -41,6 +42,11 @@ pub(super) fn reply_fields(context: Context<'_>, owner: Owner<'_>, numbers: &[(&
 pub(super) fn reply_number(context: Context<'_>, name: &[u8], number: i64) {
     context.reply_bytes(name);
     context.reply_integer(number);
+}
+
+/// A session's id; 0 for none.
+pub(super) fn id_or_none(session: Option<SessionId>) -> i64 {
+    session.map_or(0, SessionId::number).cast_signed()
 }
 
 /// A count as the server takes it.

@@ -1,10 +1,11 @@
-//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
+//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
 
-use redis_lock_core::requests;
+use redis_lock_core::requests::{self, SessionMove};
 
-use super::{SINCE, check_keeper, documented, key_and_words};
+use super::{SINCE, check_keeper, check_session, check_session_name, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
+use crate::sessions;
 use crate::waiting::Lock;
 
 pub(super) struct Renew;
@@ -18,7 +19,10 @@ impl Command for Renew {
         summary: c"Starts the lease of a held lock anew, and can raise the grant's fencing token. Returns the grant.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
-        history: &[(c"0.2.0", c"Added the SHARED, LIMIT and KEEP options.")],
+        history: &[
+            (c"0.2.0", c"Added the SHARED, LIMIT and KEEP options."),
+            (c"0.3.0", c"Added the SESSION option."),
+        ],
         key: Some(KeyUse::Update),
         arguments: || documented(requests::RENEW),
     };
@@ -38,7 +42,15 @@ fn renew<'call>(
     if let Some(keep) = call.keep {
         check_keeper(context, name, keep)?;
     }
-    let judged = Lock::open(primary, name).renew(&call.request, call.limit, call.keep)?;
+    if let Some(moved) = call.session {
+        check_session_name(name)?;
+        if let SessionMove::Into(session) = moved {
+            check_session(context, name, session)?;
+        }
+    }
+    let membership = sessions::membership(call.session);
+    let judged =
+        Lock::open(primary, name).renew(&call.request, call.limit, call.keep, membership)?;
     let granted = judged.commit();
     let limit = call.limit.map(|_| granted.limit);
     reply_grant(context, call.request.owner(), granted.grant, limit);

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use redis_lock_core::requests;
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Monotonic, Waiter};
 
+use super::holder::id_or_none;
 use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, answer, monotonic};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
@@ -23,7 +25,10 @@ impl Command for Waiters {
         summary: c"Returns the calls that wait for a lock, in the order of the queue.",
         complexity: c"O(N), where N is the number of calls returned",
         since: SINCE,
-        history: &[(c"0.2.0", c"Added the limit field.")],
+        history: &[
+            (c"0.2.0", c"Added the limit field."),
+            (c"0.3.0", c"Added the session field."),
+        ],
         key: Some(KeyUse::Read),
         arguments: || documented(requests::COUNT),
     };
@@ -44,19 +49,19 @@ fn waiters<'call>(
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));
     context.reply_array(waiters.len());
     let now = monotonic();
-    for waiter in &waiters {
-        reply(context, waiter, now);
+    for (waiter, session) in &waiters {
+        reply(context, waiter, *session, now);
     }
     Ok(())
 }
 
-fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
+fn reply(context: Context<'_>, waiter: &Waiter, session: Option<SessionId>, now: Monotonic) {
     let millis = |length: Duration| i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
     let waited_ms = millis(now.since(waiter.since));
     let left_ms = waiter.until.map_or(FOR_EVER, |until| {
         (millis(until.since(waiter.since)) - waited_ms).max(0)
     });
-    context.reply_map(5);
+    context.reply_map(6);
     context.reply_bytes(b"owner");
     context.reply_bytes(waiter.owner.as_owner().bytes());
     let numbers = [
@@ -64,6 +69,7 @@ fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
         (b"waited-ms", waited_ms),
         (b"left-ms", left_ms),
         (b"limit", i64::from(waiter.limit.number())),
+        (b"session", id_or_none(session)),
     ];
     for (name, number) in numbers {
         context.reply_bytes(name);

@@ -26,7 +26,15 @@ pub(crate) struct Reader(*mut raw::RedisModuleUser);
 impl Reader {
     /// The user of the calling client; `None` when no client calls, as in another module's call.
     pub(crate) fn of(context: Context<'_>) -> Option<Self> {
-        let name = name_of_client(context)?;
+        Self::named(&name_of_client(context)?)
+    }
+
+    /// The user that the running command runs for, in a script too; `None` when another module runs it for nobody.
+    pub(crate) fn of_caller(context: Context<'_>) -> Option<Self> {
+        Self::named(&context.user_name()?)
+    }
+
+    fn named(name: &OwnedText) -> Option<Self> {
         // SAFETY: the name is live, and the user is freed with this.
         let user = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.text().raw) };
         (!user.is_null()).then_some(Self(user))

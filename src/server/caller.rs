@@ -17,8 +17,8 @@ impl Context<'_> {
         unsafe { OwnedText::from_raw(api!(RedisModule_GetCurrentUserName)(self.raw)) }
     }
 
-    /// True when this client has this user and this database now.
-    pub(crate) fn client_has(self, client: u64, user: &[u8], database: i32) -> bool {
+    /// The user and the database that a client of a connection has now.
+    pub(crate) fn identity_of(self, client: u64) -> Option<(OwnedText, i32)> {
         let mut info = raw::RedisModuleClientInfo {
             version: 1,
             flags: 0,
@@ -28,14 +28,11 @@ impl Context<'_> {
             db: 0,
         };
         // SAFETY: the server fills in a structure of the version that it says; the name is ours to free.
-        let (code, name) = unsafe {
-            (
-                api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), client),
-                OwnedText::from_raw(api!(RedisModule_GetClientUserNameById)(self.raw, client)),
-            )
-        };
-        code == OK
-            && i32::from(info.db) == database
-            && name.is_some_and(|name| name.text().bytes() == user)
+        unsafe {
+            let code = api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), client);
+            let name = api!(RedisModule_GetClientUserNameById)(self.raw, client);
+            let name = OwnedText::from_raw(name)?;
+            (code == OK).then(|| (name, i32::from(info.db)))
+        }
     }
 }

@@ -5,9 +5,8 @@ use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
 use redis_lock_core::sharing::{ShareChange, Step, Transition};
 use redis_lock_core::{Deadline, Grant, OwnerBuf, Token};
 
-use super::errors::{FULL, KEPT, LEASE_TOO_SHORT};
-use super::grant::{Outcome, renew};
-use super::state::{STATE, this_moment};
+use super::errors::{FULL, IN_SESSION, KEPT, LEASE_TOO_SHORT};
+use super::state::STATE;
 use super::work;
 use crate::keeping;
 use crate::locks::{CommandError, LockKey, check_write};
@@ -49,7 +48,8 @@ pub(crate) fn before_command(context: Context<'_>, name: Text<'_>) {
 /// As [`before_command`], before a command that only looks: where the server would allow one that writes.
 #[inline]
 pub(crate) fn before_look(context: Context<'_>, name: Text<'_>) {
-    if STATE.any_grants() && check_write(context, name) == WriteCheck::Allowed {
+    if STATE.any_grants() && has_due(context, name) && check_write(context, name) == WriteCheck::Allowed
+    {
         settle(context, name);
     }
 }
@@ -58,6 +58,13 @@ pub(crate) fn before_look(context: Context<'_>, name: Text<'_>) {
 #[inline]
 pub(crate) fn any_grants() -> bool {
     STATE.any_grants()
+}
+
+fn has_due(context: Context<'_>, name: Text<'_>) -> bool {
+    STATE.with_time(context, |state, now| {
+        let database = context.database();
+        state.sessions.has_due_of_lock(database, name.bytes(), now)
+    })
 }
 
 #[inline(never)]
@@ -76,8 +83,7 @@ fn settle(context: Context<'_>, name: Text<'_>) {
         let sessions = &mut state.sessions;
         sessions.take_due_of_lock(database, name.bytes(), now)
     }) {
-        let outcome = renew(context, &grant);
-        work::note(context, &grant, outcome);
+        work::renew_attached(context, &grant);
     }
 }
 
@@ -87,6 +93,7 @@ pub(crate) fn check(
     context: Context<'_>,
     name: Text<'_>,
     membership: Membership,
+    keeps: bool,
     grant: Grant,
 ) -> Result<(), CommandError> {
     if !STATE.any_grants() && !matches!(membership, Membership::Joins(_)) {
@@ -99,7 +106,7 @@ pub(crate) fn check(
     {
         return Err(FULL);
     }
-    check_current(context, name, membership, grant, current)
+    check_current(context, name, membership, keeps, grant, current)
 }
 
 /// As [`check`], for a call that waited: it is granted however many events the session has.
@@ -108,19 +115,21 @@ pub(crate) fn check_lease(
     context: Context<'_>,
     name: Text<'_>,
     membership: Membership,
+    keeps: bool,
     grant: Grant,
 ) -> Result<(), CommandError> {
     if !STATE.any_grants() && !matches!(membership, Membership::Joins(_)) {
         return Ok(());
     }
     let current = of_grant(context, name, grant.token);
-    check_current(context, name, membership, grant, current)
+    check_current(context, name, membership, keeps, grant, current)
 }
 
 fn check_current(
     context: Context<'_>,
     name: Text<'_>,
     membership: Membership,
+    keeps: bool,
     grant: Grant,
     current: Option<SessionId>,
 ) -> Result<(), CommandError> {
@@ -133,6 +142,8 @@ fn check_current(
         Err(LEASE_TOO_SHORT)
     } else if joins && keeping::is_kept(context, name, grant.token) {
         Err(KEPT)
+    } else if keeps && belongs {
+        Err(IN_SESSION)
     } else {
         Ok(())
     }
@@ -149,12 +160,11 @@ pub(crate) fn of_grant(context: Context<'_>, name: Text<'_>, token: Token) -> Op
         return None;
     }
     STATE.with(context, |state| {
-        let grant = state.sessions.get(GrantName {
+        state.sessions.session_of(GrantName {
             database: context.database(),
             key: name.bytes(),
             token,
-        })?;
-        Some(grant.session)
+        })
     })
 }
 
@@ -198,8 +208,8 @@ fn note(
             let Some(token) = before else { return };
             match membership {
                 Membership::GivenBack => sessions.given_back(named(token)),
-                Membership::ReleasedBy(by) => sessions.released(named(token), by),
-                _ => sessions.released(named(token), None),
+                Membership::ReleasedBy(by) => sessions.released(named(token), by, now),
+                _ => sessions.released(named(token), None, now),
             }
             return;
         };
@@ -272,14 +282,14 @@ pub(crate) fn leases_ended(
         return;
     }
     let (database, key) = (context.database(), name.bytes());
-    STATE.with(context, |state| {
+    STATE.with_time(context, |state, now| {
         for token in tokens {
             let name = GrantName {
                 database,
                 key,
                 token,
             };
-            state.sessions.lost(name, LossReason::Expired);
+            state.sessions.lost(name, LossReason::Expired, now);
         }
     });
     work::arm(context);

@@ -2,7 +2,7 @@
 
 use crate::locks::CommandError;
 
-pub(super) const NO_SESSION: CommandError = CommandError::argument(
+pub(crate) const NO_SESSION: CommandError = CommandError::argument(
     c"NOSESSION there is no such session of this user in this database: it has ended, or is another's",
 );
 pub(super) const NEWER_CONNECTION: CommandError = CommandError::argument(
@@ -20,8 +20,7 @@ pub(super) const TOO_MANY: CommandError = CommandError::argument(
 pub(crate) const FULL: CommandError = CommandError::argument(
     c"MAXWAITERS the session has 10000 events that are not acknowledged: poll it first",
 );
-/// BLOCK on the connection that polls the session.
-pub(crate) const POLLS_ITSELF: CommandError = CommandError::argument(
+pub(super) const POLLS_ITSELF: CommandError = CommandError::argument(
     c"ERR this connection polls the session, and could not while it waits: use another one for BLOCK",
 );
 pub(super) const LEASE_TOO_SHORT: CommandError = CommandError::argument(

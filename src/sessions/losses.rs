@@ -26,11 +26,9 @@ pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
         let reason = match removal {
             Some(Removal::Expiry) => LossReason::Expired,
             Some(Removal::Eviction) => LossReason::Evicted,
-            Some(Removal::Command) => LossReason::Deleted,
-            None if sessions.has_ended(database, key, now) => LossReason::Expired,
-            None => LossReason::Deleted,
+            Some(Removal::Command) | None => LossReason::Deleted,
         };
-        sessions.lost_lock(database, key, reason);
+        sessions.lost_lock(database, key, reason, now);
     });
     work::arm(context);
 }
@@ -39,15 +37,15 @@ fn databases_changed(context: Context<'_>, databases: Databases) {
     if !STATE.any_grants() {
         return;
     }
-    STATE.with(context, |state| {
+    STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
         match databases {
-            Databases::All => sessions.lost_all(LossReason::Flushed),
-            Databases::One(database) => sessions.lost_database(database, LossReason::Flushed),
+            Databases::All => sessions.lost_all(LossReason::Flushed, now),
+            Databases::One(database) => sessions.lost_database(database, LossReason::Flushed, now),
             Databases::Two(one, other) if one == other => {}
             Databases::Two(one, other) => {
-                sessions.lost_database(one, LossReason::Deleted);
-                sessions.lost_database(other, LossReason::Deleted);
+                sessions.lost_database(one, LossReason::Deleted, now);
+                sessions.lost_database(other, LossReason::Deleted, now);
             }
         }
     });

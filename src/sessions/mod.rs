@@ -13,6 +13,7 @@ mod grant;
 mod losses;
 mod open;
 mod polls;
+mod reply;
 mod state;
 mod timer;
 mod work;
@@ -22,14 +23,16 @@ use redis_lock_core::sessions::{SessionGrant, SessionId};
 use crate::server::Context;
 
 pub(crate) use calls::{
-    Membership, before_command, before_look, check, check_lease, is_full, leases_ended, membership, note_change, of_grant,
+    Membership, any_grants, before_command, before_look, check, check_lease, is_full, leases_ended,
+    membership, note_change, of_grant,
 };
-pub(crate) use errors::{FULL, POLLS_ITSELF};
+pub(crate) use errors::{FULL, NO_SESSION};
 pub(crate) use losses::lock_lost;
 pub(crate) use open::{
-    close, counts, grants, has_any, is_open, known, list, may_block, open, user_of_call,
+    check_known, check_may_block, check_open, close, counts, grants, list, open,
 };
-pub(crate) use polls::{poll, reply_now};
+pub(crate) use polls::poll;
+pub(crate) use reply::write_reply;
 
 /// What the layer above does.
 #[derive(Clone, Copy)]

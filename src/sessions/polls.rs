@@ -1,11 +1,12 @@
-//! POLL: a client is blocked until there is something to answer, or something to renew first.
+//! POLL: a client is blocked until there is something to answer, or until something is renewed first.
 
 use std::time::Duration;
 
-use redis_lock_core::sessions::{Block, EventKind, Now, PollRefusal, PollReply, SessionId};
+use redis_lock_core::sessions::{Block, PollRefusal, PollReply, SessionId};
 
 use super::errors::{NEWER_CONNECTION, NO_CONNECTION, NO_SESSION};
-use super::state::{STATE, State};
+use super::reply::write_reply;
+use super::state::STATE;
 use super::work;
 use crate::locks::CommandError;
 use crate::server::{Blocked, Context, Handle, Waits};
@@ -13,40 +14,31 @@ use crate::server::{Blocked, Context, Handle, Waits};
 /// Marks the clients that are blocked in a POLL.
 pub(super) struct Poll;
 
-/// The answer to a POLL that was blocked.
+/// The answer to a client that is blocked in a POLL.
 pub(super) enum Answer {
-    /// What is new in this session when the answer is written.
-    Reply(SessionId),
+    Reply(PollReply),
     Error(CommandError),
 }
 
-/// What became of a POLL.
-pub(crate) enum Polled {
-    /// It is answered later.
-    Blocked,
-    /// It is answered now.
-    Now(PollReply),
-}
-
-/// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it.
+/// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. The reply, where
+/// it is not to come later.
 pub(crate) fn poll(
     context: Context<'_>,
     id: SessionId,
     wait_ms: Option<u64>,
-) -> Result<Polled, CommandError> {
+) -> Result<Option<PollReply>, CommandError> {
     if !context.comes_from_connection() {
         return Err(NO_CONNECTION);
     }
     let (client, database) = (context.client_id(), context.database());
-    let Some(user) = context.user_name().filter(|_| STATE.any()) else {
-        return Err(NO_SESSION);
-    };
+    let user = context.user_name().filter(|_| STATE.any());
+    let user = user.ok_or(NO_SESSION)?;
     let user = user.text().bytes();
     // Before anything is acknowledged.
     let has_due = STATE.with_time(context, |state, now| {
         let sessions = &state.sessions;
-        let allowed = sessions.may_poll(id, user, database, client);
-        allowed.map(|()| sessions.has_due_of(id, now))
+        let may_poll = sessions.may_poll(id, user, database, client);
+        may_poll.map(|()| sessions.has_due_of(id, now))
     });
     let has_due = has_due.map_err(refusal)?;
     let block = match wait_ms {
@@ -54,41 +46,92 @@ pub(crate) fn poll(
         Some(0) => Block::Forever,
         Some(ms) => Block::For(Duration::from_millis(ms)),
     };
-    let blocked = if context.flags().may_block() && (has_due || block != Block::No) {
-        let blocked = Blocked::<Poll>::block(context);
-        if blocked.is_none() && block != Block::No {
-            return Err(CommandError::CannotWait);
-        }
-        blocked
-    } else {
-        None
-    };
-    let waits = blocked.is_some();
-    let (displaced, reply) = STATE.with_time(context, |state, now| {
-        let polled = state
-            .sessions
-            .poll(id, user, database, client, block, now)
-            .ok()?;
-        let displaced = polled.displaced.and_then(|_| state.take_poll(id));
+    let waits = context.flags().may_block() && (has_due || block != Block::No);
+    let blocked = waits.then(|| Blocked::<Poll>::block(context)).flatten();
+    if waits && blocked.is_none() && block != Block::No {
+        return Err(CommandError::CannotWait);
+    }
+    let (polled, displaced, reply) = STATE.with_time(context, |state, now| {
+        let sessions = &mut state.sessions;
+        let polled = sessions.poll(id, user, database, client, block, now);
+        let displaced = state.take_poll(id);
         let Some(blocked) = blocked else {
-            return Some((displaced, state.sessions.answer_now(id, now)));
+            return (polled, displaced, state.sessions.answer_now(id, now));
         };
         state.handles.insert(blocked.handle(), id);
         state.polls.insert(id, blocked);
-        if has_due_now(state, id, now) {
-            state.to_answer.push_back(id);
-        } else {
-            state.sessions.judge(id, now);
-        }
-        Some((displaced, None))
-    }).unwrap_or_default();
+        (polled, displaced, None)
+    });
     if let Some(displaced) = displaced {
         displaced.answer(Answer::Error(NEWER_CONNECTION));
     }
-    work::arm(context);
-    match reply {
-        Some(reply) => Ok(Polled::Now(reply)),
-        None if waits => Ok(Polled::Blocked),
-        None => Err(NO_SESSION),
+    let _was_away = polled.map_err(refusal)?.was_away;
+    if waits && !has_due {
+        // Perhaps it can be answered now.
+        answer(context, id);
     }
+    work::arm(context);
+    Ok(reply)
+}
+
+const fn refusal(refusal: PollRefusal) -> CommandError {
+    match refusal {
+        PollRefusal::NoSession => NO_SESSION,
+        PollRefusal::NewerConnection => NEWER_CONNECTION,
+    }
+}
+
+/// Answers the POLL of a session, unless it is to wait.
+pub(super) fn answer(context: Context<'_>, id: SessionId) {
+    let answered = STATE.with_time(context, |state, now| {
+        let reply = state.sessions.answer(id, now)?;
+        Some((state.take_poll(id)?, reply))
+    });
+    if let Some((blocked, reply)) = answered {
+        blocked.answer(Answer::Reply(reply));
+    }
+}
+
+/// Answers the POLL of a session, if one waits, with an error.
+pub(super) fn refuse(context: Context<'_>, id: SessionId, error: CommandError) {
+    if let Some(blocked) = STATE.with(context, |state| state.take_poll(id)) {
+        blocked.answer(Answer::Error(error));
+    }
+}
+
+impl Waits for Poll {
+    type Answer = Answer;
+
+    fn reply(context: Context<'_>, answer: &Answer) {
+        match answer {
+            Answer::Reply(reply) => write_reply(context, reply),
+            Answer::Error(error) => error.reply(context),
+        }
+    }
+
+    fn disconnected(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
+        // The server may have answered it: the client need not be gone.
+        let (blocked, _) = end(context, handle)?;
+        Some(blocked)
+    }
+
+    fn unblocked(context: Context<'_>, handle: Handle) -> Option<Blocked<Self>> {
+        let (blocked, reply) = end(context, handle)?;
+        write_reply(context, &reply);
+        Some(blocked)
+    }
+}
+
+/// Ends the POLL of this client with no events.
+fn end(context: Context<'_>, handle: Handle) -> Option<(Blocked<Poll>, PollReply)> {
+    STATE.with_time(context, |state, now| {
+        let id = state.handles.get(&handle).copied()?;
+        let reply = state.sessions.answer_empty(id, now);
+        let reply = reply.unwrap_or(PollReply {
+            sure_ms: 0,
+            grants: 0,
+            events: Vec::new(),
+        });
+        Some((state.take_poll(id)?, reply))
+    })
 }

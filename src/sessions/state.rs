@@ -1,11 +1,10 @@
 //! The open sessions, and the POLLs that wait.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis_lock_core::sessions::{Now, SessionId, Sessions};
-use redis_lock_core::{Map, Monotonic, UnixTime};
+use redis_lock_core::{Map, Monotonic, UnixTime, shrink_if_sparse};
 
 use super::polls::Poll;
 use crate::locks::monotonic;
@@ -36,14 +35,14 @@ pub(super) struct State {
     /// The clients that are blocked in a POLL, until they are answered.
     pub(super) polls: Map<SessionId, Blocked<Poll>>,
     pub(super) handles: Map<Handle, SessionId>,
-    /// POLLs whose wait is over. They are answered when what is due in their sessions is renewed.
-    pub(super) to_answer: VecDeque<SessionId>,
     /// Nothing could be renewed or released when that was tried last.
     pub(super) held_up: bool,
     /// Clients were paused at the last tick.
     paused: bool,
     /// The last use of the state.
     seen: Monotonic,
+    /// The timer's work is being done; it arms the timer at its end.
+    pub(super) at_work: bool,
     /// The timer, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
     /// Subscribed to the events of clients and keys.
@@ -51,8 +50,17 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Takes the client that waits in the POLL of a session.
+    pub(super) fn take_poll(&mut self, id: SessionId) -> Option<Blocked<Poll>> {
+        let blocked = self.polls.remove(&id)?;
+        shrink_if_sparse(&mut self.polls);
+        self.handles.remove(&blocked.handle());
+        shrink_if_sparse(&mut self.handles);
+        Some(blocked)
+    }
+
     pub(super) fn is_idle(&self) -> bool {
-        self.sessions.is_idle() && self.polls.is_empty() && self.to_answer.is_empty()
+        self.sessions.is_idle() && self.polls.is_empty()
     }
 
     /// A stall or a pause until now is no silence of the programs. True after a stall.

@@ -8,7 +8,7 @@ use redis_lock_core::{Deadline, Monotonic};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
-use super::polls::{self, Answer};
+use super::polls;
 use super::state::{STATE, this_moment};
 use super::{Upper, timer};
 use crate::locks::{check_write, monotonic};
@@ -121,7 +121,7 @@ fn end_leases(context: Context<'_>) {
         let stands = deadline(context, &grant);
         STATE.with_time(context, |state, now| match stands {
             Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
-            None => state.sessions.lost(grant.name(), LossReason::Expired),
+            None => state.sessions.lost(grant.name(), LossReason::Expired, now),
         });
     }
 }
@@ -150,50 +150,50 @@ fn renew_due(context: Context<'_>, writes: &mut Writes<'_>) {
 }
 
 fn renew_one(context: Context<'_>, grant: &SessionGrant, writes: &Writes<'_>) {
-    if is_detached(context, grant.session) || !writes.is_allowed(grant) {
-        return;
+    if writes.is_allowed(grant) {
+        renew_attached(context, grant);
     }
-    let outcome = renew(context, grant);
-    note(context, grant, outcome);
 }
 
 /// Notes what became of a grant that was to be renewed.
-pub(super) fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
+fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
     STATE.with_time(context, |state, now| {
         let (sessions, name) = (&mut state.sessions, grant.name());
         match outcome {
             Outcome::Renewed(deadline) => sessions.renewed(name, deadline, now),
             Outcome::Persisted => sessions.seen(name, Deadline::Never, now),
-            Outcome::Lost => {
-                let has_ended = grant.deadline < Deadline::At(now.unix.millis());
-                let reason = if has_ended {
-                    LossReason::Expired
-                } else {
-                    LossReason::Deleted
-                };
-                sessions.lost(name, reason);
-            }
+            Outcome::Lost => sessions.lost(name, LossReason::Deleted, now),
         }
     });
 }
 
-/// True when the connection that polls a session has another user or database now: the session is detached.
-pub(super) fn is_detached(context: Context<'_>, id: SessionId) -> bool {
-    let connection = STATE.with(context, |state| {
-        if state.polls.contains_key(&id) {
-            // A client that is blocked changes nothing.
-            return None;
-        }
-        state.sessions.connection(id)
-    });
-    let Some((client, user, database)) = connection else {
-        return false;
-    };
-    let is_changed = !context.client_has(client, &user, database);
-    if is_changed {
-        STATE.with_time(context, |state, now| state.sessions.detach(id, now));
+/// Renews a grant, unless the connection that polls its session has another user or database now.
+pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
+    if is_attached(context, grant.session) {
+        let outcome = renew(context, grant);
+        note(context, grant, outcome);
     }
-    is_changed
+}
+
+/// Looks whether the connection that polls a session still has its user and its database. Otherwise the session is
+/// detached.
+fn is_attached(context: Context<'_>, id: SessionId) -> bool {
+    let client = STATE.with(context, |state| {
+        // A client that is blocked changes nothing.
+        let is_blocked = state.polls.contains_key(&id);
+        state.sessions.client_of(id).filter(|_| !is_blocked)
+    });
+    let Some(client) = client else { return true };
+    let identity = context.identity_of(client);
+    STATE.with_time(context, |state, now| {
+        let is_attached = identity.is_some_and(|(user, database)| {
+            state.sessions.knows(id, user.text().bytes(), database)
+        });
+        if !is_attached {
+            state.sessions.detach(id, now);
+        }
+        is_attached
+    })
 }
 
 /// Releases what closed sessions have left.
@@ -207,36 +207,31 @@ fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
 
 /// Answers the POLLs whose wait is over, when what is due in their sessions is renewed.
 fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
-    while let Some(id) = STATE.with_time(context, |state, now| {
-        let first = state.to_answer.pop_front();
-        first.or_else(|| state.sessions.take_poll(now))
-    }) {
-        while STATE.with_time(context, |state, now| state.sessions.has_due_of(id, now)) {
+    while let Some(id) = STATE.with_time(context, |state, now| state.sessions.next_poll(now)) {
+        while STATE.with_time(context, |state, now| state.sessions.has_due_of(id, now))
+            && !writes.are_refused()
+        {
             if !writes.are_allowed() {
-                if writes.are_refused() {
-                    break;
+                if !writes.are_refused() {
+                    STATE.with_time(context, |state, now| state.sessions.answer_later(id, now));
+                    return;
                 }
-                STATE.with(context, |state| state.to_answer.push_front(id));
-                return;
+                break;
             }
-            let taken =
-                STATE.with_time(context, |state, now| state.sessions.take_due_of(id, now));
+            let taken = STATE.with_time(context, |state, now| state.sessions.take_due_of(id, now));
             if let Some(grant) = taken {
                 renew_one(context, &grant, writes);
             }
         }
-        polls::answer(context, id, Answer::Reply(id));
+        polls::answer(context, id);
     }
 }
 
 /// On a replica: the server answers the POLLs that wait, but for those that some servers leave out.
 fn refuse_polls(context: Context<'_>) {
-    let ids: Vec<_> = STATE.with(context, |state| {
-        state.to_answer.clear();
-        state.polls.keys().copied().collect()
-    });
+    let ids: Vec<_> = STATE.with(context, |state| state.polls.keys().copied().collect());
     for id in ids {
-        polls::answer(context, id, Answer::Error(NOT_PRIMARY));
+        polls::refuse(context, id, NOT_PRIMARY);
     }
 }
 
@@ -253,7 +248,7 @@ pub(super) fn arm(context: Context<'_>) {
             return None;
         }
         let sessions = &state.sessions;
-        let writes = if sessions.has_to_release() || !state.to_answer.is_empty() {
+        let writes = if sessions.has_to_release() {
             Some(now.monotonic.plus(PAUSE))
         } else {
             sessions.next_due()

@@ -4,6 +4,7 @@ use redis_lock_core::LockId;
 use redis_lock_core::sharing::Transition;
 
 use crate::keeping;
+use crate::sessions;
 use crate::locks::{KeyspaceEvent, LockKey, now, share_ended};
 
 /// The leases of some shares had ended; they are taken out, and the key is closed.
@@ -24,6 +25,8 @@ pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
     for share in holders.ended(now) {
         share_ended(context, &lock_id, &share);
     }
+    let ended = holders.ended(now).map(|share| share.grant.token);
+    sessions::leases_ended(context, key.name(), ended);
     keeping::leases_ended(
         context,
         key.name(),

@@ -6,6 +6,7 @@ use redis_lock_core::{GiveBack, LockId, Release};
 use super::serve::{Caller, serve};
 use super::state::STATE;
 use crate::keeping;
+use crate::sessions::{self, Membership};
 use crate::locks::{KeyspaceEvent, LockKey, now, released};
 use crate::server::{Context, Text};
 use crate::statistics::{self, Counter};
@@ -73,6 +74,7 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBa
         }
         let token = before.map(|(grant, _)| grant.token);
         keeping::note_change(&key, token, &transition, None);
+        sessions::note_change(&key, token, &transition, Membership::GivenBack);
         key.change(&transition, KeyspaceEvent::Release);
     }
 }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis_lock_core::keeping::Silence;
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::deadlock::Judged;
 use super::serve::{Caller, serve};
+use super::of_sessions;
 use super::state::STATE;
 use super::{deadlock, events, timer};
 use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
@@ -22,6 +24,7 @@ pub(crate) fn join(
     request: &Acquire<'_>,
     limit: Option<Limit>,
     keep: Option<Silence>,
+    session: Option<SessionId>,
     wait: Option<Duration>,
 ) -> Result<(), CommandError> {
     check_limits(context, name)
@@ -51,6 +54,9 @@ pub(crate) fn join(
         state.handles.insert(blocked.handle(), id);
         state.blocked.insert(id, blocked);
         state.users.extend(user.map(|user| (id, user)));
+        if let Some(session) = session {
+            of_sessions::begin(context, id, session);
+        }
         let lock_id = LockId::new(database, name.bytes());
         let known = state.lease_watch.contains(&lock_id);
         if !known {
@@ -106,13 +112,17 @@ pub(crate) fn ongoing_waits(context: Context<'_>) -> Vec<(Arc<[u8]>, QueueWaits)
 }
 
 /// At most `max` of the calls that wait for a lock, in the order of the queue.
-pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, max: usize) -> Vec<Waiter> {
+pub(crate) fn waiters(
+    context: Context<'_>,
+    name: Text<'_>,
+    max: usize,
+) -> Vec<(Waiter, Option<SessionId>)> {
     STATE.with(context, |state| {
         state
             .queues
             .iter(context.database(), name.bytes())
             .take(max)
-            .map(|(_, waiter)| waiter.clone())
+            .map(|(id, waiter)| (waiter.clone(), of_sessions::session_of(context, id)))
             .collect()
     })
 }

@@ -4,6 +4,7 @@
 //! that leaves out a step does not compile.
 
 use redis_lock_core::keeping::{Asked, Keep, check_lease};
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition};
 use redis_lock_core::{
     self as core, Acquire, Deadline, Grant, Limit, LockId, Owner, Refusal, Release, Renew, Times,
@@ -17,6 +18,7 @@ use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
 use crate::keeping::{self, ToKeep};
+use crate::sessions::{self, Membership};
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, LockView, Primary, max_holders, now, released, rules,
     with_token_clock,
@@ -36,6 +38,7 @@ impl<'call> Lock<'call> {
         let context = primary.context();
         settle(context, name);
         keeping::renew_due(context, name);
+        sessions::before_command(context, name);
         let key = LockKey::open(context, name);
         if key.is_shared() {
             return Self::after_ended_leases(context, key);
@@ -78,7 +81,9 @@ impl<'call> Lock<'call> {
         request: &Acquire<'a>,
         limit: Limit,
         keep: Option<Keep>,
+        session: Option<SessionId>,
     ) -> Result<Option<Judged<'call, 'a, Granted>>, CommandError> {
+        let membership = session.map_or(Membership::Stays, Membership::Joins);
         let lock = self.after_the_line();
         let (context, key) = (lock.context, &lock.key);
         let holders = key.holders()?;
@@ -92,7 +97,8 @@ impl<'call> Lock<'call> {
             let (rules, now) = (rules(), now(context));
             sharing::acquire(holders.as_ref(), request, limit, room, &rules, now, clock)
         };
-        let admitted = judge(context, key.name(), keep, rule, |admitted| match admitted {
+        let name = key.name();
+        let admitted = judge(context, name, keep, membership, rule, |admitted| match admitted {
             Admitted::New(granted, _) | Admitted::Again(granted, _) => Some(granted.grant),
             Admitted::Busy => None,
         })?;
@@ -106,6 +112,7 @@ impl<'call> Lock<'call> {
             before,
             transition,
             keep: keep.map(|keep| (keep, Asked::Acquire, context.client_id())),
+            membership,
             event: KeyspaceEvent::Acquire,
             counter: Some(counter),
             outcome: granted,
@@ -116,6 +123,7 @@ impl<'call> Lock<'call> {
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
+        session: Option<SessionId>,
     ) -> Result<Judged<'call, 'a, u32>, CommandError> {
         let (before, holds_left, transition) = if let Some(record) = self.key.alone() {
             // The usual release need not look up when the lease ends.
@@ -137,6 +145,7 @@ impl<'call> Lock<'call> {
             before,
             transition,
             keep: None,
+            membership: Membership::ReleasedBy(session),
             event: KeyspaceEvent::Release,
             counter: changes.then_some(Counter::Releases),
             outcome: holds_left,
@@ -150,6 +159,7 @@ impl<'call> Lock<'call> {
         request: &Renew<'a>,
         limit: Option<Limit>,
         keep: Option<Keep>,
+        membership: Membership,
     ) -> Result<Judged<'call, 'a, Granted>, CommandError> {
         let lock = self.after_the_line();
         let holders = lock.key.holders()?;
@@ -159,13 +169,14 @@ impl<'call> Lock<'call> {
             sharing::renew(holders.as_ref(), request, limit, &rules, now, clock)
         };
         let name = lock.key.name();
-        let (granted, transition) = judge(lock.context, name, keep, rule, |(granted, _)| {
+        let (granted, transition) = judge(lock.context, name, keep, membership, rule, |(granted, _)| {
             Some(granted.grant)
         })?;
         Ok(Judged {
             before,
             transition,
             keep: keep.map(|keep| (keep, Asked::Renew, lock.context.client_id())),
+            membership,
             event: KeyspaceEvent::Renew,
             counter: Some(Counter::Renewals),
             outcome: granted,
@@ -186,15 +197,19 @@ fn judge<T>(
     context: Context<'_>,
     name: Text<'_>,
     keep: Option<Keep>,
+    membership: Membership,
     rule: impl FnOnce(&mut TokenClock) -> Result<T, Refusal>,
     granted: impl FnOnce(&T) -> Option<Grant>,
-) -> Result<T, Refusal> {
+) -> Result<T, CommandError> {
     with_token_clock(|clock| {
         let before = *clock;
         let outcome = rule(clock)?;
-        if (keep.is_some() || keeping::any())
-            && let Some(grant) = granted(&outcome)
-        {
+        let Some(grant) = granted(&outcome) else {
+            return Ok(outcome);
+        };
+        let keeps = matches!(keep, Some(Keep::For(_)));
+        sessions::check(context, name, membership, keeps, grant).inspect_err(|_| *clock = before)?;
+        if keep.is_some() || keeping::any() {
             let is_kept = keeping::is_kept(context, name, grant.token);
             check_lease(keep, is_kept, grant.lease).inspect_err(|_| *clock = before)?;
         }
@@ -206,15 +221,17 @@ fn judge<T>(
 pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
     settle(primary.context(), name);
     keeping::renew_due(primary.context(), name);
+    sessions::before_command(primary.context(), name);
     LockView::open(primary.context(), name)
 }
 
 /// Opens a lock for a command that only looks at it, on a replica too. Where the server may write, its give-backs
 /// come first, and the renewals that are due.
 pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
-    if (STATE.is_busy() || keeping::any()) && may_write_now(context) {
+    if (STATE.is_busy() || keeping::any() || sessions::any_grants()) && may_write_now(context) {
         settle_before_look(context, name);
         keeping::renew_due_if_allowed(context, name);
+        sessions::before_look(context, name);
     }
     LockView::open(context, name)
 }
@@ -228,6 +245,7 @@ pub(crate) struct Judged<'call, 'a, T> {
     transition: Transition<'a>,
     /// Whether the caller keeps the grant.
     keep: ToKeep,
+    membership: Membership,
     event: KeyspaceEvent,
     counter: Option<Counter>,
     outcome: T,
@@ -243,6 +261,7 @@ impl<T> Judged<'_, '_, T> {
         }
         // Before the change is announced: a listener may free the lock.
         keeping::note_change(&key, self.before, &self.transition, self.keep);
+        sessions::note_change(&key, self.before, &self.transition, self.membership);
         match (self.transition, self.before) {
             (Transition::Free, Some(token)) => hand_over(context, key, token),
             (transition, before) => {

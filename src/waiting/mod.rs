@@ -13,6 +13,7 @@ mod events;
 mod give_back;
 mod join;
 mod lock;
+mod of_sessions;
 mod peer;
 mod redirection;
 mod refuse;
@@ -31,6 +32,7 @@ use state::STATE;
 
 pub(crate) use events::lock_lost;
 pub(crate) use join::{cancel, end_waits, join, ongoing_waits, queue_sizes, waiters, waiting};
+pub(crate) use of_sessions::{release_of_session, session_ended, waiting_of};
 pub(crate) use lock::{Lock, look, view};
 
 /// Subscribes to the events of locks, and to the timer.

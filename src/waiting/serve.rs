@@ -5,6 +5,7 @@ use redis_lock_core::{Deadline, LockId, Monotonic, OwnerBuf, Token};
 
 use super::answer::Answer;
 use super::ended::end_leases;
+use super::of_sessions;
 use super::redirection::{NodesCache, redirection};
 use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
@@ -16,6 +17,7 @@ use super::turn::{
 use crate::keeping;
 use crate::locks::{CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released};
 use crate::server::{Context, Text, WriteCheck};
+use crate::sessions;
 
 /// Where [`serve`] is called from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +150,8 @@ impl Serving<'_> {
             return Step::Again;
         }
         let admitted = admit(context, holders.as_ref(), &next.waiter)
-            .and_then(|admitted| check_kept(context, name, admitted, &next.waiter));
+            .map_err(CommandError::Refused)
+            .and_then(|admitted| check_kept(context, name, admitted, &next));
         match admitted {
             Ok(Admitted::New(granted, transition) | Admitted::Again(granted, transition)) => {
                 let deadline = transition
@@ -159,6 +162,8 @@ impl Serving<'_> {
                 let before = before.map(|(grant, _)| grant);
                 let token = before.map(|grant| grant.token);
                 keeping::note_change(&key, token, &transition, to_keep(&next.waiter));
+                let membership = of_sessions::membership(context, next.id);
+                sessions::note_change(&key, token, &transition, membership);
                 let blocked = make_pending(context, &self.lock_id, &next, grant, deadline, before);
                 key.change(&transition, KeyspaceEvent::Acquire);
                 count_grant(before.is_none());
@@ -168,9 +173,8 @@ impl Serving<'_> {
                 Step::Again
             }
             Ok(Admitted::Busy) => Step::Done,
-            Err(refusal) => {
+            Err(error) => {
                 drop(key);
-                let error = CommandError::Refused(refusal);
                 error.count_refusal();
                 refuse(context, next.id, error);
                 Step::Again
@@ -253,13 +257,16 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
         && may_acquire(context, name, next.id);
     let admitted = direct.then(|| {
         admit(context, None, &next.waiter)
-            .and_then(|admitted| check_kept(context, name, admitted, &next.waiter))
+            .map_err(CommandError::Refused)
+            .and_then(|admitted| check_kept(context, name, admitted, &next))
     });
     let mut just_granted = None;
     if let Some(Ok(Admitted::New(granted, transition))) = admitted
         && let Some(deadline) = transition.deadline()
     {
         keeping::note_change(&key, None, &transition, to_keep(&next.waiter));
+        let membership = of_sessions::membership(context, next.id);
+        sessions::note_change(&key, None, &transition, membership);
         let blocked = make_pending(context, &lock_id, &next, granted.grant, deadline, None);
         key.hand_over(&transition);
         count_grant(true);

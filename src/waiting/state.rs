@@ -9,6 +9,7 @@ use redis_lock_core::{
 };
 
 use super::answer::Wait;
+use super::of_sessions;
 use super::redirection::CheckLimit;
 use super::sockets::Sockets;
 use super::stall_detector::StallDetector;
@@ -164,6 +165,7 @@ impl State {
             // Those behind it may have room.
             self.maybe_free.insert(lock_id);
         }
+        of_sessions::end(context, id);
         if !self.users.is_empty() {
             self.users.remove(&id);
             shrink_if_sparse(&mut self.users);

@@ -7,11 +7,13 @@ use redis_lock_core::{
 };
 
 use super::answer::{Answer, Wait};
+use super::of_sessions;
 use super::peer::peer_has_closed;
 use super::state::{STATE, State};
 use crate::keeping::{self, ToKeep};
-use crate::locks::{max_holders, monotonic, now, rules, with_token_clock};
+use crate::locks::{CommandError, max_holders, monotonic, now, rules, with_token_clock};
 use crate::server::{Blocked, Context, OwnedText, Text};
+use crate::sessions;
 use crate::statistics::{self, Counter, WaitEnd};
 
 /// The call that a lock is granted to next.
@@ -77,11 +79,14 @@ pub(super) fn check_kept<'a>(
     context: Context<'_>,
     name: Text<'_>,
     admitted: Admitted<'a>,
-    waiter: &Waiter,
-) -> Result<Admitted<'a>, Refusal> {
+    next: &Next,
+) -> Result<Admitted<'a>, CommandError> {
     if let Admitted::New(granted, _) | Admitted::Again(granted, _) = &admitted {
-        let is_kept = keeping::is_kept(context, name, granted.grant.token);
-        check_lease(waiter.keep.map(Keep::For), is_kept, granted.grant.lease)?;
+        let (grant, keep) = (granted.grant, next.waiter.keep);
+        let membership = of_sessions::membership(context, next.id);
+        sessions::check_lease(context, name, membership, keep.is_some(), grant)?;
+        let is_kept = keeping::is_kept(context, name, grant.token);
+        check_lease(keep.map(Keep::For), is_kept, grant.lease)?;
     }
     Ok(admitted)
 }

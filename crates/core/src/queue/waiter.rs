@@ -7,6 +7,11 @@ use crate::{Holds, Lease, Limit, Monotonic, OwnerBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(pub(super) u64);
 
+impl WaiterId {
+    /// No call has a lower one.
+    pub const FIRST: Self = Self(0);
+}
+
 /// A waiting call: who waits, for what, and how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {

@@ -32,6 +32,7 @@ mod renewals;
 mod session;
 #[cfg(test)]
 mod tests;
+mod wished;
 
 pub use clock::Now;
 pub use event::{Event, EventKind, LossReason};
@@ -39,4 +40,5 @@ pub use grants::{GrantName, SessionGrant};
 pub use polls::{Block, PollRefusal, PollReply, Polled};
 pub use presence::{Closed, Timeout};
 pub use registry::{Counts, Opening, SessionInfo, Sessions};
+pub use wished::can_renew;
 pub use session::{SessionId, SessionTimeout};
