@@ -76,6 +76,36 @@ pub(super) struct Grants {
 }
 
 impl Grants {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Panics when a lock does not fit its grants.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut grants = 0;
+        for (database, locks) in &self.databases {
+            assert!(locks.len() > 0, "no database is left behind");
+            for (key, lock) in locks.iter() {
+                let ids = lock.ids();
+                assert!(!ids.is_empty(), "no lock is left behind");
+                let nodes = ids
+                    .iter()
+                    .map(|id| (*id, self.nodes.get(id).expect("a grant")));
+                let nodes: Vec<_> = nodes.collect();
+                assert!(
+                    nodes
+                        .iter()
+                        .all(|(_, node)| node.grant.lock_id.is(*database, key))
+                );
+                lock.check(nodes.iter().map(|(id, node)| node.entry(*id)).collect());
+                grants += nodes.len();
+            }
+        }
+        assert_eq!(grants, self.nodes.len());
+    }
+
     pub(super) fn get(&self, id: GrantId) -> Option<&Node> {
         self.nodes.get(&id)
     }
