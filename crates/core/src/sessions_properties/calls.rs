@@ -235,7 +235,7 @@ impl World {
         Some(())
     }
 
-    fn open(&mut self, number: u64, client: u64, timeout_ms: u64) {
+    pub(super) fn open(&mut self, number: u64, client: u64, timeout_ms: u64) {
         let now = self.now();
         assert!(
             self.sessions
