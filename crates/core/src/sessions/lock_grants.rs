@@ -123,7 +123,7 @@ impl LockGrants {
 
     /// Panics when the orders do not fit these grants.
     #[cfg(test)]
-    pub(super) fn check(&self, entries: Vec<Entry>) {
+    pub(super) fn check(&self, entries: &[Entry]) {
         match self {
             Self::One(one) => assert_eq!(entries, [*one]),
             Self::Many(many) => {

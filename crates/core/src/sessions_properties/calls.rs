@@ -77,7 +77,7 @@ impl World {
                 let arrived = self.model.live(number)?.poll?.arrived;
                 let reply = self.sessions.answer_empty(id(number), now);
                 let model = self.model.reply(number, 0);
-                self.check_reply(number, arrived, reply, model);
+                self.check_reply(number, arrived, reply, model.as_ref());
             }
             Op::Acquire {
                 session,
@@ -110,7 +110,7 @@ impl World {
                 (hold.lease, hold.end) = (ms, end);
                 self.excuse(name);
                 with(name, |name| {
-                    self.sessions.changed(name, lease(ms), deadline(end), now)
+                    self.sessions.changed(name, lease(ms), deadline(end), now);
                 });
                 self.model.changed(name, ms, end);
             }
@@ -200,7 +200,7 @@ impl World {
                         .iter_mut()
                         .filter(|grant| grant.name.0 == name.0);
                     model.for_each(|grant| {
-                        grant.end = Some(grant.end.map_or(end, |before| before.min(end)))
+                        grant.end = Some(grant.end.map_or(end, |before| before.min(end)));
                     });
                 }
             }
@@ -306,8 +306,8 @@ impl World {
         if multi {
             let reply = self.sessions.answer_now(id(number), now);
             let model = self.model.reply(number, 1000);
-            self.check_reply(number, arrived, reply, model);
-        } else if !self.sessions.has_due_of(id(number), now) {
+            self.check_reply(number, arrived, reply, model.as_ref());
+        } else if self.sessions.next_due_of(id(number), now).is_none() {
             self.answer(number);
         }
     }
@@ -317,7 +317,7 @@ impl World {
         let arrived = self.model.live(number).unwrap().poll.unwrap().arrived;
         let reply = self.sessions.answer(id(number), self.now());
         let model = self.model.answer(number);
-        self.check_reply(number, arrived, reply, model);
+        self.check_reply(number, arrived, reply, model.as_ref());
     }
 
     fn join(&mut self, number: u64, name: Name, ms: u64) {

@@ -5,8 +5,7 @@ use super::world::{World, database, deadline, id, name_of, with};
 use crate::sessions::{LossReason, SessionGrant, Timeout};
 
 impl World {
-    /// One iteration, which does `slice` of each thing that takes long. `forget`: it forgets to say what it did of a
-    /// grant that was due, once.
+    /// One iteration, which does `slice` of each thing that takes long. `forget`: one grant that is due cannot be renewed.
     pub(super) fn iterate(&mut self, slice: usize, forget: bool) {
         self.find_ended();
         let mut forget = forget;
@@ -34,7 +33,7 @@ impl World {
         }
         self.release_closed(lock);
         let now = self.now();
-        while let Some(grant) = self.sessions.take_due_of_lock(database(lock), &[lock], now) {
+        while let Some(grant) = self.sessions.next_due_of_lock(database(lock), &[lock], now) {
             assert_eq!(name_of(&grant).0, lock);
             self.look(&grant, false);
         }
@@ -94,7 +93,7 @@ impl World {
 
     fn renew(&mut self, slice: usize, forget: &mut bool) {
         for _ in 0..slice {
-            let Some(grant) = self.sessions.take_due(self.now()) else {
+            let Some(grant) = self.sessions.next_due(self.now()) else {
                 let due = self
                     .model
                     .grants
@@ -112,12 +111,12 @@ impl World {
         let name = name_of(grant);
         let found = self.model.find(name).copied().expect("a grant");
         assert!(self.model.is_due(&found), "{found:?} is not due");
-        let again = self.model.again(found.lease);
-        self.model.find(name).unwrap().due = again;
-        if forget {
-            return;
-        }
         let now = self.now();
+        if forget {
+            let again = self.model.again(found.lease);
+            self.model.find(name).unwrap().due = again;
+            return self.sessions.not_renewed(grant, now);
+        }
         let wall = self.model.wall();
         match self.hold(name) {
             None => self.is_lost(name),
@@ -128,7 +127,7 @@ impl World {
             Some(hold) => {
                 let end = Some(wall + found.lease);
                 hold.end = end;
-                with(name, |name| self.sessions.renewed(name, deadline(end), now));
+                self.sessions.renewed(grant, deadline(end), now);
                 let due = self.model.due(found.lease, end);
                 let grant = self.model.find(name).unwrap();
                 (grant.end, grant.due) = (end, due);
@@ -167,16 +166,14 @@ impl World {
                 self.sessions.answer_later(session, now);
                 continue;
             }
-            while !self.writes_blocked && self.sessions.has_due_of(session, now) {
-                let grant = self.sessions.take_due_of(session, now).unwrap();
+            while !self.writes_blocked
+                && let Some(grant) = self.sessions.next_due_of(session, now)
+            {
                 assert_eq!(grant.session, session);
                 self.look(&grant, std::mem::take(forget));
             }
-            if !self.writes_blocked {
-                let mut due = self.model.grants_of(number).into_iter();
-                assert!(!due.any(|grant| grant.due <= self.model.now));
-                assert!(self.sessions.take_due_of(session, now).is_none());
-            }
+            let due = |grant: &Grant| grant.due <= self.model.now;
+            assert!(self.writes_blocked || !self.model.grants_of(number).iter().any(due));
             self.answer(number);
         }
         assert!(self.model.polls().is_empty(), "{:?}", self.model.polls());

@@ -48,16 +48,16 @@ proptest! {
         while let Some(ended) = world.sessions.next_ended(now) {
             world.sessions.lost(ended.name(), LossReason::Expired, now);
         }
-        let was_late = world.sessions.next_due().is_some_and(|due| now.monotonic.since(due) > Duration::from_millis(50));
+        let was_late = world.sessions.next_due_at().is_some_and(|due| now.monotonic.since(due) > Duration::from_millis(50));
         let mut last = None;
-        while let Some(grant) = world.sessions.take_due(now) {
+        while let Some(grant) = world.sessions.next_due(now) {
             prop_assert!(!was_late || last <= Some(grant.deadline), "{last:?} before {grant:?}");
             last = Some(grant.deadline);
-            world.sessions.renewed(grant.name(), deadline(Some(world.model.wall() + grant.lease.millis())), now);
+            world.sessions.renewed(&grant, deadline(Some(world.model.wall() + grant.lease.millis())), now);
         }
-        prop_assert!(world.sessions.next_due().is_none_or(|due| due > now.monotonic));
+        prop_assert!(world.sessions.next_due_at().is_none_or(|due| due > now.monotonic));
         world.sessions.check();
-        let ends = world.sessions.next_end().is_none_or(|end| end * 1000 > world.model.wall_micros - SECOND);
+        let ends = world.sessions.next_end_at().is_none_or(|end| end * 1000 > world.model.wall_micros - SECOND);
         prop_assert!(ends);
     }
 }

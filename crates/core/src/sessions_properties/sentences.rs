@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::sessions::{
     Block, Event, EventKind, GrantName, LossReason, Now, Opening, PollRefusal, PollReply,
-    SessionTimeout, Sessions, Timeout,
+    SessionGrant, SessionTimeout, Sessions, Timeout,
 };
 use crate::{Deadline, Monotonic, UnixTime};
 
@@ -65,6 +65,12 @@ fn join(sessions: &mut Sessions, session: u64, number: u64, length: u64, now: No
     );
 }
 
+fn grant_of(sessions: &Sessions, number: u64) -> SessionGrant {
+    let grants = sessions.grants_of(id(1), usize::MAX).into_iter();
+    let mut grants = grants.filter(|grant| grant.token == token(number));
+    grants.next().unwrap()
+}
+
 fn poll(
     sessions: &mut Sessions,
     client: u64,
@@ -106,7 +112,8 @@ fn sure_ms_is_the_wait_and_what_is_left_rounded_down() {
     assert_eq!(reply(&mut sessions, 1, ms(1)).sure_ms, 4998);
     poll(&mut sessions, 1, Block::Forever, ms(1000)).unwrap();
     assert_eq!(sessions.answer(id(1), ms(1000)), None);
-    sessions.renewed(name(2), end(5000, ms(2000)), ms(2000));
+    let grant = grant_of(&sessions, 2);
+    sessions.renewed(&grant, end(5000, ms(2000)), ms(2000));
     let empty = sessions.answer_empty(id(1), at(2_300_400)).unwrap();
     assert_eq!(
         (empty.sure_ms, empty.grants, empty.events.len()),
@@ -328,7 +335,7 @@ fn a_session_ends_by_silence_and_not_by_a_stall() {
         "its close is heard"
     );
     assert!(sessions.is_away(id(1)));
-    assert_eq!(sessions.next_timeout(), Some(ms(58_400).monotonic));
+    assert_eq!(sessions.next_timeout_at(), Some(ms(58_400).monotonic));
     assert_eq!(timeouts(&mut sessions, at(58_399_999)), []);
     assert_eq!(timeouts(&mut sessions, ms(58_400)), [ended]);
     assert!(!sessions.is_open(id(1)));
@@ -339,38 +346,44 @@ fn a_session_ends_by_silence_and_not_by_a_stall() {
 fn a_grant_is_renewed_after_a_third_while_its_session_is_attached() {
     let mut sessions = open(1, 60_000);
     join(&mut sessions, 1, 1, 9000, ms(0));
-    assert_eq!(sessions.take_due(at(2_999_999)), None);
-    assert_eq!(sessions.take_due(ms(3000)).unwrap().name(), name(1));
-    assert_eq!(sessions.take_due(ms(3000)), None, "once");
+    assert_eq!(sessions.next_due(at(2_999_999)), None);
+    assert_eq!(sessions.next_due(ms(3000)).unwrap().name(), name(1));
+    let grant = grant_of(&sessions, 1);
     assert_eq!(
-        sessions.next_due(),
+        sessions.next_due(ms(3000)),
+        Some(grant.clone()),
+        "until it is answered"
+    );
+    sessions.not_renewed(&grant, ms(3000));
+    assert_eq!(sessions.next_due(ms(3000)), None);
+    assert_eq!(
+        sessions.next_due_at(),
         Some(ms(3300).monotonic),
         "it was not renewed"
     );
-    sessions.renewed(name(1), end(9000, ms(3100)), ms(3100));
-    assert_eq!(sessions.next_due(), Some(ms(6100).monotonic));
+    sessions.renewed(&grant, end(9000, ms(3100)), ms(3100));
+    assert_eq!(sessions.next_due_at(), Some(ms(6100).monotonic));
     sessions.disconnected(1, ms(4000));
-    assert_eq!(sessions.next_due(), None);
-    assert_eq!(sessions.take_due(ms(7000)), None);
-    assert_eq!(sessions.take_due_of_lock(0, b"k", ms(7000)), None);
+    assert_eq!(sessions.next_due_at(), None);
+    assert_eq!(sessions.next_due(ms(7000)), None);
+    assert_eq!(sessions.next_due_of_lock(0, b"k", ms(7000)), None);
     poll(&mut sessions, 2, Block::No, ms(7000)).unwrap();
-    assert!(sessions.has_due_of(id(1), ms(7000)));
-    assert!(sessions.take_due_of(id(1), ms(7000)).is_some());
+    assert!(sessions.next_due_of(id(1), ms(7000)).is_some());
     sessions.seen(name(1), Deadline::Never, ms(7000));
     assert_eq!(
-        sessions.next_due(),
+        sessions.next_due_at(),
         Some(ms(7300).monotonic),
         "a look, not a renewal"
     );
     sessions.seen(name(1), end(20_000, ms(7300)), ms(7300));
     assert_eq!(
-        sessions.next_due(),
+        sessions.next_due_at(),
         Some(ms(10_300).monotonic),
         "the third is counted anew"
     );
     sessions.seen(name(1), end(4000, ms(7400)), ms(7400));
     assert_eq!(
-        sessions.next_due(),
+        sessions.next_due_at(),
         Some(ms(10_300).monotonic),
         "PEXPIRE stands until then"
     );

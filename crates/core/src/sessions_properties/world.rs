@@ -173,14 +173,14 @@ impl World {
         of: u64,
         arrived: u64,
         reply: Option<PollReply>,
-        model: Option<(i64, usize, Vec<usize>)>,
+        model: Option<&(i64, usize, Vec<usize>)>,
     ) {
         let flat = reply.as_ref().map(|reply| {
             let numbers = reply.events.iter();
             let numbers = numbers.map(|event| usize::try_from(event.number).unwrap());
             (reply.sure_ms, reply.grants, numbers.collect())
         });
-        assert_eq!(flat, model, "the reply to a POLL");
+        assert_eq!(flat.as_ref(), model, "the reply to a POLL");
         let Some(reply) = reply else { return };
         let mut sessions = self.model.sessions.iter_mut();
         let session = sessions.find(|session| session.id == of);
@@ -295,13 +295,13 @@ impl World {
             assert_eq!(with(hold.name, |name| sessions.session_of(name)), of);
         }
         let ends = model.grants.iter().filter_map(|grant| grant.end);
-        assert_eq!(sessions.next_end(), ends.min());
+        assert_eq!(sessions.next_end_at(), ends.min());
         let attached = |grant: &&Grant| {
             let mut of = model.sessions.iter();
             of.any(|session| session.id == grant.session && session.is_attached)
         };
         let due = model.grants.iter().filter(attached).map(|grant| grant.due);
-        assert_eq!(sessions.next_due(), due.min().map(Monotonic));
+        assert_eq!(sessions.next_due_at(), due.min().map(Monotonic));
         let polls = model.polls();
         assert_eq!(sessions.next_poll(now).is_some(), !polls.is_empty());
         assert_eq!(
@@ -314,7 +314,7 @@ impl World {
         let has_timeout = !(silent.is_empty() && away.is_empty());
         assert_eq!(
             sessions
-                .next_timeout()
+                .next_timeout_at()
                 .is_some_and(|at| at <= now.monotonic),
             has_timeout
         );
