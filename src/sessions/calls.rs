@@ -81,7 +81,7 @@ fn settle(context: Context<'_>, name: Text<'_>) {
     }
     while let Some(grant) = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
-        sessions.take_due_of_lock(database, name.bytes(), now)
+        sessions.next_due_of_lock(database, name.bytes(), now)
     }) {
         work::renew_attached(context, &grant);
     }

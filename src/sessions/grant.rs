@@ -12,8 +12,8 @@ use crate::server::{Context, OwnedText};
 pub(super) enum Outcome {
     /// It has this deadline now.
     Renewed(Deadline),
-    /// It has no end, and is left so.
-    Persisted,
+    /// It has this deadline, and is left so: it has none, or had none when it was seen last.
+    Left(Deadline),
     /// It does not stand any more.
     Lost,
 }
@@ -48,8 +48,8 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
         return Outcome::Lost;
     };
     let deadline = holders.end_of(&share);
-    if deadline == Deadline::Never {
-        return Outcome::Persisted;
+    if deadline == Deadline::Never || grant.deadline == Deadline::Never {
+        return Outcome::Left(deadline);
     }
     if deadline < Deadline::At(now.millis()) {
         return Outcome::Lost;

@@ -4,7 +4,7 @@
 use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
-use super::work;
+use super::{timer, work};
 use crate::server::{self, Context, Databases, Removal, ServerEvent};
 
 pub(super) fn load(context: Context<'_>) {
@@ -56,7 +56,7 @@ fn role_changed(context: Context<'_>) {
     if STATE.any() && context.flags().replica() {
         // The server answers the POLLs that wait; the timer, those that it leaves out.
         STATE.with(context, |state| state.sessions.end_all());
-        work::soon(context);
+        timer::soon(context);
     }
 }
 

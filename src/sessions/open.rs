@@ -1,6 +1,5 @@
 //! Sessions are opened, closed, listed and looked up.
 
-use redis_lock_core::Monotonic;
 use redis_lock_core::sessions::{
     Counts, Opening, SessionGrant, SessionId, SessionInfo, SessionTimeout,
 };

@@ -38,7 +38,7 @@ pub(crate) fn poll(
     let has_due = STATE.with_time(context, |state, now| {
         let sessions = &state.sessions;
         let may_poll = sessions.may_poll(id, user, database, client);
-        may_poll.map(|()| sessions.has_due_of(id, now))
+        may_poll.map(|()| sessions.next_due_of(id, now).is_some())
     });
     let has_due = has_due.map_err(refusal)?;
     let block = match wait_ms {

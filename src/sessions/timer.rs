@@ -28,6 +28,11 @@ pub(super) fn arm(context: Context<'_>, at: Monotonic) {
     STATE.with(context, |state| state.timer = Some((timer, at.max(now))));
 }
 
+/// Calls it in the next iteration of the event loop.
+pub(super) fn soon(context: Context<'_>) {
+    arm(context, Monotonic(0));
+}
+
 fn fire(context: Context<'_>) {
     // A timer that has fired must not be stopped.
     STATE.with(context, |state| state.timer = None);
@@ -37,9 +42,13 @@ fn fire(context: Context<'_>) {
 /// Starts the timer again where it is overdue.
 pub(super) fn check_overdue(context: Context<'_>) {
     let now = monotonic();
-    let overdue = STATE.with(context, |state| match state.timer {
-        Some((_, due)) if now.since(due) > OVERDUE => state.timer.take(),
-        _ => None,
+    let overdue = STATE.with(context, |state| {
+        // It is not being done here, but may have ended by a panic.
+        state.at_work = false;
+        match state.timer {
+            Some((_, due)) if now.since(due) > OVERDUE => state.timer.take(),
+            _ => None,
+        }
     });
     if let Some((timer, _)) = overdue {
         timer.stop(context);

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
-use redis_lock_core::{Deadline, Monotonic};
+use redis_lock_core::Monotonic;
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
@@ -47,8 +47,16 @@ pub(super) fn end_waits(context: Context<'_>, id: SessionId) {
     }
 }
 
-/// Does what is due.
+/// Does what is due, and arms the timer for what is due next.
 pub(super) fn work(context: Context<'_>) {
+    STATE.with(context, |state| state.at_work = true);
+    work_once(context);
+    STATE.with(context, |state| state.at_work = false);
+    // A timer of 0 ms that is armed in a timer fires before the server serves its clients.
+    arm_after(context, PAUSE);
+}
+
+fn work_once(context: Context<'_>) {
     let paused = context.writes_paused();
     let stalled = STATE.tick(context, paused);
     if context.flags().replica() {
@@ -65,9 +73,8 @@ pub(super) fn work(context: Context<'_>) {
     answer_polls(context, &mut writes);
     STATE.with(context, |state| {
         state.held_up = writes.are_refused();
-        state.sessions.sweep(SWEPT_AT_ONCE)
+        state.sessions.sweep(SWEPT_AT_ONCE);
     });
-    arm(context);
 }
 
 /// Whether the server would allow a command to write, asked where that matters, and for how long it has been
@@ -139,12 +146,12 @@ fn end_silent(context: Context<'_>) {
 
 fn renew_due(context: Context<'_>, writes: &mut Writes<'_>) {
     while STATE.with_time(context, |state, now| {
-        let due = state.sessions.next_due();
+        let due = state.sessions.next_due_at();
         due.is_some_and(|due| due <= now.monotonic)
     }) && writes.are_allowed()
     {
-        let taken = STATE.with_time(context, |state, now| state.sessions.take_due(now));
-        let Some(grant) = taken else { return };
+        let next = STATE.with_time(context, |state, now| state.sessions.next_due(now));
+        let Some(grant) = next else { return };
         renew_one(context, &grant, writes);
     }
 }
@@ -152,6 +159,8 @@ fn renew_due(context: Context<'_>, writes: &mut Writes<'_>) {
 fn renew_one(context: Context<'_>, grant: &SessionGrant, writes: &Writes<'_>) {
     if writes.is_allowed(grant) {
         renew_attached(context, grant);
+    } else {
+        STATE.with_time(context, |state, now| state.sessions.not_renewed(grant, now));
     }
 }
 
@@ -160,8 +169,8 @@ fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
     STATE.with_time(context, |state, now| {
         let (sessions, name) = (&mut state.sessions, grant.name());
         match outcome {
-            Outcome::Renewed(deadline) => sessions.renewed(name, deadline, now),
-            Outcome::Persisted => sessions.seen(name, Deadline::Never, now),
+            Outcome::Renewed(deadline) => sessions.renewed(grant, deadline, now),
+            Outcome::Left(deadline) => sessions.seen(name, deadline, now),
             Outcome::Lost => sessions.lost(name, LossReason::Deleted, now),
         }
     });
@@ -208,19 +217,16 @@ fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
 /// Answers the POLLs whose wait is over, when what is due in their sessions is renewed.
 fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
     while let Some(id) = STATE.with_time(context, |state, now| state.sessions.next_poll(now)) {
-        while STATE.with_time(context, |state, now| state.sessions.has_due_of(id, now))
-            && !writes.are_refused()
+        while let Some(grant) =
+            STATE.with_time(context, |state, now| state.sessions.next_due_of(id, now))
         {
-            if !writes.are_allowed() {
-                if !writes.are_refused() {
-                    STATE.with_time(context, |state, now| state.sessions.answer_later(id, now));
-                    return;
-                }
-                break;
-            }
-            let taken = STATE.with_time(context, |state, now| state.sessions.take_due_of(id, now));
-            if let Some(grant) = taken {
+            if writes.are_allowed() {
                 renew_one(context, &grant, writes);
+            } else if writes.are_refused() {
+                break;
+            } else {
+                STATE.with_time(context, |state, now| state.sessions.answer_later(id, now));
+                return;
             }
         }
         polls::answer(context, id);
@@ -235,38 +241,37 @@ fn refuse_polls(context: Context<'_>) {
     }
 }
 
-/// Arms the timer for the next iteration of the event loop.
-pub(super) fn soon(context: Context<'_>) {
-    timer::arm(context, Monotonic(0));
+/// Arms the timer for what is due next, unless its work is being done: that arms it at its end.
+pub(super) fn arm(context: Context<'_>) {
+    arm_after(context, Duration::ZERO);
 }
 
-/// Arms the timer for what is due next.
-pub(super) fn arm(context: Context<'_>) {
+fn arm_after(context: Context<'_>, pause: Duration) {
     let now = this_moment(context);
     let next = STATE.with(context, |state| {
-        if state.is_idle() {
+        if state.is_idle() || state.at_work {
             return None;
         }
         let sessions = &state.sessions;
         let writes = if sessions.has_to_release() {
             Some(now.monotonic.plus(PAUSE))
         } else {
-            sessions.next_due()
+            sessions.next_due_at()
         };
         let writes = writes.map(|at| match state.held_up {
             true => at.max(now.monotonic.plus(RETRY)),
             false => at,
         });
-        let end = sessions.next_end().map(|end| {
+        let end = sessions.next_end_at().map(|end| {
             // A key expires a millisecond after its deadline.
             let left = (end + 1).saturating_sub(now.unix.millis());
             now.monotonic.plus(Duration::from_millis(left))
         });
-        let next = [writes, end, sessions.next_timeout(), sessions.next_poll_at()];
+        let next = [writes, end, sessions.next_timeout_at(), sessions.next_poll_at()];
         let latest = now.monotonic.plus(MAX_PAUSE);
         Some(next.into_iter().flatten().fold(latest, Monotonic::min))
     });
     if let Some(at) = next {
-        timer::arm(context, at);
+        timer::arm(context, at.max(now.monotonic.plus(pause)));
     }
 }

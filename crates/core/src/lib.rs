@@ -37,6 +37,8 @@ mod properties;
 #[cfg(any(test, fuzzing))]
 mod queue_properties;
 #[cfg(test)]
+mod sessions_properties;
+#[cfg(test)]
 mod sharing_properties;
 
 pub use pending_grants::{GiveBack, PendingGrant, PendingGrants, UnconfirmedGrant};

@@ -33,6 +33,8 @@ pub struct SessionGrant {
     pub lease: Lease,
     /// The end of its lease.
     pub deadline: Deadline,
+    /// Set when it is added.
+    pub(super) id: GrantId,
 }
 
 impl SessionGrant {
@@ -58,9 +60,9 @@ pub(super) struct Node {
 }
 
 impl Node {
-    fn entry(&self, id: GrantId) -> Entry {
+    fn entry(&self) -> Entry {
         Entry {
-            id,
+            id: self.grant.id,
             token: self.grant.token,
             session: self.grant.session,
             due: self.due,
@@ -76,6 +78,37 @@ pub(super) struct Grants {
 }
 
 impl Grants {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Panics when a lock does not fit its grants.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut grants = 0;
+        for (database, locks) in &self.databases {
+            assert!(locks.len() > 0, "no database is left behind");
+            for (key, lock) in locks.iter() {
+                let ids = lock.ids();
+                assert!(!ids.is_empty(), "no lock is left behind");
+                let nodes = ids
+                    .iter()
+                    .map(|id| (*id, self.nodes.get(id).expect("a grant")));
+                let nodes: Vec<_> = nodes.collect();
+                assert!(
+                    nodes
+                        .iter()
+                        .all(|(_, node)| node.grant.lock_id.is(*database, key))
+                );
+                let entries: Vec<_> = nodes.iter().map(|(_, node)| node.entry()).collect();
+                lock.check(&entries);
+                grants += nodes.len();
+            }
+        }
+        assert_eq!(grants, self.nodes.len());
+    }
+
     pub(super) fn get(&self, id: GrantId) -> Option<&Node> {
         self.nodes.get(&id)
     }
@@ -122,7 +155,9 @@ impl Grants {
     /// Adds a grant that is not there.
     pub(super) fn insert(&mut self, node: Node) -> GrantId {
         self.last_id += 1;
-        self.add(self.last_id, node);
+        let mut node = node;
+        node.grant.id = self.last_id;
+        self.add(node);
         self.last_id
     }
 
@@ -133,7 +168,7 @@ impl Grants {
             return Some(node);
         };
         let lock = locks.get_mut(&**key);
-        if lock.is_some_and(|lock| lock.remove(node.entry(id))) {
+        if lock.is_some_and(|lock| lock.remove(node.entry())) {
             locks.remove(&**key);
         }
         if locks.len() == 0 {
@@ -146,39 +181,39 @@ impl Grants {
     pub(super) fn raise(&mut self, id: GrantId, to: Token) {
         if let Some(mut node) = self.remove(id) {
             node.grant.token = to;
-            self.add(id, node);
+            self.add(node);
         }
     }
 
-    /// Changes a grant's lease and when it is due. Returns its deadline and its due time of before.
+    /// Changes a grant's lease and when it is due. Returns its session, and its deadline and due time of before.
     pub(super) fn set(
         &mut self,
         id: GrantId,
         lease: Lease,
         deadline: Deadline,
         due: Monotonic,
-    ) -> Option<(Deadline, Monotonic)> {
+    ) -> Option<(SessionId, Deadline, Monotonic)> {
         let node = self.nodes.get_mut(&id)?;
         node.grant.lease = lease;
-        let before = (node.grant.deadline, node.due);
+        let before = (node.grant.session, node.grant.deadline, node.due);
         node.grant.deadline = deadline;
         node.due = due;
         let LockId { database, key } = &node.grant.lock_id;
         let locks = self.databases.get_mut(database);
         if let Some(lock) = locks.and_then(|locks| locks.get_mut(&**key)) {
-            lock.set_due(id, before.1, due);
+            lock.set_due(id, before.2, due);
         }
         Some(before)
     }
 
-    fn add(&mut self, id: GrantId, node: Node) {
-        let entry = node.entry(id);
+    fn add(&mut self, node: Node) {
+        let entry = node.entry();
         let LockId { database, key } = &node.grant.lock_id;
         let locks = self.databases.entry(*database).or_default();
         match locks.get_mut(&**key) {
             Some(lock) => lock.insert(entry),
             None => locks.insert(Arc::clone(key), LockGrants::One(entry)),
         }
-        self.nodes.insert(id, node);
+        self.nodes.insert(node.grant.id, node);
     }
 }

@@ -120,4 +120,19 @@ impl LockGrants {
             Self::Many(many) => many.tokens.values().copied().collect(),
         }
     }
+
+    /// Panics when the orders do not fit these grants.
+    #[cfg(test)]
+    pub(super) fn check(&self, entries: &[Entry]) {
+        match self {
+            Self::One(one) => assert_eq!(entries, [*one]),
+            Self::Many(many) => {
+                assert_eq!(many.tokens.len(), entries.len());
+                let due = entries.iter().map(|entry| (entry.due, entry.id)).collect();
+                assert!(many.due.is_subset(&due), "what is parked is missing");
+                let sessions = entries.iter().map(|entry| (entry.session, entry.id));
+                assert_eq!(many.sessions, sessions.collect());
+            }
+        }
+    }
 }

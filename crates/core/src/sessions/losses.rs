@@ -37,6 +37,7 @@ impl Sessions {
             token: name.token,
             lease,
             deadline,
+            id: 0,
         };
         self.add(grant, due(lease, deadline, now));
         self.hurry_poll(session, lease, now);
@@ -147,7 +148,7 @@ impl Sessions {
 
     /// The earliest known end of a lease, in milliseconds since 1970.
     #[must_use]
-    pub fn next_end(&self) -> Option<u64> {
+    pub fn next_end_at(&self) -> Option<u64> {
         self.orders.ends.first().map(|(end, _)| *end)
     }
 

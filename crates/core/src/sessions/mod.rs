@@ -18,6 +18,8 @@
 //! **No surprise for others.** The tables grow in parts (`parts.rs`), and no call costs more than O(log n) beside what
 //! it returns.
 
+#[cfg(test)]
+mod checks;
 mod clock;
 mod event;
 mod grants;
@@ -30,8 +32,6 @@ mod presence;
 mod registry;
 mod renewals;
 mod session;
-#[cfg(test)]
-mod tests;
 mod wished;
 
 pub use clock::Now;

@@ -1,7 +1,7 @@
 //! POLL: who may poll, when a POLL is answered, and what it is answered.
 //!
 //! A POLL arrives by [`poll`](Sessions::poll). The caller renews what is due in the session
-//! ([`take_due_of`](Sessions::take_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or lets the
+//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or lets the
 //! POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
 
 use std::time::Duration;

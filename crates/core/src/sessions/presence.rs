@@ -74,7 +74,7 @@ impl Sessions {
 
     /// When [`take_timeout`](Sessions::take_timeout) has something, if the server does not stall until then.
     #[must_use]
-    pub fn next_timeout(&self) -> Option<Monotonic> {
+    pub fn next_timeout_at(&self) -> Option<Monotonic> {
         let (at, _) = self.orders.timeouts.first()?;
         Some(self.clock.monotonic(*at))
     }

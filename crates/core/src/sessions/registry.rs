@@ -270,15 +270,15 @@ impl Sessions {
 
     /// Changes a grant's lease and when it is due.
     pub(super) fn set(&mut self, id: GrantId, lease: Lease, deadline: Deadline, due: Monotonic) {
-        let Some((end_before, due_before)) = self.grants.set(id, lease, deadline, due) else {
+        let Some((of, end_before, due_before)) = self.grants.set(id, lease, deadline, due) else {
             return;
         };
-        let Some(of) = self.grants.get(id).map(|node| node.grant.session) else {
+        let Some(session) = self.table.get_mut(&of) else {
             return;
         };
-        if let Some(session) = self.table.get_mut(&of) {
-            session.due.remove(&(due_before, id));
-            session.due.insert((due, id));
+        session.due.remove(&(due_before, id));
+        session.due.insert((due, id));
+        if end_before != deadline {
             if let Deadline::At(end) = end_before {
                 session.ends.remove(&(end, id));
             }
@@ -286,7 +286,11 @@ impl Sessions {
                 session.ends.insert((end, id));
             }
         }
-        self.file(of);
+        self.orders.file(of, session);
+    }
+
+    pub(super) fn grant(&self, id: GrantId) -> Option<SessionGrant> {
+        Some(self.grants.get(id)?.grant.clone())
     }
 
     /// Takes a grant out of everything.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::clock::Now;
-use super::grants::{GrantId, GrantName, SessionGrant};
+use super::grants::{GrantId, SessionGrant};
 use super::losses::due;
 use super::registry::Sessions;
 use super::session::{Session, SessionId};
@@ -39,24 +39,20 @@ pub(super) struct Late {
 }
 
 impl Sessions {
-    /// Takes a grant of an attached session that is due. The caller looks at the lock and says
+    /// A grant of an attached session that is due. The caller looks at the lock and says
     ///
     /// * [`renewed`](Sessions::renewed) when it has renewed the grant;
-    /// * [`seen`](Sessions::seen) when the lease has no end;
-    /// * [`lost`](Sessions::lost) when the grant does not stand any more.
-    ///
-    /// If it says nothing, the grant is due again a little later.
+    /// * [`seen`](Sessions::seen) when the lease has no end, or a PERSIST was lifted;
+    /// * [`lost`](Sessions::lost) when the grant does not stand any more;
+    /// * [`not_renewed`](Sessions::not_renewed) when this lock may not be written now.
     #[must_use]
-    pub fn take_due(&mut self, now: Now) -> Option<SessionGrant> {
+    pub fn next_due(&mut self, now: Now) -> Option<SessionGrant> {
         let (first, session) = *self.orders.due.first()?;
         if first > now.monotonic {
             return None;
         }
-        let is_over = self
-            .late
-            .as_ref()
-            .is_none_or(|late| late.until <= now.monotonic);
-        if is_over {
+        let late = self.late.as_ref();
+        if late.is_none_or(|late| late.until <= now.monotonic) {
             let is_late = now.monotonic.since(first) > LATE;
             self.late = is_late.then(|| self.start_late(now));
         }
@@ -64,29 +60,22 @@ impl Sessions {
             Some(id) => id,
             None => self.live(session)?.due.first()?.1,
         };
-        self.put_off(id, now)
+        self.grant(id)
     }
 
-    /// As [`take_due`](Sessions::take_due), of one session: before its POLL is answered.
+    /// As [`next_due`](Sessions::next_due), of one session: before its POLL is answered.
     #[must_use]
-    pub fn take_due_of(&mut self, session: SessionId, now: Now) -> Option<SessionGrant> {
+    pub fn next_due_of(&self, session: SessionId, now: Now) -> Option<SessionGrant> {
         let (at, id) = *self.live(session)?.due.first()?;
         if at > now.monotonic {
             return None;
         }
-        self.put_off(id, now)
+        self.grant(id)
     }
 
-    /// True when [`take_due_of`](Sessions::take_due_of) has something.
+    /// As [`next_due`](Sessions::next_due), of one lock: before each LOCK command on it.
     #[must_use]
-    pub fn has_due_of(&self, session: SessionId, now: Now) -> bool {
-        let first = self.live(session).and_then(Session::first_due);
-        first.is_some_and(|at| at <= now.monotonic)
-    }
-
-    /// As [`take_due`](Sessions::take_due), of one lock: before each LOCK command on it.
-    #[must_use]
-    pub fn take_due_of_lock(
+    pub fn next_due_of_lock(
         &mut self,
         database: i32,
         key: &[u8],
@@ -97,7 +86,7 @@ impl Sessions {
             let (due, id) = lock.first_due(now.monotonic)?;
             let of = self.grants.get(id)?.grant.session;
             if self.live(of).is_some_and(Session::is_attached) {
-                return self.put_off(id, now);
+                return self.grant(id);
             }
             // Thousands of detached grants must not be passed at each call.
             if !self.grants.lock_mut(database, key)?.park(due, id) {
@@ -107,27 +96,26 @@ impl Sessions {
     }
 
     /// The server has renewed a grant, which has this deadline now.
-    pub fn renewed(&mut self, name: GrantName<'_>, deadline: Deadline, now: Now) {
-        let Some(id) = self.find(name) else { return };
-        let Some(node) = self.grants.get(id) else {
-            return;
-        };
-        let lease = node.grant.lease;
-        self.set(id, lease, deadline, due(lease, deadline, now));
+    pub fn renewed(&mut self, grant: &SessionGrant, deadline: Deadline, now: Now) {
+        self.set(
+            grant.id,
+            grant.lease,
+            deadline,
+            due(grant.lease, deadline, now),
+        );
         self.counts.renewals += 1;
+    }
+
+    /// A grant that is due cannot be renewed now. It is due again a little later.
+    pub fn not_renewed(&mut self, grant: &SessionGrant, now: Now) {
+        let due = now.monotonic.plus(again(grant.lease));
+        self.set(grant.id, grant.lease, grant.deadline, due);
     }
 
     /// When a grant is due next.
     #[must_use]
-    pub fn next_due(&self) -> Option<Monotonic> {
+    pub fn next_due_at(&self) -> Option<Monotonic> {
         self.orders.due.first().map(|(at, _)| *at)
-    }
-
-    fn put_off(&mut self, id: GrantId, now: Now) -> Option<SessionGrant> {
-        let grant = self.grants.get(id)?.grant.clone();
-        let due = now.monotonic.plus(again(grant.lease));
-        self.set(id, grant.lease, grant.deadline, due);
-        Some(grant)
     }
 
     fn start_late(&self, now: Now) -> Late {

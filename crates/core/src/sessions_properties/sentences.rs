@@ -1,0 +1,469 @@
+//! Sentences of the contract, each by hand.
+
+use std::time::Duration;
+
+use crate::sessions::{
+    Block, Event, EventKind, GrantName, LossReason, Now, Opening, PollRefusal, PollReply,
+    SessionGrant, SessionTimeout, Sessions, Timeout,
+};
+use crate::{Deadline, Monotonic, UnixTime};
+
+use super::world::{id, lease, owner, token};
+
+/// Half a millisecond before a whole one, by the wall clock.
+const WALL: u64 = 1_000_000_500;
+
+fn at(micros: u64) -> Now {
+    Now {
+        monotonic: Monotonic(micros),
+        unix: UnixTime::from_micros(WALL + micros),
+    }
+}
+
+fn ms(millis: u64) -> Now {
+    at(millis * 1000)
+}
+
+/// The deadline of a lease of this length that starts then.
+fn end(length: u64, start: Now) -> Deadline {
+    lease(length).deadline_from(start.unix)
+}
+
+fn name(number: u64) -> GrantName<'static> {
+    GrantName {
+        database: 0,
+        key: b"k",
+        token: token(number),
+    }
+}
+
+/// Sessions 1 to `count`, each polled by the client with its number.
+fn open(count: u64, timeout: u64) -> Sessions {
+    let mut sessions = Sessions::new();
+    for number in 1..=count {
+        let opening = Opening {
+            user: b"u",
+            database: 0,
+            client_id: number,
+            name: b"",
+            timeout: SessionTimeout::from_millis(timeout).unwrap(),
+        };
+        assert!(sessions.open(id(number), opening, ms(0)));
+    }
+    sessions
+}
+
+fn join(sessions: &mut Sessions, session: u64, number: u64, length: u64, now: Now) {
+    let deadline = end(length, now);
+    sessions.join(
+        id(session),
+        name(number),
+        &owner(number),
+        lease(length),
+        deadline,
+        now,
+    );
+}
+
+fn grant_of(sessions: &Sessions, number: u64) -> SessionGrant {
+    let grants = sessions.grants_of(id(1), usize::MAX).into_iter();
+    let mut grants = grants.filter(|grant| grant.token == token(number));
+    grants.next().unwrap()
+}
+
+fn poll(
+    sessions: &mut Sessions,
+    client: u64,
+    block: Block,
+    now: Now,
+) -> Result<Option<u64>, PollRefusal> {
+    let polled = sessions.poll(id(1), b"u", 0, client, block, now);
+    polled.map(|polled| polled.displaced)
+}
+
+/// The reply to a POLL that does not wait.
+fn reply(sessions: &mut Sessions, client: u64, now: Now) -> PollReply {
+    poll(sessions, client, Block::No, now).unwrap();
+    sessions.answer(id(1), now).unwrap()
+}
+
+fn numbers(reply: &PollReply) -> Vec<u64> {
+    reply.events.iter().map(|event| event.number).collect()
+}
+
+/// When the wait of a POLL that arrived at zero ends, in microseconds.
+fn wait_ends(sessions: &mut Sessions) -> u64 {
+    poll(sessions, 1, Block::Forever, ms(0)).unwrap();
+    assert_eq!(sessions.answer(id(1), ms(0)), None);
+    let ends = sessions.next_poll_at().unwrap().0;
+    assert_eq!(sessions.next_poll(at(ends - 1)), None);
+    assert_eq!(sessions.next_poll(at(ends)), Some(id(1)));
+    ends
+}
+
+#[test]
+fn sure_ms_is_the_wait_and_what_is_left_rounded_down() {
+    let mut sessions = open(1, 60_000);
+    assert_eq!(reply(&mut sessions, 1, ms(0)).sure_ms, -1, "no grant");
+    join(&mut sessions, 1, 1, 30_000, ms(0));
+    join(&mut sessions, 1, 2, 5000, ms(0));
+    // The leases end half a millisecond sooner by the monotonic clock.
+    assert_eq!(reply(&mut sessions, 1, ms(0)).sure_ms, 4999);
+    assert_eq!(reply(&mut sessions, 1, ms(1)).sure_ms, 4998);
+    poll(&mut sessions, 1, Block::Forever, ms(1000)).unwrap();
+    assert_eq!(sessions.answer(id(1), ms(1000)), None);
+    let grant = grant_of(&sessions, 2);
+    sessions.renewed(&grant, end(5000, ms(2000)), ms(2000));
+    let empty = sessions.answer_empty(id(1), at(2_300_400)).unwrap();
+    assert_eq!(
+        (empty.sure_ms, empty.grants, empty.events.len()),
+        (1300 + 4699, 2, 0)
+    );
+    sessions.seen(name(2), Deadline::Never, ms(2500));
+    assert_eq!(
+        reply(&mut sessions, 1, ms(2500)).sure_ms,
+        27_499,
+        "the other one"
+    );
+    sessions.seen(name(1), Deadline::Never, ms(2500));
+    assert_eq!(
+        reply(&mut sessions, 1, ms(2500)).sure_ms,
+        -1,
+        "both are persistent"
+    );
+}
+
+#[test]
+fn sure_ms_is_0_while_an_end_is_not_in_the_reply() {
+    let mut sessions = open(1, 60_000);
+    join(&mut sessions, 1, 1, 1000, ms(0));
+    join(&mut sessions, 1, 2, 30_000, ms(0));
+    poll(&mut sessions, 1, Block::Forever, ms(0)).unwrap();
+    assert_eq!(sessions.answer(id(1), ms(0)), None);
+    // It has waited for a second, but the lease is over.
+    assert_eq!(sessions.answer_now(id(1), ms(1001)).unwrap().sure_ms, 0);
+    assert_eq!(sessions.next_ended(ms(1001)).unwrap().name(), name(1));
+    sessions.lost(name(1), LossReason::Expired, ms(1001));
+    let told = reply(&mut sessions, 1, ms(1001));
+    assert_eq!(
+        (told.sure_ms, told.grants, numbers(&told)),
+        (28_998, 1, vec![1])
+    );
+}
+
+#[test]
+fn a_lease_is_held_during_its_last_millisecond() {
+    let mut sessions = open(1, 60_000);
+    join(&mut sessions, 1, 1, 1000, ms(0));
+    assert_eq!(sessions.next_ended(at(1_000_499)), None);
+    assert!(sessions.next_ended(at(1_000_500)).is_some());
+    assert_eq!(reply(&mut sessions, 1, at(1_000_499)).sure_ms, 0);
+}
+
+#[test]
+fn sure_ms_is_0_while_events_are_not_in_the_reply() {
+    let mut sessions = open(1, 60_000);
+    join(&mut sessions, 1, 1, 30_000, ms(0));
+    let kind = || EventKind::Ended("timeout".into());
+    for _ in 0..2001 {
+        sessions.report(id(1), &[1].into(), &owner(1), kind());
+    }
+    for (first, last, sure) in [(1, 1000, 0), (1001, 2000, 0), (2001, 2001, 29_999)] {
+        let told = reply(&mut sessions, 1, ms(0));
+        assert_eq!(told.sure_ms, sure);
+        assert_eq!(numbers(&told), (first..=last).collect::<Vec<_>>());
+    }
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(0))), [0; 0]);
+    sessions.report(id(1), &[1].into(), &owner(1), kind());
+    poll(&mut sessions, 1, Block::No, ms(0)).unwrap();
+    let empty = sessions.answer_empty(id(1), ms(0)).unwrap();
+    assert_eq!((empty.sure_ms, empty.events.len()), (0, 0));
+}
+
+#[test]
+fn a_wait_ends_after_15_s_or_half_the_timeout_or_a_third_of_what_is_left() {
+    assert_eq!(wait_ends(&mut open(1, 86_400_000)), 15_000_000);
+    assert_eq!(wait_ends(&mut open(1, 20_000)), 10_000_000);
+    for (left, ends) in [
+        (6000, 2_000_000),
+        (1000, 333_333),
+        (299, 100_000),
+        (1, 100_000),
+    ] {
+        let mut sessions = open(1, 60_000);
+        join(&mut sessions, 1, 2, 30_000, ms(0));
+        join(&mut sessions, 1, 1, 1000, ms(0));
+        sessions.seen(name(1), end(left, ms(0)), ms(0));
+        assert_eq!(wait_ends(&mut sessions), ends);
+    }
+    let mut sessions = open(1, 60_000);
+    poll(
+        &mut sessions,
+        1,
+        Block::For(Duration::from_millis(70)),
+        ms(0),
+    )
+    .unwrap();
+    assert_eq!(sessions.answer(id(1), ms(0)), None);
+    assert_eq!(sessions.next_poll_at(), Some(ms(70).monotonic));
+    assert_eq!(sessions.answer(id(1), ms(70)).unwrap().sure_ms, -1);
+}
+
+#[test]
+fn a_wait_ends_after_a_third_of_a_lease_that_joins_or_is_shortened() {
+    let mut sessions = open(1, 60_000);
+    join(&mut sessions, 1, 1, 40_000, ms(0));
+    wait_ends(&mut sessions);
+    join(&mut sessions, 1, 2, 9000, ms(1000));
+    assert_eq!(sessions.next_poll_at(), Some(ms(4000).monotonic));
+    sessions.changed(name(1), lease(6000), end(6000, ms(1500)), ms(1500));
+    assert_eq!(sessions.next_poll_at(), Some(ms(3500).monotonic));
+    sessions.changed(name(1), lease(3000), end(6000, ms(2500)), ms(2500));
+    assert_eq!(
+        sessions.next_poll_at(),
+        Some(ms(3500).monotonic),
+        "it ends later than before"
+    );
+}
+
+#[test]
+fn a_newer_connection_takes_over_and_an_older_one_never_gets_it_back() {
+    let mut sessions = open(1, 60_000);
+    poll(&mut sessions, 1, Block::Forever, ms(0)).unwrap();
+    assert_eq!(sessions.answer(id(1), ms(0)), None);
+    assert_eq!(poll(&mut sessions, 7, Block::Forever, ms(1)), Ok(Some(1)));
+    assert_eq!(sessions.client_of(id(1)), Some(7));
+    let refused = Err(PollRefusal::NewerConnection);
+    assert_eq!(poll(&mut sessions, 1, Block::No, ms(2)), refused);
+    assert_eq!(
+        sessions.disconnected(1, ms(2)),
+        [],
+        "that is not its connection any more"
+    );
+    assert_eq!(sessions.disconnected(7, ms(2)), [id(1)]);
+    assert_eq!(sessions.client_of(id(1)), None);
+    assert_eq!(poll(&mut sessions, 6, Block::No, ms(3)), refused);
+    assert_eq!(
+        sessions.counts().detached,
+        1,
+        "a POLL that is refused attaches nothing"
+    );
+    assert_eq!(poll(&mut sessions, 8, Block::No, ms(3)), Ok(None));
+    assert_eq!(sessions.counts().detached, 0);
+    for (user, database) in [(b"x", 0), (b"u", 1)] {
+        let other = sessions.poll(id(1), user, database, 9, Block::No, ms(4));
+        assert_eq!(other, Err(PollRefusal::NoSession));
+    }
+}
+
+#[test]
+fn an_event_is_answered_until_the_same_connection_polls_again() {
+    let mut sessions = open(1, 60_000);
+    for number in 1..=2 {
+        join(&mut sessions, 1, number, 30_000, ms(0));
+        sessions.take_out(name(number));
+    }
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(1))), [1, 2]);
+    assert_eq!(
+        numbers(&reply(&mut sessions, 5, ms(2))),
+        [1, 2],
+        "another connection"
+    );
+    assert_eq!(
+        poll(&mut sessions, 1, Block::No, ms(3)),
+        Err(PollRefusal::NewerConnection)
+    );
+    assert_eq!(
+        sessions.list(9, ms(3))[0].events,
+        2,
+        "a refused one acknowledges nothing"
+    );
+    poll(&mut sessions, 5, Block::Forever, ms(4)).unwrap();
+    assert_eq!(sessions.answer(id(1), ms(4)), None, "they are acknowledged");
+    join(&mut sessions, 1, 3, 30_000, ms(4));
+    sessions.take_out(name(3));
+    assert_eq!(
+        sessions.next_poll(ms(4)),
+        Some(id(1)),
+        "a POLL that waits is answered at once"
+    );
+    assert_eq!(numbers(&sessions.answer(id(1), ms(4)).unwrap()), [3]);
+    poll(&mut sessions, 6, Block::No, ms(5)).unwrap();
+    assert!(
+        sessions
+            .answer_empty(id(1), ms(5))
+            .unwrap()
+            .events
+            .is_empty()
+    );
+    assert_eq!(
+        numbers(&reply(&mut sessions, 6, ms(6))),
+        [3],
+        "it was not answered"
+    );
+}
+
+#[test]
+fn a_session_ends_by_silence_and_not_by_a_stall() {
+    let mut sessions = open(1, 2000);
+    let timeouts = |sessions: &mut Sessions, now| {
+        std::iter::from_fn(|| sessions.take_timeout(now)).collect::<Vec<_>>()
+    };
+    let (away, ended) = (Timeout::Away(id(1)), Timeout::Ended(id(1)));
+    assert_eq!(timeouts(&mut sessions, ms(1000)), []);
+    assert_eq!(timeouts(&mut sessions, at(1_000_001)), [away]);
+    poll(
+        &mut sessions,
+        1,
+        Block::For(Duration::from_secs(1)),
+        ms(2100),
+    )
+    .unwrap();
+    assert!(!sessions.is_away(id(1)));
+    assert_eq!(sessions.answer(id(1), ms(2100)), None);
+    assert_eq!(
+        timeouts(&mut sessions, ms(50_000)),
+        [],
+        "while a POLL waits"
+    );
+    assert!(sessions.answer(id(1), ms(50_000)).is_some());
+    sessions.stalled(Duration::from_secs(5));
+    assert_eq!(timeouts(&mut sessions, ms(55_900)), []);
+    assert_eq!(
+        sessions.disconnected(1, ms(55_900)),
+        [id(1)],
+        "its close is heard"
+    );
+    assert!(sessions.is_away(id(1)));
+    assert_eq!(sessions.next_timeout_at(), Some(ms(58_400).monotonic));
+    assert_eq!(timeouts(&mut sessions, at(58_399_999)), []);
+    assert_eq!(timeouts(&mut sessions, ms(58_400)), [ended]);
+    assert!(!sessions.is_open(id(1)));
+    assert_eq!(sessions.counts().silent, 1);
+}
+
+#[test]
+fn a_grant_is_renewed_after_a_third_while_its_session_is_attached() {
+    let mut sessions = open(1, 60_000);
+    join(&mut sessions, 1, 1, 9000, ms(0));
+    assert_eq!(sessions.next_due(at(2_999_999)), None);
+    assert_eq!(sessions.next_due(ms(3000)).unwrap().name(), name(1));
+    let grant = grant_of(&sessions, 1);
+    assert_eq!(
+        sessions.next_due(ms(3000)),
+        Some(grant.clone()),
+        "until it is answered"
+    );
+    sessions.not_renewed(&grant, ms(3000));
+    assert_eq!(sessions.next_due(ms(3000)), None);
+    assert_eq!(
+        sessions.next_due_at(),
+        Some(ms(3300).monotonic),
+        "it was not renewed"
+    );
+    sessions.renewed(&grant, end(9000, ms(3100)), ms(3100));
+    assert_eq!(sessions.next_due_at(), Some(ms(6100).monotonic));
+    sessions.disconnected(1, ms(4000));
+    assert_eq!(sessions.next_due_at(), None);
+    assert_eq!(sessions.next_due(ms(7000)), None);
+    assert_eq!(sessions.next_due_of_lock(0, b"k", ms(7000)), None);
+    poll(&mut sessions, 2, Block::No, ms(7000)).unwrap();
+    assert!(sessions.next_due_of(id(1), ms(7000)).is_some());
+    sessions.seen(name(1), Deadline::Never, ms(7000));
+    assert_eq!(
+        sessions.next_due_at(),
+        Some(ms(7300).monotonic),
+        "a look, not a renewal"
+    );
+    sessions.seen(name(1), end(20_000, ms(7300)), ms(7300));
+    assert_eq!(
+        sessions.next_due_at(),
+        Some(ms(10_300).monotonic),
+        "the third is counted anew"
+    );
+    sessions.seen(name(1), end(4000, ms(7400)), ms(7400));
+    assert_eq!(
+        sessions.next_due_at(),
+        Some(ms(10_300).monotonic),
+        "PEXPIRE stands until then"
+    );
+    assert_eq!(sessions.counts().renewals, 1);
+}
+
+#[test]
+fn a_release_is_no_loss_for_the_session_that_it_names() {
+    let mut sessions = open(2, 60_000);
+    for number in 1..=4 {
+        join(&mut sessions, 1, number, 30_000, ms(0));
+    }
+    sessions.released(name(1), Some(id(1)), ms(0));
+    sessions.given_back(name(2));
+    sessions.released(name(3), Some(id(2)), ms(0));
+    sessions.released(name(4), None, ms(0));
+    let kinds = reply(&mut sessions, 1, ms(0)).events.into_iter();
+    let kinds: Vec<_> = kinds
+        .map(|Event { kind, owner, .. }| (kind, owner))
+        .collect();
+    let lost = |number| {
+        let reason = LossReason::Released;
+        let token = token(number);
+        (EventKind::Lost { token, reason }, owner(number))
+    };
+    assert_eq!(kinds, [lost(3), lost(4)]);
+    assert_eq!((sessions.counts().losses, sessions.counts().grants), (2, 0));
+}
+
+#[test]
+fn a_session_is_full_at_10_000_events_and_still_reports() {
+    let mut sessions = open(1, 60_000);
+    for number in 1..=10_001 {
+        join(&mut sessions, 1, number, 30_000, ms(0));
+    }
+    for number in 1..=10_000 {
+        assert!(!sessions.is_full(id(1)));
+        sessions.lost(name(number), LossReason::Deleted, ms(0));
+    }
+    assert!(sessions.is_full(id(1)));
+    sessions.lost(name(10_001), LossReason::Deleted, ms(0));
+    assert_eq!(sessions.list(1, ms(0))[0].events, 10_001);
+    for _ in 0..2 {
+        reply(&mut sessions, 1, ms(0));
+    }
+    assert_eq!(sessions.list(1, ms(0))[0].events, 9001);
+    assert!(!sessions.is_full(id(1)));
+}
+
+#[test]
+fn ids_and_timeouts_have_their_ranges() {
+    use crate::sessions::SessionId;
+    for (number, is_one) in [
+        (0, false),
+        (1, true),
+        ((1 << 53) - 1, true),
+        (1 << 53, false),
+    ] {
+        let id = SessionId::new(number);
+        assert_eq!(id.map(SessionId::number), is_one.then_some(number));
+    }
+    for (millis, is_one) in [
+        (999, false),
+        (1000, true),
+        (86_400_000, true),
+        (86_400_001, false),
+    ] {
+        let timeout = SessionTimeout::from_millis(millis);
+        assert_eq!(
+            timeout.map(SessionTimeout::millis),
+            is_one.then_some(millis)
+        );
+    }
+    let reasons = [
+        LossReason::Expired,
+        LossReason::Evicted,
+        LossReason::Flushed,
+        LossReason::Released,
+    ];
+    let words = reasons.map(LossReason::word);
+    assert_eq!(words, ["expired", "evicted", "flushed", "released"]);
+    assert_eq!(LossReason::Deleted.word(), "deleted");
+}
