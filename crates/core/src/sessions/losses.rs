@@ -57,7 +57,9 @@ impl Sessions {
         let Some(node) = self.grants.get(id) else {
             return;
         };
-        let (session, is_shorter) = (node.grant.session, deadline < node.grant.deadline);
+        let before = &node.grant;
+        let is_shorter = deadline < before.deadline || lease < before.lease;
+        let session = before.session;
         self.set(id, lease, deadline, due(lease, deadline, now));
         if is_shorter {
             self.hurry_poll(session, lease, now);

@@ -39,4 +39,5 @@ pub use grants::{GrantName, SessionGrant};
 pub use polls::{Block, PollRefusal, PollReply, Polled};
 pub use presence::{Closed, Timeout};
 pub use registry::{Counts, Opening, SessionInfo, Sessions};
+pub use renewals::can_renew;
 pub use session::{SessionId, SessionTimeout};

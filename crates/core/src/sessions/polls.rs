@@ -85,6 +85,31 @@ impl Poll {
 }
 
 impl Sessions {
+    /// Whether a POLL would be accepted.
+    ///
+    /// # Errors
+    ///
+    /// As for [`poll`](Sessions::poll).
+    pub fn may_poll(
+        &self,
+        id: SessionId,
+        user: &[u8],
+        database: i32,
+        client_id: u64,
+    ) -> Result<(), PollRefusal> {
+        match self.live(id) {
+            Some(session) if self.knows(id, user, database) => {
+                let is_older = client_id < session.client_id;
+                if is_older {
+                    Err(PollRefusal::NewerConnection)
+                } else {
+                    Ok(())
+                }
+            }
+            _ => Err(PollRefusal::NoSession),
+        }
+    }
+
     /// A POLL arrives. It takes the polling over from an older connection, attaches the session, and acknowledges what
     /// its connection was answered before.
     ///
@@ -101,14 +126,9 @@ impl Sessions {
         block: Block,
         now: Now,
     ) -> Result<Polled, PollRefusal> {
-        if !self.knows(id, user, database) {
-            return Err(PollRefusal::NoSession);
-        }
+        self.may_poll(id, user, database, client_id)?;
         let alive = self.clock.at(now.monotonic);
         let session = self.live_mut(id).ok_or(PollRefusal::NoSession)?;
-        if client_id < session.client_id {
-            return Err(PollRefusal::NewerConnection);
-        }
         let (older, was_waiting) = (session.client_id, session.poll.take().is_some());
         let (was_away, was_attached) = (session.is_away, session.is_attached());
         if client_id == older {

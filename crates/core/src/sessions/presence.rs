@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::clock::Now;
+use super::clock::{Alive, Now};
 use super::grants::{GrantId, SessionGrant};
 use super::registry::Sessions;
 use super::session::{Connection, SessionId, State};
@@ -34,11 +34,16 @@ impl Sessions {
         self.clock.stalled(length);
     }
 
-    /// A connection closed, or has another user or database than its sessions. The sessions that it polls are
-    /// detached, and a POLL of theirs that waited is gone. Returns those that were not away before: their calls are
+    /// A connection closed. The sessions that it polls are detached, and a POLL of theirs that waited is gone. Returns those that were not away before: their calls are
     /// passed over from now on.
     pub fn disconnected(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
         self.leave(client_id, Connection::Closed, now)
+    }
+
+    /// The connection that polls a session has another user or database. True when the session was not away before.
+    pub fn detach(&mut self, id: SessionId, now: Now) -> bool {
+        let alive = self.clock.at(now.monotonic);
+        self.set_connection(id, Connection::Closed, alive)
     }
 
     /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were not
@@ -137,24 +142,27 @@ impl Sessions {
         let first = (client_id, SessionId::MIN);
         let of_client = self.clients.range(first..=(client_id, SessionId::MAX));
         let ids: Vec<_> = of_client.map(|(_, id)| *id).collect();
-        let mut away = Vec::new();
-        for id in ids {
-            let Some(session) = self.live_mut(id) else {
-                continue;
-            };
-            session.connection = connection;
-            if !std::mem::replace(&mut session.is_away, true) {
-                away.push(id);
-            }
-            if connection == Connection::Closed {
-                session.poll = None;
-                session.heard = alive;
-                self.counts.detached += 1;
-                self.clients.remove(&(client_id, id));
-            }
-            self.file(id);
+        let away = |id: &SessionId| self.set_connection(*id, connection, alive);
+        ids.into_iter().filter(away).collect()
+    }
+
+    /// True when the session was not away before.
+    fn set_connection(&mut self, id: SessionId, connection: Connection, alive: Alive) -> bool {
+        let Some(session) = self.live_mut(id) else {
+            return false;
+        };
+        let was_attached = session.is_attached();
+        session.connection = connection;
+        let is_newly_away = !std::mem::replace(&mut session.is_away, true);
+        if connection == Connection::Closed && was_attached {
+            session.poll = None;
+            session.heard = alive;
+            let client_id = session.client_id;
+            self.counts.detached += 1;
+            self.clients.remove(&(client_id, id));
         }
-        away
+        self.file(id);
+        is_newly_away
     }
 
     fn end(&mut self, id: SessionId, state: State) -> Option<Closed> {

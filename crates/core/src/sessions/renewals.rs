@@ -20,6 +20,12 @@ const ROUND: Duration = Duration::from_millis(200);
 /// How many grants one search looks at.
 const AT_A_TIME: usize = 1024;
 
+/// True for a lease that a session can have: a second or more.
+#[must_use]
+pub const fn can_renew(lease: Lease) -> bool {
+    lease.millis() >= 1000
+}
+
 pub(super) fn third(lease: Lease) -> Duration {
     Duration::from_millis(lease.millis()) / 3
 }
@@ -66,11 +72,28 @@ impl Sessions {
     /// As [`next_due`](Sessions::next_due), of one session: before its POLL is answered.
     #[must_use]
     pub fn next_due_of(&self, session: SessionId, now: Now) -> Option<SessionGrant> {
-        let (at, id) = *self.live(session)?.due.first()?;
-        if at > now.monotonic {
+        let (at, id) = self.live(session)?.due.first()?;
+        if *at > now.monotonic {
             return None;
         }
-        self.grant(id)
+        self.grant(*id)
+    }
+
+    /// True when [`next_due_of`](Sessions::next_due_of) has something.
+    #[must_use]
+    pub fn has_due_of(&self, session: SessionId, now: Now) -> bool {
+        let first = self.live(session).and_then(Session::first_due);
+        first.is_some_and(|at| at <= now.monotonic)
+    }
+
+    /// True when a command on this lock may have something to renew or to release first.
+    #[must_use]
+    pub fn has_due_of_lock(&self, database: i32, key: &[u8], now: Now) -> bool {
+        let lock = self.grants.lock(database, key);
+        lock.is_some_and(|lock| {
+            let releasing = self.releasing.iter().copied();
+            lock.first_due(now.monotonic).is_some() || lock.of_sessions(releasing).is_some()
+        })
     }
 
     /// As [`next_due`](Sessions::next_due), of one lock: before each LOCK command on it.

@@ -31,12 +31,24 @@ impl World {
         if self.writes_blocked {
             return;
         }
-        self.release_closed(lock);
         let now = self.now();
+        let may_have = self.sessions.has_due_of_lock(database(lock), &[lock], now);
+        let before = (
+            self.model.to_release.len(),
+            self.model.renewals,
+            self.model.losses,
+        );
+        self.release_closed(lock);
         while let Some(grant) = self.sessions.next_due_of_lock(database(lock), &[lock], now) {
             assert_eq!(name_of(&grant).0, lock);
             self.look(&grant, false);
         }
+        let after = (
+            self.model.to_release.len(),
+            self.model.renewals,
+            self.model.losses,
+        );
+        assert!(may_have || before == after);
         let due = |grant: &&Grant| grant.name.0 == lock && grant.due <= self.model.now;
         let left: Vec<_> = self.model.grants.iter().filter(due).copied().collect();
         for grant in left {

@@ -265,10 +265,10 @@ impl Model {
     pub(super) fn changed(&mut self, name: Name, lease: u64, end: Option<u64>) {
         let due = self.due(lease, end);
         let Some(grant) = self.find(name) else { return };
-        let before = grant.end.unwrap_or(u64::MAX);
+        let before = (grant.end.unwrap_or(u64::MAX), grant.lease);
         (grant.lease, grant.end, grant.due) = (lease, end, due);
         let session = grant.session;
-        if end.unwrap_or(u64::MAX) < before {
+        if end.unwrap_or(u64::MAX) < before.0 || lease < before.1 {
             self.hurry(session, lease);
         }
     }
@@ -327,6 +327,16 @@ impl Model {
             }
         }
         away
+    }
+
+    /// Whether the session was away before; None if it is not open.
+    pub(super) fn detach(&mut self, id: u64) -> Option<bool> {
+        let now = self.now;
+        let session = self.live(id)?;
+        if session.is_attached {
+            (session.is_attached, session.poll, session.heard) = (false, None, now);
+        }
+        Some(std::mem::replace(&mut session.is_away, true))
     }
 
     /// The grants of a session that ends.

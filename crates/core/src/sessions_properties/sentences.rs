@@ -218,12 +218,14 @@ fn a_wait_ends_after_a_third_of_a_lease_that_joins_or_is_shortened() {
     assert_eq!(sessions.next_poll_at(), Some(ms(4000).monotonic));
     sessions.changed(name(1), lease(6000), end(6000, ms(1500)), ms(1500));
     assert_eq!(sessions.next_poll_at(), Some(ms(3500).monotonic));
-    sessions.changed(name(1), lease(3000), end(6000, ms(2500)), ms(2500));
+    sessions.changed(name(1), lease(6000), end(9000, ms(1500)), ms(1500));
     assert_eq!(
         sessions.next_poll_at(),
         Some(ms(3500).monotonic),
-        "it ends later than before"
+        "it is longer"
     );
+    sessions.changed(name(1), lease(1500), end(9000, ms(2000)), ms(2000));
+    assert_eq!(sessions.next_poll_at(), Some(ms(2500).monotonic));
 }
 
 #[test]
