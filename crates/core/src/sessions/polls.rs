@@ -1,8 +1,8 @@
 //! POLL: who may poll, when a POLL is answered, and what it is answered.
 //!
 //! A POLL arrives by [`poll`](Sessions::poll). The caller renews what is due in the session
-//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or lets the
-//! POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
+//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or
+//! lets the POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub enum Block {
     Forever,
 }
 
-/// Why a POLL is refused. It acknowledges nothing then, and the session was not heard from.
+/// Why a POLL is refused. A refused POLL acknowledges nothing and is no sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollRefusal {
     /// `NOSESSION`.
@@ -44,7 +44,7 @@ pub enum PollRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Polled {
-    /// The older connection, whose waiting POLL the caller answers `UNBLOCKED`.
+    /// The connection whose waiting POLL the caller answers `UNBLOCKED`: an older one.
     pub displaced: Option<u64>,
     /// The session was away: all its calls are eligible again.
     pub was_away: bool,
@@ -110,8 +110,8 @@ impl Sessions {
         }
     }
 
-    /// A POLL arrives. It takes the polling over from an older connection, attaches the session, and acknowledges what
-    /// its connection was answered before.
+    /// A POLL arrives. It takes over from an older connection, attaches the session, and acknowledges the
+    /// events of the earlier replies on its connection.
     ///
     /// # Errors
     ///
@@ -129,7 +129,8 @@ impl Sessions {
         self.may_poll(id, user, database, client_id)?;
         let alive = self.clock.at(now.monotonic);
         let session = self.live_mut(id).ok_or(PollRefusal::NoSession)?;
-        let (older, was_waiting) = (session.client_id, session.poll.take().is_some());
+        let older = session.client_id;
+        let displaced = session.poll.take().map(|_| older);
         let (was_away, was_attached) = (session.is_away, session.is_attached());
         if client_id == older {
             session.events.acknowledge();
@@ -157,15 +158,14 @@ impl Sessions {
             self.counts.detached -= 1;
         }
         self.file(id);
-        let displaced = (client_id != older && was_waiting).then_some(older);
         Ok(Polled {
             displaced,
             was_away,
         })
     }
 
-    /// Judges the POLL of a session, after what is due was renewed: the reply, or `None` while it waits (or there is
-    /// none).
+    /// Judges the POLL of a session. The caller has renewed what is due. `None` while the POLL waits, or if
+    /// there is none.
     #[must_use]
     pub fn answer(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
         let session = self.live_mut(id)?;
@@ -196,15 +196,16 @@ impl Sessions {
         self.reply(id, 0, now)
     }
 
-    /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the session,
-    /// and calls [`answer`](Sessions::answer), or [`answer_later`](Sessions::answer_later) where that is too much at a time.
+    /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the
+    /// session and calls [`answer`](Sessions::answer). If that takes too long it calls
+    /// [`answer_later`](Sessions::answer_later).
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<SessionId> {
         let (at, id) = self.orders.polls.first()?;
         (*at <= now.monotonic).then_some(*id)
     }
 
-    /// The POLL of a session is judged after those that wait for it now: the session has much to renew.
+    /// Other sessions come first: this one has too many grants to renew.
     pub fn answer_later(&mut self, id: SessionId, now: Now) {
         if let Some(poll) = self.live_mut(id).and_then(|session| session.poll.as_mut()) {
             poll.awake = Some(now.monotonic);

@@ -8,7 +8,7 @@ use super::registry::Sessions;
 use super::session::{Connection, SessionId, State};
 use crate::Monotonic;
 
-/// What has become of a session that was not heard from.
+/// The program of a session has not polled in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// Its last reply is more than a second old and no POLL waits: its calls are passed over from now on.
@@ -28,38 +28,39 @@ pub struct Closed {
 }
 
 impl Sessions {
-    /// The server did nothing for so long, until now: it stalled, or clients were paused. That is no silence. To be
-    /// told before anything else after a stall, and at least ten times a second in a pause.
+    /// Records that the server stalled, or paused its clients, for the last `length`. That time does not count
+    /// as silence. Call this before anything else after a stall, and at least ten times a second during a
+    /// pause.
     pub fn stalled(&mut self, length: Duration) {
         self.clock.stalled(length);
     }
 
-    /// A connection closed. The sessions that it polls are detached, and a POLL of theirs that waited is gone. Returns those that were not away before: their calls are
-    /// passed over from now on.
+    /// A connection has closed. Detaches the sessions that it polls, and drops their POLL if one waits. Returns
+    /// those that were not away before: their calls are passed over from now on.
     pub fn disconnected(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
         self.leave(client_id, Connection::Closed, now)
     }
 
-    /// The connection that polls a session has another user or database. True when the session was not away before.
+    /// Detaches a session whose polling connection has changed its user or database. No POLL may be waiting.
+    /// True when the session was not away before.
     pub fn detach(&mut self, id: SessionId, now: Now) -> bool {
         let alive = self.clock.at(now.monotonic);
         self.set_connection(id, Connection::Closed, alive)
     }
 
-    /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were not
-    /// away before. They stay attached until [`disconnected`](Sessions::disconnected).
+    /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were
+    /// not away before. They stay attached until [`disconnected`](Sessions::disconnected).
     pub fn closing(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
         self.leave(client_id, Connection::Closing, now)
     }
 
-    /// True while the calls of the session are passed over: nobody waits for a program that may be dead or frozen.
+    /// True while the calls of the session are passed over, because its program may be dead or frozen.
     #[must_use]
     pub fn is_away(&self, id: SessionId) -> bool {
         self.live(id).is_some_and(|session| session.is_away)
     }
 
-    /// Takes what has become of a session that was not heard from. To be asked once all that had reached the server
-    /// was read.
+    /// Takes a session whose program has not polled in time. Call this after the server has read its sockets.
     #[must_use]
     pub fn take_timeout(&mut self, now: Now) -> Option<Timeout> {
         let alive = self.clock.at(now.monotonic);
@@ -97,7 +98,8 @@ impl Sessions {
         self.remove(id)
     }
 
-    /// As [`take_to_release`](Sessions::take_to_release), of one lock: to be asked before each LOCK command on it.
+    /// As [`take_to_release`](Sessions::take_to_release), for one lock. Call this before each LOCK command on
+    /// it.
     #[must_use]
     pub fn take_to_release_of(&mut self, database: i32, key: &[u8]) -> Option<SessionGrant> {
         if self.releasing.is_empty() {
@@ -125,7 +127,7 @@ impl Sessions {
         !self.forgotten.is_empty()
     }
 
-    /// All sessions end, and none of their grants is released: the server is primary no more.
+    /// Ends all sessions without releasing their grants: the server has stopped being primary.
     pub fn end_all(&mut self) {
         let clock = std::mem::take(&mut self.clock);
         let mut counts = self.counts;

@@ -106,7 +106,7 @@ impl Sessions {
         self.table.len() == 0
     }
 
-    /// Opens a session, which the connection polls from now on. False when the id is in use: the caller takes another.
+    /// Opens a session that the connection polls. False when the id is in use: the caller tries another one.
     #[must_use]
     pub fn open(&mut self, id: SessionId, opening: Opening<'_>, now: Now) -> bool {
         if self.table.get(&id).is_some() {
@@ -138,7 +138,7 @@ impl Sessions {
         true
     }
 
-    /// True when this user has this session in this database. Otherwise a command that names it gets `NOSESSION`.
+    /// True when this user has this session in this database. If not, a command that names it gets `NOSESSION`.
     #[must_use]
     pub fn knows(&self, id: SessionId, user: &[u8], database: i32) -> bool {
         let session = self.live(id);
@@ -216,7 +216,7 @@ impl Sessions {
         oldest.filter_map(info).collect()
     }
 
-    /// Adds an event to an open session. A POLL that waits is to be answered at once.
+    /// Adds an event to an open session. Its waiting POLL becomes the [`next_poll`](Sessions::next_poll).
     pub fn report(&mut self, id: SessionId, key: &Arc<[u8]>, owner: &OwnerBuf, kind: EventKind) {
         let session = self.table.get_mut(&id);
         let Some(session) = session.filter(|session| session.is_live()) else {

@@ -1,7 +1,7 @@
 //! Which grants are to be renewed.
 //!
-//! A grant is due when a third of its remembered lease has passed. While nothing may be written the caller asks for
-//! nothing, and what is due stays due. After that, and after a stall, the nearest end comes first.
+//! A grant is due when a third of its remembered lease has passed. While writes are blocked, the caller does
+//! not ask, and due grants stay due. Afterwards, and after a stall, the nearest end comes first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,11 +45,12 @@ pub(super) struct Late {
 }
 
 impl Sessions {
-    /// A grant of an attached session that is due. The caller looks at the lock and says
+    /// A due grant of an attached session. Until the caller answers, it stays due. The caller looks at the lock
+    /// and calls
     ///
     /// * [`renewed`](Sessions::renewed) when it has renewed the grant;
     /// * [`seen`](Sessions::seen) when the lease has no end, or a PERSIST was lifted;
-    /// * [`lost`](Sessions::lost) when the grant does not stand any more;
+    /// * [`lost`](Sessions::lost) when the grant is gone;
     /// * [`not_renewed`](Sessions::not_renewed) when this lock may not be written now.
     #[must_use]
     pub fn next_due(&mut self, now: Now) -> Option<SessionGrant> {
@@ -69,7 +70,7 @@ impl Sessions {
         self.grant(id)
     }
 
-    /// As [`next_due`](Sessions::next_due), of one session: before its POLL is answered.
+    /// As [`next_due`](Sessions::next_due), for one session. Call this before its POLL is answered.
     #[must_use]
     pub fn next_due_of(&self, session: SessionId, now: Now) -> Option<SessionGrant> {
         let (at, id) = self.live(session)?.due.first()?;
@@ -96,7 +97,7 @@ impl Sessions {
         })
     }
 
-    /// As [`next_due`](Sessions::next_due), of one lock: before each LOCK command on it.
+    /// As [`next_due`](Sessions::next_due), for one lock. Call this before each LOCK command on it.
     #[must_use]
     pub fn next_due_of_lock(
         &mut self,
@@ -111,7 +112,7 @@ impl Sessions {
             if self.live(of).is_some_and(Session::is_attached) {
                 return self.grant(id);
             }
-            // Thousands of detached grants must not be passed at each call.
+            // The next call must not search through thousands of detached grants again.
             if !self.grants.lock_mut(database, key)?.park(due, id) {
                 return None;
             }

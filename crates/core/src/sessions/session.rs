@@ -10,7 +10,7 @@ use super::orders::Filed;
 use super::polls::Poll;
 use crate::Monotonic;
 
-/// A program that polls too late may still be heard so much later: what it sent in time may not be read yet.
+/// A session ends so much later than its timeout, because a POLL that was sent in time may not be read yet.
 const READING: Duration = Duration::from_millis(500);
 /// A program that has not polled for so long after a reply is away.
 const REPLY_AGE: Duration = Duration::from_secs(1);
@@ -151,7 +151,7 @@ impl Session {
             return Filed::default();
         }
         let timeout = if self.poll.is_some() {
-            // While a POLL waits, only its connection can tell that the program is gone.
+            // A waiting POLL is a sign of life until its connection closes.
             None
         } else if self.is_away {
             Some(self.silent_at())

@@ -5,7 +5,8 @@ use super::world::{World, database, deadline, id, name_of, with};
 use crate::sessions::{LossReason, SessionGrant, Timeout};
 
 impl World {
-    /// One iteration, which does `slice` of each thing that takes long. `forget`: one grant that is due cannot be renewed.
+    /// One iteration, which does `slice` of each thing that takes long. `forget`: one grant that is due cannot
+    /// be renewed.
     pub(super) fn iterate(&mut self, slice: usize, forget: bool) {
         self.find_ended();
         let mut forget = forget;

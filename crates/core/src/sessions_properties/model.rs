@@ -1,4 +1,5 @@
-//! Sessions as naively as can be: lists, searched from the start. Nothing is dropped, and nothing is kept in order.
+//! Sessions as naively as can be: lists, searched from the start. Nothing is dropped, and nothing is kept in
+//! order.
 //!
 //! Times are numbers: microseconds of the monotonic clock, milliseconds of the wall clock.
 
@@ -135,7 +136,7 @@ impl Model {
         if client < newest {
             return Err(false);
         }
-        let displaced = session.poll.is_some() && client > newest;
+        let displaced = session.poll.is_some();
         session.clients.push(client);
         let same = session.answered.iter().filter(|(of, _)| *of == client);
         let read = same.map(|(_, event)| *event).max().unwrap_or(0);
@@ -150,7 +151,8 @@ impl Model {
         Ok(displaced.then_some(newest))
     }
 
-    /// The reply to a POLL after what was due is renewed: `sure-ms`, grants, and the numbers of the first and the last event.
+    /// The reply to a POLL after what was due is renewed: `sure-ms`, grants, and the numbers of the first and
+    /// the last event.
     pub(super) fn answer(&mut self, id: u64) -> Option<(i64, usize, Vec<usize>)> {
         let (now, wall) = (self.now, self.wall());
         let ends: Vec<_> = self

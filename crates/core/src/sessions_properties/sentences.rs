@@ -303,6 +303,13 @@ fn an_event_is_answered_until_the_same_connection_polls_again() {
         [3],
         "it was not answered"
     );
+    poll(&mut sessions, 6, Block::Forever, ms(7)).unwrap();
+    assert_eq!(sessions.answer(id(1), ms(7)), None);
+    join(&mut sessions, 1, 4, 30_000, ms(7));
+    sessions.take_out(name(4));
+    sessions.detach(id(1), ms(7));
+    let told = reply(&mut sessions, 6, ms(8));
+    assert_eq!(numbers(&told), [4], "the POLL before it was not answered");
 }
 
 #[test]
