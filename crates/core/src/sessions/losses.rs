@@ -6,7 +6,7 @@ use super::grants::{GrantId, GrantName, SessionGrant};
 use super::registry::Sessions;
 use super::renewals::{again, third};
 use super::session::SessionId;
-use crate::{Deadline, Lease, Monotonic, OwnerBuf, Token};
+use crate::{Deadline, Lease, OwnerBuf, Token};
 
 impl Sessions {
     /// Puts a grant into a session, after a call with `SESSION id`. The session that had it before gets the
@@ -39,7 +39,7 @@ impl Sessions {
             deadline,
             id: 0,
         };
-        self.add(grant, due(lease, deadline, now));
+        self.add(grant, now.plus(third(lease)));
         self.hurry_poll(session, lease, now);
     }
 
@@ -60,7 +60,7 @@ impl Sessions {
         let before = &node.grant;
         let is_shorter = deadline < before.deadline || lease < before.lease;
         let session = before.session;
-        self.set(id, lease, deadline, due(lease, deadline, now));
+        self.set(id, lease, deadline, now.plus(third(lease)));
         if is_shorter {
             self.hurry_poll(session, lease, now);
         }
@@ -166,9 +166,9 @@ impl Sessions {
             return self.lose(id, LossReason::Expired, now);
         }
         let due = match (before, deadline) {
-            (_, Deadline::Never) => now.monotonic.plus(again(lease)),
+            (_, Deadline::Never) => now.plus(again(lease)),
             // A PERSIST is lifted: the third is counted anew.
-            (Deadline::Never, Deadline::At(_)) => now.monotonic.plus(third(lease)),
+            (Deadline::Never, Deadline::At(_)) => now.plus(third(lease)),
             (Deadline::At(_), Deadline::At(_)) => due,
         };
         self.set(id, lease, deadline, due);
@@ -198,13 +198,5 @@ impl Sessions {
             };
             self.report(grant.session, &grant.lock_id.key, &grant.owner, kind);
         }
-    }
-}
-
-/// When a grant is due whose lease starts now.
-pub(super) fn due(lease: Lease, deadline: Deadline, now: Now) -> Monotonic {
-    match deadline {
-        Deadline::At(_) => now.monotonic.plus(third(lease)),
-        Deadline::Never => now.monotonic.plus(again(lease)),
     }
 }

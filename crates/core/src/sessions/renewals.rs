@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::clock::Now;
 use super::grants::{GrantId, SessionGrant};
-use super::losses::due;
 use super::registry::Sessions;
 use super::session::{Session, SessionId};
 use crate::{Deadline, Lease, Monotonic};
@@ -109,7 +108,7 @@ impl Sessions {
             let lock = self.grants.lock(database, key)?;
             let (due, id) = lock.first_due(now.monotonic)?;
             let of = self.grants.get(id)?.grant.session;
-            if self.live(of).is_some_and(Session::is_attached) {
+            if self.live(of).is_some_and(|of| of.is_attached) {
                 return self.grant(id);
             }
             // The next call must not search through thousands of detached grants again.
@@ -125,14 +124,14 @@ impl Sessions {
             grant.id,
             grant.lease,
             deadline,
-            due(grant.lease, deadline, now),
+            now.plus(third(grant.lease)),
         );
         self.counts.renewals += 1;
     }
 
     /// A grant that is due cannot be renewed now. It is due again a little later.
     pub fn not_renewed(&mut self, grant: &SessionGrant, now: Now) {
-        let due = now.monotonic.plus(again(grant.lease));
+        let due = now.plus(again(grant.lease));
         self.set(grant.id, grant.lease, grant.deadline, due);
     }
 
@@ -149,7 +148,7 @@ impl Sessions {
             Some((*end, *grant, *id))
         };
         Late {
-            until: now.monotonic.plus(ROUND),
+            until: now.plus(ROUND),
             next: due.filter_map(first).collect(),
         }
     }
@@ -162,7 +161,7 @@ impl Sessions {
             let Some((end, id, session)) = late.next.pop_first() else {
                 break;
             };
-            let Some(of) = self.live(session).filter(|of| of.is_attached()) else {
+            let Some(of) = self.live(session).filter(|of| of.is_attached) else {
                 continue;
             };
             if of.first_due().is_some_and(|at| at <= now.monotonic)

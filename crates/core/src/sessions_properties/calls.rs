@@ -32,7 +32,7 @@ impl World {
                     self.connections.retain(|of| *of != client);
                     self.sessions.disconnected(client, now)
                 } else {
-                    self.sessions.closing(client, now)
+                    self.sessions.closing(client)
                 };
                 let mut model = self.model.leave(client, is_read);
                 model.sort_unstable();

@@ -141,7 +141,7 @@ impl World {
                 let end = Some(wall + found.lease);
                 hold.end = end;
                 self.sessions.renewed(grant, deadline(end), now);
-                let due = self.model.due(found.lease, end);
+                let due = self.model.due(found.lease);
                 let grant = self.model.find(name).unwrap();
                 (grant.end, grant.due) = (end, due);
                 self.model.renewals += 1;

@@ -234,7 +234,7 @@ impl Model {
     }
 
     fn add(&mut self, session: u64, name: Name, lease: u64, end: Option<u64>) {
-        let due = self.due(lease, end);
+        let due = self.due(lease);
         self.grants.push(Grant {
             session,
             name,
@@ -253,11 +253,8 @@ impl Model {
     }
 
     /// When a lease that begins now is renewed, or looked at again.
-    pub(super) fn due(&self, lease: u64, end: Option<u64>) -> u64 {
-        match end {
-            Some(_) => self.now + lease * 1000 / 3,
-            None => self.again(lease),
-        }
+    pub(super) fn due(&self, lease: u64) -> u64 {
+        self.now + lease * 1000 / 3
     }
 
     pub(super) fn again(&self, lease: u64) -> u64 {
@@ -265,7 +262,7 @@ impl Model {
     }
 
     pub(super) fn changed(&mut self, name: Name, lease: u64, end: Option<u64>) {
-        let due = self.due(lease, end);
+        let due = self.due(lease);
         let Some(grant) = self.find(name) else { return };
         let before = (grant.end.unwrap_or(u64::MAX), grant.lease);
         (grant.lease, grant.end, grant.due) = (lease, end, due);
