@@ -40,13 +40,13 @@ impl Sessions {
             let client = (session.client_id, *id);
             assert_eq!(
                 self.clients.contains(&client),
-                session.is_live() && session.is_attached()
+                session.is_live() && session.is_attached
             );
             let is_in = |list: &std::collections::VecDeque<_>| list.contains(id);
             match session.state {
                 State::Live => {
                     counts.sessions += 1;
-                    counts.detached += usize::from(!session.is_attached());
+                    counts.detached += usize::from(!session.is_attached);
                     counts.grants += session.due.len();
                 }
                 State::Releasing => assert!(is_in(&self.releasing)),

@@ -1,4 +1,4 @@
-//! The two clocks of a call, and a clock for silence.
+//! The two clocks of a call.
 
 use std::time::Duration;
 
@@ -13,41 +13,15 @@ pub struct Now {
     pub unix: UnixTime,
 }
 
-/// A time of the clock that stops while the server stalls or is paused, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Alive(u64);
-
-impl Alive {
-    pub(super) fn plus(self, length: Duration) -> Self {
-        Self(Monotonic(self.0).plus(length).0)
+impl Now {
+    /// The monotonic time after `length`.
+    pub(super) fn plus(self, length: Duration) -> Monotonic {
+        self.monotonic.plus(length)
     }
 
-    pub(super) const fn since(self, earlier: Self) -> Duration {
-        Monotonic(self.0).since(Monotonic(earlier.0))
-    }
-}
-
-/// How long the server has been stalled or paused so far.
-#[derive(Debug, Default)]
-pub(super) struct AliveClock {
-    stalled: Duration,
-}
-
-impl AliveClock {
-    pub(super) fn stalled(&mut self, length: Duration) {
-        self.stalled = self.stalled.saturating_add(length);
-    }
-
-    pub(super) fn at(&self, time: Monotonic) -> Alive {
-        Alive(time.0.saturating_sub(self.micros()))
-    }
-
-    /// When this clock shows `time`, if the server does not stall until then.
-    pub(super) fn monotonic(&self, time: Alive) -> Monotonic {
-        Monotonic(time.0.saturating_add(self.micros()))
-    }
-
-    fn micros(&self) -> u64 {
-        u64::try_from(self.stalled.as_micros()).unwrap_or(u64::MAX)
+    /// This time on a clock that was stopped for `length`. The silence of programs is measured by it.
+    pub(super) fn without(self, length: Duration) -> Monotonic {
+        let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+        Monotonic(self.monotonic.0.saturating_sub(micros))
     }
 }

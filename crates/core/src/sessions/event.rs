@@ -108,13 +108,13 @@ impl Events {
         });
     }
 
-    /// The connection that polls asks again: what it was answered is dropped.
+    /// Drops what the polling connection was answered: it polls again.
     pub(super) fn acknowledge(&mut self) {
         self.list.drain(..self.answered);
         self.answered = 0;
     }
 
-    /// Another connection polls from now on, and is answered everything again.
+    /// Another connection polls from now on. It is answered everything again.
     pub(super) fn answer_again(&mut self) {
         self.answered = 0;
     }

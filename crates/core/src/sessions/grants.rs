@@ -185,7 +185,8 @@ impl Grants {
         }
     }
 
-    /// Changes a grant's lease and when it is due. Returns its session, and its deadline and due time of before.
+    /// Changes a grant's lease and when it is due. Returns its session, and its deadline and due time of
+    /// before.
     pub(super) fn set(
         &mut self,
         id: GrantId,

@@ -1,7 +1,7 @@
 //! The grants of one lock that belong to sessions.
 //!
-//! Each LOCK command asks first what is due of its lock, and nearly always nothing is. A lock may have thousands of
-//! holders, so they are kept in order. A lock with one holder, the usual case, needs no orders.
+//! Each LOCK command first asks which grants of its lock are due, and nearly always none is. A lock may have
+//! thousands of holders, so they are kept in order. A lock with one holder, the usual case, needs no orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(super) enum LockGrants {
 #[derive(Debug, Default)]
 pub(super) struct Many {
     tokens: BTreeMap<Token, GrantId>,
-    /// What is detached leaves this order when its time comes, until it is renewed.
+    /// Grants of detached sessions leave this order when they come due, until they are renewed.
     due: BTreeSet<(Monotonic, GrantId)>,
     sessions: BTreeSet<(SessionId, GrantId)>,
 }
@@ -92,7 +92,8 @@ impl LockGrants {
         first.filter(|(due, _)| *due <= now)
     }
 
-    /// Takes a grant out of the order of what is due, until it gets another time. True when others may follow it.
+    /// Takes a grant out of the order of what is due, until it gets another time. True when others may follow
+    /// it.
     pub(super) fn park(&mut self, due: Monotonic, id: GrantId) -> bool {
         match self {
             Self::One(_) => false,

@@ -6,11 +6,11 @@ use super::grants::{GrantId, GrantName, SessionGrant};
 use super::registry::Sessions;
 use super::renewals::{again, third};
 use super::session::SessionId;
-use crate::{Deadline, Lease, Monotonic, OwnerBuf, Token};
+use crate::{Deadline, Lease, OwnerBuf, Token};
 
 impl Sessions {
-    /// A call with `SESSION id` got or renewed this grant: it belongs to the session from now on. Another session that
-    /// had it gets the event `taken`.
+    /// Puts a grant into a session, after a call with `SESSION id`. The session that had it before gets the
+    /// event `taken`.
     pub fn join(
         &mut self,
         session: SessionId,
@@ -39,39 +39,41 @@ impl Sessions {
             deadline,
             id: 0,
         };
-        self.add(grant, due(lease, deadline, now));
+        self.add(grant, now.plus(third(lease)));
         self.hurry_poll(session, lease, now);
     }
 
-    /// `SESSION 0` takes the grant out of its session, which gets the event `taken`.
+    /// Takes a grant out of its session (`SESSION 0`), which gets the event `taken`.
     pub fn take_out(&mut self, name: GrantName<'_>) {
         if let Some(id) = self.find(name) {
             self.take(id, None);
         }
     }
 
-    /// A call without SESSION, or with that of the grant, has re-entered or renewed it, or has released some holds: this
-    /// is its lease now.
+    /// Records the lease of a grant after a call that leaves it in its session: a re-entry, a renewal, or a
+    /// release that leaves holds.
     pub fn changed(&mut self, name: GrantName<'_>, lease: Lease, deadline: Deadline, now: Now) {
         let Some(id) = self.find(name) else { return };
         let Some(node) = self.grants.get(id) else {
             return;
         };
-        let (session, is_shorter) = (node.grant.session, deadline < node.grant.deadline);
-        self.set(id, lease, deadline, due(lease, deadline, now));
+        let before = &node.grant;
+        let is_shorter = deadline < before.deadline || lease < before.lease;
+        let session = before.session;
+        self.set(id, lease, deadline, now.plus(third(lease)));
         if is_shorter {
             self.hurry_poll(session, lease, now);
         }
     }
 
-    /// The token of a grant was raised.
+    /// Records the raised token of a grant.
     pub fn raised(&mut self, name: GrantName<'_>, to: Token) {
         if let Some(id) = self.find(name) {
             self.grants.raise(id, to);
         }
     }
 
-    /// No lease of this lock ends later than at `end`: a cut by hand is made lasting.
+    /// Ends all leases of this lock at `end` at the latest: a PEXPIRE by hand is made lasting. O(h).
     pub fn cap_ends(&mut self, database: i32, key: &[u8], end: u64) {
         for id in self.grants.of_lock(database, key) {
             if let Some(node) = self.grants.get(id)
@@ -83,8 +85,8 @@ impl Sessions {
         }
     }
 
-    /// The last hold of a grant was released, by a call that names the session `by`. The grant's session gets the event
-    /// `lost` if that is another.
+    /// Removes a grant whose last hold was released. `by` is the session that the call named. If the grant
+    /// belongs to another one, that one gets the event `lost`.
     pub fn released(&mut self, name: GrantName<'_>, by: Option<SessionId>, now: Now) {
         let Some(id) = self.find(name) else { return };
         let session = self.grants.get(id).map(|node| node.grant.session);
@@ -95,50 +97,50 @@ impl Sessions {
         }
     }
 
-    /// A blocked call gave back its grant, since its client is gone. That is no event.
+    /// Removes a grant that a blocked call gave back because its client has disconnected. That is no event.
     pub fn given_back(&mut self, name: GrantName<'_>) {
         if let Some(id) = self.find(name) {
             self.remove(id);
         }
     }
 
-    /// A grant was lost. To be told before the lock is granted to anybody else.
+    /// Removes a grant that was lost. Call this before the lock is granted to anybody else.
     ///
-    /// A grant whose known end has passed was lost by that, whatever `reason` says: an old server tells a module only
-    /// that a key is gone.
+    /// If the end of the lease has passed, the reason is [`LossReason::Expired`] and `reason` is ignored: Redis
+    /// 7.0 does not report why a key was removed.
     pub fn lost(&mut self, name: GrantName<'_>, reason: LossReason, now: Now) {
         if let Some(id) = self.grants.find(name) {
             self.lose(id, reason, now);
         }
     }
 
-    /// All grants of a lock were lost.
+    /// Removes all grants of a lock, which were lost.
     pub fn lost_lock(&mut self, database: i32, key: &[u8], reason: LossReason, now: Now) {
         for id in self.grants.of_lock(database, key) {
             self.lose(id, reason, now);
         }
     }
 
-    /// All grants of a database were lost. O(n).
+    /// Removes all grants of a database, which were lost. O(n).
     pub fn lost_database(&mut self, database: i32, reason: LossReason, now: Now) {
         for id in self.grants.of_database(database) {
             self.lose(id, reason, now);
         }
     }
 
-    /// All grants were lost. O(n).
+    /// Removes all grants, which were lost. O(n).
     pub fn lost_all(&mut self, reason: LossReason, now: Now) {
         for database in self.grants.databases() {
             self.lost_database(database, reason, now);
         }
     }
 
-    /// A grant whose lease has ended as far as is known, of any open session, the earliest first. The caller looks at the lock,
-    /// and says [`lost`](Sessions::lost) or [`seen`](Sessions::seen).
+    /// The grant whose lease ended first, of all open sessions. The caller looks at the lock and calls
+    /// [`lost`](Sessions::lost) or [`seen`](Sessions::seen). Until then the answer stays the same.
     #[must_use]
     pub fn next_ended(&self, now: Now) -> Option<SessionGrant> {
         let (end, session) = self.orders.ends.first()?;
-        // A lease that ends in a millisecond is held during it.
+        // The lock is held during the last millisecond of its lease.
         if *end >= now.unix.millis() {
             return None;
         }
@@ -152,8 +154,8 @@ impl Sessions {
         self.orders.ends.first().map(|(end, _)| *end)
     }
 
-    /// The caller has looked at a grant, which stands with this deadline: PEXPIRE or PERSIST may have changed it. Its
-    /// next renewal stays. A grant whose deadline has passed is lost.
+    /// Records the deadline that the caller found, which a PEXPIRE or PERSIST may have changed. The next
+    /// renewal is not moved. A grant whose deadline has passed is lost.
     pub fn seen(&mut self, name: GrantName<'_>, deadline: Deadline, now: Now) {
         let Some(id) = self.find(name) else { return };
         let Some(node) = self.grants.get(id) else {
@@ -164,9 +166,9 @@ impl Sessions {
             return self.lose(id, LossReason::Expired, now);
         }
         let due = match (before, deadline) {
-            (_, Deadline::Never) => now.monotonic.plus(again(lease)),
+            (_, Deadline::Never) => now.plus(again(lease)),
             // A PERSIST is lifted: the third is counted anew.
-            (Deadline::Never, Deadline::At(_)) => now.monotonic.plus(third(lease)),
+            (Deadline::Never, Deadline::At(_)) => now.plus(third(lease)),
             (Deadline::At(_), Deadline::At(_)) => due,
         };
         self.set(id, lease, deadline, due);
@@ -196,13 +198,5 @@ impl Sessions {
             };
             self.report(grant.session, &grant.lock_id.key, &grant.owner, kind);
         }
-    }
-}
-
-/// When a grant is due whose lease starts now.
-pub(super) fn due(lease: Lease, deadline: Deadline, now: Now) -> Monotonic {
-    match deadline {
-        Deadline::At(_) => now.monotonic.plus(third(lease)),
-        Deadline::Never => now.monotonic.plus(again(lease)),
     }
 }

@@ -1,21 +1,22 @@
 //! Sessions: a program's presence on the server.
 //!
-//! [`Sessions`] knows which sessions are open and which connection polls each, which grants belong to them, when each
-//! grant is renewed and when its lease ends, and which events a session has yet to acknowledge. It has no clock and
-//! opens no keys: the caller passes the time, reports what changes in the locks, and asks what is due.
+//! [`Sessions`] knows which sessions are open and which connection polls each, which grants belong to them,
+//! when each grant is renewed and when its lease ends, and which events a session has yet to acknowledge. It
+//! has no clock and opens no keys: the caller passes the time, reports what changes in the locks, and asks what
+//! is due.
 //!
-//! **A grant** is named by its lock and its token ([`GrantName`]). A lock may have many holders, each in another
-//! session or in none.
+//! **A grant** is named by its lock and its token ([`GrantName`]). A lock may have many holders, each in
+//! another session or in none.
 //!
-//! **Orders.** Each session keeps its grants in two orders: by the time of the next renewal (monotonic clock), and by
-//! the end of the lease (wall clock). Four orders of sessions tell what is next on the whole server (`orders.rs`): the
-//! next renewal, the next end of a lease, the next timeout, the next POLL to answer. A session that is detached or
-//! ends leaves these orders in O(log n), however many grants it has.
+//! **Orders.** Each session keeps its grants in two orders: by the time of the next renewal (monotonic clock),
+//! and by the end of the lease (wall clock). Four orders of sessions (`orders.rs`) give the next renewal, the
+//! next end of a lease, the next timeout and the next POLL to answer of the whole server. A session that is
+//! detached or ends leaves these orders in O(log n), however many grants it has.
 //!
 //! **Endings in slices.** A session that ends is unknown at once. Its grants are removed little by little:
 //! [`Sessions::take_to_release`] after CLOSE and KILL, [`Sessions::sweep`] after a silence.
 //!
-//! **No surprise for others.** The tables grow in parts (`parts.rs`), and no call costs more than O(log n) beside what
+//! **No long pauses.** The tables grow in parts (`parts.rs`), and no call costs more than O(log n) beside what
 //! it returns.
 
 #[cfg(test)]
@@ -32,7 +33,6 @@ mod presence;
 mod registry;
 mod renewals;
 mod session;
-mod wished;
 
 pub use clock::Now;
 pub use event::{Event, EventKind, LossReason};
@@ -40,5 +40,5 @@ pub use grants::{GrantName, SessionGrant};
 pub use polls::{Block, PollRefusal, PollReply, Polled};
 pub use presence::{Closed, Timeout};
 pub use registry::{Counts, Opening, SessionInfo, Sessions};
-pub use wished::can_renew;
+pub use renewals::can_renew;
 pub use session::{SessionId, SessionTimeout};

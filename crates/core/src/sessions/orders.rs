@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::clock::Alive;
 use super::session::{Session, SessionId};
 use crate::Monotonic;
 
@@ -13,8 +12,8 @@ pub(super) struct Filed {
     pub(super) due: Option<Monotonic>,
     /// The next end of a lease.
     pub(super) end: Option<u64>,
-    /// When it counts as away, or ends by silence.
-    pub(super) timeout: Option<Alive>,
+    /// When it counts as away, or ends by silence, without stalls.
+    pub(super) timeout: Option<Monotonic>,
     /// When to answer its POLL.
     pub(super) poll: Option<Monotonic>,
 }
@@ -23,7 +22,7 @@ pub(super) struct Filed {
 pub(super) struct Orders {
     pub(super) due: BTreeSet<(Monotonic, SessionId)>,
     pub(super) ends: BTreeSet<(u64, SessionId)>,
-    pub(super) timeouts: BTreeSet<(Alive, SessionId)>,
+    pub(super) timeouts: BTreeSet<(Monotonic, SessionId)>,
     pub(super) polls: BTreeSet<(Monotonic, SessionId)>,
 }
 

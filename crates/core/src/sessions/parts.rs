@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use foldhash::fast::RandomState;
+use foldhash::quality::RandomState;
 
 use crate::Map;
 use crate::map::shrink_if_sparse;

@@ -1,8 +1,8 @@
 //! POLL: who may poll, when a POLL is answered, and what it is answered.
 //!
 //! A POLL arrives by [`poll`](Sessions::poll). The caller renews what is due in the session
-//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or lets the
-//! POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
+//! ([`next_due_of`](Sessions::next_due_of)) and asks [`answer`](Sessions::answer), which gives the reply or
+//! lets the POLL wait. [`next_poll`](Sessions::next_poll) names each session whose POLL is to be judged again.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::clock::Now;
 use super::event::Event;
 use super::registry::Sessions;
 use super::renewals::third;
-use super::session::{Connection, Session, SessionId};
+use super::session::{Session, SessionId};
 use crate::{Lease, Monotonic};
 
 /// No reply has more events.
@@ -31,7 +31,7 @@ pub enum Block {
     Forever,
 }
 
-/// Why a POLL is refused. It acknowledges nothing then, and the session was not heard from.
+/// Why a POLL is refused. A refused POLL acknowledges nothing and is no sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollRefusal {
     /// `NOSESSION`.
@@ -44,7 +44,7 @@ pub enum PollRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Polled {
-    /// The older connection, whose waiting POLL the caller answers `UNBLOCKED`.
+    /// The connection whose waiting POLL the caller answers `UNBLOCKED`: an older one.
     pub displaced: Option<u64>,
     /// The session was away: all its calls are eligible again.
     pub was_away: bool,
@@ -85,8 +85,33 @@ impl Poll {
 }
 
 impl Sessions {
-    /// A POLL arrives. It takes the polling over from an older connection, attaches the session, and acknowledges what
-    /// its connection was answered before.
+    /// Whether a POLL would be accepted.
+    ///
+    /// # Errors
+    ///
+    /// As for [`poll`](Sessions::poll).
+    pub fn may_poll(
+        &self,
+        id: SessionId,
+        user: &[u8],
+        database: i32,
+        client_id: u64,
+    ) -> Result<(), PollRefusal> {
+        match self.live(id) {
+            Some(session) if self.knows(id, user, database) => {
+                let is_older = client_id < session.client_id;
+                if is_older {
+                    Err(PollRefusal::NewerConnection)
+                } else {
+                    Ok(())
+                }
+            }
+            _ => Err(PollRefusal::NoSession),
+        }
+    }
+
+    /// A POLL arrives. It takes over from an older connection, attaches the session, and acknowledges the
+    /// events of the earlier replies on its connection.
     ///
     /// # Errors
     ///
@@ -101,64 +126,64 @@ impl Sessions {
         block: Block,
         now: Now,
     ) -> Result<Polled, PollRefusal> {
-        if !self.knows(id, user, database) {
-            return Err(PollRefusal::NoSession);
-        }
-        let alive = self.clock.at(now.monotonic);
-        let session = self.live_mut(id).ok_or(PollRefusal::NoSession)?;
-        if client_id < session.client_id {
-            return Err(PollRefusal::NewerConnection);
-        }
-        let (older, was_waiting) = (session.client_id, session.poll.take().is_some());
-        let (was_away, was_attached) = (session.is_away, session.is_attached());
-        if client_id == older {
-            session.events.acknowledge();
-        } else {
-            session.events.answer_again();
-        }
-        session.client_id = client_id;
-        session.connection = Connection::Open;
-        session.heard = alive;
-        session.is_away = false;
+        self.may_poll(id, user, database, client_id)?;
+        let alive = self.alive(now);
         let until = match block {
             Block::No => now.monotonic,
-            Block::For(length) => now.monotonic.plus(length),
+            Block::For(length) => now.plus(length),
             Block::Forever => Monotonic(u64::MAX),
         };
-        session.poll = Some(Poll {
+        let poll = Poll {
             arrived: now.monotonic,
             until,
             is_waiting: false,
             awake: Some(now.monotonic),
+        };
+        let polled = self.update(id, |session| {
+            let older = std::mem::replace(&mut session.client_id, client_id);
+            if client_id == older {
+                session.events.acknowledge();
+            } else {
+                session.events.answer_again();
+            }
+            session.heard = alive;
+            let was_attached = std::mem::replace(&mut session.is_attached, true);
+            let was_away = std::mem::replace(&mut session.is_away, false);
+            let displaced = session.poll.replace(poll).map(|_| older);
+            (
+                older,
+                was_attached,
+                Polled {
+                    displaced,
+                    was_away,
+                },
+            )
         });
+        let (older, was_attached, polled) = polled.ok_or(PollRefusal::NoSession)?;
         self.clients.remove(&(older, id));
         self.clients.insert((client_id, id));
-        if !was_attached {
-            self.counts.detached -= 1;
-        }
-        self.file(id);
-        let displaced = (client_id != older && was_waiting).then_some(older);
-        Ok(Polled {
-            displaced,
-            was_away,
-        })
+        self.counts.detached -= usize::from(!was_attached);
+        Ok(polled)
     }
 
-    /// Judges the POLL of a session, after what is due was renewed: the reply, or `None` while it waits (or there is
-    /// none).
+    /// Judges the POLL of a session. The caller has renewed what is due. `None` while the POLL waits, or if
+    /// there is none.
     #[must_use]
     pub fn answer(&mut self, id: SessionId, now: Now) -> Option<PollReply> {
-        let session = self.live_mut(id)?;
-        let longest = longest_wait(session, now);
-        let is_quiet = session.events.len() == 0;
-        let poll = session.poll.as_mut()?;
-        if is_quiet && poll.until > now.monotonic {
-            if !poll.is_waiting {
-                poll.until = poll.until.min(now.monotonic.plus(longest));
+        let is_waiting = self.update(id, |session| {
+            let longest = longest_wait(session, now);
+            let is_quiet = session.events.len() == 0;
+            let poll = session.poll.as_mut()?;
+            if !is_quiet || poll.until <= now.monotonic {
+                return Some(false);
             }
-            poll.is_waiting = true;
+            if !std::mem::replace(&mut poll.is_waiting, true) {
+                poll.until = poll.until.min(now.plus(longest));
+            }
             poll.awake = None;
-            self.file(id);
+            Some(true)
+        });
+        if is_waiting?? {
             return None;
         }
         self.reply(id, MOST_EVENTS, now)
@@ -176,20 +201,18 @@ impl Sessions {
         self.reply(id, 0, now)
     }
 
-    /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the session,
-    /// and calls [`answer`](Sessions::answer), or [`answer_later`](Sessions::answer_later) where that is too much at a time.
+    /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the
+    /// session and calls [`answer`](Sessions::answer). If that takes too long it calls
+    /// [`answer_later`](Sessions::answer_later).
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<SessionId> {
         let (at, id) = self.orders.polls.first()?;
         (*at <= now.monotonic).then_some(*id)
     }
 
-    /// The POLL of a session is judged after those that wait for it now: the session has much to renew.
+    /// Other sessions come first: this one has too many grants to renew.
     pub fn answer_later(&mut self, id: SessionId, now: Now) {
-        if let Some(poll) = self.live_mut(id).and_then(|session| session.poll.as_mut()) {
-            poll.awake = Some(now.monotonic);
-        }
-        self.file(id);
+        self.update_poll(id, |poll| poll.awake = Some(now.monotonic));
     }
 
     /// When [`next_poll`](Sessions::next_poll) has one, if nothing happens until then.
@@ -200,33 +223,32 @@ impl Sessions {
 
     /// A grant with this lease has joined, or its lease was shortened: the wait ends after a third of it.
     pub(super) fn hurry_poll(&mut self, id: SessionId, lease: Lease, now: Now) {
-        if let Some(session) = self.live_mut(id)
-            && let Some(poll) = &mut session.poll
-        {
-            poll.until = poll.until.min(now.monotonic.plus(third(lease)));
-        }
-        self.file(id);
+        let ends = now.plus(third(lease));
+        self.update_poll(id, |poll| poll.until = poll.until.min(ends));
+    }
+
+    fn update_poll(&mut self, id: SessionId, change: impl FnOnce(&mut Poll)) {
+        self.update(id, |session| session.poll.as_mut().map(change));
     }
 
     fn reply(&mut self, id: SessionId, max: usize, now: Now) -> Option<PollReply> {
-        let alive = self.clock.at(now.monotonic);
-        let session = self.live_mut(id)?;
-        let poll = session.poll.take()?;
-        session.heard = alive;
-        session.replied = alive;
-        let events = session.events.answer(max);
-        let sure_ms = if events.len() < session.events.len() {
-            0
-        } else {
-            sure_ms(session, now.monotonic.since(poll.arrived), now)
-        };
-        let grants = session.due.len();
-        self.file(id);
-        Some(PollReply {
-            sure_ms,
-            grants,
-            events,
-        })
+        let alive = self.alive(now);
+        let reply = self.update(id, |session| {
+            let poll = session.poll.take()?;
+            (session.heard, session.replied) = (alive, alive);
+            let events = session.events.answer(max);
+            let sure_ms = if events.len() < session.events.len() {
+                0
+            } else {
+                sure_ms(session, now.monotonic.since(poll.arrived), now)
+            };
+            Some(PollReply {
+                sure_ms,
+                grants: session.due.len(),
+                events,
+            })
+        });
+        reply?
     }
 }
 

@@ -1,14 +1,15 @@
 //! Connections, silence, and the ends of sessions.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::clock::Now;
 use super::grants::{GrantId, SessionGrant};
 use super::registry::Sessions;
-use super::session::{Connection, SessionId, State};
+use super::session::{SessionId, State};
 use crate::Monotonic;
 
-/// What has become of a session that was not heard from.
+/// The program of a session has not polled in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// Its last reply is more than a second old and no POLL waits: its calls are passed over from now on.
@@ -28,55 +29,73 @@ pub struct Closed {
 }
 
 impl Sessions {
-    /// The server did nothing for so long, until now: it stalled, or clients were paused. That is no silence. To be
-    /// told before anything else after a stall, and at least ten times a second in a pause.
+    /// Records that the server stalled, or paused its clients, for the last `length`. That time does not count
+    /// as silence. Call this before anything else after a stall, and at least ten times a second during a
+    /// pause.
     pub fn stalled(&mut self, length: Duration) {
-        self.clock.stalled(length);
+        self.stalled = self.stalled.saturating_add(length);
     }
 
-    /// A connection closed, or has another user or database than its sessions. The sessions that it polls are
-    /// detached, and a POLL of theirs that waited is gone. Returns those that were not away before: their calls are
-    /// passed over from now on.
+    /// A connection has closed. Detaches the sessions that it polls, and drops their POLL if one waits. Returns
+    /// those that were not away before: their calls are passed over from now on.
     pub fn disconnected(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
-        self.leave(client_id, Connection::Closed, now)
+        let ids = self.polled_by(client_id).into_iter();
+        ids.filter(|id| self.detach(*id, now)).collect()
     }
 
-    /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were not
-    /// away before. They stay attached until [`disconnected`](Sessions::disconnected).
-    pub fn closing(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
-        self.leave(client_id, Connection::Closing, now)
+    /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were
+    /// not away before. They stay attached until [`disconnected`](Sessions::disconnected).
+    pub fn closing(&mut self, client_id: u64) -> Vec<SessionId> {
+        let ids = self.polled_by(client_id).into_iter();
+        ids.filter(|id| self.set_away(*id)).collect()
     }
 
-    /// True while the calls of the session are passed over: nobody waits for a program that may be dead or frozen.
+    /// Detaches a session whose polling connection has changed its user or database. No POLL may be waiting.
+    /// True when the session was not away before.
+    pub fn detach(&mut self, id: SessionId, now: Now) -> bool {
+        let alive = self.alive(now);
+        let left = self.update(id, |session| {
+            let was_attached = std::mem::replace(&mut session.is_attached, false);
+            was_attached.then(|| {
+                session.poll = None;
+                session.heard = alive;
+                session.client_id
+            })
+        });
+        if let Some(client_id) = left.flatten() {
+            self.counts.detached += 1;
+            self.clients.remove(&(client_id, id));
+        }
+        self.set_away(id)
+    }
+
+    /// True while the calls of the session are passed over, because its program may be dead or frozen.
     #[must_use]
     pub fn is_away(&self, id: SessionId) -> bool {
         self.live(id).is_some_and(|session| session.is_away)
     }
 
-    /// Takes what has become of a session that was not heard from. To be asked once all that had reached the server
-    /// was read.
+    /// Takes a session whose program has not polled in time. Call this after the server has read its sockets.
     #[must_use]
     pub fn take_timeout(&mut self, now: Now) -> Option<Timeout> {
-        let alive = self.clock.at(now.monotonic);
+        let alive = self.alive(now);
         let (at, id) = self.orders.timeouts.first().copied()?;
         if at > alive {
             return None;
         }
-        if self.live(id)?.silent_at() <= alive {
-            let _ = self.end(id, State::Forgotten)?;
-            self.counts.silent += 1;
-            return Some(Timeout::Ended(id));
+        if self.live(id)?.silent_at() > alive {
+            self.set_away(id);
+            return Some(Timeout::Away(id));
         }
-        self.live_mut(id)?.is_away = true;
-        self.file(id);
-        Some(Timeout::Away(id))
+        self.counts.silent += 1;
+        self.end(id, State::Forgotten).map(|_| Timeout::Ended(id))
     }
 
     /// When [`take_timeout`](Sessions::take_timeout) has something, if the server does not stall until then.
     #[must_use]
     pub fn next_timeout_at(&self) -> Option<Monotonic> {
         let (at, _) = self.orders.timeouts.first()?;
-        Some(self.clock.monotonic(*at))
+        Some(at.plus(self.stalled))
     }
 
     /// CLOSE, KILL: the session is unknown from now on. The caller releases its grants, as
@@ -92,7 +111,8 @@ impl Sessions {
         self.remove(id)
     }
 
-    /// As [`take_to_release`](Sessions::take_to_release), of one lock: to be asked before each LOCK command on it.
+    /// As [`take_to_release`](Sessions::take_to_release), for one lock. Call this before each LOCK command on
+    /// it.
     #[must_use]
     pub fn take_to_release_of(&mut self, database: i32, key: &[u8]) -> Option<SessionGrant> {
         if self.releasing.is_empty() {
@@ -120,78 +140,64 @@ impl Sessions {
         !self.forgotten.is_empty()
     }
 
-    /// All sessions end, and none of their grants is released: the server is primary no more.
+    /// Ends all sessions without releasing their grants: the server has stopped being primary.
     pub fn end_all(&mut self) {
-        let clock = std::mem::take(&mut self.clock);
         let mut counts = self.counts;
         (counts.sessions, counts.detached, counts.grants) = (0, 0, 0);
+        let stalled = self.stalled;
         *self = Self {
-            clock,
+            stalled,
             counts,
             ..Self::default()
         };
     }
 
-    fn leave(&mut self, client_id: u64, connection: Connection, now: Now) -> Vec<SessionId> {
-        let alive = self.clock.at(now.monotonic);
-        let first = (client_id, SessionId::MIN);
-        let of_client = self.clients.range(first..=(client_id, SessionId::MAX));
-        let ids: Vec<_> = of_client.map(|(_, id)| *id).collect();
-        let mut away = Vec::new();
-        for id in ids {
-            let Some(session) = self.live_mut(id) else {
-                continue;
-            };
-            session.connection = connection;
-            if !std::mem::replace(&mut session.is_away, true) {
-                away.push(id);
-            }
-            if connection == Connection::Closed {
-                session.poll = None;
-                session.heard = alive;
-                self.counts.detached += 1;
-                self.clients.remove(&(client_id, id));
-            }
-            self.file(id);
-        }
-        away
+    fn polled_by(&self, client_id: u64) -> Vec<SessionId> {
+        let all = (client_id, SessionId::MIN)..=(client_id, SessionId::MAX);
+        self.clients.range(all).map(|(_, id)| *id).collect()
+    }
+
+    /// True when the session was not away before.
+    fn set_away(&mut self, id: SessionId) -> bool {
+        let before = self.update(id, |session| std::mem::replace(&mut session.is_away, true));
+        before == Some(false)
     }
 
     fn end(&mut self, id: SessionId, state: State) -> Option<Closed> {
-        let session = self.live_mut(id)?;
-        session.state = state;
-        let client_id = session.client_id;
-        let closed = Closed {
-            grants: session.due.len(),
-            waiting: session.poll.take().map(|_| client_id),
-        };
-        let is_attached = session.is_attached();
+        let (is_attached, client_id, closed) = self.update(id, |session| {
+            session.state = state;
+            let client_id = session.client_id;
+            let closed = Closed {
+                grants: session.due.len(),
+                waiting: session.poll.take().map(|_| client_id),
+            };
+            (session.is_attached, client_id, closed)
+        })?;
         self.clients.remove(&(client_id, id));
         self.counts.sessions -= 1;
         self.counts.detached -= usize::from(!is_attached);
         self.counts.grants -= closed.grants;
-        self.file(id);
-        let list = match state {
+        self.ended(state).push_back(id);
+        Some(closed)
+    }
+
+    /// The sessions that have ended so and may have grants.
+    fn ended(&mut self, state: State) -> &mut VecDeque<SessionId> {
+        match state {
             State::Forgotten => &mut self.forgotten,
             State::Live | State::Releasing => &mut self.releasing,
-        };
-        list.push_back(id);
-        Some(closed)
+        }
     }
 
     /// A grant of a session that has ended so. Sessions without grants are dropped on the way.
     fn next_of(&mut self, state: State) -> Option<GrantId> {
-        let list = match state {
-            State::Forgotten => &mut self.forgotten,
-            State::Live | State::Releasing => &mut self.releasing,
-        };
-        while let Some(id) = list.front() {
-            let session = self.table.get(id);
+        while let Some(id) = self.ended(state).front().copied() {
+            let session = self.table.get(&id);
             if let Some((_, grant)) = session.and_then(|session| session.due.first()) {
                 return Some(*grant);
             }
-            self.table.remove(id);
-            list.pop_front();
+            self.table.remove(&id);
+            self.ended(state).pop_front();
         }
         None
     }

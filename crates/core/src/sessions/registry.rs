@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::{AliveClock, Now};
+use super::clock::Now;
 use super::event::{EventKind, Events, FULL};
 use super::grants::{GrantId, GrantName, Grants, Node, SessionGrant};
 use super::orders::{Filed, Orders};
 use super::parts::Parts;
+use super::polls::Poll;
 use super::renewals::Late;
-use super::session::{Connection, Session, SessionId, SessionTimeout, State};
+use super::session::{Session, SessionId, SessionTimeout, State};
 use crate::{Deadline, Lease, Monotonic, OwnerBuf};
 
 /// All sessions of a server, with their grants and events.
@@ -26,7 +27,8 @@ pub struct Sessions {
     /// Silent sessions with grants to forget.
     pub(super) forgotten: VecDeque<SessionId>,
     pub(super) late: Option<Late>,
-    pub(super) clock: AliveClock,
+    /// How long the server has been stalled or paused so far.
+    pub(super) stalled: Duration,
     pub(super) counts: Counts,
 }
 
@@ -106,13 +108,13 @@ impl Sessions {
         self.table.len() == 0
     }
 
-    /// Opens a session, which the connection polls from now on. False when the id is in use: the caller takes another.
+    /// Opens a session that the connection polls. False when the id is in use: the caller tries another one.
     #[must_use]
     pub fn open(&mut self, id: SessionId, opening: Opening<'_>, now: Now) -> bool {
         if self.table.get(&id).is_some() {
             return false;
         }
-        let alive = self.clock.at(now.monotonic);
+        let alive = self.alive(now);
         let session = Session {
             user: opening.user.into(),
             database: opening.database,
@@ -121,7 +123,7 @@ impl Sessions {
             opened: now.monotonic,
             state: State::Live,
             client_id: opening.client_id,
-            connection: Connection::Open,
+            is_attached: true,
             poll: None,
             heard: alive,
             replied: alive,
@@ -134,11 +136,11 @@ impl Sessions {
         self.table.insert(id, session);
         self.clients.insert((opening.client_id, id));
         self.counts.sessions += 1;
-        self.file(id);
+        self.update(id, |_| ());
         true
     }
 
-    /// True when this user has this session in this database. Otherwise a command that names it gets `NOSESSION`.
+    /// True when this user has this session in this database. If not, a command that names it gets `NOSESSION`.
     #[must_use]
     pub fn knows(&self, id: SessionId, user: &[u8], database: i32) -> bool {
         let session = self.live(id);
@@ -163,7 +165,7 @@ impl Sessions {
     #[must_use]
     pub fn client_of(&self, id: SessionId) -> Option<u64> {
         let session = self.live(id)?;
-        session.is_attached().then_some(session.client_id)
+        session.is_attached.then_some(session.client_id)
     }
 
     /// The open session that a grant belongs to.
@@ -184,7 +186,7 @@ impl Sessions {
     /// The open sessions, oldest first, at most `max`, for LIST.
     #[must_use]
     pub fn list(&self, max: usize, now: Now) -> Vec<SessionInfo> {
-        let alive = self.clock.at(now.monotonic);
+        let alive = self.alive(now);
         let live = self.table.iter().filter(|(_, session)| session.is_live());
         let mut oldest: Vec<_> = live.map(|(id, session)| (session.opened, *id)).collect();
         oldest.sort_unstable();
@@ -195,7 +197,7 @@ impl Sessions {
             Some(SessionInfo {
                 id,
                 name: session.name.clone(),
-                client_id: if session.is_attached() {
+                client_id: if session.is_attached {
                     session.client_id
                 } else {
                     0
@@ -216,36 +218,36 @@ impl Sessions {
         oldest.filter_map(info).collect()
     }
 
-    /// Adds an event to an open session. A POLL that waits is to be answered at once.
+    /// Adds an event to an open session. Its waiting POLL becomes the [`next_poll`](Sessions::next_poll).
     pub fn report(&mut self, id: SessionId, key: &Arc<[u8]>, owner: &OwnerBuf, kind: EventKind) {
-        let session = self.table.get_mut(&id);
-        let Some(session) = session.filter(|session| session.is_live()) else {
-            return;
-        };
-        if matches!(kind, EventKind::Lost { .. }) {
-            self.counts.losses += 1;
-        }
-        session.events.push(key.clone(), owner.clone(), kind);
-        if let Some(poll) = &mut session.poll {
-            poll.wake();
-        }
-        self.orders.file(id, session);
+        let is_loss = matches!(kind, EventKind::Lost { .. });
+        let reported = self.update(id, |session| {
+            session.events.push(key.clone(), owner.clone(), kind);
+            session.poll.as_mut().map(Poll::wake);
+        });
+        self.counts.losses += u64::from(is_loss && reported.is_some());
+    }
+
+    /// The time without stalls and pauses, by which silence is judged.
+    pub(super) fn alive(&self, now: Now) -> Monotonic {
+        now.without(self.stalled)
     }
 
     pub(super) fn live(&self, id: SessionId) -> Option<&Session> {
         self.table.get(&id).filter(|session| session.is_live())
     }
 
-    pub(super) fn live_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+    /// Changes an open session, and files it anew.
+    pub(super) fn update<T>(
+        &mut self,
+        id: SessionId,
+        change: impl FnOnce(&mut Session) -> T,
+    ) -> Option<T> {
         let session = self.table.get_mut(&id);
-        session.filter(|session| session.is_live())
-    }
-
-    /// After a change of a session.
-    pub(super) fn file(&mut self, id: SessionId) {
-        if let Some(session) = self.table.get_mut(&id) {
-            self.orders.file(id, session);
-        }
+        let session = session.filter(|session| session.is_live())?;
+        let result = change(session);
+        self.orders.file(id, session);
+        Some(result)
     }
 
     /// The grant, if its session is open.
@@ -255,57 +257,37 @@ impl Sessions {
         self.live(node.grant.session).is_some().then_some(id)
     }
 
+    pub(super) fn grant(&self, id: GrantId) -> Option<SessionGrant> {
+        Some(self.grants.get(id)?.grant.clone())
+    }
+
+    /// Adds a grant to an open session.
     pub(super) fn add(&mut self, grant: SessionGrant, due: Monotonic) {
         let (session, deadline) = (grant.session, grant.deadline);
         let id = self.grants.insert(Node { grant, due });
-        if let Some(session) = self.table.get_mut(&session) {
-            session.due.insert((due, id));
-            if let Deadline::At(end) = deadline {
-                session.ends.insert((end, id));
-            }
-        }
+        self.update(session, |session| session.add(id, deadline, due));
         self.counts.grants += 1;
-        self.file(session);
     }
 
     /// Changes a grant's lease and when it is due.
     pub(super) fn set(&mut self, id: GrantId, lease: Lease, deadline: Deadline, due: Monotonic) {
-        let Some((of, end_before, due_before)) = self.grants.set(id, lease, deadline, due) else {
-            return;
-        };
-        let Some(session) = self.table.get_mut(&of) else {
-            return;
-        };
-        session.due.remove(&(due_before, id));
-        session.due.insert((due, id));
-        if end_before != deadline {
-            if let Deadline::At(end) = end_before {
-                session.ends.remove(&(end, id));
-            }
-            if let Deadline::At(end) = deadline {
-                session.ends.insert((end, id));
-            }
+        let before = self.grants.set(id, lease, deadline, due);
+        if let Some((of, end_before, due_before)) = before
+            && let Some(session) = self.table.get_mut(&of)
+        {
+            session.remove(id, end_before, due_before);
+            session.add(id, deadline, due);
+            self.orders.file(of, session);
         }
-        self.orders.file(of, session);
-    }
-
-    pub(super) fn grant(&self, id: GrantId) -> Option<SessionGrant> {
-        Some(self.grants.get(id)?.grant.clone())
     }
 
     /// Takes a grant out of everything.
     pub(super) fn remove(&mut self, id: GrantId) -> Option<SessionGrant> {
         let Node { grant, due } = self.grants.remove(id)?;
-        if let Some(session) = self.table.get_mut(&grant.session) {
-            session.due.remove(&(due, id));
-            if let Deadline::At(end) = grant.deadline {
-                session.ends.remove(&(end, id));
-            }
-            if session.is_live() {
-                self.counts.grants -= 1;
-            }
-        }
-        self.file(grant.session);
+        let session = self.table.get_mut(&grant.session)?;
+        session.remove(id, grant.deadline, due);
+        self.counts.grants -= usize::from(session.is_live());
+        self.orders.file(grant.session, session);
         Some(grant)
     }
 }

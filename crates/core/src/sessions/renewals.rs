@@ -1,14 +1,13 @@
 //! Which grants are to be renewed.
 //!
-//! A grant is due when a third of its remembered lease has passed. While nothing may be written the caller asks for
-//! nothing, and what is due stays due. After that, and after a stall, the nearest end comes first.
+//! A grant is due when a third of its remembered lease has passed. While writes are blocked, the caller does
+//! not ask, and due grants stay due. Afterwards, and after a stall, the nearest end comes first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::clock::Now;
 use super::grants::{GrantId, SessionGrant};
-use super::losses::due;
 use super::registry::Sessions;
 use super::session::{Session, SessionId};
 use crate::{Deadline, Lease, Monotonic};
@@ -19,6 +18,12 @@ const LATE: Duration = Duration::from_millis(50);
 const ROUND: Duration = Duration::from_millis(200);
 /// How many grants one search looks at.
 const AT_A_TIME: usize = 1024;
+
+/// True for a lease that a session can have: a second or more.
+#[must_use]
+pub const fn can_renew(lease: Lease) -> bool {
+    lease.millis() >= 1000
+}
 
 pub(super) fn third(lease: Lease) -> Duration {
     Duration::from_millis(lease.millis()) / 3
@@ -39,11 +44,12 @@ pub(super) struct Late {
 }
 
 impl Sessions {
-    /// A grant of an attached session that is due. The caller looks at the lock and says
+    /// A due grant of an attached session. Until the caller answers, it stays due. The caller looks at the lock
+    /// and calls
     ///
     /// * [`renewed`](Sessions::renewed) when it has renewed the grant;
     /// * [`seen`](Sessions::seen) when the lease has no end, or a PERSIST was lifted;
-    /// * [`lost`](Sessions::lost) when the grant does not stand any more;
+    /// * [`lost`](Sessions::lost) when the grant is gone;
     /// * [`not_renewed`](Sessions::not_renewed) when this lock may not be written now.
     #[must_use]
     pub fn next_due(&mut self, now: Now) -> Option<SessionGrant> {
@@ -63,17 +69,34 @@ impl Sessions {
         self.grant(id)
     }
 
-    /// As [`next_due`](Sessions::next_due), of one session: before its POLL is answered.
+    /// As [`next_due`](Sessions::next_due), for one session. Call this before its POLL is answered.
     #[must_use]
     pub fn next_due_of(&self, session: SessionId, now: Now) -> Option<SessionGrant> {
-        let (at, id) = *self.live(session)?.due.first()?;
-        if at > now.monotonic {
+        let (at, id) = self.live(session)?.due.first()?;
+        if *at > now.monotonic {
             return None;
         }
-        self.grant(id)
+        self.grant(*id)
     }
 
-    /// As [`next_due`](Sessions::next_due), of one lock: before each LOCK command on it.
+    /// True when [`next_due_of`](Sessions::next_due_of) has something.
+    #[must_use]
+    pub fn has_due_of(&self, session: SessionId, now: Now) -> bool {
+        let first = self.live(session).and_then(Session::first_due);
+        first.is_some_and(|at| at <= now.monotonic)
+    }
+
+    /// True when a command on this lock may have something to renew or to release first.
+    #[must_use]
+    pub fn has_due_of_lock(&self, database: i32, key: &[u8], now: Now) -> bool {
+        let lock = self.grants.lock(database, key);
+        lock.is_some_and(|lock| {
+            let releasing = self.releasing.iter().copied();
+            lock.first_due(now.monotonic).is_some() || lock.of_sessions(releasing).is_some()
+        })
+    }
+
+    /// As [`next_due`](Sessions::next_due), for one lock. Call this before each LOCK command on it.
     #[must_use]
     pub fn next_due_of_lock(
         &mut self,
@@ -85,10 +108,10 @@ impl Sessions {
             let lock = self.grants.lock(database, key)?;
             let (due, id) = lock.first_due(now.monotonic)?;
             let of = self.grants.get(id)?.grant.session;
-            if self.live(of).is_some_and(Session::is_attached) {
+            if self.live(of).is_some_and(|of| of.is_attached) {
                 return self.grant(id);
             }
-            // Thousands of detached grants must not be passed at each call.
+            // The next call must not search through thousands of detached grants again.
             if !self.grants.lock_mut(database, key)?.park(due, id) {
                 return None;
             }
@@ -101,14 +124,14 @@ impl Sessions {
             grant.id,
             grant.lease,
             deadline,
-            due(grant.lease, deadline, now),
+            now.plus(third(grant.lease)),
         );
         self.counts.renewals += 1;
     }
 
     /// A grant that is due cannot be renewed now. It is due again a little later.
     pub fn not_renewed(&mut self, grant: &SessionGrant, now: Now) {
-        let due = now.monotonic.plus(again(grant.lease));
+        let due = now.plus(again(grant.lease));
         self.set(grant.id, grant.lease, grant.deadline, due);
     }
 
@@ -125,7 +148,7 @@ impl Sessions {
             Some((*end, *grant, *id))
         };
         Late {
-            until: now.monotonic.plus(ROUND),
+            until: now.plus(ROUND),
             next: due.filter_map(first).collect(),
         }
     }
@@ -138,7 +161,7 @@ impl Sessions {
             let Some((end, id, session)) = late.next.pop_first() else {
                 break;
             };
-            let Some(of) = self.live(session).filter(|of| of.is_attached()) else {
+            let Some(of) = self.live(session).filter(|of| of.is_attached) else {
                 continue;
             };
             if of.first_due().is_some_and(|at| at <= now.monotonic)

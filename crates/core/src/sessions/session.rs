@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::clock::Alive;
 use super::event::Events;
 use super::grants::GrantId;
 use super::orders::Filed;
 use super::polls::Poll;
-use crate::Monotonic;
+use crate::{Deadline, Monotonic};
 
-/// A program that polls too late may still be heard so much later: what it sent in time may not be read yet.
+/// A session ends so much later than its timeout, because a POLL that was sent in time may not be read yet.
 const READING: Duration = Duration::from_millis(500);
 /// A program that has not polled for so long after a reply is away.
 const REPLY_AGE: Duration = Duration::from_secs(1);
@@ -72,16 +71,6 @@ impl SessionTimeout {
     }
 }
 
-/// The connection that polls a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Connection {
-    Open,
-    /// The client has closed it, and the server has not read that yet.
-    Closing,
-    /// It is closed, or has another user or database.
-    Closed,
-}
-
 /// What is left to do for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -102,11 +91,13 @@ pub(super) struct Session {
     pub(super) state: State,
     /// The newest connection that polled.
     pub(super) client_id: u64,
-    pub(super) connection: Connection,
+    /// The connection that polls is open, and has the session's user and database.
+    pub(super) is_attached: bool,
     pub(super) poll: Option<Poll>,
-    pub(super) heard: Alive,
-    /// When OPEN, or a POLL, was answered last.
-    pub(super) replied: Alive,
+    /// The last sign of life, without stalls.
+    pub(super) heard: Monotonic,
+    /// When OPEN, or a POLL, was answered last, without stalls.
+    pub(super) replied: Monotonic,
     /// The program may be dead or frozen: its calls are passed over.
     pub(super) is_away: bool,
     pub(super) events: Events,
@@ -123,10 +114,6 @@ impl Session {
         self.state == State::Live
     }
 
-    pub(super) fn is_attached(&self) -> bool {
-        self.connection != Connection::Closed
-    }
-
     pub(super) fn first_due(&self) -> Option<Monotonic> {
         self.due.first().map(|(at, _)| *at)
     }
@@ -135,13 +122,27 @@ impl Session {
         self.ends.first().map(|(end, _)| *end)
     }
 
+    pub(super) fn add(&mut self, id: GrantId, deadline: Deadline, due: Monotonic) {
+        self.due.insert((due, id));
+        if let Deadline::At(end) = deadline {
+            self.ends.insert((end, id));
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: GrantId, deadline: Deadline, due: Monotonic) {
+        self.due.remove(&(due, id));
+        if let Deadline::At(end) = deadline {
+            self.ends.remove(&(end, id));
+        }
+    }
+
     /// When it ends by silence, if it is not heard from until then.
-    pub(super) fn silent_at(&self) -> Alive {
+    pub(super) fn silent_at(&self) -> Monotonic {
         self.heard.plus(self.timeout.length() + READING)
     }
 
     /// When the program counts as away, if it does not poll until then.
-    pub(super) fn away_at(&self) -> Alive {
+    pub(super) fn away_at(&self) -> Monotonic {
         self.replied.plus(REPLY_AGE + Duration::from_micros(1))
     }
 
@@ -151,7 +152,7 @@ impl Session {
             return Filed::default();
         }
         let timeout = if self.poll.is_some() {
-            // While a POLL waits, only its connection can tell that the program is gone.
+            // A waiting POLL is a sign of life until its connection closes.
             None
         } else if self.is_away {
             Some(self.silent_at())
@@ -159,7 +160,7 @@ impl Session {
             Some(self.away_at().min(self.silent_at()))
         };
         Filed {
-            due: self.first_due().filter(|_| self.is_attached()),
+            due: self.first_due().filter(|_| self.is_attached),
             end: self.first_end(),
             timeout,
             poll: self.poll.as_ref().map(Poll::answer_at),

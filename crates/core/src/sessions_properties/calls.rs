@@ -32,12 +32,20 @@ impl World {
                     self.connections.retain(|of| *of != client);
                     self.sessions.disconnected(client, now)
                 } else {
-                    self.sessions.closing(client, now)
+                    self.sessions.closing(client)
                 };
                 let mut model = self.model.leave(client, is_read);
                 model.sort_unstable();
                 away.sort_unstable();
                 assert_eq!(away, model.into_iter().map(id).collect::<Vec<_>>());
+            }
+            Op::Detach(session) => {
+                let number = pick(&self.ids, session)?;
+                let was_away = self.model.detach(number);
+                assert_eq!(
+                    self.sessions.detach(id(number), now),
+                    was_away == Some(false)
+                );
             }
             Op::Open(connection, timeout_ms) => {
                 let client = pick(&self.connections, connection)?;
@@ -276,6 +284,7 @@ impl World {
             block if block > u64::MAX / 8 => Block::Forever,
             micros => Block::For(Duration::from_micros(micros)),
         };
+        let may_poll = self.sessions.may_poll(id(number), user, db, client);
         let was_away = self.sessions.is_away(id(number));
         let polled = self.sessions.poll(id(number), user, db, client, how, now);
         let model_database = if stranger { -1 } else { db };
@@ -285,6 +294,7 @@ impl World {
             block
         };
         let model = self.model.poll(number, model_database, client, block);
+        assert_eq!(may_poll, polled.map(|_| ()));
         match polled {
             Ok(polled) => {
                 assert_eq!(model, Ok(polled.displaced));
@@ -307,7 +317,7 @@ impl World {
             let reply = self.sessions.answer_now(id(number), now);
             let model = self.model.reply(number, 1000);
             self.check_reply(number, arrived, reply, model.as_ref());
-        } else if self.sessions.next_due_of(id(number), now).is_none() {
+        } else if !self.sessions.has_due_of(id(number), now) {
             self.answer(number);
         }
     }

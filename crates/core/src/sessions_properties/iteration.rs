@@ -5,7 +5,8 @@ use super::world::{World, database, deadline, id, name_of, with};
 use crate::sessions::{LossReason, SessionGrant, Timeout};
 
 impl World {
-    /// One iteration, which does `slice` of each thing that takes long. `forget`: one grant that is due cannot be renewed.
+    /// One iteration, which does `slice` of each thing that takes long. `forget`: one grant that is due cannot
+    /// be renewed.
     pub(super) fn iterate(&mut self, slice: usize, forget: bool) {
         self.find_ended();
         let mut forget = forget;
@@ -31,12 +32,24 @@ impl World {
         if self.writes_blocked {
             return;
         }
-        self.release_closed(lock);
         let now = self.now();
+        let may_have = self.sessions.has_due_of_lock(database(lock), &[lock], now);
+        let before = (
+            self.model.to_release.len(),
+            self.model.renewals,
+            self.model.losses,
+        );
+        self.release_closed(lock);
         while let Some(grant) = self.sessions.next_due_of_lock(database(lock), &[lock], now) {
             assert_eq!(name_of(&grant).0, lock);
             self.look(&grant, false);
         }
+        let after = (
+            self.model.to_release.len(),
+            self.model.renewals,
+            self.model.losses,
+        );
+        assert!(may_have || before == after);
         let due = |grant: &&Grant| grant.name.0 == lock && grant.due <= self.model.now;
         let left: Vec<_> = self.model.grants.iter().filter(due).copied().collect();
         for grant in left {
@@ -128,7 +141,7 @@ impl World {
                 let end = Some(wall + found.lease);
                 hold.end = end;
                 self.sessions.renewed(grant, deadline(end), now);
-                let due = self.model.due(found.lease, end);
+                let due = self.model.due(found.lease);
                 let grant = self.model.find(name).unwrap();
                 (grant.end, grant.due) = (end, due);
                 self.model.renewals += 1;

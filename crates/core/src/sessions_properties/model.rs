@@ -1,4 +1,5 @@
-//! Sessions as naively as can be: lists, searched from the start. Nothing is dropped, and nothing is kept in order.
+//! Sessions as naively as can be: lists, searched from the start. Nothing is dropped, and nothing is kept in
+//! order.
 //!
 //! Times are numbers: microseconds of the monotonic clock, milliseconds of the wall clock.
 
@@ -135,7 +136,7 @@ impl Model {
         if client < newest {
             return Err(false);
         }
-        let displaced = session.poll.is_some() && client > newest;
+        let displaced = session.poll.is_some();
         session.clients.push(client);
         let same = session.answered.iter().filter(|(of, _)| *of == client);
         let read = same.map(|(_, event)| *event).max().unwrap_or(0);
@@ -150,7 +151,8 @@ impl Model {
         Ok(displaced.then_some(newest))
     }
 
-    /// The reply to a POLL after what was due is renewed: `sure-ms`, grants, and the numbers of the first and the last event.
+    /// The reply to a POLL after what was due is renewed: `sure-ms`, grants, and the numbers of the first and
+    /// the last event.
     pub(super) fn answer(&mut self, id: u64) -> Option<(i64, usize, Vec<usize>)> {
         let (now, wall) = (self.now, self.wall());
         let ends: Vec<_> = self
@@ -232,7 +234,7 @@ impl Model {
     }
 
     fn add(&mut self, session: u64, name: Name, lease: u64, end: Option<u64>) {
-        let due = self.due(lease, end);
+        let due = self.due(lease);
         self.grants.push(Grant {
             session,
             name,
@@ -251,11 +253,8 @@ impl Model {
     }
 
     /// When a lease that begins now is renewed, or looked at again.
-    pub(super) fn due(&self, lease: u64, end: Option<u64>) -> u64 {
-        match end {
-            Some(_) => self.now + lease * 1000 / 3,
-            None => self.again(lease),
-        }
+    pub(super) fn due(&self, lease: u64) -> u64 {
+        self.now + lease * 1000 / 3
     }
 
     pub(super) fn again(&self, lease: u64) -> u64 {
@@ -263,12 +262,12 @@ impl Model {
     }
 
     pub(super) fn changed(&mut self, name: Name, lease: u64, end: Option<u64>) {
-        let due = self.due(lease, end);
+        let due = self.due(lease);
         let Some(grant) = self.find(name) else { return };
-        let before = grant.end.unwrap_or(u64::MAX);
+        let before = (grant.end.unwrap_or(u64::MAX), grant.lease);
         (grant.lease, grant.end, grant.due) = (lease, end, due);
         let session = grant.session;
-        if end.unwrap_or(u64::MAX) < before {
+        if end.unwrap_or(u64::MAX) < before.0 || lease < before.1 {
             self.hurry(session, lease);
         }
     }
@@ -327,6 +326,16 @@ impl Model {
             }
         }
         away
+    }
+
+    /// Whether the session was away before; None if it is not open.
+    pub(super) fn detach(&mut self, id: u64) -> Option<bool> {
+        let now = self.now;
+        let session = self.live(id)?;
+        if session.is_attached {
+            (session.is_attached, session.poll, session.heard) = (false, None, now);
+        }
+        Some(std::mem::replace(&mut session.is_away, true))
     }
 
     /// The grants of a session that ends.

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 pub(super) enum Op {
     Connect,
     Disconnect(usize, bool),
+    /// Its connection takes another user.
+    Detach(usize),
     Open(usize, u64),
     OpenAgain(usize),
     Poll {
@@ -87,6 +89,7 @@ fn op() -> impl Strategy<Value = Op> {
         16 => (one.clone(), one.clone(), block, prop::bool::weighted(0.1), prop::bool::weighted(0.05)).prop_map(
             |(session, connection, block, multi, stranger)| Op::Poll { session, connection, block, multi, stranger }
         ),
+        1 => one.clone().prop_map(Op::Detach),
         1 => one.clone().prop_map(Op::Unblock),
         10 => (one.clone(), lock.clone(), leases()).prop_map(|(session, lock, lease)| Op::Acquire { session, lock, lease }),
         3 => (one.clone(), one.clone(), leases()).prop_map(|(session, hold, lease)| Op::Move { session, hold, lease }),

@@ -1,95 +1,6 @@
-//! Sentences of the contract, each by hand.
+//! What a POLL is answered, and when.
 
-use std::time::Duration;
-
-use crate::sessions::{
-    Block, Event, EventKind, GrantName, LossReason, Now, Opening, PollRefusal, PollReply,
-    SessionGrant, SessionTimeout, Sessions, Timeout,
-};
-use crate::{Deadline, Monotonic, UnixTime};
-
-use super::world::{id, lease, owner, token};
-
-/// Half a millisecond before a whole one, by the wall clock.
-const WALL: u64 = 1_000_000_500;
-
-fn at(micros: u64) -> Now {
-    Now {
-        monotonic: Monotonic(micros),
-        unix: UnixTime::from_micros(WALL + micros),
-    }
-}
-
-fn ms(millis: u64) -> Now {
-    at(millis * 1000)
-}
-
-/// The deadline of a lease of this length that starts then.
-fn end(length: u64, start: Now) -> Deadline {
-    lease(length).deadline_from(start.unix)
-}
-
-fn name(number: u64) -> GrantName<'static> {
-    GrantName {
-        database: 0,
-        key: b"k",
-        token: token(number),
-    }
-}
-
-/// Sessions 1 to `count`, each polled by the client with its number.
-fn open(count: u64, timeout: u64) -> Sessions {
-    let mut sessions = Sessions::new();
-    for number in 1..=count {
-        let opening = Opening {
-            user: b"u",
-            database: 0,
-            client_id: number,
-            name: b"",
-            timeout: SessionTimeout::from_millis(timeout).unwrap(),
-        };
-        assert!(sessions.open(id(number), opening, ms(0)));
-    }
-    sessions
-}
-
-fn join(sessions: &mut Sessions, session: u64, number: u64, length: u64, now: Now) {
-    let deadline = end(length, now);
-    sessions.join(
-        id(session),
-        name(number),
-        &owner(number),
-        lease(length),
-        deadline,
-        now,
-    );
-}
-
-fn grant_of(sessions: &Sessions, number: u64) -> SessionGrant {
-    let grants = sessions.grants_of(id(1), usize::MAX).into_iter();
-    let mut grants = grants.filter(|grant| grant.token == token(number));
-    grants.next().unwrap()
-}
-
-fn poll(
-    sessions: &mut Sessions,
-    client: u64,
-    block: Block,
-    now: Now,
-) -> Result<Option<u64>, PollRefusal> {
-    let polled = sessions.poll(id(1), b"u", 0, client, block, now);
-    polled.map(|polled| polled.displaced)
-}
-
-/// The reply to a POLL that does not wait.
-fn reply(sessions: &mut Sessions, client: u64, now: Now) -> PollReply {
-    poll(sessions, client, Block::No, now).unwrap();
-    sessions.answer(id(1), now).unwrap()
-}
-
-fn numbers(reply: &PollReply) -> Vec<u64> {
-    reply.events.iter().map(|event| event.number).collect()
-}
+use super::*;
 
 /// When the wait of a POLL that arrived at zero ends, in microseconds.
 fn wait_ends(sessions: &mut Sessions) -> u64 {
@@ -152,15 +63,6 @@ fn sure_ms_is_0_while_an_end_is_not_in_the_reply() {
 }
 
 #[test]
-fn a_lease_is_held_during_its_last_millisecond() {
-    let mut sessions = open(1, 60_000);
-    join(&mut sessions, 1, 1, 1000, ms(0));
-    assert_eq!(sessions.next_ended(at(1_000_499)), None);
-    assert!(sessions.next_ended(at(1_000_500)).is_some());
-    assert_eq!(reply(&mut sessions, 1, at(1_000_499)).sure_ms, 0);
-}
-
-#[test]
 fn sure_ms_is_0_while_events_are_not_in_the_reply() {
     let mut sessions = open(1, 60_000);
     join(&mut sessions, 1, 1, 30_000, ms(0));
@@ -218,12 +120,14 @@ fn a_wait_ends_after_a_third_of_a_lease_that_joins_or_is_shortened() {
     assert_eq!(sessions.next_poll_at(), Some(ms(4000).monotonic));
     sessions.changed(name(1), lease(6000), end(6000, ms(1500)), ms(1500));
     assert_eq!(sessions.next_poll_at(), Some(ms(3500).monotonic));
-    sessions.changed(name(1), lease(3000), end(6000, ms(2500)), ms(2500));
+    sessions.changed(name(1), lease(6000), end(9000, ms(1500)), ms(1500));
     assert_eq!(
         sessions.next_poll_at(),
         Some(ms(3500).monotonic),
-        "it ends later than before"
+        "it is longer"
     );
+    sessions.changed(name(1), lease(1500), end(9000, ms(2000)), ms(2000));
+    assert_eq!(sessions.next_poll_at(), Some(ms(2500).monotonic));
 }
 
 #[test]
@@ -301,6 +205,13 @@ fn an_event_is_answered_until_the_same_connection_polls_again() {
         [3],
         "it was not answered"
     );
+    poll(&mut sessions, 6, Block::Forever, ms(7)).unwrap();
+    assert_eq!(sessions.answer(id(1), ms(7)), None);
+    join(&mut sessions, 1, 4, 30_000, ms(7));
+    sessions.take_out(name(4));
+    sessions.detach(id(1), ms(7));
+    let told = reply(&mut sessions, 6, ms(8));
+    assert_eq!(numbers(&told), [4], "the POLL before it was not answered");
 }
 
 #[test]
@@ -340,130 +251,4 @@ fn a_session_ends_by_silence_and_not_by_a_stall() {
     assert_eq!(timeouts(&mut sessions, ms(58_400)), [ended]);
     assert!(!sessions.is_open(id(1)));
     assert_eq!(sessions.counts().silent, 1);
-}
-
-#[test]
-fn a_grant_is_renewed_after_a_third_while_its_session_is_attached() {
-    let mut sessions = open(1, 60_000);
-    join(&mut sessions, 1, 1, 9000, ms(0));
-    assert_eq!(sessions.next_due(at(2_999_999)), None);
-    assert_eq!(sessions.next_due(ms(3000)).unwrap().name(), name(1));
-    let grant = grant_of(&sessions, 1);
-    assert_eq!(
-        sessions.next_due(ms(3000)),
-        Some(grant.clone()),
-        "until it is answered"
-    );
-    sessions.not_renewed(&grant, ms(3000));
-    assert_eq!(sessions.next_due(ms(3000)), None);
-    assert_eq!(
-        sessions.next_due_at(),
-        Some(ms(3300).monotonic),
-        "it was not renewed"
-    );
-    sessions.renewed(&grant, end(9000, ms(3100)), ms(3100));
-    assert_eq!(sessions.next_due_at(), Some(ms(6100).monotonic));
-    sessions.disconnected(1, ms(4000));
-    assert_eq!(sessions.next_due_at(), None);
-    assert_eq!(sessions.next_due(ms(7000)), None);
-    assert_eq!(sessions.next_due_of_lock(0, b"k", ms(7000)), None);
-    poll(&mut sessions, 2, Block::No, ms(7000)).unwrap();
-    assert!(sessions.next_due_of(id(1), ms(7000)).is_some());
-    sessions.seen(name(1), Deadline::Never, ms(7000));
-    assert_eq!(
-        sessions.next_due_at(),
-        Some(ms(7300).monotonic),
-        "a look, not a renewal"
-    );
-    sessions.seen(name(1), end(20_000, ms(7300)), ms(7300));
-    assert_eq!(
-        sessions.next_due_at(),
-        Some(ms(10_300).monotonic),
-        "the third is counted anew"
-    );
-    sessions.seen(name(1), end(4000, ms(7400)), ms(7400));
-    assert_eq!(
-        sessions.next_due_at(),
-        Some(ms(10_300).monotonic),
-        "PEXPIRE stands until then"
-    );
-    assert_eq!(sessions.counts().renewals, 1);
-}
-
-#[test]
-fn a_release_is_no_loss_for_the_session_that_it_names() {
-    let mut sessions = open(2, 60_000);
-    for number in 1..=4 {
-        join(&mut sessions, 1, number, 30_000, ms(0));
-    }
-    sessions.released(name(1), Some(id(1)), ms(0));
-    sessions.given_back(name(2));
-    sessions.released(name(3), Some(id(2)), ms(0));
-    sessions.released(name(4), None, ms(0));
-    let kinds = reply(&mut sessions, 1, ms(0)).events.into_iter();
-    let kinds: Vec<_> = kinds
-        .map(|Event { kind, owner, .. }| (kind, owner))
-        .collect();
-    let lost = |number| {
-        let reason = LossReason::Released;
-        let token = token(number);
-        (EventKind::Lost { token, reason }, owner(number))
-    };
-    assert_eq!(kinds, [lost(3), lost(4)]);
-    assert_eq!((sessions.counts().losses, sessions.counts().grants), (2, 0));
-}
-
-#[test]
-fn a_session_is_full_at_10_000_events_and_still_reports() {
-    let mut sessions = open(1, 60_000);
-    for number in 1..=10_001 {
-        join(&mut sessions, 1, number, 30_000, ms(0));
-    }
-    for number in 1..=10_000 {
-        assert!(!sessions.is_full(id(1)));
-        sessions.lost(name(number), LossReason::Deleted, ms(0));
-    }
-    assert!(sessions.is_full(id(1)));
-    sessions.lost(name(10_001), LossReason::Deleted, ms(0));
-    assert_eq!(sessions.list(1, ms(0))[0].events, 10_001);
-    for _ in 0..2 {
-        reply(&mut sessions, 1, ms(0));
-    }
-    assert_eq!(sessions.list(1, ms(0))[0].events, 9001);
-    assert!(!sessions.is_full(id(1)));
-}
-
-#[test]
-fn ids_and_timeouts_have_their_ranges() {
-    use crate::sessions::SessionId;
-    for (number, is_one) in [
-        (0, false),
-        (1, true),
-        ((1 << 53) - 1, true),
-        (1 << 53, false),
-    ] {
-        let id = SessionId::new(number);
-        assert_eq!(id.map(SessionId::number), is_one.then_some(number));
-    }
-    for (millis, is_one) in [
-        (999, false),
-        (1000, true),
-        (86_400_000, true),
-        (86_400_001, false),
-    ] {
-        let timeout = SessionTimeout::from_millis(millis);
-        assert_eq!(
-            timeout.map(SessionTimeout::millis),
-            is_one.then_some(millis)
-        );
-    }
-    let reasons = [
-        LossReason::Expired,
-        LossReason::Evicted,
-        LossReason::Flushed,
-        LossReason::Released,
-    ];
-    let words = reasons.map(LossReason::word);
-    assert_eq!(words, ["expired", "evicted", "flushed", "released"]);
-    assert_eq!(LossReason::Deleted.word(), "deleted");
 }
