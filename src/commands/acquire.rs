@@ -74,12 +74,8 @@ fn acquire<'call>(
         token: call.token,
     };
     let limit = call.limit.unwrap_or(Limit::ONE);
-    let judged = Lock::open(primary, name).acquire(
-        &request,
-        limit,
-        keep.map(Keep::For),
-        call.session,
-    )?;
+    let judged =
+        Lock::open(primary, name).acquire(&request, limit, keep.map(Keep::For), call.session)?;
     match (judged, call.wait_ms) {
         (Some(judged), _) => {
             let granted = judged.commit();
@@ -88,10 +84,21 @@ fn acquire<'call>(
         }
         (None, Some(wait_ms)) if context.flags().may_block() => {
             let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
-            if call.session.is_some_and(|id| sessions::is_full(context, id)) {
+            if call
+                .session
+                .is_some_and(|id| sessions::is_full(context, id))
+            {
                 return Err(sessions::FULL);
             }
-            waiting::join(context, name, &request, call.limit, keep, call.session, wait)?;
+            waiting::join(
+                context,
+                name,
+                &request,
+                call.limit,
+                keep,
+                call.session,
+                wait,
+            )?;
         }
         (None, _) => {
             count(Counter::Refusals);

@@ -18,8 +18,8 @@ use redis_lock_core::requests::{self, Kind, Words};
 use redis_lock_core::sessions::SessionId;
 
 use crate::locks::{CommandError, max_lease};
-use crate::sessions;
 use crate::server::{self, ArgKind, Argument, Context, Text};
+use crate::sessions;
 
 /// The version that added the commands; a later command names its own.
 const SINCE: &std::ffi::CStr = c"0.1.0";

@@ -48,7 +48,9 @@ pub(crate) fn before_command(context: Context<'_>, name: Text<'_>) {
 /// As [`before_command`], before a command that only looks: where the server would allow one that writes.
 #[inline]
 pub(crate) fn before_look(context: Context<'_>, name: Text<'_>) {
-    if STATE.any_grants() && has_due(context, name) && check_write(context, name) == WriteCheck::Allowed
+    if STATE.any_grants()
+        && has_due(context, name)
+        && check_write(context, name) == WriteCheck::Allowed
     {
         settle(context, name);
     }
@@ -254,11 +256,9 @@ impl Change {
                 Some(Self::Stands(share.grant, deadline, owned(share.owner)))
             }
             Transition::Keep => None,
-            Transition::Alone(held) => Some(Self::Stands(
-                held.grant,
-                held.deadline,
-                owned(held.owner),
-            )),
+            Transition::Alone(held) => {
+                Some(Self::Stands(held.grant, held.deadline, owned(held.owner)))
+            }
             Transition::Share(ShareChange {
                 step: Step::Only(share) | Step::Put(share),
                 ..

@@ -8,8 +8,9 @@ pub(crate) const NO_SESSION: CommandError = CommandError::argument(
 pub(super) const NEWER_CONNECTION: CommandError = CommandError::argument(
     c"UNBLOCKED a newer connection polls this session: close this one, the session goes on",
 );
-pub(super) const NOT_PRIMARY: CommandError =
-    CommandError::argument(c"UNBLOCKED this server has become a replica, and its sessions have ended");
+pub(super) const NOT_PRIMARY: CommandError = CommandError::argument(
+    c"UNBLOCKED this server has become a replica, and its sessions have ended",
+);
 pub(super) const NO_CONNECTION: CommandError = CommandError::argument(
     c"ERR a session is opened and polled by a connection: a script, a function or another module has none",
 );

@@ -10,9 +10,7 @@ pub(super) fn load(context: Context<'_>) {
 
 /// A session was opened.
 pub(super) fn begin(context: Context<'_>) {
-    let follows = STATE.with(context, |state| {
-        std::mem::replace(&mut state.follows, true)
-    });
+    let follows = STATE.with(context, |state| std::mem::replace(&mut state.follows, true));
     if !follows {
         server::subscribe(
             context,

@@ -37,16 +37,21 @@ pub(super) struct State {
     pub(super) handles: Map<Handle, SessionId>,
     /// Nothing could be renewed or released when that was tried last.
     pub(super) held_up: bool,
-    /// Clients were paused at the last tick.
-    paused: bool,
-    /// The last use of the state.
-    seen: Monotonic,
+    time: LastUse,
     /// The timer's work is being done; it arms the timer at its end.
     pub(super) at_work: bool,
     /// The timer, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
     /// Subscribed to the events of clients and keys.
     pub(super) follows: bool,
+}
+
+/// The last use of the state.
+#[derive(Default)]
+struct LastUse {
+    at: Monotonic,
+    /// Clients were paused at the last tick before it.
+    paused: bool,
 }
 
 impl State {
@@ -65,7 +70,7 @@ impl State {
 
     /// A stall or a pause until now is no silence of the programs. True after a stall.
     fn note_time(&mut self, now: Now, paused: bool) -> bool {
-        let before = std::mem::replace(&mut self.seen, now.monotonic);
+        let before = std::mem::replace(&mut self.time.at, now.monotonic);
         let gap = now.monotonic.since(before);
         let stalled = gap > STALL && before != Monotonic::default();
         if stalled || paused {
@@ -97,7 +102,7 @@ impl Shared {
     ) -> R {
         let now = this_moment(context);
         self.with(context, |state| {
-            state.note_time(now, state.paused);
+            state.note_time(now, state.time.paused);
             body(state, now)
         })
     }
@@ -106,7 +111,7 @@ impl Shared {
     pub(super) fn tick(&self, context: Context<'_>, paused: bool) -> bool {
         let now = this_moment(context);
         self.with(context, |state| {
-            let was_paused = std::mem::replace(&mut state.paused, paused);
+            let was_paused = std::mem::replace(&mut state.time.paused, paused);
             state.note_time(now, paused || was_paused)
         })
     }

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
 use redis_lock_core::Monotonic;
+use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
@@ -122,9 +122,7 @@ fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
 
 /// Looks at the leases that have ended, as far as is known.
 fn end_leases(context: Context<'_>) {
-    while let Some(grant) =
-        STATE.with_time(context, |state, now| state.sessions.next_ended(now))
-    {
+    while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
         let stands = deadline(context, &grant);
         STATE.with_time(context, |state, now| match stands {
             Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
@@ -258,16 +256,19 @@ fn arm_after(context: Context<'_>, pause: Duration) {
         } else {
             sessions.next_due_at()
         };
-        let writes = writes.map(|at| match state.held_up {
-            true => at.max(now.monotonic.plus(RETRY)),
-            false => at,
-        });
+        let earliest = if state.held_up { RETRY } else { Duration::ZERO };
+        let writes = writes.map(|at| at.max(now.monotonic.plus(earliest)));
         let end = sessions.next_end_at().map(|end| {
             // A key expires a millisecond after its deadline.
             let left = (end + 1).saturating_sub(now.unix.millis());
             now.monotonic.plus(Duration::from_millis(left))
         });
-        let next = [writes, end, sessions.next_timeout_at(), sessions.next_poll_at()];
+        let next = [
+            writes,
+            end,
+            sessions.next_timeout_at(),
+            sessions.next_poll_at(),
+        ];
         let latest = now.monotonic.plus(MAX_PAUSE);
         Some(next.into_iter().flatten().fold(latest, Monotonic::min))
     });

@@ -4,8 +4,8 @@ use redis_lock_core::LockId;
 use redis_lock_core::sharing::Transition;
 
 use crate::keeping;
-use crate::sessions;
 use crate::locks::{KeyspaceEvent, LockKey, now, share_ended};
+use crate::sessions;
 
 /// The leases of some shares had ended; they are taken out, and the key is closed.
 pub(super) struct Ended;

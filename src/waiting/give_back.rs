@@ -6,9 +6,9 @@ use redis_lock_core::{GiveBack, LockId, Release};
 use super::serve::{Caller, serve};
 use super::state::STATE;
 use crate::keeping;
-use crate::sessions::{self, Membership};
 use crate::locks::{KeyspaceEvent, LockKey, now, released};
 use crate::server::{Context, Text};
+use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter};
 
 /// Does the give-backs of this lock, before a command on it.

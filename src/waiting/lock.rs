@@ -18,12 +18,12 @@ use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
 use crate::keeping::{self, ToKeep};
-use crate::sessions::{self, Membership};
 use crate::locks::{
     CommandError, KeyspaceEvent, LockKey, LockView, Primary, max_holders, now, released, rules,
     with_token_clock,
 };
 use crate::server::{Context, Text};
+use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
 /// An open lock, with all its give-backs done and the leases that have ended taken out.
@@ -98,10 +98,17 @@ impl<'call> Lock<'call> {
             sharing::acquire(holders.as_ref(), request, limit, room, &rules, now, clock)
         };
         let name = key.name();
-        let admitted = judge(context, name, keep, membership, rule, |admitted| match admitted {
-            Admitted::New(granted, _) | Admitted::Again(granted, _) => Some(granted.grant),
-            Admitted::Busy => None,
-        })?;
+        let admitted = judge(
+            context,
+            name,
+            keep,
+            membership,
+            rule,
+            |admitted| match admitted {
+                Admitted::New(granted, _) | Admitted::Again(granted, _) => Some(granted.grant),
+                Admitted::Busy => None,
+            },
+        )?;
         let (granted, transition, counter) = match admitted {
             Admitted::New(granted, transition) => (granted, transition, Counter::Grants),
             Admitted::Again(granted, transition) => (granted, transition, Counter::Reentries),
@@ -169,9 +176,14 @@ impl<'call> Lock<'call> {
             sharing::renew(holders.as_ref(), request, limit, &rules, now, clock)
         };
         let name = lock.key.name();
-        let (granted, transition) = judge(lock.context, name, keep, membership, rule, |(granted, _)| {
-            Some(granted.grant)
-        })?;
+        let (granted, transition) = judge(
+            lock.context,
+            name,
+            keep,
+            membership,
+            rule,
+            |(granted, _)| Some(granted.grant),
+        )?;
         Ok(Judged {
             before,
             transition,
@@ -208,7 +220,8 @@ fn judge<T>(
             return Ok(outcome);
         };
         let keeps = matches!(keep, Some(Keep::For(_)));
-        sessions::check(context, name, membership, keeps, grant).inspect_err(|_| *clock = before)?;
+        sessions::check(context, name, membership, keeps, grant)
+            .inspect_err(|_| *clock = before)?;
         if keep.is_some() || keeping::any() {
             let is_kept = keeping::is_kept(context, name, grant.token);
             check_lease(keep, is_kept, grant.lease).inspect_err(|_| *clock = before)?;

@@ -18,6 +18,7 @@ mod peer;
 mod redirection;
 mod refuse;
 mod serve;
+mod session_end;
 mod slice;
 mod sockets;
 mod stall_detector;
@@ -32,8 +33,9 @@ use state::STATE;
 
 pub(crate) use events::lock_lost;
 pub(crate) use join::{cancel, end_waits, join, ongoing_waits, queue_sizes, waiters, waiting};
-pub(crate) use of_sessions::{release_of_session, session_ended, waiting_of};
 pub(crate) use lock::{Lock, look, view};
+pub(crate) use of_sessions::waiting_of;
+pub(crate) use session_end::{release_of_session, session_ended};
 
 /// Subscribes to the events of locks, and to the timer.
 pub(crate) fn load(context: Context<'_>) {

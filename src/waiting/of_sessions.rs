@@ -1,21 +1,13 @@
-//! The waiting calls of sessions, and what a closed session leaves.
+//! The waiting calls of each session.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis_lock_core::sessions::{SessionGrant, SessionId};
-use redis_lock_core::sharing;
-use redis_lock_core::{Map, Release, ReleaseAmount, WaiterId, shrink_if_sparse};
+use redis_lock_core::sessions::SessionId;
+use redis_lock_core::{Map, WaiterId, shrink_if_sparse};
 
-use super::ended::end_leases;
-use super::give_back::settle_before_look;
-use super::refuse::refuse;
-use super::serve::{Caller, serve};
-use super::timer;
-use crate::locks::{KeyspaceEvent, LockKey, now, released};
-use crate::server::{Context, GilCell, OwnedText};
-use crate::sessions::{self, Membership};
-use crate::statistics::{self, Counter};
+use crate::server::{Context, GilCell};
+use crate::sessions::Membership;
 
 static CALLS: GilCell<Option<Calls>> = GilCell::new(None);
 /// True when a call of a session waits: each call that ends asks this.
@@ -69,50 +61,19 @@ pub(super) fn membership(context: Context<'_>, call: WaiterId) -> Membership {
     session_of(context, call).map_or(Membership::Stays, Membership::Joins)
 }
 
+/// The calls of a session that wait.
+pub(super) fn calls_of(context: Context<'_>, session: SessionId) -> Vec<WaiterId> {
+    if !ANY.load(Ordering::Relaxed) {
+        return Vec::new();
+    }
+    with(context, |calls| {
+        let from = calls.calls.range((session, WaiterId::FIRST)..);
+        let of_session = from.take_while(|(of, _)| *of == session);
+        of_session.map(|(_, call)| *call).collect()
+    })
+}
+
 /// How many calls of a session wait.
 pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
-    with(context, |calls| of(calls, session).count())
-}
-
-fn of(calls: &Calls, session: SessionId) -> impl Iterator<Item = WaiterId> {
-    let from = calls.calls.range((session, WaiterId::FIRST)..);
-    from.take_while(move |(of, _)| *of == session)
-        .map(|(_, call)| *call)
-}
-
-/// A session has ended: so have the waits of its calls.
-pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
-    if !ANY.load(Ordering::Relaxed) {
-        return;
-    }
-    let calls: Vec<_> = with(context, |calls| of(calls, session).collect());
-    for call in calls {
-        refuse(context, call, sessions::NO_SESSION);
-    }
-    // Those behind them may have room.
-    timer::soon(context);
-}
-
-/// Releases a grant of a closed session, with all its holds, and hands on the lock. Its database is selected.
-pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
-    let name = OwnedText::new(&grant.lock_id.key);
-    let name = name.text();
-    settle_before_look(context, name);
-    let mut key = LockKey::open(context, name);
-    if key.is_shared() {
-        key = end_leases(key).unwrap_or_else(|_ended| LockKey::open(context, name));
-    }
-    if let Ok(Some(holders)) = key.holders() {
-        let request = Release {
-            owner: grant.owner.as_owner(),
-            amount: ReleaseAmount::All,
-            token: Some(grant.token),
-        };
-        if let Ok((_, transition)) = sharing::release(Some(&holders), &request, now(context)) {
-            statistics::count(Counter::Releases);
-            released(context, grant.token);
-            key.change(&transition, KeyspaceEvent::Release);
-        }
-    }
-    serve(context, name, Caller::EventLoop);
+    calls_of(context, session).len()
 }

@@ -347,12 +347,7 @@ fn the_argument_tree_is_the_syntax_of_the_command() {
     let mut c = server.connection();
     for command in COMMANDS {
         let docs = docs(&mut c, command.name);
-        assert_eq!(
-            syntax_of(&docs),
-            command.arguments,
-            "{}",
-            command.name
-        );
+        assert_eq!(syntax_of(&docs), command.arguments, "{}", command.name);
     }
 }
 
@@ -399,7 +394,11 @@ fn what_was_added_later_says_since_when() {
                 None => later.push(keyword(&mut fields)),
             }
             for keyword in &later[before..] {
-                let wanted = if keyword == "SESSION" { "0.3.0" } else { "0.2.0" };
+                let wanted = if keyword == "SESSION" {
+                    "0.3.0"
+                } else {
+                    "0.2.0"
+                };
                 assert_eq!(since, wanted, "{command} {keyword}");
             }
         }

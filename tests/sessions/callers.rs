@@ -99,9 +99,15 @@ fn scripts_and_functions_have_no_connection() {
     );
     cmd!(c, "EVAL", script, 1, "k").grant();
     assert_eq!(sessions_of(&mut c, "k"), [session.id]);
-    let script = format!("return redis.call('LOCK.SESSION', 'GRANTS', '{}')", session.id);
+    let script = format!(
+        "return redis.call('LOCK.SESSION', 'GRANTS', '{}')",
+        session.id
+    );
     assert_eq!(cmd!(c, "EVAL", script, 0).items().len(), 1);
-    let script = format!("return redis.call('LOCK.SESSION', 'CLOSE', '{}')", session.id);
+    let script = format!(
+        "return redis.call('LOCK.SESSION', 'CLOSE', '{}')",
+        session.id
+    );
     assert_eq!(cmd!(c, "EVAL", script, 0).int(), 1);
     session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
     assert_eq!(run(&mut c, "EXISTS k").int(), 0);
@@ -182,7 +188,10 @@ fn a_subscriber_polls_where_the_server_lets_it_wait() {
     let words = line("SUBSCRIBE news");
     session.connection.post(&words);
     let _ = session.connection.recv_response().expect("a message");
-    let (words, mut c) = (session.line("LOCK.SESSION POLL ID BLOCK 1"), server.connection());
+    let (words, mut c) = (
+        session.line("LOCK.SESSION POLL ID BLOCK 1"),
+        server.connection(),
+    );
     match run(&mut session, &words) {
         Ok(reply) => assert_eq!(polled(Ok(reply)).events.len(), 0),
         Err(refusal) => {
@@ -200,11 +209,14 @@ fn a_subscriber_polls_where_the_server_lets_it_wait() {
 fn rights_are_those_of_each_subcommand() {
     let server = Server::start();
     let mut c = server.connection();
-    let rules = "ACL SETUSER few on >secret ~k* +lock.session|open +lock.session|poll +lock.acquire";
+    let rules =
+        "ACL SETUSER few on >secret ~k* +lock.session|open +lock.session|poll +lock.acquire";
     run(&mut c, rules).okay();
     let mut session = Session::open_on(server.connection_as("few", "secret"), "");
     session.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    session.run("LOCK.ACQUIRE other a SESSION ID").refused("NOPERM");
+    session
+        .run("LOCK.ACQUIRE other a SESSION ID")
+        .refused("NOPERM");
     assert_eq!(session.poll().grants, 1);
     for words in [
         "LOCK.SESSION GRANTS ID",
@@ -247,6 +259,9 @@ fn grants_are_those_of_the_keys_that_the_caller_may_read() {
     };
     assert_eq!(keys(run(&mut few, &words).items()), ["mine:1", "mine:2"]);
     assert_eq!(keys(run(&mut session, &words).items()).len(), 3);
-    let script = format!("return redis.call('LOCK.SESSION', 'GRANTS', '{}')", session.id);
+    let script = format!(
+        "return redis.call('LOCK.SESSION', 'GRANTS', '{}')",
+        session.id
+    );
     assert_eq!(cmd!(few, "EVAL", script, 0).items().len(), 2);
 }

@@ -26,7 +26,12 @@ fn all_grants_are_released_with_all_holds() {
         assert_eq!(run(&mut c, "LOCK.HOLDERS s").items().len(), 1);
         run(&mut c, &words).refused("NOSESSION");
         session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
-        for field in ["sessions", "session_grants", "session_losses", "sessions_silent"] {
+        for field in [
+            "sessions",
+            "session_grants",
+            "session_losses",
+            "sessions_silent",
+        ] {
             assert_eq!(count(&server, field), 0, "{field}");
         }
     }
@@ -48,7 +53,7 @@ fn a_waiting_poll_is_answered() {
 fn many_are_released_in_slices() {
     const GRANTS: i64 = 20_000;
     let server = Server::start();
-    let mut session = Session::open(&server);
+    let session = Session::open(&server);
     let mut c = server.connection();
     let lines: Vec<_> = (0..GRANTS)
         .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
@@ -75,7 +80,7 @@ fn many_are_released_in_slices() {
     assert_eq!(next().grant().owner, b"b");
     next().nil();
     next().refused("NOTHELD");
-    let (_, longest) = timed(|| {
+    let ((), longest) = timed(|| {
         eventually(|| run(&mut c, "DBSIZE").int() == 1, "the releases");
     });
     assert!(longest < Duration::from_secs(20), "{longest:?}");
@@ -84,7 +89,7 @@ fn many_are_released_in_slices() {
 #[test]
 fn a_pause_delays_the_rest() {
     let server = Server::start();
-    let mut session = Session::open(&server);
+    let session = Session::open(&server);
     let mut c = server.connection();
     let lines: Vec<_> = (0..5000)
         .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))

@@ -24,7 +24,9 @@ fn a_silent_session_ends_after_its_timeout() {
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
     ends_after(&server, since, 1000);
     session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
-    session.run("LOCK.ACQUIRE k a SESSION ID").refused("NOSESSION");
+    session
+        .run("LOCK.ACQUIRE k a SESSION ID")
+        .refused("NOSESSION");
     session.run("LOCK.SESSION GRANTS ID").refused("NOSESSION");
     session.run("LOCK.SESSION CLOSE ID").refused("NOSESSION");
 }
@@ -106,7 +108,10 @@ fn a_connection_with_another_user_or_database_polls_no_more() {
     let server = Server::start();
     let mut c = server.connection();
     run(&mut c, "ACL SETUSER bob on >secret ~* +@all").okay();
-    for (change, back) in [("SELECT 1", "SELECT 0"), ("AUTH bob secret", "AUTH default x")] {
+    for (change, back) in [
+        ("SELECT 1", "SELECT 0"),
+        ("AUTH bob secret", "AUTH default x"),
+    ] {
         let mut session = Session::open(&server);
         run(&mut c, "DEL k").reply().ok();
         session.run("LOCK.ACQUIRE k a PX 1500 SESSION ID").grant();
@@ -135,7 +140,9 @@ fn a_session_that_ended_by_silence_releases_nothing() {
         .run("LOCK.ACQUIRE k a PX 60000 SESSION ID")
         .grant()
         .token;
-    session.run("LOCK.ACQUIRE persistent a PX 60000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE persistent a PX 60000 SESSION ID")
+        .grant();
     run(&mut c, "PERSIST persistent").int();
     eventually(|| count(&server, "sessions") == 0, "the end of the session");
     assert_eq!(count(&server, "session_grants"), 0);
@@ -148,7 +155,15 @@ fn a_session_that_ended_by_silence_releases_nothing() {
     again.run(&words).grant();
     assert_eq!(again.poll().grants, 1);
     assert_eq!(count(&server, "session_losses"), 0);
-    cmd!(*again, "LOCK.RENEW", "persistent", "a", "SESSION", session.id).refused("NOSESSION");
+    cmd!(
+        *again,
+        "LOCK.RENEW",
+        "persistent",
+        "a",
+        "SESSION",
+        session.id
+    )
+    .refused("NOSESSION");
 }
 
 #[test]

@@ -24,8 +24,17 @@ fn list_has_the_oldest_first() {
     assert_eq!(names(&mut c, "LOCK.SESSION LIST"), ["s0", "s2", "s3"]);
     let fields = sessions[0].listed(&mut c);
     let wanted: BTreeSet<_> = [
-        "id", "name", "client-id", "user", "db", "timeout-ms", "idle-ms", "age-ms", "grants",
-        "waiting", "events",
+        "id",
+        "name",
+        "client-id",
+        "user",
+        "db",
+        "timeout-ms",
+        "idle-ms",
+        "age-ms",
+        "grants",
+        "waiting",
+        "events",
     ]
     .map(String::from)
     .into();
@@ -46,7 +55,9 @@ fn grants_has_what_a_session_has() {
         .grant()
         .token;
     session.run("LOCK.ACQUIRE k a").grant();
-    session.run("LOCK.ACQUIRE s a SHARED PX 600000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE s a SHARED PX 600000 SESSION ID")
+        .grant();
     run(&mut c, "LOCK.ACQUIRE s b SHARED PX 600000").grant();
     let grants = run(&mut c, &words).items();
     assert_eq!(grants.len(), 2);

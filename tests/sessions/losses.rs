@@ -252,7 +252,9 @@ fn a_full_session_gets_no_new_grant() {
     let server = Server::start();
     let mut c = server.connection();
     let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE mine a PX 600000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE mine a PX 600000 SESSION ID")
+        .grant();
     let token = run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant().token;
     run(&mut c, "LOCK.ACQUIRE busy b PX 600000").grant();
     for part in 0..20 {

@@ -47,14 +47,14 @@ fn a_grant_that_is_taken_is_told() {
     let mut c = server.connection();
     let token = first.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
     second.run("LOCK.RENEW k a SESSION ID").grant();
-    let taken = format!("1 taken k a {token} {}", second.id);
+    let event = format!("1 taken k a {token} {}", second.id);
     let polled = first.poll();
-    assert_eq!((polled.grants, polled.events), (0, vec![taken]));
+    assert_eq!((polled.grants, polled.events), (0, vec![event]));
     assert_eq!(second.poll().grants, 1);
     // By an acquire too, and back.
     first.run("LOCK.ACQUIRE k a SESSION ID").grant();
-    let taken = format!("1 taken k a {token} {}", first.id);
-    assert_eq!(second.poll().events, [taken]);
+    let event = format!("1 taken k a {token} {}", first.id);
+    assert_eq!(second.poll().events, [event]);
     // Out of any.
     first.wait_in_poll(&server, 60_000);
     run(&mut c, "LOCK.RENEW k a SESSION 0").grant();
@@ -73,9 +73,7 @@ fn a_release_that_names_the_session_is_no_event() {
     let mut session = Session::open(&server);
     let mut other = Session::open(&server);
     let mut c = server.connection();
-    let mut acquire = |session: &mut Session| {
-        session.run("LOCK.ACQUIRE k a SESSION ID").grant().token
-    };
+    let acquire = |session: &mut Session| session.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
     let token = acquire(&mut session);
     let words = session.line(&format!("LOCK.RELEASE k a TOKEN {token} SESSION ID"));
     assert_eq!(run(&mut c, &words).int(), 0);
@@ -89,10 +87,9 @@ fn a_release_that_names_the_session_is_no_event() {
         "LOCK.RELEASE k a HOLDS 0 TOKEN TOK SESSION 12345".to_owned(),
     ]) {
         let token = acquire(&mut session);
-        let words = words.replace("TOK", &token.to_string()).replace(
-            &format!("{token}EN"),
-            "TOKEN",
-        );
+        let words = words
+            .replace("TOK", &token.to_string())
+            .replace(&format!("{token}EN"), "TOKEN");
         assert_eq!(run(&mut c, &words).int(), 0, "{words}");
         let lost = format!("{number} lost k a {token} released");
         assert_eq!(session.poll().events, [lost], "{words}");
@@ -135,8 +132,8 @@ fn a_raised_token_leaves_it_in() {
     let raised = token + 1000;
     let words = format!("LOCK.RENEW k a TOKEN {token} RAISE {raised} SESSION ID");
     other.run(&words).grant();
-    let taken = format!("2 taken k a {raised} {}", other.id);
-    assert_eq!(session.poll().events, [taken]);
+    let event = format!("2 taken k a {raised} {}", other.id);
+    assert_eq!(session.poll().events, [event]);
     assert_eq!(other.poll().grants, 1);
 }
 
@@ -165,7 +162,9 @@ fn a_lease_in_a_session_is_a_second_or_more() {
     assert_eq!(run(&mut c, "LOCK.INFO in").lock_info().lease_ms, 60_000);
     // A re-entry never shortens.
     run(&mut c, "LOCK.ACQUIRE in a PX 1").grant();
-    session.run("LOCK.ACQUIRE short a PX 1000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE short a PX 1000 SESSION ID")
+        .grant();
     // SESSION 0 may shorten it.
     let grant = run(&mut c, "LOCK.RENEW in a PX 500 SESSION 0").grant();
     assert_eq!(grant.lease, 500);

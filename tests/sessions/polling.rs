@@ -15,7 +15,10 @@ fn without_grants_nothing_can_end_by_time() {
     run(&mut session, "PERSIST k").int();
     // It is seen at the renewal or when the lease would have ended.
     let polled = session.poll();
-    assert!(polled.sure_ms == -1 || polled.sure_ms > 50_000, "{polled:?}");
+    assert!(
+        polled.sure_ms == -1 || polled.sure_ms > 50_000,
+        "{polled:?}"
+    );
     assert_eq!(polled.grants, 1);
 }
 
@@ -23,10 +26,14 @@ fn without_grants_nothing_can_end_by_time() {
 fn what_is_sure_is_what_is_left_of_the_shortest_lease() {
     let server = Server::start();
     let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE long a PX 600000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE long a PX 600000 SESSION ID")
+        .grant();
     let sure = session.poll().sure_ms;
     assert!((590_000..=600_000).contains(&sure), "{sure}");
-    session.run("LOCK.ACQUIRE short a PX 30000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE short a PX 30000 SESSION ID")
+        .grant();
     let sure = session.poll().sure_ms;
     assert!((25_000..=30_000).contains(&sure), "{sure}");
     session.run("LOCK.RELEASE short a").int();
@@ -89,7 +96,9 @@ fn an_event_is_answered_until_it_is_acknowledged() {
 fn a_reply_has_at_most_a_thousand_events() {
     let server = Server::start();
     let mut session = Session::open(&server);
-    session.run("LOCK.ACQUIRE kept a PX 600000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE kept a PX 600000 SESSION ID")
+        .grant();
     let lines: Vec<_> = (0..2500)
         .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a SESSION ID")))
         .chain((0..2500).map(|n| format!("DEL k{n}")))
@@ -146,7 +155,12 @@ fn one_reply_carries_what_came_together() {
 fn a_wait_ends_by_its_own_time() {
     let server = Server::start();
     let mut session = Session::open_on(server.connection(), "TIMEOUT 1200");
-    for (ms, least, most) in [(50, 50, 500), (300, 300, 590), (60_000, 595, 1500), (0, 595, 1500)] {
+    for (ms, least, most) in [
+        (50, 50, 500),
+        (300, 300, 590),
+        (60_000, 595, 1500),
+        (0, 595, 1500),
+    ] {
         let (polled, took) = timed(|| session.poll_for(ms));
         assert_eq!(polled.events, Vec::<String>::new());
         let took = took.as_millis();

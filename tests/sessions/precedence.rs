@@ -39,11 +39,24 @@ fn the_first_of_the_order_wins() {
     // NOTALONE and AHEAD come before the lease.
     run(&mut c, "LOCK.ACQUIRE shared a SHARED PX 999").grant();
     run(&mut c, "LOCK.ACQUIRE shared b SHARED PX 600000").grant();
-    session.run("LOCK.ACQUIRE shared a SESSION ID").refused("NOTALONE");
+    session
+        .run("LOCK.ACQUIRE shared a SESSION ID")
+        .refused("NOTALONE");
     let token = run(&mut c, "LOCK.FENCE short").int();
     let far = token + 3_600_000_000;
-    cmd!(c, "LOCK.RENEW", "short", "a", "TOKEN", token, "RAISE", far, "SESSION", session.id)
-        .refused("AHEAD");
+    cmd!(
+        c,
+        "LOCK.RENEW",
+        "short",
+        "a",
+        "TOKEN",
+        token,
+        "RAISE",
+        far,
+        "SESSION",
+        session.id
+    )
+    .refused("AHEAD");
     // Nothing is changed by any of them.
     assert_eq!(session.poll().grants, 0);
     let info = run(&mut c, "LOCK.INFO short").lock_info();

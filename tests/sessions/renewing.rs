@@ -90,7 +90,7 @@ fn a_poll_renews_though_its_client_goes_at_once() {
 fn a_poll_renews_all_that_is_due_before_it_is_answered() {
     const GRANTS: usize = 3000;
     let server = Server::start();
-    let mut session = Session::open(&server);
+    let session = Session::open(&server);
     let mut c = server.connection();
     let lines: Vec<_> = (0..GRANTS)
         .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 20000 SESSION ID")))
@@ -150,8 +150,12 @@ fn replicas_and_the_aof_get_renewals() {
     let mut session = Session::open(&server);
     let (mut c, mut r) = (server.connection(), replica.connection());
     session.run("LOCK.ACQUIRE k a PX 2000 SESSION ID").grant();
-    session.run("LOCK.ACQUIRE s a SHARED PX 2000 SESSION ID").grant();
-    session.run("LOCK.ACQUIRE s b SHARED PX 4000 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE s a SHARED PX 2000 SESSION ID")
+        .grant();
+    session
+        .run("LOCK.ACQUIRE s b SHARED PX 4000 SESSION ID")
+        .grant();
     await_renewals(&server, 6);
     for key in ["k", "s"] {
         eventually(
@@ -170,8 +174,12 @@ fn the_shares_of_a_lock_are_renewed_each_by_itself() {
     let mut first = Session::open(&server);
     let mut second = Session::open(&server);
     let mut c = server.connection();
-    first.run("LOCK.ACQUIRE k a SHARED PX 1000 SESSION ID").grant();
-    second.run("LOCK.ACQUIRE k b SHARED PX 1500 SESSION ID").grant();
+    first
+        .run("LOCK.ACQUIRE k a SHARED PX 1000 SESSION ID")
+        .grant();
+    second
+        .run("LOCK.ACQUIRE k b SHARED PX 1500 SESSION ID")
+        .grant();
     run(&mut c, "LOCK.ACQUIRE k c SHARED PX 1200").grant();
     await_renewals(&server, 8);
     let owners = |c: &mut redis::Connection| {
@@ -201,7 +209,9 @@ fn a_persisted_lock_is_not_renewed_until_that_is_lifted() {
     await_renewals(&server, 2);
     assert_eq!(session.poll().grants, 1);
     // A share is renewed, which gives the key its time to live again.
-    session.run("LOCK.ACQUIRE s a SHARED PX 1500 SESSION ID").grant();
+    session
+        .run("LOCK.ACQUIRE s a SHARED PX 1500 SESSION ID")
+        .grant();
     run(&mut c, "PERSIST s").int();
     eventually(|| run(&mut c, "PTTL s").int() > 0, "the renewal");
 }
@@ -245,7 +255,7 @@ fn a_renewed_lease_is_the_remembered_one() {
     assert!(run(&mut c, "PTTL k").int() <= 1200);
     cmd!(c, "LOCK.ACQUIRE", "k", "a", "PX", 9000).grant();
     let before = count(&server, "session_renewals");
-    sleep(Duration::from_millis(1000));
+    sleep(Duration::from_secs(1));
     assert!(count(&server, "session_renewals") <= before + 1);
     assert!(run(&mut c, "PTTL k").int() > 5000);
 }

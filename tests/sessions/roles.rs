@@ -1,7 +1,7 @@
 //! Replicas, failovers and nodes that are primary no more.
 
 use crate::support::{Session, count, run, sessions_of};
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually};
 
 #[test]
 fn a_replica_lists_and_helps_and_no_more() {
@@ -24,7 +24,10 @@ fn a_replica_lists_and_helps_and_no_more() {
         assert_eq!(run(&mut r, "LOCK.SESSION LIST").items().len(), 0);
         assert!(!run(&mut r, "LOCK.SESSION HELP").items().is_empty());
     }
-    eventually(|| run(&mut r, "EXISTS k").int() == 1, "the replica to follow");
+    eventually(
+        || run(&mut r, "EXISTS k").int() == 1,
+        "the replica to follow",
+    );
     assert_eq!(sessions_of(&mut r, "k"), [0]);
 }
 

@@ -26,8 +26,8 @@ pub use effect::{EFFECT, effect};
 pub use release::{RELEASE, Release, release};
 pub use renew::{RENEW, Renew, renew};
 pub use session::{
-    SESSION_GRANTS, SESSION_ID, SESSION_OPEN, SESSION_POLL, SessionMove, SessionOpen, session_grants,
-    session_id, session_open, session_poll,
+    SESSION_GRANTS, SESSION_ID, SESSION_OPEN, SESSION_POLL, SessionMove, SessionOpen,
+    session_grants, session_id, session_open, session_poll,
 };
 pub use syntax::{Argument, Kind};
 pub use token::{CLOCK, FENCE, clock, fence};

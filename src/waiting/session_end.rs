@@ -1,0 +1,53 @@
+//! What a session leaves when it ends: calls that wait, and grants to release.
+
+use redis_lock_core::sessions::{SessionGrant, SessionId};
+use redis_lock_core::sharing;
+use redis_lock_core::{Release, ReleaseAmount};
+
+use super::ended::end_leases;
+use super::give_back::settle_before_look;
+use super::of_sessions::calls_of;
+use super::refuse::refuse;
+use super::serve::{Caller, serve};
+use super::timer;
+use crate::locks::{KeyspaceEvent, LockKey, now, released};
+use crate::server::{Context, OwnedText};
+use crate::sessions;
+use crate::statistics::{self, Counter};
+
+/// A session has ended: so have the waits of its calls.
+pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
+    let calls = calls_of(context, session);
+    if calls.is_empty() {
+        return;
+    }
+    for call in calls {
+        refuse(context, call, sessions::NO_SESSION);
+    }
+    // Those behind them may have room.
+    timer::soon(context);
+}
+
+/// Releases a grant of a closed session, with all its holds, and hands on the lock. Its database is selected.
+pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
+    let name = OwnedText::new(&grant.lock_id.key);
+    let name = name.text();
+    settle_before_look(context, name);
+    let mut key = LockKey::open(context, name);
+    if key.is_shared() {
+        key = end_leases(key).unwrap_or_else(|_ended| LockKey::open(context, name));
+    }
+    if let Ok(Some(holders)) = key.holders() {
+        let request = Release {
+            owner: grant.owner.as_owner(),
+            amount: ReleaseAmount::All,
+            token: Some(grant.token),
+        };
+        if let Ok((_, transition)) = sharing::release(Some(&holders), &request, now(context)) {
+            statistics::count(Counter::Releases);
+            released(context, grant.token);
+            key.change(&transition, KeyspaceEvent::Release);
+        }
+    }
+    serve(context, name, Caller::EventLoop);
+}
