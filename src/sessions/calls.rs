@@ -7,7 +7,8 @@ use redis_lock_core::{Deadline, Grant, OwnerBuf, Token};
 
 use super::errors::{FULL, IN_SESSION, KEPT, LEASE_TOO_SHORT};
 use super::state::STATE;
-use super::work;
+use super::upper::release;
+use super::{timer, work};
 use crate::keeping;
 use crate::locks::{CommandError, LockKey, check_write};
 use crate::server::{Context, Text, WriteCheck};
@@ -79,7 +80,7 @@ fn settle(context: Context<'_>, name: Text<'_>) {
         let sessions = &mut state.sessions;
         sessions.take_to_release_of(database, name.bytes())
     }) {
-        work::release(context, &grant);
+        release(context, &grant);
     }
     while let Some(grant) = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
@@ -227,7 +228,7 @@ fn note(
             _ => sessions.changed(name, grant.lease, deadline, now),
         }
     });
-    work::arm(context);
+    timer::arm(context);
 }
 
 /// What a call does to its grant.
@@ -292,5 +293,5 @@ pub(crate) fn leases_ended(
             state.sessions.lost(name, LossReason::Expired, now);
         }
     });
-    work::arm(context);
+    timer::arm(context);
 }

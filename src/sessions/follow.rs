@@ -1,7 +1,7 @@
 //! The events that are followed: most of them only while a session is open.
 
 use super::state::STATE;
-use super::{losses, timer, work};
+use super::{losses, timer};
 use crate::server::{self, Context, ServerEvent};
 
 pub(super) fn load(context: Context<'_>) {
@@ -19,7 +19,7 @@ pub(super) fn begin(context: Context<'_>) {
         );
         server::follow_removals(context, true);
     }
-    work::arm(context);
+    timer::arm(context);
 }
 
 /// Ten times a second.

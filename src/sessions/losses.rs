@@ -4,7 +4,7 @@
 use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
-use super::{timer, work};
+use super::timer;
 use crate::server::{self, Context, Databases, Removal, ServerEvent};
 
 pub(super) fn load(context: Context<'_>) {
@@ -30,7 +30,7 @@ pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
         };
         sessions.lost_lock(database, key, reason, now);
     });
-    work::arm(context);
+    timer::arm(context);
 }
 
 fn databases_changed(context: Context<'_>, databases: Databases) {
@@ -49,13 +49,16 @@ fn databases_changed(context: Context<'_>, databases: Databases) {
             }
         }
     });
-    work::arm(context);
+    timer::arm(context);
 }
 
 fn role_changed(context: Context<'_>) {
     if STATE.any() && context.flags().replica() {
         // The server answers the POLLs that wait; the timer, those that it leaves out.
-        STATE.with(context, |state| state.sessions.end_all());
+        STATE.with(context, |state| {
+            state.sessions.end_all();
+            state.to_refuse = state.polls.keys().copied().collect();
+        });
         timer::soon(context);
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! A POLL writes nothing itself. What it causes comes from the timer, in the same iteration of the event loop.
 
+mod answer;
 mod calls;
 mod errors;
 mod follow;
@@ -16,9 +17,8 @@ mod polls;
 mod reply;
 mod state;
 mod timer;
+mod upper;
 mod work;
-
-use redis_lock_core::sessions::{SessionGrant, SessionId};
 
 use crate::server::Context;
 
@@ -33,19 +33,12 @@ pub(crate) use open::{
 };
 pub(crate) use polls::poll;
 pub(crate) use reply::write_reply;
-
-/// What the layer above does.
-#[derive(Clone, Copy)]
-pub(crate) struct Upper {
-    /// Releases a grant of a closed session, with all its holds.
-    pub(crate) release: fn(Context<'_>, &SessionGrant),
-    /// Ends the waits of a session that has ended.
-    pub(crate) ended: fn(Context<'_>, SessionId),
-}
+pub(crate) use upper::Upper;
 
 /// Subscribes to the events by which grants are lost without a command on their key.
 pub(crate) fn load(context: Context<'_>, upper: Upper) {
-    work::load(upper);
+    upper::load(upper);
+    timer::load(work::work);
     losses::load(context);
     follow::load(context);
 }

@@ -6,7 +6,8 @@ use redis_lock_core::sessions::{
 
 use super::errors::{NO_CONNECTION, NO_SESSION, POLLS_ITSELF, TOO_MANY};
 use super::state::STATE;
-use super::{follow, polls, work};
+use super::upper::{end_waits, release};
+use super::{follow, polls, timer};
 use crate::locks::{CommandError, max_sessions, random_number};
 use crate::server::Context;
 
@@ -92,15 +93,15 @@ pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, Comman
     let closed = STATE.with(context, |state| state.sessions.close(id));
     let closed = closed.ok_or(NO_SESSION)?;
     polls::refuse(context, id, NO_SESSION);
-    work::end_waits(context, id);
+    end_waits(context, id);
     let database = context.database();
     for _ in 0..closed.grants.min(RELEASED_AT_ONCE) {
         let taken = STATE.with(context, |state| state.sessions.take_to_release());
         let Some(grant) = taken else { break };
-        work::release(context, &grant);
+        release(context, &grant);
     }
     context.select_database(database);
-    work::arm(context);
+    timer::arm(context);
     Ok(closed.grants)
 }
 

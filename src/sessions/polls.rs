@@ -4,21 +4,13 @@ use std::time::Duration;
 
 use redis_lock_core::sessions::{Block, PollRefusal, PollReply, SessionId};
 
+use super::answer::{Answer, Poll};
 use super::errors::{NEWER_CONNECTION, NO_CONNECTION, NO_SESSION};
 use super::reply::write_reply;
 use super::state::STATE;
-use super::work;
+use super::timer;
 use crate::locks::CommandError;
 use crate::server::{Blocked, Context, Handle, Waits};
-
-/// Marks the clients that are blocked in a POLL.
-pub(super) struct Poll;
-
-/// The answer to a client that is blocked in a POLL.
-pub(super) enum Answer {
-    Reply(PollReply),
-    Error(CommandError),
-}
 
 /// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. The reply, where
 /// it is not to come later.
@@ -70,7 +62,7 @@ pub(crate) fn poll(
         // Perhaps it can be answered now.
         answer(context, id);
     }
-    work::arm(context);
+    timer::arm(context);
     Ok(reply)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis_lock_core::sessions::{Now, SessionId, Sessions};
 use redis_lock_core::{Map, Monotonic, UnixTime, shrink_if_sparse};
 
-use super::polls::Poll;
+use super::answer::Poll;
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, GilCell, Handle, Timer};
 
@@ -35,6 +35,8 @@ pub(super) struct State {
     /// The clients that are blocked in a POLL, until they are answered.
     pub(super) polls: Map<SessionId, Blocked<Poll>>,
     pub(super) handles: Map<Handle, SessionId>,
+    /// Sessions that ended with the server's role, whose POLLs still wait.
+    pub(super) to_refuse: Vec<SessionId>,
     /// Nothing could be renewed or released when that was tried last.
     pub(super) held_up: bool,
     time: LastUse,

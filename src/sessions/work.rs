@@ -1,6 +1,5 @@
 //! The work of the timer: leases that end, sessions that are silent, renewals, releases, POLLs to answer.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use redis_lock_core::Monotonic;
@@ -9,60 +8,21 @@ use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
 use super::polls;
-use super::state::{STATE, this_moment};
-use super::{Upper, timer};
+use super::state::STATE;
+use super::upper::{end_waits, release};
 use crate::locks::{check_write, monotonic};
 use crate::server::{Context, OwnedText, WriteCheck};
 
 /// How long each part of the work goes on before the server serves its clients.
 const SLICE: Duration = Duration::from_millis(1);
-/// The pause between two slices.
-const PAUSE: Duration = Duration::from_millis(1);
-/// The pause before another try, while nothing may be written.
-const RETRY: Duration = Duration::from_millis(8);
-/// The longest pause while a session is open: so a stall of the server is noticed.
-const MAX_PAUSE: Duration = Duration::from_millis(100);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
 
-static UPPER: OnceLock<Upper> = OnceLock::new();
-
-pub(super) fn load(upper: Upper) {
-    UPPER.get_or_init(|| upper);
-}
-
-/// Releases a grant of a closed session.
-pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
-    if let Some(upper) = UPPER.get()
-        && context.select_database(grant.lock_id.database)
-    {
-        (upper.release)(context, grant);
-    }
-}
-
-/// Ends the waits of a session that has ended.
-pub(super) fn end_waits(context: Context<'_>, id: SessionId) {
-    if let Some(upper) = UPPER.get() {
-        (upper.ended)(context, id);
-    }
-}
-
-/// Does what is due, and arms the timer for what is due next.
+/// Does what is due.
 pub(super) fn work(context: Context<'_>) {
-    STATE.with(context, |state| state.at_work = true);
-    work_once(context);
-    STATE.with(context, |state| state.at_work = false);
-    // A timer of 0 ms that is armed in a timer fires before the server serves its clients.
-    arm_after(context, PAUSE);
-}
-
-fn work_once(context: Context<'_>) {
     let paused = context.writes_paused();
     let stalled = STATE.tick(context, paused);
-    if context.flags().replica() {
-        refuse_polls(context);
-        return;
-    }
+    refuse_polls(context);
     end_leases(context);
     if !stalled {
         end_silent(context);
@@ -231,48 +191,9 @@ fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
     }
 }
 
-/// On a replica: the server answers the POLLs that wait, but for those that some servers leave out.
+/// When the server has stopped being primary, it answers the POLLs that wait, but some servers leave these out.
 fn refuse_polls(context: Context<'_>) {
-    let ids: Vec<_> = STATE.with(context, |state| state.polls.keys().copied().collect());
-    for id in ids {
+    while let Some(id) = STATE.with(context, |state| state.to_refuse.pop()) {
         polls::refuse(context, id, NOT_PRIMARY);
-    }
-}
-
-/// Arms the timer for what is due next, unless its work is being done: that arms it at its end.
-pub(super) fn arm(context: Context<'_>) {
-    arm_after(context, Duration::ZERO);
-}
-
-fn arm_after(context: Context<'_>, pause: Duration) {
-    let now = this_moment(context);
-    let next = STATE.with(context, |state| {
-        if state.is_idle() || state.at_work {
-            return None;
-        }
-        let sessions = &state.sessions;
-        let writes = if sessions.has_to_release() {
-            Some(now.monotonic.plus(PAUSE))
-        } else {
-            sessions.next_due_at()
-        };
-        let earliest = if state.held_up { RETRY } else { Duration::ZERO };
-        let writes = writes.map(|at| at.max(now.monotonic.plus(earliest)));
-        let end = sessions.next_end_at().map(|end| {
-            // A key expires a millisecond after its deadline.
-            let left = (end + 1).saturating_sub(now.unix.millis());
-            now.monotonic.plus(Duration::from_millis(left))
-        });
-        let next = [
-            writes,
-            end,
-            sessions.next_timeout_at(),
-            sessions.next_poll_at(),
-        ];
-        let latest = now.monotonic.plus(MAX_PAUSE);
-        Some(next.into_iter().flatten().fold(latest, Monotonic::min))
-    });
-    if let Some(at) = next {
-        timer::arm(context, at.max(now.monotonic.plus(pause)));
     }
 }
