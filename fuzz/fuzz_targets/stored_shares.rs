@@ -1,13 +1,13 @@
-//! Shares as they are stored and as they are sent: any fields are refused or make valid shares, any effect is
+//! HolderSet as they are stored and as they are sent: any fields are refused or make valid shares, any effect is
 //! refused or read as it is written, and its change is made or refused on any shares, twice as once.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use redis_lock_core::sharing::{
-    Mismatch, ShareChange, ShareEffectBuffer, ShareFields, Shares, Step, StoredShares, Transition,
+use redis_lock_core::{
+    Deadline, EffectBuffer, Holder, HolderSet, Limit, LockChange, Mismatch, SharedChange,
+    SharedStep, StoredHolder, Token, is_quiet,
 };
-use redis_lock_core::{Fields, Limit, Token, is_quiet};
 use std::collections::BTreeSet;
 
 const TOKENS_END: u64 = 1 << 53;
@@ -47,7 +47,7 @@ enum Owner {
 /// A change, as it comes down a stream.
 #[derive(Arbitrary, Debug)]
 struct Change {
-    cut: Option<Number>,
+    cap: Option<Number>,
     step: What,
     count: Option<u8>,
     latest_end: Option<Number>,
@@ -85,16 +85,14 @@ impl Owner {
 }
 
 impl Share {
-    fn fields(&self) -> ShareFields<'_> {
-        ShareFields {
-            record: Fields {
-                token: self.token.value(),
-                holds: self.holds.value(),
-                lease_ms: self.lease_ms.value(),
-                owner: self.owner.bytes(),
-            },
+    fn fields(&self) -> StoredHolder<'_> {
+        StoredHolder {
             limit: self.limit.value(),
-            end_ms: self.end_ms.value(),
+            end_ms: Some(self.end_ms.value()),
+            token: self.token.value(),
+            holds: self.holds.value(),
+            lease_ms: self.lease_ms.value(),
+            owner: self.owner.bytes(),
         }
     }
 }
@@ -105,7 +103,7 @@ fuzz_target!(|input: (Vec<Share>, Vec<Change>, &[u8])| {
     let mut shares = read(&fields);
     assert_eq!(shares.is_ok(), are_valid(&fields), "{fields:?}");
     if let Ok(shares) = &shares {
-        let again: Vec<_> = shares.iter().map(ShareFields::from).collect();
+        let again: Vec<_> = shares.iter().map(StoredHolder::from).collect();
         assert_eq!(again, fields);
         check_rewrite(shares);
     }
@@ -115,60 +113,56 @@ fuzz_target!(|input: (Vec<Share>, Vec<Change>, &[u8])| {
     check_effect(bytes, shares.as_ref().ok());
 });
 
-fn read(fields: &[ShareFields<'_>]) -> Result<Shares, ()> {
-    let mut shares = StoredShares::new();
+fn read(fields: &[StoredHolder<'_>]) -> Result<HolderSet, ()> {
+    let mut shares = None;
     for fields in fields {
-        shares.add(*fields).map_err(drop)?;
+        let holder = Holder::try_from(*fields).map_err(drop)?;
+        HolderSet::add_stored(&mut shares, &holder).map_err(drop)?;
     }
-    shares.finish().map_err(drop)
+    HolderSet::finish_stored(shares).map_err(drop)
 }
 
-fn are_valid(fields: &[ShareFields<'_>]) -> bool {
-    let owners: BTreeSet<_> = fields.iter().map(|fields| fields.record.owner).collect();
+fn are_valid(fields: &[StoredHolder<'_>]) -> bool {
+    let owners: BTreeSet<_> = fields.iter().map(|fields| fields.owner).collect();
     let mut limits = fields.iter().map(|fields| fields.limit);
     let count = fields.len() as u64;
     let alone = fields.len() == 1 && fields[0].limit == 1;
     fields.iter().all(is_valid)
-        && fields.is_sorted_by(|one, next| one.record.token < next.record.token)
+        && fields.is_sorted_by(|one, next| one.token < next.token)
         && owners.len() == fields.len()
         && limits.all(|limit| limit == 0 || count <= limit)
         && !fields.is_empty()
         && !alone
 }
 
-fn is_valid(fields: &ShareFields<'_>) -> bool {
-    (1..TOKENS_END).contains(&fields.record.token)
-        && (1..HOLDS_END).contains(&fields.record.holds)
-        && (1..=MAX_LEASE_MS).contains(&fields.record.lease_ms)
-        && (1..=MAX_OWNER).contains(&fields.record.owner.len())
+fn is_valid(fields: &StoredHolder<'_>) -> bool {
+    (1..TOKENS_END).contains(&fields.token)
+        && (1..HOLDS_END).contains(&fields.holds)
+        && (1..=MAX_LEASE_MS).contains(&fields.lease_ms)
+        && (1..=MAX_OWNER).contains(&fields.owner.len())
         && fields.limit < HOLDS_END
-        && fields.end_ms < LAST_END
+        && fields.end_ms.is_some_and(|end| end < LAST_END)
 }
 
 /// What replicas and files hold is always so.
-fn check(shares: &Shares) {
-    let fields: Vec<_> = shares.iter().map(ShareFields::from).collect();
+fn check(shares: &HolderSet) {
+    let fields: Vec<_> = shares.iter().map(StoredHolder::from).collect();
     assert!(are_valid(&fields), "{fields:?}");
     assert_eq!(shares.count(), fields.len());
-    assert_eq!(
-        Some(shares.latest_end()),
-        fields.iter().map(|fields| fields.end_ms).max()
-    );
-    assert_eq!(
-        Some(shares.next_end()),
-        fields.iter().map(|fields| fields.end_ms).min()
-    );
+    let ends = || fields.iter().filter_map(|fields| fields.end_ms);
+    assert_eq!(Some(shares.latest_end()), ends().max().map(Deadline::At));
+    assert_eq!(Some(shares.next_end()), ends().min().map(Deadline::At));
     for share in shares.iter() {
-        assert_eq!(shares.of(share.owner), Some(share));
+        assert_eq!(shares.find(share.owner), Some(share));
         assert_eq!(shares.with(share.grant.token), Some(share));
     }
     assert_eq!(read(&fields).as_ref(), Ok(shares));
 }
 
 /// The shares, written whole and made anew.
-fn check_rewrite(shares: &Shares) {
+fn check_rewrite(shares: &HolderSet) {
     check(shares);
-    let mut anew: Option<Shares> = None;
+    let mut anew: Option<HolderSet> = None;
     for change in shares.rewrite() {
         if let Some(new) = change.apply(anew.as_mut()).expect("a change that fits") {
             anew = Some(new);
@@ -178,9 +172,9 @@ fn check_rewrite(shares: &Shares) {
 }
 
 /// Makes a change as a primary would send it; sometimes one that was made for another lock.
-fn make(change: &Change, shares: &mut Result<Shares, ()>) {
+fn make(change: &Change, shares: &mut Result<HolderSet, ()>) {
     let Change {
-        cut,
+        cap,
         step,
         count,
         latest_end,
@@ -192,18 +186,18 @@ fn make(change: &Change, shares: &mut Result<Shares, ()>) {
     };
     let share = one.as_ref().and_then(|one| one.iter().next());
     let step = match (step, share) {
-        (What::Only(_), Some(share)) => Step::Only(share),
-        (What::Put(_), Some(share)) => Step::Put(share),
+        (What::Only(_), Some(share)) => SharedStep::Only(share),
+        (What::Put(_), Some(share)) => SharedStep::Put(share),
         (What::Remove(token), _) => match Token::new(token.value()) {
-            Some(token) => Step::Remove(token),
+            Some(token) => SharedStep::Remove(token),
             None => return,
         },
-        (What::RemoveEnded(before), _) => Step::RemoveEnded(before.value()),
+        (What::RemoveEnded(before), _) => SharedStep::RemoveEnded(before.value()),
         _ => return,
     };
-    let mut change = ShareChange {
+    let mut change = SharedChange {
         whole: false,
-        cut: cut.map(Number::value),
+        cap: cap.map(Number::value),
         step,
         count: 0,
         latest_end: 0,
@@ -212,8 +206,8 @@ fn make(change: &Change, shares: &mut Result<Shares, ()>) {
     fit(&mut change, present.as_ref());
     change.count = count.map_or(change.count, u32::from);
     change.latest_end = latest_end.map_or(change.latest_end, Number::value);
-    let mut buffer = ShareEffectBuffer::new();
-    let effect = change.effect(Token::MAX, &mut buffer).to_vec();
+    let mut buffer = EffectBuffer::new();
+    let effect = change.effect(Token::MAX, false, &mut buffer).to_vec();
     check_effect(&effect, shares.as_ref().ok());
     if let Some(after) = applied(&change, present.as_ref()) {
         *shares = Ok(after);
@@ -221,53 +215,46 @@ fn make(change: &Change, shares: &mut Result<Shares, ()>) {
 }
 
 /// The count and the end that the change leads to, told without the module's help.
-fn fit(change: &mut ShareChange<'_>, shares: Option<&Shares>) {
+fn fit(change: &mut SharedChange<'_>, shares: Option<&HolderSet>) {
     let mut after: Vec<(u64, u64)> = shares
         .iter()
         .flat_map(|shares| shares.iter())
-        .map(|share| (share.grant.token.number(), share.end))
+        .map(|share| (share.grant.token.number(), share.end.millis()))
         .collect();
     for (_, end) in &mut after {
-        *end = change.cut.map_or(*end, |cut| cut.min(*end));
+        *end = change.cap.map_or(*end, |cap| cap.min(*end));
     }
     match &change.step {
-        Step::Only(share) => after = vec![(share.grant.token.number(), share.end)],
-        Step::Put(share) => {
+        SharedStep::Only(share) => after = vec![(share.grant.token.number(), share.end.millis())],
+        SharedStep::Put(share) => {
             after.retain(|(token, _)| *token != share.grant.token.number());
-            after.push((share.grant.token.number(), share.end));
+            after.push((share.grant.token.number(), share.end.millis()));
         }
-        Step::Remove(token) => after.retain(|(other, _)| *other != token.number()),
-        Step::RemoveEnded(before) => after.retain(|(_, end)| end >= before),
+        SharedStep::Remove(token) => after.retain(|(other, _)| *other != token.number()),
+        SharedStep::RemoveEnded(before) => after.retain(|(_, end)| end >= before),
     }
     change.count = u32::try_from(after.len()).expect("few shares");
     change.latest_end = after.iter().map(|(_, end)| *end).max().unwrap_or(0);
 }
 
 /// What an effect may do wherever it comes.
-fn check_effect(bytes: &[u8], shares: Option<&Shares>) {
-    let Ok(transition) = Transition::from_effect(bytes) else {
+fn check_effect(bytes: &[u8], shares: Option<&HolderSet>) {
+    let Ok(lock_change) = LockChange::from_effect(bytes) else {
         return;
     };
-    let Transition::Share(change) = transition else {
+    let LockChange::Shared(change) = lock_change else {
         return;
     };
-    let (mut plain, mut quiet) = (ShareEffectBuffer::new(), ShareEffectBuffer::new());
-    let seen = match transition.token() {
-        Some(token) => token,
-        None => Token::MAX,
-    };
-    let written = if is_quiet(bytes) {
-        change.quiet_effect(seen, &mut quiet)
-    } else {
-        change.effect(seen, &mut plain)
-    };
-    assert_eq!(Transition::from_effect(written), Ok(transition));
+    let mut buffer = EffectBuffer::new();
+    let seen = lock_change.token().unwrap_or(Token::MAX);
+    let written = change.effect(seen, is_quiet(bytes), &mut buffer);
+    assert_eq!(LockChange::from_effect(written), Ok(lock_change));
     applied(&change, shares);
 }
 
 /// The outcome of a change, which is the same when it is made again; none where it was made for another lock.
-fn applied(change: &ShareChange<'_>, shares: Option<&Shares>) -> Option<Shares> {
-    let once = |shares: Option<Shares>| -> Result<Shares, Mismatch> {
+fn applied(change: &SharedChange<'_>, shares: Option<&HolderSet>) -> Option<HolderSet> {
+    let once = |shares: Option<HolderSet>| -> Result<HolderSet, Mismatch> {
         let mut shares = shares;
         match change.apply(shares.as_mut())? {
             Some(new) => Ok(new),

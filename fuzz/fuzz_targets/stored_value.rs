@@ -3,7 +3,9 @@
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use redis_lock_core::{EffectBuffer, EffectError, Fields, Held, Record, RecordBuffer};
+use redis_lock_core::{
+    Deadline, EffectBuffer, EffectError, Holder, Limit, LockChange, StoredHolder,
+};
 
 /// The fields of an RDB record.
 #[derive(Arbitrary, Debug)]
@@ -50,57 +52,75 @@ impl Number {
 
 fuzz_target!(|input: (Stored, &[u8])| {
     let (stored, bytes) = input;
-    let fields = Fields {
+    let fields = StoredHolder {
+        limit: 1,
+        end_ms: None,
         token: stored.token.value(),
         holds: stored.holds.value(),
         lease_ms: stored.lease_ms.value(),
         owner: stored.owner,
     };
-    match Record::try_from(fields) {
-        Ok(record) => {
+    match Holder::try_from(fields) {
+        Ok(holder) => {
             assert!(is_valid(&fields), "accepted: {fields:?}");
-            assert_eq!(Fields::from(record), fields);
-            check_record(record);
+            assert_eq!(StoredHolder::from(holder), fields);
+            check_record(holder);
         }
         Err(_) => assert!(!is_valid(&fields), "refused: {fields:?}"),
     }
-    if let Ok(record) = Record::decode(bytes) {
-        let fields = Fields::from(record);
+    if let Some(holder) = read(bytes) {
+        let fields = StoredHolder::from(holder);
         assert!(is_valid(&fields), "decoded: {fields:?}");
-        assert_eq!(Record::try_from(fields), Ok(record));
-        check_record(record);
+        assert_eq!(Holder::try_from(fields), Ok(holder));
+        check_record(holder);
     }
     check_effect(bytes);
 });
 
+fn read(record: &[u8]) -> Option<Holder<'_>> {
+    Holder::read(record, Limit::ONE, Deadline::Never)
+}
+
 /// An effect is refused or makes a valid lock; one of another version gives its token at most.
 fn check_effect(bytes: &[u8]) {
-    match Held::from_effect(bytes) {
-        Ok(held) => {
-            assert!(is_valid(&Fields::from(held.record())), "applied: {held:?}");
+    match LockChange::from_effect(bytes) {
+        Ok(LockChange::Exclusive(holder)) => {
+            assert!(is_valid(&StoredHolder::from(holder)), "applied: {holder:?}");
             let mut buffer = EffectBuffer::new();
-            let effect = held.effect(&mut buffer);
-            assert_eq!(Held::from_effect(effect.bytes()), Ok(held));
-            assert_eq!(Record::decode(effect.record()), Ok(held.record()));
-            for length in 0..effect.bytes().len() - held.owner.bytes().len() {
-                assert!(Held::from_effect(&bytes[..length]).is_err(), "no owner");
+            let effect = holder.effect(false, &mut buffer);
+            let again = LockChange::from_effect(effect.bytes());
+            assert_eq!(again, Ok(LockChange::Exclusive(holder)));
+            let record = Holder::read(effect.record(), Limit::ONE, holder.end);
+            assert_eq!(record, Some(holder));
+            for length in 0..effect.bytes().len() - holder.owner.bytes().len() {
+                assert!(
+                    LockChange::from_effect(&bytes[..length]).is_err(),
+                    "no owner"
+                );
             }
         }
+        // `stored_shares` checks these.
+        Ok(LockChange::Shared(_)) => {}
+        Ok(LockChange::Keep | LockChange::Free) => panic!("an effect is a state"),
         Err(EffectError::Version(version, token)) => {
             assert_eq!(Some(version), bytes.first().map(|byte| byte & !QUIET));
             let known = [&[1], &bytes[1..]].concat();
-            if let Ok(held) = Held::from_effect(&known) {
-                assert_eq!(token, Some(held.grant.token));
+            if let Ok(LockChange::Exclusive(holder)) = LockChange::from_effect(&known) {
+                assert_eq!(token, Some(holder.grant.token));
             }
         }
         Err(EffectError::Damaged) => {
-            assert!(bytes.first().is_none_or(|version| version & !QUIET == 1));
+            assert!(
+                bytes
+                    .first()
+                    .is_none_or(|version| [1, 2].contains(&(version & !QUIET)))
+            );
         }
         Err(EffectError::Mismatch) => panic!("an effect is read without a lock"),
     }
 }
 
-fn is_valid(fields: &Fields) -> bool {
+fn is_valid(fields: &StoredHolder) -> bool {
     (1..TOKENS_END).contains(&fields.token)
         && (1..HOLDS_END).contains(&fields.holds)
         && (1..=MAX_LEASE_MS).contains(&fields.lease_ms)
@@ -108,11 +128,15 @@ fn is_valid(fields: &Fields) -> bool {
 }
 
 /// A record is short and decodes to what was encoded; without its owner it is refused.
-fn check_record(record: Record) {
-    let mut buffer = RecordBuffer::new();
-    let bytes = record.encode(&mut buffer);
-    assert!(bytes.len() <= MAX_HEAD + record.owner.bytes().len());
-    assert_eq!(Record::decode(bytes), Ok(record));
-    let head = bytes.len() - record.owner.bytes().len();
-    assert!(Record::decode(&bytes[..head]).is_err(), "no owner");
+fn check_record(holder: Holder) {
+    let mut buffer = EffectBuffer::new();
+    let bytes = holder.effect(false, &mut buffer).record();
+    assert!(bytes.len() <= MAX_HEAD + holder.owner.bytes().len());
+    let end = Deadline::Never;
+    assert_eq!(
+        Holder::read(bytes, Limit::ONE, end),
+        Some(Holder { end, ..holder })
+    );
+    let head = bytes.len() - holder.owner.bytes().len();
+    assert!(read(&bytes[..head]).is_none(), "no owner");
 }

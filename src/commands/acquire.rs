@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis_lock_core::keeping::Keep;
-use redis_lock_core::{self as core, Limit, requests};
+use redis_lock_core::{Limit, parse};
 
 use super::{MAX_WATCHED_NAME, SINCE, check_keeper, check_session, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
@@ -28,7 +28,7 @@ impl Command for Acquire {
             (c"0.3.0", c"Added the SESSION option."),
         ],
         key: Some(KeyUse::Update),
-        arguments: || documented(requests::ACQUIRE),
+        arguments: || documented(parse::ACQUIRE),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -43,7 +43,7 @@ fn acquire<'call>(
     waiting::forget_unconfirmed(context);
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
-    let call = requests::acquire(&mut words)?;
+    let call = parse::acquire(&mut words)?;
     if call.wait_ms.is_some() && name.bytes().len() > MAX_WATCHED_NAME {
         return Err(CommandError::argument(
             c"ERR BLOCK takes a lock whose name is at most 8192 bytes long",
@@ -67,20 +67,19 @@ fn acquire<'call>(
         .owner
         .or_else(|| random.as_ref()?.owner())
         .ok_or(CommandError::argument(c"ERR no owner could be made"))?;
-    let request = core::Acquire {
+    let request = redis_lock_core::Acquire {
         owner,
+        limit: call.limit.unwrap_or(Limit::ONE),
         lease: call.lease,
         holds: call.holds,
         token: call.token,
     };
-    let limit = call.limit.unwrap_or(Limit::ONE);
-    let judged =
-        Lock::open(primary, name).acquire(&request, limit, keep.map(Keep::For), call.session)?;
+    let judged = Lock::open(primary, name).acquire(&request, keep.map(Keep::For), call.session)?;
     match (judged, call.wait_ms) {
         (Some(judged), _) => {
-            let granted = judged.commit();
-            let limit = call.limit.map(|_| granted.limit);
-            reply_grant(context, owner, granted.grant, limit);
+            let holder = judged.commit();
+            let limit = call.limit.map(|_| holder.limit);
+            reply_grant(context, owner, holder.grant, limit);
         }
         (None, Some(wait_ms)) if context.flags().may_block() => {
             let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
@@ -90,15 +89,8 @@ fn acquire<'call>(
             {
                 return Err(sessions::FULL);
             }
-            waiting::join(
-                context,
-                name,
-                &request,
-                call.limit,
-                keep,
-                call.session,
-                wait,
-            )?;
+            let renewed = (keep, call.session);
+            waiting::join(context, name, &request, call.limit.is_some(), renewed, wait)?;
         }
         (None, _) => {
             count(Counter::Refusals);

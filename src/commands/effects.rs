@@ -5,8 +5,7 @@
 use std::borrow::Cow;
 use std::ffi::CString;
 
-use redis_lock_core::sharing::Mismatch;
-use redis_lock_core::{EffectError, requests};
+use redis_lock_core::{EffectError, Mismatch, parse};
 
 use super::{SINCE, documented, in_order, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer, observe_token};
@@ -25,7 +24,7 @@ impl Command for Apply {
         since: SINCE,
         history: &[],
         key: Some(KeyUse::Overwrite),
-        arguments: || documented(requests::EFFECT),
+        arguments: || documented(parse::EFFECT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -46,7 +45,7 @@ impl Command for Clock {
         since: SINCE,
         history: &[],
         key: None,
-        arguments: || documented(requests::CLOCK),
+        arguments: || documented(parse::CLOCK),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -88,12 +87,12 @@ fn apply<'call>(
 ) -> Result<(), CommandError> {
     let (key, mut words) = key_and_words(arguments)?;
     check_source(context, key)?;
-    let (transition, is_quiet) =
-        requests::effect(&mut words).map_err(|error| refuse(context, key, error))?;
-    if let Some(token) = transition.token() {
+    let (change, is_quiet) =
+        parse::effect(&mut words).map_err(|error| refuse(context, key, error))?;
+    if let Some(token) = change.token() {
         observe_token(token);
     }
-    locks::apply(context, key, &transition, is_quiet)
+    locks::apply(context, key, &change, is_quiet)
         .map_err(|Mismatch| refuse(context, key, EffectError::Mismatch))?;
     context.replicate_verbatim();
     context.reply_status(c"OK");
@@ -127,7 +126,7 @@ fn clock<'call>(
     };
     // It has no key; the permission is checked for the empty one.
     check_source(context, OwnedText::new(b"").text())?;
-    let token = requests::clock(&mut in_order(words))?;
+    let token = parse::clock(&mut in_order(words))?;
     observe_token(token);
     context.replicate_verbatim();
     context.reply_status(c"OK");

@@ -1,7 +1,6 @@
 //! `LOCK.FENCE key [token]`
 
-use redis_lock_core::sharing::{self, Holders};
-use redis_lock_core::{Token, UnixTime, requests};
+use redis_lock_core::{Holders, Token, UnixTime, parse};
 
 use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer, now};
@@ -23,7 +22,7 @@ impl Command for Fence {
         since: SINCE,
         history: &[],
         key: Some(KeyUse::Read),
-        arguments: || documented(requests::FENCE),
+        arguments: || documented(parse::FENCE),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -37,14 +36,14 @@ fn fence<'call>(
 ) -> Result<(), CommandError> {
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
-    let token = requests::fence(&mut words)?;
+    let token = parse::fence(&mut words)?;
     let lock = waiting::view(primary, name);
     let now = now(context);
     let holders = lock.holders(now)?;
     match (token, lowest_token(holders.as_ref(), now)) {
         (Some(token), _) => {
             count(Counter::FenceChecks);
-            sharing::fence(holders.as_ref(), token, now)
+            redis_lock_core::fence(holders.as_ref(), token, now)
                 .inspect_err(|_| count(Counter::FencedRefusals))?;
             context.reply_status(c"OK");
         }
@@ -55,6 +54,6 @@ fn fence<'call>(
 }
 
 fn lowest_token(holders: Option<&Holders<'_>>, now: UnixTime) -> Option<Token> {
-    let share = holders?.live(now).next()?;
-    Some(share.grant.token)
+    let holder = holders?.live(now).next()?;
+    Some(holder.grant.token)
 }

@@ -1,21 +1,16 @@
-//! What `LOCK.INFO` and `LOCK.HOLDERS` tell of a holder.
+//! The fields of a holder in `LOCK.INFO` and `LOCK.HOLDERS`.
 
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::sharing::{Holders, Share};
-use redis_lock_core::{Deadline, Owner, UnixTime};
+use redis_lock_core::{Deadline, Holder, Owner, UnixTime};
 
 use crate::server::Context;
 
 const NO_DEADLINE: i64 = -1;
 
 /// The names and numbers of a holder.
-pub(super) fn holder_numbers(
-    holders: &Holders<'_>,
-    share: &Share<'_>,
-    now: UnixTime,
-) -> [(&'static [u8], i64); 5] {
-    let grant = share.grant;
-    let ttl_ms = match holders.end_of(share) {
+pub(super) fn holder_numbers(holder: &Holder<'_>, now: UnixTime) -> [(&'static [u8], i64); 5] {
+    let grant = holder.grant;
+    let ttl_ms = match holder.end {
         Deadline::At(at) => at.saturating_sub(now.millis()).cast_signed(),
         Deadline::Never => NO_DEADLINE,
     };

@@ -1,6 +1,6 @@
 //! `LOCK.HOLDERS key [COUNT n]`
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 
 use super::holder::{holder_numbers, id_or_none, reply_fields, reply_number};
 use super::{documented, key_and_words};
@@ -23,7 +23,7 @@ impl Command for HoldersOf {
         since: c"0.2.0",
         history: &[],
         key: Some(KeyUse::Read),
-        arguments: || documented(requests::COUNT),
+        arguments: || documented(parse::COUNT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -36,7 +36,7 @@ fn holders<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
-    let most = requests::count(&mut words)?.unwrap_or(usize::MAX);
+    let most = parse::count(&mut words)?.unwrap_or(usize::MAX);
     let key = waiting::look(context, name);
     let now = now(context);
     let Some(holders) = key.holders(now)? else {
@@ -44,15 +44,15 @@ fn holders<'call>(
         return Ok(());
     };
     context.reply_array(holders.live_count(now).min(most));
-    for share in holders.live(now).take(most) {
+    for holder in holders.live(now).take(most) {
         context.reply_map(10);
-        reply_fields(context, share.owner, &holder_numbers(&holders, &share, now));
-        reply_number(context, b"limit", i64::from(share.limit.number()));
+        reply_fields(context, holder.owner, &holder_numbers(&holder, now));
+        reply_number(context, b"limit", i64::from(holder.limit.number()));
         let (client, silence_ms) =
-            keeping::kept_by(context, name, share.grant.token).unwrap_or_default();
+            keeping::kept_by(context, name, holder.grant.token).unwrap_or_default();
         reply_number(context, b"kept-by", client.cast_signed());
         reply_number(context, b"keep-ms", silence_ms.cast_signed());
-        let session = sessions::of_grant(context, name, share.grant.token);
+        let session = sessions::of_grant(context, name, holder.grant.token);
         reply_number(context, b"session", id_or_none(session));
     }
     Ok(())

@@ -41,7 +41,7 @@ fn info<'call>(
         .and_then(|holders| holders.live(now).next());
     match (holders, first) {
         (Some(holders), Some(first)) => {
-            let numbers = holder_numbers(&holders, &first, now);
+            let numbers = holder_numbers(&first, now);
             let waiters = waiting::waiting(context, name);
             let limit = holders.live_least_limit(now).number();
             context.reply_map(9);

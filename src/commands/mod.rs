@@ -14,19 +14,19 @@ mod session;
 mod waiters;
 
 use redis_lock_core::keeping::Keep;
-use redis_lock_core::requests::{self, Kind, Words};
+use redis_lock_core::parse::{self, Kind, Words};
 use redis_lock_core::sessions::SessionId;
 
 use crate::locks::{CommandError, max_lease};
-use crate::server::{self, ArgKind, Argument, Context, Text};
 use crate::sessions;
+use crate::server::{self, ArgKind, Argument, Context, Text};
 
 /// The version that added the commands; a later command names its own.
 const SINCE: &std::ffi::CStr = c"0.1.0";
 
 /// The core's description of a command's words, as the server takes it.
-fn documented(words: &[requests::Argument]) -> Vec<Argument> {
-    let argument = |word: &requests::Argument| Argument {
+fn documented(words: &[parse::Argument]) -> Vec<Argument> {
+    let argument = |word: &parse::Argument| Argument {
         name: word.name,
         kind: match word.kind {
             Kind::String => ArgKind::String,

@@ -1,7 +1,6 @@
 //! `LOCK.RELEASE key owner [ALL | HOLDS n] [SESSION id] [TOKEN token]`
 
-use redis_lock_core::requests;
-use redis_lock_core::{self as core, ReleaseAmount};
+use redis_lock_core::{ReleaseAmount, parse};
 
 use super::{SINCE, check_session_name, documented, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer_owner};
@@ -22,7 +21,7 @@ impl Command for Release {
         since: SINCE,
         history: &[(c"0.3.0", c"Added the SESSION option.")],
         key: Some(KeyUse::Delete),
-        arguments: || documented(requests::RELEASE),
+        arguments: || documented(parse::RELEASE),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -43,7 +42,7 @@ fn release<'call>(
         return Ok(());
     }
     let primary = Primary::check(context)?;
-    let requests::Release { request, session } = requests::release(&mut words)?;
+    let parse::Release { request, session } = parse::release(&mut words)?;
     if session.is_some() {
         check_session_name(name)?;
     }
@@ -53,7 +52,8 @@ fn release<'call>(
                 // Before the holds are given back: no wait of this owner comes into their place.
                 waiting::end_waits(context, name, request.owner.bytes());
             }
-            judged.commit()
+            let holder = judged.commit();
+            holder.map_or(0, |holder| holder.grant.holds.number())
         }
         Err(CommandError::Refused(_))
             if calls_off(&request) && waiting::cancel(context, name, request.owner.bytes()) =>
@@ -67,6 +67,6 @@ fn release<'call>(
 }
 
 /// True when the owner is neither to hold the lock nor to wait for it afterwards.
-fn calls_off(request: &core::Release<'_>) -> bool {
+fn calls_off(request: &redis_lock_core::Release<'_>) -> bool {
     request.amount == ReleaseAmount::All && request.token.is_none()
 }

@@ -1,6 +1,6 @@
 //! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
 
-use redis_lock_core::requests::{self, SessionMove};
+use redis_lock_core::parse::{self, SessionMove};
 
 use super::{SINCE, check_keeper, check_session, check_session_name, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
@@ -24,7 +24,7 @@ impl Command for Renew {
             (c"0.3.0", c"Added the SESSION option."),
         ],
         key: Some(KeyUse::Update),
-        arguments: || documented(requests::RENEW),
+        arguments: || documented(parse::RENEW),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -38,7 +38,7 @@ fn renew<'call>(
 ) -> Result<(), CommandError> {
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
-    let call = requests::renew(&mut words)?;
+    let call = parse::renew(&mut words)?;
     if let Some(keep) = call.keep {
         check_keeper(context, name, keep)?;
     }
@@ -49,10 +49,9 @@ fn renew<'call>(
         }
     }
     let membership = sessions::membership(call.session);
-    let judged =
-        Lock::open(primary, name).renew(&call.request, call.limit, call.keep, membership)?;
-    let granted = judged.commit();
-    let limit = call.limit.map(|_| granted.limit);
-    reply_grant(context, call.request.owner(), granted.grant, limit);
+    let judged = Lock::open(primary, name).renew(&call.request, call.keep, membership)?;
+    let holder = judged.commit();
+    let limit = call.request.limit().map(|_| holder.limit);
+    reply_grant(context, holder.owner, holder.grant, limit);
     Ok(())
 }

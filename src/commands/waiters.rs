@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Monotonic, Waiter};
 
@@ -30,7 +30,7 @@ impl Command for Waiters {
             (c"0.3.0", c"Added the session field."),
         ],
         key: Some(KeyUse::Read),
-        arguments: || documented(requests::COUNT),
+        arguments: || documented(parse::COUNT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -43,7 +43,7 @@ fn waiters<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
-    let count = requests::count(&mut words)?;
+    let count = parse::count(&mut words)?;
     // Opened only to check its type.
     waiting::look(context, name).check_type()?;
     let waiters = waiting::waiters(context, name, count.unwrap_or(usize::MAX));

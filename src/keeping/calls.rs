@@ -1,8 +1,7 @@
 //! What commands tell, and ask.
 
-use redis_lock_core::Token;
 use redis_lock_core::keeping::{Asked, GrantName, Keep, Keeper};
-use redis_lock_core::sharing::{ShareChange, Transition};
+use redis_lock_core::{Holder, LockChange, SharedChange, Token};
 
 use super::close::{Cause, close};
 use super::follow;
@@ -21,30 +20,30 @@ pub(crate) fn any() -> bool {
 /// Whether a caller keeps its grant, which command asks, and the client that keeps it.
 pub(crate) type ToKeep = Option<(Keep, Asked, u64)>;
 
-/// Notes a change that is about to be made in a lock; `before` is the token of the caller's grant. To be
-/// called before the change is announced: a listener may free the lock.
+/// Notes a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
+/// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
 #[inline]
-pub(crate) fn note_change(
+pub(crate) fn note_change<'a>(
     key: &LockKey<'_>,
     before: Option<Token>,
-    transition: &Transition<'_>,
+    after: impl Into<Option<Holder<'a>>>,
+    change: &LockChange<'_>,
     keep: ToKeep,
 ) {
     if any() || keep.is_some() {
-        note(key, before, transition, keep);
+        note(key, before, after.into(), change, keep);
     }
 }
 
 #[cold]
-fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, keep: ToKeep) {
+fn note(
+    key: &LockKey<'_>,
+    before: Option<Token>,
+    after: Option<Holder<'_>>,
+    change: &LockChange<'_>,
+    keep: ToKeep,
+) {
     let context = key.context();
-    let after = match transition {
-        Transition::Keep => key.holders().ok().flatten().and_then(|holders| {
-            let share = holders.with(before?)?;
-            Some((share.grant, holders.end_of(&share)))
-        }),
-        _ => transition.granted(),
-    };
     if matches!(keep, Some((Keep::For(_), ..))) {
         follow::begin(context);
     }
@@ -57,10 +56,10 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
     let now = this_moment(context);
     let closed = STATE.with(context, |state| {
         let grants = &mut state.grants;
-        if let Transition::Share(ShareChange { cut: Some(at), .. }) = transition {
+        if let LockChange::Shared(SharedChange { cap: Some(at), .. }) = change {
             grants.cut(database, key, *at);
         }
-        let Some((grant, deadline)) = after else {
+        let Some(Holder { grant, end, .. }) = after else {
             if let Some(token) = before {
                 grants.released(named(token));
             }
@@ -77,11 +76,11 @@ fn note(key: &LockKey<'_>, before: Option<Token>, transition: &Transition<'_>, k
                     silence,
                     asked,
                 };
-                grants.keep(this, keeper, grant.lease, deadline, now)
+                grants.keep(this, keeper, grant.lease, end, now)
             }
             Some((Keep::End, Asked::Renew, client_id)) => grants.end(this, client_id),
             Some((Keep::End, Asked::Acquire, _)) | None => {
-                grants.renewed(this, grant.lease, deadline, now);
+                grants.renewed(this, grant.lease, end, now);
                 None
             }
         }

@@ -1,10 +1,9 @@
 //! A kept grant in the keyspace: looked at, and renewed.
 
 use redis_lock_core::keeping::KeptGrant;
-use redis_lock_core::sharing;
 use redis_lock_core::{Deadline, Lease, LockId, OwnerBuf, Renew};
 
-use crate::locks::{LockKey, LockView, now, rules, with_token_clock};
+use crate::locks::{Announce, LockKey, LockView, now, rules, with_token_clock};
 use crate::server::{Context, OwnedText};
 use crate::statistics::{Counter, count};
 
@@ -29,9 +28,8 @@ pub(super) fn deadline(context: Context<'_>, kept: &KeptGrant) -> Option<Deadlin
     let view = LockView::open(context, name.text());
     let now = now(context);
     let holders = view.holders(now).ok()??;
-    let share = holders.with(kept.token)?;
-    let deadline = holders.end_of(&share);
-    (deadline >= Deadline::At(now.millis())).then_some(deadline)
+    let end = holders.with(kept.token)?.end;
+    (!end.has_passed(now)).then_some(end)
 }
 
 /// Renews a grant. The server must allow writes of this key.
@@ -45,25 +43,24 @@ pub(super) fn renew(context: Context<'_>, kept: &KeptGrant) -> Outcome {
     let Ok(Some(holders)) = key.holders() else {
         return Outcome::Lost;
     };
-    let Some(share) = holders.with(kept.token) else {
+    let Some(holder) = holders.with(kept.token) else {
         return Outcome::Lost;
     };
-    let (owner, deadline) = (OwnerBuf::from(share.owner), holders.end_of(&share));
-    if deadline == Deadline::Never {
+    if holder.end == Deadline::Never {
         return Outcome::Persisted;
     }
-    if deadline < Deadline::At(now.millis()) {
+    if holder.end.has_passed(now) {
         return Outcome::Lost;
     }
-    let request = Renew::new(owner.as_owner(), None, Some(kept.token));
+    let owner = OwnerBuf::from(holder.owner);
+    let request = Renew::new(owner.as_owner(), None, None, Some(kept.token));
     let renewed = with_token_clock(|clock| {
-        sharing::renew(Some(&holders), &request, None, &rules(), now, clock)
+        redis_lock_core::renew(Some(&holders), &request, &rules(), now, clock)
     });
-    let Ok((granted, transition)) = renewed else {
+    let Ok(granted) = renewed else {
         return Outcome::Lost;
     };
-    let deadline = transition.deadline().unwrap_or(deadline);
-    key.renew_quietly(&transition);
+    key.write(&granted.change, Announce::Quietly);
     count(Counter::KeptRenewals);
-    Outcome::Renewed(granted.grant.lease, deadline)
+    Outcome::Renewed(granted.holder.grant.lease, granted.holder.end)
 }

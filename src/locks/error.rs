@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 
-use redis_lock_core::requests::Malformed;
+use redis_lock_core::parse::Malformed;
 use redis_lock_core::{Grant, Limit, Owner, Refusal};
 
 use super::WrongType;
@@ -69,8 +69,8 @@ impl CommandError {
                   permission to run RESTORE on the key as well"
             }
             Self::NoClient => {
-                c"ERR LOCK.HOTKEYS tells a user of the keys that it may read, and this call has no \
-                  user: send it from a client"
+                c"ERR LOCK.HOTKEYS lists the keys that the calling user may use with it, and this call \
+                  has no user: send it from a client"
             }
             Self::TooManyWaiters => {
                 c"MAXWAITERS as many calls wait for this lock as lock.max-waiters allows"
@@ -80,7 +80,8 @@ impl CommandError {
                   no BLOCK"
             }
             Self::TooManyWaitersInAll => {
-                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total allows"
+                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total and three \
+                  quarters of maxclients allow"
             }
             Self::Refused(refusal) => refusal.text(),
         }
@@ -120,7 +121,7 @@ pub(crate) fn answer(context: Context<'_>, result: Result<(), CommandError>) {
     }
 }
 
-/// The reply of a successful acquire or renewal; with the limit where the call named one.
+/// The reply of a successful acquire or renewal; with the limit in force where the call named one.
 pub(crate) fn reply_grant(
     context: Context<'_>,
     owner: Owner<'_>,

@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis_lock_core::sharing::Share;
-use redis_lock_core::{LockId, Token, UnixTime};
+use redis_lock_core::{Holder, LockId, Token, UnixTime};
 
 use super::monotonic;
 use crate::server::{self, Context, GilCell, Lost};
@@ -26,9 +25,9 @@ pub(crate) fn released(context: Context<'_>, token: Token) {
     statistics::hold_ended(context, context.unix_millis(), token);
 }
 
-/// The lease of a share has ended.
-pub(crate) fn share_ended(context: Context<'_>, lock_id: &LockId, share: &Share<'_>) {
-    statistics::hold_ended(context, share.end, share.grant.token);
+/// The lease of a holder has ended, while its key still exists.
+pub(crate) fn lease_ended(context: Context<'_>, lock_id: &LockId, holder: &Holder<'_>) {
+    statistics::hold_ended(context, holder.end.millis(), holder.grant.token);
     expired(context, lock_id);
 }
 

@@ -2,10 +2,10 @@
 
 use std::ffi::CStr;
 
-use redis_lock_core::sharing::{
-    Holders, Mismatch, ShareChange, ShareEffectBuffer, Shared, Step, Transition,
+use redis_lock_core::{
+    Deadline, EffectBuffer, Holder, Holders, LockChange, Mismatch, SharedChange, SharedLock,
+    SharedStep, Token, UnixTime,
 };
-use redis_lock_core::{Deadline, EffectBuffer, Held, Record, Token, UnixTime};
 
 use super::{RedisLock, effect, grant_end, last_token};
 use crate::server::{self, Content, Context, Key, Stored, Text, Value};
@@ -33,21 +33,74 @@ impl KeyspaceEvent {
         }
     }
 
-    /// The event on the primary, concluded from the lock before the change.
-    fn of(before: Option<&Holders<'_>>, transition: &Transition<'_>) -> Self {
-        let (owner, after) = match transition {
-            Transition::Alone(held) => (held.owner, held.grant),
-            Transition::Share(ShareChange { step, .. }) => match step {
-                Step::Only(share) | Step::Put(share) => (share.owner, share.grant),
-                Step::Remove(_) => return Self::Release,
-                Step::RemoveEnded(_) => return Self::Expire,
-            },
-            Transition::Keep | Transition::Free => return Self::Release,
+    /// The event of the primary, derived from the lock before the change.
+    fn of(before: Option<&Holders<'_>>, change: &LockChange<'_>) -> Self {
+        let Some(after) = change.holder() else {
+            let ends_leases = matches!(
+                change,
+                LockChange::Shared(SharedChange {
+                    step: SharedStep::RemoveEnded(_),
+                    ..
+                })
+            );
+            return if ends_leases {
+                Self::Expire
+            } else {
+                Self::Release
+            };
         };
-        match before.and_then(|holders| holders.grant_of(owner)) {
-            Some((before, _)) if before.holds > after.holds => Self::Release,
-            Some((before, _)) if before.holds == after.holds => Self::Renew,
+        match before.and_then(|holders| holders.find(after.owner)) {
+            Some(before) if before.grant.holds > after.grant.holds => Self::Release,
+            Some(before) if before.grant.holds == after.grant.holds => Self::Renew,
             _ => Self::Acquire,
+        }
+    }
+}
+
+/// How a change is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Announce<'a> {
+    /// To `WATCH` and caches, to replicas and the append-only file, and as these keyspace events.
+    Events(&'a [KeyspaceEvent]),
+    /// As a release. The running command is the one that frees the lock, and is replicated as it is.
+    LastRelease,
+    /// Only to replicas and the append-only file, where it is not announced either.
+    Quietly,
+    /// To `WATCH` and caches, and as this keyspace event; without one, not at all. The running command comes from
+    /// the stream, and replicates itself.
+    FromStream(Option<KeyspaceEvent>),
+}
+
+impl Announce<'_> {
+    /// Announces a change. `effect` is the state that it led to; `None` when the key was deleted.
+    ///
+    /// The key is closed by then, because a listener may change it.
+    #[expect(
+        clippy::inline_always,
+        reason = "saves 2 of 1000 instructions of a pair"
+    )]
+    #[inline(always)]
+    fn send(self, context: Context<'_>, name: Text<'_>, effect: Option<&[u8]>) {
+        if !matches!(self, Self::Quietly | Self::FromStream(None)) {
+            context.signal_modified(name);
+        }
+        match (self, effect) {
+            (Self::FromStream(_), _) => {}
+            (Self::LastRelease, _) => effect::replicate_release(context),
+            (_, Some(effect)) => effect::replicate(context, name, effect),
+            (_, None) => effect::replicate_free(context, name),
+        }
+        let events = match &self {
+            Self::Events(events) => events,
+            Self::LastRelease => &[KeyspaceEvent::Release][..],
+            Self::Quietly => &[],
+            Self::FromStream(event) => event.as_slice(),
+        };
+        for event in events {
+            context.notify_module_event(event.name(), name);
+        }
+        if effect.is_none() {
+            context.notify_generic_event(c"del", name);
         }
     }
 }
@@ -61,18 +114,15 @@ impl<'call> LockView<'call> {
         Self(LockKey(Key::read(context, name)))
     }
 
-    /// The error where the key holds another type.
+    /// The error when the key holds another type.
     pub(crate) fn check_type(&self) -> Result<(), WrongType> {
         self.0.holders().map(|_| ())
     }
 
-    /// Who holds the lock; `None` when it is free, also when each lease has ended.
+    /// The holders of the lock; `None` when it is free, also when every lease has ended.
     pub(crate) fn holders(&self, now: UnixTime) -> Result<Option<Holders<'_>>, WrongType> {
         let holders = self.0.holders()?;
-        Ok(holders.filter(|holders| match holders {
-            Holders::Alone(_) => true,
-            Holders::Shared(shared) => shared.live_count(now) > 0,
-        }))
+        Ok(holders.filter(|holders| holders.live_count(now) > 0))
     }
 }
 
@@ -93,165 +143,93 @@ impl<'call> LockKey<'call> {
         self.0.context()
     }
 
-    /// Who holds the lock; `None` when it is free. Leases that have ended count until they are taken out.
+    /// The holders of the lock; `None` when it is free. Holders whose lease has ended count until they are removed.
     pub(crate) fn holders(&self) -> Result<Option<Holders<'_>>, WrongType> {
-        match self.0.content() {
-            Content::Empty => Ok(None),
-            Content::Other => Err(WrongType),
-            Content::Ours(Stored::Bytes(value)) => {
-                let Record { owner, grant } = RedisLock::record(value);
-                Ok(Some(Holders::Alone(Held {
-                    owner,
-                    grant,
-                    deadline: self.deadline(),
-                })))
+        Ok(match self.0.content() {
+            Content::Empty => None,
+            Content::Other => return Err(WrongType),
+            Content::Ours(Stored::Bytes(record)) => {
+                Some(Holders::Exclusive(RedisLock::holder(record, self.expiry())))
             }
-            Content::Ours(Stored::Large(shares)) => Ok(Some(Holders::Shared(Shared {
-                shares,
-                expiry: self.deadline(),
-            }))),
-        }
+            Content::Ours(Stored::Large(set)) => Some(Holders::Shared(SharedLock {
+                set,
+                expiry: self.expiry(),
+            })),
+        })
     }
 
-    /// True when the key holds shares.
+    /// True when the lock has several holders, or one with a wider limit than 1.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.0.content(), Content::Ours(Stored::Large(_)))
     }
 
-    /// True when the key holds a lock of limit 1, whose one holder has it alone.
-    pub(crate) fn is_alone(&self) -> bool {
+    /// True when the lock has one holder with limit 1.
+    pub(crate) fn is_exclusive(&self) -> bool {
         matches!(self.0.content(), Content::Ours(Stored::Bytes(_)))
     }
 
-    /// The one holder of a lock of limit 1, without looking up the deadline; `None` for every other lock.
-    pub(crate) fn alone(&self) -> Option<Record<'_>> {
-        match self.0.content() {
-            Content::Ours(Stored::Bytes(value)) => Some(RedisLock::record(value)),
-            _ => None,
-        }
-    }
-
-    /// When the key expires.
-    pub(crate) fn deadline(&self) -> Deadline {
+    fn expiry(&self) -> Deadline {
         self.0.expiry().map_or(Deadline::Never, Deadline::At)
     }
 
-    /// Makes a change and announces it: to `WATCH` and caches, to replicas and the append-only file, and as
-    /// keyspace events.
-    pub(crate) fn change(mut self, transition: &Transition<'_>, event: KeyspaceEvent) {
-        if matches!(transition, Transition::Free) {
-            let (context, name) = (self.0.context(), self.0.name());
-            grant_end::while_releasing(|| self.0.delete());
-            self.tell_free(Some(event), || effect::replicate_free(context, name));
-        } else {
-            self.hold(transition, &[event]);
-        }
-    }
-
-    /// Frees the lock, as the last release, which is the command that is running.
-    pub(crate) fn release(mut self) {
-        let context = self.0.context();
-        grant_end::while_releasing(|| self.0.delete());
-        self.tell_free(Some(KeyspaceEvent::Release), || {
-            effect::replicate_release(context);
-        });
-    }
-
-    /// Lets everybody know that the key was deleted.
-    fn tell_free(self, event: Option<KeyspaceEvent>, replicate: impl FnOnce()) {
+    /// Makes a change and announces it. A lock that is not the one that the change was made for is removed.
+    #[inline]
+    pub(crate) fn write(self, change: &LockChange<'_>, announce: Announce<'_>) {
         let (context, name) = (self.0.context(), self.0.name());
-        // Closed before the change is announced: a listener may change the key.
-        drop(self);
-        context.signal_modified(name);
-        replicate();
-        if let Some(event) = event {
-            context.notify_module_event(event.name(), name);
-        }
-        context.notify_generic_event(c"del", name);
-    }
-
-    /// Replaces the released grant by the next owner's.
-    pub(crate) fn hand_over(self, transition: &Transition<'_>) {
-        self.hold(
-            transition,
-            &[KeyspaceEvent::Release, KeyspaceEvent::Acquire],
-        );
-    }
-
-    fn hold(mut self, transition: &Transition<'_>, events: &[KeyspaceEvent]) {
-        let (context, name) = (self.0.context(), self.0.name());
-        match transition {
-            Transition::Keep | Transition::Free => return,
-            Transition::Alone(held) => {
-                let mut buffer = EffectBuffer::new();
-                let effect = held.effect(&mut buffer);
-                self.0.put_bytes(effect.record());
-                self.set_expiry(held.deadline);
-                // Closed before the change is announced: a listener may change the key.
-                drop(self);
-                context.signal_modified(name);
-                effect::replicate(context, name, effect.bytes());
-            }
-            Transition::Share(change) => {
-                if self.hold_share(change).is_err() {
-                    server::warn("error: a shared lock was not as it was judged: it is removed");
-                    remove(context, name);
-                    return;
-                }
-            }
-        }
-        for event in events {
-            context.notify_module_event(event.name(), name);
+        if self.try_write(change, announce).is_err() {
+            server::warn("error: a shared lock was not as it was judged: it is removed");
+            remove(context, name);
         }
     }
 
-    #[inline(never)]
-    fn hold_share(mut self, change: &ShareChange<'_>) -> Result<(), Mismatch> {
-        let (context, name) = (self.0.context(), self.0.name());
-        self.share(change)?;
-        // Closed before the change is announced: a listener may change the key.
-        drop(self);
-        context.signal_modified(name);
-        let mut buffer = ShareEffectBuffer::new();
-        let seen = last_token().unwrap_or(Token::MAX);
-        effect::replicate(context, name, change.effect(seen, &mut buffer));
+    #[inline]
+    fn try_write(self, change: &LockChange<'_>, announce: Announce<'_>) -> Result<(), Mismatch> {
+        match change {
+            LockChange::Keep => {}
+            LockChange::Free => self.free(announce),
+            LockChange::Exclusive(holder) => self.set_holder(holder, announce),
+            LockChange::Shared(change) => return self.change_holders(change, announce),
+        }
         Ok(())
     }
 
-    /// Makes a renewal of which only replicas and the append-only file are told, and nobody there.
-    pub(crate) fn renew_quietly(mut self, transition: &Transition<'_>) {
+    fn free(mut self, announce: Announce<'_>) {
         let (context, name) = (self.0.context(), self.0.name());
-        match transition {
-            Transition::Keep | Transition::Free => {}
-            Transition::Alone(held) => {
-                let mut buffer = EffectBuffer::new();
-                let effect = held.quiet_effect(&mut buffer);
-                self.0.put_bytes(effect.record());
-                self.set_expiry(held.deadline);
-                drop(self);
-                effect::replicate(context, name, effect.bytes());
-            }
-            Transition::Share(change) => {
-                if self.share(change).is_ok() {
-                    drop(self);
-                    let mut buffer = ShareEffectBuffer::new();
-                    let seen = last_token().unwrap_or(Token::MAX);
-                    effect::replicate(context, name, change.quiet_effect(seen, &mut buffer));
-                }
-            }
-        }
+        grant_end::while_releasing(|| self.0.delete());
+        drop(self);
+        announce.send(context, name, None);
     }
 
-    /// Changes the shares of the lock.
-    fn share(&mut self, change: &ShareChange<'_>) -> Result<(), Mismatch> {
-        let new = match self.0.change_large(|shares| change.apply(Some(shares))) {
+    fn set_holder(mut self, holder: &Holder<'_>, announce: Announce<'_>) {
+        let (context, name) = (self.0.context(), self.0.name());
+        let mut buffer = EffectBuffer::new();
+        let effect = holder.effect(announce == Announce::Quietly, &mut buffer);
+        self.0.put_bytes(effect.record());
+        self.set_expiry(holder.end);
+        drop(self);
+        announce.send(context, name, Some(effect.bytes()));
+    }
+
+    #[inline(never)]
+    fn change_holders(
+        mut self,
+        change: &SharedChange<'_>,
+        announce: Announce<'_>,
+    ) -> Result<(), Mismatch> {
+        let (context, name) = (self.0.context(), self.0.name());
+        let new = match self.0.change_large(|set| change.apply(Some(set))) {
             Some(changed) => changed?,
             None => change.apply(None)?,
         };
-        if let Some(shares) = new {
-            self.0.put(Value::large(shares));
+        if let Some(set) = new {
+            self.0.put(Value::large(set));
         }
         self.set_expiry(change.expiry());
+        drop(self);
+        let mut buffer = EffectBuffer::new();
+        let seen = last_token().unwrap_or(Token::MAX);
+        let effect = change.effect(seen, announce == Announce::Quietly, &mut buffer);
+        announce.send(context, name, Some(effect));
         Ok(())
     }
 
@@ -263,62 +241,47 @@ impl<'call> LockKey<'call> {
     }
 }
 
-/// Makes a change that comes from the primary, a file or a user who may restore keys. The caller replicates
-/// it, and is told an error where it was made for another lock. Of a quiet change nobody here is told.
+/// Makes a change that comes from the primary, from a file, or from a user with the rights of `RESTORE`. The caller
+/// replicates it. A quiet change is not announced.
+///
+/// The error is that the change was made for another lock. A user's mistake changes nothing.
 pub(crate) fn apply(
     context: Context<'_>,
     name: Text<'_>,
-    transition: &Transition<'_>,
+    change: &LockChange<'_>,
     is_quiet: bool,
 ) -> Result<(), Mismatch> {
-    let mut key = LockKey::open(context, name);
+    let key = LockKey::open(context, name);
     let holders = key.holders().unwrap_or(None);
-    let event = KeyspaceEvent::of(holders.as_ref(), transition);
-    if let (Transition::Share(change), Some(Holders::Shared(shared))) = (transition, holders)
+    let event = KeyspaceEvent::of(holders.as_ref(), change);
+    if let (LockChange::Shared(change), Some(Holders::Shared(lock))) = (change, holders)
         && !context.is_from_stream()
     {
-        // A user's mistake changes nothing.
-        change.apply(Some(&mut shared.shares.clone()))?;
+        change.apply(Some(&mut lock.set.clone()))?;
     }
-    match transition {
-        Transition::Keep | Transition::Free => {}
-        Transition::Alone(held) => {
-            let mut buffer = EffectBuffer::new();
-            key.0.put_bytes(held.effect(&mut buffer).record());
-            key.set_expiry(held.deadline);
-        }
-        Transition::Share(change) => key.share(change)?,
-    }
-    drop(key);
-    if !is_quiet {
-        context.signal_modified(name);
-        context.notify_module_event(event.name(), name);
-    }
-    Ok(())
+    key.try_write(change, Announce::FromStream((!is_quiet).then_some(event)))
 }
 
-/// Frees the key, whatever it holds, as the primary or the file that is loaded says. The caller
+/// Frees the key, whatever it holds, because the primary or the file that is being loaded says so. The caller
 /// replicates it.
 pub(crate) fn apply_release(context: Context<'_>, name: Text<'_>) {
-    delete(context, name, Some(KeyspaceEvent::Release), || {});
+    delete(
+        context,
+        name,
+        Announce::FromStream(Some(KeyspaceEvent::Release)),
+    );
 }
 
-/// Removes what the key holds, which is out of date.
+/// Removes an outdated lock, or whatever the key holds.
 pub(crate) fn remove(context: Context<'_>, name: Text<'_>) {
-    delete(context, name, None, || {
-        effect::replicate_free(context, name);
-    });
+    delete(context, name, Announce::Events(&[]));
 }
 
-fn delete(
-    context: Context<'_>,
-    name: Text<'_>,
-    event: Option<KeyspaceEvent>,
-    replicate: impl FnOnce(),
-) {
+fn delete(context: Context<'_>, name: Text<'_>, announce: Announce<'_>) {
     let mut key = LockKey::open(context, name);
     if !matches!(key.0.content(), Content::Empty) {
         key.0.delete();
-        key.tell_free(event, replicate);
+        drop(key);
+        announce.send(context, name, None);
     }
 }

@@ -15,9 +15,9 @@ use crate::server::{self, Context};
 pub(crate) use clock::{last_token, monotonic, now, observe_token, with_token_clock};
 pub(crate) use effect::{APPLY, CLOCK, PROBE, check_write};
 pub(crate) use error::{CommandError, Primary, answer, answer_owner, reply_grant};
-pub(crate) use grant_end::{released, share_ended};
+pub(crate) use grant_end::{lease_ended, released};
 pub(crate) use lock_key::{
-    KeyspaceEvent, LockKey, LockView, WrongType, apply, apply_release, remove,
+    Announce, KeyspaceEvent, LockKey, LockView, WrongType, apply, apply_release, remove,
 };
 pub(crate) use random_owner::{random_number, random_owner};
 pub(crate) use redis_lock::{OnLoss, RedisLock};

@@ -1,17 +1,13 @@
 //! The data type `RedisLock`: its stored form, version 1.
 //!
-//! A lock of limit 1 is stored as token, hold count, lease and owner; its deadline is the key's expiry,
-//! which the server stores itself. The shares of every other lock are stored as
-//! `redis_lock_core::sharing` says, with the end of each. The token clock is stored beside the keys, as one
-//! number.
+//! The core's `stored.rs` describes the fields of a lock. The token clock is stored beside the keys, as one number.
 
 use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
-use redis_lock_core::sharing::{
-    STORED_FORM, STORED_MARK, ShareEffectBuffer, ShareFields, Shares, StoredShares,
+use redis_lock_core::{
+    Deadline, EffectBuffer, Holder, HolderSet, Limit, STORED_FORM, STORED_MARK, StoredHolder, Token,
 };
-use redis_lock_core::{Deadline, EffectBuffer, Fields, Held, Record, RecordBuffer, Token};
 
 use super::{effect, grant_end, last_token, observe_token};
 use crate::server::{
@@ -23,7 +19,7 @@ const ENCODING: c_int = 1;
 
 static HANDLE: TypeHandle = TypeHandle::new();
 
-/// Called with the database and the key that has lost its lock.
+/// Called with the database and the key of a lock that was lost.
 pub(crate) type OnLoss = fn(Context<'_>, i32, &[u8]);
 
 static ON_LOSS: OnceLock<OnLoss> = OnceLock::new();
@@ -32,28 +28,33 @@ pub(super) fn on_loss(handler: OnLoss) {
     ON_LOSS.get_or_init(|| handler);
 }
 
-/// The type of a held lock's value.
+/// The type of the value of a held lock: the record of an exclusive lock, or the holders of a shared one.
 pub(crate) struct RedisLock;
 
 impl RedisLock {
-    /// Decodes a value of this type.
-    pub(super) fn record(value: &[u8]) -> Record<'_> {
-        Record::decode(value).expect("a value that this module encoded")
+    /// The holder of an exclusive lock with this value and this expiry of its key.
+    pub(super) fn holder(record: &[u8], expiry: Deadline) -> Holder<'_> {
+        Holder::read(record, Limit::ONE, expiry).expect("a value that this module encoded")
     }
 }
 
-impl Large for Shares {
+/// The holder without the expiry of the key, which the server stores.
+fn stored_holder(record: &[u8]) -> Holder<'_> {
+    RedisLock::holder(record, Deadline::Never)
+}
+
+impl Large for HolderSet {
     fn entries(&self) -> usize {
         self.count()
     }
 
     fn memory(&self) -> usize {
-        Shares::memory(self)
+        HolderSet::memory(self)
     }
 }
 
 impl DataType for RedisLock {
-    type Large = Shares;
+    type Large = HolderSet;
 
     const NAME: &'static CStr = c"RedisLock";
     const ENCODING: c_int = ENCODING;
@@ -62,60 +63,55 @@ impl DataType for RedisLock {
         &HANDLE
     }
 
-    fn save(value: Stored<'_, Shares>, out: &mut RdbWriter) {
+    fn save(value: Stored<'_, HolderSet>, out: &mut RdbWriter) {
         match value {
-            Stored::Bytes(value) => save_fields(&Fields::from(Self::record(value)), out),
-            Stored::Large(shares) => {
+            Stored::Bytes(record) => save_grant(&stored_holder(record).into(), out),
+            Stored::Large(set) => {
                 out.number(STORED_MARK);
                 out.number(STORED_FORM);
-                out.number(shares.count() as u64);
-                for share in shares.iter() {
-                    let fields = ShareFields::from(share);
-                    out.number(fields.limit);
-                    out.number(fields.end_ms);
-                    save_fields(&fields.record, out);
+                out.number(set.count() as u64);
+                for holder in set.iter() {
+                    let stored = StoredHolder::from(holder);
+                    out.number(stored.limit);
+                    out.number(stored.end_ms.unwrap_or(Deadline::LAST));
+                    save_grant(&stored, out);
                 }
             }
         }
     }
 
-    fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value<Shares>, String> {
+    fn load(stored: &mut RdbReader, encoding: c_int) -> Result<Value<HolderSet>, String> {
         read_lock(stored, encoding).map_err(|reason| format!("a stored lock is refused: {reason}"))
     }
 
-    fn rewrite(key: Text<'_>, value: Stored<'_, Shares>, out: &mut AofWriter) {
+    fn rewrite(key: Text<'_>, value: Stored<'_, HolderSet>, out: &mut AofWriter) {
         match value {
-            Stored::Bytes(value) => {
-                let Record { owner, grant } = Self::record(value);
-                let held = Held {
-                    owner,
-                    grant,
-                    deadline: Deadline::Never, // the server writes the expiry after it
-                };
-                effect::rewrite(key, held.effect(&mut EffectBuffer::new()).bytes(), out);
+            Stored::Bytes(record) => {
+                let mut buffer = EffectBuffer::new();
+                let effect = stored_holder(record).effect(false, &mut buffer);
+                effect::rewrite(key, effect.bytes(), out);
             }
-            Stored::Large(shares) => {
+            Stored::Large(set) => {
                 let seen = last_token().unwrap_or(Token::MAX);
-                for change in shares.rewrite() {
-                    let mut buffer = ShareEffectBuffer::new();
-                    effect::rewrite(key, change.effect(seen, &mut buffer), out);
+                for change in set.rewrite() {
+                    let mut buffer = EffectBuffer::new();
+                    effect::rewrite(key, change.effect(seen, false, &mut buffer), out);
                 }
             }
         }
     }
 
-    fn lost(lost: &Lost<'_, Shares>) {
+    fn lost(lost: &Lost<'_, HolderSet>) {
         if grant_end::is_releasing() {
             // The release serves the queue itself.
             return;
         }
         match lost.value() {
-            Stored::Bytes(value) => {
-                let token = Self::record(value).grant.token;
-                grant_end::lost(lost, std::iter::once(token));
+            Stored::Bytes(record) => {
+                grant_end::lost(lost, std::iter::once(stored_holder(record).grant.token));
             }
-            Stored::Large(shares) => {
-                grant_end::lost(lost, shares.iter().map(|share| share.grant.token));
+            Stored::Large(set) => {
+                grant_end::lost(lost, set.iter().map(|holder| holder.grant.token));
             }
         }
         if let Some(handler) = ON_LOSS.get() {
@@ -123,15 +119,14 @@ impl DataType for RedisLock {
         }
     }
 
-    fn digest(value: Stored<'_, Shares>, out: &mut Digest) {
+    fn digest(value: Stored<'_, HolderSet>, out: &mut Digest) {
         match value {
-            Stored::Bytes(value) => digest_record(Self::record(value), out),
-            Stored::Large(shares) => {
-                for share in shares.iter() {
-                    let (owner, grant) = (share.owner, share.grant);
-                    digest_record(Record { owner, grant }, out);
-                    out.number(i64::from(share.limit.number()));
-                    out.number(share.end.cast_signed());
+            Stored::Bytes(record) => digest_grant(&stored_holder(record), out),
+            Stored::Large(set) => {
+                for holder in set.iter() {
+                    digest_grant(&holder, out);
+                    out.number(i64::from(holder.limit.number()));
+                    out.number(holder.end.millis().cast_signed());
                 }
             }
         }
@@ -151,76 +146,77 @@ impl DataType for RedisLock {
     }
 }
 
-fn save_fields(fields: &Fields<'_>, out: &mut RdbWriter) {
-    out.number(fields.token);
-    out.number(fields.holds);
-    out.number(fields.lease_ms);
-    out.bytes(fields.owner);
+fn save_grant(stored: &StoredHolder<'_>, out: &mut RdbWriter) {
+    out.number(stored.token);
+    out.number(stored.holds);
+    out.number(stored.lease_ms);
+    out.bytes(stored.owner);
 }
 
-fn digest_record(Record { owner, grant }: Record<'_>, out: &mut Digest) {
+fn digest_grant(Holder { owner, grant, .. }: &Holder<'_>, out: &mut Digest) {
     out.bytes(owner.bytes());
     out.number(grant.token.number().cast_signed());
     out.number(i64::from(grant.holds.number()));
     out.number(grant.lease.millis().cast_signed());
 }
 
-fn read_lock(stored: &mut RdbReader, encoding: c_int) -> Result<Value<Shares>, String> {
+fn read_lock(stored: &mut RdbReader, encoding: c_int) -> Result<Value<HolderSet>, String> {
     check_encoding(encoding)?;
     let token = read_number(stored, "token")?;
     if token == STORED_MARK {
-        return read_shares(stored);
+        return read_shared(stored);
     }
-    read_fields(stored, token, |fields| {
-        let record = Record::try_from(fields).map_err(|refusal| refusal.to_string())?;
-        // An expired lock never becomes a key, but its token counts as seen.
-        observe_token(record.grant.token);
-        Ok(Value::new(record.encode(&mut RecordBuffer::new())))
+    let limit = Limit::ONE.number().into();
+    read_holder(stored, limit, None, token, |holder| {
+        let mut buffer = EffectBuffer::new();
+        Ok(Value::new(holder.effect(false, &mut buffer).record()))
     })
 }
 
-fn read_shares(stored: &mut RdbReader) -> Result<Value<Shares>, String> {
-    let form = read_number(stored, "form of the shares")?;
+fn read_shared(stored: &mut RdbReader) -> Result<Value<HolderSet>, String> {
+    let form = read_number(stored, "form of the holders")?;
     if form != STORED_FORM {
         return Err(format!(
-            "form {form} of shares, of which this version of the module knows {STORED_FORM} alone"
+            "form {form} of holders, of which this version of the module knows {STORED_FORM} alone"
         ));
     }
-    let mut shares = StoredShares::new();
+    let mut set = None;
     for _ in 0..read_number(stored, "number of holders")? {
         let limit = read_number(stored, "limit")?;
         let end_ms = read_number(stored, "end of a lease")?;
         let token = read_number(stored, "token")?;
-        read_fields(stored, token, |record| {
-            let fields = ShareFields {
-                record,
-                limit,
-                end_ms,
-            };
-            let token = shares.add(fields).map_err(|refusal| refusal.to_string())?;
-            observe_token(token);
-            Ok(())
+        read_holder(stored, limit, Some(end_ms), token, |holder| {
+            HolderSet::add_stored(&mut set, &holder).map_err(|refusal| refusal.to_string())
         })?;
     }
-    let shares = shares.finish().map_err(|refusal| refusal.to_string())?;
-    Ok(Value::large(shares))
+    let set = HolderSet::finish_stored(set).map_err(|refusal| refusal.to_string())?;
+    Ok(Value::large(set))
 }
 
-/// The fields of a grant after its token.
-fn read_fields<T>(
+/// Reads the fields after the token, and uses the holder. Its token counts as seen, also when its lease has ended
+/// and it never becomes a key.
+fn read_holder<T>(
     stored: &mut RdbReader,
+    limit: u64,
+    end_ms: Option<u64>,
     token: u64,
-    read: impl FnOnce(Fields<'_>) -> Result<T, String>,
+    use_holder: impl FnOnce(Holder<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
     let holds = read_number(stored, "hold count")?;
     let lease_ms = read_number(stored, "lease")?;
     let value = stored.bytes(|owner| {
-        read(Fields {
+        let fields = StoredHolder {
+            limit,
+            end_ms,
             token,
             holds,
             lease_ms,
             owner,
-        })
+        };
+        let holder = Holder::try_from(fields).map_err(|refusal| refusal.to_string())?;
+        let value = use_holder(holder)?;
+        observe_token(holder.grant.token);
+        Ok(value)
     });
     value.unwrap_or_else(|| Err(missing("owner")))
 }

@@ -1,9 +1,8 @@
 //! What the commands on locks report, and ask.
 
-use redis_lock_core::requests::SessionMove;
+use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
-use redis_lock_core::sharing::{ShareChange, Step, Transition};
-use redis_lock_core::{Deadline, Grant, OwnerBuf, Token};
+use redis_lock_core::{Grant, Holder, LockChange, OwnerBuf, SharedChange, Token};
 
 use super::errors::{FULL, IN_SESSION, KEPT, LEASE_TOO_SHORT};
 use super::state::STATE;
@@ -20,12 +19,24 @@ pub(crate) enum Membership {
     Stays,
     /// The grant belongs to this session from now on.
     Joins(SessionId),
+    /// The same, and the call has waited: it is granted however many events the session has.
+    JoinsAfterWait(SessionId),
     /// It belongs to none from now on.
     Leaves,
     /// The program of this session, if any is named, releases it.
     ReleasedBy(Option<SessionId>),
     /// The client of the blocked call is gone.
     GivenBack,
+}
+
+impl Membership {
+    /// The session that the grant joins.
+    const fn joins(self) -> Option<SessionId> {
+        match self {
+            Self::Joins(id) | Self::JoinsAfterWait(id) => Some(id),
+            Self::Stays | Self::Leaves | Self::ReleasedBy(_) | Self::GivenBack => None,
+        }
+    }
 }
 
 /// What a renewal says.
@@ -90,7 +101,8 @@ fn settle(context: Context<'_>, name: Text<'_>) {
     }
 }
 
-/// Checks the grant that a call is about to get, before anything changes: the last checks of all.
+/// Checks the grant that a call is about to get, before anything changes: the last checks of all. `keeps` is true when
+/// a connection is to keep it.
 #[inline]
 pub(crate) fn check(
     context: Context<'_>,
@@ -99,56 +111,18 @@ pub(crate) fn check(
     keeps: bool,
     grant: Grant,
 ) -> Result<(), CommandError> {
-    if !STATE.any_grants() && !matches!(membership, Membership::Joins(_)) {
+    let joins = membership.joins();
+    if !STATE.any_grants() && joins.is_none() {
         return Ok(());
     }
     let current = of_grant(context, name, grant.token);
-    if let Membership::Joins(id) = membership
-        && current != Some(id)
-        && is_full(context, id)
-    {
-        return Err(FULL);
-    }
-    check_current(context, name, membership, keeps, grant, current)
-}
-
-/// As [`check`], for a call that waited: it is granted however many events the session has.
-#[inline]
-pub(crate) fn check_lease(
-    context: Context<'_>,
-    name: Text<'_>,
-    membership: Membership,
-    keeps: bool,
-    grant: Grant,
-) -> Result<(), CommandError> {
-    if !STATE.any_grants() && !matches!(membership, Membership::Joins(_)) {
-        return Ok(());
-    }
-    let current = of_grant(context, name, grant.token);
-    check_current(context, name, membership, keeps, grant, current)
-}
-
-fn check_current(
-    context: Context<'_>,
-    name: Text<'_>,
-    membership: Membership,
-    keeps: bool,
-    grant: Grant,
-    current: Option<SessionId>,
-) -> Result<(), CommandError> {
-    let (joins, belongs) = match membership {
-        Membership::Joins(_) => (true, true),
-        Membership::Leaves => (false, false),
-        _ => (false, current.is_some()),
-    };
-    if belongs && !can_renew(grant.lease) {
-        Err(LEASE_TOO_SHORT)
-    } else if joins && keeping::is_kept(context, name, grant.token) {
-        Err(KEPT)
-    } else if keeps && belongs {
-        Err(IN_SESSION)
-    } else {
-        Ok(())
+    let belongs = joins.or(current.filter(|_| membership != Membership::Leaves));
+    match membership {
+        Membership::Joins(id) if current != Some(id) && is_full(context, id) => Err(FULL),
+        _ if belongs.is_some() && !can_renew(grant.lease) => Err(LEASE_TOO_SHORT),
+        _ if belongs.is_some() && keeps => Err(IN_SESSION),
+        _ if joins.is_some() && keeping::is_kept(context, name, grant.token) => Err(KEPT),
+        _ => Ok(()),
     }
 }
 
@@ -171,17 +145,18 @@ pub(crate) fn of_grant(context: Context<'_>, name: Text<'_>, token: Token) -> Op
     })
 }
 
-/// Reports a change that is about to be made in a lock; `before` is the token of the caller's grant. To be called
-/// before the change is announced: a listener may free the lock.
+/// Reports a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
+/// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
 #[inline]
-pub(crate) fn note_change(
+pub(crate) fn note_change<'a>(
     key: &LockKey<'_>,
     before: Option<Token>,
-    transition: &Transition<'_>,
+    after: impl Into<Option<Holder<'a>>>,
+    change: &LockChange<'_>,
     membership: Membership,
 ) {
-    if STATE.any_grants() || matches!(membership, Membership::Joins(_)) {
-        note(key, before, transition, membership);
+    if STATE.any_grants() || membership.joins().is_some() {
+        note(key, before, after.into(), change, membership);
     }
 }
 
@@ -189,13 +164,16 @@ pub(crate) fn note_change(
 fn note(
     key: &LockKey<'_>,
     before: Option<Token>,
-    transition: &Transition<'_>,
+    after: Option<Holder<'_>>,
+    change: &LockChange<'_>,
     membership: Membership,
 ) {
-    let context = key.context();
-    let Some(change) = Change::of(key, before, transition, membership) else {
+    let moves = membership.joins().is_some() || membership == Membership::Leaves;
+    if *change == LockChange::Keep && !moves {
+        // The lease runs on as it was.
         return;
-    };
+    }
+    let context = key.context();
     let (database, key) = (context.database(), key.name().bytes());
     let named = |token| GrantName {
         database,
@@ -204,15 +182,18 @@ fn note(
     };
     STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
-        if let Transition::Share(ShareChange { cut: Some(at), .. }) = transition {
+        if let LockChange::Shared(SharedChange { cap: Some(at), .. }) = change {
             sessions.cap_ends(database, key, *at);
         }
-        let Change::Stands(grant, deadline, owner) = change else {
-            let Some(token) = before else { return };
-            match membership {
-                Membership::GivenBack => sessions.given_back(named(token)),
-                Membership::ReleasedBy(by) => sessions.released(named(token), by, now),
-                _ => sessions.released(named(token), None, now),
+        let Some(Holder {
+            owner, grant, end, ..
+        }) = after
+        else {
+            match (before.map(named), membership) {
+                (Some(name), Membership::GivenBack) => sessions.given_back(name),
+                (Some(name), Membership::ReleasedBy(by)) => sessions.released(name, by, now),
+                (Some(name), _) => sessions.released(name, None, now),
+                (None, _) => {}
             }
             return;
         };
@@ -220,57 +201,13 @@ fn note(
             sessions.raised(named(token), grant.token);
         }
         let name = named(grant.token);
-        match (membership, owner) {
-            (Membership::Joins(id), Some(owner)) => {
-                sessions.join(id, name, &owner, grant.lease, deadline, now);
-            }
-            (Membership::Leaves, _) => sessions.take_out(name),
-            _ => sessions.changed(name, grant.lease, deadline, now),
+        match membership.joins() {
+            Some(id) => sessions.join(id, name, &OwnerBuf::from(owner), grant.lease, end, now),
+            None if membership == Membership::Leaves => sessions.take_out(name),
+            None => sessions.changed(name, grant.lease, end, now),
         }
     });
     timer::arm(context);
-}
-
-/// What a call does to its grant.
-enum Change {
-    /// The grant stands so afterwards; the owner is needed where it joins a session.
-    Stands(Grant, Deadline, Option<OwnerBuf>),
-    /// It has gone.
-    Gone,
-}
-
-impl Change {
-    /// `None` where nothing changes.
-    fn of(
-        key: &LockKey<'_>,
-        before: Option<Token>,
-        transition: &Transition<'_>,
-        membership: Membership,
-    ) -> Option<Self> {
-        let joins = matches!(membership, Membership::Joins(_));
-        let owned = |owner| joins.then(|| OwnerBuf::from(owner));
-        match transition {
-            Transition::Keep if joins || membership == Membership::Leaves => {
-                let holders = key.holders().ok().flatten()?;
-                let share = holders.with(before?)?;
-                let deadline = holders.end_of(&share);
-                Some(Self::Stands(share.grant, deadline, owned(share.owner)))
-            }
-            Transition::Keep => None,
-            Transition::Alone(held) => {
-                Some(Self::Stands(held.grant, held.deadline, owned(held.owner)))
-            }
-            Transition::Share(ShareChange {
-                step: Step::Only(share) | Step::Put(share),
-                ..
-            }) => Some(Self::Stands(
-                share.grant,
-                Deadline::At(share.end),
-                owned(share.owner),
-            )),
-            Transition::Share(_) | Transition::Free => Some(Self::Gone),
-        }
-    }
 }
 
 /// The leases of these grants have ended: before they are granted to anybody else.

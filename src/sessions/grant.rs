@@ -1,10 +1,9 @@
 //! A grant of a session in the keyspace: looked at, and renewed.
 
 use redis_lock_core::sessions::SessionGrant;
-use redis_lock_core::sharing;
 use redis_lock_core::{Deadline, LockId, Renew};
 
-use crate::locks::{LockKey, LockView, now, rules, with_token_clock};
+use crate::locks::{Announce, LockKey, LockView, now, rules, with_token_clock};
 use crate::server::{Context, OwnedText};
 
 /// What became of a grant that was to be renewed.
@@ -28,9 +27,8 @@ pub(super) fn deadline(context: Context<'_>, grant: &SessionGrant) -> Option<Dea
     let view = LockView::open(context, name.text());
     let now = now(context);
     let holders = view.holders(now).ok()??;
-    let share = holders.with(grant.token)?;
-    let deadline = holders.end_of(&share);
-    (deadline >= Deadline::At(now.millis())).then_some(deadline)
+    let end = holders.with(grant.token)?.end;
+    (!end.has_passed(now)).then_some(end)
 }
 
 /// Renews a grant. The server must allow writes of this key.
@@ -44,24 +42,22 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     let Ok(Some(holders)) = key.holders() else {
         return Outcome::Lost;
     };
-    let Some(share) = holders.with(grant.token) else {
+    let Some(holder) = holders.with(grant.token) else {
         return Outcome::Lost;
     };
-    let deadline = holders.end_of(&share);
-    if deadline == Deadline::Never || grant.deadline == Deadline::Never {
-        return Outcome::Left(deadline);
+    if holder.end == Deadline::Never || grant.deadline == Deadline::Never {
+        return Outcome::Left(holder.end);
     }
-    if deadline < Deadline::At(now.millis()) {
+    if holder.end.has_passed(now) {
         return Outcome::Lost;
     }
-    let request = Renew::new(grant.owner.as_owner(), None, Some(grant.token));
+    let request = Renew::new(grant.owner.as_owner(), None, None, Some(grant.token));
     let renewed = with_token_clock(|clock| {
-        sharing::renew(Some(&holders), &request, None, &rules(), now, clock)
+        redis_lock_core::renew(Some(&holders), &request, &rules(), now, clock)
     });
-    let Ok((_, transition)) = renewed else {
+    let Ok(granted) = renewed else {
         return Outcome::Lost;
     };
-    let deadline = transition.deadline().unwrap_or(deadline);
-    key.renew_quietly(&transition);
-    Outcome::Renewed(deadline)
+    key.write(&granted.change, Announce::Quietly);
+    Outcome::Renewed(granted.holder.end)
 }

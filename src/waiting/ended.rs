@@ -1,37 +1,36 @@
-//! The leases of shares that have ended, while their lock lives on.
+//! Holders of a shared lock whose lease has ended.
 
-use redis_lock_core::LockId;
-use redis_lock_core::sharing::Transition;
+use redis_lock_core::{LockChange, LockId};
 
 use crate::keeping;
-use crate::locks::{KeyspaceEvent, LockKey, now, share_ended};
 use crate::sessions;
+use crate::locks::{Announce, KeyspaceEvent, LockKey, lease_ended, now};
 
-/// The leases of some shares had ended; they are taken out, and the key is closed.
+/// Holders whose lease had ended were removed, and the key is closed.
 pub(super) struct Ended;
 
-/// Takes out the shares whose lease has ended. Returns the key, still open, where there are none.
+/// Removes the holders whose lease has ended. Returns the key, still open, when there are none.
 pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
     let context = key.context();
     let now = now(context);
     let Ok(Some(holders)) = key.holders() else {
         return Ok(key);
     };
-    let transition = holders.expire(now);
-    if matches!(transition, Transition::Keep) {
+    let change = holders.expire(now);
+    if change == LockChange::Keep {
         return Ok(key);
     }
     let lock_id = LockId::new(context.database(), key.name().bytes());
-    for share in holders.ended(now) {
-        share_ended(context, &lock_id, &share);
+    for holder in holders.ended(now) {
+        lease_ended(context, &lock_id, &holder);
     }
-    let ended = holders.ended(now).map(|share| share.grant.token);
+    let ended = holders.ended(now).map(|holder| holder.grant.token);
     sessions::leases_ended(context, key.name(), ended);
     keeping::leases_ended(
         context,
         key.name(),
-        holders.ended(now).map(|share| share.grant.token),
+        holders.ended(now).map(|holder| holder.grant.token),
     );
-    key.change(&transition, KeyspaceEvent::Expire);
+    key.write(&change, Announce::Events(&[KeyspaceEvent::Expire]));
     Err(Ended)
 }

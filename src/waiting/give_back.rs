@@ -1,14 +1,13 @@
 //! What callers that are gone give back.
 
-use redis_lock_core::sharing::{self, Transition};
-use redis_lock_core::{GiveBack, LockId, Release};
+use redis_lock_core::{GiveBack, LockChange, LockId, Release, release};
 
 use super::serve::{Caller, serve};
 use super::state::STATE;
 use crate::keeping;
-use crate::locks::{KeyspaceEvent, LockKey, now, released};
-use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
+use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
+use crate::server::{Context, Text};
 use crate::statistics::{self, Counter};
 
 /// Does the give-backs of this lock, before a command on it.
@@ -59,22 +58,22 @@ fn apply_give_backs(context: Context<'_>, name: Text<'_>, give_backs: Vec<GiveBa
             amount,
             token: None,
         };
-        let before = holders
-            .as_ref()
-            .and_then(|holders| holders.grant_of(request.owner));
-        let Ok((left, transition)) = sharing::release(holders.as_ref(), &request, now(context))
-        else {
+        let Ok(released) = release(holders.as_ref(), &request, now(context)) else {
             continue;
         };
-        if !matches!(transition, Transition::Keep) {
+        if released.change != LockChange::Keep {
             statistics::count(Counter::Releases);
         }
-        if let (0, Some((grant, _))) = (left, before) {
-            released(context, grant.token);
+        let (token, holder) = (released.before.token, released.holder);
+        if holder.is_none() {
+            grant_released(context, token);
         }
-        let token = before.map(|(grant, _)| grant.token);
-        keeping::note_change(&key, token, &transition, None);
-        sessions::note_change(&key, token, &transition, Membership::GivenBack);
-        key.change(&transition, KeyspaceEvent::Release);
+        keeping::note_change(&key, Some(token), holder, &released.change, None);
+        let membership = Membership::GivenBack;
+        sessions::note_change(&key, Some(token), holder, &released.change, membership);
+        key.write(
+            &released.change,
+            Announce::Events(&[KeyspaceEvent::Release]),
+        );
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use redis_lock_core::keeping::Silence;
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Acquire, Limit, LockId, OwnerBuf, QueueWaits, Waiter};
+use redis_lock_core::{Acquire, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::deadlock::Judged;
-use super::of_sessions;
 use super::serve::{Caller, serve};
+use super::of_sessions;
 use super::state::STATE;
 use super::{deadlock, events, timer};
 use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
@@ -22,15 +22,13 @@ pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
     request: &Acquire<'_>,
-    limit: Option<Limit>,
-    keep: Option<Silence>,
-    session: Option<SessionId>,
+    names_limit: bool,
+    (keep, session): (Option<Silence>, Option<SessionId>),
     wait: Option<Duration>,
 ) -> Result<(), CommandError> {
     check_limits(context, name)
         .inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
-    let bears = limit.unwrap_or(Limit::ONE);
-    let judged = deadlock::judge(context, name, request.owner, bears);
+    let judged = deadlock::judge(context, name, request.owner, request.limit);
     if let Judged::Circle(circle) = &judged {
         return Err(deadlock::error(circle));
     }
@@ -39,9 +37,9 @@ pub(crate) fn join(
         owner: OwnerBuf::from(request.owner),
         lease: request.lease,
         holds: request.holds,
-        limit: bears,
+        limit: request.limit,
         keep,
-        names_limit: limit.is_some(),
+        names_limit,
         client_id: context.client_id(),
         since,
         until: wait.map(|wait| since.plus(wait)),

@@ -3,12 +3,10 @@
 //! Each step takes the result of the one before, and only the last one returns what to reply. A command
 //! that leaves out a step does not compile.
 
-use redis_lock_core::keeping::{Asked, Keep, check_lease};
+use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room, Transition};
 use redis_lock_core::{
-    self as core, Acquire, Deadline, Grant, Limit, LockId, Owner, Refusal, Release, Renew, Times,
-    Token, TokenClock,
+    Acquire, Deadline, Granted, Holder, LockChange, LockId, Release, Renew, Token,
 };
 
 use super::ended::end_leases;
@@ -17,13 +15,14 @@ use super::join::waiting;
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
+use super::turn::{admit, check_renewal};
 use crate::keeping::{self, ToKeep};
+use crate::sessions::{self, Membership};
 use crate::locks::{
-    CommandError, KeyspaceEvent, LockKey, LockView, Primary, max_holders, now, released, rules,
+    Announce, CommandError, KeyspaceEvent, LockKey, LockView, Primary, now, released, rules,
     with_token_clock,
 };
 use crate::server::{Context, Text};
-use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
 /// An open lock, with all its give-backs done and the leases that have ended taken out.
@@ -59,7 +58,7 @@ impl<'call> Lock<'call> {
     /// Lets those in line who have room go first.
     #[inline]
     fn after_the_line(self) -> Self {
-        if self.key.is_alone() || waiting(self.context, self.key.name()) == 0 {
+        if self.key.is_exclusive() || waiting(self.context, self.key.name()) == 0 {
             self
         } else {
             self.after_serving()
@@ -79,155 +78,98 @@ impl<'call> Lock<'call> {
     pub(crate) fn acquire<'a>(
         self,
         request: &Acquire<'a>,
-        limit: Limit,
         keep: Option<Keep>,
         session: Option<SessionId>,
-    ) -> Result<Option<Judged<'call, 'a, Granted>>, CommandError> {
+    ) -> Result<Option<Judged<'call, 'a, Holder<'a>>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
         let lock = self.after_the_line();
         let (context, key) = (lock.context, &lock.key);
         let holders = key.holders()?;
-        let before = token_of(holders.as_ref(), request.owner);
-        let room = Room {
-            max_holders: max_holders(),
-            // The queue could not be served just now. This call is not granted before it either.
-            in_line: waiting(context, key.name()) > 0,
-        };
-        let rule = |clock: &mut TokenClock| {
-            let (rules, now) = (rules(), now(context));
-            sharing::acquire(holders.as_ref(), request, limit, room, &rules, now, clock)
-        };
-        let name = key.name();
-        let admitted = judge(
+        // The queue could not be served just now. This call is not granted before it either.
+        let in_line = waiting(context, key.name()) > 0;
+        let Some(granted) = admit(
             context,
-            name,
+            key.name(),
+            holders.as_ref(),
+            request,
+            in_line,
             keep,
             membership,
-            rule,
-            |admitted| match admitted {
-                Admitted::New(granted, _) | Admitted::Again(granted, _) => Some(granted.grant),
-                Admitted::Busy => None,
-            },
-        )?;
-        let (granted, transition, counter) = match admitted {
-            Admitted::New(granted, transition) => (granted, transition, Counter::Grants),
-            Admitted::Again(granted, transition) => (granted, transition, Counter::Reentries),
-            Admitted::Busy => return Ok(None),
+        )?
+        else {
+            return Ok(None);
         };
-        Ok(Some(Judged {
-            lock,
-            before,
-            transition,
-            keep: keep.map(|keep| (keep, Asked::Acquire, context.client_id())),
-            membership,
-            event: KeyspaceEvent::Acquire,
-            counter: Some(counter),
-            outcome: granted,
-        }))
+        let counter = match granted.before {
+            None => Counter::Grants,
+            Some(_) => Counter::Reentries,
+        };
+        let keep = keep.map(|keep| (keep, Asked::Acquire, context.client_id()));
+        Ok(Some(lock.judged(
+            granted,
+            (keep, membership),
+            KeyspaceEvent::Acquire,
+            counter,
+        )))
     }
 
-    /// Judges a release; its outcome is the number of holds left.
+    /// Judges a release. The caller is no holder afterwards if that was its last hold.
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
         session: Option<SessionId>,
-    ) -> Result<Judged<'call, 'a, u32>, CommandError> {
-        let (before, holds_left, transition) = if let Some(record) = self.key.alone() {
-            // The usual release need not look up when the lease ends.
-            let released = core::release(Some(record), request, || Times {
-                now: now(self.context),
-                deadline: self.key.deadline(),
-            })?;
-            let transition = Transition::of(request.owner, released.change);
-            (Some(record.grant.token), released.holds_left, transition)
-        } else {
-            let holders = self.key.holders()?;
-            let before = token_of(holders.as_ref(), request.owner);
-            let (left, transition) =
-                sharing::release(holders.as_ref(), request, now(self.context))?;
-            (before, left, transition)
-        };
-        let changes = !matches!(transition, Transition::Keep);
+    ) -> Result<Judged<'call, 'a, Option<Holder<'a>>>, CommandError> {
+        let holders = self.key.holders()?;
+        let released = redis_lock_core::release(holders.as_ref(), request, now(self.context))?;
+        let changes = released.change != LockChange::Keep;
         Ok(Judged {
-            before,
-            transition,
-            keep: None,
-            membership: Membership::ReleasedBy(session),
+            before: Some(released.before.token),
+            after: released.holder,
+            change: released.change,
+            renewal: (None, Membership::ReleasedBy(session)),
             event: KeyspaceEvent::Release,
             counter: changes.then_some(Counter::Releases),
-            outcome: holds_left,
             lock: self,
         })
     }
 
-    /// Judges a renewal; `limit` is the one to set.
+    /// Judges a renewal.
     pub(crate) fn renew<'a>(
         self,
         request: &Renew<'a>,
-        limit: Option<Limit>,
         keep: Option<Keep>,
         membership: Membership,
-    ) -> Result<Judged<'call, 'a, Granted>, CommandError> {
+    ) -> Result<Judged<'call, 'a, Holder<'a>>, CommandError> {
         let lock = self.after_the_line();
         let holders = lock.key.holders()?;
-        let before = token_of(holders.as_ref(), request.owner());
-        let rule = |clock: &mut TokenClock| {
-            let (rules, now) = (rules(), now(lock.context));
-            sharing::renew(holders.as_ref(), request, limit, &rules, now, clock)
-        };
-        let name = lock.key.name();
-        let (granted, transition) = judge(
-            lock.context,
-            name,
-            keep,
-            membership,
-            rule,
-            |(granted, _)| Some(granted.grant),
-        )?;
-        Ok(Judged {
-            before,
-            transition,
-            keep: keep.map(|keep| (keep, Asked::Renew, lock.context.client_id())),
-            membership,
-            event: KeyspaceEvent::Renew,
-            counter: Some(Counter::Renewals),
-            outcome: granted,
-            lock,
-        })
+        let (rules, now) = (rules(), now(lock.context));
+        let granted = with_token_clock(|clock| {
+            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
+            check_renewal(lock.context, lock.key.name(), keep, membership, &granted)?;
+            Ok::<_, CommandError>(granted)
+        })?;
+        let keep = keep.map(|keep| (keep, Asked::Renew, lock.context.client_id()));
+        let renewal = (keep, membership);
+        Ok(lock.judged(granted, renewal, KeyspaceEvent::Renew, Counter::Renewals))
     }
-}
 
-/// The token of this owner's grant.
-fn token_of(holders: Option<&Holders<'_>>, owner: Owner<'_>) -> Option<Token> {
-    let (grant, _) = holders?.grant_of(owner)?;
-    Some(grant.token)
-}
-
-/// Runs a rule with the token clock, and checks that a grant that is to be kept, or is kept, has a lease that
-/// is long enough: the last check of all.
-fn judge<T>(
-    context: Context<'_>,
-    name: Text<'_>,
-    keep: Option<Keep>,
-    membership: Membership,
-    rule: impl FnOnce(&mut TokenClock) -> Result<T, Refusal>,
-    granted: impl FnOnce(&T) -> Option<Grant>,
-) -> Result<T, CommandError> {
-    with_token_clock(|clock| {
-        let before = *clock;
-        let outcome = rule(clock)?;
-        let Some(grant) = granted(&outcome) else {
-            return Ok(outcome);
-        };
-        let keeps = matches!(keep, Some(Keep::For(_)));
-        sessions::check(context, name, membership, keeps, grant)
-            .inspect_err(|_| *clock = before)?;
-        if keep.is_some() || keeping::any() {
-            let is_kept = keeping::is_kept(context, name, grant.token);
-            check_lease(keep, is_kept, grant.lease).inspect_err(|_| *clock = before)?;
+    #[inline]
+    fn judged<'a>(
+        self,
+        granted: Granted<'a>,
+        renewal: (ToKeep, Membership),
+        event: KeyspaceEvent,
+        counter: Counter,
+    ) -> Judged<'call, 'a, Holder<'a>> {
+        Judged {
+            lock: self,
+            before: granted.before.map(|before| before.token),
+            after: granted.holder,
+            change: granted.change,
+            renewal,
+            event,
+            counter: Some(counter),
         }
-        Ok(outcome)
-    })
+    }
 }
 
 /// Opens a lock for a command that changes nothing and only a primary answers, after its give-backs.
@@ -255,49 +197,50 @@ pub(crate) struct Judged<'call, 'a, T> {
     lock: Lock<'call>,
     /// The token of the caller's grant before the call.
     before: Option<Token>,
-    transition: Transition<'a>,
-    /// Whether the caller keeps the grant.
-    keep: ToKeep,
-    membership: Membership,
+    /// The caller as a holder after the call.
+    after: T,
+    change: LockChange<'a>,
+    /// Whether the caller keeps the grant, and to which session it belongs.
+    renewal: (ToKeep, Membership),
     event: KeyspaceEvent,
     counter: Option<Counter>,
-    outcome: T,
 }
 
-impl<T> Judged<'_, '_, T> {
-    /// Applies the change and announces it; the room that it makes goes to the next calls. Returns what to
-    /// reply.
+impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
+    /// Applies the change and announces it; the next calls get the room that it makes. Returns the caller as a holder.
     pub(crate) fn commit(self) -> T {
         let Lock { context, key } = self.lock;
         if let Some(counter) = self.counter {
             count(counter);
         }
         // Before the change is announced: a listener may free the lock.
-        keeping::note_change(&key, self.before, &self.transition, self.keep);
-        sessions::note_change(&key, self.before, &self.transition, self.membership);
-        match (self.transition, self.before) {
-            (Transition::Free, Some(token)) => hand_over(context, key, token),
-            (transition, before) => {
+        let (keep, membership) = self.renewal;
+        keeping::note_change(&key, self.before, self.after, &self.change, keep);
+        sessions::note_change(&key, self.before, self.after, &self.change, membership);
+        match (&self.change, self.before) {
+            (LockChange::Free, Some(token)) => hand_over(context, key, token),
+            (change, before) => {
                 // Before the change is announced: a listener may free the lock, and this answer is not
                 // about the grant that follows.
-                note_answer(context, key.name(), before, &transition);
+                note_answer(context, key.name(), before, change);
                 let name = key.name();
-                let makes_room = self.event != KeyspaceEvent::Acquire
-                    && matches!(transition, Transition::Share(_));
-                if let (KeyspaceEvent::Renew, Transition::Alone(held)) = (self.event, &transition) {
-                    note_end(context, name, held.deadline);
+                let makes_room =
+                    self.event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
+                if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (self.event, change)
+                {
+                    note_end(context, name, holder.end);
                 }
-                key.change(&transition, self.event);
+                key.write(change, Announce::Events(&[self.event]));
                 if makes_room && waiting(context, name) > 0 {
                     serve(context, name, Caller::Command);
                 }
             }
         }
-        self.outcome
+        self.after
     }
 }
 
-/// Those who wait for this lock get it then, perhaps sooner than was known.
+/// The waiters of this lock may be served earlier than planned.
 fn note_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
     let is_sooner = STATE.if_busy(context, |state| {
         let database = context.database();
@@ -311,16 +254,16 @@ fn note_end(context: Context<'_>, name: Text<'_>, end: Deadline) {
     }
 }
 
-/// Notes for the owner's pending grants that this call is answered, and the raised token; of a share that
-/// goes, that it has gone.
+/// Records for the pending grants of the owner that this call is answered, and the raised token; of a holder that
+/// leaves a shared lock, that it has left.
 fn note_answer(
     context: Context<'_>,
     name: Text<'_>,
     before: Option<Token>,
-    transition: &Transition<'_>,
+    change: &LockChange<'_>,
 ) {
     let Some(before) = before else { return };
-    if transition.removes(before) {
+    if change.removes(before) {
         released(context, before);
         return;
     }
@@ -330,12 +273,12 @@ fn note_answer(
         }
         let lock_id = LockId::new(context.database(), name.bytes());
         state.pending_grants.answered(&lock_id, before);
-        if let Transition::Alone(held) = transition
-            && held.grant.token != before
+        if let LockChange::Exclusive(holder) = change
+            && holder.grant.token != before
         {
             state
                 .pending_grants
-                .raise(&lock_id, before, held.grant.token);
+                .raise(&lock_id, before, holder.grant.token);
         }
     });
 }

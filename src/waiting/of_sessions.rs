@@ -58,7 +58,7 @@ pub(super) fn session_of(context: Context<'_>, call: WaiterId) -> Option<Session
 
 /// To which session the grant of a waiting call belongs.
 pub(super) fn membership(context: Context<'_>, call: WaiterId) -> Membership {
-    session_of(context, call).map_or(Membership::Stays, Membership::Joins)
+    session_of(context, call).map_or(Membership::Stays, Membership::JoinsAfterWait)
 }
 
 /// The calls of a session that wait.

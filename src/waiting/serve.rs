@@ -1,7 +1,8 @@
 //! Granting a lock to the waiting calls that are next.
 
-use redis_lock_core::sharing::{Admitted, Holders, Transition, next_in_line};
-use redis_lock_core::{Deadline, LockId, Monotonic, OwnerBuf, Token};
+use redis_lock_core::{
+    Granted, Holders, LockChange, LockId, Monotonic, OwnerBuf, Token, next_in_line,
+};
 
 use super::answer::Answer;
 use super::ended::end_leases;
@@ -12,10 +13,12 @@ use super::slice::{MAX_GRANTS, SLICE};
 use super::state::STATE;
 use super::timer;
 use super::turn::{
-    Next, admit, check_kept, count_grant, make_pending, may_acquire, next_call, send_grant, to_keep,
+    Next, admit_waiter, count_grant, make_pending, may_acquire, next_call, send_grant, to_keep,
 };
 use crate::keeping;
-use crate::locks::{CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released};
+use crate::locks::{
+    Announce, CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released,
+};
 use crate::server::{Context, Text, WriteCheck};
 use crate::sessions;
 
@@ -129,11 +132,11 @@ impl Serving<'_> {
             return Step::Later;
         }
         let owner = next.waiter.owner.as_owner();
-        let before = holders.as_ref().and_then(|holders| holders.grant_of(owner));
+        let is_new = holders.is_none_or(|holders| holders.find(owner).is_none());
         if self.is_slice_over(&next) {
             return Step::Continue;
         }
-        if before.is_none() && !self.allowed {
+        if is_new && !self.allowed {
             match self.check_server() {
                 WriteCheck::Allowed => self.allowed = true,
                 WriteCheck::NotNow => return Step::Later,
@@ -149,30 +152,21 @@ impl Serving<'_> {
             refuse(context, next.id, CommandError::NoPermission);
             return Step::Again;
         }
-        let admitted = admit(context, holders.as_ref(), &next.waiter)
-            .map_err(CommandError::Refused)
-            .and_then(|admitted| check_kept(context, name, admitted, &next));
-        match admitted {
-            Ok(Admitted::New(granted, transition) | Admitted::Again(granted, transition)) => {
-                let deadline = transition
-                    .deadline()
-                    .or(before.map(|(_, deadline)| deadline));
-                let grant = granted.grant;
-                let deadline = deadline.unwrap_or(Deadline::Never);
-                let before = before.map(|(grant, _)| grant);
-                let token = before.map(|grant| grant.token);
-                keeping::note_change(&key, token, &transition, to_keep(&next.waiter));
-                let membership = of_sessions::membership(context, next.id);
-                sessions::note_change(&key, token, &transition, membership);
-                let blocked = make_pending(context, &self.lock_id, &next, grant, deadline, before);
-                key.change(&transition, KeyspaceEvent::Acquire);
-                count_grant(before.is_none());
-                send_grant(blocked, &next, granted);
+        match admit_waiter(context, name, holders.as_ref(), &next) {
+            Ok(Some(granted)) => {
+                grant(
+                    context,
+                    &self.lock_id,
+                    &next,
+                    &granted,
+                    key,
+                    &[KeyspaceEvent::Acquire],
+                );
                 self.just_granted = Some(next.waiter.owner.clone());
                 self.grants += 1;
                 Step::Again
             }
-            Ok(Admitted::Busy) => Step::Done,
+            Ok(None) => Step::Done,
             Err(error) => {
                 drop(key);
                 error.count_refusal();
@@ -247,7 +241,7 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
     });
     released(context, token);
     let Some(next) = next else {
-        key.release();
+        key.write(&LockChange::Free, Announce::LastRelease);
         return;
     };
     let lock_id = LockId::new(context.database(), name.bytes());
@@ -255,31 +249,20 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
     let direct = !context.flags().cluster()
         && !context.writes_paused()
         && may_acquire(context, name, next.id);
-    let admitted = direct.then(|| {
-        admit(context, None, &next.waiter)
-            .map_err(CommandError::Refused)
-            .and_then(|admitted| check_kept(context, name, admitted, &next))
-    });
+    let admitted = direct.then(|| admit_waiter(context, name, None, &next));
     let mut just_granted = None;
-    if let Some(Ok(Admitted::New(granted, transition))) = admitted
-        && let Some(deadline) = transition.deadline()
-    {
-        keeping::note_change(&key, None, &transition, to_keep(&next.waiter));
-        let membership = of_sessions::membership(context, next.id);
-        sessions::note_change(&key, None, &transition, membership);
-        let blocked = make_pending(context, &lock_id, &next, granted.grant, deadline, None);
-        key.hand_over(&transition);
-        count_grant(true);
-        send_grant(blocked, &next, granted);
-        if let Transition::Alone(held) = transition {
+    if let Some(Ok(Some(granted))) = admitted {
+        let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
+        grant(context, &lock_id, &next, &granted, key, &events);
+        if let LockChange::Exclusive(holder) = granted.change {
             // The key is as just written, or a listener has changed it and has served the queue. So only
             // further calls of the new owner can be next.
             let more = STATE.with(context, |state| {
                 let (database, key) = (lock_id.database, &lock_id.key);
                 if state.queues.waiting(database, key) > 0 {
-                    state.lease_watch.watch(&lock_id, deadline);
+                    state.lease_watch.watch(&lock_id, holder.end);
                 }
-                let of_owner = state.queues.first_of(database, key, held.owner.bytes());
+                let of_owner = state.queues.first_of(database, key, holder.owner.bytes());
                 of_owner.is_some()
             });
             if !more {
@@ -288,7 +271,27 @@ pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
         }
         just_granted = Some(next.waiter.owner.clone());
     } else {
-        key.release();
+        key.write(&LockChange::Free, Announce::LastRelease);
     }
     serve_after(context, name, Caller::Command, just_granted);
+}
+
+/// Grants the lock to a waiting call.
+fn grant(
+    context: Context<'_>,
+    lock_id: &LockId,
+    next: &Next,
+    granted: &Granted<'_>,
+    key: LockKey<'_>,
+    events: &[KeyspaceEvent],
+) {
+    let before = granted.before.map(|before| before.token);
+    let (holder, change) = (&granted.holder, &granted.change);
+    keeping::note_change(&key, before, *holder, change, to_keep(&next.waiter));
+    let membership = of_sessions::membership(context, next.id);
+    sessions::note_change(&key, before, *holder, change, membership);
+    let blocked = make_pending(context, lock_id, next, granted);
+    key.write(change, Announce::Events(events));
+    count_grant(before.is_none());
+    send_grant(blocked, next, holder);
 }

@@ -1,7 +1,6 @@
 //! What a session leaves when it ends: calls that wait, and grants to release.
 
 use redis_lock_core::sessions::{SessionGrant, SessionId};
-use redis_lock_core::sharing;
 use redis_lock_core::{Release, ReleaseAmount};
 
 use super::ended::end_leases;
@@ -10,7 +9,7 @@ use super::of_sessions::calls_of;
 use super::refuse::refuse;
 use super::serve::{Caller, serve};
 use super::timer;
-use crate::locks::{KeyspaceEvent, LockKey, now, released};
+use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
 use crate::server::{Context, OwnedText};
 use crate::sessions;
 use crate::statistics::{self, Counter};
@@ -43,10 +42,12 @@ pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
             amount: ReleaseAmount::All,
             token: Some(grant.token),
         };
-        if let Ok((_, transition)) = sharing::release(Some(&holders), &request, now(context)) {
+        let released = redis_lock_core::release(Some(&holders), &request, now(context));
+        if let Ok(released) = released {
             statistics::count(Counter::Releases);
-            released(context, grant.token);
-            key.change(&transition, KeyspaceEvent::Release);
+            grant_released(context, grant.token);
+            let events = Announce::Events(&[KeyspaceEvent::Release]);
+            key.write(&released.change, events);
         }
     }
     serve(context, name, Caller::EventLoop);

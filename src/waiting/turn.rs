@@ -1,9 +1,8 @@
 //! The call whose turn it is: found, judged and granted the lock.
 
 use redis_lock_core::keeping::{Asked, Keep, check_lease};
-use redis_lock_core::sharing::{self, Admitted, Granted, Holders, Room};
 use redis_lock_core::{
-    Acquire, Deadline, Grant, LockId, Monotonic, PendingGrant, Refusal, Waiter, WaiterId,
+    Acquire, Grant, Granted, Holder, Holders, LockId, Monotonic, PendingGrant, Waiter, WaiterId,
 };
 
 use super::answer::{Answer, Wait};
@@ -11,9 +10,9 @@ use super::of_sessions;
 use super::peer::peer_has_closed;
 use super::state::{STATE, State};
 use crate::keeping::{self, ToKeep};
-use crate::locks::{CommandError, max_holders, monotonic, now, rules, with_token_clock};
+use crate::locks::{CommandError, monotonic, now, rules, with_token_clock};
 use crate::server::{Blocked, Context, OwnedText, Text};
-use crate::sessions;
+use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter, WaitEnd};
 
 /// The call that a lock is granted to next.
@@ -57,43 +56,64 @@ pub(super) fn next_call(
     }
 }
 
-/// Judges a waiting call whose turn it is.
+/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
+#[inline]
 pub(super) fn admit<'a>(
     context: Context<'_>,
+    name: Text<'_>,
     holders: Option<&Holders<'_>>,
-    waiter: &'a Waiter,
-) -> Result<Admitted<'a>, Refusal> {
-    let request = request(waiter);
-    let room = Room {
-        max_holders: max_holders(),
-        in_line: false,
-    };
+    request: &Acquire<'a>,
+    in_line: bool,
+    keep: Option<Keep>,
+    membership: Membership,
+) -> Result<Option<Granted<'a>>, CommandError> {
+    let (rules, now) = (rules(), now(context));
     with_token_clock(|clock| {
-        let (rules, now) = (rules(), now(context));
-        sharing::acquire(holders, &request, waiter.limit, room, &rules, now, clock)
+        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
+        if let Some(granted) = &granted {
+            check_renewal(context, name, keep, membership, granted)?;
+        }
+        Ok(granted)
     })
 }
 
-/// Checks that the lease of a grant that is to be kept, or is kept, is long enough.
-pub(super) fn check_kept<'a>(
+/// Checks that a grant that the server renews has a lease that is long enough: the last check of all.
+pub(super) fn check_renewal(
     context: Context<'_>,
     name: Text<'_>,
-    admitted: Admitted<'a>,
-    next: &Next,
-) -> Result<Admitted<'a>, CommandError> {
-    if let Admitted::New(granted, _) | Admitted::Again(granted, _) = &admitted {
-        let (grant, keep) = (granted.grant, next.waiter.keep);
-        let membership = of_sessions::membership(context, next.id);
-        sessions::check_lease(context, name, membership, keep.is_some(), grant)?;
-        let is_kept = keeping::is_kept(context, name, grant.token);
-        check_lease(keep.map(Keep::For), is_kept, grant.lease)?;
+    keep: Option<Keep>,
+    membership: Membership,
+    granted: &Granted<'_>,
+) -> Result<(), CommandError> {
+    let keeps = matches!(keep, Some(Keep::For(_)));
+    sessions::check(context, name, membership, keeps, granted.holder.grant)?;
+    if keep.is_none() && !keeping::any() {
+        return Ok(());
     }
-    Ok(admitted)
+    let Grant { token, lease, .. } = granted.holder.grant;
+    let is_kept = keeping::is_kept(context, name, token);
+    Ok(check_lease(keep, is_kept, lease)?)
+}
+
+/// Judges a waiting call whose turn it is.
+pub(super) fn admit_waiter<'a>(
+    context: Context<'_>,
+    name: Text<'_>,
+    holders: Option<&Holders<'_>>,
+    next: &'a Next,
+) -> Result<Option<Granted<'a>>, CommandError> {
+    let keep = next.waiter.keep.map(Keep::For);
+    let request = request(&next.waiter);
+    let membership = of_sessions::membership(context, next.id);
+    admit(
+        context, name, holders, &request, false, keep, membership,
+    )
 }
 
 fn request(waiter: &Waiter) -> Acquire<'_> {
     Acquire {
         owner: waiter.owner.as_owner(),
+        limit: waiter.limit,
         lease: waiter.lease,
         holds: waiter.holds,
         token: None,
@@ -123,18 +143,18 @@ pub(super) fn make_pending(
     context: Context<'_>,
     lock_id: &LockId,
     next: &Next,
-    grant: Grant,
-    deadline: Deadline,
-    before: Option<Grant>,
+    granted: &Granted<'_>,
 ) -> Option<Blocked<Wait>> {
     let id = next.id;
+    let Granted { before, holder, .. } = granted;
+    let Grant { token, holds, .. } = holder.grant;
     let pending = PendingGrant {
         lock_id: lock_id.clone(),
         client_id: next.waiter.client_id,
-        token: grant.token,
-        took_hold: before.is_none_or(|before| grant.holds > before.holds),
-        holds: grant.holds,
-        deadline,
+        token,
+        took_hold: before.is_none_or(|before| holds > before.holds),
+        holds,
+        deadline: holder.end,
     };
     STATE.with(context, |state| {
         let blocked = state.end_wait_at(context, next.now, id, WaitEnd::Granted)?;
@@ -144,15 +164,15 @@ pub(super) fn make_pending(
 }
 
 /// Replies the grant to the call.
-pub(super) fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, granted: Granted) {
+pub(super) fn send_grant(blocked: Option<Blocked<Wait>>, next: &Next, holder: &Holder<'_>) {
     if let Some(blocked) = blocked {
         let handle = blocked.handle();
         blocked.answer(Answer::Granted {
             id: next.id,
             handle,
             owner: next.waiter.owner.clone(),
-            grant: granted.grant,
-            limit: next.waiter.names_limit.then_some(granted.limit),
+            grant: holder.grant,
+            limit: next.waiter.names_limit.then_some(holder.limit),
         });
     }
 }

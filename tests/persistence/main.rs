@@ -18,12 +18,10 @@ use testbed::{Builder, Expect, Server, cmd, effect, eventually};
 /// Both forms in which an append-only file is rewritten.
 const PREAMBLES: [&str; 2] = ["yes", "no"];
 
-/// A server that keeps an append-only file. What it has answered is in the file, if not on the disk;
-/// with `appendfsync everysec` a write is put off while an earlier one is on its way to the disk.
+/// A server that keeps an append-only file.
 fn append_only(preamble: &str) -> Builder {
     Server::builder()
         .config("appendonly", "yes")
-        .config("appendfsync", "no")
         .config("aof-use-rdb-preamble", preamble)
 }
 

@@ -166,11 +166,7 @@ fn a_primary_that_restarts_with_its_data_goes_on_feeding_its_replica() {
 #[test]
 fn an_append_only_file_switched_on_while_clients_work_misses_nothing() {
     for preamble in ["yes", "no"] {
-        // Without a wait for the disk, what is answered is in the file at once.
-        let mut server = primary()
-            .config("aof-use-rdb-preamble", preamble)
-            .config("appendfsync", "no")
-            .start();
+        let mut server = primary().config("aof-use-rdb-preamble", preamble).start();
         Traffic::on(&server).run(500);
         std::thread::scope(|scope| {
             let client = scope.spawn(|| Traffic::on(&server).run(1500));

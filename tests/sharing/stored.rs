@@ -9,11 +9,8 @@ use testbed::{Builder, Expect, Server, aof, cmd, eventually};
 /// Both forms in which an append-only file is rewritten.
 pub(crate) const PREAMBLES: [&str; 2] = ["yes", "no"];
 
-/// What it has answered is in the file: with `everysec` a write may be put off.
 fn append_only() -> Builder {
-    Server::builder()
-        .config("appendonly", "yes")
-        .config("appendfsync", "no")
+    Server::builder().config("appendonly", "yes")
 }
 
 /// Shared locks of all kinds: few and many holders, cut, persisted, narrowed, one with ended shares.

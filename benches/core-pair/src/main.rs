@@ -5,8 +5,8 @@ use std::env;
 use std::hint::black_box;
 
 use redis_lock_core::{
-    Acquire, Acquired, Change, Lease, Owner, Record, RecordBuffer, Refusal, Release, ReleaseAmount,
-    Rules, Times, TokenClock, UnixTime, acquire, release,
+    Acquire, EffectBuffer, Holder, Holders, Lease, Limit, LockChange, Owner, Refusal, Release,
+    ReleaseAmount, Rules, TokenClock, UnixTime, acquire, release,
 };
 
 const OWNER: &[u8] = b"2a9f7c1e-5b60-4d38-9e1f-7c06d3a5b8e4";
@@ -22,9 +22,10 @@ fn main() {
     let rules = Rules {
         default_lease: lease,
         max_token_lead_ms: 5000,
+        max_holders: 10_000,
     };
     let mut clock = TokenClock::new();
-    let mut buffer = RecordBuffer::new();
+    let mut buffer = EffectBuffer::new();
     for number in 0..pairs {
         let now = UnixTime::from_micros(black_box(1_795_000_000_000_000 + number));
         let pair = lock_and_unlock(owner, lease, &rules, now, &mut clock, &mut buffer);
@@ -32,34 +33,31 @@ fn main() {
     }
 }
 
-/// The record is encoded and decoded in between, as in the server.
-fn lock_and_unlock(
-    owner: Owner<'_>,
+/// The lock is written as an effect and its record is read in between, as in the server.
+fn lock_and_unlock<'a>(
+    owner: Owner<'a>,
     lease: Lease,
     rules: &Rules,
     now: UnixTime,
     clock: &mut TokenClock,
-    buffer: &mut RecordBuffer,
-) -> Result<Change, Refusal> {
+    buffer: &mut EffectBuffer,
+) -> Result<LockChange<'a>, Refusal> {
     let request = Acquire {
         owner,
+        limit: Limit::ONE,
         lease: Some(lease),
         holds: None,
         token: None,
     };
-    let Acquired::New(grant, _) = acquire(None, black_box(&request), rules, now, clock)? else {
-        return Err(Refusal::NotOwner);
-    };
-    let value = black_box(Record { owner, grant }.encode(buffer));
-    let record = Record::decode(value).map_err(|_| Refusal::NotHeld)?;
+    let granted = acquire(None, black_box(&request), false, rules, now, clock)?;
+    let holder = granted.ok_or(Refusal::NotOwner)?.holder;
+    let record = black_box(holder.effect(false, buffer).record());
+    let holder = Holder::read(record, Limit::ONE, holder.end).ok_or(Refusal::NotHeld)?;
     let request = Release {
         owner,
         amount: ReleaseAmount::One,
         token: None,
     };
-    let times = || Times {
-        now,
-        deadline: lease.deadline_from(now),
-    };
-    Ok(release(Some(record), black_box(&request), times)?.change)
+    let holders = Holders::Exclusive(holder);
+    Ok(release(Some(&holders), black_box(&request), now)?.change)
 }

@@ -82,7 +82,7 @@ def test_where_nothing_comes_through_it_ends_in_time(server, proxy, waited):
     begun = time.monotonic()
     with pytest.raises(LockUnavailable):
         grant.release()
-    assert 1.9 < time.monotonic() - begun < 2.5
+    assert 1.9 < time.monotonic() - begun < 10  # not as long as TCP tries
     proxy.order("speak")
     eventually(lambda: server.info(KEY) is None, "the release to be carried out")
 
@@ -112,7 +112,7 @@ def test_a_signal_ends_it_at_once_and_it_is_carried_out_nevertheless(server, pro
     begun = time.monotonic()
     with stopped_after(0.1):
         grant.release()
-    assert time.monotonic() - begun < 0.4
+    assert time.monotonic() - begun < 1.5  # not the two seconds of a release
     assert not grant.held
     proxy.order("speak")
     eventually(lambda: server.info(KEY) is None, "the release to be carried out")

@@ -101,5 +101,5 @@ def test_what_is_adopted_while_it_closes_is_not_held(server, proxy, kind):
         client.adopt(KEY, "other", token)
     with pytest.raises(LockMisuse):
         client.call(client.locks.holders(KEY))
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 5
     client.end()

@@ -1,9 +1,9 @@
-//! A held lock: owner, hold count, grant and deadline.
+//! Owners, hold counts and grants.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::{Deadline, Lease, Token};
+use super::{Lease, Token};
 
 /// The name of a holder: any 1 to 256 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Holds {
     }
 }
 
-/// A grant, without its owner and deadline.
+/// A grant, without its owner, limit and deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The fencing token.
@@ -90,15 +90,4 @@ pub struct Grant {
     pub holds: Holds,
     /// The remembered lease: a renewal that names no lease uses it.
     pub lease: Lease,
-}
-
-/// A held lock, as its key has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held<'a> {
-    /// The holder.
-    pub owner: Owner<'a>,
-    /// The holder's grant.
-    pub grant: Grant,
-    /// When the lease ends.
-    pub deadline: Deadline,
 }

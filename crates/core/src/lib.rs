@@ -1,30 +1,36 @@
 //! The rules of a lock as plain values and functions, without a server or a clock.
 //!
-//! The time, the lock ([`Held`]) and the settings are arguments; the result says how the lock changes
-//! ([`Change`]). `docs/design.md` has the layers, of which this crate is the lowest.
+//! The time, the holders of the lock ([`Holders`]) and the settings are arguments. The result says how the lock
+//! changes ([`LockChange`]). `docs/design.md` has the layers, of which this crate is the lowest.
 //!
-//! * A lock has one owner at a time, with a hold count.
+//! * A lock has one exclusive holder, or several that all allow as many holders as there are.
 //! * A re-entry never shortens a lease; a renewal may.
 //! * The token of a new grant is higher than every token seen before.
 //! * A refusal changes nothing.
 #![forbid(unsafe_code)]
 
+mod change;
 pub mod deadlock;
 mod effect;
 mod give_backs;
 mod grant;
+mod holder;
+mod holder_set;
+mod holders;
 pub mod keeping;
 mod lease_watch;
 mod limit;
-mod lock;
 mod lock_id;
 mod map;
+mod next_in_line;
+pub mod parse;
 mod pending_grants;
 mod queue;
-mod record;
-pub mod requests;
+mod refusal;
+mod request;
+mod rules;
 pub mod sessions;
-pub mod sharing;
+mod stored;
 mod time;
 mod token;
 
@@ -47,18 +53,22 @@ pub use properties::check as check_lock_history;
 #[cfg(fuzzing)]
 pub use queue_properties::check as check_queue_history;
 
+pub use change::{LockChange, Mismatch, SharedChange, SharedStep};
 pub use effect::{Effect, EffectBuffer, EffectError, is_quiet};
 pub use give_backs::GiveBacks;
-pub use grant::{Grant, Held, Holds, Owner, OwnerBuf};
+pub use grant::{Grant, Holds, Owner, OwnerBuf};
+pub use holder::Holder;
+pub use holder_set::HolderSet;
+pub use holders::{Holders, SharedLock};
 pub use lease_watch::LeaseWatch;
 pub use limit::Limit;
-pub use lock::{
-    Acquire, Acquired, Change, Refusal, Release, ReleaseAmount, Released, Renew, Renewed, Rules,
-    Times, acquire, fence, release, renew,
-};
 pub use lock_id::LockId;
 pub use map::{Map, Set, shrink_if_sparse};
+pub use next_in_line::next_in_line;
 pub use queue::{OwnerWaits, QueueId, QueueWaits, Queues, Waiter, WaiterId};
-pub use record::{FieldError, Fields, Record, RecordBuffer, RecordError};
+pub use refusal::Refusal;
+pub use request::{Acquire, Release, ReleaseAmount, Renew, Rules};
+pub use rules::{Granted, Released, acquire, fence, release, renew};
+pub use stored::{STORED_FORM, STORED_MARK, StoredError, StoredHolder};
 pub use time::{Deadline, Lease, Monotonic, UnixTime};
 pub use token::{Token, TokenClock};

@@ -1,17 +1,18 @@
-//! How many holders a grant bears.
+//! How many holders a grant allows.
 
-/// How many holders a grant bears at once, itself included: 1 to 2^31 - 1, or any number.
+/// How many holders a lock may have while it has this grant, the holder of the grant included: 1 to 2^31 - 1, or
+/// any number.
 ///
 /// The order is by width: [`Limit::NONE`] is above every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Limit(u32);
 
 impl Limit {
-    /// A plain acquire's: it has the lock alone.
+    /// The limit of a plain acquire, which has the lock alone.
     pub const ONE: Self = Self(1);
     /// The highest number, 2^31 - 1.
     pub const MAX: Self = Self((1 << 31) - 1);
-    /// None: `SHARED`.
+    /// No limit: `SHARED`.
     pub const NONE: Self = Self(u32::MAX);
 
     /// The limit of this number, 0 for none; `None` above [`Limit::MAX`].
@@ -30,9 +31,9 @@ impl Limit {
         if self.0 == Self::NONE.0 { 0 } else { self.0 }
     }
 
-    /// True when a grant of this limit may be one of so many holders.
+    /// True when the lock may have so many holders.
     #[must_use]
-    pub fn bears(self, holders: usize) -> bool {
+    pub fn allows(self, holders: usize) -> bool {
         self == Self::NONE || u32::try_from(holders).is_ok_and(|holders| holders <= self.0)
     }
 }
@@ -55,10 +56,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_bears_no_more_than_its_number() {
+    fn a_limit_allows_no_more_than_its_number() {
         let five = Limit::new(5).unwrap();
-        assert!(five.bears(5) && !five.bears(6));
-        assert!(Limit::ONE.bears(1) && !Limit::ONE.bears(2));
-        assert!(!Limit::MAX.bears(1 << 31) && Limit::NONE.bears(usize::MAX));
+        assert!(five.allows(5) && !five.allows(6));
+        assert!(Limit::ONE.allows(1) && !Limit::ONE.allows(2));
+        assert!(!Limit::MAX.allows(1 << 31) && Limit::NONE.allows(usize::MAX));
     }
 }

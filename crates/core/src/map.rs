@@ -1,7 +1,8 @@
 //! Maps with a fast hash, seeded anew in each process.
 //!
-//! The hash does not withstand an attacker who knows the seed. The maps have an entry for each waiting
-//! call, or for each key waited for recently. Both are bounded, and so is the cost of collisions.
+//! The hash does not withstand an attacker who knows the seed. Settings bound the number of entries of most maps:
+//! waiting calls, the locks that they wait for, and recent statistics of keys. A map of kept grants has at most as
+//! many entries as there are grants.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -27,8 +28,7 @@ mod tests {
 
     use super::{Map, shrink_if_sparse};
 
-    /// The capacity of a map that has had room for a thousand, and what is left of it with so many
-    /// entries.
+    /// The capacity of a map with room for a thousand entries, before and after it shrinks to this many.
     fn capacities(entries: u32) -> (usize, usize) {
         let mut map = Map::with_capacity_and_hasher(1000, RandomState::default());
         let full = map.capacity();

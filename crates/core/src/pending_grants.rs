@@ -6,8 +6,7 @@
 use super::LockId;
 use super::map::shrink_if_sparse;
 use super::queue::WaiterId;
-use super::sharing::Holders;
-use super::{Deadline, Holds, Map, OwnerBuf, ReleaseAmount, Token, UnixTime};
+use super::{Deadline, Holders, Holds, Map, OwnerBuf, ReleaseAmount, Token, UnixTime};
 
 /// The grant to one waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,26 +231,24 @@ impl GiveBack {
     #[must_use]
     pub fn release(&self, holders: Option<&Holders<'_>>) -> Option<(OwnerBuf, ReleaseAmount)> {
         let token = self.pending.token;
-        let (owner, holds, deadline) = match holders? {
-            Holders::Alone(held) => (held.grant.token == token).then_some((
-                held.owner,
-                held.grant.holds,
-                held.deadline,
-            ))?,
-            Holders::Shared(shared) => {
-                let share = shared.shares.with(token)?;
-                (share.owner, share.grant.holds, Deadline::At(share.end))
+        let holder = match holders? {
+            Holders::Exclusive(holder) => {
+                Some(*holder).filter(|holder| holder.grant.token == token)
             }
+            // With its own end: a `PEXPIRE` of the key does not change the grant.
+            Holders::Shared(lock) => lock.set.with(token),
         };
+        let holder = holder?;
+        let holds = holder.grant.holds;
         let as_granted = (self.pending.holds, self.pending.deadline);
-        let changed = self.only_unchanged && (holds, deadline) != as_granted;
+        let changed = self.only_unchanged && (holds, holder.end) != as_granted;
         let amount = match (self.shared, holds) {
             _ if changed => None,
             (false, _) => Some(ReleaseAmount::All),
             (true, Holds::ONE) => None,
             (true, _) => self.pending.took_hold.then_some(ReleaseAmount::One),
         };
-        Some((OwnerBuf::from(owner), amount?))
+        Some((OwnerBuf::from(holder.owner), amount?))
     }
 }
 

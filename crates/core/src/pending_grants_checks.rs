@@ -1,8 +1,7 @@
 //! Invariants of the pending grants, for tests and fuzzing.
 
 use super::{GiveBack, LockGrants, PendingGrants};
-use crate::sharing::Holders;
-use crate::{Change, Held, Release, Times, UnixTime, release};
+use crate::{Holder, Holders, LockChange, Release, UnixTime, release};
 
 impl PendingGrants {
     /// Panics unless the state of each grant fits its calls.
@@ -35,18 +34,19 @@ impl PendingGrants {
 }
 
 impl GiveBack {
-    /// What becomes of a lock of limit 1.
-    pub(crate) fn change(&self, lock: Option<&Held<'_>>, now: UnixTime) -> Change {
-        let holders = lock.map(|held| Holders::Alone(*held));
-        let Some((owner, amount)) = self.release(holders.as_ref()) else {
-            return Change::Keep;
+    /// What changes in an exclusive lock.
+    pub(crate) fn change<'a>(&self, lock: Option<&Holder<'a>>, now: UnixTime) -> LockChange<'a> {
+        let holders = lock.map(|holder| Holders::Exclusive(*holder));
+        let (Some((owner, amount)), Some(lock)) = (self.release(holders.as_ref()), lock) else {
+            return LockChange::Keep;
         };
+        assert_eq!(owner.as_owner(), lock.owner);
         let request = Release {
-            owner: owner.as_owner(),
+            owner: lock.owner,
             amount,
             token: None,
         };
-        let released = release(lock.map(Held::record), &request, || Times::of(lock, now));
+        let released = release(holders.as_ref(), &request, now);
         released.expect("a holder").change
     }
 }

@@ -1,8 +1,7 @@
 //! Pending grants of a lock with several holders.
 
 use super::super::queue::{Queues, Waiter, WaiterId};
-use super::super::sharing::{Holders, Share, Shared, Shares, StoredShares};
-use super::super::{Grant, Lease, Limit, Owner, OwnerBuf};
+use super::super::{Grant, Holder, HolderSet, Lease, Limit, Owner, OwnerBuf, SharedLock};
 use super::*;
 use crate::Monotonic;
 
@@ -15,14 +14,14 @@ fn token(number: u64) -> Token {
 /// A lock that these owners share, with tokens from 1 and these hold counts; and a pending call of each.
 struct Scenario {
     lock_id: LockId,
-    shares: Shares,
+    shares: HolderSet,
     pending_grants: PendingGrants,
     calls: Vec<WaiterId>,
 }
 
 impl Scenario {
     fn of(owners: &[(&str, u32)]) -> Self {
-        let (mut shares, mut queues) = (StoredShares::new(), Queues::new());
+        let (mut shares, mut queues) = (None, Queues::new());
         let lock_id = LockId::new(0, b"lock");
         let (mut pending_grants, mut calls) = (PendingGrants::new(), Vec::new());
         for (number, (owner, holds)) in (1..).zip(owners) {
@@ -30,7 +29,7 @@ impl Scenario {
                 Owner::new(owner.as_bytes()).unwrap(),
                 Holds::new(*holds).unwrap(),
             );
-            let share = Share {
+            let holder = Holder {
                 owner,
                 grant: Grant {
                     token: token(number),
@@ -38,9 +37,9 @@ impl Scenario {
                     lease: Lease::from_millis(END).unwrap(),
                 },
                 limit: Limit::NONE,
-                end: END,
+                end: Deadline::At(END),
             };
-            shares.add(share.into()).unwrap();
+            HolderSet::add_stored(&mut shares, &holder).unwrap();
             let waiter = Waiter {
                 owner: OwnerBuf::from(owner),
                 lease: None,
@@ -66,15 +65,15 @@ impl Scenario {
         }
         Self {
             lock_id,
-            shares: shares.finish().unwrap(),
+            shares: HolderSet::finish_stored(shares).unwrap(),
             pending_grants,
             calls,
         }
     }
 
     fn gives_back(&self, give_back: &GiveBack) -> Option<(String, ReleaseAmount)> {
-        let holders = Holders::Shared(Shared {
-            shares: &self.shares,
+        let holders = Holders::Shared(SharedLock {
+            set: &self.shares,
             expiry: Deadline::At(END),
         });
         let (owner, amount) = give_back.release(Some(&holders))?;

@@ -1,7 +1,7 @@
 //! Scenarios of one owner's waiting calls, from the grant to the answer or the disconnect.
 
 use super::super::queue::{Queues, Waiter};
-use super::super::{Change, Grant, Held, Lease, Limit, Owner, OwnerBuf};
+use super::super::{Grant, Holder, Lease, Limit, LockChange, Owner, OwnerBuf};
 use super::*;
 use crate::Monotonic;
 
@@ -43,7 +43,7 @@ struct Scenario {
     pending_grants: PendingGrants,
     ids: Vec<WaiterId>,
     lock_id: LockId,
-    lock: Option<Held<'static>>,
+    lock: Option<Holder<'static>>,
     last_token: u64,
     /// The result of the last `deliver`.
     unconfirmed: Option<UnconfirmedGrant>,
@@ -82,14 +82,15 @@ impl Scenario {
 
     fn regrant(&mut self) {
         self.last_token += 1;
-        self.lock = Some(Held {
+        self.lock = Some(Holder {
             owner: Owner::new(b"ann").unwrap(),
             grant: Grant {
                 token: Token::new(self.last_token).unwrap(),
                 holds: Holds::ONE,
                 lease: LEASE,
             },
-            deadline: OLD,
+            limit: Limit::ONE,
+            end: OLD,
         });
     }
 
@@ -114,7 +115,7 @@ impl Scenario {
             token: held.grant.token,
             took_hold,
             holds: held.grant.holds,
-            deadline: held.deadline,
+            deadline: held.end,
         };
         self.pending_grants.add(self.ids[call], pending, is_new);
     }
@@ -125,7 +126,7 @@ impl Scenario {
     }
 
     /// Does a step; for [`Lost`], returns the holds that are left and the change.
-    fn apply(&mut self, step: Step) -> Option<(u32, Change)> {
+    fn apply(&mut self, step: Step) -> Option<(u32, LockChange<'static>)> {
         match step {
             Acquires(call) => {
                 self.regrant();
@@ -163,12 +164,10 @@ impl Scenario {
                 assert_eq!(given.lock_id(), &self.lock_id);
                 let change = given.change(self.lock.as_ref(), NOW);
                 match change {
-                    Change::Keep => {}
-                    Change::Free => self.lock = None,
-                    Change::Hold(grant, deadline) => {
-                        let held = self.lock.as_mut().unwrap();
-                        (held.grant, held.deadline) = (grant, deadline);
-                    }
+                    LockChange::Keep => {}
+                    LockChange::Free => self.lock = None,
+                    LockChange::Exclusive(holder) => self.lock = Some(holder),
+                    LockChange::Shared(_) => unreachable!("an exclusive lock"),
                 }
                 let left = self.lock.map_or(0, |held| held.grant.holds.number());
                 return Some((left, change));
@@ -298,19 +297,19 @@ fn what_is_given_back_is_a_release() {
         let mut scenario = Scenario::new(false);
         scenario.apply(Acquires(0));
         scenario.apply(Reenters(1));
-        scenario.lock.as_mut().unwrap().deadline = before;
+        scenario.lock.as_mut().unwrap().end = before;
         scenario.apply(Lost(0, 1));
-        assert_eq!(scenario.lock.unwrap().deadline, after);
+        assert_eq!(scenario.lock.unwrap().end, after);
     }
     // Where nothing changes, nothing is written.
     let mut scenario = Scenario::new(true);
     scenario.apply(FindsHolds(0));
-    assert_eq!(scenario.apply(Lost(0, 1)), Some((1, Change::Keep)));
+    assert_eq!(scenario.apply(Lost(0, 1)), Some((1, LockChange::Keep)));
     // A free lock stays free.
     let mut scenario = Scenario::new(false);
     scenario.apply(Acquires(0));
     scenario.lock = None;
-    assert_eq!(scenario.apply(Lost(0, 0)), Some((0, Change::Keep)));
+    assert_eq!(scenario.apply(Lost(0, 0)), Some((0, LockChange::Keep)));
 }
 
 #[test]
@@ -330,8 +329,8 @@ fn a_grant_that_was_answered_to_one_call_only_can_be_given_back_later() {
     });
     assert_eq!(expired, [false, false, true]);
     let given = grant.into_give_back();
-    assert_eq!(given.change(alone.lock.as_ref(), NOW), Change::Free);
-    assert_eq!(given.change(None, NOW), Change::Keep);
+    assert_eq!(given.change(alone.lock.as_ref(), NOW), LockChange::Free);
+    assert_eq!(given.change(None, NOW), LockChange::Keep);
     // A changed grant stays: whoever changed it has it.
     for step in [DirectReenters, Raised, Regranted] {
         let mut changed = after(false, &[Acquires(0), Answered(0), step]);
@@ -340,16 +339,16 @@ fn a_grant_that_was_answered_to_one_call_only_can_be_given_back_later() {
             .take()
             .expect("the only call")
             .into_give_back();
-        assert_eq!(given.change(changed.lock.as_ref(), NOW), Change::Keep);
+        assert_eq!(given.change(changed.lock.as_ref(), NOW), LockChange::Keep);
     }
     let mut renewed = after(false, &[Acquires(0), Answered(0)]);
-    renewed.lock.as_mut().unwrap().deadline = FRESH;
+    renewed.lock.as_mut().unwrap().end = FRESH;
     let given = renewed
         .unconfirmed
         .take()
         .expect("the only call")
         .into_give_back();
-    assert_eq!(given.change(renewed.lock.as_ref(), NOW), Change::Keep);
+    assert_eq!(given.change(renewed.lock.as_ref(), NOW), LockChange::Keep);
     // Another call was answered, or is pending.
     assert_eq!(after(true, &[Reenters(0), Answered(0)]).unconfirmed, None);
     assert_eq!(
@@ -364,6 +363,6 @@ fn a_grant_that_was_answered_to_one_call_only_can_be_given_back_later() {
         after(false, &[Acquires(0), Regranted, Answered(0)])
             .unconfirmed
             .map(|grant| { grant.into_give_back().change(None, NOW) }),
-        Some(Change::Keep)
+        Some(LockChange::Keep)
     );
 }

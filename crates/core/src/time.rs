@@ -91,6 +91,36 @@ pub enum Deadline {
     Never,
 }
 
+impl Deadline {
+    /// The latest time of a deadline: the server keeps expiry times as signed numbers.
+    pub const LAST: u64 = i64::MAX.unsigned_abs();
+
+    /// The deadline at this time; `None` above [`Deadline::LAST`].
+    #[must_use]
+    pub const fn at(millis: u64) -> Option<Self> {
+        if millis <= Self::LAST {
+            Some(Self::At(millis))
+        } else {
+            None
+        }
+    }
+
+    /// The time in milliseconds since 1970; [`Deadline::LAST`] for [`Deadline::Never`].
+    #[must_use]
+    pub const fn millis(self) -> u64 {
+        match self {
+            Self::At(millis) if millis < Self::LAST => millis,
+            Self::At(_) | Self::Never => Self::LAST,
+        }
+    }
+
+    /// True when a lease with this deadline has ended at `now`.
+    #[must_use]
+    pub fn has_passed(self, now: UnixTime) -> bool {
+        self < Self::At(now.millis())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use redis_lock_core::keeping::{Keep, Silence};
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 use redis_lock_core::{Holds, Lease, Limit, Owner, Release, ReleaseAmount, Renew, Token};
 
 use super::{Command, Request};
@@ -162,7 +162,7 @@ impl<'a> Call<'a> {
     pub(crate) fn request(&self, command: Command) -> Request<'a> {
         let owner = Owner::new(self.owner);
         match command {
-            Command::Acquire => Request::Acquire(requests::Acquire {
+            Command::Acquire => Request::Acquire(parse::Acquire {
                 owner: owner.filter(|owner| owner.bytes() != b"*"),
                 limit: self.limit(),
                 lease: self.lease(),
@@ -186,11 +186,10 @@ impl<'a> Call<'a> {
                 let request = match raised {
                     Some((from, to)) => Renew::raise(owner, self.lease(), from, to)
                         .expect("a raise that does not lower"),
-                    None => Renew::new(owner, self.lease(), token),
+                    None => Renew::new(owner, self.limit(), self.lease(), token),
                 };
-                Request::Renew(requests::Renew {
+                Request::Renew(parse::Renew {
                     request,
-                    limit: self.limit(),
                     keep: self.keep(),
                 })
             }

@@ -7,7 +7,7 @@
 mod grammar;
 
 use libfuzzer_sys::fuzz_target;
-use redis_lock_core::requests::{self, Malformed, Words};
+use redis_lock_core::parse::{self, Malformed, Words};
 use redis_lock_core::{Lease, Release, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +22,9 @@ enum Command {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Request<'a> {
-    Acquire(requests::Acquire<'a>),
+    Acquire(parse::Acquire<'a>),
     Release(Release<'a>),
-    Renew(requests::Renew<'a>),
+    Renew(parse::Renew<'a>),
     Fence(Option<Token>),
     Waiters(Option<usize>),
     Clock(Token),
@@ -68,12 +68,12 @@ impl Command {
     fn parse<'a>(self, words: &[&'a [u8]], max_lease: Lease) -> Result<Request<'a>, Malformed> {
         let words = &mut Words::new(words.iter().copied(), max_lease);
         Ok(match self {
-            Self::Acquire => Request::Acquire(requests::acquire(words)?),
-            Self::Release => Request::Release(requests::release(words)?),
-            Self::Renew => Request::Renew(requests::renew(words)?),
-            Self::Fence => Request::Fence(requests::fence(words)?),
-            Self::Waiters => Request::Waiters(requests::count(words)?),
-            Self::Clock => Request::Clock(requests::clock(words)?),
+            Self::Acquire => Request::Acquire(parse::acquire(words)?),
+            Self::Release => Request::Release(parse::release(words)?),
+            Self::Renew => Request::Renew(parse::renew(words)?),
+            Self::Fence => Request::Fence(parse::fence(words)?),
+            Self::Waiters => Request::Waiters(parse::count(words)?),
+            Self::Clock => Request::Clock(parse::clock(words)?),
         })
     }
 }

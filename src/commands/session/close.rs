@@ -1,6 +1,6 @@
 //! `LOCK.SESSION CLOSE id` and `LOCK.SESSION KILL id`
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 use redis_lock_core::sessions::SessionId;
 
 use super::{SINCE, words};
@@ -23,7 +23,7 @@ impl Command for Close {
         since: SINCE,
         history: &[],
         key: None,
-        arguments: || documented(requests::SESSION_ID),
+        arguments: || documented(parse::SESSION_ID),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -53,7 +53,7 @@ fn close<'call>(
     check: fn(Context<'_>, SessionId) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     Primary::check(context)?;
-    let id = requests::session_id(&mut words(arguments)?)?;
+    let id = parse::session_id(&mut words(arguments)?)?;
     check(context, id)?;
     let released = sessions::close(context, id)?;
     context.reply_integer(integer(released));

@@ -1,14 +1,17 @@
 //! `LOCK.SESSION GRANTS id [COUNT n]`
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 use redis_lock_core::sessions::SessionGrant;
 
 use super::{SINCE, words};
 use crate::commands::documented;
 use crate::commands::holder::{holder_numbers, reply_number};
 use crate::locks::{CommandError, LockView, Primary, answer, now};
-use crate::server::{Command, Context, OwnedText, Reader, Spec, Text};
+use crate::server::{Command, Context, KeyUse, OwnedText, Rights, Spec, Text};
 use crate::sessions;
+
+/// Stands before a key where the server is asked whether the caller may use the command with it.
+const KEYWORD: &str = "KEY";
 
 pub(super) struct Grants;
 
@@ -22,8 +25,8 @@ impl Command for Grants {
         complexity: c"O(N) for N grants",
         since: SINCE,
         history: &[],
-        key: None,
-        arguments: || documented(requests::SESSION_GRANTS),
+        key: Some(KeyUse::ReadUnnamed(c"KEY")),
+        arguments: || documented(parse::SESSION_GRANTS),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -36,16 +39,13 @@ fn grants<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     Primary::check(context)?;
-    let (id, max) = requests::session_grants(&mut words(arguments)?)?;
+    let (id, max) = parse::session_grants(&mut words(arguments)?)?;
     sessions::check_open(context, id)?;
-    let reader = Reader::of_caller(context).ok_or(CommandError::NoClient)?;
+    let rights = Rights::of_caller(context).ok_or(CommandError::NoClient)?;
     let database = context.database();
-    let grants = sessions::grants(context, id, usize::MAX);
-    let readable = grants
-        .into_iter()
-        .filter(|grant| reader.may_read(&grant.lock_id.key));
-    let found: Vec<_> = readable
-        .filter_map(|grant| Some((look(context, &grant)?, grant)))
+    let grants = sessions::grants(context, id, usize::MAX).into_iter();
+    let found: Vec<_> = grants
+        .filter_map(|grant| Some((look(context, &rights, &grant)?, grant)))
         .take(max.unwrap_or(usize::MAX))
         .collect();
     context.select_database(database);
@@ -67,16 +67,19 @@ fn grants<'call>(
     Ok(())
 }
 
-/// The hold count of a grant and what is left of its lease, while it stands.
-fn look(context: Context<'_>, grant: &SessionGrant) -> Option<(i64, i64)> {
-    if !context.select_database(grant.lock_id.database) {
+/// The hold count of a grant and what is left of its lease, while it stands and the caller may see it.
+fn look(context: Context<'_>, rights: &Rights, grant: &SessionGrant) -> Option<(i64, i64)> {
+    let words = ["lock.session", "grants", KEYWORD].map(|word| OwnedText::new(word.as_bytes()));
+    let name = OwnedText::new(&grant.lock_id.key);
+    let [command, subcommand, keyword] = &words;
+    let call = [command, subcommand, keyword, &name].map(OwnedText::text);
+    if !context.select_database(grant.lock_id.database) || !rights.allow(context, &call) {
         return None;
     }
-    let name = OwnedText::new(&grant.lock_id.key);
     let view = LockView::open(context, name.text());
     let now = now(context);
     let holders = view.holders(now).ok()??;
-    let share = holders.with(grant.token)?;
-    let [_, (_, holds), _, (_, ttl_ms), _] = holder_numbers(&holders, &share, now);
+    let holder = holders.with(grant.token)?;
+    let [_, (_, holds), _, (_, ttl_ms), _] = holder_numbers(&holder, now);
     Some((holds, ttl_ms))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 use redis_lock_core::sessions::SessionInfo;
 
 use super::{SINCE, words};
@@ -25,7 +25,7 @@ impl Command for List {
         since: SINCE,
         history: &[],
         key: None,
-        arguments: || documented(requests::COUNT),
+        arguments: || documented(parse::COUNT),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -37,7 +37,7 @@ fn list<'call>(
     context: Context<'call>,
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
-    let max = requests::count(&mut words(arguments)?)?;
+    let max = parse::count(&mut words(arguments)?)?;
     let list = sessions::list(context, max.unwrap_or(usize::MAX));
     context.reply_array(list.len());
     for session in &list {

@@ -7,7 +7,7 @@ mod list;
 mod open;
 mod poll;
 
-use redis_lock_core::requests::Words;
+use redis_lock_core::parse::Words;
 
 use super::in_order;
 use crate::locks::CommandError;

@@ -1,6 +1,6 @@
 //! `LOCK.SESSION OPEN [TIMEOUT ms] [NAME name]`
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 
 use super::{SINCE, words};
 use crate::commands::documented;
@@ -21,7 +21,7 @@ impl Command for Open {
         since: SINCE,
         history: &[],
         key: None,
-        arguments: || documented(requests::SESSION_OPEN),
+        arguments: || documented(parse::SESSION_OPEN),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -34,7 +34,7 @@ fn open<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     Primary::check(context)?;
-    let call = requests::session_open(&mut words(arguments)?)?;
+    let call = parse::session_open(&mut words(arguments)?)?;
     let id = sessions::open(context, call.timeout, call.name)?;
     context.reply_integer(id.number().cast_signed());
     Ok(())

@@ -1,6 +1,6 @@
 //! `LOCK.SESSION POLL id [BLOCK ms]`
 
-use redis_lock_core::requests;
+use redis_lock_core::parse;
 
 use super::{SINCE, words};
 use crate::commands::documented;
@@ -21,7 +21,7 @@ impl Command for Poll {
         since: SINCE,
         history: &[],
         key: None,
-        arguments: || documented(requests::SESSION_POLL),
+        arguments: || documented(parse::SESSION_POLL),
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {
@@ -34,7 +34,7 @@ fn poll<'call>(
     arguments: &'call [Text<'call>],
 ) -> Result<(), CommandError> {
     Primary::check(context)?;
-    let (id, wait_ms) = requests::session_poll(&mut words(arguments)?)?;
+    let (id, wait_ms) = parse::session_poll(&mut words(arguments)?)?;
     if let Some(reply) = sessions::poll(context, id, wait_ms)? {
         sessions::write_reply(context, &reply);
     }

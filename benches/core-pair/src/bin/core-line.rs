@@ -10,10 +10,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use redis_lock_core::deadlock::Search;
-use redis_lock_core::sharing::Holders;
 use redis_lock_core::{
-    Deadline, Grant, Held, Holds, Lease, Limit, Monotonic, Owner, OwnerBuf, Queues, Token,
-    UnixTime, Waiter,
+    Deadline, Grant, Holder, Holders, Holds, Lease, Limit, Monotonic, Owner, OwnerBuf, Queues,
+    Token, UnixTime, Waiter,
 };
 
 const NOW: UnixTime = UnixTime::from_micros(1_795_000_000_000_000);
@@ -88,14 +87,15 @@ fn owner(name: &[u8]) -> Owner<'_> {
 }
 
 fn held(name: &[u8]) -> Holders<'_> {
-    Holders::Alone(Held {
+    Holders::Exclusive(Holder {
         owner: owner(name),
         grant: Grant {
             token: Token::MAX,
             holds: Holds::ONE,
             lease: Lease::MAX,
         },
-        deadline: Deadline::Never,
+        limit: Limit::ONE,
+        end: Deadline::Never,
     })
 }
 

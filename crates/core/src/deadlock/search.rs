@@ -1,9 +1,8 @@
 //! The search for a circle, a lock at a time.
 
 use super::Circle;
-use crate::sharing::Holders;
 use crate::{
-    Deadline, Limit, LockId, Map, Owner, OwnerBuf, OwnerWaits, QueueId, Queues, Set, UnixTime,
+    Holders, Limit, LockId, Map, Owner, OwnerBuf, OwnerWaits, QueueId, Queues, Set, UnixTime,
     Waiter, WaiterId,
 };
 
@@ -66,8 +65,8 @@ impl<'a> Search<'a> {
     ) -> Option<Self> {
         let holders = holders?;
         // Nearly always all that is to be known.
-        if let Holders::Alone(held) = holders
-            && queues.waits_of(held.owner.bytes()) == OwnerWaits::None
+        if let Holders::Exclusive(holder) = holders
+            && queues.waits_of(holder.owner.bytes()) == OwnerWaits::None
         {
             return None;
         }
@@ -152,17 +151,17 @@ impl<'a> Search<'a> {
         now: UnixTime,
     ) -> bool {
         match holders {
-            Holders::Alone(held) => {
-                let is_held = held.deadline >= Deadline::At(now.millis());
-                self.step(queues, waited_for_by, held.owner, is_held) == Some(true)
+            Holders::Exclusive(holder) => {
+                let is_held = !holder.end.has_passed(now);
+                self.step(queues, waited_for_by, holder.owner, is_held) == Some(true)
             }
             Holders::Shared(_) if must_go == MustGo::Exclusive => false,
-            Holders::Shared(shared) => shared
-                .shares
+            Holders::Shared(lock) => lock
+                .set
                 .iter()
-                .map_while(|share| {
-                    let is_held = share.end >= now.millis();
-                    self.step(queues, waited_for_by, share.owner, is_held)
+                .map_while(|holder| {
+                    let is_held = !holder.end.has_passed(now);
+                    self.step(queues, waited_for_by, holder.owner, is_held)
                 })
                 .any(|is_caller| is_caller),
         }
@@ -259,6 +258,6 @@ impl<'q> Wait<'q> {
 
 /// True when the owner holds the lock, by a lease that has not ended.
 fn holds(holders: &Holders<'_>, owner: Owner<'_>, now: UnixTime) -> bool {
-    let grant = holders.grant_of(owner);
-    grant.is_some_and(|(_, end)| end >= Deadline::At(now.millis()))
+    let holder = holders.find(owner);
+    holder.is_some_and(|holder| !holder.end.has_passed(now))
 }

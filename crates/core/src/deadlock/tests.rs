@@ -1,10 +1,9 @@
 //! Circles and what is none, by example, with locks of limit 1; the rest is in `deadlock_properties`.
 
 use super::*;
-use crate::sharing::{Holders, ShareFields, Shared, Shares, StoredShares};
 use crate::{
-    Deadline, Fields, Grant, Held, Holds, Lease, Limit, LockId, Monotonic, Owner, OwnerBuf, Queues,
-    Token, UnixTime, Waiter, WaiterId,
+    Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId, Monotonic, Owner,
+    OwnerBuf, Queues, SharedLock, StoredHolder, Token, UnixTime, Waiter, WaiterId,
 };
 
 const NOW: UnixTime = UnixTime::from_micros(1_000_000);
@@ -16,41 +15,39 @@ fn name(number: usize) -> Vec<u8> {
 
 /// This owner holds the lock alone.
 fn held(owner: &[u8]) -> Holders<'_> {
-    Holders::Alone(Held {
+    Holders::Exclusive(Holder {
         owner: Owner::new(owner).unwrap(),
         grant: Grant {
             token: Token::new(1).unwrap(),
             holds: Holds::ONE,
             lease: Lease::from_millis(1000).unwrap(),
         },
-        deadline: Deadline::At(LIVE),
+        limit: Limit::ONE,
+        end: Deadline::At(LIVE),
     })
 }
 
 /// The owners with these numbers share a lock, each until this time.
-fn shares(owners: impl Iterator<Item = usize>, end_ms: u64) -> Shares {
-    let mut shares = StoredShares::new();
+fn shares(owners: impl Iterator<Item = usize>, end_ms: u64) -> HolderSet {
+    let mut shares = None;
     for (token, owner) in (1..).zip(owners) {
         let owner = name(owner);
-        let record = Fields {
+        let fields = StoredHolder {
+            limit: 0,
+            end_ms: Some(end_ms),
             token,
             holds: 1,
             lease_ms: 1000,
             owner: &owner,
         };
-        let fields = ShareFields {
-            record,
-            limit: 0,
-            end_ms,
-        };
-        shares.add(fields).unwrap();
+        HolderSet::add_stored(&mut shares, &fields.try_into().unwrap()).unwrap();
     }
-    shares.finish().unwrap()
+    HolderSet::finish_stored(shares).unwrap()
 }
 
-const fn shared(shares: &Shares) -> Holders<'_> {
-    Holders::Shared(Shared {
-        shares,
+const fn shared(shares: &HolderSet) -> Holders<'_> {
+    Holders::Shared(SharedLock {
+        set: shares,
         expiry: Deadline::Never,
     })
 }
@@ -76,11 +73,11 @@ fn wait_with(queues: &mut Queues, owner: usize, lock: usize, limit: Limit) -> Wa
 }
 
 /// Owner 0 wants lock 1 alone. Each owner holds the lock with its number, unless these share that lock.
-fn search(queues: &Queues, several: &[(usize, &Shares)]) -> Option<Circle> {
+fn search(queues: &Queues, several: &[(usize, &HolderSet)]) -> Option<Circle> {
     search_with(queues, Limit::ONE, several)
 }
 
-fn search_with(queues: &Queues, limit: Limit, several: &[(usize, &Shares)]) -> Option<Circle> {
+fn search_with(queues: &Queues, limit: Limit, several: &[(usize, &HolderSet)]) -> Option<Circle> {
     let (caller, key) = (name(0), name(1));
     let caller = Owner::new(&caller)?;
     let holders = |lock_id: &LockId, step: &mut dyn FnMut(&Holders<'_>)| {

@@ -3,10 +3,9 @@
 use super::game::{Lock, NONE, Party, Verdict};
 use super::rule;
 use crate::deadlock::{Circle, Search};
-use crate::sharing::{Holders, ShareFields, Shared, Shares, StoredShares};
 use crate::{
-    Deadline, Fields, Grant, Held, Holds, Lease, Limit, LockId, Monotonic, Owner, OwnerBuf, Queues,
-    Token, UnixTime, Waiter, WaiterId,
+    Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId, Monotonic, Owner,
+    OwnerBuf, Queues, SharedLock, StoredHolder, Token, UnixTime, Waiter, WaiterId,
 };
 
 /// Now, in milliseconds.
@@ -233,44 +232,44 @@ fn now() -> UnixTime {
 
 /// The shares of a lock. Beside them are as many as there is room for of owners whose lease has just
 /// ended: of all who do not hold the lock.
-fn shares_of(lock: &Lock) -> Option<Shares> {
+fn shares_of(lock: &Lock) -> Option<HolderSet> {
     let ended = (0..OWNERS.len()).filter(|owner| !lock.is_held_by(*owner));
     let ended = ended.map(|owner| Party { owner, limit: NONE });
     let least = lock.holders.iter().map(|holder| holder.limit).min();
     let room = least.unwrap_or(NONE).saturating_sub(lock.holders.len());
     let ended = ended.take(room).map(|share| (share, NOW - 1));
     let holders = lock.holders.iter().map(|share| (*share, NOW));
-    let mut shares = StoredShares::new();
+    let mut shares = None;
     for (token, (share, end_ms)) in (1..).zip(ended.chain(holders)) {
-        let fields = ShareFields {
-            record: Fields {
-                token,
-                holds: 1,
-                lease_ms: 1000,
-                owner: OWNERS[share.owner],
-            },
+        let fields = StoredHolder {
             limit: limit(share.limit).number().into(),
-            end_ms,
+            end_ms: Some(end_ms),
+            token,
+            holds: 1,
+            lease_ms: 1000,
+            owner: OWNERS[share.owner],
         };
-        shares.add(fields).expect("a share");
+        let holder = fields.try_into().expect("a holder");
+        HolderSet::add_stored(&mut shares, &holder).expect("a holder beside the others");
     }
-    shares.finish().ok()
+    HolderSet::finish_stored(shares).ok()
 }
 
-fn holders<'a>(lock: &Lock, shares: Option<&'a Shares>) -> Option<Holders<'a>> {
+fn holders<'a>(lock: &Lock, shares: Option<&'a HolderSet>) -> Option<Holders<'a>> {
     match lock.holders[..] {
-        [holder] if holder.limit == 1 => Some(Holders::Alone(Held {
+        [holder] if holder.limit == 1 => Some(Holders::Exclusive(Holder {
             owner: owner(holder.owner),
             grant: Grant {
                 token: Token::new(1)?,
                 holds: Holds::ONE,
                 lease: Lease::from_millis(1000)?,
             },
-            deadline: Deadline::At(NOW),
+            limit: Limit::ONE,
+            end: Deadline::At(NOW),
         })),
         _ => shares.map(|shares| {
-            Holders::Shared(Shared {
-                shares,
+            Holders::Shared(SharedLock {
+                set: shares,
                 expiry: Deadline::Never,
             })
         }),

@@ -2,8 +2,8 @@
 
 use super::model::{Amount, Call, Event, LIMIT, LOWER, Lock, MICROS, Reply, Server, USED_UP, Verb};
 use crate::{
-    Acquire, Acquired, Change, Deadline, Grant, Held, Holds, Lease, Owner, Refusal, Release,
-    ReleaseAmount, Renew, Rules, Times, Token, TokenClock, UnixTime, acquire, fence, release,
+    Acquire, Deadline, Grant, Holder, Holders, Holds, Lease, Limit, LockChange, Owner, Refusal,
+    Release, ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime, acquire, fence, release,
     renew,
 };
 
@@ -12,7 +12,7 @@ pub(super) const OWNERS: [&[u8]; 3] = [b"o", b"o\0", b"O"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct System {
-    locks: Vec<Option<Held<'static>>>,
+    locks: Vec<Option<Holder<'static>>>,
     clock: TokenClock,
     now: UnixTime,
     default_lease: Lease,
@@ -64,7 +64,7 @@ impl System {
     pub(super) fn apply(&mut self, event: Event) {
         let mut set = |key: usize, deadline| {
             if let Some(held) = &mut self.locks[key] {
-                held.deadline = deadline;
+                held.end = deadline;
             }
         };
         match event {
@@ -76,7 +76,7 @@ impl System {
         }
         let now = Deadline::At(self.now.millis());
         for lock in &mut self.locks {
-            lock.take_if(|held| held.deadline < now);
+            lock.take_if(|held| held.end < now);
         }
     }
 
@@ -99,27 +99,27 @@ impl System {
     }
 
     fn judge(&mut self, call: Call) -> Result<Reply, Refusal> {
-        let lock = self.locks[call.key];
-        let lock = lock.as_ref();
+        let holders = self.locks[call.key].map(Holders::Exclusive);
+        let holders = holders.as_ref();
         let owner = owner(call.owner);
         let bound = call.token.map(token);
         let rules = Rules {
             default_lease: self.default_lease,
             max_token_lead_ms: self.max_lead,
+            max_holders: usize::MAX,
         };
         let (reply, change) = match call.verb {
             Verb::Acquire { px, holds } => {
                 let request = Acquire {
                     owner,
+                    limit: Limit::ONE,
                     lease: px.map(lease),
                     holds: holds.map(count),
                     token: bound,
                 };
-                match acquire(lock, &request, &rules, self.now, &mut self.clock)? {
-                    Acquired::New(grant, change) | Acquired::Again(grant, change) => {
-                        (reply(call.owner, grant), change)
-                    }
-                    Acquired::Busy => (Reply::Nil, Change::Keep),
+                match acquire(holders, &request, false, &rules, self.now, &mut self.clock)? {
+                    Some(granted) => (reply(call.owner, granted.holder.grant), granted.change),
+                    None => (Reply::Nil, LockChange::Keep),
                 }
             }
             Verb::Release(amount) => {
@@ -132,38 +132,39 @@ impl System {
                     },
                     token: bound,
                 };
-                let released = release(lock.map(Held::record), &request, || {
-                    Times::of(lock, self.now)
-                })?;
-                (Reply::Left(released.holds_left.into()), released.change)
+                let released = release(holders, &request, self.now)?;
+                (
+                    Reply::Left(
+                        released
+                            .holder
+                            .map_or(0, |holder| holder.grant.holds.number())
+                            .into(),
+                    ),
+                    released.change,
+                )
             }
             Verb::Renew { px, raise } => {
                 let lease = px.map(lease);
                 let request = match raise.map(token) {
-                    None => Some(Renew::new(owner, lease, bound)),
+                    None => Some(Renew::new(owner, None, lease, bound)),
                     Some(raise) => Renew::raise(owner, lease, bound.unwrap(), raise),
                 };
                 let Some(request) = request else {
                     return Ok(Reply::Error(LOWER));
                 };
-                let renewed = renew(lock, &request, &rules, self.now, &mut self.clock)?;
-                (reply(call.owner, renewed.grant), renewed.change)
+                let renewed = renew(holders, &request, &rules, self.now, &mut self.clock)?;
+                (reply(call.owner, renewed.holder.grant), renewed.change)
             }
             Verb::Fence => {
-                fence(lock, bound.expect("a fence names a token"))?;
-                (Reply::Ok, Change::Keep)
+                fence(holders, bound.expect("a fence names a token"), self.now)?;
+                (Reply::Ok, LockChange::Keep)
             }
         };
         match change {
-            Change::Keep => {}
-            Change::Free => self.locks[call.key] = None,
-            Change::Hold(grant, deadline) => {
-                self.locks[call.key] = Some(Held {
-                    owner,
-                    grant,
-                    deadline,
-                });
-            }
+            LockChange::Keep => {}
+            LockChange::Free => self.locks[call.key] = None,
+            LockChange::Exclusive(holder) => self.locks[call.key] = Some(holder),
+            LockChange::Shared(_) => unreachable!("no call has a wider limit"),
         }
         Ok(reply)
     }
@@ -187,7 +188,7 @@ impl System {
     }
 }
 
-fn to_model(held: &Held<'_>) -> Lock {
+fn to_model(held: &Holder<'_>) -> Lock {
     Lock {
         owner: OWNERS
             .iter()
@@ -196,22 +197,23 @@ fn to_model(held: &Held<'_>) -> Lock {
         token: held.grant.token.number(),
         holds: held.grant.holds.number().into(),
         lease: held.grant.lease.millis(),
-        deadline: match held.deadline {
+        deadline: match held.end {
             Deadline::At(millis) => Some(millis),
             Deadline::Never => None,
         },
     }
 }
 
-fn from_model(lock: Lock) -> Held<'static> {
-    Held {
+fn from_model(lock: Lock) -> Holder<'static> {
+    Holder {
         owner: owner(lock.owner),
         grant: Grant {
             token: token(lock.token),
             holds: count(lock.holds),
             lease: lease(lock.lease),
         },
-        deadline: lock.deadline.map_or(Deadline::Never, Deadline::At),
+        limit: Limit::ONE,
+        end: lock.deadline.map_or(Deadline::Never, Deadline::At),
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Waiter {
     pub lease: Option<Lease>,
     /// How many holds the caller wants to have afterwards.
     pub holds: Option<Holds>,
-    /// How many holders the caller bears.
+    /// How many holders the caller allows.
     pub limit: Limit,
     /// How long the connection may be silent that keeps the grant, if one is to.
     pub keep: Option<Silence>,

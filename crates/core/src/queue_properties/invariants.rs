@@ -63,7 +63,7 @@ fn same(system: &System, model: &Model) -> TestCaseResult {
     );
     let locks = system.locks.iter().map(|(name, held)| {
         let grant = (held.grant.token.number(), held.grant.holds.number());
-        (*name, held.owner.bytes(), grant, held.deadline)
+        (*name, held.owner.bytes(), grant, held.end)
     });
     let expected = model.locks.iter().map(|(name, lock)| {
         let grant = (lock.token, lock.holds);

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::model::{End, LEASE, LIFT, NAMES, Name, OWNERS, Operation};
 use crate::{
-    Acquire, Acquired, Change, GiveBack, Held, Holds, Lease, LeaseWatch, Limit, LockId, Monotonic,
-    Owner, OwnerBuf, PendingGrant, PendingGrants, Queues, Release, ReleaseAmount, Renew, Rules,
-    Times, Token, TokenClock, UnixTime, Waiter, WaiterId, acquire, release, renew,
+    Acquire, GiveBack, Granted, Holder, Holders, Holds, Lease, LeaseWatch, Limit, LockChange,
+    LockId, Monotonic, Owner, OwnerBuf, PendingGrant, PendingGrants, Queues, Release,
+    ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime, Waiter, WaiterId, acquire, release,
+    renew,
 };
 
 const RULES: Rules = Rules {
     default_lease: Lease::from_millis(LEASE).unwrap(),
     max_token_lead_ms: 1_000_000,
+    max_holders: 1,
 };
 
 #[derive(Default)]
@@ -20,7 +22,7 @@ pub(super) struct System {
     pub(super) queues: Queues,
     pub(super) pending_grants: PendingGrants,
     pub(super) watch: LeaseWatch,
-    pub(super) locks: BTreeMap<Name, Held<'static>>,
+    pub(super) locks: BTreeMap<Name, Holder<'static>>,
     /// The calls in the order of joining.
     pub(super) ids: Vec<WaiterId>,
     pub(super) numbers: HashMap<WaiterId, usize>,
@@ -66,7 +68,7 @@ impl System {
             }
             Operation::Pass(millis) => {
                 self.now += millis;
-                let expired = |held: &Held<'_>| held.deadline < crate::Deadline::At(self.now);
+                let expired = |held: &Holder<'_>| held.end < crate::Deadline::At(self.now);
                 self.locks.retain(|_, held| !expired(held));
             }
             Operation::Del(name) => {
@@ -98,7 +100,7 @@ impl System {
             self.serve(name);
         }
         match self.judge(name, owner(index), holds) {
-            Ok(Acquired::Busy) => {
+            Ok(None) => {
                 let Some(wait) = block else { return };
                 let waiter = Waiter {
                     owner: OwnerBuf::from(owner(index)),
@@ -117,8 +119,9 @@ impl System {
                 self.ids.push(id);
                 self.maybe_free.insert(lock_id(name));
             }
-            Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)) => {
-                self.pending_grants.answered(&lock_id(name), grant.token);
+            Ok(Some(granted)) => {
+                let token = granted.holder.grant.token;
+                self.pending_grants.answered(&lock_id(name), token);
             }
             Err(_) => {}
         }
@@ -135,13 +138,11 @@ impl System {
             },
             token: None,
         };
-        let lock = self.locks.get(&name);
-        let times = || Times::of(lock, self.wall());
-        match release(lock.map(Held::record), &request, times) {
+        match release(self.holders(name).as_ref(), &request, self.wall()) {
             Ok(released) => {
-                let token = lock.map(|held| held.grant.token);
-                self.change(name, request.owner, released.change);
-                if let (Some(token), 1..) = (token, released.holds_left) {
+                self.change(name, released.change);
+                if released.holder.is_some() {
+                    let token = released.before.token;
                     self.pending_grants.answered(&lock_id(name), token);
                 } else {
                     self.serve(name);
@@ -164,8 +165,9 @@ impl System {
         let from = held.grant.token;
         let to = Token::new(from.number() + LIFT).unwrap();
         let request = Renew::raise(held.owner, None, from, to).unwrap();
-        let renewed = renew(Some(&held), &request, &RULES, self.wall(), &mut self.tokens).unwrap();
-        self.change(name, held.owner, renewed.change);
+        let (holders, now) = (self.holders(name), self.wall());
+        let renewed = renew(holders.as_ref(), &request, &RULES, now, &mut self.tokens).unwrap();
+        self.change(name, renewed.change);
         self.pending_grants.raise(&lock_id(name), from, to);
         self.pending_grants.answered(&lock_id(name), to);
     }
@@ -200,9 +202,7 @@ impl System {
         for give_back in &give_backs {
             let held = self.locks.get(&lock).copied();
             let change = give_back.change(held.as_ref(), self.wall());
-            if let Some(held) = held {
-                self.change(lock, held.owner, change);
-            }
+            self.change(lock, change);
         }
         !give_backs.is_empty()
     }
@@ -215,7 +215,7 @@ impl System {
             let next = match &before {
                 Some(held) => {
                     if self.queues.waiting(database, &key) > 0 {
-                        self.watch.watch(&lock_id(name), held.deadline);
+                        self.watch.watch(&lock_id(name), held.end);
                     }
                     let own = held.owner.bytes();
                     self.queues.first_of(database, &key, own)
@@ -227,15 +227,16 @@ impl System {
             let waits = waiter.owner.as_owner().bytes();
             let own = OWNERS.into_iter().find(|own| *own == waits);
             match self.judge(name, own.and_then(Owner::new).unwrap(), waiter.holds) {
-                Ok(Acquired::Busy) => panic!("free, or its own"),
-                Ok(Acquired::New(grant, _) | Acquired::Again(grant, _)) => {
+                Ok(None) => panic!("free, or its own"),
+                Ok(Some(granted)) => {
+                    let grant = granted.holder.grant;
                     let pending = PendingGrant {
                         lock_id: lock_id(name),
                         client_id: waiter.client_id,
                         token: grant.token,
                         took_hold: before.is_none_or(|held| grant.holds > held.grant.holds),
                         holds: grant.holds,
-                        deadline: self.locks[&name].deadline,
+                        deadline: self.locks[&name].end,
                     };
                     self.take_out(id);
                     self.pending_grants.add(id, pending, before.is_none());
@@ -250,33 +251,39 @@ impl System {
         name: Name,
         owner: Owner<'static>,
         holds: Option<Holds>,
-    ) -> Result<Acquired, crate::Refusal> {
+    ) -> Result<Option<Granted<'static>>, crate::Refusal> {
         let request = Acquire {
             owner,
+            limit: Limit::ONE,
             lease: None,
             holds,
             token: None,
         };
-        let held = self.locks.get(&name);
-        let acquired = acquire(held, &request, &RULES, self.wall(), &mut self.tokens)?;
-        if let Acquired::New(_, change) | Acquired::Again(_, change) = acquired {
-            self.change(name, owner, change);
+        let (holders, now) = (self.holders(name), self.wall());
+        let granted = acquire(
+            holders.as_ref(),
+            &request,
+            false,
+            &RULES,
+            now,
+            &mut self.tokens,
+        )?;
+        if let Some(granted) = granted {
+            self.change(name, granted.change);
         }
-        Ok(acquired)
+        Ok(granted)
     }
 
-    fn change(&mut self, name: Name, owner: Owner<'static>, change: Change) {
+    fn holders(&self, name: Name) -> Option<Holders<'static>> {
+        self.locks.get(&name).copied().map(Holders::Exclusive)
+    }
+
+    fn change(&mut self, name: Name, change: LockChange<'static>) {
         match change {
-            Change::Keep => {}
-            Change::Free => drop(self.locks.remove(&name)),
-            Change::Hold(grant, deadline) => {
-                let held = Held {
-                    owner,
-                    grant,
-                    deadline,
-                };
-                self.locks.insert(name, held);
-            }
+            LockChange::Keep => {}
+            LockChange::Free => drop(self.locks.remove(&name)),
+            LockChange::Exclusive(holder) => drop(self.locks.insert(name, holder)),
+            LockChange::Shared(_) => unreachable!("no call has a wider limit"),
         }
     }
 

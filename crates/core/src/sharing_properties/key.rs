@@ -1,8 +1,10 @@
 //! A key of a server that may hold a lock, and what Redis does to it.
 
 use super::model::{Event, Holder};
-use crate::sharing::{Holders, Share, Shared, Shares, Transition};
-use crate::{Deadline, Grant, Held, Holds, Lease, Limit, Owner, Token, UnixTime};
+use crate::{
+    Deadline, Grant, Holder as CoreHolder, HolderSet, Holders, Holds, Lease, Limit, LockChange,
+    Owner, SharedLock, Token, UnixTime,
+};
 
 pub(super) const OWNERS: usize = 40;
 
@@ -10,8 +12,8 @@ pub(super) const OWNERS: usize = 40;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
     Free,
-    Alone(Held<'static>),
-    Shared(Shares, Deadline),
+    Exclusive(CoreHolder<'static>),
+    Shared(HolderSet, Deadline),
 }
 
 pub(super) fn owner(index: usize) -> Owner<'static> {
@@ -37,9 +39,9 @@ impl Stored {
     pub(super) fn holders(&self) -> Option<Holders<'_>> {
         match self {
             Self::Free => None,
-            Self::Alone(held) => Some(Holders::Alone(*held)),
-            Self::Shared(shares, expiry) => Some(Holders::Shared(Shared {
-                shares,
+            Self::Exclusive(holder) => Some(Holders::Exclusive(*holder)),
+            Self::Shared(shares, expiry) => Some(Holders::Shared(SharedLock {
+                set: shares,
                 expiry: *expiry,
             })),
         }
@@ -48,7 +50,7 @@ impl Stored {
     pub(super) fn expiry(&self) -> Option<Deadline> {
         match self {
             Self::Free => None,
-            Self::Alone(held) => Some(held.deadline),
+            Self::Exclusive(holder) => Some(holder.end),
             Self::Shared(_, expiry) => Some(*expiry),
         }
     }
@@ -56,7 +58,7 @@ impl Stored {
     fn set_expiry(&mut self, at: Deadline) {
         match self {
             Self::Free => {}
-            Self::Alone(held) => held.deadline = at,
+            Self::Exclusive(holder) => holder.end = at,
             Self::Shared(_, expiry) => *expiry = at,
         }
     }
@@ -79,17 +81,17 @@ impl Stored {
         }
     }
 
-    pub(super) fn change(&mut self, transition: Transition<'_>) {
-        let fixed = |held: Held<'_>| Held {
-            owner: owner(index(held.owner)),
-            grant: held.grant,
-            deadline: held.deadline,
-        };
-        match transition {
-            Transition::Keep => {}
-            Transition::Free => *self = Self::Free,
-            Transition::Alone(held) => *self = Self::Alone(fixed(held)),
-            Transition::Share(change) => {
+    pub(super) fn change(&mut self, change: LockChange<'_>) {
+        match change {
+            LockChange::Keep => {}
+            LockChange::Free => *self = Self::Free,
+            LockChange::Exclusive(holder) => {
+                *self = Self::Exclusive(CoreHolder {
+                    owner: owner(index(holder.owner)),
+                    ..holder
+                });
+            }
+            LockChange::Shared(change) => {
                 let shares = match self {
                     Self::Shared(shares, _) => Some(shares),
                     _ => None,
@@ -104,47 +106,30 @@ impl Stored {
 
     /// The holders whose lease has not ended, as the model tells them.
     pub(super) fn live(&self, now: UnixTime) -> Vec<Holder> {
-        let to_model = |owner, grant: Grant, limit: Limit, end| Holder {
-            owner: index(owner),
-            token: grant.token.number(),
-            holds: grant.holds.number().into(),
-            lease: grant.lease.millis(),
-            limit: limit.number().into(),
-            end,
+        let Some(holders) = self.holders() else {
+            return Vec::new();
         };
-        match self {
-            Self::Free => Vec::new(),
-            Self::Alone(Held {
-                owner,
-                grant,
-                deadline,
-            }) => {
-                let end = match deadline {
-                    Deadline::At(at) => Some(*at),
-                    Deadline::Never => None,
-                };
-                vec![to_model(*owner, *grant, Limit::ONE, end)]
-            }
-            Self::Shared(shares, expiry) => {
-                let lock = Shared {
-                    shares,
-                    expiry: *expiry,
-                };
-                let live: Vec<_> = lock
-                    .live(now)
-                    .map(|share| to_model(share.owner, share.grant, share.limit, Some(share.end)))
-                    .collect();
-                assert_eq!(live.len(), lock.live_count(now));
-                let least = lock.live(now).map(|share| share.limit).min();
-                assert_eq!(lock.live_least_limit(now), least.unwrap_or(Limit::NONE));
-                live
-            }
-        }
+        let live: Vec<_> = holders.live(now).collect();
+        assert_eq!(live.len(), holders.live_count(now));
+        let least = live.iter().map(|holder| holder.limit).min();
+        assert_eq!(holders.live_least_limit(now), least.unwrap_or(Limit::NONE));
+        let to_model = |holder: CoreHolder<'_>| Holder {
+            owner: index(holder.owner),
+            token: holder.grant.token.number(),
+            holds: holder.grant.holds.number().into(),
+            lease: holder.grant.lease.millis(),
+            limit: holder.limit.number().into(),
+            end: match holder.end {
+                Deadline::At(at) => Some(at),
+                Deadline::Never => None,
+            },
+        };
+        live.into_iter().map(to_model).collect()
     }
 }
 
-pub(super) fn share(holder: &Holder) -> Share<'static> {
-    Share {
+pub(super) fn core_holder(holder: &Holder) -> CoreHolder<'static> {
+    CoreHolder {
         owner: owner(holder.owner),
         grant: Grant {
             token: Token::new(holder.token).unwrap(),
@@ -152,7 +137,7 @@ pub(super) fn share(holder: &Holder) -> Share<'static> {
             lease: Lease::from_millis(holder.lease).unwrap(),
         },
         limit: limit(holder.limit),
-        end: holder.end.unwrap(),
+        end: Deadline::At(holder.end.unwrap()),
     }
 }
 

@@ -95,7 +95,7 @@ fn nobody_is_in_larger_company_than_it_asked_for() {
     assert!(!lock.acquires(CAT, 2));
     assert!(!lock.acquires(CAT, 1));
     assert!(lock.acquires(CAT, 5));
-    assert!(!lock.acquires(DAN, SHARED), "BOB bears three");
+    assert!(!lock.acquires(DAN, SHARED), "BOB allows three");
 }
 
 #[test]
@@ -152,7 +152,10 @@ fn the_only_reader_becomes_the_writer_and_two_are_told_that_they_are_not_alone()
     lock.leaves(BOB);
     assert!(lock.acquires(ANN, 1));
     assert!(!lock.acquires(BOB, SHARED));
-    assert!(matches!(lock.lock, Stored::Alone(_)), "stored as before");
+    assert!(
+        matches!(lock.lock, Stored::Exclusive(_)),
+        "stored as before"
+    );
 }
 
 #[test]

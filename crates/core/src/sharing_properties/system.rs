@@ -3,18 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::key::{Stored, count, index, limit, owner, share};
+use super::key::{Stored, core_holder, count, index, limit, owner};
 use super::model::{
     Amount, Call, DEFAULT_LEASE, Event, FULL, MAX_LEAD, Model, NOT_RAISABLE, Reply, SEVERAL,
     USED_UP, Verb,
 };
-use crate::sharing::{
-    Admitted, Granted, Room, Share, ShareChange, ShareEffectBuffer, Shares, Step, Transition,
-    acquire, fence, next_in_line, release, renew,
-};
 use crate::{
-    Acquire, Deadline, EffectBuffer, Held, Lease, Limit, Monotonic, Owner, OwnerBuf, Queues,
-    Refusal, Release, ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime, Waiter, WaiterId,
+    Acquire, EffectBuffer, Granted, HolderSet, Lease, LockChange, Monotonic, Owner, OwnerBuf,
+    Queues, Refusal, Release, ReleaseAmount, Renew, Rules, SharedChange, SharedStep, Token,
+    TokenClock, UnixTime, Waiter, WaiterId, acquire, fence, next_in_line, release, renew,
 };
 
 const KEY: &[u8] = b"lock";
@@ -38,28 +35,21 @@ impl System {
         if let [only] = &model.holders[..]
             && only.limit == 1
         {
-            let Share {
-                owner, grant, end, ..
-            } = share(only);
-            lock = Stored::Alone(Held {
-                owner,
-                grant,
-                deadline: Deadline::At(end),
-            });
+            lock = Stored::Exclusive(core_holder(only));
         } else if let Some((first, rest)) = model.holders.split_first() {
-            let mut shares = Shares::one(&share(first));
+            let mut shares = HolderSet::one(&core_holder(first));
             for (count, holder) in (2..).zip(rest) {
-                let share = share(holder);
-                let change = ShareChange {
-                    cut: None,
-                    step: Step::Put(share),
+                let holder = core_holder(holder);
+                let change = SharedChange {
+                    cap: None,
+                    step: SharedStep::Put(holder),
                     count,
-                    latest_end: shares.latest_end().max(share.end),
+                    latest_end: shares.latest_end().max(holder.end).millis(),
                     whole: false,
                 };
                 assert_eq!(change.apply(Some(&mut shares)), Ok(None));
             }
-            let expiry = Deadline::At(shares.latest_end());
+            let expiry = shares.latest_end();
             lock = Stored::Shared(shares, expiry);
         }
         Self {
@@ -104,35 +94,26 @@ impl System {
     }
 
     fn expire(&mut self) {
-        let transition = self
-            .lock
-            .holders()
-            .map_or(Transition::Keep, |holders| holders.expire(self.now));
-        self.commit(transition);
+        let holders = self.lock.holders();
+        let change = holders.map_or(LockChange::Keep, |holders| holders.expire(self.now));
+        self.commit(change);
     }
 
     /// Changes the lock, and the replica by the effect alone, twice.
-    fn commit(&mut self, transition: Transition<'_>) {
-        self.lock.change(transition);
-        match transition {
-            Transition::Keep => {}
-            Transition::Free => self.replica.change(Transition::Free),
-            Transition::Alone(held) => {
-                let mut buffer = EffectBuffer::new();
-                self.replicate(held.effect(&mut buffer).bytes());
+    fn commit(&mut self, change: LockChange<'_>) {
+        self.lock.change(change);
+        let mut buffer = EffectBuffer::new();
+        let effect = match change {
+            LockChange::Keep => return,
+            LockChange::Free => return self.replica.change(change),
+            LockChange::Exclusive(holder) => holder.effect(false, &mut buffer).bytes(),
+            LockChange::Shared(change) => {
+                change.effect(self.clock.last().unwrap(), false, &mut buffer)
             }
-            Transition::Share(change) => {
-                let mut buffer = ShareEffectBuffer::new();
-                let seen = self.clock.last().unwrap();
-                self.replicate(change.effect(seen, &mut buffer));
-            }
-        }
-    }
-
-    fn replicate(&mut self, effect: &[u8]) {
+        };
         for _ in 0..2 {
             self.replica
-                .change(Transition::from_effect(effect).expect("an effect"));
+                .change(LockChange::from_effect(effect).expect("an effect"));
         }
     }
 
@@ -151,11 +132,12 @@ impl System {
             let (_, waiter) = self.queues.remove(id).unwrap();
             let request = Acquire {
                 owner: owner(index(waiter.owner.as_owner())),
+                limit: waiter.limit,
                 lease: waiter.lease,
                 holds: waiter.holds,
                 token: None,
             };
-            let reply = self.judge(&request, waiter.limit, false);
+            let reply = self.judge(&request, false);
             if matches!(reply, Reply::Grant { .. }) {
                 granted = Some(request.owner);
             }
@@ -163,28 +145,22 @@ impl System {
         }
     }
 
-    fn judge(&mut self, request: &Acquire<'static>, limit: Limit, in_line: bool) -> Reply {
-        let room = Room {
-            max_holders: self.max_holders,
-            in_line,
-        };
+    fn judge(&mut self, request: &Acquire<'static>, in_line: bool) -> Reply {
+        let (rules, now) = (self.rules(), self.now);
         let holders = self.lock.holders();
-        let clock = &mut self.clock;
-        let admitted = acquire(
+        match acquire(
             holders.as_ref(),
             request,
-            limit,
-            room,
-            &rules(),
-            self.now,
-            clock,
-        );
-        match admitted {
-            Ok(Admitted::New(granted, transition) | Admitted::Again(granted, transition)) => {
-                self.commit(transition);
+            in_line,
+            &rules,
+            now,
+            &mut self.clock,
+        ) {
+            Ok(Some(granted)) => {
+                self.commit(granted.change);
                 reply(granted)
             }
-            Ok(Admitted::Busy) => Reply::Nil,
+            Ok(None) => Reply::Nil,
             Err(refusal) => error(refusal),
         }
     }
@@ -205,17 +181,18 @@ impl System {
             } => {
                 let request = Acquire {
                     owner,
+                    limit: limit(number),
                     lease: px.and_then(Lease::from_millis),
                     holds: holds.map(count),
                     token: bound,
                 };
-                let mut reply = self.judge(&request, limit(number), in_line);
+                let mut reply = self.judge(&request, in_line);
                 if block && reply == Reply::Nil {
                     let waiter = Waiter {
                         owner: OwnerBuf::from(owner),
                         lease: request.lease,
                         holds: request.holds,
-                        limit: limit(number),
+                        limit: request.limit,
                         keep: None,
                         names_limit: false,
                         client_id: 1,
@@ -241,8 +218,11 @@ impl System {
                     token: bound,
                 };
                 match release(holders.as_ref(), &request, self.now) {
-                    Ok((left, transition)) => {
-                        self.commit(transition);
+                    Ok(released) => {
+                        let left = released
+                            .holder
+                            .map_or(0, |holder| holder.grant.holds.number());
+                        self.commit(released.change);
                         Reply::Left(left.into())
                     }
                     Err(refusal) => error(refusal),
@@ -255,17 +235,17 @@ impl System {
             } => {
                 let lease = px.and_then(Lease::from_millis);
                 let request = match raise {
-                    None => Renew::new(owner, lease, bound),
-                    Some(raise) => {
-                        Renew::raise(owner, lease, bound.unwrap(), Token::new(raise).unwrap())
+                    None => Renew::new(owner, number.map(limit), lease, bound),
+                    Some(raise) => Renew {
+                        limit: number.map(limit),
+                        ..Renew::raise(owner, lease, bound.unwrap(), Token::new(raise).unwrap())
                             .unwrap()
-                    }
+                    },
                 };
-                let limit = number.map(limit);
-                let clock = &mut self.clock;
-                match renew(holders.as_ref(), &request, limit, &rules(), self.now, clock) {
-                    Ok((granted, transition)) => {
-                        self.commit(transition);
+                let (rules, now) = (self.rules(), self.now);
+                match renew(holders.as_ref(), &request, &rules, now, &mut self.clock) {
+                    Ok(granted) => {
+                        self.commit(granted.change);
                         super::system::reply(granted)
                     }
                     Err(refusal) => error(refusal),
@@ -279,21 +259,22 @@ impl System {
         self.serve(granted);
         reply
     }
-}
 
-fn rules() -> Rules {
-    Rules {
-        default_lease: Lease::from_millis(DEFAULT_LEASE).unwrap(),
-        max_token_lead_ms: MAX_LEAD,
+    fn rules(&self) -> Rules {
+        Rules {
+            default_lease: Lease::from_millis(DEFAULT_LEASE).unwrap(),
+            max_token_lead_ms: MAX_LEAD,
+            max_holders: self.max_holders,
+        }
     }
 }
 
-fn reply(granted: Granted) -> Reply {
+fn reply(Granted { holder, .. }: Granted<'_>) -> Reply {
     Reply::Grant {
-        token: granted.grant.token.number(),
-        holds: granted.grant.holds.number().into(),
-        lease: granted.grant.lease.millis(),
-        limit: granted.limit.number().into(),
+        token: holder.grant.token.number(),
+        holds: holder.grant.holds.number().into(),
+        lease: holder.grant.lease.millis(),
+        limit: holder.limit.number().into(),
     }
 }
 

@@ -73,7 +73,7 @@ proptest! {
         run(&history, |operation, before, reply, after| {
             prop_assert_eq!(&after.replica, &after.lock, "{:?}: the replica", operation);
             if let Stored::Shared(shares, _) = &after.lock {
-                prop_assert!(shares.least_limit().bears(shares.count()), "too many");
+                prop_assert!(shares.least_limit().allows(shares.count()), "too many");
                 prop_assert!(shares.count() > 1 || shares.least_limit() != crate::Limit::ONE);
             }
             if let (Operation::Call(_), Some(Reply::Error(_) | Reply::Nil)) = (operation, reply) {

@@ -1,7 +1,7 @@
 //! A server's side of the protocol: the module's own rules, from its core.
 
 use redis_lock_core::{
-    Acquire, Acquired, Change, Deadline, Grant, Held, Holds, Lease, Owner, Renew, Rules, Token,
+    Acquire, Deadline, Grant, Holder, Holders, Holds, Lease, Limit, Owner, Renew, Rules, Token,
     TokenClock, UnixTime, acquire, renew,
 };
 
@@ -11,6 +11,7 @@ use crate::state::{self, Server, owner};
 const RULES: Rules = Rules {
     default_lease: Lease::MAX,
     max_token_lead_ms: u64::MAX,
+    max_holders: 1,
 };
 
 /// The bytes of each owner.
@@ -21,23 +22,23 @@ const OWNERS: [[u8; 1]; 8] = [[0], [1], [2], [3], [4], [5], [6], [7]];
 pub(crate) fn acquired(server: &mut Server, by: u8, time: u8) -> Option<state::Token> {
     let request = Acquire {
         owner: owner_of(by),
+        limit: Limit::ONE,
         lease: None,
         holds: Some(Holds::ONE),
         token: None,
     };
     let mut clock = clock_of(server);
     let now = UnixTime::from_micros(time.into());
-    match acquire(held(server).as_ref(), &request, &RULES, now, &mut clock).ok()? {
-        Acquired::New(grant, _) => {
-            server.owner = by;
-            server.token = number(grant.token);
-            server.last = clock.last().map_or(0, number);
-            server.renewed = false;
-            Some(server.token)
-        }
-        Acquired::Again(grant, _) => Some(number(grant.token)),
-        Acquired::Busy => None,
+    let holders = holders(server);
+    let granted = acquire(holders.as_ref(), &request, false, &RULES, now, &mut clock).ok()??;
+    let token = number(granted.holder.grant.token);
+    if granted.before.is_none() {
+        server.owner = by;
+        server.token = token;
+        server.last = clock.last().map_or(0, number);
+        server.renewed = false;
     }
+    Some(token)
 }
 
 /// LOCK.RENEW key owner TOKEN token RAISE raise. Is it acknowledged?
@@ -53,11 +54,10 @@ pub(crate) fn raised(
     };
     let mut clock = clock_of(server);
     let now = UnixTime::from_micros(0);
-    let Ok(renewed) = renew(held(server).as_ref(), &request, &RULES, now, &mut clock) else {
+    let Ok(renewed) = renew(holders(server).as_ref(), &request, &RULES, now, &mut clock) else {
         return false;
     };
-    debug_assert!(!matches!(renewed.change, Change::Free));
-    server.token = number(renewed.grant.token);
+    server.token = number(renewed.holder.grant.token);
     server.last = clock.last().map_or(0, number);
     server.renewed = true;
     true
@@ -71,15 +71,18 @@ pub(crate) fn freed(server: &mut Server) {
     server.away = false;
 }
 
-fn held(server: &Server) -> Option<Held<'static>> {
-    (server.owner != owner::FREE).then(|| Held {
-        owner: owner_of(server.owner),
-        grant: Grant {
-            token: core_token(server.token),
-            holds: Holds::ONE,
-            lease: Lease::MAX,
-        },
-        deadline: Deadline::Never,
+fn holders(server: &Server) -> Option<Holders<'static>> {
+    (server.owner != owner::FREE).then(|| {
+        Holders::Exclusive(Holder {
+            owner: owner_of(server.owner),
+            grant: Grant {
+                token: core_token(server.token),
+                holds: Holds::ONE,
+                lease: Lease::MAX,
+            },
+            limit: Limit::ONE,
+            end: Deadline::Never,
+        })
     })
 }
 

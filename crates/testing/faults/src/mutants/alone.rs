@@ -18,34 +18,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a re-entry gives a new token",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "    let grant = reentered(before, request)?;
-    let lease = grant.lease;",
-            to: "    let mut grant = reentered(before, request)?;
-    grant.token = clock.next(now).unwrap_or(before.token);
-    let lease = grant.lease;",
+            file: "crates/core/src/rules.rs",
+            from: "        return reenter(holders, &before, call, now).map(Some);
+",
+            to: "        let mut granted = reenter(holders, &before, call, now)?;
+        granted.holder.grant.token = clock.next(now).unwrap_or(before.grant.token);
+        granted.change = holders.replace(&before, granted.holder);
+        return Ok(Some(granted));
+",
         }],
     },
     Mutant {
         name: "a release does not look at the owner",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "    if held.owner != request.owner {
-        return Err(Refusal::NotOwner);
-    }
-    check_token(held.grant, request.token)?;
-    let before",
-            to: "    check_token(held.grant, request.token)?;
-    let before",
+            file: "crates/core/src/rules.rs",
+            from: "    let before = holders.find(call.owner).ok_or(Refusal::NotOwner)?;
+    check_token(before.grant, call.token)?;
+",
+            to: "    let before = holders.find(call.owner).or_else(|| holders.live(now).next());
+    let before = before.ok_or(Refusal::NotOwner)?;
+    check_token(before.grant, call.token)?;
+",
         }],
     },
     Mutant {
         name: "a repeated acquire with HOLDS adds up",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "        Some(wanted) if before.holds >= wanted => before.holds,\n",
+            file: "crates/core/src/rules.rs",
+            from: "        Some(wanted) if held.holds >= wanted => held.holds,\n",
             to: "",
         }],
     },
@@ -53,9 +55,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "any token passes the fence",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/lock.rs",
-            from: "        Some(held) => check_token(held.grant, Some(token)),",
-            to: "        Some(held) => check_token(held.grant, Some(token)).or(Ok(())),",
+            file: "crates/core/src/rules.rs",
+            from: "    match holders.and_then(|holders| holders.with(token)) {",
+            to: "    match holders.and_then(|holders| holders.live(now).next()) {",
         }],
     },
     Mutant {
@@ -63,7 +65,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/locks/clock.rs",
-            from: "    with_token_clock(|clock| clock.observe(token));",
+            from: "    LAST.fetch_max(token.number(), Ordering::Relaxed);",
             to: "    let _ = token;",
         }],
     },
@@ -72,8 +74,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "            effect::replicate_release(context);\n",
-            to: "",
+            from: "(Self::LastRelease, _) => effect::replicate_release(context),",
+            to: "(Self::LastRelease, _) => {}",
         }],
     },
     Mutant {
@@ -131,13 +133,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         edits: &[
             Edit {
                 file: "src/waiting/lock.rs",
-                from: "if self.key.is_alone() || waiting(self.context, self.key.name()) == 0 {",
+                from: "if self.key.is_exclusive() || waiting(self.context, self.key.name()) == 0 {",
                 to: "if true {",
             },
             Edit {
                 file: "src/waiting/lock.rs",
-                from: "in_line: waiting(context, key.name()) > 0",
-                to: "in_line: false",
+                from: "let in_line = waiting(context, key.name()) > 0;",
+                to: "let in_line = false;",
             },
         ],
     },

@@ -102,21 +102,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "kept",
         edits: &[Edit {
             file: "src/waiting/serve.rs",
-            from: "keeping::note_change(&key, None, &transition, to_keep(&next.waiter));",
-            to: "keeping::note_change(&key, None, &transition, to_keep(&next.waiter).filter(|_| false));",
+            from: "*holder, change, to_keep(&next.waiter)",
+            to: "*holder, change, to_keep(&next.waiter).filter(|_| false)",
         }],
     },
     Mutant {
-        name: "a share is not renewed",
+        name: "a holder of a shared lock is not renewed",
         shown_by: "kept",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "                if self.share(change).is_ok() {
-                    drop(self);
-                    let mut buffer",
-            to: "                if false && self.share(change).is_ok() {
-                    drop(self);
-                    let mut buffer",
+            from: "            LockChange::Shared(change) => return self",
+            to: "            LockChange::Shared(_) if announce == Announce::Quietly => {}
+            LockChange::Shared(change) => return self",
         }],
     },
     Mutant {
@@ -124,22 +121,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "failover",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "                effect::replicate(context, name, effect.bytes());
-            }
-            Transition::Share(change) => {
-                if self.share(change).is_ok() {
-                    drop(self);
-                    let mut buffer = ShareEffectBuffer::new();
-                    let seen = last_token().unwrap_or(Token::MAX);
-                    effect::replicate(context, name, change.quiet_effect(seen, &mut buffer));",
-            to: "                let _ = (context, name, effect.bytes());
-            }
-            Transition::Share(change) => {
-                if self.share(change).is_ok() {
-                    drop(self);
-                    let mut buffer = ShareEffectBuffer::new();
-                    let seen = last_token().unwrap_or(Token::MAX);
-                    let _ = change.quiet_effect(seen, &mut buffer);",
+            from: "            (Self::FromStream(_), _) => {}
+",
+            to: "            (Self::FromStream(_) | Self::Quietly, _) => {}
+",
         }],
     },
 ];

@@ -7,10 +7,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "there is room for one too many",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/sharing/holders.rs",
-            from: "                let holders = shared.shares.count() + 1;
+            file: "crates/core/src/holders.rs",
+            from: "                let count = lock.set.count() + 1;
 ",
-            to: "                let holders = shared.shares.count();
+            to: "                let count = lock.set.count();
 ",
         }],
     },
@@ -19,15 +19,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/waiting/lock.rs",
-            from: "in_line: waiting(context, key.name()) > 0",
-            to: "in_line: false",
+            from: "let in_line = waiting(context, key.name()) > 0;",
+            to: "let in_line = false;",
         }],
     },
     Mutant {
         name: "the queue goes on behind one who has no room",
         shown_by: "dying-waiters",
         edits: &[Edit {
-            file: "crates/core/src/sharing/line.rs",
+            file: "crates/core/src/next_in_line.rs",
             from: "    let first = queues.first(database, key)?;
 ",
             to: "    let mut line = queues.iter(database, key);
@@ -41,9 +41,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/waiting/ended.rs",
-            from: "    let transition = holders.expire(now);
+            from: "    let change = holders.expire(now);
 ",
-            to: "    let transition = Transition::Keep;
+            to: "    let change = LockChange::Keep;
 ",
         }],
     },
@@ -51,10 +51,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "the end of one lease ends all",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/sharing/holders.rs",
-            from: "        if left == 0 {
+            file: "crates/core/src/holders.rs",
+            from: "                match self.live_count(now) {
 ",
-            to: "        if left < self.shares.count() {
+            to: "                match if self.live_count(now) < self.count() { 0 } else { 1 } {
 ",
         }],
     },
@@ -62,9 +62,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a release of one share frees the lock",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/sharing/holders.rs",
-            from: "            Some(latest) => self.change(Step::Remove(token), self.shares.count() - 1, latest),",
-            to: "            Some(_) => Transition::Free,",
+            file: "crates/core/src/holders.rs",
+            from: "            lock.change(SharedStep::Remove(token), lock.set.count() - 1, latest)",
+            to: "            let _ = latest;
+            LockChange::Free",
         }],
     },
     Mutant {
@@ -72,9 +73,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "dying-waiters",
         edits: &[Edit {
             file: "crates/core/src/pending_grants.rs",
-            from: "                let share = shared.shares.with(token)?;
+            from: "            Holders::Shared(lock) => lock.set.with(token),
 ",
-            to: "                let share = shared.shares.with(token).filter(|_| false)?;
+            to: "            Holders::Shared(lock) => lock.set.with(token).filter(|_| false),
 ",
         }],
     },
@@ -82,8 +83,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "who holds it with others gets it alone",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/sharing/rules.rs",
-            from: "    } else if wanted.bears(shared.shares.count()) {
+            file: "crates/core/src/rules.rs",
+            from: "    } else if wanted.allows(holders.count()) {
 ",
             to: "    } else if true {
 ",
@@ -93,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a narrower limit is forgotten",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/sharing/rules.rs",
+            file: "crates/core/src/rules.rs",
             from: "        Ok(wanted)
 ",
             to: "        Ok(present)
@@ -104,12 +105,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "a limit does not reach the replica",
         shown_by: "failover",
         edits: &[Edit {
-            file: "crates/core/src/sharing/effect.rs",
-            from: "length += share.write(&mut buffer.0[length..]),",
-            to: "{
-                let share = Share { limit: crate::Limit::NONE, ..*share };
-                length += share.write(&mut buffer.0[length..]);
-            }",
+            file: "crates/core/src/effect/shared.rs",
+            from: "                writer.length += holder.write_shared(&mut writer.bytes[writer.length..]);
+",
+            to: "                let holder = Holder { limit: crate::Limit::NONE, ..*holder };
+                writer.length += holder.write_shared(&mut writer.bytes[writer.length..]);
+",
         }],
     },
     Mutant {
@@ -117,8 +118,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "failover",
         edits: &[Edit {
             file: "src/locks/lock_key.rs",
-            from: "        effect::replicate(context, name, change.effect(seen, &mut buffer));\n        Ok(())",
-            to: "        if !matches!(change.step, Step::Remove(_)) {\n            effect::replicate(context, name, change.effect(seen, &mut buffer));\n        }\n        Ok(())",
+            from: "        announce.send(context, name, Some(effect));
+        Ok(())",
+            to: "        if !matches!(change.step, SharedStep::Remove(_)) {
+            announce.send(context, name, Some(effect));
+        }
+        Ok(())",
         }],
     },
     Mutant {
@@ -126,7 +131,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "cluster-slots",
         edits: &[Edit {
             file: "src/locks/redis_lock.rs",
-            from: "                    out.number(fields.limit);
+            from: "                    out.number(stored.limit);
 ",
             to: "                    out.number(0);
 ",
@@ -136,13 +141,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "any token passes the fence of a share",
         shown_by: "aof-always",
         edits: &[Edit {
-            file: "crates/core/src/sharing/rules.rs",
-            from: "            _ => Err(Refusal::Fenced),
-        },
+            file: "crates/core/src/rules.rs",
+            from: "        _ => Err(Refusal::Fenced),
     }
 }",
-            to: "            _ => Ok(()),
-        },
+            to: "        _ if holders.is_some_and(|holders| holders.count() > 1) => Ok(()),
+        _ => Err(Refusal::Fenced),
     }
 }",
         }],

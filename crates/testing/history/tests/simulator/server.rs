@@ -5,10 +5,10 @@ mod commands;
 use std::collections::HashSet;
 
 use history::{Action, Call, Holder, Moment, Outcome, Refusal};
-use redis_lock_core::sharing::{self, Holders, Shared, Shares, Transition, next_in_line};
 use redis_lock_core::{
-    Acquire, Deadline, Grant, Held, Monotonic, Owner, OwnerBuf, PendingGrant, PendingGrants,
-    Queues, Release, TokenClock, UnixTime, Waiter, WaiterId,
+    Acquire, Deadline, Grant, HolderSet, Holders, Limit, LockChange, Monotonic, Owner, OwnerBuf,
+    PendingGrant, PendingGrants, Queues, Release, SharedLock, TokenClock, UnixTime, Waiter,
+    WaiterId, next_in_line,
 };
 
 use super::defect::Defect;
@@ -28,12 +28,12 @@ pub(crate) type Id = usize;
 /// What a key holds.
 #[derive(Clone, Debug)]
 enum Lock {
-    Alone {
+    Exclusive {
         owner: OwnerBuf,
         grant: Grant,
         deadline: Deadline,
     },
-    Shared(Shares),
+    Shared(HolderSet),
 }
 
 /// What a crash cannot take away.
@@ -70,18 +70,19 @@ pub(crate) struct Server {
 impl Lock {
     fn holders(&self) -> Holders<'_> {
         match self {
-            Self::Alone {
+            Self::Exclusive {
                 owner,
                 grant,
                 deadline,
-            } => Holders::Alone(Held {
+            } => Holders::Exclusive(redis_lock_core::Holder {
                 owner: owner.as_owner(),
                 grant: *grant,
-                deadline: *deadline,
+                limit: Limit::ONE,
+                end: *deadline,
             }),
-            Self::Shared(shares) => Holders::Shared(Shared {
-                shares,
-                expiry: Deadline::At(shares.latest_end()),
+            Self::Shared(set) => Holders::Shared(SharedLock {
+                set,
+                expiry: set.latest_end(),
             }),
         }
     }
@@ -122,12 +123,12 @@ impl Server {
             return;
         }
         match &self.saved.lock {
-            Some(Lock::Alone { deadline, .. }) if *deadline < Deadline::At(wall.millis()) => {
+            Some(Lock::Exclusive { deadline, .. }) if deadline.has_passed(wall) => {
                 self.saved.lock = None;
             }
             Some(lock @ Lock::Shared(_)) => {
                 let expired = lock.holders().expire(wall);
-                if expired != Transition::Keep && self.has(Defect::OneEndEndsAll) {
+                if expired != LockChange::Keep && self.has(Defect::OneEndEndsAll) {
                     self.saved.lock = None;
                 } else {
                     self.apply(&expired);
@@ -237,17 +238,17 @@ impl Server {
         self.has(defect) && self.chances % 3 == 1
     }
 
-    fn apply(&mut self, transition: &Transition<'_>) {
-        match transition {
-            Transition::Keep => {}
-            Transition::Alone(held) => {
-                self.saved.lock = Some(Lock::Alone {
-                    owner: held.owner.into(),
-                    grant: held.grant,
-                    deadline: held.deadline,
+    fn apply(&mut self, change: &LockChange<'_>) {
+        match change {
+            LockChange::Keep => {}
+            LockChange::Exclusive(holder) => {
+                self.saved.lock = Some(Lock::Exclusive {
+                    owner: holder.owner.into(),
+                    grant: holder.grant,
+                    deadline: holder.end,
                 });
             }
-            Transition::Share(change) => {
+            LockChange::Shared(change) => {
                 let shares = match &mut self.saved.lock {
                     Some(Lock::Shared(shares)) => Some(shares),
                     _ => None,
@@ -256,7 +257,7 @@ impl Server {
                     self.saved.lock = Some(Lock::Shared(shares));
                 }
             }
-            Transition::Free => self.saved.lock = None,
+            LockChange::Free => self.saved.lock = None,
         }
     }
 
@@ -280,12 +281,12 @@ impl Server {
 
     /// Puts a call at the end of the queue.
     fn wait(&mut self, id: Id, call: &Call, until: Moment) {
-        let (request, limit) = commands::acquire(call);
+        let request = commands::acquire(call);
         let waiter = Waiter {
             owner: request.owner.into(),
             lease: request.lease,
             holds: request.holds,
-            limit,
+            limit: request.limit,
             names_limit: matches!(call.action, Action::Acquire { limit: Some(_), .. }),
             keep: None,
             client_id: id as u64,
@@ -321,14 +322,14 @@ impl Server {
             let Some(id) = next else { break };
             let waiter = self.queues.get(id).expect("a call that waits").clone();
             let owner = waiter.owner.as_owner();
-            let before = holders.and_then(|holders| holders.grant_of(owner));
             let request = Acquire {
                 owner,
+                limit: waiter.limit,
                 lease: waiter.lease,
                 holds: waiter.holds,
                 token: None,
             };
-            let judged = self.judge_acquire(&request, waiter.limit, false);
+            let judged = self.judge_acquire(&request, false);
             if judged == Ok(None) {
                 break;
             }
@@ -343,21 +344,20 @@ impl Server {
                     continue;
                 }
             };
-            let grant = granted_now.grant;
-            let (_, deadline) = self
-                .holders()
-                .and_then(|holders| holders.grant_of(owner))
-                .unwrap_or((grant, Deadline::Never));
+            let grant = granted_now.holder.grant;
+            let holder = self.holders().and_then(|holders| holders.find(owner));
+            let deadline = holder.map_or(Deadline::Never, |holder| holder.end);
+            let before = granted_now.before;
             let pending = PendingGrant {
                 lock_id,
                 client_id: waiter.client_id,
                 token: grant.token,
-                took_hold: before.is_none_or(|(before, _)| grant.holds > before.holds),
+                took_hold: before.is_none_or(|before| grant.holds > before.holds),
                 holds: grant.holds,
                 deadline,
             };
             self.pending.add(id, pending, before.is_none());
-            let outcome = commands::granted(owner, granted_now, waiter.names_limit);
+            let outcome = commands::granted(&granted_now.holder, waiter.names_limit);
             granted.push((id, call, outcome));
             just_granted = Some(waiter.owner.clone());
         }
@@ -390,12 +390,12 @@ impl Server {
                     amount,
                     token: None,
                 };
-                let released = sharing::release(holders.as_ref(), &request, self.wall());
-                let (left, transition) = released.expect("a holder");
-                if left > 0 && self.has(Defect::TwinTaken) {
+                let released = redis_lock_core::release(holders.as_ref(), &request, self.wall());
+                let released = released.expect("a holder");
+                if released.holder.is_some() && self.has(Defect::TwinTaken) {
                     self.saved.lock = None;
                 } else {
-                    self.apply(&transition);
+                    self.apply(&released.change);
                 }
             }
             self.serve();

@@ -110,6 +110,9 @@ impl Builder {
                 "enable-debug-command yes".to_owned(),
                 // A diskless sync can wait a second for the replica's first word.
                 "repl-diskless-sync no".to_owned(),
+                // What is answered is in the append-only file, also of a process that is killed: by default the
+                // write waits while an earlier one is on its way to the disk.
+                "appendfsync no".to_owned(),
             ]);
             if !self.without_module {
                 let module = self

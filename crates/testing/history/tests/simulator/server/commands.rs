@@ -1,10 +1,9 @@
 //! The commands: the module's rules, and the defects around them.
 
 use history::{Action, Call, Down, Outcome};
-use redis_lock_core::sharing::{self, Admitted, Granted, Room, Transition};
 use redis_lock_core::{
-    Acquire, Held, Holds, Lease, Limit, LockId, Owner, Refusal, Release, ReleaseAmount, Renew,
-    Rules, Token, TokenClock, UnixTime,
+    Acquire, Granted, Holder, Holds, Lease, Limit, LockChange, LockId, Refusal, Release,
+    ReleaseAmount, Renew, Rules, Token, TokenClock, UnixTime,
 };
 
 use super::super::defect::Defect;
@@ -14,10 +13,11 @@ use super::{DATABASE, KEY, Lock, MAX_HOLDERS, Server, owner};
 const RULES: Rules = Rules {
     default_lease: Lease::MAX,
     max_token_lead_ms: 5_000,
+    max_holders: MAX_HOLDERS,
 };
 
-/// What an acquire asks for, and with which limit.
-pub(super) fn acquire(call: &Call) -> (Acquire<'_>, Limit) {
+/// What an acquire asks for.
+pub(super) fn acquire(call: &Call) -> Acquire<'_> {
     let Action::Acquire {
         limit,
         lease,
@@ -28,18 +28,23 @@ pub(super) fn acquire(call: &Call) -> (Acquire<'_>, Limit) {
     else {
         panic!("no acquire: {call:?}");
     };
-    let request = Acquire {
+    Acquire {
         owner: owner(&call.owner),
+        limit: limit.map_or(Limit::ONE, of_history),
         lease: lease.and_then(Lease::from_millis),
         holds: holds.and_then(Holds::new),
         token: token.and_then(Token::new),
-    };
-    (request, limit.map_or(Limit::ONE, of_history))
+    }
 }
 
 /// As a command replies it.
-pub(super) fn granted(owner: Owner<'_>, granted: Granted, names_limit: bool) -> Outcome {
-    let Granted { grant, limit } = granted;
+pub(super) fn granted(holder: &Holder<'_>, names_limit: bool) -> Outcome {
+    let Holder {
+        owner,
+        grant,
+        limit,
+        ..
+    } = holder;
     Outcome::Grant {
         token: grant.token.number(),
         owner: String::from_utf8_lossy(owner.bytes()).into_owned(),
@@ -55,15 +60,15 @@ fn of_history(limit: history::Limit) -> Limit {
 
 impl Server {
     pub(super) fn acquire(&mut self, call: &Call) -> Outcome {
-        let (request, limit) = acquire(call);
+        let request = acquire(call);
         let names_limit = matches!(call.action, Action::Acquire { limit: Some(_), .. });
         let in_line = !self.has(Defect::Barging) && self.waiters().next().is_some();
-        match self.judge_acquire(&request, limit, in_line) {
+        match self.judge_acquire(&request, in_line) {
             Err(refusal) => refused(refusal),
             Ok(Some(now)) => {
                 // A twin that was granted it just before and is gone gives back its hold only.
-                self.answered(now.grant.token);
-                granted(request.owner, now, names_limit)
+                self.answered(now.holder.grant.token);
+                granted(&now.holder, names_limit)
             }
             Ok(None) => Outcome::Nil,
         }
@@ -76,62 +81,57 @@ impl Server {
     }
 
     /// Judges an acquire and carries it out; none where it has no room.
-    pub(super) fn judge_acquire(
+    pub(super) fn judge_acquire<'a>(
         &mut self,
-        request: &Acquire<'_>,
-        limit: Limit,
+        request: &Acquire<'a>,
         in_line: bool,
-    ) -> Result<Option<Granted>, Refusal> {
+    ) -> Result<Option<Granted<'a>>, Refusal> {
         let before = self.saved.clone();
         let now = self.wall();
         let mut holders = before.lock.as_ref().map(Lock::holders);
         let counts = request.token.is_some() || request.holds.is_some_and(|n| n > Holds::ONE);
-        let own = holders.and_then(|holders| holders.grant_of(request.owner));
+        let own = holders.and_then(|holders| holders.find(request.owner));
         if holders.is_some() && own.is_none() && !counts && self.has_at_times(Defect::TwoOwners) {
             holders = None;
         }
         if holders.is_none() && !counts && self.has_at_times(Defect::NilWhileFree) {
             return Ok(None);
         }
-        let room = Room {
-            max_holders: MAX_HOLDERS,
-            in_line,
-        };
+        let limit = request.limit;
         let forgets = self.defect == Some(Defect::NotAloneLeftOut);
         let kept = self.kept_limit(limit, own.is_some());
         let clock = &mut self.saved.clock;
-        let mut judge =
-            |limit| sharing::acquire(holders.as_ref(), request, limit, room, &RULES, now, clock);
-        let admitted = match judge(kept) {
+        let mut judge = |limit| {
+            let request = Acquire { limit, ..*request };
+            redis_lock_core::acquire(holders.as_ref(), &request, in_line, &RULES, now, clock)
+        };
+        let granted = match judge(kept) {
             Err(Refusal::NotAlone) if forgets => judge(Limit::NONE),
-            admitted => admitted,
+            granted => granted,
         };
-        let (mut granted, mut transition) = match admitted? {
-            Admitted::New(granted, transition) | Admitted::Again(granted, transition) => {
-                (granted, transition)
-            }
-            Admitted::Busy => return Ok(None),
+        let Some(mut granted) = granted? else {
+            return Ok(None);
         };
-        if let Transition::Alone(held) = &mut transition {
+        if let LockChange::Exclusive(held) = &mut granted.change {
             match own {
                 None => self.grant_wrongly(held, before.clock, now),
-                Some((own, deadline)) => {
-                    let adds = held.grant.holds > own.holds;
+                Some(own) => {
+                    let adds = held.grant.holds > own.grant.holds;
                     self.enter_again_wrongly(held, adds, now);
                     let shortened = request.lease.unwrap_or(held.grant.lease).deadline_from(now);
-                    held.deadline = if self.has(Defect::ReEntryShortens) {
+                    held.end = if self.has(Defect::ReEntryShortens) {
                         shortened
                     } else {
-                        deadline.max(held.grant.lease.deadline_from(now))
+                        own.end.max(held.grant.lease.deadline_from(now))
                     };
                 }
             }
-            granted.grant = held.grant;
+            (granted.holder.grant, granted.holder.end) = (held.grant, held.end);
         }
         if kept != limit || forgets {
-            granted.limit = granted.limit.min(limit);
+            granted.holder.limit = granted.holder.limit.min(limit);
         }
-        self.apply(&transition);
+        self.apply(&granted.change);
         Ok(Some(granted))
     }
 
@@ -147,18 +147,18 @@ impl Server {
         }
     }
 
-    fn grant_wrongly(&mut self, held: &mut Held<'_>, before: TokenClock, now: UnixTime) {
+    fn grant_wrongly(&mut self, held: &mut Holder<'_>, before: TokenClock, now: UnixTime) {
         if let Some(token) = self.wrong_token(before) {
             held.grant.token = token;
         }
         if self.has(Defect::ShortLease)
             && let Some(short) = Lease::from_millis(held.grant.lease.millis() / 2)
         {
-            held.deadline = short.deadline_from(now);
+            held.end = short.deadline_from(now);
         }
     }
 
-    fn enter_again_wrongly(&mut self, held: &mut Held<'_>, adds: bool, now: UnixTime) {
+    fn enter_again_wrongly(&mut self, held: &mut Holder<'_>, adds: bool, now: UnixTime) {
         if self.repeats_hold(adds) {
             held.grant.holds = Holds::new(held.grant.holds.number() + 1).expect("few holds");
         }
@@ -199,9 +199,9 @@ impl Server {
         let holders = lock.as_ref().filter(|_| !forgets).map(Lock::holders);
         let first = holders.and_then(|holders| holders.live(self.wall()).next());
         let anyone = first.filter(|_| self.has(Defect::ReleaseByAnyone));
-        let owner = anyone.map_or(owner(&call.owner), |share| share.owner);
-        let before = holders.and_then(|holders| holders.grant_of(owner));
-        let holds = before.map_or(1, |(grant, _)| grant.holds.number());
+        let owner = anyone.map_or(owner(&call.owner), |holder| holder.owner);
+        let before = holders.and_then(|holders| holders.find(owner));
+        let holds = before.map_or(1, |before| before.grant.holds.number());
         let request = Release {
             owner,
             amount: match down {
@@ -217,13 +217,15 @@ impl Server {
                 .filter(|_| !self.has(Defect::TokenIgnored))
                 .and_then(Token::new),
         };
-        match sharing::release(holders.as_ref(), &request, self.wall()) {
-            Ok((left, transition)) => {
-                if let Some((grant, _)) = before {
-                    self.answered(grant.token);
-                }
-                self.apply(&transition);
-                Outcome::Left(left)
+        match redis_lock_core::release(holders.as_ref(), &request, self.wall()) {
+            Ok(released) => {
+                self.answered(released.before.token);
+                self.apply(&released.change);
+                Outcome::Left(
+                    released
+                        .holder
+                        .map_or(0, |holder| holder.grant.holds.number()),
+                )
             }
             Err(_) if down == Down::All && token.is_none() && self.call_off(&call.owner) => {
                 Outcome::Left(0)
@@ -256,11 +258,12 @@ impl Server {
         if self.saved.lock.is_none() && self.has(Defect::RenewTakes) {
             let request = Acquire {
                 owner,
+                limit: Limit::ONE,
                 lease: Lease::from_millis(100),
                 holds: None,
                 token: None,
             };
-            let _ = self.judge_acquire(&request, Limit::ONE, false);
+            let _ = self.judge_acquire(&request, false);
         }
         let lock = self.saved.lock.clone();
         let holders = lock.as_ref().map(Lock::holders);
@@ -269,29 +272,28 @@ impl Server {
             token.and_then(Token::new),
         );
         let raised = token.zip(raise.and_then(Token::new));
-        let request = raised.map_or(Renew::new(owner, lease, token), |(token, raise)| {
+        let plain = Renew::new(owner, limit.map(of_history), lease, token);
+        let request = raised.map_or(plain, |(token, raise)| {
             Renew::raise(owner, lease, token, raise).expect("a raise lifts the token")
         });
-        let before = holders.and_then(|holders| holders.grant_of(owner));
         let clock = &mut self.saved.clock;
-        let set = limit.map(of_history);
-        let renewed = sharing::renew(holders.as_ref(), &request, set, &RULES, now, clock);
-        let (now_granted, transition) = match renewed {
+        let renewed = redis_lock_core::renew(holders.as_ref(), &request, &RULES, now, clock);
+        let renewed = match renewed {
             Ok(renewed) => renewed,
             Err(refusal) => return refused(refusal),
         };
-        if let Some((grant, _)) = before {
-            self.answered(grant.token);
+        if let Some(before) = renewed.before {
+            self.answered(before.token);
         }
-        let outcome = granted(owner, now_granted, limit.is_some());
+        let outcome = granted(&renewed.holder, limit.is_some());
         let forgets = self.has(Defect::RenewForgotten)
             || limit.is_some() && self.has(Defect::SetLimitForgotten);
         if !forgets {
-            self.apply(&transition);
+            self.apply(&renewed.change);
         }
         if self.has(Defect::RaiseForgotten)
-            && let Some((before, _)) = before
-            && let Some(Lock::Alone { grant, .. }) = &mut self.saved.lock
+            && let Some(before) = renewed.before
+            && let Some(Lock::Exclusive { grant, .. }) = &mut self.saved.lock
         {
             grant.token = before.token;
         }
@@ -302,7 +304,7 @@ impl Server {
         let lock = self.saved.lock.clone();
         let holders = lock.as_ref().map(Lock::holders);
         let token = Token::new(token).expect("a token that a client was told of");
-        match sharing::fence(holders.as_ref(), token, self.wall()) {
+        match redis_lock_core::fence(holders.as_ref(), token, self.wall()) {
             Ok(()) => !self.has_at_times(Defect::FencesCurrent),
             Err(_) => lock.is_some() && self.has_at_times(Defect::FencePassesStale),
         }

@@ -1,0 +1,225 @@
+//! The holders of a lock as a key has them: what the rules judge.
+//!
+//! **Two forms.** An exclusive lock has one holder with limit 1, and the expiry of its key is the end of its lease.
+//! Every other lock is a [`HolderSet`], also with one holder that has a wider limit, and each holder has its own
+//! end.
+//!
+//! **The end of a lease** in a set. The expiry of the key is the latest end. An earlier expiry was set by hand
+//! (`PEXPIRE`), and every lease ends with the key. The next change first applies such a cap to the holders
+//! ([`SharedChange::cap`]), then sets the expiry to the latest end. A later expiry (`PERSIST`) extends no lease.
+
+use super::change::{LockChange, SharedChange, SharedStep};
+use super::{Deadline, Holder, HolderSet, Limit, Owner, Token, UnixTime};
+
+/// The holders of a lock. A lock without holders is free: it has no key.
+#[derive(Clone, Copy, Debug)]
+pub enum Holders<'a> {
+    /// One holder with limit 1. Its end is the expiry of the key.
+    Exclusive(Holder<'a>),
+    /// Any other holders, each with its own end.
+    Shared(SharedLock<'a>),
+}
+
+/// A shared lock as its key has it.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedLock<'a> {
+    /// The holders.
+    pub set: &'a HolderSet,
+    /// The expiry of the key.
+    pub expiry: Deadline,
+}
+
+impl<'a> Holders<'a> {
+    /// The holder of this name. It counts until it is removed, also when its lease has ended.
+    #[must_use]
+    pub fn find(&self, owner: Owner<'_>) -> Option<Holder<'a>> {
+        match self {
+            Self::Exclusive(holder) => Some(*holder).filter(|holder| holder.owner == owner),
+            Self::Shared(lock) => lock.set.find(owner).map(|holder| lock.capped(holder)),
+        }
+    }
+
+    /// The holder with this token. It counts until it is removed, also when its lease has ended.
+    #[must_use]
+    pub fn with(&self, token: Token) -> Option<Holder<'a>> {
+        match self {
+            Self::Exclusive(holder) => Some(*holder).filter(|holder| holder.grant.token == token),
+            Self::Shared(lock) => lock.set.with(token).map(|holder| lock.capped(holder)),
+        }
+    }
+
+    /// The number of holders. A holder whose lease has ended counts until it is removed.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Exclusive(_) => 1,
+            Self::Shared(lock) => lock.set.count(),
+        }
+    }
+
+    /// The one rule of sharing: with h holders, h + 1 exceeds neither the limit of the call nor that of any holder.
+    #[must_use]
+    pub fn has_room(lock: Option<&Self>, limit: Limit, max_holders: usize) -> bool {
+        match lock {
+            None => true,
+            Some(Self::Exclusive(_)) => false,
+            Some(Self::Shared(lock)) => {
+                let count = lock.set.count() + 1;
+                count <= max_holders && limit.allows(count) && lock.set.least_limit().allows(count)
+            }
+        }
+    }
+
+    /// When the first lease ends.
+    #[must_use]
+    pub fn next_end(&self) -> Deadline {
+        match self {
+            Self::Exclusive(holder) => holder.end,
+            Self::Shared(lock) => lock.set.next_end().min(lock.expiry),
+        }
+    }
+
+    /// The holders of a shared lock whose lease has ended and that are not removed yet. The key of an exclusive
+    /// lock expires with the lease.
+    pub fn ended(&self, now: UnixTime) -> impl Iterator<Item = Holder<'a>> + use<'a> {
+        let set = match self {
+            Self::Exclusive(_) => None,
+            Self::Shared(lock) => Some(lock.set),
+        };
+        set.into_iter()
+            .flat_map(move |set| set.ended(Deadline::At(now.millis())))
+    }
+
+    /// The holders whose lease has not ended, lowest token first.
+    pub fn live(&self, now: UnixTime) -> impl Iterator<Item = Holder<'a>> + use<'a> {
+        let (exclusive, shared) = match *self {
+            Self::Exclusive(holder) => (Some(holder), None),
+            Self::Shared(lock) => (None, Some(lock)),
+        };
+        let of_set = move |lock: SharedLock<'a>| {
+            let live = lock
+                .set
+                .iter()
+                .filter(move |holder| !holder.end.has_passed(now));
+            live.map(move |holder| lock.capped(holder))
+        };
+        exclusive
+            .into_iter()
+            .chain(shared.into_iter().flat_map(of_set))
+    }
+
+    /// The number of holders whose lease has not ended; 0 when the lock counts as free.
+    #[must_use]
+    pub fn live_count(&self, now: UnixTime) -> usize {
+        self.count() - self.ended(now).count()
+    }
+
+    /// The smallest limit of the holders whose lease has not ended.
+    #[must_use]
+    pub fn live_least_limit(&self, now: UnixTime) -> Limit {
+        match self {
+            // The usual case, which need not look at each holder.
+            Self::Shared(lock) if !lock.set.next_end().has_passed(now) => lock.set.least_limit(),
+            _ => self
+                .live(now)
+                .map(|holder| holder.limit)
+                .min()
+                .unwrap_or(Limit::NONE),
+        }
+    }
+
+    /// The removal of the holders whose lease has ended. It comes before the judgement of any call that may change
+    /// the lock, because the rules count every holder.
+    #[must_use]
+    pub fn expire<'o>(&self, now: UnixTime) -> LockChange<'o> {
+        match self {
+            Self::Shared(lock) if lock.set.next_end().has_passed(now) => {
+                let latest = lock.cap().unwrap_or(lock.set.latest_end());
+                match self.live_count(now) {
+                    0 => LockChange::Free,
+                    left => lock.change(SharedStep::RemoveEnded(now.millis()), left, latest),
+                }
+            }
+            _ => LockChange::Keep,
+        }
+    }
+
+    /// The holder with the token of `after` becomes `after`, or `after` joins these holders.
+    pub(crate) fn put<'o>(lock: Option<&Self>, after: Holder<'o>) -> LockChange<'o> {
+        match lock {
+            // No other holder is left, or was there.
+            _ if after.limit == Limit::ONE => LockChange::Exclusive(after),
+            Some(Self::Shared(lock)) => {
+                let token = after.grant.token;
+                let is_new = lock.set.with(token).is_none();
+                let others = lock.latest_end_without(token);
+                lock.change(
+                    SharedStep::Put(after),
+                    lock.set.count() + usize::from(is_new),
+                    others.map_or(after.end, |others| others.max(after.end)),
+                )
+            }
+            _ => LockChange::Shared(SharedChange::only(after)),
+        }
+    }
+
+    /// The holder `before` becomes `after`.
+    pub(crate) fn replace<'o>(&self, before: &Holder<'_>, after: Holder<'o>) -> LockChange<'o> {
+        let is_settled = match self {
+            Self::Exclusive(_) => true,
+            // The expiry of the key is as each change leaves it.
+            Self::Shared(lock) => lock.expiry == lock.set.latest_end(),
+        };
+        if after == *before && is_settled {
+            LockChange::Keep
+        } else {
+            Self::put(Some(self), after)
+        }
+    }
+
+    /// The holder with this token leaves.
+    pub(crate) fn remove<'o>(&self, token: Token) -> LockChange<'o> {
+        if let Self::Shared(lock) = self
+            && let Some(latest) = lock.latest_end_without(token)
+        {
+            lock.change(SharedStep::Remove(token), lock.set.count() - 1, latest)
+        } else {
+            LockChange::Free
+        }
+    }
+}
+
+impl SharedLock<'_> {
+    /// The expiry set by hand that no change has applied to the holders yet.
+    fn cap(&self) -> Option<Deadline> {
+        Some(self.expiry).filter(|expiry| *expiry < self.set.latest_end())
+    }
+
+    /// The holder with the end of its lease: its own, or that of the key where it is earlier.
+    fn capped<'h>(&self, holder: Holder<'h>) -> Holder<'h> {
+        Holder {
+            end: holder.end.min(self.expiry),
+            ..holder
+        }
+    }
+
+    fn latest_end_without(&self, token: Token) -> Option<Deadline> {
+        let latest = self.set.latest_end_without(Some(token))?;
+        Some(latest.min(self.expiry))
+    }
+
+    fn change<'o>(
+        &self,
+        step: SharedStep<'o>,
+        count: usize,
+        latest_end: Deadline,
+    ) -> LockChange<'o> {
+        LockChange::Shared(SharedChange {
+            cap: self.cap().map(Deadline::millis),
+            step,
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            latest_end: latest_end.millis(),
+            whole: false,
+        })
+    }
+}

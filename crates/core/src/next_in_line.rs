@@ -1,0 +1,29 @@
+//! Which waiter is next in line for a lock.
+
+use super::{Holders, Owner, Queues, WaiterId};
+
+/// The call to judge next: another call of the owner that was just granted the lock, or else the first in line, if
+/// it has room.
+///
+/// The owner of the first call may hold the lock already, after a restore for example. Its call is judged then too.
+#[must_use]
+pub fn next_in_line(
+    queues: &Queues,
+    (database, key): (i32, &[u8]),
+    holders: Option<&Holders<'_>>,
+    just_granted: Option<Owner<'_>>,
+    max_holders: usize,
+) -> Option<WaiterId> {
+    let of_owner = |owner: Owner<'_>| queues.first_of(database, key, owner.bytes());
+    if let Some(next) = just_granted.and_then(of_owner) {
+        return Some(next);
+    }
+    if let Some(Holders::Exclusive(holder)) = holders {
+        return of_owner(holder.owner);
+    }
+    let first = queues.first(database, key)?;
+    let waiter = queues.get(first)?;
+    let holds_already = || holders?.find(waiter.owner.as_owner());
+    let has_room = Holders::has_room(holders, waiter.limit, max_holders);
+    (has_room || holds_already().is_some()).then_some(first)
+}

@@ -1,0 +1,110 @@
+//! The options that an acquire and a renewal share:
+//! `[SHARED | LIMIT n] [PX milliseconds | EX seconds] [KEEP ms] [SESSION id] [TOKEN token]`
+
+use std::ffi::CStr;
+
+use super::session::{SessionMove, session_move};
+use super::syntax::{Argument, Kind};
+use super::words::{Malformed, ONE_TOKEN, Words, once};
+use crate::keeping::{Keep, can_keep};
+use crate::sessions::can_renew;
+use crate::{Lease, Limit, Token};
+
+/// The words of a limit.
+pub(super) const LIMIT: Argument = Argument::new(
+    c"sharing",
+    Kind::OneOf(&[
+        Argument::after(c"SHARED", c"shared", Kind::Flag),
+        Argument::after(c"LIMIT", c"limit", Kind::Integer),
+    ]),
+)
+.optional()
+.since(c"0.2.0");
+
+/// The words of a lease.
+pub(super) const LEASE: Argument = Argument::new(
+    c"lease",
+    Kind::OneOf(&[
+        Argument::after(c"PX", c"milliseconds", Kind::Integer),
+        Argument::after(c"EX", c"seconds", Kind::Integer),
+    ]),
+)
+.optional();
+
+/// The words of keeping.
+pub(super) const KEEP: Argument = Argument::after(c"KEEP", c"silence-milliseconds", Kind::Integer)
+    .optional()
+    .since(c"0.2.0");
+
+const PX: &CStr = c"ERR PX takes the lease in milliseconds, an integer from 1 to lock.max-lease-ms";
+const EX: &CStr =
+    c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000";
+
+pub(super) const SESSION_TWICE: &CStr = c"ERR syntax error: SESSION is given twice";
+
+/// The options found so far.
+#[derive(Default)]
+pub(super) struct Options {
+    pub(super) limit: Option<Limit>,
+    pub(super) lease: Option<Lease>,
+    pub(super) keep: Option<Keep>,
+    pub(super) session: Option<SessionMove>,
+    pub(super) token: Option<Token>,
+}
+
+impl Options {
+    /// Parses one of these options if `option` introduces it; false for another option.
+    pub(super) fn parse<'a>(
+        &mut self,
+        option: &[u8],
+        words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+    ) -> Result<bool, Malformed> {
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        if is(b"PX") {
+            self.set_lease(words.lease(1, PX)?)?;
+        } else if is(b"EX") {
+            self.set_lease(words.lease(1000, EX)?)?;
+        } else if is(b"SHARED") {
+            self.set_limit(Limit::NONE)?;
+        } else if is(b"LIMIT") {
+            self.set_limit(words.limit()?)?;
+        } else if is(b"KEEP") {
+            let twice = c"ERR syntax error: KEEP is given twice";
+            once(&mut self.keep, words.keep()?, twice)?;
+        } else if is(b"SESSION") {
+            once(&mut self.session, session_move(words)?, SESSION_TWICE)?;
+        } else if is(b"TOKEN") {
+            once(&mut self.token, words.token()?, ONE_TOKEN)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn set_lease(&mut self, lease: Lease) -> Result<(), Malformed> {
+        let twice = c"ERR syntax error: one lease at most, as PX milliseconds or EX seconds";
+        once(&mut self.lease, lease, twice)
+    }
+
+    fn set_limit(&mut self, limit: Limit) -> Result<(), Malformed> {
+        let twice = c"ERR syntax error: only one of SHARED and LIMIT can be given, and only once";
+        once(&mut self.limit, limit, twice)
+    }
+
+    /// Checks that the server can renew a given lease, and does so for a connection or for a session.
+    pub(super) fn check_renewal(&self) -> Result<(), Malformed> {
+        let joins = matches!(self.session, Some(SessionMove::Into(_)));
+        match (self.keep, self.lease) {
+            (Some(Keep::For(_)), _) if joins => Err(Malformed::new(
+                c"ERR syntax error: only one of KEEP and SESSION can be given",
+            )),
+            (_, Some(lease)) if joins && !can_renew(lease) => Err(Malformed::new(
+                c"ERR SESSION takes a lease of 1000 milliseconds or more",
+            )),
+            (Some(Keep::For(_)), Some(lease)) if !can_keep(lease) => Err(Malformed::new(
+                c"ERR KEEP takes a lease of 1000 milliseconds or more",
+            )),
+            _ => Ok(()),
+        }
+    }
+}

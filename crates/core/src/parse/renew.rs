@@ -1,0 +1,81 @@
+//! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
+
+use super::options::{KEEP, LEASE, LIMIT, Options};
+use super::session::{SESSION, SessionMove};
+use super::syntax::{Argument, Kind, OWNER, TOKEN};
+use super::words::{Malformed, Words, once};
+use crate::keeping::Keep;
+
+/// The words of a renewal.
+pub const RENEW: &[Argument] = &[
+    OWNER,
+    LIMIT,
+    LEASE,
+    KEEP,
+    SESSION,
+    TOKEN,
+    Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
+];
+
+/// A parsed renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renew<'a> {
+    /// What it asks of the grant.
+    pub request: crate::Renew<'a>,
+    /// How long the connection that keeps the grant may be silent.
+    pub keep: Option<Keep>,
+    /// The session that the grant is moved to, or out of it.
+    pub session: Option<SessionMove>,
+}
+
+/// Parses a renewal.
+///
+/// # Errors
+///
+/// [`Malformed`] for the first wrong word.
+pub fn renew<'a>(
+    words: &mut Words<impl Iterator<Item = &'a [u8]>>,
+) -> Result<Renew<'a>, Malformed> {
+    let owner = words.owner()?;
+    let mut options = Options::default();
+    let mut raise = None;
+    while let Some(option) = words.next() {
+        if options.parse(option, words)? {
+            continue;
+        }
+        if !option.eq_ignore_ascii_case(b"RAISE") {
+            return Err(Malformed::unknown_option(option));
+        }
+        let twice = c"ERR syntax error: RAISE is given twice";
+        once(&mut raise, words.raise()?, twice)?;
+    }
+    options.check_renewal()?;
+    let Options {
+        limit,
+        lease,
+        keep,
+        session,
+        token,
+    } = options;
+    let request = match (token, raise) {
+        (token, None) => crate::Renew::new(owner, limit, lease, token),
+        (_, Some(_)) if limit.is_some() => {
+            return Err(Malformed::new(
+                c"ERR syntax error: RAISE goes with neither SHARED nor LIMIT",
+            ));
+        }
+        (None, Some(_)) => {
+            return Err(Malformed::new(
+                c"ERR syntax error: RAISE needs TOKEN, the token to raise from",
+            ));
+        }
+        (Some(token), Some(raise)) => crate::Renew::raise(owner, lease, token, raise).ok_or(
+            Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
+        )?,
+    };
+    Ok(Renew {
+        request,
+        keep,
+        session,
+    })
+}

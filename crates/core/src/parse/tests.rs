@@ -1,0 +1,323 @@
+//! What is read of the words of each call, at the limits of what each word may be.
+
+use super::words::Words;
+use super::{self as parsed};
+use super::{
+    Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
+};
+use crate::keeping::{Keep, Silence};
+use crate::{
+    Deadline, EffectBuffer, EffectError, Grant, Holder, Holds, Lease, Limit, LockChange, Owner,
+    Release, ReleaseAmount, Renew, Token,
+};
+
+const MAX_LEASE_MS: u64 = 90_000;
+
+fn words(text: &str) -> Words<impl Iterator<Item = &[u8]>> {
+    let max_lease = Lease::from_millis(MAX_LEASE_MS).unwrap();
+    Words::new(text.split_whitespace().map(str::as_bytes), max_lease)
+}
+
+fn owner(name: &str) -> Owner<'_> {
+    Owner::new(name.as_bytes()).unwrap()
+}
+
+fn lease(ms: u64) -> Option<Lease> {
+    Lease::from_millis(ms)
+}
+
+fn error<T>(outcome: Result<T, Malformed>) -> String {
+    let Malformed(text) = outcome.err().expect("an error");
+    text.into_owned().into_string().unwrap()
+}
+
+#[test]
+fn of_an_acquire() {
+    let plain = Acquire {
+        owner: Some(owner("ann")),
+        limit: None,
+        lease: None,
+        wait_ms: None,
+        keep: None,
+        session: None,
+        holds: None,
+        token: None,
+    };
+    for (text, wanted) in [
+        ("ann", plain),
+        (
+            "*",
+            Acquire {
+                owner: None,
+                ..plain
+            },
+        ),
+        (
+            "ann shared",
+            Acquire {
+                limit: Some(Limit::NONE),
+                ..plain
+            },
+        ),
+        (
+            "ann LIMIT 0",
+            Acquire {
+                limit: Some(Limit::NONE),
+                ..plain
+            },
+        ),
+        (
+            "ann limit 2147483647",
+            Acquire {
+                limit: Some(Limit::MAX),
+                ..plain
+            },
+        ),
+        (
+            "ann KEEP 1000",
+            Acquire {
+                keep: Silence::from_millis(1000).map(Keep::For),
+                ..plain
+            },
+        ),
+        (
+            "ann keep 0 PX 1",
+            Acquire {
+                keep: Some(Keep::End),
+                lease: lease(1),
+                ..plain
+            },
+        ),
+        (
+            "ann px 90000",
+            Acquire {
+                lease: lease(90_000),
+                ..plain
+            },
+        ),
+        (
+            "ann EX 90",
+            Acquire {
+                lease: lease(90_000),
+                ..plain
+            },
+        ),
+        (
+            "ann BLOCK 0",
+            Acquire {
+                wait_ms: Some(0),
+                ..plain
+            },
+        ),
+        (
+            "ann block 315360000000",
+            Acquire {
+                wait_ms: Some(315_360_000_000),
+                ..plain
+            },
+        ),
+        (
+            "ann HOLDS 2147483647",
+            Acquire {
+                holds: Some(Holds::MAX),
+                ..plain
+            },
+        ),
+        (
+            "ann TOKEN 9007199254740991",
+            Acquire {
+                token: Token::new(9_007_199_254_740_991),
+                ..plain
+            },
+        ),
+    ] {
+        assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
+    }
+}
+
+#[test]
+fn of_a_wrong_acquire() {
+    for (text, part) in [
+        ("", "the owner must be"),
+        ("ann PX 0", "PX takes"),
+        ("ann PX 90001", "PX takes"),
+        ("ann EX 91", "EX takes"),
+        ("ann EX 18446744073709551", "EX takes"),
+        ("ann PX", "PX takes"),
+        ("ann PX 1 EX 1", "one lease at most"),
+        ("ann BLOCK -1", "BLOCK takes"),
+        ("ann BLOCK 315360000001", "BLOCK takes"),
+        ("ann BLOCK 1 BLOCK 1", "BLOCK is given twice"),
+        ("ann HOLDS 0", "HOLDS takes the hold count to reach"),
+        (
+            "ann HOLDS 2147483648",
+            "HOLDS takes the hold count to reach",
+        ),
+        (
+            "ann HOLDS 4294967297",
+            "HOLDS takes the hold count to reach",
+        ),
+        ("ann HOLDS 1 HOLDS 1", "HOLDS is given twice"),
+        ("ann TOKEN 0", "TOKEN takes"),
+        ("ann TOKEN 9007199254740992", "TOKEN takes"),
+        ("ann TOKEN 1 TOKEN 1", "TOKEN is given twice"),
+        ("* HOLDS 1", "take an owner by name"),
+        ("* TOKEN 1", "take an owner by name"),
+        ("ann WAIT 1", "unknown option 'WAIT'"),
+    ] {
+        let error = error(acquire(&mut words(text)));
+        assert!(
+            error.starts_with("ERR ") && error.contains(part),
+            "{text}: {error}"
+        );
+    }
+}
+
+#[test]
+fn of_a_release() {
+    let of = |amount, token| {
+        let request = Release {
+            owner: owner("ann"),
+            amount,
+            token,
+        };
+        Ok(parsed::Release {
+            request,
+            session: None,
+        })
+    };
+    for (text, wanted) in [
+        ("ann", of(ReleaseAmount::One, None)),
+        ("ann all", of(ReleaseAmount::All, None)),
+        ("ann HOLDS 0", of(ReleaseAmount::DownTo(0), None)),
+        (
+            "ann HOLDS 2147483647",
+            of(ReleaseAmount::DownTo(2_147_483_647), None),
+        ),
+        ("ann TOKEN 7", of(ReleaseAmount::One, Token::new(7))),
+    ] {
+        assert_eq!(release(&mut words(text)), wanted, "{text}");
+    }
+    for (text, part) in [
+        ("ann HOLDS -1", "HOLDS takes the hold count to go down to"),
+        (
+            "ann HOLDS 2147483648",
+            "HOLDS takes the hold count to go down to",
+        ),
+        ("ann ALL HOLDS 1", "one amount at most"),
+        ("ann EX 1", "unknown option 'EX'"),
+    ] {
+        let error = error(release(&mut words(text)));
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn of_a_renewal() {
+    let (seven, eight) = (Token::new(7).unwrap(), Token::new(8).unwrap());
+    for (text, wanted) in [
+        ("ann", Some(Renew::new(owner("ann"), None, None, None))),
+        (
+            "ann EX 2 TOKEN 7",
+            Some(Renew::new(owner("ann"), None, lease(2000), Some(seven))),
+        ),
+        (
+            "ann TOKEN 7 RAISE 8",
+            Renew::raise(owner("ann"), None, seven, eight),
+        ),
+        (
+            "ann RAISE 7 TOKEN 7",
+            Renew::raise(owner("ann"), None, seven, seven),
+        ),
+    ] {
+        let wanted = wanted.map(|request| Renewal {
+            request,
+            keep: None,
+            session: None,
+        });
+        assert_eq!(renew(&mut words(text)).ok(), wanted, "{text}");
+    }
+    for (text, limit) in [
+        ("ann SHARED", Limit::NONE),
+        ("ann limit 5 TOKEN 7", Limit::new(5).unwrap()),
+        ("ann LIMIT 1", Limit::ONE),
+    ] {
+        let limits = renew(&mut words(text)).map(|renewal| renewal.request.limit());
+        assert_eq!(limits, Ok(Some(limit)), "{text}");
+    }
+    for (text, part) in [
+        ("ann RAISE 8", "RAISE needs TOKEN"),
+        ("ann TOKEN 8 RAISE 7", "not lower than that of TOKEN"),
+        ("ann TOKEN 7 RAISE 0", "RAISE takes a fencing token"),
+        ("ann TOKEN 7 RAISE 8 RAISE 8", "RAISE is given twice"),
+        ("ann HOLDS 1", "unknown option 'HOLDS'"),
+        ("ann SHARED LIMIT 5", "only one of SHARED and LIMIT"),
+        ("ann LIMIT -1", "LIMIT takes how many holders"),
+        ("ann LIMIT", "LIMIT takes how many holders"),
+        ("ann KEEP 999", "KEEP takes how long"),
+        ("ann KEEP 315360000001", "KEEP takes how long"),
+        ("ann KEEP 1000 PX 999", "KEEP takes a lease"),
+        ("ann KEEP 0 KEEP 0", "KEEP is given twice"),
+        ("ann TOKEN 7 RAISE 8 SHARED", "neither SHARED nor LIMIT"),
+        ("ann LIMIT 1 RAISE 8 TOKEN 7", "neither SHARED nor LIMIT"),
+    ] {
+        let error = error(renew(&mut words(text)));
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn of_an_effect() {
+    let lock = Holder {
+        owner: owner("ann"),
+        grant: Grant {
+            token: Token::MAX,
+            holds: Holds::ONE,
+            // Longer than may be asked for: that setting is not the primary's.
+            lease: lease(MAX_LEASE_MS + 1).unwrap(),
+        },
+        limit: Limit::ONE,
+        end: Deadline::Never,
+    };
+    let mut buffer = EffectBuffer::new();
+    let bytes = lock.effect(false, &mut buffer).bytes();
+    let read = |words: &[&[u8]]| {
+        let words = words.iter().copied();
+        effect(&mut Words::new(words, lease(MAX_LEASE_MS).unwrap()))
+            .map(|change| change == (LockChange::Exclusive(lock), false))
+    };
+    assert_eq!(read(&[bytes]), Ok(true));
+    assert_eq!(read(&[bytes, b"later"]), Ok(true));
+    assert_eq!(read(&[]), Err(EffectError::Damaged));
+}
+
+#[test]
+fn of_a_count_a_fence_and_the_clock() {
+    assert_eq!(count(&mut words("")), Ok(None));
+    assert_eq!(count(&mut words("count 12")), Ok(Some(12)));
+    for text in ["COUNT 0", "COUNT -1", "COUNT"] {
+        assert!(
+            error(count(&mut words(text))).contains("COUNT takes"),
+            "{text}"
+        );
+    }
+    assert!(error(count(&mut words("COUNT 1 COUNT 1"))).contains("given twice"));
+    assert!(error(count(&mut words("LIMIT 1"))).contains("unknown option 'LIMIT'"));
+
+    assert_eq!(fence(&mut words("")), Ok(None));
+    assert_eq!(fence(&mut words("7")), Ok(Token::new(7)));
+    assert!(error(fence(&mut words("7 8"))).contains("wrong number of arguments"));
+    assert!(error(fence(&mut words("0"))).contains("the token must be a fencing token"));
+
+    assert_eq!(clock(&mut words("7 later")).ok(), Token::new(7));
+    assert!(error(clock(&mut words("0"))).contains("the token must be"));
+}
+
+#[test]
+fn an_unknown_option_is_shown_short_and_harmless() {
+    let long = "x".repeat(33);
+    let text = format!("ann {long}");
+    let shown = format!("ERR syntax error: unknown option '{}'", &long[..32]);
+    assert_eq!(error(release(&mut words(&text))), shown);
+    assert!(error(release(&mut words("ann \u{7}\0"))).contains("'\\x07\\x00'"));
+}

@@ -1,0 +1,169 @@
+//! The words of a command; each error says which one is wrong and what it takes.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
+
+use super::integer;
+use crate::keeping::{Keep, Silence};
+use crate::{Holds, Lease, Limit, Owner, Token};
+
+/// The longest wait: ten years.
+const MAX_WAIT_MS: u64 = Lease::MAX.millis();
+
+pub(super) const ONE_TOKEN: &CStr = c"ERR syntax error: TOKEN is given twice";
+
+/// The error reply for a wrong word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub Cow<'static, CStr>);
+
+impl Malformed {
+    pub(super) const fn new(error: &'static CStr) -> Self {
+        Self(Cow::Borrowed(error))
+    }
+
+    /// An error that quotes what the caller sent, escaped and cut.
+    pub(super) fn unknown_option(option: &[u8]) -> Self {
+        const MAX: usize = 32;
+        let shown = option[..option.len().min(MAX)].escape_ascii();
+        let text = format!("ERR syntax error: unknown option '{shown}'");
+        Self(Cow::Owned(CString::new(text).unwrap_or_default()))
+    }
+}
+
+/// The words that are not read yet.
+#[derive(Debug)]
+pub struct Words<I> {
+    rest: I,
+    max_lease: Lease,
+}
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
+    /// The words after the command's name and its key. A lease may not be longer than `max_lease`.
+    pub const fn new(words: I, max_lease: Lease) -> Self {
+        Self {
+            rest: words,
+            max_lease,
+        }
+    }
+
+    /// The next word.
+    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
+        self.rest.next()
+    }
+
+    /// The owner.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] when it is missing, empty or too long.
+    pub fn owner(&mut self) -> Result<Owner<'a>, Malformed> {
+        self.next()
+            .and_then(Owner::new)
+            .ok_or(Malformed::new(c"ERR the owner must be 1 to 256 bytes"))
+    }
+
+    /// `BLOCK milliseconds`.
+    pub(super) fn wait_ms(&mut self) -> Result<u64, Malformed> {
+        self.integer(
+            |wait| (wait <= MAX_WAIT_MS).then_some(wait),
+            c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (for ever) \
+              to 315360000000",
+        )
+    }
+
+    /// `HOLDS n` with at least one.
+    pub(super) fn wanted_holds(&mut self) -> Result<Holds, Malformed> {
+        self.integer(
+            |holds| Holds::new(u32::try_from(holds).ok()?),
+            c"ERR HOLDS takes the hold count to reach, an integer from 1 to 2147483647",
+        )
+    }
+
+    /// `KEEP milliseconds`.
+    pub(super) fn keep(&mut self) -> Result<Keep, Malformed> {
+        self.integer(
+            |millis| match millis {
+                0 => Some(Keep::End),
+                _ => Silence::from_millis(millis).map(Keep::For),
+            },
+            c"ERR KEEP takes how long the connection may be silent in milliseconds, an integer from \
+              1000 to 315360000000, or 0 to end it",
+        )
+    }
+
+    /// `LIMIT n`.
+    pub(super) fn limit(&mut self) -> Result<Limit, Malformed> {
+        self.integer(
+            |limit| Limit::new(u32::try_from(limit).ok()?),
+            c"ERR LIMIT takes how many holders the call allows, itself included, an integer from 0 \
+              (any number) to 2147483647",
+        )
+    }
+
+    /// `HOLDS n` with none or more.
+    pub(super) fn holds_to_keep(&mut self) -> Result<u32, Malformed> {
+        self.integer(
+            |holds| {
+                u32::try_from(holds)
+                    .ok()
+                    .filter(|holds| *holds <= Holds::MAX.number())
+            },
+            c"ERR HOLDS takes the hold count to go down to, an integer from 0 to 2147483647",
+        )
+    }
+
+    /// `TOKEN token`.
+    pub(super) fn token(&mut self) -> Result<Token, Malformed> {
+        self.integer(
+            Token::new,
+            c"ERR TOKEN takes a fencing token, an integer from 1 to 9007199254740991",
+        )
+    }
+
+    /// `RAISE token`.
+    pub(super) fn raise(&mut self) -> Result<Token, Malformed> {
+        self.integer(
+            Token::new,
+            c"ERR RAISE takes a fencing token, an integer from 1 to 9007199254740991",
+        )
+    }
+
+    /// `COUNT n`.
+    pub(super) fn count(&mut self) -> Result<usize, Malformed> {
+        self.integer(
+            |count| usize::try_from(count).ok().filter(|count| *count > 0),
+            c"ERR COUNT takes how many to return at most, an integer from 1",
+        )
+    }
+
+    /// A lease in this unit, at most the longest allowed, or `error`.
+    pub(super) fn lease(&mut self, unit_ms: u64, error: &'static CStr) -> Result<Lease, Malformed> {
+        let max = self.max_lease;
+        let lease = |number: u64| Lease::from_millis(number.checked_mul(unit_ms)?);
+        self.integer(|number| lease(number).filter(|lease| *lease <= max), error)
+    }
+
+    /// The next word as an integer that `convert` takes, or `error`.
+    pub(super) fn integer<T>(
+        &mut self,
+        convert: impl FnOnce(u64) -> Option<T>,
+        error: &'static CStr,
+    ) -> Result<T, Malformed> {
+        self.next()
+            .and_then(integer::parse)
+            .and_then(|number| convert(u64::try_from(number).ok()?))
+            .ok_or(Malformed::new(error))
+    }
+}
+
+/// Sets an option; `repeated` is the error when it, or one that it excludes, was given before.
+pub(super) fn once<T>(
+    option: &mut Option<T>,
+    value: T,
+    repeated: &'static CStr,
+) -> Result<(), Malformed> {
+    match option.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Malformed::new(repeated)),
+    }
+}

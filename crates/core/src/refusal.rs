@@ -1,0 +1,70 @@
+//! Why a call is refused.
+
+use std::ffi::CStr;
+
+/// Why a command changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The lock is free.
+    NotHeld,
+    /// The owner has fewer holds than it counted on.
+    HoldsLost,
+    /// Another owner holds it.
+    NotOwner,
+    /// The given token is not that of the current grant.
+    Fenced,
+    /// The token to raise to is too far ahead of this server's time.
+    Ahead,
+    /// One more hold would pass [`Holds::MAX`].
+    TooManyHolds,
+    /// No token is left to grant.
+    TokensUsedUp,
+    /// The lock has more holders than the call allows.
+    NotAlone,
+    /// The limit of a grant with several holds is not widened, because one of them may rely on exclusivity.
+    SeveralHolds,
+    /// Only the token of an exclusive lock is raised.
+    NotRaisable,
+    /// A call without a lease would keep a grant whose lease is under a second.
+    LeaseTooShortToKeep,
+    /// The lease of a kept grant would become shorter than a second.
+    KeptLeaseTooShort,
+}
+
+impl Refusal {
+    /// The error that the caller gets. Its first word is for programs: `ERR` where the state of the lock
+    /// is not the reason.
+    #[must_use]
+    pub const fn text(self) -> &'static CStr {
+        match self {
+            Self::NotHeld => c"NOTHELD the lock is free",
+            Self::HoldsLost => {
+                c"NOTHELD the owner has fewer holds than HOLDS counts on: some were lost"
+            }
+            Self::NotOwner => c"NOTOWNER another owner holds the lock",
+            Self::Fenced => c"FENCED the token is not that of the current grant",
+            Self::Ahead => {
+                c"AHEAD the token to raise to is further ahead of this server's time than \
+                  lock.max-token-lead-ms allows"
+            }
+            Self::TooManyHolds => c"ERR the hold count is at its limit of 2147483647",
+            Self::TokensUsedUp => {
+                c"ERR no fencing token is left: this server has seen one near 2^53"
+            }
+            Self::NotAlone => {
+                c"NOTALONE the lock has more holders than this call allows: release it first"
+            }
+            Self::SeveralHolds => {
+                c"ERR a grant with several holds gets no wider limit: release the others first"
+            }
+            Self::NotRaisable => c"ERR RAISE takes a grant that has the lock alone (limit 1)",
+            Self::LeaseTooShortToKeep => {
+                c"ERR KEEP takes a lease of 1000 ms or more, and that of the grant is shorter: \
+                  give one with PX or EX"
+            }
+            Self::KeptLeaseTooShort => {
+                c"ERR the lease of a kept grant is 1000 ms or more: end the keeping with KEEP 0"
+            }
+        }
+    }
+}

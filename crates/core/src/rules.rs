@@ -1,0 +1,277 @@
+//! The rules: what an acquire, a release, a renewal and a fence do to the holders of a lock.
+//!
+//! A rule takes the holders, the call and the time, and changes nothing. It returns a [`LockChange`] for the caller
+//! to apply. An exclusive lock differs from a shared one in three points: its end is the expiry of its key
+//! (`holders.rs`), only its token can be raised, and nobody has room beside its holder.
+//!
+//! **The order of a command**, all at one time:
+//!
+//! 1. [`Holders::expire`] removes the holders whose lease has ended.
+//! 2. Waiters at the front of the queue who have room are granted the lock ([`next_in_line`](crate::next_in_line)).
+//! 3. The call is judged. With `in_line`, somebody still waits, and a caller that is no holder waits behind.
+//! 4. The change is applied. Waiters who have room now are granted the lock, as in 2.
+//!
+//! A command that only reads does none of this and uses [`Holders::live`].
+
+use super::{
+    Acquire, Grant, Holder, Holders, Holds, Limit, LockChange, Refusal, Release, ReleaseAmount,
+    Renew, Rules, Token, TokenClock, UnixTime,
+};
+
+/// An acquire or a renewal that is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted<'a> {
+    /// The grant of the caller before the call; `None` when the grant is new.
+    pub before: Option<Grant>,
+    /// The caller as a holder afterwards.
+    pub holder: Holder<'a>,
+    /// What changes in the lock.
+    pub change: LockChange<'a>,
+}
+
+/// A release that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released<'a> {
+    /// The grant of the caller before the call.
+    pub before: Grant,
+    /// The caller as a holder afterwards; `None` when it gave back its last hold.
+    pub holder: Option<Holder<'a>>,
+    /// What changes in the lock.
+    pub change: LockChange<'a>,
+}
+
+/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
+///
+/// # Errors
+///
+/// The first [`Refusal`] of the contract that applies; the clock is then unchanged.
+#[inline]
+pub fn acquire<'a>(
+    holders: Option<&Holders<'_>>,
+    call: &Acquire<'a>,
+    in_line: bool,
+    rules: &Rules,
+    now: UnixTime,
+    clock: &mut TokenClock,
+) -> Result<Option<Granted<'a>>, Refusal> {
+    if let Some(holders) = holders
+        && let Some(before) = holders.find(call.owner)
+    {
+        return reenter(holders, &before, call, now).map(Some);
+    }
+    if call.token.is_some() || call.holds.is_some_and(|wanted| wanted > Holds::ONE) {
+        return Err(match holders {
+            None => Refusal::NotHeld,
+            Some(_) => Refusal::NotOwner,
+        });
+    }
+    if !Holders::has_room(holders, call.limit, rules.max_holders) {
+        return Ok(None);
+    }
+    let mut next = *clock;
+    let token = next.next(now).ok_or(Refusal::TokensUsedUp)?;
+    if in_line {
+        return Ok(None);
+    }
+    *clock = next;
+    let lease = call.lease.unwrap_or(rules.default_lease);
+    let holder = Holder {
+        owner: call.owner,
+        grant: Grant {
+            token,
+            holds: Holds::ONE,
+            lease,
+        },
+        limit: call.limit,
+        end: lease.deadline_from(now),
+    };
+    Ok(Some(Granted {
+        before: None,
+        holder,
+        change: Holders::put(holders, holder),
+    }))
+}
+
+/// A holder acquires its lock again.
+fn reenter<'a>(
+    holders: &Holders<'_>,
+    before: &Holder<'_>,
+    call: &Acquire<'a>,
+    now: UnixTime,
+) -> Result<Granted<'a>, Refusal> {
+    let held = before.grant;
+    if call
+        .holds
+        .is_some_and(|wanted| held.holds.number() < wanted.number() - 1)
+    {
+        return Err(Refusal::HoldsLost);
+    }
+    check_token(held, call.token)?;
+    let limit = narrowed(holders, before.limit, call.limit)?;
+    let holds = match call.holds {
+        Some(wanted) if held.holds >= wanted => held.holds,
+        _ => Holds::new(held.holds.number() + 1).ok_or(Refusal::TooManyHolds)?,
+    };
+    let lease = call.lease.map_or(held.lease, |asked| asked.max(held.lease));
+    let holder = Holder {
+        owner: call.owner,
+        grant: Grant {
+            holds,
+            lease,
+            ..held
+        },
+        limit,
+        end: before.end.max(lease.deadline_from(now)),
+    };
+    Ok(Granted {
+        before: Some(held),
+        holder,
+        change: holders.replace(before, holder),
+    })
+}
+
+/// The narrower of the two limits, if it allows the present holders.
+fn narrowed(holders: &Holders<'_>, present: Limit, wanted: Limit) -> Result<Limit, Refusal> {
+    if wanted >= present {
+        Ok(present)
+    } else if wanted.allows(holders.count()) {
+        Ok(wanted)
+    } else {
+        Err(Refusal::NotAlone)
+    }
+}
+
+/// Judges a release.
+///
+/// # Errors
+///
+/// The first [`Refusal`] of the contract that applies.
+#[inline]
+pub fn release<'a>(
+    holders: Option<&Holders<'_>>,
+    call: &Release<'a>,
+    now: UnixTime,
+) -> Result<Released<'a>, Refusal> {
+    let holders = holders.ok_or(Refusal::NotHeld)?;
+    let before = holders.find(call.owner).ok_or(Refusal::NotOwner)?;
+    check_token(before.grant, call.token)?;
+    let held = before.grant.holds.number();
+    let left = match call.amount {
+        ReleaseAmount::One => held - 1,
+        ReleaseAmount::All => 0,
+        ReleaseAmount::DownTo(count) => count.min(held),
+    };
+    let (holder, change) = match Holds::new(left) {
+        None => (None, holders.remove(before.grant.token)),
+        Some(holds) => {
+            let mut holder = Holder {
+                owner: call.owner,
+                ..before
+            };
+            let change = if left == held {
+                LockChange::Keep
+            } else {
+                holder.grant.holds = holds;
+                holder.end = before.end.max(holder.grant.lease.deadline_from(now));
+                Holders::put(Some(holders), holder)
+            };
+            (Some(holder), change)
+        }
+    };
+    Ok(Released {
+        before: before.grant,
+        holder,
+        change,
+    })
+}
+
+/// Judges a renewal.
+///
+/// # Errors
+///
+/// The first [`Refusal`] of the contract that applies; the clock is then unchanged.
+pub fn renew<'a>(
+    holders: Option<&Holders<'_>>,
+    call: &Renew<'a>,
+    rules: &Rules,
+    now: UnixTime,
+    clock: &mut TokenClock,
+) -> Result<Granted<'a>, Refusal> {
+    let holders = holders.ok_or(Refusal::NotHeld)?;
+    let before = holders.find(call.owner).ok_or(Refusal::NotOwner)?;
+    let held = before.grant;
+    // A grant that has the raised token already: the call is a repetition.
+    if call.raise != Some(held.token) {
+        check_token(held, call.token)?;
+    }
+    let limit = match call.limit {
+        Some(wanted) if wanted > before.limit => wanted,
+        Some(wanted) => narrowed(holders, before.limit, wanted)?,
+        None => before.limit,
+    };
+    let token = call.raise.unwrap_or(held.token);
+    check_lead(held.token, token, rules, now, *clock)?;
+    if call.raise.is_some() && before.limit > Limit::ONE {
+        return Err(Refusal::NotRaisable);
+    }
+    if limit > before.limit && held.holds > Holds::ONE {
+        return Err(Refusal::SeveralHolds);
+    }
+    clock.observe(token);
+    let lease = call.lease.unwrap_or(held.lease);
+    let holder = Holder {
+        owner: call.owner,
+        grant: Grant {
+            token,
+            lease,
+            ..held
+        },
+        limit,
+        end: lease.deadline_from(now),
+    };
+    Ok(Granted {
+        before: Some(held),
+        holder,
+        change: holders.replace(&before, holder),
+    })
+}
+
+/// Checks that a token is not raised too far ahead of the time.
+fn check_lead(
+    from: Token,
+    to: Token,
+    rules: &Rules,
+    now: UnixTime,
+    clock: TokenClock,
+) -> Result<(), Refusal> {
+    let furthest = now
+        .micros()
+        .saturating_add(rules.max_token_lead_ms.saturating_mul(1000));
+    if to.number() > furthest && Some(to) > clock.last() && to != from {
+        return Err(Refusal::Ahead);
+    }
+    Ok(())
+}
+
+/// Checks that `token` is that of a current grant.
+///
+/// # Errors
+///
+/// [`Refusal::Fenced`] when it is of none, or when the lock is free.
+pub fn fence(holders: Option<&Holders<'_>>, token: Token, now: UnixTime) -> Result<(), Refusal> {
+    match holders.and_then(|holders| holders.with(token)) {
+        Some(holder) if !holder.end.has_passed(now) => Ok(()),
+        _ => Err(Refusal::Fenced),
+    }
+}
+
+fn check_token(grant: Grant, token: Option<Token>) -> Result<(), Refusal> {
+    match token {
+        Some(token) if token != grant.token => Err(Refusal::Fenced),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "rules_tests/mod.rs"]
+mod tests;
