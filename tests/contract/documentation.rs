@@ -116,8 +116,8 @@ pub(crate) const COMMANDS: [Described; 19] = [
     Described {
         name: "lock.session|grants",
         arity: -3,
-        flags: &["module"],
-        key_flags: &[],
+        flags: &["movablekeys", "module"],
+        key_flags: &["RO", "access"],
         categories: &["@read", "@slow", "@lock"],
         arguments: "session-id:integer [COUNT count:integer]",
     },
