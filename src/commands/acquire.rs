@@ -5,7 +5,8 @@ use std::time::Duration;
 use redis_lock_core::keeping::Keep;
 use redis_lock_core::{Limit, parse};
 
-use super::{MAX_WATCHED_NAME, SINCE, check_keeper, check_session, documented, key_and_words};
+use super::session::check_session;
+use super::{MAX_WATCHED_NAME, SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::sessions;

@@ -1,6 +1,6 @@
-//! The internal commands. `LOCK._APPLY` and `LOCK._CLOCK` are those of the replication stream and the
-//! append-only file; a user may run them who may run `RESTORE`, which can do as much. With `LOCK._PROBE`
-//! the module asks the server whether it would allow a write.
+//! The internal commands. `LOCK._APPLY` and `LOCK._CLOCK` are for the replication stream and the append-only file.
+//! A user with the rights of `RESTORE`, which can do as much, may run them too. With `LOCK._PROBE` the module asks
+//! the server whether it would allow a write.
 
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -99,8 +99,8 @@ fn apply<'call>(
     Ok(())
 }
 
-/// Refuses an effect. Who sent it down the stream, or wrote it to a file, does not hear: what the key
-/// holds is not what it should, and is removed.
+/// Refuses an effect. The sender of the stream, or of a file, does not see the error. So the lock, which is
+/// outdated now, is removed.
 #[cold]
 fn refuse(context: Context<'_>, key: Text<'_>, error: EffectError) -> CommandError {
     if context.is_from_stream() {

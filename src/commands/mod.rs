@@ -15,10 +15,8 @@ mod waiters;
 
 use redis_lock_core::keeping::Keep;
 use redis_lock_core::parse::{self, Kind, Words};
-use redis_lock_core::sessions::SessionId;
 
 use crate::locks::{CommandError, max_lease};
-use crate::sessions;
 use crate::server::{self, ArgKind, Argument, Context, Text};
 
 /// The version that added the commands; a later command names its own.
@@ -80,31 +78,11 @@ fn in_order<'call>(words: &'call [Text<'call>]) -> Words<impl Iterator<Item = &'
     Words::new(words.iter().map(|text| text.bytes()), max_lease())
 }
 
-/// The longest name, in bytes, of a lock that can be waited for or kept. Such a lock is opened every few
+/// The longest name, in bytes, of a lock that clients wait for or keep. Such a lock is opened every few
 /// milliseconds, and each time the server reads the whole name twice.
 const MAX_WATCHED_NAME: usize = 8192;
 
-/// Checks that the caller's user has this session, and the name.
-fn check_session(
-    context: Context<'_>,
-    name: Text<'_>,
-    session: SessionId,
-) -> Result<(), CommandError> {
-    check_session_name(name)?;
-    sessions::check_known(context, session)
-}
-
-/// Checks the name of a lock whose grant a session may have.
-fn check_session_name(name: Text<'_>) -> Result<(), CommandError> {
-    if name.bytes().len() > MAX_WATCHED_NAME {
-        return Err(CommandError::argument(
-            c"ERR SESSION takes a lock whose name is at most 8192 bytes long",
-        ));
-    }
-    Ok(())
-}
-
-/// Checks that a connection asks for `KEEP`, that the server tells when it heard from that, and the name.
+/// Checks that a connection asks for `KEEP`, that the server reports when it was last heard, and the name.
 fn check_keeper(context: Context<'_>, name: Text<'_>, keep: Keep) -> Result<(), CommandError> {
     if keep != Keep::End && name.bytes().len() > MAX_WATCHED_NAME {
         Err(CommandError::argument(

@@ -2,7 +2,8 @@
 
 use redis_lock_core::{ReleaseAmount, parse};
 
-use super::{SINCE, check_session_name, documented, key_and_words};
+use super::session::check_session_name;
+use super::{SINCE, documented, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer_owner};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::waiting::{self, Lock};
@@ -35,7 +36,7 @@ fn release<'call>(
 ) -> Result<(), CommandError> {
     let (name, mut words) = key_and_words(arguments)?;
     if context.is_from_stream() {
-        // The primary has judged it; it is sent where it frees the lock.
+        // The primary has judged it, and sends it only when it frees the lock.
         context.replicate_verbatim();
         locks::apply_release(context, name);
         context.reply_integer(0);
@@ -66,7 +67,7 @@ fn release<'call>(
     Ok(())
 }
 
-/// True when the owner is neither to hold the lock nor to wait for it afterwards.
+/// True when the owner wants neither to hold the lock nor to wait for it afterwards.
 fn calls_off(request: &redis_lock_core::Release<'_>) -> bool {
     request.amount == ReleaseAmount::All && request.token.is_none()
 }

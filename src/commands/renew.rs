@@ -2,7 +2,8 @@
 
 use redis_lock_core::parse::{self, SessionMove};
 
-use super::{SINCE, check_keeper, check_session, check_session_name, documented, key_and_words};
+use super::session::{check_session, check_session_name};
+use super::{SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::sessions;

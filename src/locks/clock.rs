@@ -1,6 +1,6 @@
 //! The server's token clock, and how it is persisted.
 //!
-//! Every token that this server grants, gets from its primary or loads raises it. An RDB file stores it
+//! Every token that this server grants, receives from its primary or loads raises it. An RDB file stores it
 //! beside the keys. An append-only file that is rewritten without preamble holds only keys, and would lose
 //! the tokens of free locks. So after such a rewrite `LOCK._CLOCK` is appended.
 

@@ -25,7 +25,7 @@ pub(crate) enum CommandError {
     NotPermitted,
     /// The caller is no client, so it has no user whose rights could be checked.
     NoClient,
-    /// As many calls wait for the lock as allowed.
+    /// The waiter limit of the lock is reached.
     TooManyWaiters,
     /// The server cannot block this client.
     CannotWait,

@@ -75,10 +75,7 @@ impl Announce<'_> {
     /// Announces a change. `effect` is the state that it led to; `None` when the key was deleted.
     ///
     /// The key is closed by then, because a listener may change it.
-    #[expect(
-        clippy::inline_always,
-        reason = "saves 2 of 1000 instructions of a pair"
-    )]
+    #[expect(clippy::inline_always, reason = "saves 50 instructions of a pair")]
     #[inline(always)]
     fn send(self, context: Context<'_>, name: Text<'_>, effect: Option<&[u8]>) {
         if !matches!(self, Self::Quietly | Self::FromStream(None)) {

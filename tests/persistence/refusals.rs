@@ -60,10 +60,10 @@ fn refused_shares() -> Vec<(Vec<u8>, String)> {
     let order = "token 5, which is not above the one before it".to_owned();
     let head = shares_head;
     vec![
-        (number(0), missing("form of the shares")),
+        (number(0), missing("form of the holders")),
         (
             head(2, 1),
-            "form 2 of shares, of which this version of the module knows 1 alone".to_owned(),
+            "form 2 of holders, of which this version of the module knows 1 alone".to_owned(),
         ),
         (head(1, 1)[..20].to_vec(), missing("number of holders")),
         (head(1, 0), "a shared lock that nobody shares".to_owned()),
@@ -88,7 +88,7 @@ fn refused_shares() -> Vec<(Vec<u8>, String)> {
         ),
         (
             two(1, END, 6, b"b"),
-            "more holders than a limit of 1 bears".to_owned(),
+            "more holders than a limit of 1 allows".to_owned(),
         ),
         (
             [
@@ -98,7 +98,7 @@ fn refused_shares() -> Vec<(Vec<u8>, String)> {
                 share(3, END, 7, b"d"),
             ]
             .concat(),
-            "more holders than a limit of 2 bears".to_owned(),
+            "more holders than a limit of 2 allows".to_owned(),
         ),
     ]
 }

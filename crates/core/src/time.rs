@@ -47,7 +47,7 @@ impl Monotonic {
     }
 }
 
-/// How long a grant lasts if it is not renewed: 1 ms to ten years.
+/// How long a grant lasts without a renewal: 1 ms to ten years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lease {
     millis: u64,

@@ -27,9 +27,9 @@ impl Token {
     }
 }
 
-/// Gives each grant a token above every token that it has seen.
+/// Issues tokens that are higher than every token seen.
 ///
-/// A token is the highest one seen plus one, or the wall clock in microseconds if that is more. So
+/// A new token is the highest token seen plus one, or the wall clock in microseconds if that is higher. So
 /// tokens rise after a restart without data, and also when the wall clock is set back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenClock {

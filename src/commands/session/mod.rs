@@ -8,10 +8,12 @@ mod open;
 mod poll;
 
 use redis_lock_core::parse::Words;
+use redis_lock_core::sessions::SessionId;
 
-use super::in_order;
+use super::{MAX_WATCHED_NAME, in_order};
 use crate::locks::CommandError;
 use crate::server::{self, AclCategory, Context, Spec, Text};
+use crate::sessions;
 
 const SINCE: &std::ffi::CStr = c"0.3.0";
 
@@ -50,4 +52,24 @@ fn words<'call>(
         return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
     Ok(in_order(words))
+}
+
+/// Checks that the caller's user has this session, and the name.
+pub(super) fn check_session(
+    context: Context<'_>,
+    name: Text<'_>,
+    session: SessionId,
+) -> Result<(), CommandError> {
+    check_session_name(name)?;
+    sessions::check_known(context, session)
+}
+
+/// Checks the name of a lock whose grant a session may have.
+pub(super) fn check_session_name(name: Text<'_>) -> Result<(), CommandError> {
+    if name.bytes().len() > MAX_WATCHED_NAME {
+        return Err(CommandError::argument(
+            c"ERR SESSION takes a lock whose name is at most 8192 bytes long",
+        ));
+    }
+    Ok(())
 }

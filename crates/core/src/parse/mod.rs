@@ -1,7 +1,7 @@
-//! Parsing: the words of a command in, a request or an error out.
+//! Parsing: the words of a command become a call or an error.
 //!
 //! The words are those after the command's name and its key. They are read once, from left to right,
-//! and not copied.
+//! and are not copied.
 
 mod acquire;
 mod count;

@@ -1,4 +1,4 @@
-//! How `COMMAND DOCS` describes the words of a call. Each description is beside the parser of the words.
+//! How `COMMAND DOCS` describes the words of a command. Each description stands beside its parser.
 
 use std::ffi::CStr;
 
@@ -11,9 +11,9 @@ pub struct Argument {
     pub kind: Kind,
     /// The keyword that introduces it.
     pub keyword: Option<&'static CStr>,
-    /// True when it may be left out.
+    /// True when it can be omitted.
     pub optional: bool,
-    /// The version that added it, where that is not the one that added the command.
+    /// The version that added it, if that is later than the command.
     pub since: Option<&'static CStr>,
 }
 

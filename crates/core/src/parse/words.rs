@@ -1,4 +1,4 @@
-//! The words of a command; each error says which one is wrong and what it takes.
+//! The words of a command. Each error names the wrong word and what it accepts.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -21,7 +21,7 @@ impl Malformed {
         Self(Cow::Borrowed(error))
     }
 
-    /// An error that quotes what the caller sent, escaped and cut.
+    /// An error that quotes the option, escaped and truncated.
     pub(super) fn unknown_option(option: &[u8]) -> Self {
         const MAX: usize = 32;
         let shown = option[..option.len().min(MAX)].escape_ascii();
@@ -30,7 +30,7 @@ impl Malformed {
     }
 }
 
-/// The words that are not read yet.
+/// The words that have not been read yet.
 #[derive(Debug)]
 pub struct Words<I> {
     rest: I,
@@ -38,7 +38,7 @@ pub struct Words<I> {
 }
 
 impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
-    /// The words after the command's name and its key. A lease may not be longer than `max_lease`.
+    /// The words after the command's name and its key. No lease may be longer than `max_lease`.
     pub const fn new(words: I, max_lease: Lease) -> Self {
         Self {
             rest: words,
