@@ -23,8 +23,8 @@ mod work;
 use crate::server::Context;
 
 pub(crate) use calls::{
-    Membership, any_grants, before_command, before_look, check, is_full, leases_ended,
-    membership, note_change, of_grant,
+    Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
+    note_change, of_grant,
 };
 pub(crate) use errors::{FULL, NO_SESSION};
 pub(crate) use losses::lock_lost;

@@ -3,8 +3,8 @@
 use redis_lock_core::{LockChange, LockId};
 
 use crate::keeping;
-use crate::sessions;
 use crate::locks::{Announce, KeyspaceEvent, LockKey, lease_ended, now};
+use crate::sessions;
 
 /// Holders whose lease had ended were removed, and the key is closed.
 pub(super) struct Ended;

@@ -5,9 +5,9 @@ use redis_lock_core::{GiveBack, LockChange, LockId, Release, release};
 use super::serve::{Caller, serve};
 use super::state::STATE;
 use crate::keeping;
-use crate::sessions::{self, Membership};
 use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
 use crate::server::{Context, Text};
+use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter};
 
 /// Does the give-backs of this lock, before a command on it.

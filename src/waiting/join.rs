@@ -9,8 +9,8 @@ use redis_lock_core::{Acquire, LockId, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::deadlock::Judged;
-use super::serve::{Caller, serve};
 use super::of_sessions;
+use super::serve::{Caller, serve};
 use super::state::STATE;
 use super::{deadlock, events, timer};
 use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};

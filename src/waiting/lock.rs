@@ -17,12 +17,12 @@ use super::state::STATE;
 use super::timer;
 use super::turn::{admit, check_renewal};
 use crate::keeping::{self, ToKeep};
-use crate::sessions::{self, Membership};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, LockView, Primary, now, released, rules,
     with_token_clock,
 };
 use crate::server::{Context, Text};
+use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
 /// An open lock, with all its give-backs done and the leases that have ended taken out.

@@ -105,9 +105,7 @@ pub(super) fn admit_waiter<'a>(
     let keep = next.waiter.keep.map(Keep::For);
     let request = request(&next.waiter);
     let membership = of_sessions::membership(context, next.id);
-    admit(
-        context, name, holders, &request, false, keep, membership,
-    )
+    admit(context, name, holders, &request, false, keep, membership)
 }
 
 fn request(waiter: &Waiter) -> Acquire<'_> {

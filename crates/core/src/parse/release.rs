@@ -6,8 +6,8 @@ use super::options::SESSION_TWICE;
 use super::session::{SESSION, named, session_move};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
-use crate::sessions::SessionId;
 use crate::ReleaseAmount;
+use crate::sessions::SessionId;
 
 const ONE_AMOUNT: &CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
 
