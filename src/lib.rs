@@ -6,6 +6,7 @@ mod commands;
 mod keeping;
 mod locks;
 mod server;
+mod sessions;
 mod statistics;
 mod waiting;
 
@@ -32,6 +33,7 @@ server::export_load!(c"lock", VERSION, load);
 /// A key has lost its lock without a release.
 fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
     keeping::lock_lost(context, database, key);
+    sessions::lock_lost(context, database, key);
     waiting::lock_lost(context, database, key);
 }
 
@@ -46,6 +48,13 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
     server::set_module_options(context);
     locks::load(context, lock_lost)?;
     keeping::load(context);
+    sessions::load(
+        context,
+        sessions::Upper {
+            release: waiting::release_of_session,
+            ended: waiting::session_ended,
+        },
+    );
     waiting::load(context);
     commands::load(context)
 }

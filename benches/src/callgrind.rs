@@ -72,9 +72,24 @@ pub(crate) fn pair(
     way: Way,
     built: &Path,
 ) -> Result<u64, String> {
-    let pairs = (0..BATCH).map(|number| way.pair(&format!("lock:{number}")));
-    pair_of(program, setting, built, pairs, |connection| {
-        way.prepare(connection)
+    pair_of(program, setting, built, |connection| {
+        way.prepare(connection)?;
+        let pair = |number| way.pair(&format!("lock:{number}"));
+        Ok((0..BATCH).map(pair).collect())
+    })
+}
+
+/// The same where a session has the grant.
+pub(crate) fn pair_in_session(program: &Program, built: &Path) -> Result<u64, String> {
+    pair_of(program, Setting::Plain, built, |connection| {
+        let session = cmd!(*connection, "LOCK.SESSION", "OPEN").int();
+        let pair = |number| {
+            let key = format!("lock:{number}");
+            let mut pair = Way::Module.pair(&key);
+            pair[0].arg("SESSION").arg(session);
+            pair
+        };
+        Ok((0..BATCH).map(pair).collect())
     })
 }
 
@@ -85,10 +100,9 @@ pub(crate) fn same_pair(
     pair: &[Cmd; 2],
     prepare: impl Fn(&mut Connection),
 ) -> Result<u64, String> {
-    let pairs = (0..BATCH).map(|_| pair.clone());
-    pair_of(program, Setting::Plain, built, pairs, |connection| {
+    pair_of(program, Setting::Plain, built, |connection| {
         prepare(connection);
-        Ok(())
+        Ok((0..BATCH).map(|_| pair.clone()).collect())
     })
 }
 
@@ -98,18 +112,16 @@ fn pair_of(
     program: &Program,
     setting: Setting,
     built: &Path,
-    pairs: impl Iterator<Item = [Cmd; 2]>,
-    prepare: impl Fn(&mut Connection) -> Result<(), String>,
+    prepare: impl Fn(&mut Connection) -> Result<Vec<[Cmd; 2]>, String>,
 ) -> Result<u64, String> {
-    let mut batch = redis::Pipeline::new();
-    for command in pairs.flatten() {
-        batch.add_command(command);
-    }
-    let packed = batch.get_packed_pipeline();
     let count = |batches: u32| {
         let counted = Counted::start(program, setting, built)?;
         let mut connection = counted.server.connection();
-        prepare(&mut connection)?;
+        let mut batch = redis::Pipeline::new();
+        for command in prepare(&mut connection)?.into_iter().flatten() {
+            batch.add_command(command);
+        }
+        let packed = batch.get_packed_pipeline();
         // The first batch makes room that all others use.
         for _ in 0..=batches {
             send_packed(&mut connection, &packed, batch.len());

@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use testbed::module::root;
 use testbed::{Expect, Server, Talk, eventually, line, waiters};
 
-use crate::callgrind::{Counted, counted, pair, valgrind_is_here, valgrind_options};
+use crate::callgrind::{
+    Counted, counted, pair, pair_in_session, valgrind_is_here, valgrind_options,
+};
 use crate::facts::output;
 use crate::servers::{Program, Setting};
 use crate::ways::Way;
@@ -44,6 +46,8 @@ pub(crate) struct Counts {
     server_pair_aof: u64,
     /// The same with a replica.
     server_pair_replica: u64,
+    /// The same of a session's grant: `LOCK.ACQUIRE PX SESSION` and `LOCK.RELEASE`.
+    server_pair_session: u64,
     /// A `LOCK.RELEASE` that hands the lock over, the reply of the grant, and the `LOCK.ACQUIRE` with `BLOCK`
     /// by which the client joins the queue again.
     server_hand_off: u64,
@@ -137,6 +141,12 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
             TOLERANCE,
         ),
         (
+            "session",
+            kept.server_pair_session,
+            now.server_pair_session,
+            TOLERANCE,
+        ),
+        (
             "hand-off",
             kept.server_hand_off,
             now.server_hand_off,
@@ -191,6 +201,7 @@ impl Counts {
             server_pair: pair(program, Setting::Plain, Way::Module, built)?,
             server_pair_aof: pair(program, Setting::AppendOnly, Way::Module, built)?,
             server_pair_replica: pair(program, Setting::Replica, Way::Module, built)?,
+            server_pair_session: pair_in_session(program, built)?,
             server_hand_off: min_hand_off(program, built)?,
         })
     }
@@ -309,6 +320,7 @@ mod tests {
             server_pair,
             server_pair_aof: 2 * server_pair,
             server_pair_replica: 2 * server_pair,
+            server_pair_session: server_pair,
             server_hand_off,
         }
     }

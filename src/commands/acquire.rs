@@ -1,13 +1,15 @@
-//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [HOLDS n] [TOKEN token]`
+//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [SESSION id] [HOLDS n] [TOKEN token]`
 
 use std::time::Duration;
 
 use redis_lock_core::keeping::Keep;
 use redis_lock_core::{Limit, parse};
 
+use super::session::check_session;
 use super::{MAX_WATCHED_NAME, SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
+use crate::sessions;
 use crate::statistics::{Counter, count};
 use crate::waiting::{self, Lock};
 
@@ -22,7 +24,10 @@ impl Command for Acquire {
         summary: c"Acquires a lock, or re-enters one that the owner holds, and returns the grant with its fencing token.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
-        history: &[(c"0.2.0", c"Added the SHARED, LIMIT and KEEP options.")],
+        history: &[
+            (c"0.2.0", c"Added the SHARED, LIMIT and KEEP options."),
+            (c"0.3.0", c"Added the SESSION option."),
+        ],
         key: Some(KeyUse::Update),
         arguments: || documented(parse::ACQUIRE),
     };
@@ -48,6 +53,12 @@ fn acquire<'call>(
     if let Some(keep) = call.keep {
         check_keeper(context, name, keep)?;
     }
+    if let Some(session) = call.session {
+        check_session(context, name, session)?;
+        if call.wait_ms.is_some() {
+            sessions::check_may_block(context, session)?;
+        }
+    }
     let keep = match call.keep {
         Some(Keep::For(silence)) => Some(silence),
         Some(Keep::End) | None => None,
@@ -64,7 +75,7 @@ fn acquire<'call>(
         holds: call.holds,
         token: call.token,
     };
-    let judged = Lock::open(primary, name).acquire(&request, keep.map(Keep::For))?;
+    let judged = Lock::open(primary, name).acquire(&request, keep.map(Keep::For), call.session)?;
     match (judged, call.wait_ms) {
         (Some(judged), _) => {
             let holder = judged.commit();
@@ -73,7 +84,14 @@ fn acquire<'call>(
         }
         (None, Some(wait_ms)) if context.flags().may_block() => {
             let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
-            waiting::join(context, name, &request, call.limit.is_some(), keep, wait)?;
+            if call
+                .session
+                .is_some_and(|id| sessions::is_full(context, id))
+            {
+                return Err(sessions::FULL);
+            }
+            let renewed = (keep, call.session);
+            waiting::join(context, name, &request, call.limit.is_some(), renewed, wait)?;
         }
         (None, _) => {
             count(Counter::Refusals);

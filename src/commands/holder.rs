@@ -1,5 +1,6 @@
 //! The fields of a holder in `LOCK.INFO` and `LOCK.HOLDERS`.
 
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Deadline, Holder, Owner, UnixTime};
 
 use crate::server::Context;
@@ -36,6 +37,11 @@ pub(super) fn reply_fields(context: Context<'_>, owner: Owner<'_>, numbers: &[(&
 pub(super) fn reply_number(context: Context<'_>, name: &[u8], number: i64) {
     context.reply_bytes(name);
     context.reply_integer(number);
+}
+
+/// A session's id; 0 for none.
+pub(super) fn id_or_none(session: Option<SessionId>) -> i64 {
+    session.map_or(0, SessionId::number).cast_signed()
 }
 
 /// A count as the server takes it.

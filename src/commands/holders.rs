@@ -2,11 +2,12 @@
 
 use redis_lock_core::parse;
 
-use super::holder::{holder_numbers, reply_fields, reply_number};
+use super::holder::{holder_numbers, id_or_none, reply_fields, reply_number};
 use super::{documented, key_and_words};
 use crate::keeping;
 use crate::locks::{CommandError, answer, now};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
+use crate::sessions;
 use crate::waiting;
 
 pub(super) struct HoldersOf;
@@ -44,13 +45,15 @@ fn holders<'call>(
     };
     context.reply_array(holders.live_count(now).min(most));
     for holder in holders.live(now).take(most) {
-        context.reply_map(9);
+        context.reply_map(10);
         reply_fields(context, holder.owner, &holder_numbers(&holder, now));
         reply_number(context, b"limit", i64::from(holder.limit.number()));
         let (client, silence_ms) =
             keeping::kept_by(context, name, holder.grant.token).unwrap_or_default();
         reply_number(context, b"kept-by", client.cast_signed());
         reply_number(context, b"keep-ms", silence_ms.cast_signed());
+        let session = sessions::of_grant(context, name, holder.grant.token);
+        reply_number(context, b"session", id_or_none(session));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod info;
 mod release;
 mod renew;
 mod section;
+mod session;
 mod waiters;
 
 use redis_lock_core::keeping::Keep;
@@ -50,6 +51,7 @@ pub(crate) fn load(context: Context<'_>) -> Result<(), &'static str> {
         && server::register_command::<holders::HoldersOf>(context, category)
         && server::register_command::<waiters::Waiters>(context, category)
         && server::register_command::<hot_keys::HotKeys>(context, category)
+        && session::load(context, category)
         && server::register_command::<effects::Apply>(context, category)
         && server::register_command::<effects::Clock>(context, category)
         && server::register_command::<effects::Probe>(context, category);

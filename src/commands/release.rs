@@ -1,7 +1,8 @@
-//! `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`
+//! `LOCK.RELEASE key owner [ALL | HOLDS n] [SESSION id] [TOKEN token]`
 
 use redis_lock_core::{ReleaseAmount, parse};
 
+use super::session::check_session_name;
 use super::{SINCE, documented, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer_owner};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
@@ -19,7 +20,7 @@ impl Command for Release {
             c"Gives back holds of a lock; the last one frees it. Returns the holds that are left.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
-        history: &[],
+        history: &[(c"0.3.0", c"Added the SESSION option.")],
         key: Some(KeyUse::Delete),
         arguments: || documented(parse::RELEASE),
     };
@@ -42,8 +43,11 @@ fn release<'call>(
         return Ok(());
     }
     let primary = Primary::check(context)?;
-    let request = parse::release(&mut words)?;
-    let holds_left = match Lock::open(primary, name).release(&request) {
+    let parse::Release { request, session } = parse::release(&mut words)?;
+    if session.is_some() {
+        check_session_name(name)?;
+    }
+    let holds_left = match Lock::open(primary, name).release(&request, session) {
         Ok(judged) => {
             if calls_off(&request) {
                 // Before the holds are given back: no wait of this owner comes into their place.

@@ -1,10 +1,12 @@
-//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
+//! `LOCK.RENEW key owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
 
-use redis_lock_core::parse;
+use redis_lock_core::parse::{self, SessionMove};
 
+use super::session::{check_session, check_session_name};
 use super::{SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
+use crate::sessions;
 use crate::waiting::Lock;
 
 pub(super) struct Renew;
@@ -18,7 +20,10 @@ impl Command for Renew {
         summary: c"Starts the lease of a held lock anew, and can raise the grant's fencing token. Returns the grant.",
         complexity: c"O(1) for a lock with one holder, O(log(N)) for one with N, beside what it grants and takes out",
         since: SINCE,
-        history: &[(c"0.2.0", c"Added the SHARED, LIMIT and KEEP options.")],
+        history: &[
+            (c"0.2.0", c"Added the SHARED, LIMIT and KEEP options."),
+            (c"0.3.0", c"Added the SESSION option."),
+        ],
         key: Some(KeyUse::Update),
         arguments: || documented(parse::RENEW),
     };
@@ -38,7 +43,14 @@ fn renew<'call>(
     if let Some(keep) = call.keep {
         check_keeper(context, name, keep)?;
     }
-    let judged = Lock::open(primary, name).renew(&call.request, call.keep)?;
+    if let Some(moved) = call.session {
+        check_session_name(name)?;
+        if let SessionMove::Into(session) = moved {
+            check_session(context, name, session)?;
+        }
+    }
+    let membership = sessions::membership(call.session);
+    let judged = Lock::open(primary, name).renew(&call.request, call.keep, membership)?;
     let holder = judged.commit();
     let limit = call.request.limit().map(|_| holder.limit);
     reply_grant(context, holder.owner, holder.grant, limit);

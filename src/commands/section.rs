@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use crate::locks::{last_token, max_waiters_total, monotonic, now};
 use crate::server::{Context, InfoWriter, entries_alive, entries_flushed, values_alive};
 use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
-use crate::{keeping, waiting};
+use crate::{keeping, sessions, waiting};
 
 /// Writes the fields. A crash report has no context, and gets only the fields that need none.
 pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
@@ -25,6 +25,13 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
         return;
     };
     section.field(c"kept", integer(keeping::kept(context) as u64));
+    let counts = sessions::counts(context);
+    section.field(c"sessions", integer(counts.sessions as u64));
+    section.field(c"sessions_detached", integer(counts.detached as u64));
+    section.field(c"session_grants", integer(counts.grants as u64));
+    section.field(c"session_renewals", integer(counts.renewals));
+    section.field(c"session_losses", integer(counts.losses));
+    section.field(c"sessions_silent", integer(counts.silent));
     let (waiting, longest_queue) = waiting::queue_sizes(context);
     section.field(c"waiting", integer(waiting as u64));
     section.field(c"max_waiting", integer(max_waiters_total() as u64));

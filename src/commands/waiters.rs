@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis_lock_core::parse;
 use redis_lock_core::{Monotonic, Waiter};
 
+use super::holder::id_or_none;
 use super::{SINCE, documented, key_and_words};
 use crate::locks::{CommandError, answer, monotonic};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
@@ -23,7 +24,10 @@ impl Command for Waiters {
         summary: c"Returns the calls that wait for a lock, in the order of the queue.",
         complexity: c"O(N), where N is the number of calls returned",
         since: SINCE,
-        history: &[(c"0.2.0", c"Added the limit field.")],
+        history: &[
+            (c"0.2.0", c"Added the limit field."),
+            (c"0.3.0", c"Added the session field."),
+        ],
         key: Some(KeyUse::Read),
         arguments: || documented(parse::COUNT),
     };
@@ -56,7 +60,7 @@ fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
     let left_ms = waiter.until.map_or(FOR_EVER, |until| {
         (millis(until.since(waiter.since)) - waited_ms).max(0)
     });
-    context.reply_map(5);
+    context.reply_map(6);
     context.reply_bytes(b"owner");
     context.reply_bytes(waiter.owner.as_owner().bytes());
     let numbers = [
@@ -64,6 +68,7 @@ fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
         (b"waited-ms", waited_ms),
         (b"left-ms", left_ms),
         (b"limit", i64::from(waiter.limit.number())),
+        (b"session", id_or_none(waiter.session)),
     ];
     for (name, number) in numbers {
         context.reply_bytes(name);

@@ -27,19 +27,30 @@ impl RandomOwner {
     }
 }
 
+/// A random number.
+pub(crate) fn random_number(context: Context<'_>) -> u64 {
+    let mut bytes = [0; 8];
+    fill(context, &mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
 /// A new random owner.
 pub(crate) fn random_owner(context: Context<'_>) -> RandomOwner {
     let mut bytes = [0; 16];
-    GENERATOR.with(context, |generator| {
-        generator
-            .as_mut()
-            .expect("a generator that was seeded when the module was loaded")
-            .fill_bytes(&mut bytes);
-    });
+    fill(context, &mut bytes);
     let mut text = [0; Hyphenated::LENGTH];
     Builder::from_random_bytes(bytes)
         .into_uuid()
         .hyphenated()
         .encode_lower(&mut text);
     RandomOwner(text)
+}
+
+fn fill(context: Context<'_>, bytes: &mut [u8]) {
+    GENERATOR.with(context, |generator| {
+        generator
+            .as_mut()
+            .expect("a generator that was seeded when the module was loaded")
+            .fill_bytes(bytes);
+    });
 }

@@ -19,6 +19,7 @@ static MAX_WAITERS: NumericSetting = NumericSetting::new(c"max-waiters", 10_000,
 static MAX_WAITERS_TOTAL: NumericSetting =
     NumericSetting::new(c"max-waiters-total", 10_000, 0, 1_000_000);
 static MAX_HOLDERS: NumericSetting = NumericSetting::new(c"max-holders", 10_000, 1, 1_000_000);
+static MAX_SESSIONS: NumericSetting = NumericSetting::new(c"max-sessions", 10_000, 0, 1_000_000);
 static DEADLOCK_DETECTION: SwitchSetting = SwitchSetting::new(c"deadlock-detection", true);
 
 /// The server's `maxclients`.
@@ -34,6 +35,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
         &MAX_WAITERS,
         &MAX_WAITERS_TOTAL,
         &MAX_HOLDERS,
+        &MAX_SESSIONS,
     ];
     let registered = settings
         .into_iter()
@@ -83,6 +85,11 @@ fn look_up_max_clients(context: Context<'_>) {
 /// How many holders a lock may have.
 pub(crate) fn max_holders() -> usize {
     usize::try_from(MAX_HOLDERS.get()).unwrap_or(1)
+}
+
+/// How many sessions may be open.
+pub(crate) fn max_sessions() -> usize {
+    usize::try_from(MAX_SESSIONS.get()).unwrap_or(0)
 }
 
 /// True when who would wait in a circle is told so.

@@ -29,6 +29,12 @@ impl Rights {
         Self::of(&name_of_client(context)?)
     }
 
+    /// Those of the user that the running command runs for, in a script too; `None` when another module runs it for
+    /// nobody.
+    pub(crate) fn of_caller(context: Context<'_>) -> Option<Self> {
+        Self::of(&context.user_name()?)
+    }
+
     /// Those of the user with this name; `None` when there is no such user.
     fn of(name: &OwnedText) -> Option<Self> {
         // SAFETY: the name is live, and the user is freed with this.
@@ -84,7 +90,7 @@ fn name_of_client(context: Context<'_>) -> Option<OwnedText> {
 }
 
 /// The user for whom another module calls, if for any.
-fn name_of_caller(context: Context<'_>) -> Option<OwnedText> {
+pub(super) fn name_of_caller(context: Context<'_>) -> Option<OwnedText> {
     if !context.has_user() {
         // Without a user the function below crashes.
         return None;

@@ -21,6 +21,7 @@ pub(crate) trait Command {
 
 /// The description of a command.
 pub(crate) struct Spec {
+    /// Its name; of a subcommand, those of its container and its own: `container|name`.
     pub(crate) name: &'static CStr,
     pub(crate) flags: &'static CStr,
     /// The server's own ACL categories, where a module can name them.
@@ -95,28 +96,72 @@ const KEY: Argument = Argument {
 };
 
 /// Registers a command while the module is being loaded, also in the module's ACL category if there is
-/// one. False when the server refuses.
+/// one. The container of a subcommand comes first. False when the server refuses.
 pub(crate) fn register<C: Command>(context: Context<'_>, category: Option<&AclCategory>) -> bool {
-    let spec = C::SPEC;
+    create(context, &C::SPEC, Some(call::<C>), category)
+}
+
+/// Registers a command that only contains others.
+pub(crate) fn register_container(
+    context: Context<'_>,
+    spec: &Spec,
+    category: Option<&AclCategory>,
+) -> bool {
+    create(context, spec, None, category)
+}
+
+fn create(
+    context: Context<'_>,
+    spec: &Spec,
+    function: raw::RedisModuleCmdFunc,
+    category: Option<&AclCategory>,
+) -> bool {
     let key_position = c_int::from(spec.key.is_some_and(KeyUse::is_first));
+    let flags = spec.flags.as_ptr();
     // SAFETY: the context is live; the server copies what it keeps, but for the callback, which
     // stays for as long as the library is loaded.
     unsafe {
-        let created = api!(RedisModule_CreateCommand)(
-            context.raw,
-            spec.name.as_ptr(),
-            Some(call::<C>),
-            spec.flags.as_ptr(),
-            key_position,
-            key_position,
-            key_position,
-        );
+        let created = match parts(spec.name) {
+            None => api!(RedisModule_CreateCommand)(
+                context.raw,
+                spec.name.as_ptr(),
+                function,
+                flags,
+                key_position,
+                key_position,
+                key_position,
+            ),
+            Some((container, name)) => {
+                let container = api!(RedisModule_GetCommand)(context.raw, container.as_ptr());
+                if container.is_null() {
+                    return false;
+                }
+                api!(RedisModule_CreateSubcommand)(
+                    container,
+                    name.as_ptr(),
+                    function,
+                    flags,
+                    key_position,
+                    key_position,
+                    key_position,
+                )
+            }
+        };
         if created != OK {
             return false;
         }
         let command = api!(RedisModule_GetCommand)(context.raw, spec.name.as_ptr());
-        !command.is_null() && describe(command, &spec) && categorise(command, &spec, category)
+        !command.is_null() && describe(command, spec) && categorise(command, spec, category)
     }
+}
+
+/// The names of a subcommand's container and of itself.
+fn parts(name: &'static CStr) -> Option<(CString, &'static CStr)> {
+    let bytes = name.to_bytes_with_nul();
+    let bar = bytes.iter().position(|byte| *byte == b'|')?;
+    let container = CString::new(&bytes[..bar]).ok()?;
+    let name = CStr::from_bytes_with_nul(&bytes[bar + 1..]).ok()?;
+    Some((container, name))
 }
 
 /// # Safety

@@ -76,6 +76,16 @@ impl Flags {
             && (self.may_block() || self.has(raw::REDISMODULE_CTX_FLAGS_MULTI))
     }
 
+    /// The command is one of a client, perhaps in a script or function.
+    pub(super) fn is_of_client_or_script(self) -> bool {
+        self.is_of_client() || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
+    }
+
+    /// The command is one of a script or function, whose client has an id of its own.
+    pub(crate) fn in_script(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
+    }
+
     /// The caller can be blocked: it is not in a transaction, a script or another module's call.
     pub(crate) fn may_block(self) -> bool {
         const NEVER: u32 = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
@@ -165,11 +165,18 @@ pub(crate) enum Databases {
 
 type DatabasesHandler = fn(Context<'_>, Databases);
 
-static DATABASES_HANDLER: OnceLock<DatabasesHandler> = OnceLock::new();
+/// Those that hear of the databases.
+static DATABASES_HANDLERS: Mutex<Vec<DatabasesHandler>> = Mutex::new(Vec::new());
+
+fn databases_handlers() -> MutexGuard<'static, Vec<DatabasesHandler>> {
+    DATABASES_HANDLERS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Calls `handler` after each flush and each swap. Needs a subscription to those events.
 pub(crate) fn on_databases(handler: DatabasesHandler) {
-    DATABASES_HANDLER.get_or_init(|| handler);
+    databases_handlers().push(handler);
 }
 
 /// # Safety
@@ -214,6 +221,7 @@ pub(super) fn begin(context: Context<'_>) -> Result<(), &'static str> {
 /// Removes all handlers, when the module is not loaded.
 pub(super) fn forget() {
     *handlers() = Vec::new();
+    *databases_handlers() = Vec::new();
 }
 
 /// Lets the server call [`on_event`] at such events, or no longer. False when it refuses.
@@ -237,11 +245,12 @@ unsafe extern "C" fn on_event(
             return;
         };
         // SAFETY: the server's data of this event.
-        if let Some(databases) = unsafe { databases(event, data) }
-            && let Some(handler) = DATABASES_HANDLER.get()
-        {
-            // SAFETY: `raw` is the server's for the length of this call.
-            handler(unsafe { Context::new(raw) }, databases);
+        if let Some(databases) = unsafe { databases(event, data) } {
+            let handlers = databases_handlers().clone();
+            for handler in handlers {
+                // SAFETY: `raw` is the server's for the length of this call.
+                handler(unsafe { Context::new(raw) }, databases);
+            }
         }
         // No lock is held during a handler: it may call the server, which may call this function.
         let mut index = 0;

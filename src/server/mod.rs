@@ -10,6 +10,7 @@ mod allocator;
 mod api;
 mod blocked;
 mod call;
+mod caller;
 mod client;
 mod cluster;
 mod command;
@@ -28,6 +29,7 @@ mod memory_limit;
 mod monotonic;
 mod optional;
 mod other_modules;
+mod removal;
 mod server_info;
 mod stream;
 mod timer;
@@ -40,7 +42,9 @@ pub(crate) use blocked::{Blocked, Waits};
 pub(crate) use call::{OwnedText, Permission, WriteCheck, can_dry_run};
 pub(crate) use client::Socket;
 pub(crate) use cluster::Ports;
-pub(crate) use command::{ArgKind, Argument, Command, KeyUse, Spec, register as register_command};
+pub(crate) use command::{
+    ArgKind, Argument, Command, KeyUse, Spec, register as register_command, register_container,
+};
 pub(crate) use config::{
     NumericSetting, SwitchSetting, load_settings, register as register_setting, register_switch,
 };
@@ -57,6 +61,7 @@ pub(crate) use load::{export_load, load, set_module_options};
 pub(crate) use lost::Lost;
 pub(crate) use memory_limit::MemoryLimit;
 pub(crate) use monotonic::monotonic_micros;
+pub(crate) use removal::{Removal, follow_removals, last_removal};
 pub(crate) use stream::watch as watch_stream;
 pub(crate) use timer::{Timer, call_later};
 pub(crate) use value::{

@@ -4,6 +4,7 @@ use redis_lock_core::{LockChange, LockId};
 
 use crate::keeping;
 use crate::locks::{Announce, KeyspaceEvent, LockKey, lease_ended, now};
+use crate::sessions;
 
 /// Holders whose lease had ended were removed, and the key is closed.
 pub(super) struct Ended;
@@ -23,6 +24,8 @@ pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
     for holder in holders.ended(now) {
         lease_ended(context, &lock_id, &holder);
     }
+    let ended = holders.ended(now).map(|holder| holder.grant.token);
+    sessions::leases_ended(context, key.name(), ended);
     keeping::leases_ended(
         context,
         key.name(),

@@ -7,6 +7,7 @@ use super::state::STATE;
 use crate::keeping;
 use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
 use crate::server::{Context, Text};
+use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter};
 
 /// Does the give-backs of a lock of the selected database, and serves those who wait for it.
@@ -48,6 +49,8 @@ fn apply(context: Context<'_>, name: Text<'_>) {
             grant_released(context, token);
         }
         keeping::note_change(&key, Some(token), holder, &released.change, None);
+        let membership = Membership::GivenBack;
+        sessions::note_change(&key, Some(token), holder, &released.change, membership);
         key.write(
             &released.change,
             Announce::Events(&[KeyspaceEvent::Release]),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis_lock_core::keeping::Silence;
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Acquire, OwnerBuf, QueueWaits, Waiter};
 
 use super::answer::{Answer, Wait};
@@ -21,7 +22,7 @@ pub(crate) fn join(
     name: Text<'_>,
     request: &Acquire<'_>,
     names_limit: bool,
-    keep: Option<Silence>,
+    (keep, session): (Option<Silence>, Option<SessionId>),
     wait: Option<Duration>,
 ) -> Result<(), CommandError> {
     check_limits(context, name)
@@ -37,6 +38,7 @@ pub(crate) fn join(
         holds: request.holds,
         limit: request.limit,
         keep,
+        session,
         names_limit,
         client_id: context.client_id(),
         since,

@@ -1,11 +1,12 @@
 //! Judging a call.
 
 use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
+use redis_lock_core::{Acquire, Grant, Granted, Holders};
 
 use crate::keeping;
-use crate::locks::{now, rules, with_token_clock};
+use crate::locks::{CommandError, now, rules, with_token_clock};
 use crate::server::{Context, Text};
+use crate::sessions::{self, Membership};
 
 /// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
 #[inline]
@@ -16,27 +17,32 @@ pub(super) fn admit<'a>(
     request: &Acquire<'a>,
     in_line: bool,
     keep: Option<Keep>,
-) -> Result<Option<Granted<'a>>, Refusal> {
+    membership: Membership,
+) -> Result<Option<Granted<'a>>, CommandError> {
     let (rules, now) = (rules(), now(context));
     with_token_clock(|clock| {
-        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock);
-        if let Ok(Some(granted)) = &granted {
-            check_kept(context, name, keep, granted)?;
+        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
+        if let Some(granted) = &granted {
+            check_renewal(context, name, keep, membership, granted)?;
         }
-        granted
+        Ok(granted)
     })
 }
 
-/// Checks that a grant that is kept has a lease that is long enough: the last check of all.
-pub(super) fn check_kept(
+/// Checks that a grant that the server renews has a lease that is long enough: the last check of all.
+pub(super) fn check_renewal(
     context: Context<'_>,
     name: Text<'_>,
     keep: Option<Keep>,
+    membership: Membership,
     granted: &Granted<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), CommandError> {
+    let keeps = matches!(keep, Some(Keep::For(_)));
+    sessions::check(context, name, membership, keeps, granted.holder.grant)?;
     if keep.is_none() && !keeping::any() {
         return Ok(());
     }
     let Grant { token, lease, .. } = granted.holder.grant;
-    check_lease(keep, keeping::is_kept(context, name, token), lease)
+    let is_kept = keeping::is_kept(context, name, token);
+    Ok(check_lease(keep, is_kept, lease)?)
 }

@@ -4,12 +4,13 @@
 //! that leaves out a step does not compile.
 
 use redis_lock_core::keeping::{Asked, Keep};
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Acquire, Deadline, Granted, Holder, LockChange, Release, Renew, Token};
 
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
 use super::join::waiting;
-use super::judge::{admit, check_kept};
+use super::judge::{admit, check_renewal};
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
@@ -19,6 +20,7 @@ use crate::locks::{
     with_token_clock,
 };
 use crate::server::{Context, Text};
+use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
 /// An open lock, with all its give-backs done and the leases that have ended taken out.
@@ -33,6 +35,7 @@ impl<'call> Lock<'call> {
         let context = primary.context();
         apply_give_backs(context, name, Caller::Command);
         keeping::renew_due(context, name);
+        sessions::before_command(context, name);
         let key = LockKey::open(context, name);
         if key.is_shared() {
             return Self::after_ended_leases(context, key);
@@ -74,7 +77,9 @@ impl<'call> Lock<'call> {
         self,
         request: &Acquire<'a>,
         keep: Option<Keep>,
+        session: Option<SessionId>,
     ) -> Result<Option<Judged<'call, 'a, Holder<'a>>>, CommandError> {
+        let membership = session.map_or(Membership::Stays, Membership::Joins);
         let lock = self.after_the_line();
         let (context, key) = (lock.context, &lock.key);
         let holders = key.holders()?;
@@ -87,6 +92,7 @@ impl<'call> Lock<'call> {
             request,
             in_line,
             keep,
+            membership,
         )?
         else {
             return Ok(None);
@@ -98,7 +104,7 @@ impl<'call> Lock<'call> {
         let keep = keep.map(|keep| (keep, Asked::Acquire, context.client_id()));
         Ok(Some(lock.judged(
             granted,
-            keep,
+            (keep, membership),
             KeyspaceEvent::Acquire,
             counter,
         )))
@@ -108,6 +114,7 @@ impl<'call> Lock<'call> {
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
+        session: Option<SessionId>,
     ) -> Result<Judged<'call, 'a, Option<Holder<'a>>>, CommandError> {
         let holders = self.key.holders()?;
         let released = redis_lock_core::release(holders.as_ref(), request, now(self.context))?;
@@ -116,7 +123,7 @@ impl<'call> Lock<'call> {
             before: Some(released.before.token),
             after: released.holder,
             change: released.change,
-            keep: None,
+            renewal: (None, Membership::ReleasedBy(session)),
             event: KeyspaceEvent::Release,
             counter: changes.then_some(Counter::Releases),
             lock: self,
@@ -128,26 +135,26 @@ impl<'call> Lock<'call> {
         self,
         request: &Renew<'a>,
         keep: Option<Keep>,
+        membership: Membership,
     ) -> Result<Judged<'call, 'a, Holder<'a>>, CommandError> {
         let lock = self.after_the_line();
         let holders = lock.key.holders()?;
         let (rules, now) = (rules(), now(lock.context));
         let granted = with_token_clock(|clock| {
-            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock);
-            if let Ok(granted) = &granted {
-                check_kept(lock.context, lock.key.name(), keep, granted)?;
-            }
-            granted
+            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
+            check_renewal(lock.context, lock.key.name(), keep, membership, &granted)?;
+            Ok::<_, CommandError>(granted)
         })?;
         let keep = keep.map(|keep| (keep, Asked::Renew, lock.context.client_id()));
-        Ok(lock.judged(granted, keep, KeyspaceEvent::Renew, Counter::Renewals))
+        let renewal = (keep, membership);
+        Ok(lock.judged(granted, renewal, KeyspaceEvent::Renew, Counter::Renewals))
     }
 
     #[inline]
     fn judged<'a>(
         self,
         granted: Granted<'a>,
-        keep: ToKeep,
+        renewal: (ToKeep, Membership),
         event: KeyspaceEvent,
         counter: Counter,
     ) -> Judged<'call, 'a, Holder<'a>> {
@@ -156,7 +163,7 @@ impl<'call> Lock<'call> {
             before: granted.before.map(|before| before.token),
             after: granted.holder,
             change: granted.change,
-            keep,
+            renewal,
             event,
             counter: Some(counter),
         }
@@ -167,16 +174,18 @@ impl<'call> Lock<'call> {
 pub(crate) fn view<'call>(primary: Primary<'call>, name: Text<'call>) -> LockView<'call> {
     apply_give_backs(primary.context(), name, Caller::Command);
     keeping::renew_due(primary.context(), name);
+    sessions::before_command(primary.context(), name);
     LockView::open(primary.context(), name)
 }
 
 /// Opens a lock for a command that only looks at it, on a replica too. Where the server may write, its give-backs
 /// come first, and the renewals that are due.
 pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockView<'call> {
-    if (STATE.is_busy() || keeping::any()) && may_write_now(context) {
+    if (STATE.is_busy() || keeping::any() || sessions::any_grants()) && may_write_now(context) {
         // The server allows this command also when it would refuse a write.
         apply_give_backs(context, name, Caller::EventLoop);
         keeping::renew_due_if_allowed(context, name);
+        sessions::before_look(context, name);
     }
     LockView::open(context, name)
 }
@@ -190,8 +199,8 @@ pub(crate) struct Judged<'call, 'a, T> {
     /// The caller as a holder after the call.
     after: T,
     change: LockChange<'a>,
-    /// Whether the caller keeps the grant.
-    keep: ToKeep,
+    /// Whether the caller keeps the grant, and to which session it belongs.
+    renewal: (ToKeep, Membership),
     event: KeyspaceEvent,
     counter: Option<Counter>,
 }
@@ -204,7 +213,9 @@ impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
             count(counter);
         }
         // Before the change is announced: a listener may free the lock.
-        keeping::note_change(&key, self.before, self.after, &self.change, self.keep);
+        let (keep, membership) = self.renewal;
+        keeping::note_change(&key, self.before, self.after, &self.change, keep);
+        sessions::note_change(&key, self.before, self.after, &self.change, membership);
         match (&self.change, self.before) {
             (LockChange::Free, Some(token)) => hand_over(context, key, token),
             (change, before) => {

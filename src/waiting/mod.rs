@@ -18,6 +18,7 @@ mod judge;
 mod lock;
 mod refuse;
 mod serve;
+mod session_end;
 mod slice;
 mod stall_detector;
 mod state;
@@ -32,6 +33,7 @@ use state::STATE;
 pub(crate) use events::lock_lost;
 pub(crate) use join::{cancel, end_waits, join, ongoing_waits, queue_sizes, waiters, waiting};
 pub(crate) use lock::{Lock, look, view};
+pub(crate) use session_end::{release_of_session, session_ended, waiting_of};
 
 /// Subscribes to the events of locks, and to the timer.
 pub(crate) fn load(context: Context<'_>) {

@@ -20,6 +20,7 @@ use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released,
 };
 use crate::server::{Context, Text, WriteCheck};
+use crate::sessions::{self, Membership};
 
 /// Where [`serve`] is called from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +157,8 @@ impl Serving<'_> {
                 let before = granted.before.map(|before| before.token);
                 let (holder, change) = (&granted.holder, &granted.change);
                 keeping::note_change(&key, before, *holder, change, to_keep(&next.waiter));
+                let membership = membership(&next.waiter);
+                sessions::note_change(&key, before, *holder, change, membership);
                 let to_answer = grant(context, &next, &granted);
                 let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
                 key.write(
@@ -241,11 +244,10 @@ impl Serving<'_> {
             token: None,
         };
         let keep = waiter.keep.map(Keep::For);
-        match admit(context, name, holders, &request, false, keep) {
+        match admit(context, name, holders, &request, false, keep, membership(waiter)) {
             Ok(Some(granted)) => Ok(granted),
             Ok(None) => Err(NoGrant::Waits(Step::Done)),
-            Err(refusal) => {
-                let error = CommandError::Refused(refusal);
+            Err(error) => {
                 error.count_refusal();
                 Err(NoGrant::Refused(error))
             }
@@ -296,6 +298,13 @@ impl Serving<'_> {
             Answer::error(redirection.error(context, client))
         });
     }
+}
+
+/// The session that the grant of a waiting call joins, if any.
+fn membership(waiter: &Waiter) -> Membership {
+    waiter
+        .session
+        .map_or(Membership::Stays, Membership::JoinsAfterWait)
 }
 
 /// Whether the client of a waiting call keeps the grant.

@@ -12,7 +12,7 @@ struct Setting {
     most: i64,
 }
 
-const SETTINGS: [Setting; 6] = [
+const SETTINGS: [Setting; 7] = [
     Setting {
         name: "lock.default-lease-ms",
         default: 30_000,
@@ -30,6 +30,12 @@ const SETTINGS: [Setting; 6] = [
         default: TEN_YEARS_MS,
         least: 1,
         most: TEN_YEARS_MS,
+    },
+    Setting {
+        name: "lock.max-sessions",
+        default: 10_000,
+        least: 0,
+        most: 1_000_000,
     },
     Setting {
         name: "lock.max-token-lead-ms",
@@ -152,6 +158,7 @@ fn lines_of_redis_conf_are_taken() {
             .config("lock.default-lease-ms", "1500")
             .config("lock.max-holders", "3")
             .config("lock.max-lease-ms", "9000")
+            .config("lock.max-sessions", "77")
             .config("lock.max-token-lead-ms", "0")
             .config("lock.max-waiters", "1000000")
             .config("lock.max-waiters-total", "999999")
@@ -159,7 +166,7 @@ fn lines_of_redis_conf_are_taken() {
     let server = lines(Server::builder()).start();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [1500, 3, 9000, 0, 1_000_000, 999_999]);
+    assert_eq!(values, [1500, 3, 9000, 77, 0, 1_000_000, 999_999]);
     let grant = starts_lease(&mut c, "k", 1500, |c| run(c, "LOCK.ACQUIRE k a")).grant();
     assert_eq!(grant.lease, 1500);
 }
@@ -175,7 +182,7 @@ fn rewrite_keeps_the_settings_over_a_restart() {
     server.restart();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [2, 3, 4, 5, 6, 7]);
+    assert_eq!(values, [2, 3, 4, 5, 6, 7, 8]);
 }
 
 #[test]

@@ -30,8 +30,11 @@ struct Told {
 }
 
 fn told_by_the_page(name: &str) -> Told {
-    let title = name.to_uppercase();
-    let (page, heading) = if name.contains('_') {
+    let title = title(name);
+    let is_part = name.contains(['_', '|']);
+    let (page, heading) = if let Some((container, _)) = name.split_once('|') {
+        (read(&format!("{container}.md")), format!("\n## {title}\n"))
+    } else if is_part {
         (read("internal.md"), format!("\n## {title}\n"))
     } else {
         (read(&format!("{name}.md")), format!("# {title}\n"))
@@ -39,7 +42,7 @@ fn told_by_the_page(name: &str) -> Told {
     let (_, text) = page
         .split_once(&heading)
         .unwrap_or_else(|| panic!("no {heading:?}"));
-    let text = if name.contains('_') {
+    let text = if is_part {
         text.split("\n## ").next().unwrap_or_default()
     } else {
         text
@@ -54,6 +57,15 @@ fn told_by_the_page(name: &str) -> Told {
         found.unwrap_or_else(|| panic!("{name}: no {label:?}"))[1].clone()
     };
     let pair = |row: Vec<String>| (row[0].replace('`', ""), row[1].clone());
+    let mut history: Vec<_> = table(rest, "| version | |")
+        .into_iter()
+        .rev()
+        .map(pair)
+        .collect();
+    if name.contains('|') {
+        // Each was there from the beginning.
+        history.push((row("Available since"), "Added".to_owned()));
+    }
     Told {
         summary: summary.to_owned(),
         syntax: syntax.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -68,12 +80,13 @@ fn told_by_the_page(name: &str) -> Told {
             .into_iter()
             .map(pair)
             .collect(),
-        history: table(rest, "| version | |")
-            .into_iter()
-            .rev()
-            .map(pair)
-            .collect(),
+        history,
     }
+}
+
+/// The name as a page writes it.
+fn title(name: &str) -> String {
+    name.replace('|', " ").to_uppercase()
 }
 
 /// The rows of the first table that begins with this line.
@@ -98,8 +111,9 @@ fn sorted(words: impl Iterator<Item = String>) -> Vec<String> {
 fn told_by_the_server(c: &mut redis::Connection, name: &str, categories: &[&str]) -> Told {
     let docs = docs(c, name);
     let text = |field: &str| docs[field].clone().text();
-    let arguments = docs["arguments"].clone().items();
-    let mut syntax = vec![name.to_uppercase()];
+    let arguments = docs.get("arguments").cloned();
+    let arguments = arguments.map(Expect::items).unwrap_or_default();
+    let mut syntax = vec![title(name)];
     syntax.extend(arguments.iter().map(argument));
     let mut history = vec![(text("since"), "Added".to_owned())];
     if let Some(later) = docs.get("history") {
@@ -165,7 +179,12 @@ fn rows(argument: &Value) -> Vec<(String, String)> {
 fn each_page_says_what_the_server_says() {
     let server = Server::start();
     let mut c = server.connection();
-    for command in COMMANDS {
+    // A page of subcommands says of their container what these are.
+    let commands = COMMANDS.iter().filter(|command| {
+        let of_it = format!("{}|", command.name);
+        !COMMANDS.iter().any(|other| other.name.starts_with(&of_it))
+    });
+    for command in commands {
         let page = told_by_the_page(command.name);
         let server = told_by_the_server(&mut c, command.name, command.categories);
         assert_eq!(page, server, "{}", command.name);
@@ -181,7 +200,7 @@ fn the_index_and_the_readme_name_each_command_and_there_is_no_other_page() {
         let title = command.name.to_uppercase();
         if command.name.contains('_') {
             assert!(index.contains(&title), "{title}");
-        } else {
+        } else if !command.name.contains('|') {
             let page = format!("{}.md", command.name);
             assert!(index.contains(&format!("[{title}]({page})")), "{title}");
             assert!(

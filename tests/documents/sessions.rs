@@ -15,7 +15,7 @@
 
 use crate::markdown::{Block, Page, pages};
 use crate::terminal::Terminal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use testbed::{Server, eventually};
 
 const TERMINALS: &[&str] = &["redis", "first", "second", "third", "resp3"];
@@ -23,6 +23,7 @@ const TERMINALS: &[&str] = &["redis", "first", "second", "third", "resp3"];
 /// Fields whose numbers are other ones each time, unless they are negative.
 const TIMES: &[&str] = &[
     "ttl-ms",
+    "sure-ms",
     "held-ms",
     "waited-ms",
     "left-ms",
@@ -85,8 +86,10 @@ struct Session<'page> {
     server: Server,
     /// The terminals whose call waits, or whose reply to such a call was not looked at yet.
     waiting: Vec<&'static str>,
-    /// The tokens of the page, and what they are on this server.
+    /// The tokens of the page and the ids of its sessions, and what they are on this server.
     tokens: BTreeMap<u64, u64>,
+    /// The ids of sessions on this server: of any number of digits.
+    ids: BTreeSet<u64>,
 }
 
 impl<'page> Session<'page> {
@@ -97,6 +100,7 @@ impl<'page> Session<'page> {
             server: Server::start(),
             waiting: Vec::new(),
             tokens: BTreeMap::new(),
+            ids: BTreeSet::new(),
         }
     }
 
@@ -159,6 +163,10 @@ impl<'page> Session<'page> {
     }
 
     fn compare(&mut self, at: &str, words: &str, expected: &[&str], reply: &[String]) {
+        if words.starts_with("LOCK.SESSION OPEN") {
+            let id = |line: &String| line.strip_prefix("(integer) ")?.parse::<u64>().ok();
+            self.ids.extend(reply.iter().filter_map(id));
+        }
         let differ = || format!("{at}\nexpected: {expected:#?}\nanswered: {reply:#?}");
         assert_eq!(expected.len(), reply.len(), "{}", differ());
         let mut is_time = words.starts_with("PTTL");
@@ -166,8 +174,8 @@ impl<'page> Session<'page> {
             is_time |= TIMES
                 .iter()
                 .any(|name| expected.contains(&format!("\"{name}\" =>")));
-            let (shown, tokens) = shape(expected, is_time);
-            let (came, actual) = shape(answered, is_time);
+            let (shown, tokens) = shape(expected, is_time, &BTreeSet::new());
+            let (came, actual) = shape(answered, is_time, &self.ids);
             let same = match shown.strip_suffix('…') {
                 Some(beginning) => came.starts_with(beginning),
                 None => shown == came,
@@ -187,13 +195,14 @@ impl<'page> Session<'page> {
 }
 
 /// A line of a reply with placeholders for what differs each time, and the tokens in it.
-fn shape(line: &str, is_time: bool) -> (String, Vec<u64>) {
+fn shape(line: &str, is_time: bool, ids: &BTreeSet<u64>) -> (String, Vec<u64>) {
     let mut tokens = Vec::new();
     let mut shape = String::new();
     for word in line.split_inclusive([' ', '"']) {
         let text = word.trim_end_matches([' ', '"']);
         let digits = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
-        if let Some(token) = token(text) {
+        let id = text.parse().ok().filter(|id| ids.contains(id));
+        if let Some(token) = id.or_else(|| token(text)) {
             tokens.push(token);
             shape += &word.replace(text, "TOKEN");
         } else if digits && is_time {

@@ -26,6 +26,7 @@ pub mod parse;
 mod refusal;
 mod request;
 mod rules;
+pub mod sessions;
 mod shards;
 mod stored;
 mod time;
@@ -39,6 +40,8 @@ mod deadlock_properties;
 mod keeping_properties;
 #[cfg(any(test, fuzzing))]
 mod properties;
+#[cfg(test)]
+mod sessions_properties;
 #[cfg(test)]
 mod sharing_properties;
 

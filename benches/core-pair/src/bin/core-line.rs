@@ -106,6 +106,7 @@ fn join(calls: &mut Calls, name: &[u8], key: &[u8]) {
         holds: None,
         limit: Limit::ONE,
         keep: None,
+        session: None,
         names_limit: false,
         client_id: 7,
         since: Monotonic(0),

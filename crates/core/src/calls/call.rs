@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::keeping::Silence;
+use crate::sessions::SessionId;
 use crate::{Deadline, Holds, Lease, Limit, LockId, Monotonic, OwnerBuf, Token};
 
 /// Identifies a call. Ids are never reused, and later calls have greater ones.
@@ -32,6 +33,8 @@ pub struct Waiter {
     pub limit: Limit,
     /// How long the connection may be silent that keeps the grant, if one is to.
     pub keep: Option<Silence>,
+    /// The session that the grant is to belong to, if any.
+    pub session: Option<SessionId>,
     /// The caller named the limit, and its reply tells the one in force.
     pub names_limit: bool,
     /// The client that is blocked.

@@ -125,6 +125,9 @@ impl<A> Calls<A> {
         let wait_ends = self.all().filter(|(_, call)| call.is_waiting());
         let wait_ends = wait_ends.filter_map(|(id, call)| Some((call.waiter.until?, id)));
         assert_eq!(self.wait_ends, wait_ends.collect(), "the ends of the waits");
+        let of_sessions = self.all().filter(|(_, call)| call.is_waiting());
+        let of_sessions = of_sessions.filter_map(|(id, call)| Some((call.waiter.session?, id)));
+        assert_eq!(self.of_sessions, of_sessions.collect(), "the calls of sessions");
         let sent_ends = self.all().filter_map(|(id, call)| match call.stage {
             Stage::ReplySent(taken) => Some((taken.deadline, id)),
             _ => None,
@@ -159,6 +162,7 @@ impl<A> Calls<A> {
             self.owners.len(),
             self.exclusive.len(),
             self.clients.len(),
+            self.of_sessions.len(),
             self.pending.len(),
             self.wait_ends.len(),
             self.sent_ends.len(),

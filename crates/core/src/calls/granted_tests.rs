@@ -58,6 +58,7 @@ impl Scenario {
             holds: None,
             limit: Limit::ONE,
             keep: None,
+            session: None,
             names_limit: false,
             client_id,
             since: Monotonic(0),

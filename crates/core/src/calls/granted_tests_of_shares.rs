@@ -46,6 +46,7 @@ impl Scenario {
                 holds: None,
                 limit: Limit::NONE,
                 keep: None,
+                session: None,
                 names_limit: false,
                 client_id: number,
                 since: Monotonic(0),

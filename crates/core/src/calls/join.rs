@@ -39,6 +39,9 @@ impl<A> Calls<A> {
         if let Some(until) = waiter.until {
             self.wait_ends.insert((until, id));
         }
+        if let Some(session) = waiter.session {
+            self.of_sessions.insert((session, id));
+        }
         self.clients
             .get_or_insert_with(waiter.client_id, Default::default)
             .blocked = Some(id);
@@ -79,6 +82,9 @@ impl<A> Calls<A> {
         self.owners.remove(owner, line.id, id);
         if let Some(until) = waiter.until {
             self.wait_ends.remove(&(until, id));
+        }
+        if let Some(session) = waiter.session {
+            self.of_sessions.remove(&(session, id));
         }
         if waiter.limit > Limit::ONE {
             line.wider -= 1;

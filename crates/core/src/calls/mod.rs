@@ -13,7 +13,7 @@
 //! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
 //!
 //! Everything else finds calls by what an event names: a lock (`lines`, `in_line`), an owner (`owners`), a client
-//! (`clients`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are ordered sets and maps in parts, so
+//! (`clients`), a session (`of_sessions`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are ordered sets and maps in parts, so
 //! none of them ever grows all at once.
 
 mod call;
@@ -27,6 +27,7 @@ mod ready;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::sessions::SessionId;
 use super::shards::Shards;
 use super::{Deadline, Limit, LockId, Monotonic};
 use granted::{OfClient, Pending};
@@ -51,6 +52,8 @@ pub struct Calls<A = ()> {
     /// before them may be missing: the first call of the line has limit 1 then.
     exclusive: BTreeSet<(LineId, CallId)>,
     clients: Shards<u64, OfClient>,
+    /// The waiting calls of each session.
+    of_sessions: BTreeSet<(SessionId, CallId)>,
     /// The granted calls whose reply is not known to be sent.
     pending: Vec<Pending>,
     wait_ends: BTreeSet<(Monotonic, CallId)>,
@@ -155,6 +158,12 @@ impl<A> Calls<A> {
         let line = self.lines.get(database, key).into_iter();
         let ids = line.flat_map(|line| of_line(&self.in_line, line.id));
         ids.filter_map(|id| Some((id, self.get(id)?)))
+    }
+
+    /// The waiting calls of a session, in the order of joining.
+    pub fn of_session(&self, session: SessionId) -> impl Iterator<Item = CallId> {
+        let calls = (session, CallId::FIRST)..=(session, CallId::LAST);
+        self.of_sessions.range(calls).map(|(_, id)| *id)
     }
 
     /// The wait that ends first, and when.

@@ -30,6 +30,7 @@ fn join(calls: &mut Calls, number: u8) -> CallId {
         holds: None,
         limit: Limit::ONE,
         keep: None,
+        session: None,
         names_limit: false,
         client_id: CLIENTS.fetch_add(1, Ordering::Relaxed),
         since: Monotonic(0),

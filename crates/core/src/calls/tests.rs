@@ -20,6 +20,7 @@ fn call(owner: &str, until: Option<u64>) -> Waiter {
         holds: None,
         limit: Limit::ONE,
         keep: None,
+        session: None,
         names_limit: false,
         client_id: CLIENTS.fetch_add(1, Ordering::Relaxed),
         since: Monotonic(0),

@@ -120,6 +120,7 @@ impl System {
                     holds,
                     limit: Limit::ONE,
                     keep: None,
+                    session: None,
                     names_limit: false,
                     client_id: self.ids.len() as u64,
                     since: Monotonic(self.now),

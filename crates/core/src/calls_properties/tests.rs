@@ -75,6 +75,7 @@ proptest! {
                 holds: None,
                 limit: Limit::ONE,
                 keep: None,
+                session: None,
                 names_limit: false,
                 client_id: list.len() as u64,
                 since: Monotonic(0),

@@ -64,6 +64,7 @@ fn wait_with(calls: &mut Calls, owner: usize, lock: usize, limit: Limit) -> Call
         holds: None,
         limit,
         keep: None,
+        session: None,
         names_limit: false,
         client_id: 0,
         since: Monotonic(0),

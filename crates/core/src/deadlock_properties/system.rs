@@ -218,6 +218,7 @@ fn waiter(call: Party, client_id: u64) -> Waiter {
         holds: None,
         limit: limit(call.limit),
         keep: None,
+        session: None,
         names_limit: false,
         client_id,
         since: Monotonic(0),

@@ -1,9 +1,11 @@
-//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [HOLDS n] [TOKEN token]`
+//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [SESSION id] [HOLDS n] [TOKEN token]`
 
 use super::options::{KEEP, LEASE, LIMIT, Options};
+use super::session::{SESSION, named as named_session};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, Words, once};
 use crate::keeping::Keep;
+use crate::sessions::SessionId;
 use crate::{Holds, Lease, Limit, Owner, Token};
 
 const ANY_OWNER: &[u8] = b"*";
@@ -18,6 +20,7 @@ pub const ACQUIRE: &[Argument] = &[
     LEASE,
     Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer).optional(),
     KEEP,
+    SESSION,
     Argument::after(c"HOLDS", c"holds", Kind::Integer).optional(),
     TOKEN,
 ];
@@ -35,6 +38,8 @@ pub struct Acquire<'a> {
     pub wait_ms: Option<u64>,
     /// How long the connection that keeps the grant may be silent.
     pub keep: Option<Keep>,
+    /// The session that the grant is to belong to.
+    pub session: Option<SessionId>,
     /// How many holds the caller wants to have afterwards.
     pub holds: Option<Holds>,
     /// The grant that the call re-enters.
@@ -67,18 +72,21 @@ pub fn acquire<'a>(
         }
     }
     let named = owner.bytes() != ANY_OWNER;
-    if !named && (holds.is_some() || options.token.is_some()) {
+    let session = named_session(options.session)?;
+    if !named && (holds.is_some() || options.token.is_some() || session.is_some()) {
         return Err(Malformed::new(
-            c"ERR HOLDS and TOKEN take an owner by name: a call with the owner * cannot be repeated",
+            c"ERR HOLDS, SESSION and TOKEN take an owner by name: a call with the owner * cannot be \
+              repeated",
         ));
     }
-    options.check_keep()?;
+    options.check_renewal()?;
     Ok(Acquire {
         owner: named.then_some(owner),
         limit: options.limit,
         lease: options.lease,
         wait_ms,
         keep: options.keep,
+        session,
         holds,
         token: options.token,
     })

@@ -10,6 +10,7 @@ mod integer;
 mod options;
 mod release;
 mod renew;
+mod session;
 mod syntax;
 mod token;
 mod words;
@@ -20,8 +21,12 @@ mod tests;
 pub use acquire::{ACQUIRE, Acquire, acquire};
 pub use count::{COUNT, count};
 pub use effect::{EFFECT, effect};
-pub use release::{RELEASE, release};
+pub use release::{RELEASE, Release, release};
 pub use renew::{RENEW, Renew, renew};
+pub use session::{
+    SESSION_GRANTS, SESSION_ID, SESSION_OPEN, SESSION_POLL, SessionMove, SessionOpen,
+    session_grants, session_id, session_open, session_poll,
+};
 pub use syntax::{Argument, Kind};
 pub use token::{CLOCK, FENCE, clock, fence};
 pub use words::{Malformed, Words};

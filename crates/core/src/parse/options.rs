@@ -1,11 +1,13 @@
 //! The options that an acquire and a renewal share:
-//! `[SHARED | LIMIT n] [PX milliseconds | EX seconds] [KEEP ms] [TOKEN token]`
+//! `[SHARED | LIMIT n] [PX milliseconds | EX seconds] [KEEP ms] [SESSION id] [TOKEN token]`
 
 use std::ffi::CStr;
 
+use super::session::{SessionMove, session_move};
 use super::syntax::{Argument, Kind};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
 use crate::keeping::{Keep, can_keep};
+use crate::sessions::can_renew;
 use crate::{Lease, Limit, Token};
 
 /// The words of a limit.
@@ -38,12 +40,15 @@ const PX: &CStr = c"ERR PX takes the lease in milliseconds, an integer from 1 to
 const EX: &CStr =
     c"ERR EX takes the lease in seconds, an integer from 1 to lock.max-lease-ms / 1000";
 
+pub(super) const SESSION_TWICE: &CStr = c"ERR syntax error: SESSION is given twice";
+
 /// The options found so far.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) limit: Option<Limit>,
     pub(super) lease: Option<Lease>,
     pub(super) keep: Option<Keep>,
+    pub(super) session: Option<SessionMove>,
     pub(super) token: Option<Token>,
 }
 
@@ -66,6 +71,8 @@ impl Options {
         } else if is(b"KEEP") {
             let twice = c"ERR syntax error: KEEP is given twice";
             once(&mut self.keep, words.keep()?, twice)?;
+        } else if is(b"SESSION") {
+            once(&mut self.session, session_move(words)?, SESSION_TWICE)?;
         } else if is(b"TOKEN") {
             once(&mut self.token, words.token()?, ONE_TOKEN)?;
         } else {
@@ -84,9 +91,16 @@ impl Options {
         once(&mut self.limit, limit, twice)
     }
 
-    /// Checks that a given lease is long enough to be kept.
-    pub(super) fn check_keep(&self) -> Result<(), Malformed> {
+    /// Checks that the server can renew a given lease, and does so for a connection or for a session.
+    pub(super) fn check_renewal(&self) -> Result<(), Malformed> {
+        let joins = matches!(self.session, Some(SessionMove::Into(_)));
         match (self.keep, self.lease) {
+            (Some(Keep::For(_)), _) if joins => Err(Malformed::new(
+                c"ERR syntax error: only one of KEEP and SESSION can be given",
+            )),
+            (_, Some(lease)) if joins && !can_renew(lease) => Err(Malformed::new(
+                c"ERR SESSION takes a lease of 1000 milliseconds or more",
+            )),
             (Some(Keep::For(_)), Some(lease)) if !can_keep(lease) => Err(Malformed::new(
                 c"ERR KEEP takes a lease of 1000 milliseconds or more",
             )),

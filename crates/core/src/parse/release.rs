@@ -1,10 +1,13 @@
-//! `owner [ALL | HOLDS n] [TOKEN token]`
+//! `owner [ALL | HOLDS n] [SESSION id] [TOKEN token]`
 
 use std::ffi::CStr;
 
+use super::options::SESSION_TWICE;
+use super::session::{SESSION, named, session_move};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, ONE_TOKEN, Words, once};
-use crate::{Release, ReleaseAmount};
+use crate::ReleaseAmount;
+use crate::sessions::SessionId;
 
 const ONE_AMOUNT: &CStr = c"ERR syntax error: one amount at most, as ALL or HOLDS n";
 
@@ -19,8 +22,18 @@ pub const RELEASE: &[Argument] = &[
         ]),
     )
     .optional(),
+    SESSION,
     TOKEN,
 ];
+
+/// A parsed release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release<'a> {
+    /// What it gives back.
+    pub request: crate::Release<'a>,
+    /// The session of the program that releases.
+    pub session: Option<SessionId>,
+}
 
 /// Parses a release.
 ///
@@ -31,22 +44,33 @@ pub fn release<'a>(
     words: &mut Words<impl Iterator<Item = &'a [u8]>>,
 ) -> Result<Release<'a>, Malformed> {
     let owner = words.owner()?;
-    let (mut amount, mut token) = (None, None);
+    let (mut amount, mut session, mut token) = (None, None, None);
     while let Some(option) = words.next() {
         if option.eq_ignore_ascii_case(b"ALL") {
             once(&mut amount, ReleaseAmount::All, ONE_AMOUNT)?;
         } else if option.eq_ignore_ascii_case(b"HOLDS") {
             let keep = words.holds_to_keep()?;
             once(&mut amount, ReleaseAmount::DownTo(keep), ONE_AMOUNT)?;
+        } else if option.eq_ignore_ascii_case(b"SESSION") {
+            once(&mut session, session_move(words)?, SESSION_TWICE)?;
         } else if option.eq_ignore_ascii_case(b"TOKEN") {
             once(&mut token, words.token()?, ONE_TOKEN)?;
         } else {
             return Err(Malformed::unknown_option(option));
         }
     }
+    let session = named(session)?;
+    if session.is_some() && token.is_none() {
+        return Err(Malformed::new(
+            c"ERR syntax error: SESSION needs TOKEN, the token of the grant to release",
+        ));
+    }
     Ok(Release {
-        owner,
-        amount: amount.unwrap_or(ReleaseAmount::One),
-        token,
+        request: crate::Release {
+            owner,
+            amount: amount.unwrap_or(ReleaseAmount::One),
+            token,
+        },
+        session,
     })
 }

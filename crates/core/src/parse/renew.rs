@@ -1,6 +1,7 @@
-//! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [TOKEN token] [RAISE token]`
+//! `owner [SHARED | LIMIT n] [PX ms | EX s] [KEEP ms] [SESSION id] [TOKEN token] [RAISE token]`
 
 use super::options::{KEEP, LEASE, LIMIT, Options};
+use super::session::{SESSION, SessionMove};
 use super::syntax::{Argument, Kind, OWNER, TOKEN};
 use super::words::{Malformed, Words, once};
 use crate::keeping::Keep;
@@ -11,6 +12,7 @@ pub const RENEW: &[Argument] = &[
     LIMIT,
     LEASE,
     KEEP,
+    SESSION,
     TOKEN,
     Argument::after(c"RAISE", c"raised-token", Kind::Integer).optional(),
 ];
@@ -22,6 +24,8 @@ pub struct Renew<'a> {
     pub request: crate::Renew<'a>,
     /// How long the connection that keeps the grant may be silent.
     pub keep: Option<Keep>,
+    /// The session that the grant is moved to, or out of it.
+    pub session: Option<SessionMove>,
 }
 
 /// Parses a renewal.
@@ -45,11 +49,12 @@ pub fn renew<'a>(
         let twice = c"ERR syntax error: RAISE is given twice";
         once(&mut raise, words.raise()?, twice)?;
     }
-    options.check_keep()?;
+    options.check_renewal()?;
     let Options {
         limit,
         lease,
         keep,
+        session,
         token,
     } = options;
     let request = match (token, raise) {
@@ -68,5 +73,9 @@ pub fn renew<'a>(
             Malformed::new(c"ERR RAISE takes a token that is not lower than that of TOKEN"),
         )?,
     };
-    Ok(Renew { request, keep })
+    Ok(Renew {
+        request,
+        keep,
+        session,
+    })
 }

@@ -1,6 +1,7 @@
 //! What is read of the words of each call, at the limits of what each word may be.
 
 use super::words::Words;
+use super::{self as parsed};
 use super::{
     Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
 };
@@ -38,6 +39,7 @@ fn of_an_acquire() {
         lease: None,
         wait_ms: None,
         keep: None,
+        session: None,
         holds: None,
         token: None,
     };
@@ -174,10 +176,14 @@ fn of_a_wrong_acquire() {
 #[test]
 fn of_a_release() {
     let of = |amount, token| {
-        Ok(Release {
+        let request = Release {
             owner: owner("ann"),
             amount,
             token,
+        };
+        Ok(parsed::Release {
+            request,
+            session: None,
         })
     };
     for (text, wanted) in [
@@ -227,6 +233,7 @@ fn of_a_renewal() {
         let wanted = wanted.map(|request| Renewal {
             request,
             keep: None,
+            session: None,
         });
         assert_eq!(renew(&mut words(text)).ok(), wanted, "{text}");
     }

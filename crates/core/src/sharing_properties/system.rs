@@ -194,6 +194,7 @@ impl System {
                         holds: request.holds,
                         limit: request.limit,
                         keep: None,
+                        session: None,
                         names_limit: false,
                         client_id: 1,
                         since: Monotonic(0),

@@ -286,6 +286,7 @@ impl Server {
             limit: request.limit,
             names_limit: matches!(call.action, Action::Acquire { limit: Some(_), .. }),
             keep: None,
+            session: None,
             client_id: id as u64,
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),

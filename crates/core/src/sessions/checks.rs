@@ -1,0 +1,69 @@
+//! What always holds inside the registry.
+
+use std::collections::BTreeSet;
+
+use super::grants::GrantName;
+use super::registry::{Counts, Sessions};
+use super::session::State;
+use crate::Deadline;
+
+impl Sessions {
+    /// Panics when an order, an index or a count does not fit the sessions and their grants.
+    pub(crate) fn check(&self) {
+        let mut counts = Counts::default();
+        let (mut due, mut ends, mut all) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let (mut timeouts, mut polls) = (BTreeSet::new(), BTreeSet::new());
+        for (id, session) in self.table.iter() {
+            assert_eq!(session.filed, session.to_file(), "where it is filed");
+            all += session.due.len();
+            assert!(session.ends.len() <= session.due.len());
+            for (at, grant) in &session.due {
+                let node = self.grants.get(*grant).expect("a grant");
+                let grant_of = &node.grant;
+                assert_eq!((node.due, grant_of.session), (*at, *id));
+                let name = GrantName {
+                    database: grant_of.lock_id.database,
+                    key: &grant_of.lock_id.key,
+                    token: grant_of.token,
+                };
+                assert_eq!(self.grants.find(name), Some(*grant));
+                let end = match grant_of.deadline {
+                    Deadline::At(end) => session.ends.contains(&(end, *grant)),
+                    Deadline::Never => !session.ends.iter().any(|(_, id)| id == grant),
+                };
+                assert!(end, "the order of ends");
+            }
+            due.extend(session.filed.due.map(|at| (at, *id)));
+            ends.extend(session.filed.end.map(|end| (end, *id)));
+            timeouts.extend(session.filed.timeout.map(|at| (at, *id)));
+            polls.extend(session.filed.poll.map(|at| (at, *id)));
+            let client = (session.client_id, *id);
+            assert_eq!(
+                self.clients.contains(&client),
+                session.is_live() && session.is_attached
+            );
+            let is_in = |list: &std::collections::VecDeque<_>| list.contains(id);
+            match session.state {
+                State::Live => {
+                    counts.sessions += 1;
+                    counts.detached += usize::from(!session.is_attached);
+                    counts.grants += session.due.len();
+                }
+                State::Releasing => assert!(is_in(&self.releasing)),
+                State::Forgotten => assert!(is_in(&self.forgotten)),
+            }
+        }
+        assert_eq!(all, self.grants.len(), "no grant is left behind");
+        assert_eq!(self.orders.due, due);
+        assert_eq!(self.orders.ends, ends);
+        assert_eq!(self.orders.timeouts, timeouts);
+        assert_eq!(self.orders.polls, polls);
+        let told = self.counts();
+        assert_eq!(
+            (told.sessions, told.detached),
+            (counts.sessions, counts.detached)
+        );
+        assert_eq!(told.grants, counts.grants);
+        self.grants.check();
+    }
+}

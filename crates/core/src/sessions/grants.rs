@@ -1,0 +1,220 @@
+//! The grants of all sessions, by lock and token.
+
+use std::sync::Arc;
+
+use super::lock_grants::{Entry, LockGrants};
+use super::parts::Parts;
+use super::session::SessionId;
+use crate::{Deadline, Lease, LockId, Map, Monotonic, OwnerBuf, Token};
+
+/// What names a grant: its lock and its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantName<'a> {
+    /// The database's number.
+    pub database: i32,
+    /// The name of the key.
+    pub key: &'a [u8],
+    /// The grant's token.
+    pub token: Token,
+}
+
+/// A grant of a session, as it was last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionGrant {
+    /// The session.
+    pub session: SessionId,
+    /// Its lock.
+    pub lock_id: LockId,
+    /// Its owner.
+    pub owner: OwnerBuf,
+    /// Its token.
+    pub token: Token,
+    /// The lease that it remembers.
+    pub lease: Lease,
+    /// The end of its lease.
+    pub deadline: Deadline,
+    /// Set when it is added.
+    pub(super) id: GrantId,
+}
+
+impl SessionGrant {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> GrantName<'_> {
+        GrantName {
+            database: self.lock_id.database,
+            key: &self.lock_id.key,
+            token: self.token,
+        }
+    }
+}
+
+/// Identifies a grant inside [`Grants`]. Never used again.
+pub(super) type GrantId = u64;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) grant: SessionGrant,
+    /// When to renew it, or to look at it again.
+    pub(super) due: Monotonic,
+}
+
+impl Node {
+    fn entry(&self) -> Entry {
+        Entry {
+            id: self.grant.id,
+            token: self.grant.token,
+            session: self.grant.session,
+            due: self.due,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    nodes: Parts<GrantId, Node>,
+    databases: Map<i32, Parts<Arc<[u8]>, LockGrants>>,
+    last_id: GrantId,
+}
+
+impl Grants {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Panics when a lock does not fit its grants.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut grants = 0;
+        for (database, locks) in &self.databases {
+            assert!(locks.len() > 0, "no database is left behind");
+            for (key, lock) in locks.iter() {
+                let ids = lock.ids();
+                assert!(!ids.is_empty(), "no lock is left behind");
+                let nodes = ids
+                    .iter()
+                    .map(|id| (*id, self.nodes.get(id).expect("a grant")));
+                let nodes: Vec<_> = nodes.collect();
+                assert!(
+                    nodes
+                        .iter()
+                        .all(|(_, node)| node.grant.lock_id.is(*database, key))
+                );
+                let entries: Vec<_> = nodes.iter().map(|(_, node)| node.entry()).collect();
+                lock.check(&entries);
+                grants += nodes.len();
+            }
+        }
+        assert_eq!(grants, self.nodes.len());
+    }
+
+    pub(super) fn get(&self, id: GrantId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    pub(super) fn find(&self, name: GrantName<'_>) -> Option<GrantId> {
+        self.lock(name.database, name.key)?.get(name.token)
+    }
+
+    pub(super) fn lock(&self, database: i32, key: &[u8]) -> Option<&LockGrants> {
+        self.databases.get(&database)?.get(key)
+    }
+
+    pub(super) fn lock_mut(&mut self, database: i32, key: &[u8]) -> Option<&mut LockGrants> {
+        self.databases.get_mut(&database)?.get_mut(key)
+    }
+
+    pub(super) fn of_lock(&self, database: i32, key: &[u8]) -> Vec<GrantId> {
+        let lock = self.lock(database, key);
+        lock.map_or_else(Vec::new, LockGrants::ids)
+    }
+
+    pub(super) fn of_database(&self, database: i32) -> Vec<GrantId> {
+        let locks = self.databases.get(&database).into_iter();
+        let locks = locks.flat_map(Parts::iter);
+        locks.flat_map(|(_, lock)| lock.ids()).collect()
+    }
+
+    pub(super) fn databases(&self) -> Vec<i32> {
+        self.databases.keys().copied().collect()
+    }
+
+    /// The identity of a lock. All grants of a lock share the bytes of its name.
+    pub(super) fn lock_id(&self, database: i32, key: &[u8]) -> LockId {
+        let locks = self.databases.get(&database);
+        match locks.and_then(|locks| locks.get_key_value(key)) {
+            Some((key, _)) => LockId {
+                database,
+                key: Arc::clone(key),
+            },
+            None => LockId::new(database, key),
+        }
+    }
+
+    /// Adds a grant that is not there.
+    pub(super) fn insert(&mut self, node: Node) -> GrantId {
+        self.last_id += 1;
+        let mut node = node;
+        node.grant.id = self.last_id;
+        self.add(node);
+        self.last_id
+    }
+
+    pub(super) fn remove(&mut self, id: GrantId) -> Option<Node> {
+        let node = self.nodes.remove(&id)?;
+        let LockId { database, key } = &node.grant.lock_id;
+        let Some(locks) = self.databases.get_mut(database) else {
+            return Some(node);
+        };
+        let lock = locks.get_mut(&**key);
+        if lock.is_some_and(|lock| lock.remove(node.entry())) {
+            locks.remove(&**key);
+        }
+        if locks.len() == 0 {
+            self.databases.remove(database);
+        }
+        Some(node)
+    }
+
+    /// The grant has another token from now on.
+    pub(super) fn raise(&mut self, id: GrantId, to: Token) {
+        if let Some(mut node) = self.remove(id) {
+            node.grant.token = to;
+            self.add(node);
+        }
+    }
+
+    /// Changes a grant's lease and when it is due. Returns its session, and its deadline and due time of
+    /// before.
+    pub(super) fn set(
+        &mut self,
+        id: GrantId,
+        lease: Lease,
+        deadline: Deadline,
+        due: Monotonic,
+    ) -> Option<(SessionId, Deadline, Monotonic)> {
+        let node = self.nodes.get_mut(&id)?;
+        node.grant.lease = lease;
+        let before = (node.grant.session, node.grant.deadline, node.due);
+        node.grant.deadline = deadline;
+        node.due = due;
+        let LockId { database, key } = &node.grant.lock_id;
+        let locks = self.databases.get_mut(database);
+        if let Some(lock) = locks.and_then(|locks| locks.get_mut(&**key)) {
+            lock.set_due(id, before.2, due);
+        }
+        Some(before)
+    }
+
+    fn add(&mut self, node: Node) {
+        let entry = node.entry();
+        let LockId { database, key } = &node.grant.lock_id;
+        let locks = self.databases.entry(*database).or_default();
+        match locks.get_mut(&**key) {
+            Some(lock) => lock.insert(entry),
+            None => locks.insert(Arc::clone(key), LockGrants::One(entry)),
+        }
+        self.nodes.insert(node.grant.id, node);
+    }
+}

@@ -1,0 +1,44 @@
+//! Sessions: a program's presence on the server.
+//!
+//! [`Sessions`] knows which sessions are open and which connection polls each, which grants belong to them,
+//! when each grant is renewed and when its lease ends, and which events a session has yet to acknowledge. It
+//! has no clock and opens no keys: the caller passes the time, reports what changes in the locks, and asks what
+//! is due.
+//!
+//! **A grant** is named by its lock and its token ([`GrantName`]). A lock may have many holders, each in
+//! another session or in none.
+//!
+//! **Orders.** Each session keeps its grants in two orders: by the time of the next renewal (monotonic clock),
+//! and by the end of the lease (wall clock). Four orders of sessions (`orders.rs`) give the next renewal, the
+//! next end of a lease, the next timeout and the next POLL to answer of the whole server. A session that is
+//! detached or ends leaves these orders in O(log n), however many grants it has.
+//!
+//! **Endings in slices.** A session that ends is unknown at once. Its grants are removed little by little:
+//! [`Sessions::take_to_release`] after CLOSE and KILL, [`Sessions::sweep`] after a silence.
+//!
+//! **No long pauses.** The tables grow in parts (`parts.rs`), and no call costs more than O(log n) beside what
+//! it returns.
+
+#[cfg(test)]
+mod checks;
+mod clock;
+mod event;
+mod grants;
+mod lock_grants;
+mod losses;
+mod orders;
+mod parts;
+mod polls;
+mod presence;
+mod registry;
+mod renewals;
+mod session;
+
+pub use clock::Now;
+pub use event::{Event, EventKind, LossReason};
+pub use grants::{GrantName, SessionGrant};
+pub use polls::{Block, PollRefusal, PollReply, Polled};
+pub use presence::{Closed, Timeout};
+pub use registry::{Counts, Opening, SessionInfo, Sessions};
+pub use renewals::can_renew;
+pub use session::{SessionId, SessionTimeout};

@@ -1,0 +1,56 @@
+//! The orders of sessions: what is next on the whole server.
+
+use std::collections::BTreeSet;
+
+use super::session::{Session, SessionId};
+use crate::Monotonic;
+
+/// Where a session stands in each order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Filed {
+    /// Its next renewal. None while it is detached.
+    pub(super) due: Option<Monotonic>,
+    /// The next end of a lease.
+    pub(super) end: Option<u64>,
+    /// When it counts as away, or ends by silence, without stalls.
+    pub(super) timeout: Option<Monotonic>,
+    /// When to answer its POLL.
+    pub(super) poll: Option<Monotonic>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Orders {
+    pub(super) due: BTreeSet<(Monotonic, SessionId)>,
+    pub(super) ends: BTreeSet<(u64, SessionId)>,
+    pub(super) timeouts: BTreeSet<(Monotonic, SessionId)>,
+    pub(super) polls: BTreeSet<(Monotonic, SessionId)>,
+}
+
+impl Orders {
+    /// Moves a session to where it belongs after a change.
+    pub(super) fn file(&mut self, id: SessionId, session: &mut Session) {
+        let after = session.to_file();
+        let before = std::mem::replace(&mut session.filed, after);
+        file(&mut self.due, before.due, after.due, id);
+        file(&mut self.ends, before.end, after.end, id);
+        file(&mut self.timeouts, before.timeout, after.timeout, id);
+        file(&mut self.polls, before.poll, after.poll, id);
+    }
+}
+
+fn file<T: Copy + Ord>(
+    order: &mut BTreeSet<(T, SessionId)>,
+    before: Option<T>,
+    after: Option<T>,
+    id: SessionId,
+) {
+    if before == after {
+        return;
+    }
+    if let Some(before) = before {
+        order.remove(&(before, id));
+    }
+    if let Some(after) = after {
+        order.insert((after, id));
+    }
+}

@@ -1,0 +1,204 @@
+//! Connections, silence, and the ends of sessions.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::clock::Now;
+use super::grants::{GrantId, SessionGrant};
+use super::registry::Sessions;
+use super::session::{SessionId, State};
+use crate::Monotonic;
+
+/// The program of a session has not polled in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// Its last reply is more than a second old and no POLL waits: its calls are passed over from now on.
+    Away(SessionId),
+    /// It has ended by silence. Its calls leave the line; its leases run out.
+    Ended(SessionId),
+}
+
+/// A session that was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Closed {
+    /// How many grants are released.
+    pub grants: usize,
+    /// The connection whose waiting POLL the caller answers `NOSESSION`.
+    pub waiting: Option<u64>,
+}
+
+impl Sessions {
+    /// Records that the server stalled, or paused its clients, for the last `length`. That time does not count
+    /// as silence. Call this before anything else after a stall, and at least ten times a second during a
+    /// pause.
+    pub fn stalled(&mut self, length: Duration) {
+        self.stalled = self.stalled.saturating_add(length);
+    }
+
+    /// A connection has closed. Detaches the sessions that it polls, and drops their POLL if one waits. Returns
+    /// those that were not away before: their calls are passed over from now on.
+    pub fn disconnected(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
+        let ids = self.polled_by(client_id).into_iter();
+        ids.filter(|id| self.detach(*id, now)).collect()
+    }
+
+    /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were
+    /// not away before. They stay attached until [`disconnected`](Sessions::disconnected).
+    pub fn closing(&mut self, client_id: u64) -> Vec<SessionId> {
+        let ids = self.polled_by(client_id).into_iter();
+        ids.filter(|id| self.set_away(*id)).collect()
+    }
+
+    /// Detaches a session whose polling connection has changed its user or database. No POLL may be waiting.
+    /// True when the session was not away before.
+    pub fn detach(&mut self, id: SessionId, now: Now) -> bool {
+        let alive = self.alive(now);
+        let left = self.update(id, |session| {
+            let was_attached = std::mem::replace(&mut session.is_attached, false);
+            was_attached.then(|| {
+                session.poll = None;
+                session.heard = alive;
+                session.client_id
+            })
+        });
+        if let Some(client_id) = left.flatten() {
+            self.counts.detached += 1;
+            self.clients.remove(&(client_id, id));
+        }
+        self.set_away(id)
+    }
+
+    /// True while the calls of the session are passed over, because its program may be dead or frozen.
+    #[must_use]
+    pub fn is_away(&self, id: SessionId) -> bool {
+        self.live(id).is_some_and(|session| session.is_away)
+    }
+
+    /// Takes a session whose program has not polled in time. Call this after the server has read its sockets.
+    #[must_use]
+    pub fn take_timeout(&mut self, now: Now) -> Option<Timeout> {
+        let alive = self.alive(now);
+        let (at, id) = self.orders.timeouts.first().copied()?;
+        if at > alive {
+            return None;
+        }
+        if self.live(id)?.silent_at() > alive {
+            self.set_away(id);
+            return Some(Timeout::Away(id));
+        }
+        self.counts.silent += 1;
+        self.end(id, State::Forgotten).map(|_| Timeout::Ended(id))
+    }
+
+    /// When [`take_timeout`](Sessions::take_timeout) has something, if the server does not stall until then.
+    #[must_use]
+    pub fn next_timeout_at(&self) -> Option<Monotonic> {
+        let (at, _) = self.orders.timeouts.first()?;
+        Some(at.plus(self.stalled))
+    }
+
+    /// CLOSE, KILL: the session is unknown from now on. The caller releases its grants, as
+    /// [`take_to_release`](Sessions::take_to_release) names them. `None` when there is no such session.
+    pub fn close(&mut self, id: SessionId) -> Option<Closed> {
+        self.end(id, State::Releasing)
+    }
+
+    /// Takes a grant of a closed session, for the caller to release with all its holds.
+    #[must_use]
+    pub fn take_to_release(&mut self) -> Option<SessionGrant> {
+        let id = self.next_of(State::Releasing)?;
+        self.remove(id)
+    }
+
+    /// As [`take_to_release`](Sessions::take_to_release), for one lock. Call this before each LOCK command on
+    /// it.
+    #[must_use]
+    pub fn take_to_release_of(&mut self, database: i32, key: &[u8]) -> Option<SessionGrant> {
+        if self.releasing.is_empty() {
+            return None;
+        }
+        let lock = self.grants.lock(database, key)?;
+        let id = lock.of_sessions(self.releasing.iter().copied())?;
+        self.remove(id)
+    }
+
+    /// True while [`take_to_release`](Sessions::take_to_release) may have something.
+    #[must_use]
+    pub fn has_to_release(&self) -> bool {
+        !self.releasing.is_empty()
+    }
+
+    /// Forgets up to `max` grants of sessions that ended by silence. True when more are left.
+    pub fn sweep(&mut self, max: usize) -> bool {
+        for _ in 0..max {
+            let Some(id) = self.next_of(State::Forgotten) else {
+                return false;
+            };
+            self.remove(id);
+        }
+        !self.forgotten.is_empty()
+    }
+
+    /// Ends all sessions without releasing their grants: the server has stopped being primary.
+    pub fn end_all(&mut self) {
+        let mut counts = self.counts;
+        (counts.sessions, counts.detached, counts.grants) = (0, 0, 0);
+        let stalled = self.stalled;
+        *self = Self {
+            stalled,
+            counts,
+            ..Self::default()
+        };
+    }
+
+    fn polled_by(&self, client_id: u64) -> Vec<SessionId> {
+        let all = (client_id, SessionId::MIN)..=(client_id, SessionId::MAX);
+        self.clients.range(all).map(|(_, id)| *id).collect()
+    }
+
+    /// True when the session was not away before.
+    fn set_away(&mut self, id: SessionId) -> bool {
+        let before = self.update(id, |session| std::mem::replace(&mut session.is_away, true));
+        before == Some(false)
+    }
+
+    fn end(&mut self, id: SessionId, state: State) -> Option<Closed> {
+        let (is_attached, client_id, closed) = self.update(id, |session| {
+            session.state = state;
+            let client_id = session.client_id;
+            let closed = Closed {
+                grants: session.due.len(),
+                waiting: session.poll.take().map(|_| client_id),
+            };
+            (session.is_attached, client_id, closed)
+        })?;
+        self.clients.remove(&(client_id, id));
+        self.counts.sessions -= 1;
+        self.counts.detached -= usize::from(!is_attached);
+        self.counts.grants -= closed.grants;
+        self.ended(state).push_back(id);
+        Some(closed)
+    }
+
+    /// The sessions that have ended so and may have grants.
+    fn ended(&mut self, state: State) -> &mut VecDeque<SessionId> {
+        match state {
+            State::Forgotten => &mut self.forgotten,
+            State::Live | State::Releasing => &mut self.releasing,
+        }
+    }
+
+    /// A grant of a session that has ended so. Sessions without grants are dropped on the way.
+    fn next_of(&mut self, state: State) -> Option<GrantId> {
+        while let Some(id) = self.ended(state).front().copied() {
+            let session = self.table.get(&id);
+            if let Some((_, grant)) = session.and_then(|session| session.due.first()) {
+                return Some(*grant);
+            }
+            self.table.remove(&id);
+            self.ended(state).pop_front();
+        }
+        None
+    }
+}

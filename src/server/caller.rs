@@ -1,0 +1,38 @@
+//! For whom a command runs, and what a client has selected.
+
+use redis_module::raw;
+
+use super::acl::name_of_caller;
+use super::api::{OK, api};
+use super::{Context, OwnedText};
+
+impl Context<'_> {
+    /// The name of the user that the running command runs for, in a script too; `None` when another module runs
+    /// it for nobody.
+    pub(crate) fn user_name(self) -> Option<OwnedText> {
+        if !self.flags().is_of_client_or_script() {
+            return name_of_caller(self);
+        }
+        // SAFETY: the context is live, and its client has a user; the name is ours to free.
+        unsafe { OwnedText::from_raw(api!(RedisModule_GetCurrentUserName)(self.raw)) }
+    }
+
+    /// The user and the database that a client of a connection has now.
+    pub(crate) fn identity_of(self, client: u64) -> Option<(OwnedText, i32)> {
+        let mut info = raw::RedisModuleClientInfo {
+            version: 1,
+            flags: 0,
+            id: 0,
+            addr: [0; 46],
+            port: 0,
+            db: 0,
+        };
+        // SAFETY: the server fills in a structure of the version that it says; the name is ours to free.
+        unsafe {
+            let code = api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), client);
+            let name = api!(RedisModule_GetClientUserNameById)(self.raw, client);
+            let name = OwnedText::from_raw(name)?;
+            (code == OK).then(|| (name, i32::from(info.db)))
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Why the server removes a key, where it tells.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redis_module::raw;
+
+use super::Context;
+use super::api::api;
+use super::guard::guard_logged;
+
+/// What removes a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// A command: DEL, or one that overwrites, renames or moves it.
+    Command,
+    /// The end of its time.
+    Expiry,
+    /// The server, to make room.
+    Eviction,
+}
+
+const EVENT: raw::RedisModuleEvent = raw::RedisModuleEvent {
+    id: raw::REDISMODULE_EVENT_KEY,
+    dataver: 1,
+};
+
+/// No removal was reported yet.
+const NONE: u64 = u64::MAX;
+
+/// The last removal that the server has reported.
+static LAST: AtomicU64 = AtomicU64::new(NONE);
+
+/// Follows the removals of keys, or no longer: a report of each costs the server a little. Redis 7.0 has none.
+pub(crate) fn follow_removals(context: Context<'_>, on: bool) {
+    let callback: raw::RedisModuleEventCallback = if on { Some(removed) } else { None };
+    // SAFETY: the context is live, and the callback stays for as long as the library is loaded.
+    unsafe { api!(RedisModule_SubscribeToServerEvent)(context.raw, EVENT, callback) };
+    LAST.store(NONE, Ordering::Relaxed);
+}
+
+/// What removes the key whose value is being lost; `None` when the server does not tell. The report comes just
+/// before the call about the value.
+pub(crate) fn last_removal() -> Option<Removal> {
+    match LAST.load(Ordering::Relaxed) {
+        NONE => None,
+        raw::REDISMODULE_SUBEVENT_KEY_EXPIRED => Some(Removal::Expiry),
+        raw::REDISMODULE_SUBEVENT_KEY_EVICTED => Some(Removal::Eviction),
+        _ => Some(Removal::Command),
+    }
+}
+
+unsafe extern "C" fn removed(
+    _raw: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    subevent: u64,
+    _key: *mut c_void,
+) {
+    guard_logged((), || LAST.store(subevent, Ordering::Relaxed));
+}

@@ -1,0 +1,234 @@
+//! What the commands on locks report, and ask.
+
+use redis_lock_core::parse::SessionMove;
+use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
+use redis_lock_core::{Grant, Holder, LockChange, OwnerBuf, SharedChange, Token};
+
+use super::errors::{FULL, IN_SESSION, KEPT, LEASE_TOO_SHORT};
+use super::state::STATE;
+use super::upper::release;
+use super::{timer, work};
+use crate::keeping;
+use crate::locks::{CommandError, LockKey, check_write};
+use crate::server::{Context, Text, WriteCheck};
+
+/// What a call says of the session of its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Membership {
+    /// Nothing.
+    Stays,
+    /// The grant belongs to this session from now on.
+    Joins(SessionId),
+    /// The same, and the call has waited: it is granted however many events the session has.
+    JoinsAfterWait(SessionId),
+    /// It belongs to none from now on.
+    Leaves,
+    /// The program of this session, if any is named, releases it.
+    ReleasedBy(Option<SessionId>),
+    /// The client of the blocked call is gone.
+    GivenBack,
+}
+
+impl Membership {
+    /// The session that the grant joins.
+    const fn joins(self) -> Option<SessionId> {
+        match self {
+            Self::Joins(id) | Self::JoinsAfterWait(id) => Some(id),
+            Self::Stays | Self::Leaves | Self::ReleasedBy(_) | Self::GivenBack => None,
+        }
+    }
+}
+
+/// What a renewal says.
+pub(crate) const fn membership(moved: Option<SessionMove>) -> Membership {
+    match moved {
+        None => Membership::Stays,
+        Some(SessionMove::Into(id)) => Membership::Joins(id),
+        Some(SessionMove::Out) => Membership::Leaves,
+    }
+}
+
+/// Before a command on this lock that the server allows to write: what a closed session left is released, and what
+/// is due is renewed.
+#[inline]
+pub(crate) fn before_command(context: Context<'_>, name: Text<'_>) {
+    if STATE.any_grants() {
+        settle(context, name);
+    }
+}
+
+/// As [`before_command`], before a command that only looks: where the server would allow one that writes.
+#[inline]
+pub(crate) fn before_look(context: Context<'_>, name: Text<'_>) {
+    if STATE.any_grants()
+        && has_due(context, name)
+        && check_write(context, name) == WriteCheck::Allowed
+    {
+        settle(context, name);
+    }
+}
+
+/// True when [`before_look`] may have something to do.
+#[inline]
+pub(crate) fn any_grants() -> bool {
+    STATE.any_grants()
+}
+
+fn has_due(context: Context<'_>, name: Text<'_>) -> bool {
+    STATE.with_time(context, |state, now| {
+        let database = context.database();
+        state.sessions.has_due_of_lock(database, name.bytes(), now)
+    })
+}
+
+#[inline(never)]
+fn settle(context: Context<'_>, name: Text<'_>) {
+    if context.flags().replica() || context.writes_paused() {
+        return;
+    }
+    let database = context.database();
+    while let Some(grant) = STATE.with(context, |state| {
+        let sessions = &mut state.sessions;
+        sessions.take_to_release_of(database, name.bytes())
+    }) {
+        release(context, &grant);
+    }
+    while let Some(grant) = STATE.with_time(context, |state, now| {
+        let sessions = &mut state.sessions;
+        sessions.next_due_of_lock(database, name.bytes(), now)
+    }) {
+        work::renew_attached(context, &grant);
+    }
+}
+
+/// Checks the grant that a call is about to get, before anything changes: the last checks of all. `keeps` is true when
+/// a connection is to keep it.
+#[inline]
+pub(crate) fn check(
+    context: Context<'_>,
+    name: Text<'_>,
+    membership: Membership,
+    keeps: bool,
+    grant: Grant,
+) -> Result<(), CommandError> {
+    let joins = membership.joins();
+    if !STATE.any_grants() && joins.is_none() {
+        return Ok(());
+    }
+    let current = of_grant(context, name, grant.token);
+    let belongs = joins.or(current.filter(|_| membership != Membership::Leaves));
+    match membership {
+        Membership::Joins(id) if current != Some(id) && is_full(context, id) => Err(FULL),
+        _ if belongs.is_some() && !can_renew(grant.lease) => Err(LEASE_TOO_SHORT),
+        _ if belongs.is_some() && keeps => Err(IN_SESSION),
+        _ if joins.is_some() && keeping::is_kept(context, name, grant.token) => Err(KEPT),
+        _ => Ok(()),
+    }
+}
+
+/// True when a session has so many events that it takes no new grant and no new wait.
+pub(crate) fn is_full(context: Context<'_>, id: SessionId) -> bool {
+    STATE.with(context, |state| state.sessions.is_full(id))
+}
+
+/// The session of a grant.
+pub(crate) fn of_grant(context: Context<'_>, name: Text<'_>, token: Token) -> Option<SessionId> {
+    if !STATE.any_grants() {
+        return None;
+    }
+    STATE.with(context, |state| {
+        state.sessions.session_of(GrantName {
+            database: context.database(),
+            key: name.bytes(),
+            token,
+        })
+    })
+}
+
+/// Reports a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
+/// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
+#[inline]
+pub(crate) fn note_change<'a>(
+    key: &LockKey<'_>,
+    before: Option<Token>,
+    after: impl Into<Option<Holder<'a>>>,
+    change: &LockChange<'_>,
+    membership: Membership,
+) {
+    if STATE.any_grants() || membership.joins().is_some() {
+        note(key, before, after.into(), change, membership);
+    }
+}
+
+#[inline(never)]
+fn note(
+    key: &LockKey<'_>,
+    before: Option<Token>,
+    after: Option<Holder<'_>>,
+    change: &LockChange<'_>,
+    membership: Membership,
+) {
+    let moves = membership.joins().is_some() || membership == Membership::Leaves;
+    if *change == LockChange::Keep && !moves {
+        // The lease runs on as it was.
+        return;
+    }
+    let context = key.context();
+    let (database, key) = (context.database(), key.name().bytes());
+    let named = |token| GrantName {
+        database,
+        key,
+        token,
+    };
+    STATE.with_time(context, |state, now| {
+        let sessions = &mut state.sessions;
+        if let LockChange::Shared(SharedChange { cap: Some(at), .. }) = change {
+            sessions.cap_ends(database, key, *at);
+        }
+        let Some(Holder {
+            owner, grant, end, ..
+        }) = after
+        else {
+            match (before.map(named), membership) {
+                (Some(name), Membership::GivenBack) => sessions.given_back(name),
+                (Some(name), Membership::ReleasedBy(by)) => sessions.released(name, by, now),
+                (Some(name), _) => sessions.released(name, None, now),
+                (None, _) => {}
+            }
+            return;
+        };
+        if let Some(token) = before.filter(|token| *token != grant.token) {
+            sessions.raised(named(token), grant.token);
+        }
+        let name = named(grant.token);
+        match membership.joins() {
+            Some(id) => sessions.join(id, name, &OwnerBuf::from(owner), grant.lease, end, now),
+            None if membership == Membership::Leaves => sessions.take_out(name),
+            None => sessions.changed(name, grant.lease, end, now),
+        }
+    });
+    timer::arm(context);
+}
+
+/// The leases of these grants have ended: before they are granted to anybody else.
+pub(crate) fn leases_ended(
+    context: Context<'_>,
+    name: Text<'_>,
+    tokens: impl Iterator<Item = Token>,
+) {
+    if !STATE.any_grants() {
+        return;
+    }
+    let (database, key) = (context.database(), name.bytes());
+    STATE.with_time(context, |state, now| {
+        for token in tokens {
+            let name = GrantName {
+                database,
+                key,
+                token,
+            };
+            state.sessions.lost(name, LossReason::Expired, now);
+        }
+    });
+    timer::arm(context);
+}

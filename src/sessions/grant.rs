@@ -1,0 +1,63 @@
+//! A grant of a session in the keyspace: looked at, and renewed.
+
+use redis_lock_core::sessions::SessionGrant;
+use redis_lock_core::{Deadline, LockId, Renew};
+
+use crate::locks::{Announce, LockKey, LockView, now, rules, with_token_clock};
+use crate::server::{Context, OwnedText};
+
+/// What became of a grant that was to be renewed.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome {
+    /// It has this deadline now.
+    Renewed(Deadline),
+    /// It has this deadline, and is left so: it has none, or had none when it was seen last.
+    Left(Deadline),
+    /// It does not stand any more.
+    Lost,
+}
+
+/// When the lease of a grant ends that stands.
+pub(super) fn deadline(context: Context<'_>, grant: &SessionGrant) -> Option<Deadline> {
+    let LockId { database, key } = &grant.lock_id;
+    if !context.select_database(*database) {
+        return None;
+    }
+    let name = OwnedText::new(key);
+    let view = LockView::open(context, name.text());
+    let now = now(context);
+    let holders = view.holders(now).ok()??;
+    let end = holders.with(grant.token)?.end;
+    (!end.has_passed(now)).then_some(end)
+}
+
+/// Renews a grant. The server must allow writes of this key.
+pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
+    if !context.select_database(grant.lock_id.database) {
+        return Outcome::Lost;
+    }
+    let name = OwnedText::new(&grant.lock_id.key);
+    let key = LockKey::open(context, name.text());
+    let now = now(context);
+    let Ok(Some(holders)) = key.holders() else {
+        return Outcome::Lost;
+    };
+    let Some(holder) = holders.with(grant.token) else {
+        return Outcome::Lost;
+    };
+    if holder.end == Deadline::Never || grant.deadline == Deadline::Never {
+        return Outcome::Left(holder.end);
+    }
+    if holder.end.has_passed(now) {
+        return Outcome::Lost;
+    }
+    let request = Renew::new(grant.owner.as_owner(), None, None, Some(grant.token));
+    let renewed = with_token_clock(|clock| {
+        redis_lock_core::renew(Some(&holders), &request, &rules(), now, clock)
+    });
+    let Ok(granted) = renewed else {
+        return Outcome::Lost;
+    };
+    key.write(&granted.change, Announce::Quietly);
+    Outcome::Renewed(granted.holder.end)
+}

@@ -1,0 +1,74 @@
+//! How grants are lost without a command on their lock, and sessions without CLOSE: a key goes, a database is
+//! flushed, the server stops being primary, a client disconnects.
+
+use redis_lock_core::sessions::LossReason;
+
+use super::state::STATE;
+use super::timer;
+use crate::server::{self, Context, Databases, Removal, ServerEvent};
+
+pub(super) fn load(context: Context<'_>) {
+    server::on_databases(databases_changed);
+    // The handler of databases is called for these.
+    server::subscribe(context, ServerEvent::Flushed, |_| {});
+    server::subscribe(context, ServerEvent::Swapped, |_| {});
+    server::subscribe(context, ServerEvent::RoleChanged, role_changed);
+}
+
+/// A key has lost its lock without a release. Called while the server removes it.
+pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
+    if !STATE.any_grants() {
+        return;
+    }
+    let removal = server::last_removal();
+    STATE.with_time(context, |state, now| {
+        let sessions = &mut state.sessions;
+        let reason = match removal {
+            Some(Removal::Expiry) => LossReason::Expired,
+            Some(Removal::Eviction) => LossReason::Evicted,
+            Some(Removal::Command) | None => LossReason::Deleted,
+        };
+        sessions.lost_lock(database, key, reason, now);
+    });
+    timer::arm(context);
+}
+
+fn databases_changed(context: Context<'_>, databases: Databases) {
+    if !STATE.any_grants() {
+        return;
+    }
+    STATE.with_time(context, |state, now| {
+        let sessions = &mut state.sessions;
+        match databases {
+            Databases::All => sessions.lost_all(LossReason::Flushed, now),
+            Databases::One(database) => sessions.lost_database(database, LossReason::Flushed, now),
+            Databases::Two(one, other) if one == other => {}
+            Databases::Two(one, other) => {
+                sessions.lost_database(one, LossReason::Deleted, now);
+                sessions.lost_database(other, LossReason::Deleted, now);
+            }
+        }
+    });
+    timer::arm(context);
+}
+
+fn role_changed(context: Context<'_>) {
+    if STATE.any() && context.flags().replica() {
+        // The server answers the POLLs that wait; the timer, those that it leaves out.
+        STATE.with(context, |state| {
+            state.sessions.end_all();
+            state.to_refuse = state.polls.keys().copied().collect();
+        });
+        timer::soon(context);
+    }
+}
+
+/// A client has disconnected: the sessions that it polls are detached.
+pub(super) fn client_disconnected(context: Context<'_>) {
+    if STATE.any() {
+        let client = context.client_id();
+        STATE.with_time(context, |state, now| {
+            state.sessions.disconnected(client, now);
+        });
+    }
+}

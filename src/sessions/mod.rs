@@ -1,0 +1,44 @@
+//! Sessions: a program's presence on this server.
+//!
+//! What is open, and what is due, is in [`state`]. Commands report what they change in locks and ask what a call
+//! may do ([`calls`]); server events report what is lost ([`losses`]). A timer does everything else ([`work`]): it
+//! renews grants, ends silent sessions, releases the grants of closed ones and answers POLLs ([`polls`]).
+//!
+//! A POLL writes nothing itself. What it causes comes from the timer, in the same iteration of the event loop.
+
+mod answer;
+mod calls;
+mod errors;
+mod follow;
+mod grant;
+mod losses;
+mod open;
+mod polls;
+mod reply;
+mod state;
+mod timer;
+mod upper;
+mod work;
+
+use crate::server::Context;
+
+pub(crate) use calls::{
+    Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
+    note_change, of_grant,
+};
+pub(crate) use errors::{FULL, NO_SESSION};
+pub(crate) use losses::lock_lost;
+pub(crate) use open::{
+    check_known, check_may_block, check_open, close, counts, grants, list, open,
+};
+pub(crate) use polls::poll;
+pub(crate) use reply::write_reply;
+pub(crate) use upper::Upper;
+
+/// Subscribes to the events by which grants are lost without a command on their key.
+pub(crate) fn load(context: Context<'_>, upper: Upper) {
+    upper::load(upper);
+    timer::load(work::work);
+    losses::load(context);
+    follow::load(context);
+}

@@ -1,0 +1,121 @@
+//! Sessions are opened, closed, listed and looked up.
+
+use redis_lock_core::sessions::{
+    Counts, Opening, SessionGrant, SessionId, SessionInfo, SessionTimeout,
+};
+
+use super::errors::{NO_CONNECTION, NO_SESSION, POLLS_ITSELF, TOO_MANY};
+use super::state::STATE;
+use super::upper::{end_waits, release};
+use super::{follow, polls, timer};
+use crate::locks::{CommandError, max_sessions, random_number};
+use crate::server::Context;
+
+/// How many grants CLOSE releases before it replies.
+const RELEASED_AT_ONCE: usize = 100;
+
+/// The calling connection opens a session, and polls it from now on.
+pub(crate) fn open(
+    context: Context<'_>,
+    timeout: SessionTimeout,
+    name: &[u8],
+) -> Result<SessionId, CommandError> {
+    if !context.comes_from_connection() {
+        return Err(NO_CONNECTION);
+    }
+    let user = context.user_name().ok_or(NO_CONNECTION)?;
+    if counts(context).sessions >= max_sessions() {
+        return Err(TOO_MANY);
+    }
+    let opening = Opening {
+        user: user.text().bytes(),
+        database: context.database(),
+        client_id: context.client_id(),
+        name,
+        timeout,
+    };
+    loop {
+        let number = random_number(context) & SessionId::MAX.number();
+        let Some(id) = SessionId::new(number) else {
+            continue;
+        };
+        if STATE.with_time(context, |state, now| state.sessions.open(id, opening, now)) {
+            follow::begin(context);
+            return Ok(id);
+        }
+    }
+}
+
+/// The error unless the caller's user has this session in the caller's database.
+pub(crate) fn check_known(context: Context<'_>, id: SessionId) -> Result<(), CommandError> {
+    let user = context.user_name().filter(|_| STATE.any());
+    let user = user.ok_or(NO_SESSION)?;
+    let (user, database) = (user.text().bytes(), context.database());
+    if STATE.with(context, |state| state.sessions.knows(id, user, database)) {
+        Ok(())
+    } else {
+        Err(NO_SESSION)
+    }
+}
+
+/// The error when no such session is open, of any user.
+pub(crate) fn check_open(context: Context<'_>, id: SessionId) -> Result<(), CommandError> {
+    if STATE.any() && STATE.with(context, |state| state.sessions.is_open(id)) {
+        Ok(())
+    } else {
+        Err(NO_SESSION)
+    }
+}
+
+/// The error when the caller's connection polls this session: a wait would keep it from that.
+pub(crate) fn check_may_block(context: Context<'_>, id: SessionId) -> Result<(), CommandError> {
+    let client = STATE.with(context, |state| {
+        let is_blocked = state.polls.contains_key(&id);
+        state.sessions.client_of(id).filter(|_| !is_blocked)
+    });
+    let polls_itself = client.is_some_and(|client| {
+        if context.flags().in_script() {
+            // A script has a client of its own.
+            !context.running(&[client]).is_empty()
+        } else {
+            context.client_id() == client
+        }
+    });
+    if polls_itself {
+        Err(POLLS_ITSELF)
+    } else {
+        Ok(())
+    }
+}
+
+/// Ends an open session. Returns how many grants are released.
+pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, CommandError> {
+    let closed = STATE.with(context, |state| state.sessions.close(id));
+    let closed = closed.ok_or(NO_SESSION)?;
+    polls::refuse(context, id, NO_SESSION);
+    end_waits(context, id);
+    let database = context.database();
+    for _ in 0..closed.grants.min(RELEASED_AT_ONCE) {
+        let taken = STATE.with(context, |state| state.sessions.take_to_release());
+        let Some(grant) = taken else { break };
+        release(context, &grant);
+    }
+    context.select_database(database);
+    timer::arm(context);
+    Ok(closed.grants)
+}
+
+/// At most `max` sessions, oldest first.
+pub(crate) fn list(context: Context<'_>, max: usize) -> Vec<SessionInfo> {
+    STATE.with_time(context, |state, now| state.sessions.list(max, now))
+}
+
+/// At most `max` grants of a session.
+pub(crate) fn grants(context: Context<'_>, id: SessionId, max: usize) -> Vec<SessionGrant> {
+    STATE.with(context, |state| state.sessions.grants_of(id, max))
+}
+
+/// The numbers for `INFO lock`.
+pub(crate) fn counts(context: Context<'_>) -> Counts {
+    STATE.with(context, |state| state.sessions.counts())
+}

@@ -1,0 +1,128 @@
+//! POLL: a client is blocked until there is something to answer, or until something is renewed first.
+
+use std::time::Duration;
+
+use redis_lock_core::sessions::{Block, PollRefusal, PollReply, SessionId};
+
+use super::answer::{Answer, Poll};
+use super::errors::{NEWER_CONNECTION, NO_CONNECTION, NO_SESSION};
+use super::reply::write_reply;
+use super::state::STATE;
+use super::timer;
+use crate::locks::CommandError;
+use crate::server::{Blocked, Context, Waits};
+
+/// A client polls a session. `wait_ms` is how long it waits, 0 for as long as the server lets it. The reply, where
+/// it is not to come later.
+pub(crate) fn poll(
+    context: Context<'_>,
+    id: SessionId,
+    wait_ms: Option<u64>,
+) -> Result<Option<PollReply>, CommandError> {
+    if !context.comes_from_connection() {
+        return Err(NO_CONNECTION);
+    }
+    let (client, database) = (context.client_id(), context.database());
+    let user = context.user_name().filter(|_| STATE.any());
+    let user = user.ok_or(NO_SESSION)?;
+    let user = user.text().bytes();
+    // Before anything is acknowledged.
+    let has_due = STATE.with_time(context, |state, now| {
+        let sessions = &state.sessions;
+        let may_poll = sessions.may_poll(id, user, database, client);
+        may_poll.map(|()| sessions.next_due_of(id, now).is_some())
+    });
+    let has_due = has_due.map_err(refusal)?;
+    let block = match wait_ms {
+        None => Block::No,
+        Some(0) => Block::Forever,
+        Some(ms) => Block::For(Duration::from_millis(ms)),
+    };
+    let waits = context.flags().may_block() && (has_due || block != Block::No);
+    let blocked = waits.then(|| Blocked::<Poll>::block(context)).flatten();
+    if waits && blocked.is_none() && block != Block::No {
+        return Err(CommandError::CannotWait);
+    }
+    let (polled, displaced, reply) = STATE.with_time(context, |state, now| {
+        let sessions = &mut state.sessions;
+        let polled = sessions.poll(id, user, database, client, block, now);
+        let displaced = state.take_poll(id);
+        let Some(blocked) = blocked else {
+            return (polled, displaced, state.sessions.answer_now(id, now));
+        };
+        state.add_poll(id, client, blocked);
+        (polled, displaced, None)
+    });
+    if let Some(displaced) = displaced {
+        displaced.answer(Answer::Error(NEWER_CONNECTION));
+    }
+    let _was_away = polled.map_err(refusal)?.was_away;
+    if waits && !has_due {
+        // Perhaps it can be answered now.
+        answer(context, id);
+    }
+    timer::arm(context);
+    Ok(reply)
+}
+
+const fn refusal(refusal: PollRefusal) -> CommandError {
+    match refusal {
+        PollRefusal::NoSession => NO_SESSION,
+        PollRefusal::NewerConnection => NEWER_CONNECTION,
+    }
+}
+
+/// Answers the POLL of a session, unless it is to wait.
+pub(super) fn answer(context: Context<'_>, id: SessionId) {
+    let answered = STATE.with_time(context, |state, now| {
+        let reply = state.sessions.answer(id, now)?;
+        Some((state.take_poll(id)?, reply))
+    });
+    if let Some((blocked, reply)) = answered {
+        blocked.answer(Answer::Reply(reply));
+    }
+}
+
+/// Answers the POLL of a session, if one waits, with an error.
+pub(super) fn refuse(context: Context<'_>, id: SessionId, error: CommandError) {
+    if let Some(blocked) = STATE.with(context, |state| state.take_poll(id)) {
+        blocked.answer(Answer::Error(error));
+    }
+}
+
+impl Waits for Poll {
+    type Answer = Answer;
+
+    fn reply(context: Context<'_>, answer: &Answer) {
+        match answer {
+            Answer::Reply(reply) => write_reply(context, reply),
+            Answer::Error(error) => error.reply(context),
+        }
+    }
+
+    fn disconnected(context: Context<'_>) -> Option<Blocked<Self>> {
+        // The server may have answered it: the client need not be gone.
+        let (blocked, _) = end(context)?;
+        Some(blocked)
+    }
+
+    fn unblocked(context: Context<'_>) -> Option<Blocked<Self>> {
+        let (blocked, reply) = end(context)?;
+        write_reply(context, &reply);
+        Some(blocked)
+    }
+}
+
+/// Ends the POLL of the client with no events.
+fn end(context: Context<'_>) -> Option<(Blocked<Poll>, PollReply)> {
+    STATE.with_time(context, |state, now| {
+        let id = state.polled_by(context.client_id())?;
+        let reply = state.sessions.answer_empty(id, now);
+        let reply = reply.unwrap_or(PollReply {
+            sure_ms: 0,
+            grants: 0,
+            events: Vec::new(),
+        });
+        Some((state.take_poll(id)?, reply))
+    })
+}

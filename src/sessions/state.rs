@@ -1,0 +1,148 @@
+//! The open sessions, and the POLLs that wait.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis_lock_core::sessions::{Now, SessionId, Sessions};
+use redis_lock_core::{Map, Monotonic, UnixTime, shrink_if_sparse};
+
+use super::answer::Poll;
+use crate::locks::monotonic;
+use crate::server::{Blocked, Context, GilCell, Timer};
+
+pub(super) static STATE: Shared = Shared {
+    state: GilCell::new(None),
+    any: AtomicBool::new(false),
+    any_grants: AtomicBool::new(false),
+};
+
+/// A longer time between two uses of the state is a stall of the server. While a session is open, a timer uses it
+/// several times as often.
+const STALL: Duration = Duration::from_millis(250);
+
+/// The state, created at the first use, and what every command asks.
+pub(super) struct Shared {
+    state: GilCell<Option<State>>,
+    /// A session is open, or something is left of one.
+    any: AtomicBool,
+    /// A session has grants, or has left some to release.
+    any_grants: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) sessions: Sessions,
+    /// The clients that are blocked in a POLL, until they are answered.
+    pub(super) polls: Map<SessionId, (u64, Blocked<Poll>)>,
+    /// The sessions of their POLLs.
+    polled_by: Map<u64, SessionId>,
+    /// Sessions that ended with the server's role, whose POLLs still wait.
+    pub(super) to_refuse: Vec<SessionId>,
+    /// Nothing could be renewed or released when that was tried last.
+    pub(super) held_up: bool,
+    time: LastUse,
+    /// The timer's work is being done; it arms the timer at its end.
+    pub(super) at_work: bool,
+    /// The timer, and when it is due.
+    pub(super) timer: Option<(Timer, Monotonic)>,
+    /// Subscribed to the events of clients and keys.
+    pub(super) follows: bool,
+}
+
+/// The last use of the state.
+#[derive(Default)]
+struct LastUse {
+    at: Monotonic,
+    /// Clients were paused at the last tick before it.
+    paused: bool,
+}
+
+impl State {
+    /// A client begins to wait in a POLL.
+    pub(super) fn add_poll(&mut self, id: SessionId, client: u64, blocked: Blocked<Poll>) {
+        self.polls.insert(id, (client, blocked));
+        self.polled_by.insert(client, id);
+    }
+
+    /// The session whose POLL this client waits in.
+    pub(super) fn polled_by(&self, client: u64) -> Option<SessionId> {
+        self.polled_by.get(&client).copied()
+    }
+
+    /// Takes the client that waits in the POLL of a session.
+    pub(super) fn take_poll(&mut self, id: SessionId) -> Option<Blocked<Poll>> {
+        let (client, blocked) = self.polls.remove(&id)?;
+        shrink_if_sparse(&mut self.polls);
+        self.polled_by.remove(&client);
+        shrink_if_sparse(&mut self.polled_by);
+        Some(blocked)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.sessions.is_idle() && self.polls.is_empty()
+    }
+
+    /// A stall or a pause until now is no silence of the programs. True after a stall.
+    fn note_time(&mut self, now: Now, paused: bool) -> bool {
+        let before = std::mem::replace(&mut self.time.at, now.monotonic);
+        let gap = now.monotonic.since(before);
+        let stalled = gap > STALL && before != Monotonic::default();
+        if stalled || paused {
+            self.sessions.stalled(gap);
+        }
+        stalled
+    }
+}
+
+impl Shared {
+    /// Runs `body` with the state; it must not call the server.
+    pub(super) fn with<R>(&self, proof: Context<'_>, body: impl FnOnce(&mut State) -> R) -> R {
+        self.state.with(proof, |state| {
+            let state = state.get_or_insert_default();
+            let result = body(state);
+            let sessions = &state.sessions;
+            let any_grants = sessions.counts().grants > 0 || sessions.has_to_release();
+            self.any.store(!state.is_idle(), Ordering::Relaxed);
+            self.any_grants.store(any_grants, Ordering::Relaxed);
+            result
+        })
+    }
+
+    /// As [`Shared::with`], at this moment.
+    pub(super) fn with_time<R>(
+        &self,
+        context: Context<'_>,
+        body: impl FnOnce(&mut State, Now) -> R,
+    ) -> R {
+        let now = this_moment(context);
+        self.with(context, |state| {
+            state.note_time(now, state.time.paused);
+            body(state, now)
+        })
+    }
+
+    /// Notes the time in a tick of the timer, and whether clients are paused. True after a stall.
+    pub(super) fn tick(&self, context: Context<'_>, paused: bool) -> bool {
+        let now = this_moment(context);
+        self.with(context, |state| {
+            let was_paused = std::mem::replace(&mut state.time.paused, paused);
+            state.note_time(now, paused || was_paused)
+        })
+    }
+
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn any_grants(&self) -> bool {
+        self.any_grants.load(Ordering::Relaxed)
+    }
+}
+
+/// This moment by both clocks.
+pub(super) fn this_moment(context: Context<'_>) -> Now {
+    Now {
+        monotonic: monotonic(),
+        unix: UnixTime::from_micros(context.unix_micros_now()),
+    }
+}

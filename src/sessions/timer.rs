@@ -1,0 +1,117 @@
+//! The timer of what is due next. The server's timers follow the wall clock, which may be set back: the server's cron
+//! looks after one that is overdue.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use redis_lock_core::Monotonic;
+
+use super::state::{STATE, this_moment};
+use crate::locks::monotonic;
+use crate::server::{self, Context};
+
+/// A timer that is later than this is overdue.
+const OVERDUE: Duration = Duration::from_millis(2);
+/// The pause between two slices of work. A timer of 0 ms that is armed in a timer fires before the server serves its
+/// clients.
+const PAUSE: Duration = Duration::from_millis(1);
+/// The pause before another try, while nothing may be written.
+const RETRY: Duration = Duration::from_millis(8);
+/// The longest pause while a session is open: so a stall of the server is noticed.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
+
+static WORK: OnceLock<fn(Context<'_>)> = OnceLock::new();
+
+/// Sets what is done when the timer fires.
+pub(super) fn load(work: fn(Context<'_>)) {
+    WORK.get_or_init(|| work);
+}
+
+/// Arms the timer for what is due next, unless its work is being done: that arms it at its end.
+pub(super) fn arm(context: Context<'_>) {
+    arm_after(context, Duration::ZERO);
+}
+
+fn arm_after(context: Context<'_>, pause: Duration) {
+    let now = this_moment(context);
+    let next = STATE.with(context, |state| {
+        if state.is_idle() || state.at_work {
+            return None;
+        }
+        let sessions = &state.sessions;
+        let writes = if sessions.has_to_release() {
+            Some(now.monotonic.plus(PAUSE))
+        } else {
+            sessions.next_due_at()
+        };
+        let earliest = if state.held_up { RETRY } else { Duration::ZERO };
+        let writes = writes.map(|at| at.max(now.monotonic.plus(earliest)));
+        let end = sessions.next_end_at().map(|end| {
+            // A key expires a millisecond after its deadline.
+            let left = (end + 1).saturating_sub(now.unix.millis());
+            now.monotonic.plus(Duration::from_millis(left))
+        });
+        let next = [
+            writes,
+            end,
+            sessions.next_timeout_at(),
+            sessions.next_poll_at(),
+        ];
+        let latest = now.monotonic.plus(MAX_PAUSE);
+        Some(next.into_iter().flatten().fold(latest, Monotonic::min))
+    });
+    if let Some(at) = next {
+        arm_at(context, at.max(now.monotonic.plus(pause)));
+    }
+}
+
+/// Arms the timer for the next iteration of the event loop.
+pub(super) fn soon(context: Context<'_>) {
+    arm_at(context, Monotonic(0));
+}
+
+/// Calls the work at this time, unless it will be called sooner.
+fn arm_at(context: Context<'_>, at: Monotonic) {
+    let now = monotonic();
+    let at = at.max(now);
+    let before = STATE.with(context, |state| match state.timer {
+        Some((_, due)) if due <= at => Err(()),
+        _ => Ok(state.timer.take()),
+    });
+    let Ok(before) = before else { return };
+    if let Some((timer, _)) = before {
+        timer.stop(context);
+    }
+    let timer = server::call_later(context, at.since(now), fire);
+    STATE.with(context, |state| state.timer = Some((timer, at)));
+}
+
+fn fire(context: Context<'_>) {
+    STATE.with(context, |state| {
+        // A timer that has fired must not be stopped.
+        state.timer = None;
+        state.at_work = true;
+    });
+    if let Some(work) = WORK.get() {
+        work(context);
+    }
+    STATE.with(context, |state| state.at_work = false);
+    arm_after(context, PAUSE);
+}
+
+/// Starts the timer again where it is overdue.
+pub(super) fn check_overdue(context: Context<'_>) {
+    let now = monotonic();
+    let overdue = STATE.with(context, |state| {
+        // No work is being done here, but some may have ended by a panic.
+        state.at_work = false;
+        match state.timer {
+            Some((_, due)) if now.since(due) > OVERDUE => state.timer.take(),
+            _ => None,
+        }
+    });
+    if let Some((timer, _)) = overdue {
+        timer.stop(context);
+    }
+    arm(context);
+}

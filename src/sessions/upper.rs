@@ -1,0 +1,36 @@
+//! What the layer above does when a session ends.
+
+use std::sync::OnceLock;
+
+use redis_lock_core::sessions::{SessionGrant, SessionId};
+
+use crate::server::Context;
+
+/// The functions of the layer above.
+#[derive(Clone, Copy)]
+pub(crate) struct Upper {
+    /// Releases a grant of a closed session, with all its holds. Its database is selected.
+    pub(crate) release: fn(Context<'_>, &SessionGrant),
+    /// Ends the waits of a session that has ended.
+    pub(crate) ended: fn(Context<'_>, SessionId),
+}
+
+static UPPER: OnceLock<Upper> = OnceLock::new();
+
+pub(super) fn load(upper: Upper) {
+    UPPER.get_or_init(|| upper);
+}
+
+pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
+    if let Some(upper) = UPPER.get()
+        && context.select_database(grant.lock_id.database)
+    {
+        (upper.release)(context, grant);
+    }
+}
+
+pub(super) fn end_waits(context: Context<'_>, id: SessionId) {
+    if let Some(upper) = UPPER.get() {
+        (upper.ended)(context, id);
+    }
+}

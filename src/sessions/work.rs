@@ -1,0 +1,199 @@
+//! The work of the timer: leases that end, sessions that are silent, renewals, releases, POLLs to answer.
+
+use std::time::Duration;
+
+use redis_lock_core::Monotonic;
+use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
+
+use super::errors::NOT_PRIMARY;
+use super::grant::{Outcome, deadline, renew};
+use super::polls;
+use super::state::STATE;
+use super::upper::{end_waits, release};
+use crate::locks::{check_write, monotonic};
+use crate::server::{Context, OwnedText, WriteCheck};
+
+/// How long each part of the work goes on before the server serves its clients.
+const SLICE: Duration = Duration::from_millis(1);
+/// How many grants of silent sessions are forgotten at once.
+const SWEPT_AT_ONCE: usize = 200;
+
+/// Does what is due.
+pub(super) fn work(context: Context<'_>) {
+    let paused = context.writes_paused();
+    let stalled = STATE.tick(context, paused);
+    refuse_polls(context);
+    end_leases(context);
+    if !stalled {
+        end_silent(context);
+    }
+    let mut writes = Writes::begin(context, paused);
+    renew_due(context, &mut writes);
+    release_left(context, &mut writes);
+    answer_polls(context, &mut writes);
+    STATE.with(context, |state| {
+        state.held_up = writes.are_refused();
+        state.sessions.sweep(SWEPT_AT_ONCE);
+    });
+}
+
+/// Whether the server would allow a command to write, asked where that matters, and for how long it has been
+/// written.
+struct Writes<'call> {
+    context: Context<'call>,
+    allowed: Option<bool>,
+    began: Monotonic,
+}
+
+impl<'call> Writes<'call> {
+    fn begin(context: Context<'call>, paused: bool) -> Self {
+        let flags = context.flags();
+        Self {
+            context,
+            allowed: (paused || flags.loading() || flags.replica()).then_some(false),
+            began: monotonic(),
+        }
+    }
+
+    /// True when it would, and the slice is not over. On a node of a cluster this depends on the key.
+    fn are_allowed(&mut self) -> bool {
+        let context = self.context;
+        let is_over = || monotonic().since(self.began) >= SLICE;
+        *self
+            .allowed
+            .get_or_insert_with(|| context.flags().cluster() || is_allowed(context, b""))
+            && !is_over()
+    }
+
+    fn are_refused(&self) -> bool {
+        self.allowed == Some(false)
+    }
+
+    fn is_allowed(&self, grant: &SessionGrant) -> bool {
+        !self.context.flags().cluster()
+            || self.context.select_database(grant.lock_id.database)
+                && is_allowed(self.context, &grant.lock_id.key)
+    }
+}
+
+fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
+    check_write(context, OwnedText::new(key).text()) == WriteCheck::Allowed
+}
+
+/// Looks at the leases that have ended, as far as is known.
+fn end_leases(context: Context<'_>) {
+    while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
+        let stands = deadline(context, &grant);
+        STATE.with_time(context, |state, now| match stands {
+            Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
+            None => state.sessions.lost(grant.name(), LossReason::Expired, now),
+        });
+    }
+}
+
+/// Ends the sessions that have been silent for too long.
+fn end_silent(context: Context<'_>) {
+    while let Some(timeout) =
+        STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
+    {
+        if let Timeout::Ended(id) = timeout {
+            end_waits(context, id);
+        }
+    }
+}
+
+fn renew_due(context: Context<'_>, writes: &mut Writes<'_>) {
+    while STATE.with_time(context, |state, now| {
+        let due = state.sessions.next_due_at();
+        due.is_some_and(|due| due <= now.monotonic)
+    }) && writes.are_allowed()
+    {
+        let next = STATE.with_time(context, |state, now| state.sessions.next_due(now));
+        let Some(grant) = next else { return };
+        renew_one(context, &grant, writes);
+    }
+}
+
+fn renew_one(context: Context<'_>, grant: &SessionGrant, writes: &Writes<'_>) {
+    if writes.is_allowed(grant) {
+        renew_attached(context, grant);
+    } else {
+        STATE.with_time(context, |state, now| state.sessions.not_renewed(grant, now));
+    }
+}
+
+/// Notes what became of a grant that was to be renewed.
+fn note(context: Context<'_>, grant: &SessionGrant, outcome: Outcome) {
+    STATE.with_time(context, |state, now| {
+        let (sessions, name) = (&mut state.sessions, grant.name());
+        match outcome {
+            Outcome::Renewed(deadline) => sessions.renewed(grant, deadline, now),
+            Outcome::Left(deadline) => sessions.seen(name, deadline, now),
+            Outcome::Lost => sessions.lost(name, LossReason::Deleted, now),
+        }
+    });
+}
+
+/// Renews a grant, unless the connection that polls its session has another user or database now.
+pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
+    if is_attached(context, grant.session) {
+        let outcome = renew(context, grant);
+        note(context, grant, outcome);
+    }
+}
+
+/// Looks whether the connection that polls a session still has its user and its database. Otherwise the session is
+/// detached.
+fn is_attached(context: Context<'_>, id: SessionId) -> bool {
+    let client = STATE.with(context, |state| {
+        // A client that is blocked changes nothing.
+        let is_blocked = state.polls.contains_key(&id);
+        state.sessions.client_of(id).filter(|_| !is_blocked)
+    });
+    let Some(client) = client else { return true };
+    let identity = context.identity_of(client);
+    STATE.with_time(context, |state, now| {
+        let is_attached = identity.is_some_and(|(user, database)| {
+            state.sessions.knows(id, user.text().bytes(), database)
+        });
+        if !is_attached {
+            state.sessions.detach(id, now);
+        }
+        is_attached
+    })
+}
+
+/// Releases what closed sessions have left.
+fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
+    while STATE.with(context, |state| state.sessions.has_to_release()) && writes.are_allowed() {
+        let taken = STATE.with(context, |state| state.sessions.take_to_release());
+        let Some(grant) = taken else { return };
+        release(context, &grant);
+    }
+}
+
+/// Answers the POLLs whose wait is over, when what is due in their sessions is renewed.
+fn answer_polls(context: Context<'_>, writes: &mut Writes<'_>) {
+    while let Some(id) = STATE.with_time(context, |state, now| state.sessions.next_poll(now)) {
+        while let Some(grant) =
+            STATE.with_time(context, |state, now| state.sessions.next_due_of(id, now))
+        {
+            if writes.are_allowed() {
+                renew_one(context, &grant, writes);
+            } else if writes.are_refused() {
+                break;
+            } else {
+                STATE.with_time(context, |state, now| state.sessions.answer_later(id, now));
+                return;
+            }
+        }
+        polls::answer(context, id);
+    }
+}
+
+/// When the server has stopped being primary, it answers the POLLs that wait, but some servers leave these out.
+fn refuse_polls(context: Context<'_>) {
+    while let Some(id) = STATE.with(context, |state| state.to_refuse.pop()) {
+        polls::refuse(context, id, NOT_PRIMARY);
+    }
+}

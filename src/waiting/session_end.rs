@@ -1,0 +1,59 @@
+//! What a session leaves when it ends: calls that wait, and grants to release.
+
+use redis_lock_core::sessions::{SessionGrant, SessionId};
+use redis_lock_core::{Release, ReleaseAmount};
+
+use super::ended::end_leases;
+use super::give_back::apply_give_backs;
+use super::refuse::refuse;
+use super::serve::{Caller, serve};
+use super::state::STATE;
+use super::timer;
+use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
+use crate::server::{Context, OwnedText};
+use crate::sessions;
+use crate::statistics::{self, Counter};
+
+/// How many calls of a session wait.
+pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
+    STATE.if_busy(context, |state| state.calls.of_session(session).count())
+}
+
+/// A session has ended: so have the waits of its calls.
+pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
+    let calls: Vec<_> = STATE.if_busy(context, |state| state.calls.of_session(session).collect());
+    if calls.is_empty() {
+        return;
+    }
+    for call in calls {
+        refuse(context, call, sessions::NO_SESSION);
+    }
+    // Those behind them may have room.
+    timer::soon(context);
+}
+
+/// Releases a grant of a closed session, with all its holds, and hands on the lock. Its database is selected.
+pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
+    let name = OwnedText::new(&grant.lock_id.key);
+    let name = name.text();
+    apply_give_backs(context, name, Caller::EventLoop);
+    let mut key = LockKey::open(context, name);
+    if key.is_shared() {
+        key = end_leases(key).unwrap_or_else(|_ended| LockKey::open(context, name));
+    }
+    if let Ok(Some(holders)) = key.holders() {
+        let request = Release {
+            owner: grant.owner.as_owner(),
+            amount: ReleaseAmount::All,
+            token: Some(grant.token),
+        };
+        let released = redis_lock_core::release(Some(&holders), &request, now(context));
+        if let Ok(released) = released {
+            statistics::count(Counter::Releases);
+            grant_released(context, grant.token);
+            let events = Announce::Events(&[KeyspaceEvent::Release]);
+            key.write(&released.change, events);
+        }
+    }
+    serve(context, name, Caller::EventLoop);
+}

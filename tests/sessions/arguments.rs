@@ -1,0 +1,199 @@
+//! The words of `LOCK.SESSION`, and of `SESSION id` in other commands.
+
+use crate::support::{Session, count, run};
+use redis::Value;
+use testbed::{Expect, Server, cmd};
+
+#[test]
+fn an_id_is_a_random_integer() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let ids: Vec<_> = (0..20)
+        .map(|_| run(&mut c, "LOCK.SESSION OPEN").int())
+        .collect();
+    assert!(ids.iter().all(|id| (1..1 << 53).contains(id)), "{ids:?}");
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), 20);
+    assert_ne!(ids, sorted, "at random");
+    assert_eq!(count(&server, "sessions"), 20);
+}
+
+#[test]
+fn open_takes_a_timeout_and_a_name() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for (words, timeout_ms, name) in [
+        ("", 30_000, ""),
+        ("TIMEOUT 1000", 1000, ""),
+        ("name me timeout 86400000", 86_400_000, "me"),
+        ("Name TIMEOUT", 30_000, "TIMEOUT"),
+    ] {
+        let session = Session::open_on(server.connection(), words);
+        let fields = session.listed(&mut c);
+        assert_eq!(fields["timeout-ms"], Value::Int(timeout_ms), "{words}");
+        assert_eq!(fields["name"].clone().text(), name, "{words}");
+    }
+    let longest = "n".repeat(256);
+    cmd!(c, "LOCK.SESSION", "OPEN", "NAME", longest).int();
+    cmd!(c, "LOCK.SESSION", "OPEN", "NAME", "").int();
+    cmd!(c, "LOCK.SESSION", "OPEN", "NAME", b"\0\xff".as_slice()).int();
+    let longer = "n".repeat(257);
+    cmd!(c, "LOCK.SESSION", "OPEN", "NAME", longer).refused("ERR");
+    for (words, part) in [
+        ("TIMEOUT 999", "TIMEOUT takes"),
+        ("TIMEOUT 86400001", "TIMEOUT takes"),
+        ("TIMEOUT -1", "TIMEOUT takes"),
+        ("TIMEOUT x", "TIMEOUT takes"),
+        ("TIMEOUT", "TIMEOUT takes"),
+        ("NAME", "NAME takes"),
+        ("TIMEOUT 1000 TIMEOUT 1000", "TIMEOUT is given twice"),
+        ("NAME a NAME b", "NAME is given twice"),
+        ("BLOCK 5", "unknown option 'BLOCK'"),
+    ] {
+        let text = run(&mut c, &format!("LOCK.SESSION OPEN {words}")).refused("ERR");
+        assert!(text.contains(part), "{words}: {text}");
+    }
+}
+
+#[test]
+fn an_id_is_1_to_2_to_the_53_less_1() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for subcommand in ["POLL", "GRANTS", "CLOSE", "KILL"] {
+        for id in ["0", "-1", "9007199254740992", "x", "01", "1.0"] {
+            let text = run(&mut c, &format!("LOCK.SESSION {subcommand} {id}")).refused("ERR");
+            assert!(text.contains("an integer from 1 to"), "{text}");
+        }
+        for id in ["1", "9007199254740991"] {
+            run(&mut c, &format!("LOCK.SESSION {subcommand} {id}")).refused("NOSESSION");
+        }
+    }
+    for call in [
+        "LOCK.ACQUIRE k a SESSION",
+        "LOCK.RENEW k a SESSION",
+        "LOCK.RELEASE k a TOKEN 1 SESSION",
+    ] {
+        for id in ["-1", "9007199254740992", "x", ""] {
+            let text = run(&mut c, &format!("{call} {id}")).refused("ERR");
+            assert!(text.contains("SESSION takes"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn each_subcommand_takes_its_own_words() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    for words in [
+        "LOCK.SESSION",
+        "LOCK.SESSION POLL",
+        "LOCK.SESSION POLL ID BLOCK",
+        "LOCK.SESSION POLL ID BLOCK -1",
+        "LOCK.SESSION POLL ID BLOCK 315360000001",
+        "LOCK.SESSION POLL ID BLOCK 1 BLOCK 1",
+        "LOCK.SESSION POLL ID COUNT 1",
+        "LOCK.SESSION GRANTS",
+        "LOCK.SESSION GRANTS ID COUNT 0",
+        "LOCK.SESSION GRANTS ID COUNT 1 COUNT 1",
+        "LOCK.SESSION GRANTS ID BLOCK 1",
+        "LOCK.SESSION CLOSE",
+        "LOCK.SESSION CLOSE ID ID",
+        "LOCK.SESSION KILL",
+        "LOCK.SESSION KILL ID x",
+        "LOCK.SESSION LIST x",
+        "LOCK.SESSION LIST COUNT 0",
+        "LOCK.SESSION HELP x",
+        "LOCK.SESSION STEAL ID",
+    ] {
+        session.run(words).refused("ERR");
+    }
+    let text = session.run("LOCK.SESSION STEAL ID").refused("ERR");
+    assert!(text.contains("Try LOCK.SESSION HELP"), "{text}");
+    let help = session.run("LOCK.SESSION HELP").items();
+    let help: Vec<_> = help.into_iter().map(Expect::text).collect();
+    for subcommand in ["OPEN", "POLL", "GRANTS", "CLOSE", "LIST", "KILL", "HELP"] {
+        assert!(
+            help.iter().any(|line| line.starts_with(subcommand)),
+            "{subcommand}"
+        );
+    }
+    session.run("lock.session Poll ID block 1").fields();
+}
+
+#[test]
+fn session_goes_with_other_words_in_any_order() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    for (number, words) in [
+        "SESSION ID",
+        "PX 5000 session ID HOLDS 1",
+        "HOLDS 1 SHARED SESSION ID EX 5",
+        "LIMIT 3 SESSION ID",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        session
+            .run(&format!("LOCK.ACQUIRE k{number} a {words}"))
+            .grant();
+    }
+    assert_eq!(session.poll().grants, 4);
+    for (words, part) in [
+        (
+            "LOCK.ACQUIRE k a SESSION ID SESSION ID",
+            "SESSION is given twice",
+        ),
+        ("LOCK.ACQUIRE k a SESSION 0", "SESSION takes"),
+        ("LOCK.ACQUIRE k * SESSION ID", "take an owner by name"),
+        ("LOCK.ACQUIRE k a SESSION ID PX 999", "1000 milliseconds"),
+        ("LOCK.ACQUIRE k a SESSION ID KEEP 5000", "only one of"),
+        ("LOCK.RENEW k a SESSION ID PX 1", "1000 milliseconds"),
+        ("LOCK.RENEW k a SESSION ID KEEP 5000", "only one of"),
+        ("LOCK.RELEASE k a SESSION ID", "SESSION needs TOKEN"),
+        ("LOCK.RELEASE k a TOKEN 1 SESSION 0", "SESSION takes"),
+    ] {
+        let text = session.run(words).refused("ERR");
+        assert!(text.contains(part), "{words}: {text}");
+    }
+}
+
+/// A lock in a session is looked at often, and each look takes as long as its name is.
+#[test]
+fn a_lock_with_a_very_long_name_is_in_no_session() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let (longest, longer) = ("k".repeat(8192), "k".repeat(8193));
+    session
+        .run(&format!("LOCK.ACQUIRE {longest} a SESSION ID"))
+        .grant();
+    run(&mut session, &format!("LOCK.ACQUIRE {longer} a")).grant();
+    for words in [
+        "LOCK.ACQUIRE KEY a SESSION ID",
+        "LOCK.RENEW KEY a SESSION ID",
+        "LOCK.RENEW KEY a SESSION 0",
+        "LOCK.RELEASE KEY a SESSION ID TOKEN 1",
+    ] {
+        let text = session.run(&words.replace("KEY", &longer)).refused("ERR");
+        assert!(text.contains("8192 bytes"), "{text}");
+    }
+}
+
+#[test]
+fn as_many_sessions_are_open_as_the_setting_allows() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "CONFIG SET lock.max-sessions 2").okay();
+    let first = Session::open(&server);
+    run(&mut c, "LOCK.SESSION OPEN").int();
+    let text = run(&mut c, "LOCK.SESSION OPEN").refused("MAXSESSIONS");
+    assert!(text.contains("lock.max-sessions"), "{text}");
+    run(&mut c, &first.line("LOCK.SESSION KILL ID")).int();
+    run(&mut c, "LOCK.SESSION OPEN").int();
+    run(&mut c, "CONFIG SET lock.max-sessions 0").okay();
+    run(&mut c, "LOCK.SESSION OPEN").refused("MAXSESSIONS");
+    assert_eq!(count(&server, "sessions"), 2);
+    run(&mut c, "CONFIG SET lock.max-sessions -1").refused("ERR");
+    run(&mut c, "CONFIG SET lock.max-sessions 1000001").refused("ERR");
+}

@@ -1,0 +1,179 @@
+//! `BLOCK` with `SESSION`: the call waits on its own connection, and its grant belongs to the session.
+
+use crate::support::{Session, await_renewals, count, run, sessions_of, while_stopped};
+use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
+
+/// `k` is held by `b`, and a call of a session waits for it.
+fn waits(words: &str) -> (Server, Connection, Session, Connection) {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k b PX 600000").grant();
+    let session = Session::open(&server);
+    let mut waiting = server.connection();
+    let words = session.line(&format!("LOCK.ACQUIRE k a {words} SESSION ID"));
+    waiting.post(&line(&words));
+    eventually(|| waiters(&mut c, "k") == ["a"], "it to wait");
+    (server, c, session, waiting)
+}
+
+#[test]
+fn the_grant_belongs_to_the_session() {
+    let (server, mut c, mut session, mut waiting) = waits("PX 1000 BLOCK 0");
+    let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
+    assert_eq!(fields["session"].clone().int(), session.id);
+    assert_eq!(session.number(&mut c, "waiting"), 1);
+    assert_eq!(session.poll().grants, 0);
+    run(&mut c, "LOCK.RELEASE k b").int();
+    let token = waiting.receive().grant().token;
+    assert_eq!(sessions_of(&mut c, "k"), [session.id]);
+    assert_eq!(session.poll().grants, 1);
+    assert_eq!(session.number(&mut c, "waiting"), 0);
+    await_renewals(&server, 3);
+    cmd!(c, "LOCK.FENCE", "k", token).okay();
+    run(&mut c, "DEL k").int();
+    let lost = format!("1 lost k a {token} deleted");
+    assert_eq!(session.poll().events, [lost]);
+}
+
+#[test]
+fn one_that_need_not_wait_is_in_the_session_at_once() {
+    let server = Server::start();
+    let session = Session::open(&server);
+    let mut c = server.connection();
+    let words = session.line("LOCK.ACQUIRE k a BLOCK 0 SESSION ID");
+    run(&mut c, &words).grant();
+    assert_eq!(sessions_of(&mut c, "k"), [session.id]);
+}
+
+/// However the lock comes free.
+#[test]
+fn after_an_expiry_and_a_deletion_too() {
+    for free in ["PEXPIRE k 100", "DEL k", "FLUSHALL", "RENAME k elsewhere"] {
+        let (_server, mut c, mut session, mut waiting) = waits("PX 5000 BLOCK 0");
+        run(&mut c, free).value();
+        waiting.receive().grant();
+        assert_eq!(session.poll().grants, 1, "{free}");
+    }
+}
+
+#[test]
+fn when_the_session_ends_the_call_is_told() {
+    let (server, mut c, session, mut waiting) = waits("BLOCK 0");
+    let mut behind = server.connection();
+    behind.post(&line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
+    eventually(|| waiters(&mut c, "k") == ["a", "c"], "it to wait");
+    run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
+    waiting.receive().refused("NOSESSION");
+    assert_eq!(waiters(&mut c, "k"), ["c"]);
+    run(&mut c, "LOCK.RELEASE k b").int();
+    behind.receive().grant();
+    assert_eq!(run(&mut waiting, "PING").text(), "PONG");
+}
+
+#[test]
+fn when_the_session_is_silent_the_call_is_told() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k b PX 600000").grant();
+    let session = Session::open_on(server.connection(), "TIMEOUT 1000");
+    let mut waiting = server.connection();
+    waiting.post(&line(&session.line("LOCK.ACQUIRE k a BLOCK 0 SESSION ID")));
+    waiting.receive().refused("NOSESSION");
+    assert_eq!(count(&server, "sessions_silent"), 1);
+}
+
+/// Those behind a call that leaves have room.
+#[test]
+fn those_behind_are_granted_when_the_session_ends() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 600000").grant();
+    let session = Session::open(&server);
+    let mut writer = server.connection();
+    writer.post(&line(&session.line("LOCK.ACQUIRE k a BLOCK 0 SESSION ID")));
+    eventually(|| waiters(&mut c, "k") == ["a"], "it to wait");
+    let mut reader = server.connection();
+    reader.post(&line("LOCK.ACQUIRE k c SHARED PX 600000 BLOCK 0"));
+    eventually(|| waiters(&mut c, "k").len() == 2, "it to wait");
+    run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
+    writer.receive().refused("NOSESSION");
+    reader.receive().grant();
+}
+
+#[test]
+fn on_the_connection_that_polls_it_is_an_error() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    let words = "LOCK.ACQUIRE k a BLOCK 10 SESSION ID";
+    let text = session.run(words).refused("ERR");
+    assert!(text.contains("polls the session"), "{text}");
+    session
+        .run("LOCK.ACQUIRE k a BLOCK 10 SESSION 7")
+        .refused("NOSESSION");
+    run(&mut session, "SET string v").okay();
+    session
+        .run("LOCK.ACQUIRE string a BLOCK 10 SESSION ID")
+        .refused("ERR");
+    // In a transaction and in a script too.
+    run(&mut session, "MULTI").okay();
+    session.run(words).text();
+    let replies = run(&mut session, "EXEC").items();
+    replies[0].clone().refused("ERR");
+    let script = format!(
+        "return redis.call('LOCK.ACQUIRE', KEYS[1], 'a', 'BLOCK', '10', 'SESSION', '{}')",
+        session.id
+    );
+    cmd!(*session, "EVAL", script, 1, "k").refused("ERR");
+    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+    // Of another connection it does not wait there.
+    cmd!(c, "EVAL", script, 1, "k").grant();
+    session.wait_in_poll(&server, 60_000);
+    cmd!(c, "EVAL", script, 1, "k").grant();
+}
+
+/// The client has gone when the lock comes to it: that is no event.
+#[test]
+fn a_grant_that_is_given_back_is_no_event() {
+    for _ in 0..5 {
+        let (server, mut c, mut session, waiting) = waits("PX 600000 BLOCK 0");
+        let mut next = server.connection();
+        next.post(&line("LOCK.ACQUIRE k c PX 600000 BLOCK 0"));
+        eventually(|| waiters(&mut c, "k") == ["a", "c"], "it to wait");
+        while_stopped(&server, || {
+            c.post(&line("LOCK.RELEASE k b"));
+            drop(waiting);
+        });
+        assert_eq!(c.receive().int(), 0);
+        assert_eq!(next.receive().grant().owner, b"c");
+        let polled = session.poll();
+        assert_eq!((polled.grants, polled.events), (0, vec![]));
+        assert_eq!(count(&server, "session_losses"), 0);
+    }
+}
+
+/// A waiting call is judged when its turn comes.
+#[test]
+fn its_lease_is_judged_when_its_turn_comes() {
+    let (server, mut c, mut session, mut waiting) = waits("BLOCK 0");
+    run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
+    let mut next = server.connection();
+    next.post(&line("LOCK.ACQUIRE k next PX 600000 BLOCK 0"));
+    eventually(|| waiters(&mut c, "k").len() == 2, "it to wait");
+    run(&mut c, "LOCK.RELEASE k b").int();
+    waiting.receive().refused("ERR");
+    next.receive().grant();
+    assert_eq!(session.poll().grants, 0);
+}
+
+#[test]
+fn a_wait_that_ends_in_vain_leaves_nothing() {
+    let (_server, mut c, session, mut waiting) = waits("BLOCK 50");
+    waiting.receive().nil();
+    assert_eq!(session.number(&mut c, "waiting"), 0);
+    let (_server, mut c, session, waiting) = waits("BLOCK 0");
+    drop(waiting);
+    eventually(|| waiters(&mut c, "k").is_empty(), "it to leave");
+    assert_eq!(session.number(&mut c, "waiting"), 0);
+}

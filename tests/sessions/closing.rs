@@ -1,0 +1,166 @@
+//! CLOSE and KILL.
+
+use crate::support::{Session, at_once, count, run, timed};
+use std::time::Duration;
+use testbed::{Expect, Server, Talk, eventually, line, waiters};
+
+#[test]
+fn all_grants_are_released_with_all_holds() {
+    for subcommand in ["CLOSE", "KILL"] {
+        let server = Server::start();
+        let mut session = Session::open(&server);
+        let mut c = server.connection();
+        session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+        session.run("LOCK.ACQUIRE k a").grant();
+        session.run("LOCK.ACQUIRE s a SHARED SESSION ID").grant();
+        session.run("LOCK.ACQUIRE p a SESSION ID").grant();
+        run(&mut c, "PERSIST p").int();
+        run(&mut c, "LOCK.ACQUIRE s b SHARED").grant();
+        let mut next = server.connection();
+        next.post(&line("LOCK.ACQUIRE k next BLOCK 0"));
+        eventually(|| waiters(&mut c, "k") == ["next"], "it to wait");
+        let words = session.line(&format!("LOCK.SESSION {subcommand} ID"));
+        assert_eq!(run(&mut c, &words).int(), 3);
+        assert_eq!(next.receive().grant().owner, b"next");
+        assert_eq!(run(&mut c, "EXISTS p").int(), 0);
+        assert_eq!(run(&mut c, "LOCK.HOLDERS s").items().len(), 1);
+        run(&mut c, &words).refused("NOSESSION");
+        session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
+        for field in [
+            "sessions",
+            "session_grants",
+            "session_losses",
+            "sessions_silent",
+        ] {
+            assert_eq!(count(&server, field), 0, "{field}");
+        }
+    }
+}
+
+#[test]
+fn a_waiting_poll_is_answered() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    session.wait_in_poll(&server, 60_000);
+    run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int();
+    session.connection.receive().refused("NOSESSION");
+    assert_eq!(run(&mut session, "PING").text(), "PONG");
+}
+
+/// Up to 100 before the reply, more in slices; each before a LOCK command on it.
+#[test]
+fn many_are_released_in_slices() {
+    const GRANTS: i64 = 20_000;
+    let server = Server::start();
+    let session = Session::open(&server);
+    let mut c = server.connection();
+    let lines: Vec<_> = (0..GRANTS)
+        .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
+        .collect();
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    for part in lines.chunks(1000) {
+        at_once(&mut c, part);
+    }
+    let close = session.line("LOCK.SESSION CLOSE ID");
+    let middle = GRANTS / 2;
+    let commands = [
+        close,
+        "DBSIZE".to_owned(),
+        format!("LOCK.ACQUIRE k{middle} b"),
+        format!("LOCK.INFO k{}", middle + 1),
+        format!("LOCK.RELEASE k{} a", middle + 2),
+    ];
+    let commands: Vec<_> = commands.iter().map(String::as_str).collect();
+    let mut replies = at_once(&mut c, &commands).into_iter();
+    let mut next = || replies.next().expect("a reply");
+    assert_eq!(next().int(), GRANTS);
+    let left = next().int();
+    assert!((1..=GRANTS - 100).contains(&left), "{left}");
+    assert_eq!(next().grant().owner, b"b");
+    next().nil();
+    next().refused("NOTHELD");
+    let ((), longest) = timed(|| {
+        eventually(|| run(&mut c, "DBSIZE").int() == 1, "the releases");
+    });
+    assert!(longest < Duration::from_secs(20), "{longest:?}");
+}
+
+#[test]
+fn a_pause_delays_the_rest() {
+    let server = Server::start();
+    let session = Session::open(&server);
+    let mut c = server.connection();
+    let lines: Vec<_> = (0..5000)
+        .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
+        .collect();
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    at_once(&mut c, &lines);
+    let close = session.line("LOCK.SESSION CLOSE ID");
+    at_once(&mut c, &[&close, "CLIENT PAUSE 60000 WRITE"]);
+    let left = run(&mut c, "DBSIZE").int();
+    assert!(left > 0, "all released before the pause");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(run(&mut c, "DBSIZE").int(), left);
+    run(&mut c, "CLIENT UNPAUSE").okay();
+    eventually(|| run(&mut c, "DBSIZE").int() == 0, "the rest");
+}
+
+#[test]
+fn close_is_refused_like_any_write() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    session.run("LOCK.ACQUIRE k a PX 60000 SESSION ID").grant();
+    run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
+    session.run("LOCK.SESSION CLOSE ID").refused("NOREPLICAS");
+    session.run("LOCK.SESSION KILL ID").refused("NOREPLICAS");
+    assert_eq!(session.poll().grants, 1);
+    run(&mut c, "CONFIG SET min-replicas-to-write 0").okay();
+    assert_eq!(session.run("LOCK.SESSION CLOSE ID").int(), 1);
+}
+
+/// The releases reach replicas and the append-only file.
+#[test]
+fn replicas_and_the_aof_follow() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let replica = server.replica();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    for n in 0..300 {
+        let words = format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID");
+        session.run(&words).grant();
+    }
+    let mut next = server.connection();
+    next.post(&line("LOCK.ACQUIRE k7 next PX 600000 BLOCK 0"));
+    eventually(|| waiters(&mut c, "k7") == ["next"], "it to wait");
+    session.run("LOCK.SESSION CLOSE ID").int();
+    next.receive().grant();
+    eventually(|| run(&mut c, "DBSIZE").int() == 1, "the releases");
+    let mut r = replica.connection();
+    eventually(|| run(&mut r, "DBSIZE").int() == 1, "the replica to follow");
+    assert_eq!(replica.whole_state(), server.whole_state());
+    let before = server.whole_state();
+    server.restart();
+    assert_eq!(server.whole_state(), before);
+}
+
+#[test]
+fn events_of_a_release_are_raised() {
+    let server = Server::builder()
+        .config("notify-keyspace-events", "KEA")
+        .start();
+    let mut session = Session::open(&server);
+    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    let mut events = server.connection();
+    events.post(&line("PSUBSCRIBE __keyevent*__:*"));
+    events.receive().value();
+    session.run("LOCK.SESSION CLOSE ID").int();
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        let parts = events.receive().items();
+        let channel = parts[2].clone().text();
+        seen.push(channel.split_once(':').expect("an event").1.to_owned());
+    }
+    assert_eq!(seen, ["lock.release", "del"]);
+}

@@ -1,0 +1,201 @@
+//! How long a session lives.
+
+use crate::support::{Session, count, run, while_stopped};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use testbed::{Expect, Server, cmd, eventually};
+
+/// Waits for the end of a session that is silent from now on, and demands that it comes in time.
+#[track_caller]
+fn ends_after(server: &Server, since: Instant, timeout_ms: u64) {
+    eventually(|| count(server, "sessions") == 0, "the end of the session");
+    let lived = since.elapsed();
+    let timeout = Duration::from_millis(timeout_ms);
+    assert!(lived >= timeout, "too early: {lived:?}");
+    // Two seconds, and what a busy machine takes.
+    assert!(lived < timeout + Duration::from_secs(4), "{lived:?}");
+    assert_eq!(count(server, "sessions_silent"), 1);
+}
+
+#[test]
+fn a_silent_session_ends_after_its_timeout() {
+    let server = Server::start();
+    let since = Instant::now();
+    let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
+    ends_after(&server, since, 1000);
+    session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
+    session
+        .run("LOCK.ACQUIRE k a SESSION ID")
+        .refused("NOSESSION");
+    session.run("LOCK.SESSION GRANTS ID").refused("NOSESSION");
+    session.run("LOCK.SESSION CLOSE ID").refused("NOSESSION");
+}
+
+#[test]
+fn it_is_heard_from_by_a_poll_alone() {
+    let server = Server::start();
+    let mut session = Session::open_on(server.connection(), "TIMEOUT 1500");
+    let mut c = server.connection();
+    for _ in 0..3 {
+        sleep(Duration::from_millis(900));
+        session.poll();
+        assert!(session.number(&mut c, "idle-ms") < 900);
+    }
+    let since = Instant::now();
+    // Neither a refused POLL nor other commands count.
+    while count(&server, "sessions") == 1 {
+        let _ = session.run("LOCK.SESSION POLL ID BLOCK x");
+        let _ = session.run("LOCK.ACQUIRE k a SESSION ID");
+        sleep(Duration::from_millis(50));
+    }
+    ends_after(&server, since, 1400);
+}
+
+#[test]
+fn while_a_poll_waits_the_session_is_not_silent() {
+    let server = Server::start();
+    let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
+    let mut c = server.connection();
+    for _ in 0..6 {
+        session.wait_in_poll(&server, 60_000);
+        assert_eq!(session.number(&mut c, "idle-ms"), 0);
+        session.polled();
+    }
+    assert!(session.number(&mut c, "age-ms") >= 2900);
+    let since = Instant::now();
+    ends_after(&server, since, 900);
+}
+
+/// The end of the connection is the last that is heard.
+#[test]
+fn a_closed_connection_counts_as_heard() {
+    let server = Server::start();
+    let session = Session::open_on(server.connection(), "TIMEOUT 2000");
+    sleep(Duration::from_millis(1200));
+    let since = Instant::now();
+    drop(session);
+    eventually(|| count(&server, "sessions_detached") == 1, "the close");
+    ends_after(&server, since, 2000);
+}
+
+#[test]
+fn a_stall_of_the_server_is_no_silence() {
+    let server = Server::start();
+    let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
+    while_stopped(&server, || sleep(Duration::from_millis(2500)));
+    session.poll();
+    let since = Instant::now();
+    ends_after(&server, since, 900);
+}
+
+#[test]
+fn a_pause_of_either_kind_is_no_silence() {
+    for kind in ["ALL", "WRITE"] {
+        let server = Server::start();
+        let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
+        let mut c = server.connection();
+        let words = format!("CLIENT PAUSE 2500 {kind}");
+        run(&mut c, &words).okay();
+        sleep(Duration::from_millis(2400));
+        session.poll();
+        let since = Instant::now();
+        ends_after(&server, since, 900);
+    }
+}
+
+#[test]
+fn a_connection_with_another_user_or_database_polls_no_more() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "ACL SETUSER bob on >secret ~* +@all").okay();
+    for (change, back) in [
+        ("SELECT 1", "SELECT 0"),
+        ("AUTH bob secret", "AUTH default x"),
+    ] {
+        let mut session = Session::open(&server);
+        run(&mut c, "DEL k").reply().ok();
+        session.run("LOCK.ACQUIRE k a PX 1500 SESSION ID").grant();
+        run(&mut session, change).okay();
+        // Its grants are renewed no more: the lease ends.
+        eventually(|| run(&mut c, "EXISTS k").int() == 0, "the lease to end");
+        assert_eq!(session.client_id(&mut c), 0, "{change}");
+        session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
+        if back == "SELECT 0" {
+            run(&mut session, back).okay();
+            let polled = session.poll();
+            assert_eq!(polled.events.len(), 1);
+            assert!(session.client_id(&mut c) > 0);
+        }
+        run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
+    }
+}
+
+/// The grants stand until their leases end, and nobody is told.
+#[test]
+fn a_session_that_ended_by_silence_releases_nothing() {
+    let server = Server::start();
+    let mut session = Session::open_on(server.connection(), "TIMEOUT 1000");
+    let mut c = server.connection();
+    let token = session
+        .run("LOCK.ACQUIRE k a PX 60000 SESSION ID")
+        .grant()
+        .token;
+    session
+        .run("LOCK.ACQUIRE persistent a PX 60000 SESSION ID")
+        .grant();
+    run(&mut c, "PERSIST persistent").int();
+    eventually(|| count(&server, "sessions") == 0, "the end of the session");
+    assert_eq!(count(&server, "session_grants"), 0);
+    assert_eq!(run(&mut c, "PTTL persistent").int(), -1);
+    let left = run(&mut c, "PTTL k").int();
+    assert!((50_000..60_000).contains(&left), "{left}");
+    // A program that is still alive moves its grants to a new session.
+    let mut again = Session::open(&server);
+    let words = format!("LOCK.RENEW k a TOKEN {token} SESSION ID");
+    again.run(&words).grant();
+    assert_eq!(again.poll().grants, 1);
+    assert_eq!(count(&server, "session_losses"), 0);
+    cmd!(
+        *again,
+        "LOCK.RENEW",
+        "persistent",
+        "a",
+        "SESSION",
+        session.id
+    )
+    .refused("NOSESSION");
+}
+
+#[test]
+fn sessions_end_with_a_restart() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let mut session = Session::open(&server);
+    let token = session
+        .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
+        .grant()
+        .token;
+    let id = session.id;
+    server.restart();
+    let mut c = server.connection();
+    assert_eq!(count(&server, "sessions"), 0);
+    run(&mut c, &format!("LOCK.SESSION POLL {id}")).refused("NOSESSION");
+    cmd!(c, "LOCK.FENCE", "k", token).okay();
+    let mut again = Session::open_on(c, "");
+    again
+        .run(&format!("LOCK.RENEW k a TOKEN {token} SESSION ID"))
+        .grant();
+}
+
+/// Many sessions, and what is left of them when all have ended.
+#[test]
+fn nothing_is_left_of_sessions_that_ended() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for _ in 0..300 {
+        run(&mut c, "LOCK.SESSION OPEN TIMEOUT 1000").int();
+    }
+    assert_eq!(count(&server, "sessions"), 300);
+    eventually(|| count(&server, "sessions") == 0, "their end");
+    assert_eq!(count(&server, "sessions_silent"), 300);
+    assert_eq!(run(&mut c, "LOCK.SESSION LIST").items().len(), 0);
+}

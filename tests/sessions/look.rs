@@ -1,0 +1,115 @@
+//! What LIST, GRANTS, HOLDERS, WAITERS and `INFO lock` tell.
+
+use crate::support::{Session, count, run};
+use redis::Value;
+use std::collections::BTreeSet;
+use testbed::{Expect, Server, cmd, eventually};
+
+#[test]
+fn list_has_the_oldest_first() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut sessions: Vec<_> = (0..4)
+        .map(|n| Session::open_on(server.connection(), &format!("NAME s{n}")))
+        .collect();
+    let names = |c: &mut redis::Connection, words: &str| -> Vec<String> {
+        let list = run(c, words).items().into_iter();
+        list.map(|session| session.fields()["name"].clone().text())
+            .collect()
+    };
+    assert_eq!(names(&mut c, "LOCK.SESSION LIST"), ["s0", "s1", "s2", "s3"]);
+    assert_eq!(names(&mut c, "LOCK.SESSION LIST COUNT 2"), ["s0", "s1"]);
+    let second = sessions.remove(1);
+    run(&mut c, &second.line("LOCK.SESSION CLOSE ID")).int();
+    assert_eq!(names(&mut c, "LOCK.SESSION LIST"), ["s0", "s2", "s3"]);
+    let fields = sessions[0].listed(&mut c);
+    let wanted: BTreeSet<_> = [
+        "id",
+        "name",
+        "client-id",
+        "user",
+        "db",
+        "timeout-ms",
+        "idle-ms",
+        "age-ms",
+        "grants",
+        "waiting",
+        "events",
+    ]
+    .map(String::from)
+    .into();
+    assert_eq!(fields.keys().cloned().collect::<BTreeSet<_>>(), wanted);
+    assert_eq!(fields["user"].clone().text(), "default");
+    assert_eq!(fields["db"], Value::Int(0));
+}
+
+#[test]
+fn grants_has_what_a_session_has() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let words = session.line("LOCK.SESSION GRANTS ID");
+    assert_eq!(run(&mut c, &words).items().len(), 0);
+    let token = session
+        .run("LOCK.ACQUIRE k a PX 60000 SESSION ID")
+        .grant()
+        .token;
+    session.run("LOCK.ACQUIRE k a").grant();
+    session
+        .run("LOCK.ACQUIRE s a SHARED PX 600000 SESSION ID")
+        .grant();
+    run(&mut c, "LOCK.ACQUIRE s b SHARED PX 600000").grant();
+    let grants = run(&mut c, &words).items();
+    assert_eq!(grants.len(), 2);
+    let mut grants: Vec<_> = grants.into_iter().map(Expect::fields).collect();
+    grants.sort_by_key(|fields| fields["key"].clone().text());
+    assert_eq!(grants[0].len(), 5);
+    assert_eq!(grants[0]["key"].clone().text(), "k");
+    assert_eq!(grants[0]["owner"].clone().text(), "a");
+    assert_eq!(grants[0]["token"], Value::Int(token));
+    assert_eq!(grants[0]["holds"], Value::Int(2));
+    let left = grants[0]["ttl-ms"].clone().int();
+    assert!((50_000..=60_000).contains(&left), "{left}");
+    assert_eq!(grants[1]["key"].clone().text(), "s");
+    assert_eq!(run(&mut c, &format!("{words} COUNT 1")).items().len(), 1);
+    run(&mut c, "PERSIST k").int();
+    let grants = run(&mut c, &words).items().into_iter();
+    let ends: Vec<_> = grants
+        .map(|grant| grant.fields()["ttl-ms"].clone().int())
+        .collect();
+    assert!(ends.contains(&-1), "{ends:?}");
+}
+
+#[test]
+fn info_counts() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let second = Session::open(&server);
+    session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+    session.run("LOCK.ACQUIRE j a SESSION ID").grant();
+    assert_eq!(count(&server, "sessions"), 2);
+    assert_eq!(count(&server, "sessions_detached"), 0);
+    assert_eq!(count(&server, "session_grants"), 2);
+    drop(second);
+    eventually(|| count(&server, "sessions_detached") == 1, "the close");
+    run(&mut c, "DEL j").int();
+    assert_eq!(count(&server, "session_losses"), 1);
+    assert_eq!(count(&server, "session_grants"), 1);
+    eventually(|| count(&server, "session_renewals") > 0, "a renewal");
+}
+
+#[test]
+fn holders_and_waiters_have_a_session_field() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    let fields = run(&mut c, "LOCK.HOLDERS k").items().remove(0).fields();
+    assert_eq!(fields["session"], Value::Int(0));
+    let mut waiting = server.connection();
+    testbed::post!(waiting, "LOCK.ACQUIRE", "k", "b", "BLOCK", 0);
+    eventually(|| testbed::waiters(&mut c, "k") == ["b"], "it to wait");
+    let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
+    assert_eq!(fields["session"], Value::Int(0));
+    assert_eq!(cmd!(c, "LOCK.RELEASE", "k", "a").int(), 0);
+}

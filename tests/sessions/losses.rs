@@ -1,0 +1,294 @@
+//! A grant that ends otherwise than by its program: the event, its reason, and its order.
+
+use crate::support::{Session, at_once, count, run, while_stopped};
+use redis::Connection;
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
+
+/// How another connection takes `k` away, beside a lock `other` and a value `v`, and the reason.
+const WAYS: [(&str, &str); 22] = [
+    ("DEL k", "deleted"),
+    ("UNLINK k", "deleted"),
+    ("SET k v", "deleted"),
+    ("MSET v 1 k 2", "deleted"),
+    ("RENAME k new", "deleted"),
+    ("RENAME v k", "deleted"),
+    ("RENAME other k", "deleted"),
+    ("RENAMENX k new", "deleted"),
+    ("MOVE k 1", "deleted"),
+    ("SWAPDB 0 1", "deleted"),
+    ("SWAPDB 1 0", "deleted"),
+    ("FLUSHDB", "flushed"),
+    ("FLUSHDB SYNC", "flushed"),
+    ("FLUSHDB ASYNC", "flushed"),
+    ("FLUSHALL SYNC", "flushed"),
+    ("FLUSHALL ASYNC", "flushed"),
+    ("SUNIONSTORE k nothing", "deleted"),
+    ("BITOP NOT k v", "deleted"),
+    ("COPY v k REPLACE", "deleted"),
+    ("SORT nothing STORE k", "deleted"),
+    ("LOCK.RELEASE k a", "released"),
+    ("LOCK.RELEASE k a ALL", "released"),
+];
+
+/// What does nothing to `k`, though it looks like it.
+const OTHERS: [&str; 11] = [
+    "HSET k f v",
+    "GETSET k v",
+    "SWAPDB 1 2",
+    "SWAPDB 0 0",
+    "RENAMENX v k",
+    "RENAME v new",
+    "DEL other new",
+    "PEXPIRE k 600000",
+    "LOCK.RELEASE k b",
+    "RESTORE k 0 x",
+    "COPY k new",
+];
+
+fn prepare(c: &mut Connection) {
+    run(c, "FLUSHALL").okay();
+    run(c, "SET v value").okay();
+    run(c, "LOCK.ACQUIRE other o PX 600000").grant();
+}
+
+#[test]
+fn each_way_has_its_reason() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    for (number, (way, reason)) in (1..).zip(WAYS) {
+        prepare(&mut c);
+        let token = session
+            .run("LOCK.ACQUIRE k a PX 600000 SESSION ID")
+            .grant()
+            .token;
+        session.wait_in_poll(&server, 60_000);
+        let _ = run(&mut c, way).reply();
+        let polled = session.polled();
+        let lost = format!("{number} lost k a {token} {reason}");
+        assert_eq!(polled.events, [lost], "{way}");
+        assert_eq!((polled.sure_ms, polled.grants), (-1, 0), "{way}");
+    }
+    let ways = i64::try_from(WAYS.len()).expect("few");
+    assert_eq!(count(&server, "session_losses"), ways);
+}
+
+#[test]
+fn what_takes_nothing_away_is_no_event() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    prepare(&mut c);
+    session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
+    for way in OTHERS {
+        let _ = run(&mut c, way).reply();
+        let polled = session.poll();
+        assert_eq!(polled.events, Vec::<String>::new(), "{way}");
+        assert_eq!(polled.grants, 1, "{way}");
+    }
+    run(&mut c, "SELECT 1").okay();
+    run(&mut c, "FLUSHDB").okay();
+    assert_eq!(session.poll().grants, 1);
+}
+
+#[test]
+fn in_scripts_and_transactions_too() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    cmd!(c, "EVAL", "return redis.call('DEL', KEYS[1])", 1, "k").int();
+    assert!(session.poll().events[0].ends_with("deleted"));
+    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    at_once(&mut c, &["MULTI", "FLUSHALL", "EXEC"]);
+    assert!(session.poll().events[0].ends_with("flushed"));
+    // Also of its own connection.
+    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    run(&mut session, "DEL k").int();
+    assert!(session.poll().events[0].ends_with("deleted"));
+}
+
+#[test]
+fn a_lease_that_ends_is_told_within_ten_milliseconds() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut late = Vec::new();
+    for _ in 0..9 {
+        let mut session = Session::open(&server);
+        session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+        run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
+        let end = run(&mut c, "PEXPIRETIME k").int();
+        let mut polled = session.poll_for(60_000);
+        while polled.events.is_empty() {
+            polled = session.poll_for(60_000);
+        }
+        late.push(unix_ms() - end);
+        assert_eq!(polled.events.len(), 1, "{polled:?}");
+        assert!(polled.events[0].ends_with("expired"), "{polled:?}");
+        run(&mut c, "CLIENT UNPAUSE").okay();
+        run(&mut c, "LOCK.RELEASE k a").reply().ok();
+    }
+    late.sort_unstable();
+    assert!(late[0] >= 0 && late[4] <= 10 && late[8] < 500, "{late:?}");
+}
+
+/// Where the server tells why a key goes, an expiry that comes with a cut by hand is one too.
+#[test]
+fn the_end_of_a_lease_cut_by_hand_is_told() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let version = Server::version();
+    let reason = if version.is_redis_from(7, 2) || version.is_valkey_from(8, 0) {
+        "expired"
+    } else {
+        "deleted"
+    };
+    for way in ["PEXPIRE k 50", "PEXPIRE k 0", "PEXPIREAT k 1"] {
+        session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
+        run(&mut c, way).int();
+        let polled = session.poll_for(10_000);
+        assert!(polled.events[0].ends_with(reason), "{way}: {polled:?}");
+    }
+}
+
+#[test]
+fn an_eviction_is_told() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    run(&mut c, "CONFIG SET maxmemory-policy allkeys-random").okay();
+    session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
+    run(&mut c, "CONFIG SET maxmemory 1").okay();
+    let polled = session.poll_for(60_000);
+    run(&mut c, "CONFIG SET maxmemory 0").okay();
+    let version = Server::version();
+    let reason = if version.is_redis_from(7, 2) || version.is_valkey_from(8, 0) {
+        "evicted"
+    } else {
+        "deleted"
+    };
+    assert!(polled.events[0].ends_with(reason), "{polled:?}");
+}
+
+/// The event comes before the grant to another.
+#[test]
+fn the_event_is_there_before_the_lock_is_granted_to_another() {
+    let server = Server::start();
+    let mut c = server.connection();
+    for way in ["DEL k", "PEXPIRE k 30", "LOCK.RELEASE k a", "FLUSHALL"] {
+        let mut session = Session::open(&server);
+        session.run("LOCK.ACQUIRE k a PX 600000 SESSION ID").grant();
+        let mut next = server.connection();
+        next.post(&line("LOCK.ACQUIRE k b PX 600000 BLOCK 0"));
+        eventually(|| waiters(&mut c, "k") == ["b"], "it to wait");
+        run(&mut c, way).value();
+        next.receive().grant();
+        let polled = session.poll();
+        assert_eq!(polled.events.len(), 1, "{way}");
+        run(&mut c, "DEL k").int();
+    }
+}
+
+/// The lease ends while the server stands still; a thief comes with the first batch.
+#[test]
+fn after_a_stall_no_reply_is_silent_about_a_loss() {
+    for first in ["poll", "thief"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        let mut session = Session::open(&server);
+        session.run("LOCK.ACQUIRE k a PX 1000 SESSION ID").grant();
+        let mut thief = server.connection();
+        while_stopped(&server, || {
+            sleep(Duration::from_millis(1300));
+            if first == "poll" {
+                session.post_poll(1);
+            }
+            thief.post(&line("LOCK.ACQUIRE k thief PX 60000"));
+            if first == "thief" {
+                session.post_poll(1);
+            }
+        });
+        let polled = session.polled();
+        let stolen = thief.receive().value() != redis::Value::Nil;
+        if polled.events.is_empty() {
+            assert!(polled.sure_ms == 0 || !stolen, "{first}: {polled:?}");
+        }
+        let lost = polled.events.len() + session.poll().events.len();
+        assert_eq!(lost, 1, "{first}");
+        run(&mut c, "DEL k").int();
+    }
+}
+
+/// A share whose lease ends while the lock lives on.
+#[test]
+fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    session
+        .run("LOCK.ACQUIRE k a LIMIT 2 PX 1000 SESSION ID")
+        .grant();
+    run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 600000").grant();
+    let id = session.id;
+    drop(session);
+    let mut next = server.connection();
+    next.post(&line("LOCK.ACQUIRE k c LIMIT 2 PX 600000 BLOCK 0"));
+    next.receive().grant();
+    let mut again = Session {
+        id,
+        connection: server.connection(),
+    };
+    let polled = again.poll();
+    assert!(polled.events[0].ends_with("expired"), "{polled:?}");
+}
+
+/// 10,000 events that are not acknowledged: no new grant, and no new wait.
+#[test]
+fn a_full_session_gets_no_new_grant() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    session
+        .run("LOCK.ACQUIRE mine a PX 600000 SESSION ID")
+        .grant();
+    let token = run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant().token;
+    run(&mut c, "LOCK.ACQUIRE busy b PX 600000").grant();
+    for part in 0..20 {
+        let keys = part * 500..(part + 1) * 500;
+        let lines: Vec<_> = keys
+            .clone()
+            .map(|n| session.line(&format!("LOCK.ACQUIRE k{n} a PX 600000 SESSION ID")))
+            .chain(keys.map(|n| format!("DEL k{n}")))
+            .collect();
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        at_once(&mut c, &lines);
+    }
+    assert_eq!(session.number(&mut c, "events"), 10_000);
+    let words = [
+        "LOCK.ACQUIRE free a SESSION ID".to_owned(),
+        "LOCK.ACQUIRE other a SESSION ID".to_owned(),
+        "LOCK.RENEW other a SESSION ID".to_owned(),
+        format!("LOCK.RENEW other a TOKEN {token} SESSION ID"),
+        "LOCK.ACQUIRE busy a BLOCK 10 SESSION ID".to_owned(),
+    ];
+    for words in &words {
+        let words = session.line(words);
+        let text = run(&mut c, &words).refused("MAXWAITERS");
+        assert!(text.contains("10000 events"), "{text}");
+    }
+    let last = server.last_token();
+    assert_eq!(last, server.last_token());
+    assert_eq!(run(&mut c, "EXISTS free").int(), 0);
+    // Not for a re-entry, and not where it would be neither a grant nor a wait.
+    let words = session.line("LOCK.ACQUIRE mine a SESSION ID");
+    assert_eq!(run(&mut c, &words).grant().holds, 2);
+    let words = session.line("LOCK.ACQUIRE busy a SESSION ID");
+    run(&mut c, &words).nil();
+    session.poll();
+    session.poll();
+    session.run("LOCK.ACQUIRE free a SESSION ID").grant();
+}

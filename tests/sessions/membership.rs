@@ -1,0 +1,210 @@
+//! To which session a grant belongs: `SESSION` in ACQUIRE, RENEW and RELEASE.
+
+use crate::support::{Session, await_renewals, count, run, sessions_of};
+use testbed::{Expect, Server, cmd};
+
+#[test]
+fn acquire_and_renew_put_a_grant_into_a_session() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    session.run("LOCK.ACQUIRE new a SESSION ID").grant();
+    run(&mut c, "LOCK.ACQUIRE old a").grant();
+    run(&mut c, "LOCK.ACQUIRE again a").grant();
+    assert_eq!(session.poll().grants, 1);
+    session.run("LOCK.RENEW old a SESSION ID").grant();
+    session.run("LOCK.ACQUIRE again a SESSION ID").grant();
+    assert_eq!(session.poll().grants, 3);
+    assert_eq!(count(&server, "session_grants"), 3);
+    for key in ["new", "old", "again"] {
+        assert_eq!(sessions_of(&mut c, key), [session.id]);
+    }
+    // From any connection of the user.
+    let words = session.line("LOCK.ACQUIRE far a SESSION ID");
+    run(&mut c, &words).grant();
+    assert_eq!(session.poll().grants, 4);
+}
+
+#[test]
+fn a_call_without_session_leaves_it_where_it_is() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    run(&mut c, "LOCK.ACQUIRE k a").grant();
+    run(&mut c, "LOCK.RENEW k a").grant();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(sessions_of(&mut c, "k"), [session.id]);
+    let polled = session.poll();
+    assert_eq!((polled.grants, polled.events), (1, vec![]));
+}
+
+#[test]
+fn a_grant_that_is_taken_is_told() {
+    let server = Server::start();
+    let mut first = Session::open(&server);
+    let mut second = Session::open(&server);
+    let mut c = server.connection();
+    let token = first.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
+    second.run("LOCK.RENEW k a SESSION ID").grant();
+    let event = format!("1 taken k a {token} {}", second.id);
+    let polled = first.poll();
+    assert_eq!((polled.grants, polled.events), (0, vec![event]));
+    assert_eq!(second.poll().grants, 1);
+    // By an acquire too, and back.
+    first.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    let event = format!("1 taken k a {token} {}", first.id);
+    assert_eq!(second.poll().events, [event]);
+    // Out of any.
+    first.wait_in_poll(&server, 60_000);
+    run(&mut c, "LOCK.RENEW k a SESSION 0").grant();
+    assert_eq!(first.polled().events, [format!("2 taken k a {token} 0")]);
+    assert_eq!(sessions_of(&mut c, "k"), [0]);
+    // A grant that is in none is left so.
+    run(&mut c, "LOCK.RENEW k a SESSION 0").grant();
+    assert_eq!(first.poll().events, Vec::<String>::new());
+    assert_eq!(count(&server, "session_losses"), 0);
+    assert_eq!(count(&server, "session_grants"), 0);
+}
+
+#[test]
+fn a_release_that_names_the_session_is_no_event() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut other = Session::open(&server);
+    let mut c = server.connection();
+    let acquire = |session: &mut Session| session.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
+    let token = acquire(&mut session);
+    let words = session.line(&format!("LOCK.RELEASE k a TOKEN {token} SESSION ID"));
+    assert_eq!(run(&mut c, &words).int(), 0);
+    let polled = session.poll();
+    assert_eq!((polled.grants, polled.events), (0, vec![]));
+    for (number, words) in (1..).zip([
+        "LOCK.RELEASE k a TOKEN TOK".to_owned(),
+        "LOCK.RELEASE k a ALL".to_owned(),
+        other.line("LOCK.RELEASE k a TOKEN TOK SESSION ID"),
+        // It is not checked.
+        "LOCK.RELEASE k a HOLDS 0 TOKEN TOK SESSION 12345".to_owned(),
+    ]) {
+        let token = acquire(&mut session);
+        let words = words
+            .replace("TOK", &token.to_string())
+            .replace(&format!("{token}EN"), "TOKEN");
+        assert_eq!(run(&mut c, &words).int(), 0, "{words}");
+        let lost = format!("{number} lost k a {token} released");
+        assert_eq!(session.poll().events, [lost], "{words}");
+    }
+    assert_eq!(other.poll().events, Vec::<String>::new());
+}
+
+/// Only the last release takes the grant out.
+#[test]
+fn a_release_that_leaves_holds_leaves_it_in() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+    session.run("LOCK.ACQUIRE k a HOLDS 2").grant();
+    assert_eq!(session.run("LOCK.RELEASE k a").int(), 1);
+    // One that changes nothing.
+    assert_eq!(session.run("LOCK.RELEASE k a HOLDS 5").int(), 1);
+    let polled = session.poll();
+    assert_eq!((polled.grants, polled.events), (1, vec![]));
+}
+
+#[test]
+fn a_raised_token_leaves_it_in() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    let token = session
+        .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
+        .grant()
+        .token;
+    let raised = token + 1000;
+    cmd!(c, "LOCK.RENEW", "k", "a", "TOKEN", token, "RAISE", raised).grant();
+    await_renewals(&server, 2);
+    run(&mut c, "DEL k").int();
+    let lost = format!("1 lost k a {raised} deleted");
+    assert_eq!(session.poll().events, [lost]);
+    // And with SESSION, into another.
+    let mut other = Session::open(&server);
+    let token = session.run("LOCK.ACQUIRE k a SESSION ID").grant().token;
+    let raised = token + 1000;
+    let words = format!("LOCK.RENEW k a TOKEN {token} RAISE {raised} SESSION ID");
+    other.run(&words).grant();
+    let event = format!("2 taken k a {raised} {}", other.id);
+    assert_eq!(session.poll().events, [event]);
+    assert_eq!(other.poll().grants, 1);
+}
+
+#[test]
+fn a_lease_in_a_session_is_a_second_or_more() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE short a PX 999").grant();
+    run(&mut c, "PERSIST short").int();
+    session.run("LOCK.ACQUIRE in a PX 60000 SESSION ID").grant();
+    for words in [
+        "LOCK.ACQUIRE short a SESSION ID",
+        "LOCK.RENEW short a SESSION ID",
+        "LOCK.RENEW in a PX 999",
+    ] {
+        let text = session.run(words).refused("ERR");
+        assert!(text.contains("1000 ms"), "{words}: {text}");
+    }
+    run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
+    let last = server.last_token();
+    session.run("LOCK.ACQUIRE free a SESSION ID").refused("ERR");
+    assert_eq!(server.last_token(), last);
+    assert_eq!(run(&mut c, "EXISTS free").int(), 0);
+    assert_eq!(run(&mut c, "LOCK.INFO short").lock_info().holds, 1);
+    assert_eq!(run(&mut c, "LOCK.INFO in").lock_info().lease_ms, 60_000);
+    // A re-entry never shortens.
+    run(&mut c, "LOCK.ACQUIRE in a PX 1").grant();
+    session
+        .run("LOCK.ACQUIRE short a PX 1000 SESSION ID")
+        .grant();
+    // SESSION 0 may shorten it.
+    let grant = run(&mut c, "LOCK.RENEW in a PX 500 SESSION 0").grant();
+    assert_eq!(grant.lease, 500);
+    assert_eq!(session.poll().grants, 1);
+}
+
+#[test]
+fn a_grant_is_kept_or_in_a_session() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE kept a PX 60000 KEEP 60000").grant();
+    session.run("LOCK.ACQUIRE in a PX 60000 SESSION ID").grant();
+    session.run("LOCK.ACQUIRE kept a SESSION ID").refused("ERR");
+    session.run("LOCK.RENEW kept a SESSION ID").refused("ERR");
+    run(&mut c, "LOCK.ACQUIRE in a KEEP 60000").refused("ERR");
+    run(&mut c, "LOCK.RENEW in a KEEP 60000").refused("ERR");
+    run(&mut c, "LOCK.RENEW in a KEEP 60000 SESSION 0").grant();
+    run(&mut c, "LOCK.RENEW kept a KEEP 0").grant();
+    session.run("LOCK.RENEW kept a SESSION ID").grant();
+    assert_eq!(sessions_of(&mut c, "kept"), [session.id]);
+    assert_eq!(sessions_of(&mut c, "in"), [0]);
+    assert_eq!(count(&server, "kept"), 1);
+}
+
+/// The sessions of the holders of one lock.
+#[test]
+fn each_share_has_a_session_of_its_own() {
+    let server = Server::start();
+    let mut first = Session::open(&server);
+    let mut second = Session::open(&server);
+    let mut c = server.connection();
+    first.run("LOCK.ACQUIRE k a SHARED SESSION ID").grant();
+    second.run("LOCK.ACQUIRE k b SHARED SESSION ID").grant();
+    run(&mut c, "LOCK.ACQUIRE k c SHARED").grant();
+    assert_eq!(sessions_of(&mut c, "k"), [first.id, second.id, 0]);
+    run(&mut c, "LOCK.RELEASE k b").int();
+    assert!(second.poll().events[0].ends_with("released"));
+    run(&mut c, "DEL k").int();
+    assert_eq!(first.poll().events.len(), 1);
+    assert_eq!(second.poll().grants, 0);
+    assert_eq!(count(&server, "session_grants"), 0);
+}

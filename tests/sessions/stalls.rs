@@ -1,0 +1,135 @@
+//! While nothing may be written nothing is renewed, and after that, or a stall, at once.
+
+use crate::support::{Session, at_once, count, end_of_lease, run, while_stopped};
+use redis::Connection;
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::state::unix_ms;
+use testbed::{Expect, Server, Talk, cmd, eventually, line};
+
+const LEASE_MS: i64 = 3000;
+
+/// Holds renewals up for a moment in which one was due: it comes at once afterwards.
+#[track_caller]
+fn renews_at_once_after(
+    server: &Server,
+    hold_up: impl FnOnce(&mut Connection),
+    end_it: impl FnOnce(&mut Connection),
+) {
+    let mut c = server.connection();
+    let mut session = Session::open(server);
+    session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
+    hold_up(&mut c);
+    let end = end_of_lease(&mut c, "k");
+    sleep(Duration::from_millis(1300));
+    assert_eq!(end_of_lease(&mut c, "k"), end, "renewed");
+    // What is left is told meanwhile.
+    let sure = session.poll_for(50).sure_ms;
+    assert!((1..1900).contains(&sure), "{sure}");
+    end_it(&mut c);
+    let ended = unix_ms();
+    eventually(|| end_of_lease(&mut c, "k") != end, "the renewal");
+    let after = end_of_lease(&mut c, "k") - LEASE_MS - ended;
+    assert!((-60..400).contains(&after), "{after}");
+    assert_eq!(session.poll().grants, 1);
+}
+
+#[test]
+fn after_a_pause_of_writes() {
+    renews_at_once_after(
+        &Server::start(),
+        |c| run(c, "CLIENT PAUSE 60000 WRITE").okay(),
+        |c| run(c, "CLIENT UNPAUSE").okay(),
+    );
+}
+
+#[test]
+fn after_too_few_replicas() {
+    renews_at_once_after(
+        &Server::start(),
+        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
+        |c| run(c, "CONFIG SET min-replicas-to-write 0").okay(),
+    );
+}
+
+#[test]
+fn after_a_failover_that_is_aborted() {
+    let primary = Server::start();
+    let replica = primary.replica();
+    replica.signal("STOP");
+    renews_at_once_after(
+        &primary,
+        |c| cmd!(*c, "FAILOVER").okay(),
+        |c| cmd!(*c, "FAILOVER", "ABORT").okay(),
+    );
+}
+
+#[test]
+fn after_a_stall_what_is_still_held_is_renewed() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let mut lost = Session::open(&server);
+    for n in 0..200 {
+        let words = format!("LOCK.ACQUIRE k{n} a PX {} SESSION ID", 2600 + (n % 7) * 300);
+        session.run(&words).grant();
+    }
+    lost.run("LOCK.ACQUIRE lost a PX 1000 SESSION ID").grant();
+    let mut thief = server.connection();
+    while_stopped(&server, || {
+        sleep(Duration::from_millis(1500));
+        thief.post(&line("LOCK.ACQUIRE k0 thief"));
+    });
+    thief.receive().nil();
+    let polled = session.poll();
+    assert_eq!((polled.grants, polled.events), (200, vec![]));
+    assert!(polled.sure_ms > 2000, "{}", polled.sure_ms);
+    assert_eq!(lost.poll().events.len(), 1);
+    assert!(run(&mut c, "PTTL k0").int() > 2000);
+}
+
+/// Before a LOCK command on it, in the very batch in which the slow command ends.
+#[test]
+fn what_is_due_is_renewed_before_a_command_on_it() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    session.run("LOCK.ACQUIRE k a PX 3000 SESSION ID").grant();
+    cmd!(c, "MULTI").okay();
+    run(&mut c, "DEBUG SLEEP 1.8").text();
+    run(&mut c, "LOCK.ACQUIRE k b").text();
+    run(&mut c, "PTTL k").text();
+    let replies = run(&mut c, "EXEC").items();
+    replies[1].clone().nil();
+    let left = replies[2].clone().int();
+    assert!(left > 2500, "{left}");
+    for look in ["LOCK.INFO k", "LOCK.HOLDERS k"] {
+        let renewals = count(&server, "session_renewals");
+        let mut replies = at_once(&mut c, &["DEBUG SLEEP 1.8", look, "INFO lock"]);
+        let section = replies.pop().expect("three replies").text();
+        let renewed = format!("lock_session_renewals:{}", renewals + 1);
+        assert!(section.contains(&renewed), "{section}");
+    }
+}
+
+/// A lease that ends in a pause is told while that lasts.
+#[test]
+fn a_lease_that_ends_in_a_pause_is_told() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let token = session
+        .run("LOCK.ACQUIRE k a PX 1000 SESSION ID")
+        .grant()
+        .token;
+    run(&mut c, "CLIENT PAUSE 60000 WRITE").okay();
+    let mut events = Vec::new();
+    while events.is_empty() {
+        events = session.poll_for(60_000).events;
+    }
+    assert_eq!(events, [format!("1 lost k a {token} expired")]);
+    assert_eq!(session.poll().grants, 0);
+    run(&mut c, "CLIENT UNPAUSE").okay();
+    eventually(|| run(&mut c, "EXISTS k").int() == 0, "the key to go");
+    assert_eq!(session.poll().events, Vec::<String>::new());
+}
