@@ -44,7 +44,7 @@ pub(super) struct State {
     pub(super) at_work: bool,
     /// The timer, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
-    /// Subscribed to the events of clients and keys.
+    /// Subscribed to the removals of keys.
     pub(super) follows: bool,
 }
 
