@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis_lock_core::sessions::{Now, SessionId, Sessions};
-use redis_lock_core::{Map, Monotonic, UnixTime, shrink_if_sparse};
+use redis_lock_core::{Map, Monotonic, Set, UnixTime, shrink_if_sparse};
 
 use super::answer::Poll;
 use crate::locks::monotonic;
@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) handles: Map<Handle, SessionId>,
     /// Sessions that ended with the server's role, whose POLLs still wait.
     pub(super) to_refuse: Vec<SessionId>,
+    /// The sessions whose connections were looked at since then.
+    pub(super) looked_at: (Set<SessionId>, Monotonic),
     /// Nothing could be renewed or released when that was tried last.
     pub(super) held_up: bool,
     time: LastUse,
