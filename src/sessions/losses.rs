@@ -13,6 +13,11 @@ pub(super) fn load(context: Context<'_>) {
     server::subscribe(context, ServerEvent::Flushed, |_| {});
     server::subscribe(context, ServerEvent::Swapped, |_| {});
     server::subscribe(context, ServerEvent::RoleChanged, role_changed);
+    server::subscribe(
+        context,
+        ServerEvent::ClientDisconnected,
+        client_disconnected,
+    );
 }
 
 /// A key has lost its lock without a release. Called while the server removes it.
@@ -64,7 +69,7 @@ fn role_changed(context: Context<'_>) {
 }
 
 /// A client has disconnected: the sessions that it polls are detached.
-pub(super) fn client_disconnected(context: Context<'_>) {
+fn client_disconnected(context: Context<'_>) {
     if STATE.any() {
         let client = context.client_id();
         STATE.with_time(context, |state, now| {

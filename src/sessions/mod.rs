@@ -20,7 +20,7 @@ mod timer;
 mod upper;
 mod work;
 
-use crate::server::Context;
+use crate::server::{self, Context, ServerEvent};
 
 pub(crate) use calls::{
     Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
@@ -40,5 +40,5 @@ pub(crate) fn load(context: Context<'_>, upper: Upper) {
     upper::load(upper);
     timer::load(work::work);
     losses::load(context);
-    follow::load(context);
+    server::subscribe(context, ServerEvent::Cron, follow::cron);
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis_lock_core::sessions::{Now, SessionId, Sessions};
-use redis_lock_core::{Map, Monotonic, UnixTime, shrink_if_sparse};
+use redis_lock_core::{Map, Monotonic, Set, UnixTime, shrink_if_sparse};
 
 use super::answer::Poll;
 use crate::locks::monotonic;
@@ -38,6 +38,8 @@ pub(super) struct State {
     polled_by: Map<u64, SessionId>,
     /// Sessions that ended with the server's role, whose POLLs still wait.
     pub(super) to_refuse: Vec<SessionId>,
+    /// The sessions whose connections were looked at since then.
+    pub(super) looked_at: (Set<SessionId>, Monotonic),
     /// Nothing could be renewed or released when that was tried last.
     pub(super) held_up: bool,
     time: LastUse,
@@ -45,7 +47,7 @@ pub(super) struct State {
     pub(super) at_work: bool,
     /// The timer, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
-    /// Subscribed to the events of clients and keys.
+    /// Subscribed to the removals of keys.
     pub(super) follows: bool,
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use redis_lock_core::Monotonic;
 use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
+use redis_lock_core::{Monotonic, Set};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
@@ -15,6 +15,8 @@ use crate::server::{Context, OwnedText, WriteCheck};
 
 /// How long each part of the work goes on before the server serves its clients.
 const SLICE: Duration = Duration::from_millis(1);
+/// How often the server is asked what a connection has selected.
+const LOOKS: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
 
@@ -29,7 +31,9 @@ pub(super) fn work(context: Context<'_>) {
     }
     let mut writes = Writes::begin(context, paused);
     renew_due(context, &mut writes);
+    writes.next_slice();
     release_left(context, &mut writes);
+    writes.next_slice();
     answer_polls(context, &mut writes);
     STATE.with(context, |state| {
         state.held_up = writes.are_refused();
@@ -63,6 +67,11 @@ impl<'call> Writes<'call> {
             .allowed
             .get_or_insert_with(|| context.flags().cluster() || is_allowed(context, b""))
             && !is_over()
+    }
+
+    /// The next part of the work begins.
+    fn next_slice(&mut self) {
+        self.began = monotonic();
     }
 
     fn are_refused(&self) -> bool {
@@ -142,13 +151,17 @@ pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
     }
 }
 
-/// Looks whether the connection that polls a session still has its user and its database. Otherwise the session is
-/// detached.
+/// Looks, once in a while, whether the connection that polls a session still has its user and its database. Otherwise
+/// the session is detached.
 fn is_attached(context: Context<'_>, id: SessionId) -> bool {
-    let client = STATE.with(context, |state| {
+    let client = STATE.with_time(context, |state, now| {
+        let (looked_at, since) = &mut state.looked_at;
+        if now.monotonic.since(*since) >= LOOKS {
+            (*looked_at, *since) = (Set::default(), now.monotonic);
+        }
         // A client that is blocked changes nothing.
-        let is_blocked = state.polls.contains_key(&id);
-        state.sessions.client_of(id).filter(|_| !is_blocked)
+        let is_known = state.polls.contains_key(&id) || !looked_at.insert(id);
+        state.sessions.client_of(id).filter(|_| !is_known)
     });
     let Some(client) = client else { return true };
     let identity = context.identity_of(client);

@@ -6,6 +6,7 @@ mod idle;
 mod keeping;
 mod leaving;
 mod redirects;
+mod sessions;
 mod support;
 mod to_and_fro;
 mod waiting;

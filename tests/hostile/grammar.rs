@@ -10,6 +10,7 @@ const TOKEN: &str = "token";
 const RAISE: &str = "RAISE";
 const BLOCK: &str = "BLOCK";
 const ALL: &str = "ALL";
+const SESSION: &str = "Session";
 pub(crate) const LEASES: [i64; 6] = [1, 5, 50, 30_000, 600_000, 315_360_000_000];
 pub(crate) const COUNTS: [i64; 6] = [0, 1, 2, 3, 4, 2_147_483_647];
 const DATABASES: [i64; 4] = [0, 1, 2, 99];
@@ -52,6 +53,8 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
         "LOCK.INFO",
         "LOCK.WAITERS",
         "LOCK.HOTKEYS",
+        "LOCK.SESSION",
+        "LOCK.SESSION",
         "LOCK._APPLY",
         "Lock._Clock",
     ]);
@@ -71,6 +74,7 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
                 command.arg("COUNT").arg(values.number(&COUNTS));
             }
         }
+        "LOCK.SESSION" => session_command(values, &mut command),
         "LOCK.FENCE" => {
             command.arg(key);
             if values.one_in(2) {
@@ -93,12 +97,40 @@ fn lock_command(values: &mut Values, may_wait: bool) -> Cmd {
     command
 }
 
+/// A subcommand. Nobody knows the id of a session that was opened at random, so one is tried that is not: GRANTS of it
+/// and the like are refused. What such a session does is tried by `states` and by the tests of sessions.
+fn session_command(values: &mut Values, command: &mut Cmd) {
+    let subcommand = values.one_of(&["OPEN", "POLL", "GRANTS", "close", "LIST", "KILL", "help"]);
+    command.arg(subcommand);
+    match subcommand {
+        "OPEN" => {
+            if values.one_in(2) {
+                let timeout = values.number(&[999, 1000, 5000, 86_400_000]);
+                command.arg("TIMEOUT").arg(timeout);
+            }
+            if values.one_in(2) {
+                command.arg("NAME").arg(values.word());
+            }
+        }
+        "LIST" | "help" => {}
+        _ => {
+            command.arg(values.token());
+        }
+    }
+    if values.one_in(4) {
+        let option = values.one_of(&["COUNT", BLOCK, "TIMEOUT"]);
+        command
+            .arg(option)
+            .arg(values.one_of(&["1", "3", "-1", "x"]));
+    }
+}
+
 /// An option that the command has, most of the time.
 fn option(values: &mut Values, command: &mut Cmd, name: &str, may_wait: bool) {
     let own = match name {
-        "LOCK.ACQUIRE" => &[PX, PX, EX, HOLDS, TOKEN, BLOCK][..],
-        "LOCK.RENEW" => &[PX, EX, TOKEN, RAISE, RAISE],
-        _ => &[HOLDS, ALL, TOKEN],
+        "LOCK.ACQUIRE" => &[PX, PX, EX, HOLDS, TOKEN, BLOCK, SESSION][..],
+        "LOCK.RENEW" => &[PX, EX, TOKEN, RAISE, RAISE, SESSION],
+        _ => &[HOLDS, ALL, TOKEN, SESSION],
     };
     let option = match values.below(8) {
         0 => values.one_of(&[PX, EX, HOLDS, TOKEN, RAISE, BLOCK, ALL, "WORD"]),
@@ -114,6 +146,7 @@ fn option(values: &mut Values, command: &mut Cmd, name: &str, may_wait: bool) {
             command.arg(RAISE).arg(values.token())
         }
         ALL => command.arg(ALL),
+        SESSION => command.arg(SESSION).arg(values.token()),
         BLOCK if may_wait => {
             let wait = values.one_of(&["1", "3", "10", "20", "-1", "x"]);
             command.arg(BLOCK).arg(wait)
@@ -135,6 +168,7 @@ fn scrambled(values: &mut Values) -> Cmd {
         "LOCK._CLOCK",
         "LOCK.WAITERS",
         "LOCK.HOTKEYS",
+        "LOCK.SESSION",
         "LOCK.",
         "LOCK.ACQUIRE\0",
     ]));

@@ -90,6 +90,7 @@ pub(crate) fn check_waiter(waiter: Value) {
     assert!(take("waited-ms").int() >= 0);
     assert!(take("left-ms").int() >= -1);
     assert!((0..1 << 31).contains(&take("limit").int()));
+    assert!(take("session").int() >= 0);
     assert!(fields.is_empty(), "{fields:?}");
 }
 

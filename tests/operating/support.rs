@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use testbed::{Expect, Server, cmd, eventually, post};
 
 /// The fields that count; all of them.
-pub(crate) const COUNTERS: [&str; 16] = [
+pub(crate) const COUNTERS: [&str; 19] = [
     "grants",
     "reentries",
     "renewals",
@@ -22,18 +22,24 @@ pub(crate) const COUNTERS: [&str; 16] = [
     "deadlocks",
     "kept_renewals",
     "kept_closes",
+    "session_renewals",
+    "session_losses",
+    "sessions_silent",
     "fence_checks",
     "fenced_refusals",
 ];
 
 /// The fields that tell what is so now, and those of the last minutes.
-pub(crate) const GAUGES: [&str; 13] = [
+pub(crate) const GAUGES: [&str; 16] = [
     "held",
     "holders",
     "waiting",
     "max_waiting",
     "longest_queue",
     "kept",
+    "sessions",
+    "sessions_detached",
+    "session_grants",
     "last_token",
     "wait_ms_p50",
     "wait_ms_p99",

@@ -33,7 +33,14 @@ fn waiters_are_listed_in_order_with_what_each_asked_for() {
         let names: Vec<_> = fields.keys().map(String::as_str).collect();
         assert_eq!(
             names,
-            ["client-id", "left-ms", "limit", "owner", "waited-ms"]
+            [
+                "client-id",
+                "left-ms",
+                "limit",
+                "owner",
+                "session",
+                "waited-ms"
+            ]
         );
         assert_eq!(fields["owner"].clone().bytes(), [b"b", b"c"][n]);
         assert_eq!(number(&fields, "client-id"), calls[n].id);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use redis_lock_core::keeping::{Keep, Silence};
-use redis_lock_core::parse;
+use redis_lock_core::parse::{self, SessionMove};
+use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Holds, Lease, Limit, Owner, Release, ReleaseAmount, Renew, Token};
 
 use super::{Command, Request};
@@ -33,6 +34,8 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
     let limit = [("SHARED", None), ("LIMIT", Some(0..=MAX_HOLDS))];
     let keep = ("KEEP", Some(0..=TEN_YEARS_MS));
     let token = ("TOKEN", Some(TOKENS));
+    // An id has the range of a token.
+    let session = ("SESSION", Some(TOKENS));
     match command {
         Command::Acquire => vec![
             limit[0].clone(),
@@ -40,17 +43,24 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
             lease[0].clone(),
             lease[1].clone(),
             keep,
+            session,
             ("BLOCK", Some(0..=TEN_YEARS_MS)),
             ("HOLDS", Some(1..=MAX_HOLDS)),
             token,
         ],
-        Command::Release => vec![("ALL", None), ("HOLDS", Some(0..=MAX_HOLDS)), token],
+        Command::Release => vec![
+            ("ALL", None),
+            ("HOLDS", Some(0..=MAX_HOLDS)),
+            session,
+            token,
+        ],
         Command::Renew => vec![
             limit[0].clone(),
             limit[1].clone(),
             lease[0].clone(),
             lease[1].clone(),
             keep,
+            ("SESSION", Some(0..=*TOKENS.end())),
             token,
             ("RAISE", Some(TOKENS)),
         ],
@@ -125,13 +135,17 @@ impl<'a> Call<'a> {
         let shares = has("SHARED") || has("LIMIT");
         let silence = self.number("KEEP").unwrap_or(0);
         let is_short = |lease: Lease| lease.millis() < 1000;
+        let joins = self.number("SESSION").is_some_and(|id| id > 0);
         !(has("PX") && has("EX")
             || has("SHARED") && has("LIMIT")
             || shares && has("RAISE")
             || (1..1000).contains(&silence)
             || silence > 0 && self.lease().is_some_and(is_short)
+            || joins && silence > 0
+            || joins && self.lease().is_some_and(is_short)
+            || command == Command::Release && joins && !has("TOKEN")
             || has("ALL") && has("HOLDS")
-            || nameless && (has("HOLDS") || has("TOKEN"))
+            || nameless && (has("HOLDS") || has("TOKEN") || joins)
             || raises_from_nothing
             || lowers)
     }
@@ -167,18 +181,22 @@ impl<'a> Call<'a> {
                 limit: self.limit(),
                 lease: self.lease(),
                 keep: self.keep(),
+                session: self.session(),
                 wait_ms: self.number("BLOCK"),
                 holds: self.number("HOLDS").and_then(holds),
                 token: self.token("TOKEN"),
             }),
-            Command::Release => Request::Release(Release {
-                owner: owner.expect("an owner"),
-                amount: match self.number("HOLDS") {
-                    Some(keep) => ReleaseAmount::DownTo(keep.try_into().expect("a count")),
-                    None if self.numbers.contains_key("ALL") => ReleaseAmount::All,
-                    None => ReleaseAmount::One,
+            Command::Release => Request::Release(parse::Release {
+                request: Release {
+                    owner: owner.expect("an owner"),
+                    amount: match self.number("HOLDS") {
+                        Some(keep) => ReleaseAmount::DownTo(keep.try_into().expect("a count")),
+                        None if self.numbers.contains_key("ALL") => ReleaseAmount::All,
+                        None => ReleaseAmount::One,
+                    },
+                    token: self.token("TOKEN"),
                 },
-                token: self.token("TOKEN"),
+                session: self.session(),
             }),
             Command::Renew => {
                 let (owner, token) = (owner.expect("an owner"), self.token("TOKEN"));
@@ -191,6 +209,9 @@ impl<'a> Call<'a> {
                 Request::Renew(parse::Renew {
                     request,
                     keep: self.keep(),
+                    session: self.number("SESSION").map(|id| {
+                        SessionId::new(id).map_or(SessionMove::Out, SessionMove::Into)
+                    }),
                 })
             }
             Command::Fence => Request::Fence(self.token("token")),
@@ -208,6 +229,10 @@ impl<'a> Call<'a> {
 
     fn token(&self, name: &str) -> Option<Token> {
         self.number(name).and_then(Token::new)
+    }
+
+    fn session(&self) -> Option<SessionId> {
+        self.number("SESSION").and_then(SessionId::new)
     }
 
     fn limit(&self) -> Option<Limit> {

@@ -8,7 +8,7 @@ mod grammar;
 
 use libfuzzer_sys::fuzz_target;
 use redis_lock_core::parse::{self, Malformed, Words};
-use redis_lock_core::{Lease, Release, Token};
+use redis_lock_core::{Lease, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
@@ -23,7 +23,7 @@ enum Command {
 #[derive(Debug, PartialEq, Eq)]
 enum Request<'a> {
     Acquire(parse::Acquire<'a>),
-    Release(Release<'a>),
+    Release(parse::Release<'a>),
     Renew(parse::Renew<'a>),
     Fence(Option<Token>),
     Waiters(Option<usize>),

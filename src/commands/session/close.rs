@@ -3,7 +3,7 @@
 use redis_lock_core::parse;
 use redis_lock_core::sessions::SessionId;
 
-use super::{SINCE, words};
+use super::{CONTAINER, words};
 use crate::commands::documented;
 use crate::commands::holder::integer;
 use crate::locks::{CommandError, Primary, answer};
@@ -20,10 +20,8 @@ impl Command for Close {
         arity: 3,
         summary: c"Ends a session and releases its grants. Returns how many.",
         complexity: c"O(N*log(N)) for N grants of the session, of which up to 100 are released before the reply",
-        since: SINCE,
-        history: &[],
-        key: None,
         arguments: || documented(parse::SESSION_ID),
+        ..CONTAINER
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

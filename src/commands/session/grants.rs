@@ -3,7 +3,7 @@
 use redis_lock_core::parse;
 use redis_lock_core::sessions::SessionGrant;
 
-use super::{SINCE, words};
+use super::{CONTAINER, words};
 use crate::commands::documented;
 use crate::commands::holder::{holder_numbers, reply_number};
 use crate::locks::{CommandError, LockView, Primary, answer, now};
@@ -23,10 +23,9 @@ impl Command for Grants {
         arity: -3,
         summary: c"Returns the grants of a session, of the keys that the caller may read.",
         complexity: c"O(N) for N grants",
-        since: SINCE,
-        history: &[],
         key: Some(KeyUse::ReadUnnamed(c"KEY")),
         arguments: || documented(parse::SESSION_GRANTS),
+        ..CONTAINER
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

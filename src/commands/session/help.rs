@@ -1,24 +1,17 @@
 //! `LOCK.SESSION HELP`
 
-use super::SINCE;
+use super::CONTAINER;
 use crate::server::{Command, Context, Spec, Text};
 
 const LINES: &[&[u8]] = &[
     b"LOCK.SESSION <subcommand> [<arg> [value] ...]. Subcommands are:",
-    b"OPEN [TIMEOUT <milliseconds>] [NAME <name>]",
-    b"    Open a session on this connection, which polls it. Returns its id.",
-    b"POLL <id> [BLOCK <milliseconds>]",
-    b"    Return the new events of a session, or wait for them.",
-    b"GRANTS <id> [COUNT <count>]",
-    b"    Return the grants of a session.",
-    b"CLOSE <id>",
-    b"    End a session and release its grants.",
-    b"LIST [COUNT <count>]",
-    b"    Return the open sessions, oldest first.",
-    b"KILL <id>",
-    b"    End a session of any user and release its grants.",
-    b"HELP",
-    b"    Print this help.",
+    b"OPEN [TIMEOUT <ms>] [NAME <name>] -- Open a session, which this connection polls at first. Returns its id.",
+    b"POLL <id> [BLOCK <ms>] -- Return the new events of a session, or wait for them.",
+    b"GRANTS <id> [COUNT <count>] -- Return the grants of a session.",
+    b"CLOSE <id> -- End a session and release its grants.",
+    b"LIST [COUNT <count>] -- Return the open sessions, oldest first.",
+    b"KILL <id> -- End a session of any user and release its grants.",
+    b"HELP -- Print this help.",
 ];
 
 pub(super) struct Help;
@@ -31,10 +24,7 @@ impl Command for Help {
         arity: 2,
         summary: c"Returns the subcommands and what they do.",
         complexity: c"O(1)",
-        since: SINCE,
-        history: &[],
-        key: None,
-        arguments: Vec::new,
+        ..CONTAINER
     };
 
     fn run<'call>(context: Context<'call>, _arguments: &'call [Text<'call>]) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis_lock_core::parse;
 use redis_lock_core::sessions::SessionInfo;
 
-use super::{SINCE, words};
+use super::{CONTAINER, words};
 use crate::commands::documented;
 use crate::commands::holder::{integer, reply_number};
 use crate::locks::{CommandError, answer};
@@ -22,10 +22,8 @@ impl Command for List {
         arity: -2,
         summary: c"Returns the open sessions, oldest first.",
         complexity: c"O(N*log(N)) for N sessions",
-        since: SINCE,
-        history: &[],
-        key: None,
         arguments: || documented(parse::COUNT),
+        ..CONTAINER
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

@@ -15,9 +15,7 @@ use crate::locks::CommandError;
 use crate::server::{self, AclCategory, Context, Spec, Text};
 use crate::sessions;
 
-const SINCE: &std::ffi::CStr = c"0.3.0";
-
-/// The command that has the subcommands.
+/// The command that has the subcommands, and what they have in common.
 const CONTAINER: Spec = Spec {
     name: c"lock.session",
     flags: c"",
@@ -25,7 +23,7 @@ const CONTAINER: Spec = Spec {
     arity: -2,
     summary: c"A container for the commands of sessions.",
     complexity: c"O(1), or as the subcommand says",
-    since: SINCE,
+    since: c"0.3.0",
     history: &[],
     key: None,
     arguments: Vec::new,

@@ -2,7 +2,7 @@
 
 use redis_lock_core::parse;
 
-use super::{SINCE, words};
+use super::{CONTAINER, words};
 use crate::commands::documented;
 use crate::locks::{CommandError, Primary, answer};
 use crate::server::{Command, Context, Spec, Text};
@@ -18,10 +18,8 @@ impl Command for Open {
         arity: -2,
         summary: c"Opens a session, which renews its grants for as long as the program polls it. Returns its id.",
         complexity: c"O(log(N)) for N sessions",
-        since: SINCE,
-        history: &[],
-        key: None,
         arguments: || documented(parse::SESSION_OPEN),
+        ..CONTAINER
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

@@ -2,7 +2,7 @@
 
 use redis_lock_core::parse;
 
-use super::{SINCE, words};
+use super::{CONTAINER, words};
 use crate::commands::documented;
 use crate::locks::{CommandError, Primary, answer};
 use crate::server::{Command, Context, Spec, Text};
@@ -18,10 +18,8 @@ impl Command for Poll {
         arity: -3,
         summary: c"Returns the new events of a session and for how long its grants are sure, or waits for events.",
         complexity: c"O(log(N)) for N grants of the session, beside what it renews and returns",
-        since: SINCE,
-        history: &[],
-        key: None,
         arguments: || documented(parse::SESSION_POLL),
+        ..CONTAINER
     };
 
     fn run<'call>(context: Context<'call>, arguments: &'call [Text<'call>]) {

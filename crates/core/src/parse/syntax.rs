@@ -72,7 +72,9 @@ mod tests {
     use super::{Argument, CStr, Kind};
     use crate::Lease;
     use crate::parse::{ACQUIRE, COUNT, Malformed, RELEASE, RENEW, Words};
+    use crate::parse::{SESSION_GRANTS, SESSION_OPEN, SESSION_POLL};
     use crate::parse::{acquire, count, release, renew};
+    use crate::parse::{session_grants, session_open, session_poll};
 
     /// The description of a call's words, the words before its options, and its parser.
     type Call = (
@@ -98,13 +100,25 @@ mod tests {
 
     #[test]
     fn the_options_described_are_those_parsed() {
-        let calls: [Call; 4] = [
+        let calls: [Call; 7] = [
             (ACQUIRE, &[b"a"], |list| acquire(&mut words(list)).map(drop)),
             (RELEASE, &[b"a"], |list| release(&mut words(list)).map(drop)),
             (RENEW, &[b"a"], |list| renew(&mut words(list)).map(drop)),
             (COUNT, &[], |list| count(&mut words(list)).map(drop)),
+            (SESSION_OPEN, &[], |list| {
+                session_open(&mut words(list)).map(drop)
+            }),
+            (SESSION_POLL, &[b"7"], |list| {
+                session_poll(&mut words(list)).map(drop)
+            }),
+            (SESSION_GRANTS, &[b"7"], |list| {
+                session_grants(&mut words(list)).map(drop)
+            }),
         ];
-        assert_eq!(keywords(RELEASE), [&b"ALL"[..], b"HOLDS", b"TOKEN"]);
+        assert_eq!(
+            keywords(RELEASE),
+            [&b"ALL"[..], b"HOLDS", b"SESSION", b"TOKEN"]
+        );
         for (arguments, before, parse) in calls {
             for keyword in keywords(arguments).into_iter().chain([&b"NONE"[..]]) {
                 let unknown = Malformed::unknown_option(keyword);

@@ -5,7 +5,9 @@ use super::{self as parsed};
 use super::{
     Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
 };
+use super::{SessionMove, SessionOpen, session_grants, session_id, session_open, session_poll};
 use crate::keeping::{Keep, Silence};
+use crate::sessions::{SessionId, SessionTimeout};
 use crate::{
     Deadline, EffectBuffer, EffectError, Grant, Holder, Holds, Lease, Limit, LockChange, Owner,
     Release, ReleaseAmount, Renew, Token,
@@ -264,6 +266,88 @@ fn of_a_renewal() {
         let error = error(renew(&mut words(text)));
         assert!(error.contains(part), "{text}: {error}");
     }
+}
+
+fn session(id: u64) -> SessionId {
+    SessionId::new(id).unwrap()
+}
+
+#[test]
+fn of_the_session_of_a_grant() {
+    let of_acquire = |text| acquire(&mut words(text)).map(|call| call.session);
+    let of_renew = |text| renew(&mut words(text)).map(|call| call.session);
+    let of_release = |text| release(&mut words(text)).map(|call| call.session);
+    assert_eq!(of_acquire("ann session 7"), Ok(Some(session(7))));
+    assert_eq!(
+        of_renew("ann PX 1000 SESSION 9007199254740991"),
+        Ok(Some(SessionMove::Into(SessionId::MAX)))
+    );
+    assert_eq!(of_renew("ann SESSION 0 PX 1"), Ok(Some(SessionMove::Out)));
+    assert_eq!(of_release("ann SESSION 7 TOKEN 8"), Ok(Some(session(7))));
+    for (text, part) in [
+        ("ann SESSION", "SESSION takes"),
+        ("ann SESSION -1", "SESSION takes"),
+        ("ann SESSION 9007199254740992", "SESSION takes"),
+        ("ann SESSION 7 SESSION 7", "SESSION is given twice"),
+        ("ann SESSION 7 PX 999", "a lease of 1000"),
+        ("ann SESSION 7 KEEP 1000", "only one of KEEP and SESSION"),
+    ] {
+        for error in [error(of_acquire(text)), error(of_renew(text))] {
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+    for error in [
+        error(of_acquire("ann SESSION 0")),
+        error(of_release("ann TOKEN 7 SESSION 0")),
+    ] {
+        assert!(error.contains("0 is for LOCK.RENEW alone"), "{error}");
+    }
+    assert!(error(of_acquire("* SESSION 7")).contains("take an owner by name"));
+    assert!(error(of_release("ann SESSION 7")).contains("SESSION needs TOKEN"));
+}
+
+#[test]
+fn of_the_subcommands_of_sessions() {
+    let timeout = |ms| SessionTimeout::from_millis(ms).unwrap();
+    for (text, timeout, name) in [
+        ("", timeout(30_000), &b""[..]),
+        ("timeout 1000", timeout(1000), b""),
+        ("NAME me TIMEOUT 86400000", timeout(86_400_000), b"me"),
+    ] {
+        let opened = session_open(&mut words(text));
+        assert_eq!(opened, Ok(SessionOpen { timeout, name }), "{text}");
+    }
+    let longest = format!("NAME {}", "n".repeat(256));
+    assert!(session_open(&mut words(&longest)).is_ok());
+    let longer = format!("{longest}n");
+    for (text, part) in [
+        ("TIMEOUT 999", "TIMEOUT takes"),
+        ("TIMEOUT 86400001", "TIMEOUT takes"),
+        ("TIMEOUT 1000 TIMEOUT 1000", "TIMEOUT is given twice"),
+        ("NAME", "NAME takes"),
+        (&longer, "NAME takes"),
+        ("NAME a NAME a", "NAME is given twice"),
+        ("BLOCK 1", "unknown option 'BLOCK'"),
+    ] {
+        let error = error(session_open(&mut words(text)));
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    assert_eq!(session_poll(&mut words("7")), Ok((session(7), None)));
+    let polled = session_poll(&mut words("7 block 315360000000"));
+    assert_eq!(polled, Ok((session(7), Some(315_360_000_000))));
+    for (text, part) in [
+        ("", "the session must be"),
+        ("7 BLOCK 315360000001", "BLOCK takes"),
+        ("7 BLOCK 1 BLOCK 1", "BLOCK is given twice"),
+        ("7 COUNT 1", "unknown option 'COUNT'"),
+    ] {
+        let error = error(session_poll(&mut words(text)));
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    let grants = session_grants(&mut words("7 COUNT 5"));
+    assert_eq!(grants, Ok((session(7), Some(5))));
+    assert_eq!(session_id(&mut words("1")), Ok(session(1)));
+    assert!(error(session_id(&mut words("0"))).contains("the session must be"));
 }
 
 #[test]
