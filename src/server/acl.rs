@@ -39,7 +39,8 @@ impl Rights {
     fn of(name: &OwnedText) -> Option<Self> {
         // SAFETY: the name is live, and the user is freed with this.
         let user = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.text().raw) };
-        (!user.is_null()).then_some(Self(user))
+        // Only a user that is there may be freed: `then_some` would make and drop one of null.
+        (!user.is_null()).then(|| Self(user))
     }
 
     /// True when the user may run this command in the database of `context`.
