@@ -15,6 +15,7 @@
 #   QUORUM_SECONDS=n   how long quorum works on a server (60); QUORUM_SEED= repeats; SERVERS= for others
 #   MUTANTS="..."      words of the names of the mutants for mutants (all)
 #   MODEL="..."        for model: short; or --minutes n, the large searches too, each for so long
+#   FORM=short         for matrix, clients, adapters and miri: what says most in little time
 #   CHECKERS="..."     fewer for sanitize: address valgrind
 #   STORM_SECONDS=n    how long storm takes on each server (60); STORM_SEED= repeats
 #   FAULTS_SECONDS=n   how long faults take on each server (300); 0: one run of each configuration
@@ -27,6 +28,8 @@
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := scripts
+PROGRAM = $(TOOLS)/program.sh
+BUILDING = $(TOOLS)/building.sh
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
 CHECKERS ?= address valgrind
@@ -42,7 +45,7 @@ MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 
 .PHONY: help run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
 	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check \
-	bench-keep lint fmt build dist dist-test dist-again packages packages-test container-test release-rehearsal \
+	bench-keep lint fmt ci build-all build dist dist-test dist-again packages packages-test container-test release-rehearsal \
 	install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
@@ -54,58 +57,61 @@ run: setup-server build ## start a server with the module, in the foreground
 	@$(TOOLS)/run.sh
 
 cluster: setup-server build ## start a cluster with the module, 3 primaries and 3 replicas, in the foreground
-	@cargo run --quiet --package testbed -- cluster
+	@$(PROGRAM) testbed cluster
 
 sentinel: setup-server build ## start a primary, 2 replicas and 3 Sentinels, in the foreground
-	@cargo run --quiet --package testbed -- sentinel
+	@$(PROGRAM) testbed sentinel
 
 top: setup-build ## a live view of the locks of a running server or cluster (URL= or PORT=)
-	@cargo run --quiet --package redis-lock-top -- $(MONITORED) $(TOP)
+	@$(PROGRAM) redis-lock-top $(MONITORED) $(TOP)
 
 doctor: setup-build ## what will hurt the locks of running servers, and the lines that mend it (URL= or PORT=)
-	@cargo run --quiet --package redis-lock-doctor -- $(MONITORED) $(DOCTOR)
+	@$(PROGRAM) redis-lock-doctor $(MONITORED) $(DOCTOR)
 
 monitoring: setup-server build ## what Prometheus sees of a server with the module; checks rules and dashboard
 	@$(TOOLS)/monitoring.sh
 
 # The programs of examples/ are run with each client by make clients.
-TESTS = --workspace --exclude examples-rust
+TESTS = --workspace -E 'not package(examples-rust)'
+# What depends on the server; in full also the tests of the tools and the client that talk to it.
+SERVER_TESTS = kind(test) & package(redis-lock) & not binary(/^(documents|layers|project|switch)$$/)
+TOOL_TESTS = kind(test) & package(/^(redis-lock|redis-lock-doctor|redis-lock-client|testbed|faults)$$/)
 
 test: setup-server setup-cli build ## unit and integration tests on the installed server
 	@$(TOOLS)/tests.sh $(TESTS)
-	@cargo test --quiet --doc --package redis-lock-client
+	@cargo test --quiet --doc --workspace
 
 coverage: setup-server setup-cli setup-build ## how much of each folder the tests of make test reach
 	@$(TOOLS)/coverage.sh $(TESTS)
 
 matrix: setup-cli build ## integration tests on each server of scripts/servers.txt
-	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh -p redis-lock -p redis-lock-doctor -p redis-lock-client -p testbed -p faults --test '*'
+	@$(TOOLS)/matrix.sh $(TOOLS)/tests.sh --workspace -E '$(if $(filter short,$(FORM)),$(SERVER_TESTS),$(TOOL_TESTS))'
 
 fuzz: fuzz-targets build ## fuzz targets, then hostile commands, payloads and connections on the same four servers
 	@HOSTILE_COMMANDS=$(HOSTILE_COMMANDS) HOSTILE_PAYLOADS=$(HOSTILE_PAYLOADS) \
 		HOSTILE_CASES=$(HOSTILE_CASES) HOSTILE_SECONDS=$(HOSTILE_SECONDS) \
-		$(TOOLS)/matrix.sh $(TOOLS)/tests.sh --test hostile --success-output immediate
+		$(TOOLS)/matrix.sh $(TOOLS)/tests.sh --workspace --test hostile --success-output immediate
 
 fuzz-targets:
 	@$(TOOLS)/setup.sh build fuzz
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(TOOLS)/fuzz.sh
 
 storm: build ## a minute of 200 clients on 20 locks, on the same four servers
-	@$(TOOLS)/matrix.sh cargo run --quiet --package faults -- storm \
+	@$(TOOLS)/matrix.sh $(PROGRAM) faults storm \
 		--seconds $(STORM_SECONDS) $(if $(STORM_SEED),--seed $(STORM_SEED))
 
 faults: build ## clients under kills, cuts, failovers and more, their history checked, on the same four
 	@$(TOOLS)/setup.sh faketime || true # without it the clock is not stepped, which is said
-	@$(TOOLS)/matrix.sh cargo run --quiet --package faults -- locks \
+	@$(TOOLS)/matrix.sh $(PROGRAM) faults locks \
 		--seconds $(FAULTS_SECONDS) $(if $(FAULTS_SEED),--seed $(FAULTS_SEED)) $(FAULTS)
 
 # On the installed server, unless others are named.
 quorum: $(if $(SERVERS),,setup-server) build ## one lock on five servers, these and its contenders under faults, the history checked
-	@$(if $(SERVERS),$(TOOLS)/matrix.sh) cargo run --quiet --package faults -- quorum \
+	@$(if $(SERVERS),$(TOOLS)/matrix.sh) $(PROGRAM) faults quorum \
 		--seconds $(QUORUM_SECONDS) $(if $(QUORUM_SEED),--seed $(QUORUM_SEED))
 
 mutants: setup-server build ## break the module on purpose: the fault runs must notice each time
-	cargo run --quiet --package faults -- mutants $(MUTANTS)
+	@$(PROGRAM) faults mutants $(MUTANTS)
 
 mutants-core: setup-build ## break the core's code on purpose, an operator or a function at a time: its tests must notice
 	@$(TOOLS)/setup.sh nextest mutants
@@ -126,7 +132,7 @@ deny: ## licenses, sources and advisories of the dependencies, with cargo-deny
 	cargo deny --locked --manifest-path fuzz/Cargo.toml --config deny.toml check
 
 model: setup-build ## the lock over several servers, modelled and searched to the end
-	@cargo run --quiet --release --package model -- $(MODEL)
+	@$(PROGRAM) model $(MODEL)
 
 clients: setup-server build ## the client and example programs of each language that is installed
 	@$(TOOLS)/clients.sh
@@ -139,7 +145,7 @@ trial: setup-server build ## the client of each installed language through the s
 
 # Every connection of the longest queue is an open file here.
 BENCHMARK = ulimit -n "$$(ulimit -H -n)"; cargo run --quiet --profile bench --package benchmark --
-CHECK = cargo run --quiet --package benchmark --
+CHECK = $(PROGRAM) benchmark
 
 bench: setup-server setup-counts build ## what each way of locking costs, in short form (BENCH='--only pairs' for a part)
 	@$(BENCHMARK) quick --servers "$(SERVERS)" $(BENCH)
@@ -157,7 +163,7 @@ lint: ## formatting, clippy and docs, with warnings as errors; workflows and sub
 	@$(TOOLS)/setup.sh build fuzz lint
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	@$(BUILDING) cargo clippy --workspace --all-targets -- -D warnings
 	$(TOOLS)/fuzz.sh lint
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --document-private-items
 	@$(TOOLS)/workflows.sh
@@ -168,8 +174,17 @@ fmt: ## format the code
 	cargo fmt --all
 	cargo fmt --manifest-path fuzz/Cargo.toml
 
+ci: ## what every change must pass, in a fresh clone of HEAD (30 minutes): every kind of check in a short form
+	@$(TOOLS)/ci.sh
+
+MODULE = $(BUILDING) cargo build --release --package redis-lock --lib
+
+# The module and all else: two profiles, which do not wait for each other.
+build-all: setup-build
+	@$(MODULE) & module=$$!; $(BUILDING) cargo build --workspace --all-targets && wait $$module
+
 build: setup-build ## build the module (target/release/libredis_lock.so)
-	cargo build --release --package redis-lock --lib
+	@$(MODULE)
 
 dist: ## what is handed out, for Linux on x86-64 and arm64, glibc and musl (target/dist; TARGETS= for fewer)
 	@$(TOOLS)/dist/build.sh $(TARGETS)

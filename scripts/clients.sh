@@ -3,8 +3,8 @@
 # its adapters for frameworks. Names what was left out. clients/LANGUAGE/needs says which programs that takes, one a
 # line. Writes in SQL are tested on SQLite, and on PostgreSQL where that is there or can be installed.
 #
-# usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [NEXTEST_PROFILE=ci] clients.sh [adapters]
-#        ci: what fails is run once more, and named as flaky when it passes then, as with nextest
+# usage: [REQUIRE_ALL=1] [LANGUAGES="python node ..."] [FORM=short] clients.sh [adapters]
+#        short: of each language the tests that say most in little time
 set -eu
 . "$(dirname -- "$0")/lib.sh"
 
@@ -22,7 +22,7 @@ fi
 # For all that would build them again.
 REDIS_LOCK_MODULE=${REDIS_LOCK_MODULE:-$(module_path)}
 if [ -z "${TESTBED:-}" ]; then
-    cargo build --quiet --package testbed
+    "$tools/building.sh" cargo build --quiet --workspace --bin testbed
     TESTBED=$(program_path testbed)
 fi
 export REDIS_LOCK_MODULE TESTBED
@@ -77,12 +77,6 @@ for needs in clients/*/needs; do
         # The pipe to tee would hide the script's status.
         rm -f "$table.bad"
         { "$script" 2>&1 || touch "$table.bad"; } | tee "$table.run"
-        if [ -e "$table.bad" ] && [ "${NEXTEST_PROFILE:-}" = ci ]; then
-            printf '\n==> %s, once more\n' "$script"
-            rm "$table.bad"
-            { "$script" 2>&1 || touch "$table.bad"; } | tee "$table.run"
-            result=flaky
-        fi
         cat "$table.run" >>"$table.log"
         [ ! -e "$table.bad" ] || touch "$table.failed"
     done

@@ -43,7 +43,6 @@ for name in $SERVERS; do
         }
         END {
             printf "%d passed, %d failed", sums["passed"], sums["failed"] + sums["timed"]
-            if (sums["flaky"]) printf " (%d flaky)", sums["flaky"]
         }' "$log")
     row "$name" "$(server_version "$server")" "$result" "$counts, $(($(date +%s) - began)) s"
 done
@@ -51,7 +50,7 @@ done
 # Why, once more where it is seen: the logs before are long.
 for name in $not_passed; do
     printf '\n%s:\n' "$name"
-    grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^ *(TRY [0-9]+ )?(FAIL|TMT|SIG[A-Z]+) +\[|^error' "$logs/$name.log" |
+    grep -E 'seed [0-9]+: |^did not happen|panicked at|\.\.\. FAILED$|^ *(FAIL|TMT|SIG[A-Z]+) +\[|^error' "$logs/$name.log" |
         cut -c -1000 | tail -n 20 || :
 done
 printf '\n'

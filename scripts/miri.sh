@@ -4,7 +4,7 @@
 # core's properties are left out, since the core has no unsafe code and they take longest.
 #
 # usage: miri.sh                   run them
-#        MIRI_FORM=short miri.sh   only those of the module: all unsafe code is there
+#        FORM=short miri.sh        only those of the module: all unsafe code is there
 #        miri.sh here              only tell by the status whether Miri is here
 set -eu
 . "$(dirname -- "$0")/lib.sh"
@@ -19,7 +19,7 @@ case ${1:-} in
 esac
 
 core='--package redis-lock-core'
-[ "${MIRI_FORM:-}" != short ] || core=
+[ "${FORM:-}" != short ] || core=
 
 # Tests by proptest look for a file of earlier failures.
 # shellcheck disable=SC2086 # two words or none

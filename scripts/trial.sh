@@ -25,4 +25,4 @@ case " $* " in *' --language '*) ;; *) die 'no client can be tried' ;; esac
 [ "${REQUIRE_ALL:-0}" != 1 ] || [ -z "$left_out" ] || die "not all were tried:$left_out"
 
 export REDIS_LOCK_MODULE="${REDIS_LOCK_MODULE:-$(module_path)}"
-exec cargo run --quiet --package trial -- "$@"
+exec "$tools/program.sh" trial "$@"

@@ -1,11 +1,17 @@
 #!/bin/sh
 # Packs the client and tests what stands on it, as users get it: quorums, metrics, the API of node-redlock, the NestJS
 # module.
-# usage: [KEEP_MODULES=1] adapters.sh [TEST ...]     such as quorum, for tests/adapters/quorum.test.ts; all by default
+# usage: [KEEP_MODULES=1] [FORM=short] adapters.sh [TEST ...]
+#        TEST, such as quorum, for tests/adapters/quorum.test.ts; all by default, with FORM=short those of no faults
+#        KEEP_MODULES=1: modules that are here are kept, as in the short form
 set -eu
 cd "$(dirname -- "$0")"
 
-[ "${KEEP_MODULES:-0}" = 1 ] || npm ci --silent --no-audit --no-fund
+if [ "${FORM:-}" = short ]; then
+    [ ! -d node_modules ] || KEEP_MODULES=1
+    [ $# -gt 0 ] || set -- nestjs otel quorum redlock
+fi
+[ "${KEEP_MODULES:-0}" = 1 ] || ../../scripts/building.sh npm ci --silent --no-audit --no-fund
 packed=build/packed
 rm -rf "$packed"
 mkdir -p "$packed/node_modules/redis-lock-client"

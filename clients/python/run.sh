@@ -1,15 +1,17 @@
 #!/bin/sh
 # Checks and tests the Python client in the ignored folder .venv, with what requirements.txt pins. LONG=1: the long
-# forms of the tests, too. PYTHON: another Python than python3.
+# forms of the tests, too. FORM=short: a part of them, without pyright. PYTHON: another Python than python3.
 set -eu
 cd "$(dirname -- "$0")"
 
 [ -x .venv/bin/python ] || "${PYTHON:-python3}" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+../../scripts/building.sh .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 .venv/bin/mypy
-if command -v node >/dev/null; then
+if [ "${FORM:-}" = short ]; then
+    set -- tests/test_threads.py tests/test_tasks.py tests/test_errors.py tests/test_users.py
+elif command -v node >/dev/null; then
     .venv/bin/pyright
 else
     echo 'pyright left out, for want of node'
 fi
-exec .venv/bin/python -m pytest -q -n 4 --dist worksteal -p no:cacheprovider -o faulthandler_timeout=120
+exec .venv/bin/python -m pytest -q -n 4 --dist worksteal -p no:cacheprovider -o faulthandler_timeout=120 "$@"

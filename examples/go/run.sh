@@ -6,4 +6,4 @@ cd "$(dirname -- "$0")"
 go vet -mod=readonly .
 go build -mod=readonly -o bin/programs .
 export EXAMPLE_PROGRAM=examples/go/bin/programs
-exec cargo test --package examples-rust --test programs
+exec cargo test --quiet --workspace --test programs

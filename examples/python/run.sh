@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname -- "$0")"
 
 [ -x .venv/bin/python ] || python3 -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+../../scripts/building.sh .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 export PYTHONPATH="$PWD/../../clients/python/src"
 export EXAMPLE_PROGRAM="examples/python/.venv/bin/python examples/python/programs.py"
-exec cargo test --package examples-rust --test programs
+exec cargo test --quiet --workspace --test programs

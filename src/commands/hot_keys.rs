@@ -1,14 +1,18 @@
 //! `LOCK.HOTKEYS [COUNT n]`
 
+use std::ffi::CStr;
+
 use redis_lock_core::requests;
 
 use super::{SINCE, documented, in_order};
 use crate::locks::{CommandError, answer, monotonic};
-use crate::server::{Command, Context, Reader, Spec, Text};
+use crate::server::{Command, Context, KeyUse, OwnedText, Rights, Spec, Text};
 use crate::statistics::{self, KeyStats};
 use crate::waiting;
 
 const DEFAULT_COUNT: usize = 10;
+/// Stands before a key where the server is asked whether the caller may use the command with it.
+const KEYWORD: &CStr = c"KEY";
 
 pub(super) struct HotKeys;
 
@@ -19,11 +23,11 @@ impl Command for HotKeys {
         flags: c"readonly deny-script",
         categories: c"read slow",
         arity: -1,
-        summary: c"Returns the keys with the most waiting over the last five minutes, of those that the caller may read.",
+        summary: c"Returns the keys with the most waiting over the last five minutes, of those that the caller may use with this command.",
         complexity: c"O(N*log(N)), where N is the number of keys that are waited for now, plus at most 640",
         since: SINCE,
         history: &[],
-        key: None,
+        key: Some(KeyUse::ReadUnnamed(KEYWORD)),
         arguments: || documented(requests::COUNT),
     };
 
@@ -40,10 +44,16 @@ fn hot_keys<'call>(
         return Err(CommandError::argument(c"ERR wrong number of arguments"));
     };
     let count = requests::count(&mut in_order(words))?.unwrap_or(DEFAULT_COUNT);
-    let reader = Reader::of(context).ok_or(CommandError::NoClient)?;
+    let rights = Rights::of_client(context).ok_or(CommandError::NoClient)?;
+    let name = OwnedText::new(HotKeys::SPEC.name.to_bytes());
+    let keyword = OwnedText::new(KEYWORD.to_bytes());
+    let may_use = |key: &[u8]| {
+        let key = OwnedText::new(key);
+        rights.allow(context, &[name.text(), keyword.text(), key.text()])
+    };
     let keys: Vec<_> = statistics::hottest(context, monotonic(), waiting::ongoing_waits(context))
         .into_iter()
-        .filter(|(key, _)| reader.may_read(key))
+        .filter(|(key, _)| may_use(key))
         .take(count)
         .collect();
     context.reply_array(keys.len());

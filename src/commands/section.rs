@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::locks::{last_token, monotonic, now};
+use crate::locks::{last_token, max_waiters_total, monotonic, now};
 use crate::server::{Context, InfoWriter, entries_alive, entries_flushed, values_alive};
 use crate::statistics::{self, COUNTERS, Counter, TimesSummary, counted};
 use crate::{keeping, waiting};
@@ -27,6 +27,7 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     section.field(c"kept", integer(keeping::kept(context) as u64));
     let (waiting, longest_queue) = waiting::queue_sizes(context);
     section.field(c"waiting", integer(waiting as u64));
+    section.field(c"max_waiting", integer(max_waiters_total() as u64));
     section.field(c"longest_queue", integer(longest_queue as u64));
     let waits = statistics::wait_times(context, monotonic());
     let names = [c"wait_ms_p50", c"wait_ms_p99", c"wait_ms_max"];

@@ -29,7 +29,8 @@ pub(super) fn arm(context: Context<'_>, at: Monotonic, job: fn(Context<'_>)) {
     STATE.with(context, |state| state.timer = Some((timer, at)));
 }
 
-/// The timer has fired: it must not be stopped.
-pub(super) fn has_fired(context: Context<'_>) {
-    STATE.with(context, |state| state.timer = None);
+/// The timer has fired: it must not be stopped. True when it is early by the monotonic clock.
+pub(super) fn has_fired(context: Context<'_>) -> bool {
+    let fired = STATE.with(context, |state| state.timer.take());
+    fired.is_some_and(|(_, due)| due.since(monotonic()) >= MIN_PAUSE / 2)
 }

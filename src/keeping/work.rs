@@ -24,8 +24,9 @@ const LOOKED_AT_ONCE: usize = 16;
 const MAX_PAUSE: Duration = Duration::from_millis(8);
 
 fn timer_fired(context: Context<'_>) {
-    timer::has_fired(context);
-    if STATE.is_busy() {
+    // After an early one the next iteration does the work, and arms the next (see `server::call_later`).
+    let is_early = timer::has_fired(context);
+    if STATE.is_busy() && !is_early {
         work(context);
     }
 }

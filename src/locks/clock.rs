@@ -4,7 +4,7 @@
 //! beside the keys. An append-only file that is rewritten without preamble holds only keys, and would lose
 //! the tokens of free locks. So after such a rewrite `LOCK._CLOCK` is appended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis_lock_core::{Monotonic, Token, TokenClock, UnixTime};
@@ -12,15 +12,21 @@ use redis_lock_core::{Monotonic, Token, TokenClock, UnixTime};
 use super::effect;
 use crate::server::{self, Context, ServerEvent};
 
-const PAUSE_POLL: Duration = Duration::from_millis(50);
-
 /// The last token seen, 0 for none. Written only under the server's lock.
 static LAST: AtomicU64 = AtomicU64::new(0);
+/// The last token is to be written as soon as anything may be written.
+static TO_RECORD: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn load(context: Context<'_>) {
     server::subscribe(context, ServerEvent::Forked, |context| {
         if context.flags().append_only() && rewrites_keys_alone(context) {
+            TO_RECORD.store(true, Ordering::Relaxed);
             // Nothing may be written in the event of the fork.
+            server::call_later(context, Duration::ZERO, record);
+        }
+    });
+    server::subscribe(context, ServerEvent::Cron, |context| {
+        if TO_RECORD.load(Ordering::Relaxed) {
             server::call_later(context, Duration::ZERO, record);
         }
     });
@@ -64,12 +70,10 @@ pub(crate) fn monotonic() -> Monotonic {
 }
 
 fn record(context: Context<'_>) {
-    let Some(token) = last_token() else {
-        return;
-    };
-    if context.writes_paused() {
-        server::call_later(context, PAUSE_POLL, record);
-    } else {
+    if !context.writes_paused()
+        && TO_RECORD.swap(false, Ordering::Relaxed)
+        && let Some(token) = last_token()
+    {
         effect::replicate_clock(context, token);
     }
 }

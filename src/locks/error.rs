@@ -69,8 +69,8 @@ impl CommandError {
                   permission to run RESTORE on the key as well"
             }
             Self::NoClient => {
-                c"ERR LOCK.HOTKEYS tells a user of the keys that it may read, and this call has no \
-                  user: send it from a client"
+                c"ERR LOCK.HOTKEYS lists the keys that the calling user may use with it, and this call \
+                  has no user: send it from a client"
             }
             Self::TooManyWaiters => {
                 c"MAXWAITERS as many calls wait for this lock as lock.max-waiters allows"
@@ -80,7 +80,8 @@ impl CommandError {
                   no BLOCK"
             }
             Self::TooManyWaitersInAll => {
-                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total allows"
+                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total and three \
+                  quarters of maxclients allow"
             }
             Self::Refused(refusal) => refusal.text(),
         }

@@ -1,8 +1,10 @@
 //! The `lock.*` settings.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use redis_lock_core::{Lease, Rules};
 
-use crate::server::{self, Context, NumericSetting, SwitchSetting};
+use crate::server::{self, Context, NumericSetting, ServerEvent, SwitchSetting};
 
 const TEN_YEARS_MS: i64 = Lease::MAX.millis().cast_signed();
 const ONE_DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -19,7 +21,12 @@ static MAX_WAITERS_TOTAL: NumericSetting =
 static MAX_HOLDERS: NumericSetting = NumericSetting::new(c"max-holders", 10_000, 1, 1_000_000);
 static DEADLOCK_DETECTION: SwitchSetting = SwitchSetting::new(c"deadlock-detection", true);
 
+/// The server's `maxclients`.
+static MAX_CLIENTS: AtomicUsize = AtomicUsize::new(usize::MAX);
+
 pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
+    look_up_max_clients(context);
+    server::subscribe(context, ServerEvent::Configured, look_up_max_clients);
     let settings = [
         &DEFAULT_LEASE_MS,
         &MAX_LEASE_MS,
@@ -57,9 +64,19 @@ pub(crate) fn max_waiters() -> usize {
     usize::try_from(MAX_WAITERS.get()).unwrap_or(0)
 }
 
-/// How many calls may wait on this server, for all locks.
+/// How many calls may wait on this server, for all locks: whatever the setting, they leave a quarter of the
+/// server's connections to other clients.
 pub(crate) fn max_waiters_total() -> usize {
-    usize::try_from(MAX_WAITERS_TOTAL.get()).unwrap_or(0)
+    let connections = MAX_CLIENTS.load(Ordering::Relaxed);
+    let setting = usize::try_from(MAX_WAITERS_TOTAL.get()).unwrap_or(0);
+    setting.min(connections - connections.div_ceil(4))
+}
+
+/// Notes the server's `maxclients`, which may have been changed.
+fn look_up_max_clients(context: Context<'_>) {
+    let most = context.info_number(c"clients", c"maxclients");
+    let most = most.and_then(|most| usize::try_from(most).ok());
+    MAX_CLIENTS.store(most.unwrap_or(usize::MAX), Ordering::Relaxed);
 }
 
 /// How many holders a lock may have.

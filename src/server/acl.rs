@@ -20,31 +20,39 @@ pub(crate) fn add_category(context: Context<'_>, name: &'static CStr) -> Option<
     (added == OK).then_some(AclCategory(name))
 }
 
-/// The user of a client that wants to read keys.
-pub(crate) struct Reader(*mut raw::RedisModuleUser);
+/// What a user may do, as its rights are now.
+pub(crate) struct Rights(*mut raw::RedisModuleUser);
 
-impl Reader {
-    /// The user of the calling client; `None` when no client calls, as in another module's call.
-    pub(crate) fn of(context: Context<'_>) -> Option<Self> {
-        let name = name_of_client(context)?;
+impl Rights {
+    /// Those of the calling client; `None` when no client calls, as in another module's call.
+    pub(crate) fn of_client(context: Context<'_>) -> Option<Self> {
+        Self::of(&name_of_client(context)?)
+    }
+
+    /// Those of the user with this name; `None` when there is no such user.
+    fn of(name: &OwnedText) -> Option<Self> {
         // SAFETY: the name is live, and the user is freed with this.
         let user = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.text().raw) };
         (!user.is_null()).then_some(Self(user))
     }
 
-    /// True when the user may read the value of the key.
-    pub(crate) fn may_read(&self, key: &[u8]) -> bool {
-        const ACCESS: u32 = raw::REDISMODULE_CMD_KEY_ACCESS;
-        let key = OwnedText::new(key);
-        // SAFETY: the user lives as long as this; the server keeps neither.
-        unsafe {
-            let check = api!(RedisModule_ACLCheckKeyPermissions);
-            check(self.0, key.text().raw, ACCESS.cast_signed()) == OK
-        }
+    /// True when the user may run this command in the database of `context`.
+    pub(crate) fn allow(&self, context: Context<'_>, command: &[Text<'_>]) -> bool {
+        let words = command.as_ptr().cast_mut().cast();
+        let count = c_int::try_from(command.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the user lives as long as this; `Text` is a transparent wrapper of a pointer to a server
+        // string, and the server keeps none of them.
+        let code = unsafe {
+            match CHECK_IN_DATABASE.get() {
+                Some(check) => check(self.0, words, count, context.database(), ptr::null_mut()),
+                None => api!(RedisModule_ACLCheckCommandPermissions)(self.0, words, count),
+            }
+        };
+        code == OK
     }
 }
 
-impl Drop for Reader {
+impl Drop for Rights {
     fn drop(&mut self) {
         // SAFETY: made in `of`, and freed once.
         unsafe { api!(RedisModule_FreeModuleUser)(self.0) };
@@ -105,23 +113,9 @@ impl User {
         Some(Self(Arc::new(name)))
     }
 
-    /// True when the user may run this command now, in the database of `context`.
+    /// True when the user may run this command now, in the database of `context`; false also when the user
+    /// was deleted.
     pub(crate) fn may_run(&self, context: Context<'_>, command: &[Text<'_>]) -> bool {
-        // SAFETY: the user is looked up by its name, is null when it was deleted, and is freed; `Text`
-        // is a transparent wrapper of a pointer to a server string.
-        unsafe {
-            let user = api!(RedisModule_GetModuleUserFromUserName)(self.0.text().raw);
-            if user.is_null() {
-                return false;
-            }
-            let words = command.as_ptr().cast_mut().cast();
-            let count = c_int::try_from(command.len()).unwrap_or(c_int::MAX);
-            let may = match CHECK_IN_DATABASE.get() {
-                Some(check) => check(user, words, count, context.database(), ptr::null_mut()),
-                None => api!(RedisModule_ACLCheckCommandPermissions)(user, words, count),
-            };
-            api!(RedisModule_FreeModuleUser)(user);
-            may == OK
-        }
+        Rights::of(&self.0).is_some_and(|rights| rights.allow(context, command))
     }
 }

@@ -32,13 +32,13 @@ pub(crate) struct Spec {
     pub(crate) since: &'static CStr,
     /// What later versions changed: each version, and what it did.
     pub(crate) history: &'static [(&'static CStr, &'static CStr)],
-    /// What the command does with the key that is its first argument, if it has one.
+    /// What the command does with its key, if it has one.
     pub(crate) key: Option<KeyUse>,
     /// What follows the key.
     pub(crate) arguments: fn() -> Vec<Argument>,
 }
 
-/// What a command does with its key.
+/// What a command does with its key: its first argument, but for one kind.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyUse {
     /// Reads the value and replies something of it.
@@ -49,6 +49,16 @@ pub(crate) enum KeyUse {
     Overwrite,
     /// Reads the value, replies something of it and may delete the key.
     Delete,
+    /// Replies something of keys that no argument names. The right to each of them is that to run the command
+    /// with this keyword and the key, which is for the check alone.
+    ReadUnnamed(&'static CStr),
+}
+
+impl KeyUse {
+    /// True when the first argument is the key.
+    const fn is_first(self) -> bool {
+        !matches!(self, Self::ReadUnnamed(_))
+    }
 }
 
 /// One argument of a command, or a group of them.
@@ -88,7 +98,7 @@ const KEY: Argument = Argument {
 /// one. False when the server refuses.
 pub(crate) fn register<C: Command>(context: Context<'_>, category: Option<&AclCategory>) -> bool {
     let spec = C::SPEC;
-    let key_position = c_int::from(spec.key.is_some());
+    let key_position = c_int::from(spec.key.is_some_and(KeyUse::is_first));
     // SAFETY: the context is live; the server copies what it keeps, but for the callback, which
     // stays for as long as the library is loaded.
     unsafe {
@@ -140,7 +150,9 @@ unsafe fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> bool {
     let mut arguments = (spec.arguments)();
     let mut key_specs = Vec::new();
     if let Some(key) = spec.key {
-        arguments.insert(0, KEY);
+        if key.is_first() {
+            arguments.insert(0, KEY);
+        }
         key_specs.push(key_spec(key));
     }
     let arguments = argument_list(&arguments, &mut groups);
@@ -188,7 +200,9 @@ fn history_entry(
 
 fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {
     let flags = match key {
-        KeyUse::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
+        KeyUse::Read | KeyUse::ReadUnnamed(_) => {
+            raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS
+        }
         KeyUse::Update => {
             raw::REDISMODULE_CMD_KEY_RW
                 | raw::REDISMODULE_CMD_KEY_ACCESS
@@ -201,13 +215,28 @@ fn key_spec(key: KeyUse) -> raw::RedisModuleCommandKeySpec {
                 | raw::REDISMODULE_CMD_KEY_DELETE
         }
     };
+    let (begin_search_type, bs) = match key {
+        KeyUse::ReadUnnamed(keyword) => (
+            raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_KEYWORD,
+            raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+                keyword: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_2 {
+                    keyword: keyword.as_ptr(),
+                    startfrom: 1,
+                },
+            },
+        ),
+        _ => (
+            raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX,
+            raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
+                index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 1 },
+            },
+        ),
+    };
     raw::RedisModuleCommandKeySpec {
         notes: ptr::null(),
         flags: u64::from(flags),
-        begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX,
-        bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
-            index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 1 },
-        },
+        begin_search_type,
+        bs,
         find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
         fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
             range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {

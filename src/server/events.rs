@@ -25,6 +25,8 @@ pub(crate) enum ServerEvent {
     Swapped,
     /// A file was loaded, or loading it failed.
     Loaded,
+    /// A replica is about to load its primary's data beside its own.
+    LoadingBeside,
     /// Settings of the server were changed by command.
     Configured,
     /// The server's cron, ten times a second or more.
@@ -49,6 +51,7 @@ impl ServerEvent {
             Self::Flushing | Self::Flushed => raw::REDISMODULE_EVENT_FLUSHDB,
             Self::Swapped => raw::REDISMODULE_EVENT_SWAPDB,
             Self::Loaded => raw::REDISMODULE_EVENT_LOADING,
+            Self::LoadingBeside => raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
             Self::Configured => raw::REDISMODULE_EVENT_CONFIG,
             Self::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
             Self::LoopIteration | Self::LoopIterationEnds => raw::REDISMODULE_EVENT_EVENTLOOP,
@@ -87,6 +90,11 @@ impl ServerEvent {
                     || subevent == raw::REDISMODULE_SUBEVENT_LOADING_FAILED =>
             {
                 Some(Self::Loaded)
+            }
+            raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD
+                if subevent == raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED =>
+            {
+                Some(Self::LoadingBeside)
             }
             raw::REDISMODULE_EVENT_CONFIG => Some(Self::Configured),
             raw::REDISMODULE_EVENT_CRON_LOOP => Some(Self::Cron),

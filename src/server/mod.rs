@@ -33,7 +33,7 @@ mod stream;
 mod timer;
 mod value;
 
-pub(crate) use acl::{AclCategory, Reader, User, add_category as add_acl_category};
+pub(crate) use acl::{AclCategory, Rights, User, add_category as add_acl_category};
 #[cfg(not(feature = "system-allocator"))]
 pub(crate) use allocator::ServerAllocator;
 pub(crate) use blocked::{Blocked, Handle, Waits};

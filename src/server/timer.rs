@@ -15,6 +15,10 @@ use super::guard::guard_logged;
 pub(crate) struct Timer(raw::RedisModuleTimerID);
 
 /// Calls `job` from the event loop, `delay` from now by the wall clock, with database 0 selected.
+///
+/// A job that arms a timer again and again must not do so when it is called early by the monotonic clock. The
+/// server calls every timer that is due by the wall clock as it was when it began with them. When that clock is set
+/// back meanwhile, a new timer is due at once, for as long as the step was, and the server does nothing else.
 pub(crate) fn call_later(context: Context<'_>, delay: Duration, job: fn(Context<'_>)) -> Timer {
     // Whole milliseconds, rounded up.
     let delay = i64::try_from(delay.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);

@@ -73,6 +73,10 @@ pub(crate) fn count_flushes(context: Context<'_>) {
     subscribe(context, ServerEvent::Flushed, |_| {
         FLUSHING.store(false, Ordering::Relaxed);
     });
+    // Another thread frees the old values afterwards, or the new ones: no flush is reported.
+    subscribe(context, ServerEvent::LoadingBeside, |_| {
+        COUNTS.store(false, Ordering::Relaxed);
+    });
 }
 
 /// A number that no other thread has.

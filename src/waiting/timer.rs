@@ -15,6 +15,9 @@ use crate::server::{self, Context, ServerEvent};
 /// plus the period of the cron.
 const OVERDUE: Duration = Duration::from_millis(2);
 
+/// A timer that fires earlier than this by the monotonic clock says that the wall clock was set.
+const EARLY: Duration = Duration::from_micros(500);
+
 /// The shortest time between two ticks. A timer of 0 ms armed in a timer fires before the server serves
 /// its clients.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
@@ -74,13 +77,17 @@ pub(super) fn arm(context: Context<'_>, delay: Duration) {
 
 fn fire(context: Context<'_>) {
     // A timer that has fired must not be stopped.
-    STATE.with(context, |state| {
-        state.timer = None;
+    let due = STATE.with(context, |state| {
         state.in_tick = true;
+        state.timer.take().map(|(_, due)| due)
     });
+    let is_early = due.is_some_and(|due| due.since(monotonic()) > EARLY);
     let next = TICK.get().and_then(|tick| tick(context));
     STATE.with(context, |state| state.in_tick = false);
-    if let Some(delay) = next {
+    // After an early one the cron arms the next (see `server::call_later`).
+    if let Some(delay) = next
+        && !is_early
+    {
         arm(context, delay.max(MIN_PAUSE));
     }
 }

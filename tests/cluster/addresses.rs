@@ -6,7 +6,7 @@ use redis::Connection;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use testbed::server::free_port;
+use testbed::server::Port;
 use testbed::{Builder, Cluster, Expect, Server, cmd, eventually, tls};
 
 /// What any command on the key is told there.
@@ -99,7 +99,7 @@ fn by_the_port_for_the_clients_kind_of_connection() {
         cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
         let mut plain = here.server.connection();
         waits(&here.server, &mut plain, "plain");
-        let mut secure = Secure::connect(here.tls_port);
+        let mut secure = Secure::connect(here.tls_port.number());
         secure.send(&format!("LOCK.ACQUIRE {KEY} secure BLOCK 0"));
         eventually(
             || cmd!(c, "LOCK.WAITERS", KEY).items().len() == 2,
@@ -122,14 +122,14 @@ fn by_the_port_for_the_clients_kind_of_connection() {
 
 struct Node {
     server: Server,
-    tls_port: u16,
+    tls_port: Port,
 }
 
 impl Node {
     /// None where the server knows no TLS.
     fn start(folder: &Path, tls_cluster: &str) -> Option<Self> {
-        let tls_port = free_port();
-        let started = tls::settings(Server::builder(), tls_port, folder)
+        let tls_port = Port::free();
+        let started = tls::settings(Server::builder(), tls_port.number(), folder)
             .config("cluster-enabled", "yes")
             .config("cluster-announce-ip", "127.0.0.1")
             .config("tls-cluster", tls_cluster)

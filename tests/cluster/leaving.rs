@@ -60,14 +60,13 @@ fn another_node_takes_the_slot_while_the_lock_is_held() {
 fn the_slot_is_set_to_another_node_while_the_lock_is_free_and_kept_back() {
     let cluster = Cluster::start(2, 0);
     let mut c = cluster.node(1).connection();
-    let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", 1000).grant();
+    let grant = cmd!(c, "LOCK.ACQUIRE", KEY, "a", "PX", LONG_MS).grant();
     let mut waiter = waiter(cluster.node(1), "b");
     // Writes are refused when the lock becomes free, and so it is for nobody yet when it leaves.
-    let refuse_writes = |replicas: u32| {
-        let mut c = cluster.node(1).connection();
-        cmd!(c, "CONFIG", "SET", "min-replicas-to-write", replicas).okay();
-    };
-    refuse_writes(1);
+    cmd!(c, "MULTI").okay();
+    cmd!(c, "LOCK.RENEW", KEY, "a", "PX", 50).value();
+    cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 1).value();
+    cmd!(c, "EXEC").items();
     eventually(
         || cmd!(c, "LOCK.INFO", KEY).value() == redis::Value::Nil,
         "the lease to end",
@@ -75,7 +74,7 @@ fn the_slot_is_set_to_another_node_while_the_lock_is_free_and_kept_back() {
     for node in [0, 1] {
         cluster.set_slot(node, SLOT, "NODE", 0);
     }
-    refuse_writes(0);
+    cmd!(c, "CONFIG", "SET", "min-replicas-to-write", 0).okay();
     let moved = answer(&mut waiter).refused("MOVED");
     assert_eq!(moved, moved_to(&cluster, 0));
     assert!(next_grant(&cluster, 0).token > grant.token);

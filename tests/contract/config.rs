@@ -277,7 +277,7 @@ fn a_remembered_lease_stays_when_the_maximum_falls_below_it() {
         let grant = starts_lease(&mut c, "k", 60_000, |c| run(c, line)).grant();
         assert_eq!(grant.lease, 60_000, "{line}");
     }
-    run(&mut c, "PEXPIRE k 500").int();
+    run(&mut c, "PEXPIRE k 5000").int();
     starts_lease(&mut c, "k", 60_000, |c| run(c, "LOCK.RELEASE k a")).int();
     assert_eq!(run(&mut c, "LOCK.RENEW k a PX 1000").grant().lease, 1_000);
 }

@@ -147,7 +147,7 @@ fn a_time_out_a_kill_or_a_call_off_opens_the_way() {
     stage.hold(["k a", "j b"]);
     // Time-outs are not looked at while they run.
     let mut short = stage.server.connection();
-    short.post(&crate::support::line("LOCK.ACQUIRE k b BLOCK 300"));
+    short.post(&crate::support::line("LOCK.ACQUIRE k b BLOCK 1500"));
     testbed::eventually(|| testbed::waiters(&mut stage.c, "k") == ["b"], "b to wait");
     stage.told("j a", 2);
     short.receive().nil();

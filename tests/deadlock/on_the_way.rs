@@ -67,7 +67,7 @@ fn what_leaves_it_closed_does_not_open_it() {
         &["LOCK.ACQUIRE m x"],
         &["DEL nothing"],
         // A lease is a lease, however short.
-        &["PEXPIRE j 60"],
+        &["PEXPIRE j 500"],
     ];
     for change in changes {
         let mut stage = three();

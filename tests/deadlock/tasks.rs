@@ -26,6 +26,7 @@ enum Order {
 struct Tasks<'a> {
     server: &'a Server,
     order: Order,
+    disturbed: bool,
     told: AtomicUsize,
     lost: AtomicUsize,
     done: AtomicUsize,
@@ -36,7 +37,7 @@ impl Tasks<'_> {
     fn run(&self, owner: &str, random: &mut StdRng) {
         let mut c = self.server.connection();
         let mut round = 0;
-        while round < ROUNDS {
+        while round < ROUNDS || !self.has_happened() {
             let mut locks = LOCKS.to_vec();
             locks.shuffle(random);
             locks.truncate(random.random_range(2..=3));
@@ -59,6 +60,14 @@ impl Tasks<'_> {
             }
         }
         self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a deadlock has been reported and a connection killed, where either is to happen: chance may
+    /// take more rounds for it.
+    fn has_happened(&self) -> bool {
+        let told = self.told.load(Ordering::Relaxed) > 0;
+        let lost = self.lost.load(Ordering::Relaxed) > 0;
+        (told || self.order == Order::ByName) && (lost || !self.disturbed)
     }
 
     /// Waits for a lock, as long as it takes; false when it is told not to, or is disconnected.
@@ -92,6 +101,7 @@ fn run(owners: usize, order: Order, disturbed: bool) -> (usize, usize) {
     let tasks = Tasks {
         server: &server,
         order,
+        disturbed,
         told: AtomicUsize::new(0),
         lost: AtomicUsize::new(0),
         done: AtomicUsize::new(0),
@@ -161,7 +171,7 @@ fn tasks_with_no_order_are_told_and_none_hangs() {
         let (told, lost) = run(owners, Order::Any, false);
         println!("measured: {owners} tasks, {told} calls were told");
         assert_eq!(lost, 0);
-        assert!(told > 0 || owners == 2);
+        assert!(told > 0);
     }
 }
 

@@ -74,7 +74,7 @@ fn a_cut_that_was_made_lasting_ends_shares_that_are_not_renewed_before() {
     let server = Server::start();
     let mut c = server.connection();
     let mut first = Keeper::on(&server, "k a SHARED PX 60000 KEEP 60000");
-    run(&mut c, "PEXPIRE k 400").int();
+    run(&mut c, "PEXPIRE k 1500").int();
     let mut second = Keeper::on(&server, "k b SHARED PX 60000 KEEP 60000");
     first.is_closed();
     second.is_answered();

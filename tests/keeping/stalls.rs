@@ -1,17 +1,17 @@
 //! The end of a lease: the connection is closed within 10 ms, and before the lock is granted to another or
 //! a command on that connection is answered, after a stall too. What is still held then is renewed.
 
-use crate::support::{Keeper, at_once, count, run, stands, while_stopped};
+use crate::support::{Keeper, at_once, at_one_moment, count, run, stands, while_stopped};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, Talk, cmd, line};
+use testbed::{Expect, Load, Server, Talk, cmd, line};
 
-/// How late a close may be.
+/// How late a close may be, beside what a busy machine adds.
 const LATE_MS: i64 = 10;
-/// How late it may be where the machine is busy.
-const BUSY_MS: i64 = 500;
+/// How late a single one may be.
+const LATEST_MS: i64 = 500;
 
 #[test]
 fn a_lease_that_ends_closes_the_connection_within_ten_milliseconds() {
@@ -20,16 +20,16 @@ fn a_lease_that_ends_closes_the_connection_within_ten_milliseconds() {
     let mut late = Vec::new();
     for _ in 0..9 {
         let mut keeper = Keeper::on(&server, "k a PX 60000 KEEP 60000");
-        run(&mut c, "PEXPIRE k 60").int();
-        let end = run(&mut c, "PEXPIRETIME k").int();
+        let load = Load::on(&server);
+        let lines = ["PEXPIRE k 60", "PEXPIRETIME k"];
+        let end = at_one_moment(&mut c, &lines).remove(1).int();
         keeper.is_closed();
-        late.push(unix_ms() - end);
+        let took = unix_ms() - end;
+        assert!(took >= 0, "{took}");
+        late.push((took - load.so_far_ms()).max(0));
     }
     late.sort_unstable();
-    assert!(
-        late[0] >= 0 && late[4] <= LATE_MS && late[8] < BUSY_MS,
-        "{late:?}"
-    );
+    assert!(late[4] <= LATE_MS && late[8] < LATEST_MS, "{late:?}");
 }
 
 /// Two that want the lock as soon as the lease has ended: one asks, one waits.
@@ -125,17 +125,18 @@ fn after_a_stall_what_is_still_held_is_renewed() {
     let server = Server::start();
     let mut c = server.connection();
     let mut keeper = Keeper::of(server.connection());
-    let token = keeper.acquire("k a PX 2500 KEEP 60000").token;
+    let token = keeper.acquire("k a PX 6000 KEEP 60000").token;
     let mut thief = server.connection();
     while_stopped(&server, || {
-        sleep(Duration::from_millis(1800));
+        sleep(Duration::from_millis(2500));
         keeper.throw(&["PING"]);
         thief.post(&line("LOCK.ACQUIRE k thief"));
     });
     assert_eq!(keeper.receive().text(), "PONG");
     thief.receive().nil();
     let left = run(&mut c, "PTTL k").int();
-    assert!(left > 1900, "{left}");
+    // More than it had left, which was 3500 at most.
+    assert!(left > 4500, "{left}");
     stands(&mut c, token);
     assert_eq!(count(&server, "kept_closes"), 0);
 }
@@ -184,7 +185,7 @@ fn what_is_due_is_renewed_before_a_look_at_it() {
     run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
     let replies = at_once(&mut c, &["DEBUG SLEEP 1.3", "LOCK.INFO k"]);
     let left = replies[1].clone().lock_info().ttl_ms;
-    assert!((500..1800).contains(&left), "{left}");
+    assert!((1..1800).contains(&left), "{left}");
     run(&mut c, "CONFIG SET min-replicas-to-write 0").okay();
     assert_eq!(count(&server, "kept_closes"), 0);
 }
@@ -197,17 +198,18 @@ fn many_after_a_stall() {
     let mut lost = Keeper::on(&server, "lost a PX 1000 KEEP 60000");
     let mut keeper = Keeper::of(server.connection());
     for n in 0..300 {
-        keeper.acquire(&format!("k{n} a PX {} KEEP 60000", 2500 + (n % 7) * 300));
+        keeper.acquire(&format!("k{n} a PX {} KEEP 60000", 6000 + (n % 7) * 100));
     }
     while_stopped(&server, || {
-        sleep(Duration::from_millis(1500));
+        sleep(Duration::from_millis(2500));
         keeper.throw(&["PING"]);
         lost.throw(&["PING"]);
     });
     lost.is_closed();
     assert_eq!(keeper.receive().text(), "PONG");
     testbed::eventually(
-        || (0..300).all(|n| run(&mut c, &format!("PTTL k{n}")).int() > 1600),
+        // More than any had left.
+        || (0..300).all(|n| run(&mut c, &format!("PTTL k{n}")).int() > 4200),
         "all to be renewed",
     );
     assert_eq!(count(&server, "kept"), 300);

@@ -44,7 +44,7 @@ fn after_an_expiry_and_a_deletion_too() {
 /// A wait that ends without the lock keeps nothing.
 #[test]
 fn a_wait_in_vain_keeps_nothing() {
-    let (server, mut c, mut keeper) = waits("PX 5000 BLOCK 100 KEEP 60000");
+    let (server, mut c, mut keeper) = waits("PX 5000 BLOCK 1000 KEEP 60000");
     keeper.receive().nil();
     run(&mut c, "LOCK.RELEASE k b").int();
     assert_eq!(count(&server, "kept"), 0);

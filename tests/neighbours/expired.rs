@@ -92,8 +92,9 @@ fn each_command_is_judged_by_what_is_there_then() {
 fn of_two_that_wait_one_is_granted() {
     let (server, mut c) = start();
     run(&mut c, BY_THE_NEIGHBOUR).okay();
-    run(&mut c, "LOCK.ACQUIRE k a PX 300").grant();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiting = ["b", "c"].map(|owner| wait(&server, &mut c, owner).0);
+    run(&mut c, "LOCK.RENEW k a PX 50").grant();
     let first = waiting[0].receive().grant();
     assert_eq!(
         (&first.owner[..], first.holds, ran(&mut c)),

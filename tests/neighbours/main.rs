@@ -4,6 +4,7 @@
 mod support;
 
 mod calls;
+mod clocks;
 mod expired;
 mod keeping;
 mod killed;

@@ -27,10 +27,11 @@ pub(crate) const COUNTERS: [&str; 16] = [
 ];
 
 /// The fields that tell what is so now, and those of the last minutes.
-pub(crate) const GAUGES: [&str; 12] = [
+pub(crate) const GAUGES: [&str; 13] = [
     "held",
     "holders",
     "waiting",
+    "max_waiting",
     "longest_queue",
     "kept",
     "last_token",

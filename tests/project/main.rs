@@ -1,6 +1,7 @@
-//! What the project promises of its own files: the version, the scripts of a release, the installation, the
-//! newcomer's tasks.
+//! What the project promises of its own files: the version, the scripts of a release, the installation, where each
+//! check runs, the newcomer's tasks.
 
+mod checks;
 mod installation;
 mod scripts;
 mod servers;

@@ -169,3 +169,55 @@ fn the_version_is_changed_in_every_file_that_repeats_it() {
     let (passed, said) = version(&["check"]);
     assert!(!passed && said.contains("pyproject.toml has no"), "{said}");
 }
+
+/// A server's suite that fails as these shell lines say, which know the run by `$*`.
+fn suite_that(lines: &str) -> (bool, String) {
+    let folder = TempDir::new().expect("a folder");
+    let program = |name: &str, text: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
+    };
+    fs::create_dir(folder.path().join("src")).expect("a folder");
+    program("src/redis-server", "");
+    let fails = "fails() { printf '\\033[1m*** [\\033[0merr\\033[0m]: %s in tests/unit/a.tcl\\n' \"$1\"; exit 1; }";
+    program("runtest", &format!("{fails}\n{lines}"));
+    program("tclsh", "");
+    program("module", "");
+    let path = std::env::var("PATH").expect("a path");
+    let output = Command::new(testbed::module::root().join("scripts/server-suite.sh"))
+        .arg(folder.path())
+        .env("REDIS_LOCK_MODULE", folder.path().join("module"))
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .output()
+        .expect("a script that can be run");
+    (output.status.success(), told(&output))
+}
+
+#[test]
+fn what_fails_in_a_server_s_suite_with_the_module_alone_is_a_fault() {
+    let with = "case $* in *loadmodule*) fails one;; esac";
+    for (passed, lines) in [
+        (true, "exit 0"),
+        (false, with),
+        // Without it too; only at first; in another test.
+        (true, "fails one"),
+        (true, "case $* in *single*) exit 0;; *) fails one;; esac"),
+        (
+            true,
+            "case $* in *single*loadmodule*) fails two;; *single*) exit 0;; *) fails one;; esac",
+        ),
+        (
+            false,
+            "case $* in *loadmodule*) fails one;; *) fails two;; esac",
+        ),
+        // It does not run.
+        (false, "exit 1"),
+    ] {
+        let (result, said) = suite_that(lines);
+        assert_eq!(result, passed, "{lines}: {said}");
+    }
+    let (_, said) = suite_that(with);
+    assert!(said.contains("one in tests/unit/a.tcl"), "{said}");
+}

@@ -1,7 +1,7 @@
 //! `FAILOVER` with waiters, across a lease's end, and with a give-back due.
 
 use crate::ends::{has_it_at_once, is_closed};
-use crate::support::{at_once, info, nobody_waits, queue, run, wait_as};
+use crate::support::{at_once, at_one_moment, info, nobody_waits, queue, run, wait_as};
 use std::thread::sleep;
 use std::time::Duration;
 use testbed::state::assert_same;
@@ -19,9 +19,9 @@ fn stopped_replica() -> (Server, Server) {
 fn a_lease_that_ends_in_a_failover_goes_on_when_that_is_aborted() {
     let (primary, replica) = stopped_replica();
     let mut c = primary.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 200").grant();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first] = wait_as(&primary, ["b"]);
-    cmd!(c, "FAILOVER").okay();
+    at_one_moment(&mut c, &["LOCK.RENEW k a PX 200", "FAILOVER"]);
     eventually(|| cmd!(c, "EXISTS", "k").int() == 0, "the lease to end");
     sleep(Duration::from_millis(50));
     assert!(first.is_blocked(&mut c));

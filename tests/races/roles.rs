@@ -2,7 +2,9 @@
 
 use crate::copies::Copies;
 use crate::ends::{Together, has_it_at_once};
-use crate::support::{Waiter, at_once, blocked_clients, info, nobody_waits, run, wait_as};
+use crate::support::{
+    Waiter, at_once, at_one_moment, blocked_clients, info, nobody_waits, run, wait_as,
+};
 use redis::Value;
 use testbed::{Expect, Server, Talk, cmd, eventually};
 
@@ -36,10 +38,10 @@ fn waiters_are_sent_away_and_others_wait_when_it_is_a_primary_again() {
 fn a_lease_that_ends_on_a_replica_grants_nobody_anything() {
     let server = Server::start();
     let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 100").grant();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let mut waiters = wait_as(&server, ["b", "c"]);
     let token = server.last_token();
-    run(&mut c, ASTRAY).okay();
+    at_one_moment(&mut c, &["LOCK.RENEW k a PX 100", ASTRAY]);
     waiters.iter_mut().for_each(is_sent_away);
     eventually(|| cmd!(c, "PTTL", "k").int() < 0, "the lease to end");
     assert_eq!(server.last_token(), token);
@@ -71,7 +73,7 @@ fn a_grant_on_its_way_ends_with_its_lease_when_the_server_stayed_a_replica() {
     let server = Server::builder().config("appendonly", "yes").start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let call = "LOCK.ACQUIRE k b PX 300 BLOCK 0";
+    let call = "LOCK.ACQUIRE k b PX 1500 BLOCK 0";
     let mut first = Waiter::on(&server, server.connection(), &crate::support::line(call));
     at_once(&mut c, &["LOCK.RELEASE k a", ASTRAY]);
     is_sent_away(&mut first);

@@ -1,5 +1,6 @@
 //! Replicas hold what their primary holds, take writes from nobody else, and can take over.
 
+mod beside;
 mod promotion;
 mod read_only;
 mod resync;

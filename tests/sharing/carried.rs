@@ -29,7 +29,7 @@ fn is_the_same(before: &[Holder], at: i64, after: &[Holder], now: i64) {
         let (was, is) = (at + before.ttl_ms, now + after.ttl_ms);
         // The times are read beside the replies.
         assert!(
-            (was - is).abs() < 2_000,
+            (was - is).abs() < 20_000,
             "{before:?} at {at}, {after:?} at {now}"
         );
     }
@@ -111,11 +111,13 @@ fn a_company_that_cannot_be_is_refused() {
     let mut narrow = value.clone();
     narrow[at + 7] = 2;
     let mut twice = value.clone();
-    let name = value
-        .windows(2)
-        .position(|bytes| bytes == b"a2")
+    // Its lease (600000), then its name; the name alone can be in a token or in an end.
+    let second = b"\x02\x80\x00\x09\x27\xc0\x05\x02a2";
+    let at = value
+        .windows(second.len())
+        .position(|bytes| bytes == second)
         .expect("an owner");
-    twice[name + 1] = b'1';
+    twice[at + second.len() - 1] = b'1';
     for bad in [narrow, twice] {
         let payload = dump::reseal(&bad, version);
         cmd!(c, "RESTORE", "r", 0, payload).refused("ERR");

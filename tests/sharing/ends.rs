@@ -1,7 +1,7 @@
 //! A lease that ends frees that holder's share at that moment.
 
-use crate::holders::{enter, holders, owners, shared};
-use crate::support::{at_once, info, run, wait};
+use crate::holders::{enter, owners, shared};
+use crate::support::{at_once, at_one_moment, info, run, wait};
 use redis::{Connection, Value};
 use testbed::{Expect, Server, Talk, cmd, eventually, post};
 
@@ -67,21 +67,36 @@ fn is_held_exactly_until(c: &mut Connection, end: i64) {
     );
 }
 
+/// Gives `b` a share of `k`; when that ends. The server tells only the latest end of a lock's shares: locks of
+/// one holder that are taken before and after have the same end as it.
+#[track_caller]
+fn share_of_b(c: &mut Connection) -> i64 {
+    loop {
+        let lines = [
+            "LOCK.ACQUIRE before b PX 400",
+            "LOCK.ACQUIRE k b SHARED PX 400",
+            "LOCK.ACQUIRE after b PX 400",
+            "PEXPIRETIME before",
+            "PEXPIRETIME after",
+        ];
+        let ends = at_one_moment(c, &lines).split_off(3);
+        let [before, after] = [0, 1].map(|n: usize| ends[n].clone().int());
+        if before == after {
+            return after;
+        }
+        run(c, "LOCK.RELEASE k b ALL").int();
+        run(c, "DEL before after").int();
+    }
+}
+
 #[test]
 fn at_its_end_exactly_on_a_primary_and_on_a_replica() {
     let (server, mut c, _) = shared(["a"], "SHARED");
     let replica = server.replica();
     for mut looks in [server.connection(), replica.connection()] {
-        run(&mut c, "LOCK.ACQUIRE l b SHARED PX 150").grant();
-        let end = run(&mut c, "PEXPIRETIME l").int();
-        // The same end for a share of `k`.
-        run(&mut c, "LOCK.ACQUIRE k b SHARED PX 600000").grant();
-        let left = end - testbed::state::unix_ms();
-        run(&mut c, &format!("LOCK.RENEW k b PX {left}")).grant();
-        let told = testbed::state::unix_ms() + holders(&mut c)[1].ttl_ms;
+        let end = share_of_b(&mut c);
         server.wait_for_sync(&replica);
-        is_held_exactly_until(&mut looks, told);
-        run(&mut c, "DEL l").int();
+        is_held_exactly_until(&mut looks, end);
         assert_eq!(owners(&mut replica.connection()), ["a"]);
         assert_eq!(info(&mut replica.connection()).holders, 1);
     }
@@ -143,8 +158,11 @@ fn the_event_comes_with_the_next_change_and_the_servers_own_with_the_last_end() 
         ["lock.acquire", "lock.expire", "lock.release", "del"]
     );
     // The last lease ends with the key.
-    run(&mut c, "LOCK.ACQUIRE k a SHARED PX 30").grant();
-    run(&mut c, "LOCK.ACQUIRE k b SHARED PX 60").grant();
+    let lines = [
+        "LOCK.ACQUIRE k a SHARED PX 100",
+        "LOCK.ACQUIRE k b SHARED PX 200",
+    ];
+    at_one_moment(&mut c, &lines);
     eventually(|| run(&mut c, "EXISTS k").int() == 0, "the key to go");
     assert_eq!(
         subscriber.events(&mut c),
@@ -159,11 +177,15 @@ fn where_somebody_waits_it_is_taken_out_at_once() {
     let mut c = server.connection();
     let mut subscriber = Subscriber::new(&server);
     enter(&mut c, "a LIMIT 2");
-    run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 100").grant();
+    enter(&mut c, "b LIMIT 2");
     let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
     subscriber.events(&mut c);
+    run(&mut c, "LOCK.RENEW k b PX 100").grant();
     next.granted();
-    assert_eq!(subscriber.events(&mut c), ["lock.expire", "lock.acquire"]);
+    assert_eq!(
+        subscriber.events(&mut c),
+        ["lock.renew", "lock.expire", "lock.acquire"]
+    );
 }
 
 #[test]
@@ -199,22 +221,20 @@ fn shares_that_end_in_any_order_leave_the_others() {
     let server = Server::start();
     let replica = server.replica();
     let mut c = server.connection();
-    for n in 0..60 {
-        let lease = if n % 3 == 0 {
-            600_000
-        } else {
-            20 + (n * 7) % 90
-        };
-        cmd!(
-            c,
-            "LOCK.ACQUIRE",
-            "k",
-            format!("o{n}"),
-            "SHARED",
-            "PX",
-            lease
-        )
-        .grant();
+    let calls: Vec<_> = (0..60)
+        .map(|n| {
+            let lease = if n % 3 == 0 {
+                600_000
+            } else {
+                200 + (n * 7) % 90
+            };
+            format!("LOCK.ACQUIRE k o{n} SHARED PX {lease}")
+        })
+        .collect();
+    // None of them ends while others come in.
+    let calls: Vec<_> = calls.iter().map(String::as_str).collect();
+    for reply in at_one_moment(&mut c, &calls) {
+        reply.grant();
     }
     let lasting: Vec<_> = (0..60).step_by(3).map(|n| format!("o{n}")).collect();
     eventually(|| owners(&mut c) == lasting, "the short ones to end");

@@ -1,10 +1,10 @@
 //! The key's TTL, and what an administrator does to it.
 
 use crate::holders::{Holder, enter, holder, holders, owners, shared};
-use crate::support::{info, run, wait};
+use crate::support::{at_one_moment, info, run, wait};
 use redis::Connection;
 use testbed::state::unix_ms;
-use testbed::{Expect, Server, cmd, eventually};
+use testbed::{Expect, Server, eventually};
 
 #[track_caller]
 fn expiry(c: &mut Connection) -> i64 {
@@ -60,10 +60,11 @@ fn persist_and_a_later_pexpire_lengthen_no_share() {
     for owners_of_k in [&["a"][..], &["a", "b"]] {
         let server = Server::start();
         let mut c = server.connection();
-        for owner in owners_of_k {
-            cmd!(c, "LOCK.ACQUIRE", "k", owner, "SHARED", "PX", 150).grant();
-        }
-        run(&mut c, "PERSIST k").int();
+        let acquire = |owner| format!("LOCK.ACQUIRE k {owner} SHARED PX 150");
+        let mut lines: Vec<_> = owners_of_k.iter().map(acquire).collect();
+        lines.push("PERSIST k".to_owned());
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        at_one_moment(&mut c, &lines);
         assert!(
             holders(&mut c)
                 .iter()
@@ -96,9 +97,9 @@ fn persist_and_a_later_pexpire_lengthen_no_share() {
 fn a_key_that_outlives_its_shares_goes_to_who_waits() {
     let server = Server::start();
     let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a LIMIT 2 PX 150").grant();
-    run(&mut c, "PERSIST k").int();
+    enter(&mut c, "a LIMIT 2");
     let mut writer = wait(&server, "k b PX 600000 BLOCK 0");
+    at_one_moment(&mut c, &["LOCK.RENEW k a PX 50", "PERSIST k"]);
     writer.granted();
     assert_eq!(owners(&mut c), ["b"]);
     assert!(run(&mut c, "PTTL k").int() > 0);

@@ -29,12 +29,13 @@ fn every_current_grant_is_fenced_as_right_and_the_lowest_token_is_told() {
 fn who_has_ended_is_fenced_out() {
     for more in [0, 40] {
         let (_server, mut c, _) = shared([], "");
-        let short = run(&mut c, "LOCK.ACQUIRE k short SHARED PX 40").grant();
+        let short = enter(&mut c, "short SHARED");
         let long = enter(&mut c, "long SHARED");
         for n in 0..more {
             enter(&mut c, &format!("more{n} SHARED"));
         }
         cmd!(c, "LOCK.FENCE", "k", short.token).okay();
+        run(&mut c, "LOCK.RENEW k short PX 40").grant();
         eventually(
             || run(&mut c, "LOCK.FENCE k").int() == long.token,
             "the first to end",

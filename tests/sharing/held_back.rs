@@ -2,7 +2,7 @@
 
 use crate::copies::Copies;
 use crate::holders::{enter, owners, shared};
-use crate::support::{at_once, queue, run, wait};
+use crate::support::{at_one_moment, queue, run, wait};
 use testbed::{Expect, Server, Talk, eventually};
 
 #[test]
@@ -14,10 +14,9 @@ fn a_share_that_ends_in_a_pause_is_handed_on_afterwards() {
     }
     let mut next =
         ["d", "e"].map(|owner| wait(&copies, &format!("k {owner} LIMIT 2 PX 600000 BLOCK 0")));
-    at_once(
-        &mut c,
-        &["LOCK.RENEW k b PX 30", "CLIENT PAUSE 60000 WRITE"],
-    );
+    // The lease must not end before the pause.
+    let lines = ["LOCK.RENEW k b PX 30", "CLIENT PAUSE 60000 WRITE"];
+    at_one_moment(&mut c, &lines);
     eventually(|| owners(&mut c) == ["a"], "a share to end");
     // Reading goes on, and nothing is granted.
     let until = testbed::state::unix_ms() + 100;
@@ -43,10 +42,7 @@ fn a_pause_between_several_grants_lets_the_others_in_afterwards() {
     enter(&mut c, "a");
     let mut next =
         ["d", "e", "f"].map(|owner| wait(&copies, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
-    at_once(
-        &mut c,
-        &["MULTI", "PEXPIRE k 0", "CLIENT PAUSE 150 WRITE", "EXEC"],
-    );
+    at_one_moment(&mut c, &["PEXPIRE k 0", "CLIENT PAUSE 150 WRITE"]);
     for waiter in &mut next {
         waiter.granted();
     }
@@ -57,9 +53,10 @@ fn a_pause_between_several_grants_lets_the_others_in_afterwards() {
 #[test]
 fn too_few_replicas_hold_room_back() {
     let (server, mut c, _) = shared(["a"], "LIMIT 2");
-    run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 150").grant();
+    enter(&mut c, "b LIMIT 2");
     let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
-    run(&mut c, "CONFIG SET min-replicas-to-write 1").okay();
+    let lines = ["LOCK.RENEW k b PX 50", "CONFIG SET min-replicas-to-write 1"];
+    at_one_moment(&mut c, &lines);
     eventually(|| owners(&mut c) == ["a"], "a share to end");
     let until = testbed::state::unix_ms() + 100;
     while testbed::state::unix_ms() < until {

@@ -1,7 +1,7 @@
 //! What is told of a lock that is shared: `LOCK.HOLDERS`, `LOCK.INFO`, `LOCK.WAITERS`, `INFO lock`.
 
 use crate::holders::{Holder, enter, holder, holders, owners, shared};
-use crate::support::{info, run, wait};
+use crate::support::{at_one_moment, info, run, wait};
 use redis::Value;
 use testbed::{Expect, Server, cmd, eventually};
 
@@ -122,8 +122,9 @@ fn info_leaves_out_a_limit_that_has_ended() {
         for n in 0..more {
             enter(&mut c, &format!("o{n} SHARED"));
         }
-        run(&mut c, "LOCK.ACQUIRE k b LIMIT 100 PX 40").grant();
-        assert_eq!(info(&mut c).limit, 100);
+        let lines = ["LOCK.ACQUIRE k b LIMIT 100 PX 40", "LOCK.INFO k"];
+        let seen = at_one_moment(&mut c, &lines).remove(1).lock_info();
+        assert_eq!(seen.limit, 100);
         eventually(|| info(&mut c).limit == 900, "the narrow one to end");
         assert_eq!(info(&mut c).holders, 1 + more);
     }

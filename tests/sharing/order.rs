@@ -3,7 +3,7 @@
 
 use crate::holders::{enter, holder, owners, shared};
 use crate::support::{queue, run, wait};
-use testbed::{Expect, Server, Talk};
+use testbed::{Expect, Server};
 
 #[test]
 fn a_waiting_writer_holds_back_the_readers_behind_it() {
@@ -67,7 +67,7 @@ fn a_call_of_the_same_owner_stands_behind_too() {
     let _writer = wait(&server, "k b BLOCK 0");
     run(&mut c, "LOCK.ACQUIRE k b SHARED").nil();
     run(&mut c, "LOCK.ACQUIRE k b SHARED HOLDS 1").nil();
-    wait(&server, "k b SHARED BLOCK 30").receive().nil();
+    run(&mut c, "LOCK.ACQUIRE k b SHARED BLOCK 30").nil();
     assert_eq!(
         (owners(&mut c), queue(&mut c)),
         (vec!["a".to_owned()], vec!["b".to_owned()])

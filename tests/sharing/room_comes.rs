@@ -1,7 +1,7 @@
 //! Whenever room may have come, those at the front who now have room are granted: the first at once, inside
 //! the LOCK command that made the room; where none did, within 10 ms.
 
-use crate::holders::{enter, holders_of, owners, shared};
+use crate::holders::{enter, owners, shared};
 use crate::support::{Waiter, at_once, line, queue, run, unblocks, wait};
 use redis::Connection;
 use std::time::Duration;
@@ -92,9 +92,10 @@ fn soon(mut delay: impl FnMut() -> Duration) {
 fn by_the_end_of_a_share_s_lease() {
     let (server, mut c, _) = shared(["a"], "LIMIT 2");
     soon(|| {
-        run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 40").grant();
-        let end = testbed::state::unix_ms() + holders_of(&mut c, "k")[1].ttl_ms;
+        enter(&mut c, "b LIMIT 2");
         let mut next = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
+        let end = testbed::state::unix_ms() + 40;
+        run(&mut c, "LOCK.RENEW k b PX 40").grant();
         let token = next.granted().token;
         assert!(
             token / 1000 >= end - 1,
@@ -109,9 +110,10 @@ fn by_the_end_of_a_share_s_lease() {
 #[test]
 fn by_the_end_of_the_one_that_bore_the_fewest() {
     let (server, mut c, _) = shared(["a"], "SHARED");
-    run(&mut c, "LOCK.ACQUIRE k b LIMIT 2 PX 50").grant();
+    enter(&mut c, "b LIMIT 2");
     let mut next =
         ["d", "e"].map(|owner| wait(&server, &format!("k {owner} SHARED PX 600000 BLOCK 0")));
+    run(&mut c, "LOCK.RENEW k b PX 50").grant();
     for waiter in &mut next {
         waiter.granted();
     }
@@ -161,7 +163,7 @@ fn when_the_front_leaves(leave: impl FnOnce(&Server, &mut Connection, Waiter)) {
 #[test]
 fn by_a_front_call_whose_time_is_up() {
     let (server, mut c, _) = shared(["a"], "SHARED");
-    let mut writer = wait(&server, "k writer BLOCK 300");
+    let mut writer = wait(&server, "k writer BLOCK 1500");
     let mut reader = wait(&server, "k b SHARED PX 600000 BLOCK 0");
     writer.receive().nil();
     reader.granted();

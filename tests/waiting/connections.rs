@@ -28,7 +28,7 @@ fn pipelined_commands_stay_queued_and_run_after_the_reply() {
 #[test]
 fn pipelined_commands_run_after_a_wait_that_ended_without_a_grant() {
     let (server, mut c) = held();
-    let mut waiter = wait(&server, "k b BLOCK 100");
+    let mut waiter = wait(&server, "k b BLOCK 1000");
     waiter.post(&line("LOCK.ACQUIRE k b BLOCK 1"));
     waiter.post(&line("LOCK.ACQUIRE k b BLOCK 0"));
     waiter.post(&line("PING"));
@@ -69,7 +69,7 @@ fn resp3_clients_get_the_same_grant_and_a_null() {
     let (server, mut c) = held();
     let call = line("LOCK.ACQUIRE k b PX 600000 BLOCK 0");
     let mut waiter = Waiter::on(&server, server.connection_resp3(), &call);
-    let short = line("LOCK.ACQUIRE k c BLOCK 30");
+    let short = line("LOCK.ACQUIRE k c BLOCK 1000");
     let mut short = Waiter::on(&server, server.connection_resp3(), &short);
     assert_eq!(short.receive().value(), Value::Nil);
     run(&mut c, "LOCK.RELEASE k a").int();

@@ -111,10 +111,10 @@ fn a_reload_of_a_file_without_the_lock_frees() {
 fn a_reload_of_a_lease_that_has_ended_frees() {
     let server = Server::start();
     let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 100").grant();
+    run(&mut c, "LOCK.ACQUIRE k a PX 1500").grant();
     run(&mut c, "SAVE").okay();
     run(&mut c, "LOCK.RENEW k a PX 600000").grant();
-    let end = testbed::state::unix_ms() + 100;
+    let end = testbed::state::unix_ms() + 1500;
     let [mut first] = wait_as(&server, ["b"]);
     eventually(|| testbed::state::unix_ms() > end, "the saved lease's end");
     run(&mut c, "DEBUG RELOAD NOSAVE").okay();

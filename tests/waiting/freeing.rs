@@ -1,9 +1,9 @@
 //! However a lock becomes free, the first waiter gets it, and replica and file hear of it.
 
 use crate::copies::Copies;
-use crate::support::{at_once, info, owner, queue, run, wait, wait_as};
+use crate::support::{at_once, at_one_moment, info, owner, queue, run, wait, wait_as};
 use redis::Connection;
-use testbed::{Expect, Server, Talk, cmd, eventually};
+use testbed::{Expect, Server, cmd, eventually};
 
 /// Has `a` hold `k` and two others wait, frees the lock `so`, and demands that the first waiter has
 /// it and the second goes on waiting, on the copies too.
@@ -134,11 +134,12 @@ fn by_eviction_from_those_that_expire() {
 fn a_lock_without_an_end_is_waited_for_until_it_is_released() {
     let copies = Copies::start();
     let mut c = copies.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 150").grant();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first] = wait_as(&copies, ["b"]);
-    assert_eq!(run(&mut c, "PERSIST k").int(), 1);
+    let lines = ["LOCK.RENEW k a PX 150", "PERSIST k"];
+    assert_eq!(at_one_moment(&mut c, &lines)[1].clone().int(), 1);
     // Well behind the end that the lease had.
-    wait(&copies, "k late BLOCK 300").receive().nil();
+    run(&mut copies.connection(), "LOCK.ACQUIRE k late BLOCK 300").nil();
     assert_eq!((owner(&mut c), info(&mut c).ttl_ms), ("a".to_owned(), -1));
     assert!(first.is_blocked(&mut c));
     copies.replica_agrees();
@@ -151,12 +152,11 @@ fn a_lock_without_an_end_is_waited_for_until_it_is_released() {
 fn a_lease_that_was_lengthened_is_waited_for_to_its_new_end() {
     let server = Server::start();
     let mut c = server.connection();
-    run(&mut c, "LOCK.ACQUIRE k a PX 150").grant();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first] = wait_as(&server, ["b"]);
-    for renewal in ["LOCK.RENEW k a PX 400", "PEXPIRE k 600"] {
-        run(&mut c, renewal).value();
-    }
-    let end = run(&mut c, "PEXPIRETIME k").int();
+    run(&mut c, "LOCK.RENEW k a PX 1500").grant();
+    let lines = ["LOCK.RENEW k a PX 1700", "PEXPIRE k 2000", "PEXPIRETIME k"];
+    let end = at_one_moment(&mut c, &lines).remove(2).int();
     let grant = first.granted();
     assert!(
         grant.token > end * 1000,

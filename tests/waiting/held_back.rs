@@ -1,25 +1,26 @@
 //! States of the server in which a new acquire would be refused.
 
 use crate::copies::Copies;
-use crate::support::{info, owner, queue, run, wait, wait_as};
+use crate::support::{at_one_moment, info, owner, queue, run, wait, wait_as};
 use redis::{Connection, Value};
 use std::fs;
 use std::path::PathBuf;
 use testbed::{Expect, Server, cmd, eventually};
 
 /// Lets the lease of `a` end while a newcomer is refused with `code`, and demands that nothing is
-/// granted until `mend` has been done, and that all goes on in order then.
+/// granted until `mend` has been done, and that all goes on in order then. The lease is cut in one
+/// transaction with the command that `spoil` leaves for that, so that it does not end before.
 fn holds_grants_back(
     server: &Server,
     code: &str,
-    spoil: impl FnOnce(&mut Connection),
+    spoil: impl FnOnce(&mut Connection) -> &'static str,
     mend: impl FnOnce(&mut Connection),
 ) {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     let [mut first, mut second] = wait_as(server, ["b", "c"]);
-    run(&mut c, "PEXPIRE k 300").int();
-    spoil(&mut c);
+    let spoils = spoil(&mut c);
+    at_one_moment(&mut c, &["PEXPIRE k 50", spoils]);
     run(&mut c, "LOCK.ACQUIRE other x").refused(code);
     eventually(
         || cmd!(c, "LOCK.INFO", "k").value() == Value::Nil,
@@ -51,7 +52,7 @@ fn too_few_replicas_hold_grants_back() {
     holds_grants_back(
         &server,
         "NOREPLICAS",
-        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
+        |_| "CONFIG SET min-replicas-to-write 1",
         |c| run(c, "CONFIG SET min-replicas-to-write 0").okay(),
     );
 }
@@ -63,7 +64,7 @@ fn a_replica_that_comes_lets_grants_go_on() {
     holds_grants_back(
         &server,
         "NOREPLICAS",
-        |c| run(c, "CONFIG SET min-replicas-to-write 1").okay(),
+        |_| "CONFIG SET min-replicas-to-write 1",
         |_| replica = Some(server.replica()),
     );
     let replica = replica.expect("a replica");
@@ -107,7 +108,11 @@ fn a_disk_that_cannot_be_written_holds_grants_back() {
     holds_grants_back(
         &server,
         "MISCONF",
-        |c| fail_to_save(&server, c),
+        |c| {
+            run(c, "CONFIG SET stop-writes-on-bgsave-error no").okay();
+            fail_to_save(&server, c);
+            "CONFIG SET stop-writes-on-bgsave-error yes"
+        },
         |c| save_again(&server, c),
     );
 }

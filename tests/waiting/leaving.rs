@@ -80,7 +80,7 @@ fn a_grant_that_was_delivered_stays_when_its_client_closes() {
     let server = Server::start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
-    let mut first = wait(&server, "k b PX 200 BLOCK 0");
+    let mut first = wait(&server, "k b PX 1500 BLOCK 0");
     let [mut second] = wait_as(&server, ["c"]);
     run(&mut c, "LOCK.RELEASE k a").int();
     let token = first.granted().token;
@@ -89,7 +89,10 @@ fn a_grant_that_was_delivered_stays_when_its_client_closes() {
     assert_eq!((&held.owner[..], held.token), (&b"b"[..], token));
     let next = second.granted();
     // The server keeps the end of a lease in whole milliseconds, the token is more exact.
-    assert!(next.token >= token + 199_000, "before the lease had ended");
+    assert!(
+        next.token >= token + 1_499_000,
+        "before the lease had ended"
+    );
 }
 
 /// Commands by the queue's length: the time that the server needs to take one out of its middle.

@@ -216,3 +216,44 @@ fn when_no_token_is_left_nobody_who_waits_is_granted_one() {
         nobody_waits(&server);
     }
 }
+
+/// How many calls may wait on the server now.
+fn max_waiting(server: &Server) -> String {
+    server.info_field("lock", "lock_max_waiting")
+}
+
+/// A server without a connection to spare would answer nobody: not those who want to release either.
+#[test]
+fn those_who_wait_leave_a_quarter_of_the_connections_to_others() {
+    let server = Server::builder()
+        .config("maxclients", "10")
+        .config("lock.max-waiters-total", "1000000")
+        .start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    assert_eq!(max_waiting(&server), "7");
+    let _waiters: Vec<_> = (0..7)
+        .map(|n| wait(&server, &format!("k w{n} BLOCK 0")))
+        .collect();
+    let error = run(&mut c, JOIN).refused("MAXWAITERS");
+    assert!(error.contains("maxclients"), "{error}");
+    // Another client gets in.
+    run(&mut server.connection(), "PING").value();
+
+    run(&mut c, "CONFIG SET maxclients 12").okay();
+    assert_eq!(max_waiting(&server), "9");
+    let _more = ["x", "y"].map(|owner| wait(&server, &format!("k {owner} BLOCK 0")));
+    run(&mut c, JOIN).refused("MAXWAITERS");
+    run(&mut c, "CONFIG SET lock.max-waiters-total 8").okay();
+    assert_eq!(max_waiting(&server), "8");
+}
+
+#[test]
+fn as_it_comes_three_quarters_of_the_connections_may_wait() {
+    let server = Server::start();
+    let most: usize = server
+        .info_field("clients", "maxclients")
+        .parse()
+        .expect("a number");
+    assert_eq!(max_waiting(&server), (most * 3 / 4).min(10_000).to_string());
+}

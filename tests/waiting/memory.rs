@@ -163,7 +163,7 @@ fn what_a_crowd_of_waiters_took_is_given_back() {
     /// The tables of the calls that wait took some ten times as much.
     const LEFT: i64 = 16 * 1024;
     const MANY: usize = 1000;
-    let server = Server::builder().config("maxclients", "1100").start();
+    let server = Server::builder().config("maxclients", "2000").start();
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
     // What is kept after any clients that waited, few or many.

@@ -2,7 +2,7 @@
 
 pub(crate) use testbed::{line, run};
 
-use redis::{Cmd, Connection};
+use redis::{Cmd, Connection, Value};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 use testbed::{Expect, Grant, Kind, LockInfo, Reply, Server, Talk, cmd, eventually, waiters};
@@ -17,6 +17,14 @@ pub(crate) fn at_once(c: &mut Connection, lines: &[&str]) -> Vec<Reply> {
     c.send_packed_command(&packed)
         .expect("a connection to write to");
     lines.iter().map(|_| c.receive()).collect()
+}
+
+/// Runs these commands in one transaction, in which the server's time stands still, and gives their replies.
+#[track_caller]
+pub(crate) fn at_one_moment(c: &mut Connection, lines: &[&str]) -> Vec<Value> {
+    let all: Vec<_> = [&["MULTI"], lines, &["EXEC"]].concat();
+    let exec = at_once(c, &all).pop().expect("a reply to EXEC");
+    exec.items()
 }
 
 /// A connection whose call waits for a lock.

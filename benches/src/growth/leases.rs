@@ -110,7 +110,7 @@ fn at_once(program: &Program, scale: &Scale) -> Table {
 /// Leases that somebody waits for, each a lock of its own.
 fn awaited(program: &Program, scale: &Scale) -> Table {
     let count = scale.awaited_leases;
-    let max = (count + 100).to_string();
+    let max = (count * 4 / 3 + 100).to_string();
     let server = program.builder().config("maxclients", &max).start();
     settle(&server);
     let mut clients: Vec<Connection> = (0..count).map(|_| server.connection()).collect();

@@ -134,7 +134,7 @@ struct Queue {
 
 impl Queue {
     fn new(program: &Program, waiters: usize) -> Self {
-        let max = (waiters + 50).max(1000).to_string();
+        let max = (waiters * 4 / 3 + 50).max(1000).to_string();
         let server = program.builder().config("maxclients", &max).start();
         settle(&server);
         let clients = (0..=waiters).map(|_| server.connection()).collect();

@@ -22,8 +22,8 @@ const IDLE: Duration = Duration::from_millis(200);
 const OTHER_FILES: usize = 200;
 
 pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
-    let readers = READERS.min(open_files_allowed().saturating_sub(OTHER_FILES));
-    let max = (readers + OTHER_FILES).to_string();
+    let readers = READERS.min(open_files_allowed().saturating_sub(OTHER_FILES) * 3 / 4);
+    let max = (readers * 4 / 3 + OTHER_FILES).to_string();
     let server = program.builder().config("maxclients", &max).start();
     settle(&server);
     let mut clients: Vec<Connection> = (0..readers).map(|_| server.connection()).collect();

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testbed::server::Port;
 use testbed::{Server, tls};
 
 const MANIFEST: &str = r#"
@@ -165,17 +166,17 @@ fn over_tls(folder: &Path, mut run: Command) {
         println!("this server does not speak TLS, or there is no openssl: left out");
         return;
     };
-    let address = format!("rediss://localhost:{}/", server.1);
+    let address = format!("rediss://localhost:{}/", server.1.number());
     let told = done(run.arg("--").arg(address).arg(folder.join("ca.crt")));
     assert_eq!(told, "held over TLS, then handed on\n");
 }
 
 /// A server, and its port for TLS.
-fn tls_server(folder: &Path) -> Option<(Server, u16)> {
+fn tls_server(folder: &Path) -> Option<(Server, Port)> {
     if !tls::certificates(folder) {
         return None;
     }
-    let port = testbed::server::free_port();
-    let server = tls::settings(Server::builder(), port, folder).try_start();
+    let port = Port::free();
+    let server = tls::settings(Server::builder(), port.number(), folder).try_start();
     Some((server.ok()?, port))
 }

@@ -213,8 +213,8 @@ fn a_cluster_that_speaks_tls_is_shown() {
         println!("left out: no openssl");
         return;
     }
-    let port = testbed::server::free_port();
-    let server = tls::settings(Server::builder(), port, keeper.dir())
+    let port = testbed::server::Port::free();
+    let server = tls::settings(Server::builder(), port.number(), keeper.dir())
         .config("cluster-enabled", "yes")
         .config("tls-cluster", "yes")
         .try_start();
@@ -241,7 +241,7 @@ fn a_cluster_that_speaks_tls_is_shown() {
         (snapshot.locks.len(), snapshot.servers[0].error.clone())
     };
     let authority = keeper.dir().join("ca.crt").display().to_string();
-    let url = format!("rediss://localhost:{port}");
+    let url = format!("rediss://localhost:{}", port.number());
     assert_eq!(shown(&["--cacert", &authority], &url), (1, None));
     assert_eq!(shown(&[], &format!("{url}/#insecure")), (1, None));
     // A certificate that nobody vouches for.

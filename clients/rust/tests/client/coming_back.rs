@@ -1,7 +1,7 @@
 //! Owners that come back, as tasks and those that the caller names: nothing late of one call of theirs may end
 //! what a later one has got.
 
-use crate::support::{calls, info, is_free, locks, locks_at, ms, settings, waiters};
+use crate::support::{Watch, calls, info, is_free, locks, locks_at, ms, settings, waiters};
 use redis_lock_client::{Guard, Lock, Locks};
 use testbed::{Expect, Fault, Proxy, Server, cmd, eventually};
 
@@ -134,9 +134,9 @@ async fn an_undo_without_an_answer_is_not_busy() {
     server.signal("STOP");
     let lock = locks.lock("k").owner("me");
     assert!(tokio::time::timeout(ms(200), lock.acquire()).await.is_err());
-    let start = std::time::Instant::now();
+    let start = Watch::here();
     let refused = lock.try_acquire().await;
-    let took = start.elapsed();
+    let took = start.own();
     server.signal("CONT");
     assert!(
         matches!(refused, Err(redis_lock_client::Error::Unavailable(_))),

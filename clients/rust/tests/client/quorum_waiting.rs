@@ -1,7 +1,7 @@
 //! Waiting for a lock on five servers.
 
 use crate::five::{Five, locks_at};
-use crate::support::{LONG, is_free, ms, settings, waiters};
+use crate::support::{LONG, Watch, is_free, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -32,11 +32,11 @@ async fn contenders_take_turns() {
             }
         })
     });
-    let start = Instant::now();
+    let start = Watch::here();
     for contender in contenders.collect::<Vec<_>>() {
         contender.await.expect("a task");
     }
-    assert!(start.elapsed() < LONG / 4, "{:?}", start.elapsed());
+    assert!(start.own() < LONG / 4, "{:?}", start.own());
     eventually(|| five.are_free("k"), "the lock to be free");
 }
 
@@ -179,9 +179,9 @@ async fn a_server_that_hangs_does_not_hold_a_shutdown_up_for_long() {
     let locks = five.locks_with(settings().reply_time(ms(300)));
     let _guard = locks.lock("k").acquire().await.expect("a lock");
     five.servers[0].signal("STOP");
-    let start = Instant::now();
+    let start = Watch::here();
     locks.close().await;
-    let took = start.elapsed();
+    let took = start.own();
     five.servers[0].signal("CONT");
     assert!(took < ms(3000), "{took:?}");
     eventually(|| five.are_free("k"), "the lock to be free");

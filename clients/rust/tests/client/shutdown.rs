@@ -1,8 +1,8 @@
 //! Shutting a locks down.
 
-use crate::support::{is_free, locks, locks_at, ms, settings, waiters};
+use crate::support::{Watch, is_free, locks, locks_at, ms, settings, waiters};
 use redis_lock_client::{Error, Loss};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testbed::{Expect, Proxy, Server, cmd, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,9 +72,9 @@ async fn a_wait_that_nobody_looks_at_any_more_is_called_off() {
         () = until_waiting(&server) => {}
     }
 
-    let start = Instant::now();
+    let start = Watch::on(&server);
     locks.close().await;
-    let took = start.elapsed();
+    let took = start.own();
     assert!(waiters(&server, "foreign").is_empty());
     assert!(took < Duration::from_secs(2), "{took:?}");
     let outcome = waiting.await;
@@ -116,9 +116,9 @@ async fn a_server_that_is_silent_does_not_hold_it_up_for_long() {
     let locks = locks_at(server.port(), settings().reply_time(ms(300)));
     let _guard = locks.lock("k").acquire().await.expect("a lock");
     server.signal("STOP");
-    let start = Instant::now();
+    let start = Watch::on(&server);
     locks.close().await;
-    let took = start.elapsed();
+    let took = start.own();
     server.signal("CONT");
     assert!(took < Duration::from_secs(3), "{took:?}");
 }

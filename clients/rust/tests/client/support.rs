@@ -1,8 +1,40 @@
 //! What most tests need.
 
 use redis_lock_client::{Builder, Locks};
-use std::time::Duration;
-use testbed::{Expect, LockInfo, Server, cmd};
+use std::time::{Duration, Instant};
+use testbed::{Expect, Load, LockInfo, Server, cmd};
+
+/// The time that passes, and what a busy machine adds to it.
+pub(crate) struct Watch {
+    begun: Instant,
+    load: Load,
+}
+
+impl Watch {
+    /// Begins, with the load of this server's process too.
+    pub(crate) fn on(server: &Server) -> Self {
+        Self::with(Load::on(server))
+    }
+
+    /// Begins, with the load of this process alone.
+    pub(crate) fn here() -> Self {
+        Self::with(Load::here())
+    }
+
+    fn with(load: Load) -> Self {
+        let begun = Instant::now();
+        Self { begun, load }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// What is held against an upper limit: the time that has passed, but for what the machine has added.
+    pub(crate) fn own(&self) -> Duration {
+        self.elapsed().saturating_sub(self.load.so_far())
+    }
+}
 
 /// Long enough to play no part.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

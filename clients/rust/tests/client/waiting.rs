@@ -35,7 +35,7 @@ async fn a_wait_is_one_call_longer_than_the_response_time_out() {
     let released = Instant::now();
     holder.release().await.expect("a release");
     let guard = waiting.await.expect("a task").expect("a lock");
-    assert!(released.elapsed() < ms(3000), "{:?}", released.elapsed());
+    assert!(released.elapsed() < ms(15_000), "{:?}", released.elapsed());
     drop(guard);
     // The holder's, the try of the waiter, its wait, and that of the other lock.
     assert_eq!(calls(&server, "lock.acquire"), 4);

@@ -1,7 +1,7 @@
 //! Connections: those that the server closes, that it does not, and how many there may be.
 
 use super::Facts;
-use crate::facts::{Node, set};
+use crate::facts::{Node, Seen, set};
 use crate::finding::{Judged, Mend, Verdict};
 
 /// What redis.conf at the top of the repository has.
@@ -79,20 +79,26 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
         return Ok(vec![]);
     };
     let most = node.count("maxclients")?;
-    let seen = format!("lock.max-waiters-total {total}, maxclients {most}");
-    if most == 0 || total < most {
+    let may_wait = may_wait(node, total)?;
+    let seen =
+        format!("lock.max-waiters-total {total}, maxclients {most}: {may_wait} calls may wait");
+    if may_wait == total || !lowered(most) {
         return Verdict::ok(seen).alone();
     }
-    let lowered = lowered(most).then_some("; the limit of open files is why maxclients is so low");
-    let seen = format!(
-        "{seen}: those who wait can take every connection, and who wants to release gets none{}",
-        lowered.unwrap_or_default()
-    );
-    let fewer = set("lock.max-waiters-total", most * 3 / 4);
+    let seen = format!("{seen}; the limit of open files is why maxclients is so low");
     Verdict::warning(seen)
-        .mend(fewer)
+        .mend(set("lock.max-waiters-total", may_wait))
         .mend(more(most, total * 4 / 3 + OWN_FILES))
         .alone()
+}
+
+/// How many calls may wait where `lock.max-waiters-total` is `total`: on three quarters of the connections at
+/// most.
+pub(super) fn may_wait(node: &Node, total: i64) -> Seen<i64> {
+    Ok(match node.count("maxclients")? {
+        0 => total,
+        most => total.min(most * 3 / 4),
+    })
 }
 
 /// More connections; where the system has set the limit, more open files come first.

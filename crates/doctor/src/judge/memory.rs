@@ -1,6 +1,7 @@
 //! Room for locks and for those who wait.
 
 use super::Facts;
+use super::connections::may_wait;
 use crate::facts::{Node, Seen, set};
 use crate::finding::{Judged, Mend, Verdict};
 
@@ -72,7 +73,7 @@ pub(super) fn waiters(_: &Facts, node: &Node) -> Judged {
         return Verdict::ok("how much memory there is, is not told").alone();
     }
     let waiting = node.count("lock_waiting")?;
-    let need = (total - waiting).max(0) * WAITER;
+    let need = (may_wait(node, total)? - waiting).max(0) * WAITER;
     let left = (limit - used).max(0);
     let seen = format!(
         "lock.max-waiters-total {total}: those who may yet wait take {}, {name} ({}) leaves {}",

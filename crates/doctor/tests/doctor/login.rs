@@ -90,12 +90,12 @@ fn what_cannot_be_looked_at_ends_with_3() {
 #[test]
 fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     let keeper = healthy().start();
-    let Some(port) = tls::certificates(keeper.dir()).then(testbed::server::free_port) else {
+    let Some(port) = tls::certificates(keeper.dir()).then(testbed::server::Port::free) else {
         println!("left out: no openssl");
         return;
     };
     let path = |file: &str| keeper.dir().join(file).display().to_string();
-    let server = tls::settings(healthy(), port, keeper.dir())
+    let server = tls::settings(healthy(), port.number(), keeper.dir())
         .config("cluster-enabled", "yes")
         .config("cluster-announce-ip", "127.0.0.1")
         .config("cluster-require-full-coverage", "no")
@@ -116,7 +116,7 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
     );
     // In the program itself it is main that does so.
     redis_lock_server_options::prepare_tls();
-    let url = format!("rediss://localhost:{port}");
+    let url = format!("rediss://localhost:{}", port.number());
     let (cert, key, authority) = (path("it.crt"), path("it.key"), path("ca.crt"));
     let words = [
         "--url", &url, "--cacert", &authority, "--cert", &cert, "--key", &key,
@@ -134,7 +134,7 @@ fn by_tls_and_a_cluster_whose_nodes_talk_in_plain() {
         .reconfigure(|settings| settings.config(name, value))
         .restart();
     gone_by(&words, "tls");
-    assert_eq!(told_port(&url, &authority), port);
+    assert_eq!(told_port(&url, &authority), port.number());
     // A certificate that nobody vouches for.
     assert_eq!(doctor(&["--url", &url]).exit, 3);
 }

@@ -95,16 +95,6 @@ fn a_call_that_waits_outlives_the_timeout_and_a_quiet_keeper_does_not() {
 }
 
 #[test]
-fn too_few_connections_for_those_who_wait() {
-    let waiters = ("lock.max-waiters-total", "5000");
-    by_settings(
-        "waiters-connections",
-        "warning",
-        &[("maxclients", "4000"), waiters],
-    );
-}
-
-#[test]
 fn connections_that_are_used_up() {
     let server = healthy()
         .config("maxclients", "20")

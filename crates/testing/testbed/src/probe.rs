@@ -1,5 +1,6 @@
 //! Looking at something until it is so, and at what a process has used.
 
+use super::Server;
 use std::env;
 use std::fs;
 use std::process;
@@ -87,4 +88,65 @@ pub fn server_cpu(pid: u32) -> Duration {
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
     Duration::from_nanos(nanos.unwrap_or_else(|| panic!("{path} holds {text:?}")))
+}
+
+/// How long a busy machine has kept this program and a server from running, as the kernel counts it: what a test
+/// adds to a time limit that holds the product to a promise, so that the limit says the same on any machine.
+#[derive(Debug)]
+pub struct Load {
+    pid: Option<u32>,
+    before: Duration,
+}
+
+impl Load {
+    /// Begins to count.
+    pub fn on(server: &Server) -> Self {
+        Self::of(Some(server.pid()))
+    }
+
+    /// Begins to count, for this program alone.
+    pub fn here() -> Self {
+        Self::of(None)
+    }
+
+    fn of(pid: Option<u32>) -> Self {
+        let before = waited(pid);
+        Self { pid, before }
+    }
+
+    /// What it came to since then.
+    pub fn so_far(&self) -> Duration {
+        waited(self.pid).saturating_sub(self.before)
+    }
+
+    /// The same in milliseconds, rounded up.
+    pub fn so_far_ms(&self) -> i64 {
+        i64::try_from(self.so_far().as_millis()).expect("a short time") + 1
+    }
+}
+
+/// The time that the threads of a process and of this program were ready to run and had no processor, and that
+/// the host took from the machine. None where the kernel does not count.
+fn waited(pid: Option<u32>) -> Duration {
+    let server = pid.map(|pid| format!("/proc/{pid}/task"));
+    let folders = ["/proc/self/task".to_owned()].into_iter().chain(server);
+    let threads = folders.filter_map(|folder| fs::read_dir(folder).ok());
+    let of_thread = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
+        Some(Duration::from_nanos(nanos))
+    };
+    let threads = threads.flatten().flatten().filter_map(of_thread);
+    threads.sum::<Duration>() + stolen()
+}
+
+/// What the host took from this machine, in hundredths of a second of all its processors.
+fn stolen() -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let fields = text.lines().next().unwrap_or_default();
+    let ticks = fields
+        .split_whitespace()
+        .nth(8)
+        .and_then(|n| n.parse().ok());
+    Duration::from_millis(10 * ticks.unwrap_or(0))
 }

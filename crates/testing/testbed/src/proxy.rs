@@ -1,6 +1,7 @@
 //! A proxy in front of a server: it passes requests on and loses or delays their replies, holds requests
 //! back, resets connections, or lets nothing through at all.
 
+use crate::server::Port;
 use rustix::net::sockopt::set_socket_linger;
 use serde::Deserialize;
 use std::io::{Read, Write};
@@ -30,7 +31,7 @@ pub enum Fault {
 
 /// Forwards connections to a port, until it is dropped.
 pub struct Proxy {
-    port: u16,
+    port: Port,
     shared: Arc<Shared>,
 }
 
@@ -75,8 +76,8 @@ struct Injected {
 impl Proxy {
     /// A proxy for a loopback port.
     pub fn start(target: u16) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
+        let port = Port::free();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).expect("a port");
         let shared = Arc::new(Shared {
             target: AtomicU16::new(target),
             ..Shared::default()
@@ -98,7 +99,7 @@ impl Proxy {
 
     /// Where clients connect to.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// From now on new connections lead to this port. Those that are open stay where they are.
@@ -188,7 +189,7 @@ impl Drop for Proxy {
             pipe.close();
         }
         // Wakes the listener, which then ends.
-        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port()));
     }
 }
 

@@ -5,7 +5,6 @@ use super::probe::{patience, poll, slowness, watch_over_the_run};
 use redis::{Connection, ConnectionLike, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use std::collections::HashMap;
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ mod port;
 mod settings;
 mod start;
 
-pub use port::free_port;
+pub use port::Port;
 pub use settings::{Builder, Kind, Version};
 use start::Failure;
 
@@ -30,10 +29,9 @@ const LOG_TAIL_LINES: usize = 60;
 /// it shows the end of its log first.
 pub struct Server {
     settings: Builder,
-    port: u16,
+    /// Kept while the server is down.
+    port: Port,
     process: Option<Child>,
-    /// Its port, while it is down.
-    reserved: Option<OwnedFd>,
     /// How much of the log is of earlier runs.
     log_start: usize,
     dir: TempDir,
@@ -58,18 +56,17 @@ impl Server {
             .expect("a folder");
         let mut server = Self {
             settings,
-            port: 0,
+            port: Port::free(),
             process: None,
-            reserved: None,
             log_start: 0,
             dir,
         };
         loop {
-            server.port = free_port();
             server.write_conf();
             match server.run() {
                 Ok(()) => return Ok(server),
-                Err(Failure::PortTaken) => {}
+                // By something that is no test bed.
+                Err(Failure::PortTaken) => server.port = Port::free(),
                 Err(Failure::Refused(log)) => return Err(log),
             }
         }
@@ -87,13 +84,13 @@ impl Server {
     /// As [`Self::restart`]; the log of this attempt when the server refuses to start.
     pub fn try_restart(&mut self) -> Result<(), String> {
         self.stop();
-        // Somebody may have the port for a moment, such as a connection of another test.
+        // Connections that have just ended may hold the port for a moment.
         poll(PATIENCE, || match self.run() {
             Ok(()) => Some(Ok(())),
             Err(Failure::PortTaken) => None,
             Err(Failure::Refused(log)) => Some(Err(log)),
         })
-        .unwrap_or_else(|| Err(format!("port {} stays taken", self.port)))
+        .unwrap_or_else(|| Err(format!("port {} stays taken", self.port())))
     }
 
     /// Stops the server, unless it is down already, and changes what it will start with.
@@ -106,7 +103,7 @@ impl Server {
     }
 
     fn write_conf(&self) {
-        let text = self.settings.conf(self.port);
+        let text = self.settings.conf(self.port());
         fs::write(self.dir().join(start::CONF), text).expect("redis.conf is written");
     }
 
@@ -126,7 +123,7 @@ impl Server {
                 self.has_ended().then_some(())
             });
             assert!(ended.is_some(), "the server does not end");
-            self.went_down();
+            self.process = None;
         }
     }
 
@@ -135,7 +132,6 @@ impl Server {
         if let Some(mut process) = self.process.take() {
             process.kill().expect("a process to kill");
             process.wait().expect("a process to wait for");
-            self.went_down();
         }
     }
 
@@ -147,12 +143,7 @@ impl Server {
         };
         let ended = poll(PATIENCE, || process.try_wait().expect("a child's state"));
         assert!(ended.is_some(), "the server does not end");
-        self.went_down();
-    }
-
-    fn went_down(&mut self) {
         self.process = None;
-        self.reserved = port::reserve(self.port);
     }
 
     /// Sends the process a signal, such as `STOP` and `CONT` for a server that hangs a while.
@@ -174,7 +165,7 @@ impl Server {
 
     /// The loopback port, the same after a restart.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The folder with the server's data and log.
@@ -247,7 +238,7 @@ impl Server {
     fn client_of(&self, info: RedisConnectionInfo) -> redis::Client {
         // CLIENT SETINFO is an error on Redis 7.0, and would be counted among a test's own.
         let info = info.set_skip_set_lib_name();
-        let address = ("127.0.0.1", self.port)
+        let address = ("127.0.0.1", self.port())
             .into_connection_info()
             .expect("an address");
         redis::Client::open(address.set_redis_settings(info)).expect("a client")
@@ -331,7 +322,7 @@ impl Drop for Server {
             let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
             eprintln!(
                 "--- log of the server on port {}:\n{}\n---",
-                self.port,
+                self.port(),
                 tail.join("\n")
             );
         }

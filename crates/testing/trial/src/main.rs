@@ -93,7 +93,6 @@ fn main() -> ExitCode {
     let settings = run::Settings {
         is_long: options.long,
         jobs: options.jobs.max(1),
-        again: std::env::var("NEXTEST_PROFILE").is_ok_and(|it| it == "ci"),
     };
     for (column, language) in languages.iter().enumerate() {
         run::all(language, column, &scenarios, &settings, &mut table);

@@ -17,8 +17,6 @@ pub(crate) struct Settings {
     pub(crate) is_long: bool,
     /// How many scenarios at once, of those that only wait.
     pub(crate) jobs: usize,
-    /// What fails is played once more, alone, and named as flaky when it passes then.
-    pub(crate) again: bool,
 }
 
 /// Runs all scenarios with a language.
@@ -32,21 +30,14 @@ pub(crate) fn all(
     let prepared = language.prepare();
     let sound = Site::start();
     let table = Mutex::new(table);
-    let failed = Mutex::new(Vec::new());
-    let play = |row: usize, is_first: bool| {
+    let play = |row: usize| {
         let begun = Instant::now();
         let verdict = prepared
             .clone()
             .and_then(|()| one(language, scenarios[row], &sound, settings));
         let name = scenarios[row].name;
         let word = match &verdict {
-            Ok(()) if is_first => "passed",
-            Ok(()) => "flaky",
-            Err(Failure::Wrong(why)) if is_first && settings.again => {
-                println!("{}, {name}: {why}", language.name);
-                failed.lock().expect("the failed").push(row);
-                "once more"
-            }
+            Ok(()) => "passed",
             Err(Failure::Wrong(_)) => "FAILED",
             Err(Failure::Unsupported(_)) => "unsupported",
         };
@@ -61,17 +52,13 @@ pub(crate) fn all(
         for _ in 0..settings.jobs {
             scope.spawn(|| {
                 while let Some(row) = light.get(next.fetch_add(1, SeqCst)) {
-                    play(*row, true);
+                    play(*row);
                 }
             });
         }
     });
     for row in heavy {
-        play(row, true);
-    }
-    let failed = std::mem::take(&mut *failed.lock().expect("the failed"));
-    for row in failed {
-        play(row, false);
+        play(row);
     }
 }
 

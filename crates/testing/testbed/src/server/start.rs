@@ -27,7 +27,6 @@ pub(super) enum Failure {
 impl Server {
     /// Starts the process and waits until it answers.
     pub(super) fn run(&mut self) -> Result<(), Failure> {
-        self.reserved = None;
         let log = self.dir().join(LOG);
         let log = OpenOptions::new()
             .create(true)
@@ -92,7 +91,7 @@ impl Server {
     /// Whether this very process answers and has loaded its data: another test's server may have
     /// taken the port in between.
     fn is_ready(&self) -> bool {
-        let reply = ask(self.port, "INFO server persistence\r\n").unwrap_or_default();
+        let reply = ask(self.port(), "INFO server persistence\r\n").unwrap_or_default();
         if reply.starts_with("-NOAUTH") || reply.starts_with("-NOPERM") {
             return self
                 .log_of_this_run()

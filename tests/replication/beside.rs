@@ -1,0 +1,127 @@
+//! A replica that loads its primary's data beside its own (`repl-diskless-load swapdb`), and serves reads of
+//! its own meanwhile.
+
+use crate::*;
+use testbed::run;
+
+const FILLER: i64 = 400;
+
+/// Settings of both sides.
+fn swapping(builder: Builder) -> Builder {
+    builder
+        .config("repl-diskless-sync", "yes")
+        .config("repl-diskless-sync-delay", "0")
+        .config("repl-diskless-load", "swapdb")
+        .config("repl-backlog-size", "16kb")
+        .config("rdbcompression", "no")
+        // How often a replica that loads serves its clients.
+        .config("loading-process-events-interval-bytes", "1024")
+}
+
+/// A primary with some locks, and a replica with the same data.
+fn pair() -> (Server, Server) {
+    let primary = swapping(primary()).start();
+    let mut c = primary.connection();
+    cmd!(c, "DEBUG", "POPULATE", FILLER, "filler", 4000).okay();
+    run(&mut c, "LOCK.ACQUIRE k old PX 600000").grant();
+    run(&mut c, "LOCK.ACQUIRE s one LIMIT 3 PX 600000").grant();
+    run(&mut c, "LOCK.ACQUIRE s two LIMIT 3 PX 600000").grant();
+    let replica = primary.replica_with(swapping);
+    assert_in_step(&primary, &replica, "at first");
+    eventually(|| gauges(&replica) == (2, 3), "the first copy's gauges");
+    (primary, replica)
+}
+
+/// Locks in memory, and their holders.
+fn gauges(server: &Server) -> (i64, i64) {
+    let held = number(server, "lock", "lock_held");
+    (held, number(server, "lock", "lock_holders"))
+}
+
+fn is_loading(replica: &Server) -> bool {
+    number(replica, "persistence", "async_loading") == 1
+}
+
+fn owner(replica: &Server, key: &str) -> Vec<u8> {
+    let mut c = replica.connection();
+    cmd!(c, "LOCK.INFO", key).lock_info().owner
+}
+
+/// Breaks the link, and changes more than the backlog holds: the replica gets everything anew, each key of it
+/// after `delay` microseconds. Returns the token of a grant that only the new data have.
+#[track_caller]
+fn begin_anew(primary: &Server, replica: &Server, delay: i64) -> i64 {
+    let mut c = primary.connection();
+    cmd!(c, "CONFIG", "SET", "rdb-key-save-delay", delay).okay();
+    cmd!(c, "MULTI").okay();
+    cmd!(c, "CLIENT", "KILL", "TYPE", "replica").value();
+    cmd!(c, "LOCK.RELEASE", "k", "old").value();
+    cmd!(c, "LOCK.ACQUIRE", "k", "new", "PX", 600_000).value();
+    for n in 0..20 {
+        cmd!(c, "SET", "big", n.to_string().repeat(100_000)).value();
+    }
+    let token = cmd!(c, "EXEC").items()[2].clone().items()[0].clone().int();
+    eventually(
+        || is_loading(replica),
+        "the replica to load beside its data",
+    );
+    eventually(
+        || replica.last_token() >= token,
+        "the new data's clock to be read",
+    );
+    token
+}
+
+#[test]
+fn the_old_data_are_served_until_the_new_are_in_place() {
+    let (primary, replica) = pair();
+    let token = begin_anew(&primary, &replica, 3000);
+    let mut c = replica.connection();
+    assert_eq!(owner(&replica, "k"), b"old");
+    assert_eq!(cmd!(c, "LOCK.HOLDERS", "s").items().len(), 2);
+    cmd!(c, "LOCK.ACQUIRE", "free", "a").refused("READONLY");
+    assert!(is_loading(&replica), "it went too fast");
+    eventually(|| !is_loading(&replica), "the load to end");
+    assert_in_step(&primary, &replica, "in place");
+    assert_eq!(owner(&replica, "k"), b"new");
+    // Another thread frees the old data.
+    eventually(|| gauges(&replica) == (2, 3), "the gauges of the new data");
+    assert_eq!(number(&replica, "lock", "lock_forced_removals"), 0);
+    follow(&replica, None);
+    assert!(next_token(&replica) > token);
+}
+
+#[test]
+fn a_load_that_fails_leaves_the_old_data() {
+    let (mut primary, replica) = pair();
+    let before = digest(&replica);
+    let token = begin_anew(&primary, &replica, 20_000);
+    primary.kill9();
+    eventually(|| !is_loading(&replica), "the load to fail");
+    assert_eq!(digest(&replica), before);
+    assert_eq!(owner(&replica, "k"), b"old");
+    eventually(|| gauges(&replica) == (2, 3), "the gauges of the old data");
+    assert_eq!(number(&replica, "lock", "lock_forced_removals"), 0);
+    follow(&replica, None);
+    assert!(next_token(&replica) > token);
+}
+
+/// What a server frees for a primary's data counts neither as flushed nor as removed, whatever it flushed
+/// before.
+#[test]
+fn data_that_give_way_to_those_of_a_primary_are_not_counted_as_removed() {
+    let server = swapping(Server::builder()).start();
+    let mut c = server.connection();
+    run(&mut c, "LOCK.ACQUIRE k a PX 600000").grant();
+    cmd!(c, "FLUSHALL").okay();
+    for n in 0..20 {
+        run(&mut c, &format!("LOCK.ACQUIRE k{n} a PX 600000")).grant();
+    }
+    assert_eq!(number(&server, "lock", "lock_forced_removals"), 1);
+    let primary = swapping(primary()).start();
+    run(&mut primary.connection(), "LOCK.ACQUIRE k a PX 600000").grant();
+    follow(&server, Some(&primary));
+    primary.wait_for_sync(&server);
+    eventually(|| gauges(&server) == (1, 1), "the old data to be freed");
+    assert_eq!(number(&server, "lock", "lock_forced_removals"), 1);
+}
