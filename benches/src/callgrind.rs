@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use redis::{Cmd, Connection};
+use redis::{Cmd, Connection, Value};
 use testbed::{Expect, Server, cmd};
 
 use crate::facts::output;
@@ -79,18 +79,35 @@ pub(crate) fn pair(
     })
 }
 
-/// The same where a session has the grant.
+/// The same where a session has the grant: all locks of a batch are acquired, then released by their tokens, as the
+/// program of the session does.
 pub(crate) fn pair_in_session(program: &Program, built: &Path) -> Result<u64, String> {
-    pair_of(program, Setting::Plain, built, |connection| {
-        let session = cmd!(*connection, "LOCK.SESSION", "OPEN").int();
-        let pair = |number| {
-            let key = format!("lock:{number}");
-            let mut pair = Way::Module.pair(&key);
-            pair[0].arg("SESSION").arg(session);
-            pair
-        };
-        Ok((0..BATCH).map(pair).collect())
-    })
+    let count = |batches: u32| {
+        let counted = Counted::start(program, Setting::Plain, built)?;
+        let mut connection = counted.server.connection();
+        let session = cmd!(connection, "LOCK.SESSION", "OPEN").int();
+        for _ in 0..=batches {
+            let mut acquires = redis::Pipeline::new();
+            let mut releases = redis::Pipeline::new();
+            for number in 0..BATCH {
+                let [mut acquire, _] = Way::Module.pair(&format!("lock:{number}"));
+                acquire.arg("SESSION").arg(session);
+                acquires.add_command(acquire);
+            }
+            let grants: Vec<Value> = acquires.query(&mut connection).expect("grants");
+            for (number, grant) in grants.into_iter().enumerate() {
+                let [_, mut release] = Way::Module.pair(&format!("lock:{number}"));
+                let token = grant.grant().token;
+                release.arg("TOKEN").arg(token).arg("SESSION").arg(session);
+                releases.add_command(release);
+            }
+            let _: Vec<i64> = releases.query(&mut connection).expect("releases");
+        }
+        drop(connection);
+        counted.stop()
+    };
+    let min = |batches| -> Result<u64, String> { Ok(count(batches)?.min(count(batches)?)) };
+    Ok(min(BATCHES)?.saturating_sub(min(0)?) / u64::from(BATCHES * BATCH))
 }
 
 /// The same of one pair, over and over, once the server is prepared.

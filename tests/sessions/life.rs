@@ -1,6 +1,6 @@
 //! How long a session lives.
 
-use crate::support::{Session, count, run, while_stopped};
+use crate::support::{Session, at_once, count, run, while_stopped};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::{Expect, Server, cmd, eventually};
@@ -191,10 +191,10 @@ fn sessions_end_with_a_restart() {
 fn nothing_is_left_of_sessions_that_ended() {
     let server = Server::start();
     let mut c = server.connection();
-    for _ in 0..300 {
-        run(&mut c, "LOCK.SESSION OPEN TIMEOUT 1000").int();
-    }
-    assert_eq!(count(&server, "sessions"), 300);
+    let mut lines = vec!["LOCK.SESSION OPEN TIMEOUT 1000"; 300];
+    lines.push("INFO lock");
+    let section = at_once(&mut c, &lines).pop().expect("a section").text();
+    assert!(section.contains("lock_sessions:300\r\n"), "{section}");
     eventually(|| count(&server, "sessions") == 0, "their end");
     assert_eq!(count(&server, "sessions_silent"), 300);
     assert_eq!(run(&mut c, "LOCK.SESSION LIST").items().len(), 0);

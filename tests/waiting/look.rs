@@ -59,13 +59,13 @@ fn waiters_are_flat_arrays_in_resp2_and_maps_in_resp3() {
     let [_waiter] = wait_as(&server, ["b"]);
     let two = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
     assert!(
-        matches!(&two, Value::Array(flat) if flat.len() == 10),
+        matches!(&two, Value::Array(flat) if flat.len() == 12),
         "{two:?}"
     );
     let mut c = server.connection_resp3();
     let three = cmd!(c, "LOCK.WAITERS", "k").items().remove(0);
     assert!(
-        matches!(&three, Value::Map(pairs) if pairs.len() == 5),
+        matches!(&three, Value::Map(pairs) if pairs.len() == 6),
         "{three:?}"
     );
 }
