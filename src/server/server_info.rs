@@ -18,7 +18,7 @@ impl<'call> ServerInfo<'call> {
     pub(super) fn of(context: Context<'call>, section: &CStr) -> Option<Self> {
         // SAFETY: the context is live, and the name is a C string.
         let raw = unsafe { api!(RedisModule_GetServerInfo)(context.raw, section.as_ptr()) };
-        (!raw.is_null()).then_some(Self { raw, context })
+        (!raw.is_null()).then(|| Self { raw, context })
     }
 
     /// A number; `None` when the section has no such field, or it is no number.

@@ -87,11 +87,17 @@ fn arm_at(context: Context<'_>, at: Monotonic) {
 }
 
 fn fire(context: Context<'_>) {
-    STATE.with(context, |state| {
+    let is_early = STATE.with(context, |state| {
         // A timer that has fired must not be stopped.
-        state.timer = None;
-        state.at_work = true;
+        let fired = state.timer.take();
+        let is_early = fired.is_some_and(|(_, due)| due.since(monotonic()) >= PAUSE / 2);
+        state.at_work = !is_early;
+        is_early
     });
+    if is_early {
+        // The wall clock was set back. The cron arms the timer again.
+        return;
+    }
     if let Some(work) = WORK.get() {
         work(context);
     }
