@@ -1,4 +1,4 @@
-//! HolderSet as they are stored and as they are sent: any fields are refused or make valid shares, any effect is
+//! Holders as they are stored and as they are sent: any fields are refused or make valid holders, any effect is
 //! refused or read as it is written, and its change is made or refused on any shares, twice as once.
 #![no_main]
 

@@ -244,7 +244,15 @@ impl Serving<'_> {
             token: None,
         };
         let keep = waiter.keep.map(Keep::For);
-        match admit(context, name, holders, &request, false, keep, membership(waiter)) {
+        match admit(
+            context,
+            name,
+            holders,
+            &request,
+            false,
+            keep,
+            membership(waiter),
+        ) {
             Ok(Some(granted)) => Ok(granted),
             Ok(None) => Err(NoGrant::Waits(Step::Done)),
             Err(error) => {

@@ -32,23 +32,19 @@ mod stored;
 mod time;
 mod token;
 
-#[cfg(any(test, fuzzing))]
-mod calls_properties;
 #[cfg(test)]
 mod deadlock_properties;
 #[cfg(test)]
 mod keeping_properties;
 #[cfg(any(test, fuzzing))]
+mod model;
+#[cfg(any(test, fuzzing))]
 mod properties;
 #[cfg(test)]
 mod sessions_properties;
-#[cfg(test)]
-mod sharing_properties;
 
 #[cfg(fuzzing)]
-pub use calls_properties::check as check_queue_history;
-#[cfg(fuzzing)]
-pub use properties::check as check_lock_history;
+pub use properties::{check_lock_history, check_queue_history};
 
 pub use calls::{Call, CallId, Calls, GiveBack, LineId, OwnerWaits, QueueWaits, Taken, Waiter};
 pub use change::{LockChange, Mismatch, SharedChange, SharedStep};

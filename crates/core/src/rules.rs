@@ -271,7 +271,3 @@ fn check_token(grant: Grant, token: Option<Token>) -> Result<(), Refusal> {
         _ => Ok(()),
     }
 }
-
-#[cfg(test)]
-#[path = "rules_tests/mod.rs"]
-mod tests;

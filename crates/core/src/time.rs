@@ -146,6 +146,15 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_is_so_long_after_another() {
+        let (early, late) = (Monotonic(5), Monotonic(3_000_005));
+        assert_eq!(early.plus(Duration::from_secs(3)), late);
+        assert_eq!(late.plus(Duration::MAX), Monotonic(u64::MAX));
+        assert_eq!(late.since(early), Duration::from_secs(3));
+        assert_eq!(early.since(late), Duration::ZERO);
+    }
+
+    #[test]
     fn never_is_later_than_any_time() {
         assert!(Deadline::Never > Deadline::At(u64::MAX));
         assert_eq!(Deadline::Never.max(Deadline::At(1)), Deadline::Never);

@@ -209,9 +209,9 @@ impl<'a> Call<'a> {
                 Request::Renew(parse::Renew {
                     request,
                     keep: self.keep(),
-                    session: self.number("SESSION").map(|id| {
-                        SessionId::new(id).map_or(SessionMove::Out, SessionMove::Into)
-                    }),
+                    session: self
+                        .number("SESSION")
+                        .map(|id| SessionId::new(id).map_or(SessionMove::Out, SessionMove::Into)),
                 })
             }
             Command::Fence => Request::Fence(self.token("token")),

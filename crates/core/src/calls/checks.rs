@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::call::Stage;
 use super::line::Line;
-use super::{Call, CallId, Calls, GiveBack, Limit, LockId, OwnerWaits, of_line};
-use crate::{Deadline, Holder, Holders, LockChange, Release, UnixTime, release};
+use super::{Call, CallId, Calls, Limit, LockId, Monotonic, OwnerWaits, Waiter, of_line};
+use crate::{Deadline, Owner, OwnerBuf};
 
 impl<A> Calls<A> {
     /// Panics unless the lists and the indexes agree with the table.
@@ -127,7 +127,11 @@ impl<A> Calls<A> {
         assert_eq!(self.wait_ends, wait_ends.collect(), "the ends of the waits");
         let of_sessions = self.all().filter(|(_, call)| call.is_waiting());
         let of_sessions = of_sessions.filter_map(|(id, call)| Some((call.waiter.session?, id)));
-        assert_eq!(self.of_sessions, of_sessions.collect(), "the calls of sessions");
+        assert_eq!(
+            self.of_sessions,
+            of_sessions.collect(),
+            "the calls of sessions"
+        );
         let sent_ends = self.all().filter_map(|(id, call)| match call.stage {
             Stage::ReplySent(taken) => Some((taken.deadline, id)),
             _ => None,
@@ -174,20 +178,20 @@ impl<A> Calls<A> {
     }
 }
 
-impl GiveBack {
-    /// What changes in an exclusive lock.
-    pub(crate) fn change<'a>(&self, lock: Option<&Holder<'a>>, now: UnixTime) -> LockChange<'a> {
-        let holders = lock.map(|holder| Holders::Exclusive(*holder));
-        let (Some(amount), Some(lock)) = (self.release(holders.as_ref()), lock) else {
-            return LockChange::Keep;
-        };
-        assert_eq!(self.owner.as_owner(), lock.owner);
-        let request = Release {
-            owner: lock.owner,
-            amount,
-            token: None,
-        };
-        let released = release(holders.as_ref(), &request, now);
-        released.expect("a holder").change
+impl Waiter {
+    /// A call that wants the lock exclusively and waits for as long as it takes.
+    pub(crate) fn of(owner: &[u8], client_id: u64) -> Self {
+        Self {
+            owner: OwnerBuf::from(Owner::new(owner).expect("an owner")),
+            lease: None,
+            holds: None,
+            limit: Limit::ONE,
+            keep: None,
+            session: None,
+            names_limit: false,
+            client_id,
+            since: Monotonic(0),
+            until: None,
+        }
     }
 }

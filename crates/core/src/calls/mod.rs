@@ -210,10 +210,6 @@ fn of_line(calls: &BTreeSet<(LineId, CallId)>, line: LineId) -> impl Iterator<It
 #[cfg(any(test, fuzzing))]
 mod checks;
 #[cfg(test)]
-mod granted_tests;
-#[cfg(test)]
-mod granted_tests_of_shares;
-#[cfg(test)]
 mod ready_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::{Owner, OwnerBuf, Token};
+use crate::Token;
 
 static CLIENTS: AtomicU64 = AtomicU64::new(1);
 
@@ -24,18 +24,7 @@ fn waiting_for(locks: u8) -> (Calls, Vec<CallId>) {
 }
 
 fn join(calls: &mut Calls, number: u8) -> CallId {
-    let waiter = Waiter {
-        owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
-        lease: None,
-        holds: None,
-        limit: Limit::ONE,
-        keep: None,
-        session: None,
-        names_limit: false,
-        client_id: CLIENTS.fetch_add(1, Ordering::Relaxed),
-        since: Monotonic(0),
-        until: None,
-    };
+    let waiter = Waiter::of(b"ann", CLIENTS.fetch_add(1, Ordering::Relaxed));
     calls.join(0, &key(number), waiter, ())
 }
 

@@ -1,253 +1,129 @@
-//! Scenarios in which calls join a line and leave it from any place.
-//!
-//! A call is named by its owner and its number in the order of joining: `ann1 bob2 ann3`.
+//! The table of calls by itself. What becomes of calls is in the model of the queue (`properties`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 
 use super::*;
-use crate::{Owner, OwnerBuf};
+use crate::{Holds, Token, UnixTime};
 
 const KEY: &[u8] = b"lock";
 
-static CLIENTS: AtomicU64 = AtomicU64::new(1);
-
-/// A call of another client each time.
-fn call(owner: &str, until: Option<u64>) -> Waiter {
-    Waiter {
-        owner: OwnerBuf::from(Owner::new(owner.as_bytes()).unwrap()),
-        lease: None,
-        holds: None,
-        limit: Limit::ONE,
-        keep: None,
-        session: None,
-        names_limit: false,
-        client_id: CLIENTS.fetch_add(1, Ordering::Relaxed),
-        since: Monotonic(0),
-        until: until.map(Monotonic),
-    }
+/// A call of `ann` from a client joins a line.
+fn join(calls: &mut Calls, key: &[u8], client: u64) -> CallId {
+    calls.join(0, key, Waiter::of(b"ann", client), ())
 }
 
-/// One line, and the names of its calls.
-struct Scenario {
-    calls: Calls,
-    names: Vec<(CallId, String)>,
-}
-
-impl Scenario {
-    /// A line that these owners join in this order.
-    fn of(owners: &str) -> Self {
-        let mut scenario = Self {
-            calls: Calls::default(),
-            names: Vec::new(),
-        };
-        for owner in owners.split_whitespace() {
-            scenario.join(owner, None);
-        }
-        scenario
-    }
-
-    fn join(&mut self, owner: &str, until: Option<u64>) {
-        let id = self.calls.join(0, KEY, call(owner, until), ());
-        let name = format!("{owner}{}", self.names.len() + 1);
-        self.names.push((id, name));
-        self.calls.check();
-    }
-
-    fn leave(&mut self, names: &str) {
-        for name in names.split_whitespace() {
-            let (id, _) = self.names.iter().find(|(_, known)| known == name).unwrap();
-            assert!(self.calls.remove(*id).is_some(), "{name} waits");
-            self.calls.check();
-        }
-    }
-
-    fn name(&self, id: Option<CallId>) -> &str {
-        id.map_or("-", |id| {
-            let (_, name) = self.names.iter().find(|(known, _)| *known == id).unwrap();
-            name
-        })
-    }
-
-    /// The calls in the order of the line.
-    fn line(&self) -> String {
-        let names: Vec<_> = self
-            .calls
-            .iter(0, KEY)
-            .map(|(id, _)| self.name(Some(id)))
-            .collect();
-        names.join(" ")
-    }
-
-    fn first(&self) -> &str {
-        self.name(self.calls.first(0, KEY))
-    }
-
-    fn first_of(&self, owner: &str) -> &str {
-        self.name(self.calls.first_of(0, KEY, owner.as_bytes()))
-    }
-}
-
-#[rustfmt::skip]
-#[test]
-fn leaving_from_any_place_keeps_the_order() {
-    // (who joins, who leaves, the line, the first, the first of ann, the first of bob)
-    let table = [
-        ("ann",             "",               "ann1",           "ann1", "ann1", "-"),
-        ("ann",             "ann1",           "",               "-",    "-",    "-"),
-        ("ann bob cid",     "",               "ann1 bob2 cid3", "ann1", "ann1", "bob2"),
-        ("ann bob cid",     "ann1",           "bob2 cid3",      "bob2", "-",    "bob2"),
-        ("ann bob cid",     "bob2",           "ann1 cid3",      "ann1", "ann1", "-"),
-        ("ann bob cid",     "cid3",           "ann1 bob2",      "ann1", "ann1", "bob2"),
-        ("ann bob cid",     "bob2 ann1",      "cid3",           "cid3", "-",    "-"),
-        ("ann bob cid",     "bob2 cid3",      "ann1",           "ann1", "ann1", "-"),
-        ("ann bob cid",     "cid3 ann1 bob2", "",               "-",    "-",    "-"),
-        ("ann bob ann bob", "ann1",           "bob2 ann3 bob4", "bob2", "ann3", "bob2"),
-        ("ann bob ann bob", "bob2",           "ann1 ann3 bob4", "ann1", "ann1", "bob4"),
-        ("ann bob ann bob", "ann3",           "ann1 bob2 bob4", "ann1", "ann1", "bob2"),
-        ("ann bob ann bob", "ann1 bob2",      "ann3 bob4",      "ann3", "ann3", "bob4"),
-        ("ann bob ann bob", "ann3 ann1",      "bob2 bob4",      "bob2", "-",    "bob2"),
-        ("ann ann ann",     "ann2",           "ann1 ann3",      "ann1", "ann1", "-"),
-        ("ann ann ann",     "ann2 ann1",      "ann3",           "ann3", "ann3", "-"),
-        ("ann ann ann",     "ann3 ann2",      "ann1",           "ann1", "ann1", "-"),
-    ];
-    for (joins, leaves, queue, first, anns, bobs) in table {
-        let mut scenario = Scenario::of(joins);
-        scenario.leave(leaves);
-        let actual = (scenario.line(), scenario.first(), scenario.first_of("ann"), scenario.first_of("bob"));
-        assert_eq!(actual, (queue.to_owned(), first, anns, bobs), "{joins}, without {leaves}");
-        assert_eq!(scenario.calls.waiting(0, KEY), queue.split_whitespace().count());
-    }
-}
-
-#[test]
-fn an_owner_that_joins_again_is_last() {
-    let mut scenario = Scenario::of("ann bob cid");
-    scenario.leave("ann1 cid3");
-    scenario.join("ann", None);
-    assert_eq!(scenario.line(), "bob2 ann4");
-    scenario.leave("bob2 ann4");
-    scenario.join("bob", None);
-    assert_eq!(
-        (scenario.line().as_str(), scenario.first()),
-        ("bob5", "bob5")
-    );
+fn grant(calls: &mut Calls, id: CallId, number: u64, end: u64) -> bool {
+    let taken = Taken {
+        token: Token::new(number).unwrap(),
+        took_hold: true,
+        holds: Holds::ONE,
+        deadline: Deadline::At(end),
+    };
+    calls.grant(id, taken, true).is_some()
 }
 
 #[test]
 fn a_call_leaves_once_with_what_it_asked_for() {
     let mut calls = Calls::default();
-    let waiter = call("ann", Some(9));
+    let waiter = Waiter::of(b"ann", 1);
     let id = calls.join(3, KEY, waiter.clone(), ());
-    let call_of = |calls: &Calls| {
-        let call = calls.get(id)?;
-        Some((call.lock_id.clone(), call.waiter.clone()))
-    };
-    let expected = (LockId::new(3, KEY), waiter.clone());
-    assert_eq!(call_of(&calls), Some(expected.clone()));
-    let Call {
-        lock_id, waiter, ..
-    } = calls.remove(id).unwrap();
-    assert_eq!((lock_id, waiter.clone()), expected);
+    let lock_id = LockId::new(3, KEY);
+    let are_of =
+        [(3, KEY), (0, KEY), (3, b"other")].map(|(database, key)| lock_id.is(database, key));
+    assert_eq!(are_of, [true, false, false]);
+    let call = calls.get(id).unwrap();
+    assert_eq!(
+        (&call.lock_id, &call.waiter, call.is_waiting()),
+        (&lock_id, &waiter, true)
+    );
+    let call = calls.remove(id).unwrap();
+    assert_eq!((call.lock_id, call.waiter), (lock_id, waiter.clone()));
     assert!(calls.remove(id).is_none());
     assert!(calls.get(id).is_none());
     assert_ne!(calls.join(3, KEY, waiter, ()), id, "a new call");
 }
 
 #[test]
-fn a_moment_is_so_long_after_another() {
-    let (early, late) = (Monotonic(5), Monotonic(3_000_005));
-    assert_eq!(early.plus(Duration::from_secs(3)), late);
-    assert_eq!(late.plus(Duration::MAX), Monotonic(u64::MAX));
-    assert_eq!(late.since(early), Duration::from_secs(3));
-    assert_eq!(early.since(late), Duration::ZERO);
-}
-
-#[test]
-fn each_key_of_each_database_has_a_line_of_its_own() {
+fn a_granted_call_is_answered_or_abandoned_once() {
     let mut calls = Calls::default();
-    let keys = [(0, b"a"), (0, b"b"), (1, b"a")];
-    let ids = keys.map(|(database, key)| calls.join(database, key, call("ann", None), ()));
-    for ((database, key), id) in keys.into_iter().zip(ids) {
-        assert_eq!(calls.first(database, key), Some(id));
-        assert_eq!(calls.first_of(database, key, b"ann"), Some(id));
-        assert_eq!(calls.waiting(database, key), 1);
-    }
-    assert_eq!(calls.first(1, b"b"), None);
-    let lock_id = LockId::new(0, b"a");
+    let [first, second] = [1, 2].map(|client| join(&mut calls, KEY, client));
+    assert!(!calls.abandon(second), "it waits");
+    assert!(grant(&mut calls, first, 1, 1000));
+    assert!(!grant(&mut calls, first, 1, 1000), "it waits no more");
+    calls.reply_written(1);
+    calls.replies_sent(|| UnixTime::from_micros(0));
+    assert!(!calls.abandon(first));
+    assert!(grant(&mut calls, second, 2, 1000));
+    assert_eq!(calls.blocked().collect::<Vec<_>>(), [second]);
     assert_eq!(
-        keys.map(|(database, key)| lock_id.is(database, key)),
-        [true, false, false]
+        [1, 2].map(|client| calls.blocked_by(client)),
+        [None, Some(second)]
     );
-
-    let lock_ids = |calls: &Calls, database: Option<i32>| {
-        let mut lock_ids = calls.lock_ids();
-        lock_ids.retain(|lock_id| database.is_none_or(|wanted| wanted == lock_id.database));
-        lock_ids.sort();
-        let lock_ids = lock_ids
-            .iter()
-            .map(|lock_id| (lock_id.database, lock_id.key[0]));
-        lock_ids.collect::<Vec<_>>()
-    };
-    assert_eq!(lock_ids(&calls, None), [(0, b'a'), (0, b'b'), (1, b'a')]);
-    assert_eq!(lock_ids(&calls, Some(0)), [(0, b'a'), (0, b'b')]);
-    calls.remove(ids[0]);
+    assert!(calls.abandon(second));
+    assert!(!calls.abandon(second));
+    assert_eq!((calls.blocked().count(), calls.blocked_by(2)), (0, None));
     calls.check();
-    assert_eq!(lock_ids(&calls, Some(0)), [(0, b'b')]);
-    calls.remove(ids[2]);
-    assert_eq!(lock_ids(&calls, Some(1)), []);
-    assert_eq!(lock_ids(&calls, None), [(0, b'b')]);
 }
 
 #[test]
-fn waits_end_by_time_and_then_in_the_order_of_joining() {
-    let mut scenario = Scenario::of("");
-    for (owner, until) in [("ann", 30), ("bob", 10), ("cid", 10), ("dan", 20)] {
-        scenario.join(owner, Some(until));
-    }
-    scenario.join("eve", None);
-    scenario.leave("dan4");
-    let mut ends = Vec::new();
-    while let Some((end, id)) = scenario.calls.next_end() {
-        ends.push((end.0, scenario.name(Some(id)).to_owned()));
-        scenario.calls.remove(id);
-    }
-    let expected = [(10, "bob2"), (10, "cid3"), (30, "ann1")];
-    assert_eq!(ends, expected.map(|(end, name)| (end, name.to_owned())));
-    assert_eq!(scenario.line(), "eve5", "waits for ever");
-}
-
-#[test]
-fn nothing_is_left_of_calls_that_left() {
+fn a_reply_is_sent_when_the_next_one_is_written_to_its_client() {
     let mut calls = Calls::default();
-    let ids: Vec<_> = (0..1000)
-        .map(|number: u64| {
-            let (owner, key) = (format!("owner{}", number % 7), [(number % 5) as u8]);
-            let until = number.is_multiple_of(2).then_some(number);
-            calls.join(
-                i32::from(number.is_multiple_of(3)),
-                &key,
-                call(&owner, until),
-                (),
-            )
-        })
-        .collect();
-    for id in ids.iter().step_by(2).chain(ids.iter().skip(1).step_by(2)) {
-        calls.remove(*id);
+    let first = join(&mut calls, KEY, 1);
+    assert!(grant(&mut calls, first, 1, 1000));
+    calls.reply_written(1);
+    let second = join(&mut calls, b"other", 1);
+    assert!(grant(&mut calls, second, 2, 1000));
+    calls.reply_written(1);
+    calls.check();
+    assert!(
+        calls.get(first).is_none(),
+        "what was written before is read"
+    );
+    assert!(!calls.closed(1), "it gives back");
+    assert!(calls.gives_back(0, b"other") && !calls.gives_back(0, KEY));
+}
+
+#[test]
+fn a_sent_reply_is_forgotten_with_the_next_call_and_among_many_with_the_end_of_the_lease() {
+    let mut calls = Calls::default();
+    let at = |millis: u64| move || UnixTime::from_micros(millis * 1000);
+    let first = join(&mut calls, KEY, 1);
+    assert!(grant(&mut calls, first, 1, 1000));
+    calls.reply_written(1);
+    calls.forget_sent(1);
+    assert!(calls.get(first).is_some(), "it is only written");
+    calls.replies_sent(at(0));
+    assert!(calls.has_sent());
+    calls.forget_sent(1);
+    assert_eq!((calls.has_sent(), calls.entries()), (false, 0));
+
+    let many = granted::MAX_SENT as u64;
+    for client in 0..=many {
+        let id = join(&mut calls, &client.to_be_bytes(), client);
+        assert!(grant(&mut calls, id, client + 1, 1000 + client));
+        calls.reply_written(client);
     }
-    assert_eq!((calls.len(), calls.entries()), (0, 0));
-    assert!(calls.is_empty());
+    let kept = |calls: &mut Calls| [9, 10, many].map(|client| calls.closed(client));
+    let expected = [false, true, true];
+    calls.replies_sent(at(1010));
+    calls.check();
+    assert_eq!(kept(&mut calls), expected);
+    calls.replies_sent(at(5000));
+    assert_eq!(kept(&mut calls), expected, "few are kept");
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn the_tables_shrink_when_most_have_left() {
     let mut calls = Calls::default();
-    let stays = calls.join(0, KEY, call("stays", None), ());
-    let ids: Vec<_> = (0..10_000_u32)
+    let stays = join(&mut calls, KEY, 0);
+    let ids: Vec<_> = (1..=10_000_u32)
         .flat_map(|number| {
-            let same_key = calls.join(0, KEY, call(&number.to_string(), None), ());
-            let own_key = calls.join(0, &number.to_be_bytes(), call("ann", None), ());
+            let owner = Waiter::of(&number.to_be_bytes(), 2 * u64::from(number));
+            let same_key = calls.join(0, KEY, owner, ());
+            let own_key = join(&mut calls, &number.to_be_bytes(), 2 * u64::from(number) + 1);
             [same_key, own_key]
         })
         .collect();
@@ -274,7 +150,7 @@ fn the_waits_of_a_database_are_listed_by_key() {
     let mut join = |database, key, since| {
         let waiter = Waiter {
             since: Monotonic(since),
-            ..call("ann", None)
+            ..Waiter::of(b"ann", since)
         };
         calls.join(database, key, waiter, ())
     };
@@ -304,4 +180,55 @@ fn the_waits_of_a_database_are_listed_by_key() {
     assert_eq!(waits(&calls, 0), [(here, 2, 6_500_000, 3_000_000)]);
     assert!(waits(&calls, 2).is_empty());
     assert_eq!(<Calls>::default().max_waiting(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3))]
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
+    fn thousands_keep_their_order(
+        joins in vec((0..3_u8, 0..40_u8, 0..50_u64), 2000..4000),
+        leaves in vec((0..4_u8, any::<Index>()), 3000),
+    ) {
+        let mut calls = Calls::default();
+        let mut list: Vec<(CallId, u8, u8, u64)> = Vec::new();
+        for (key, owner, until) in joins {
+            let waiter = Waiter {
+                until: Some(Monotonic(until)),
+                ..Waiter::of(&[owner], list.len() as u64)
+            };
+            list.push((calls.join(0, &[key], waiter, ()), key, owner, until));
+        }
+        for (way, index) in leaves {
+            if list.is_empty() {
+                break;
+            }
+            let (any, key, owner, _) = *index.get(&list);
+            let here = list.iter().filter(|call| call.1 == key);
+            let own = here.clone().find(|call| call.2 == owner);
+            let next_end = list.iter().min_by_key(|call| (call.3, call.0)).unwrap();
+            prop_assert_eq!(calls.waiting(0, &[key]), here.clone().count());
+            let (id, expected) = match way {
+                0 => (Some(any), Some(any)),
+                1 => (calls.first(0, &[key]), here.clone().next().map(|call| call.0)),
+                2 => (calls.first_of(0, &[key], &[owner]), own.map(|call| call.0)),
+                _ => (calls.next_end().map(|(_, id)| id), Some(next_end.0)),
+            };
+            prop_assert_eq!(id, expected);
+            calls.remove(id.unwrap());
+            list.retain(|call| Some(call.0) != id);
+        }
+        calls.check();
+        for key in 0..3 {
+            let key = [key];
+            let line = calls.iter(0, &key).map(|(id, _)| id);
+            let expected = list.iter().filter(|call| call.1 == key[0]).map(|call| call.0);
+            prop_assert!(line.eq(expected));
+        }
+        for call in list {
+            calls.remove(call.0);
+        }
+        prop_assert_eq!(calls.entries(), 0);
+    }
 }

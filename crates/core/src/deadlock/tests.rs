@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    CallId, Calls, Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId,
-    Monotonic, Owner, OwnerBuf, SharedLock, StoredHolder, Token, UnixTime, Waiter,
+    CallId, Calls, Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId, Owner,
+    OwnerBuf, SharedLock, StoredHolder, Token, UnixTime, Waiter,
 };
 
 const NOW: UnixTime = UnixTime::from_micros(1_000_000);
@@ -57,18 +57,9 @@ fn wait(calls: &mut Calls, owner: usize, lock: usize) -> CallId {
 }
 
 fn wait_with(calls: &mut Calls, owner: usize, lock: usize, limit: Limit) -> CallId {
-    let owner = name(owner);
     let waiter = Waiter {
-        owner: OwnerBuf::from(Owner::new(&owner).unwrap()),
-        lease: None,
-        holds: None,
         limit,
-        keep: None,
-        session: None,
-        names_limit: false,
-        client_id: 0,
-        since: Monotonic(0),
-        until: None,
+        ..Waiter::of(&name(owner), 0)
     };
     calls.join(0, &name(lock), waiter, ())
 }

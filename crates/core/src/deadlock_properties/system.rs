@@ -4,8 +4,8 @@ use super::game::{Lock, NONE, Party, Verdict};
 use super::rule;
 use crate::deadlock::{Circle, Search};
 use crate::{
-    CallId, Calls, Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId,
-    Monotonic, Owner, OwnerBuf, SharedLock, StoredHolder, Token, UnixTime, Waiter,
+    CallId, Calls, Deadline, Grant, Holder, HolderSet, Holders, Holds, Lease, Limit, LockId, Owner,
+    SharedLock, StoredHolder, Token, UnixTime, Waiter,
 };
 
 /// Now, in milliseconds.
@@ -213,16 +213,8 @@ fn number(lock_id: &LockId) -> usize {
 
 fn waiter(call: Party, client_id: u64) -> Waiter {
     Waiter {
-        owner: OwnerBuf::from(owner(call.owner)),
-        lease: None,
-        holds: None,
         limit: limit(call.limit),
-        keep: None,
-        session: None,
-        names_limit: false,
-        client_id,
-        since: Monotonic(0),
-        until: None,
+        ..Waiter::of(owner(call.owner).bytes(), client_id)
     }
 }
 

@@ -1,0 +1,90 @@
+//! The calls that wait, and what may happen to them.
+
+use super::lock::{self, Event, Holder, Key};
+
+/// What happens to a server with waiting calls.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    /// A lock command. An acquire with `BLOCK` waits for so many milliseconds; 0: forever.
+    Call(lock::Call, Option<u64>),
+    Event(Event),
+    /// `FLUSHDB`.
+    Flush(i32),
+    /// `SWAPDB 0 1`, while no grant is pending.
+    Swap,
+    /// So many milliseconds pass, on both clocks.
+    Pass(u64),
+    /// The client of a waiting call disconnects.
+    Disconnect(usize),
+    /// The reply of a granted call is written.
+    Write(usize),
+    /// The written replies are sent, as far as the clients read.
+    Send,
+    /// The client of a granted call disconnects before its reply is sent.
+    Abandon(usize),
+    /// The client of a sent reply calls again.
+    Confirm(usize),
+    /// The client of a sent reply disconnects and has not read it.
+    Unsent(usize),
+    /// The event loop's tick.
+    Tick,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The reply was sent.
+    Answered,
+    Abandoned,
+    TimedOut,
+    Cancelled,
+    Disconnected,
+    Refused(&'static str),
+}
+
+/// What a waiting call was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    /// The holder as the call left it.
+    pub(crate) as_granted: Holder,
+    /// The call added a hold. With `HOLDS` it adds none when there are enough.
+    pub(super) took: bool,
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It waits in line.
+    Waiting,
+    /// It was granted the lock. The reply is not written yet.
+    Granted(Granted),
+    /// The reply is written. The server may still drop it.
+    Written(Granted),
+    /// The reply is sent as far as the client reads, and it was the first answer about this grant.
+    Sent(Granted),
+    /// The client was not told of the grant. With true, only an unchanged grant is given back.
+    GivesBack(Granted, bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) number: usize,
+    pub(crate) key: Key,
+    pub(crate) owner: usize,
+    pub(super) px: Option<u64>,
+    pub(crate) limit: u64,
+    pub(super) holds: Option<u64>,
+    /// When the wait ends, on the monotonic clock in milliseconds.
+    pub(super) until: Option<u64>,
+    pub(crate) stage: Stage,
+}
+
+impl Call {
+    /// What it was granted, while the reply is not sent.
+    pub(super) fn pending(&self) -> Option<Granted> {
+        match self.stage {
+            Stage::Granted(granted) | Stage::Written(granted) => Some(granted),
+            _ => None,
+        }
+    }
+}

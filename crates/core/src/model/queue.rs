@@ -1,0 +1,353 @@
+//! The calls that wait for locks: one list in the order of joining, searched from the start each time.
+//!
+//! How a call is judged is asked of the model of locks.
+
+use std::collections::BTreeSet;
+
+use super::call::{Call, End, Granted, Operation, Stage};
+use super::lock::{self, Amount, Event, Key, Reply, Server, Verb};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub(crate) locks: Server,
+    /// In the order of joining.
+    pub(crate) calls: Vec<Call>,
+    /// The monotonic clock, in milliseconds.
+    pub(crate) clock: u64,
+    pub(crate) joined: usize,
+    /// The ends of the calls, in order.
+    pub(crate) ended: Vec<(usize, End)>,
+    /// The grants that were made for a waiting call and that no client was told of yet.
+    unknown: BTreeSet<u64>,
+    /// The rare cases that were reached.
+    pub(crate) cases: BTreeSet<&'static str>,
+}
+
+impl Queue {
+    pub(crate) fn new(locks: Server) -> Self {
+        Self {
+            locks,
+            calls: Vec::new(),
+            clock: 0,
+            joined: 0,
+            ended: Vec::new(),
+            unknown: BTreeSet::new(),
+            cases: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Call> {
+        self.calls
+            .iter()
+            .filter(|call| call.stage == Stage::Waiting)
+    }
+
+    pub(crate) fn waiting_at(&self, key: Key) -> impl Iterator<Item = &Call> {
+        self.waiting().filter(move |call| call.key == key)
+    }
+
+    /// The wait that ends first: when, and of which call.
+    pub(crate) fn next_end(&self) -> Option<(u64, usize)> {
+        let ends = self
+            .waiting()
+            .filter_map(|call| Some((call.until?, call.number)));
+        ends.min()
+    }
+
+    /// Returns the reply of a call; nil where it waits.
+    pub(crate) fn apply(&mut self, operation: Operation) -> Option<Reply> {
+        match operation {
+            Operation::Call(call, block) => return Some(self.call(call, block)),
+            Operation::Event(event) => self.locks.apply(event),
+            Operation::Flush(database) => self.locks.locks.retain(|key, _| key.0 != database),
+            Operation::Swap => {
+                let gives_back = |call: &&Call| matches!(call.stage, Stage::GivesBack(..));
+                let calls = self.calls.iter().filter(gives_back);
+                for key in calls.map(|call| call.key).collect::<BTreeSet<_>>() {
+                    self.settle(key);
+                }
+                let locks = std::mem::take(&mut self.locks.locks);
+                let swapped = locks
+                    .into_iter()
+                    .map(|((database, key), lock)| ((1 - database, key), lock));
+                self.locks.locks = swapped.collect();
+            }
+            Operation::Pass(millis) => {
+                self.clock += millis;
+                let now = self.locks.now + millis * lock::MICROS;
+                self.locks.apply(Event::Clock(now));
+            }
+            Operation::Disconnect(number) => self.end(number, End::Disconnected),
+            Operation::Write(number) => {
+                let index = self.index(number);
+                if let Stage::Granted(granted) = self.calls[index].stage {
+                    self.calls[index].stage = Stage::Written(granted);
+                }
+            }
+            Operation::Send => self.send(),
+            Operation::Abandon(number) => {
+                self.ended.push((number, End::Abandoned));
+                self.give_back_later(number, false);
+            }
+            Operation::Confirm(number) => self.calls.retain(|call| call.number != number),
+            Operation::Unsent(number) => self.give_back_later(number, true),
+            Operation::Tick => self.tick(),
+        }
+        None
+    }
+
+    fn call(&mut self, mut call: lock::Call, block: Option<u64>) -> Reply {
+        let key = call.key;
+        // Those at the front of the line who have room go first.
+        if self.settle(key) | matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. }) {
+            self.serve(key);
+        }
+        if let Verb::Acquire { in_line, .. } = &mut call.verb {
+            *in_line = self.waiting_at(key).next().is_some();
+        }
+        let mut reply = self.locks.call(call);
+        if let (Verb::Release(Amount::All), None) = (call.verb, call.token)
+            && self.cancel(key, call.owner)
+            && matches!(reply, Reply::Error(_))
+        {
+            reply = Reply::Left(0);
+        }
+        match (call.verb, reply) {
+            (
+                Verb::Acquire {
+                    px, limit, holds, ..
+                },
+                Reply::Nil,
+            ) => {
+                if let Some(wait) = block {
+                    self.calls.push(Call {
+                        number: self.joined,
+                        key,
+                        owner: call.owner,
+                        px,
+                        limit,
+                        holds,
+                        until: (wait > 0).then_some(self.clock + wait),
+                        stage: Stage::Waiting,
+                    });
+                    self.joined += 1;
+                }
+            }
+            (Verb::Fence, _) | (_, Reply::Error(_)) => {}
+            _ => {
+                self.told(call);
+                self.serve(key);
+            }
+        }
+        reply
+    }
+
+    /// The caller was told of its grant.
+    fn told(&mut self, call: lock::Call) {
+        if let Some(holder) = self.locks.holder(call.key, call.owner)
+            && self.unknown.remove(&holder.grant)
+            && self.is_pending(holder.grant)
+        {
+            let is_raise = matches!(call.verb, Verb::Renew { raise: Some(_), .. });
+            let cases = ["answered directly while pending", "raised while pending"];
+            self.cases.insert(cases[usize::from(is_raise)]);
+        }
+    }
+
+    /// `RELEASE … ALL` ends the owner's waits: afterwards it neither holds the lock nor waits for it.
+    fn cancel(&mut self, key: Key, owner: usize) -> bool {
+        let own = self.waiting_at(key).filter(|call| call.owner == owner);
+        let numbers: Vec<_> = own.map(|call| call.number).collect();
+        for number in &numbers {
+            self.end(*number, End::Cancelled);
+        }
+        !numbers.is_empty()
+    }
+
+    /// True when a call of this grant is about to be answered.
+    fn is_pending(&self, grant: u64) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|call| {
+            call.pending()
+                .is_some_and(|granted| granted.as_granted.grant == grant)
+        })
+    }
+
+    fn send(&mut self) {
+        let is_written = |call: &Call| matches!(call.stage, Stage::Written(_));
+        while let Some(index) = self.calls.iter().position(is_written) {
+            let call = &mut self.calls[index];
+            if let Stage::Written(granted) = call.stage {
+                call.stage = Stage::Sent(granted);
+                self.ended.push((call.number, End::Answered));
+                let grant = granted.as_granted.grant;
+                // What follows about this grant is no news, and what went before was heard.
+                if !self.unknown.remove(&grant) || self.is_pending(grant) {
+                    self.calls.remove(index);
+                }
+            }
+        }
+    }
+
+    fn give_back_later(&mut self, number: usize, only_unchanged: bool) {
+        let index = self.index(number);
+        let mut call = self.calls.remove(index);
+        if let Some(granted) = call.pending() {
+            call.stage = Stage::GivesBack(granted, only_unchanged);
+        } else if let Stage::Sent(granted) = call.stage {
+            call.stage = Stage::GivesBack(granted, only_unchanged);
+        }
+        // What is given back is given back in the order in which the clients went.
+        self.calls.push(call);
+    }
+
+    fn tick(&mut self) {
+        while let Some((end, number)) = self.next_end()
+            && end <= self.clock
+        {
+            self.end(number, End::TimedOut);
+        }
+        let keys: BTreeSet<_> = self.calls.iter().map(|call| call.key).collect();
+        for key in keys {
+            self.settle(key);
+            self.serve(key);
+        }
+    }
+
+    /// What comes before a command on a lock: the leases that have ended, and what is given back. True when
+    /// that may have made room.
+    fn settle(&mut self, key: Key) -> bool {
+        let mut makes_room = self.locks.end_leases(key);
+        let gives_back =
+            |call: &Call| call.key == key && matches!(call.stage, Stage::GivesBack(..));
+        while let Some(index) = self.calls.iter().position(gives_back) {
+            let call = self.calls.remove(index);
+            if let Stage::GivesBack(granted, only_unchanged) = call.stage {
+                self.give_back(key, granted, only_unchanged);
+                makes_room = true;
+            }
+        }
+        makes_room
+    }
+
+    /// A call whose client was not told of the grant gives back its hold, and the grant itself when no client of
+    /// another call was told of it or is about to be. In that case at least one hold stays.
+    fn give_back(&mut self, key: Key, granted: Granted, only_unchanged: bool) {
+        let Granted { as_granted, took } = granted;
+        let grant = as_granted.grant;
+        let holders = self.locks.holders(key).into_iter();
+        let Some(holder) = holders.into_iter().find(|holder| holder.grant == grant) else {
+            self.cases.insert("given back too late");
+            return;
+        };
+        let is_known = !self.unknown.contains(&grant) || self.is_pending(grant);
+        // `PEXPIRE` moves the end of an exclusive lease, but not the end of a holder beside others.
+        let lock = &self.locks.locks[&key];
+        let mut holders = lock.holders.iter().filter(|_| !lock.is_exclusive());
+        let own = holders.find(|own| own.grant == grant).unwrap_or(&holder);
+        let is_changed =
+            (own.token, own.holds, own.end) != (as_granted.token, as_granted.holds, as_granted.end);
+        let (amount, case) = match (only_unchanged, is_known) {
+            (true, _) if is_changed => (None, "a changed grant stays"),
+            (true, _) => (Some(Amount::All), "an unsent grant given back"),
+            (false, false) => (Some(Amount::All), "given back whole"),
+            (false, true) if !took => (None, "no hold to give back"),
+            (false, true) if holder.holds == 1 => (None, "the last hold stays"),
+            (false, true) => (Some(Amount::One), "a hold given back"),
+        };
+        self.cases.insert(case);
+        if let Some(amount) = amount {
+            let (owner, token) = (holder.owner, None);
+            let verb = Verb::Release(amount);
+            self.locks.call(lock::Call {
+                key,
+                owner,
+                token,
+                verb,
+            });
+        }
+    }
+
+    /// Grants the lock strictly in order: the first call, while it has room. The other calls of an owner are
+    /// judged together with its grant.
+    fn serve(&mut self, key: Key) {
+        let (mut just_granted, mut count) = (None, 0);
+        while let Some(index) = self.next(key, just_granted) {
+            let call = self.calls[index];
+            if call.until.is_some_and(|until| until <= self.clock) {
+                self.end(call.number, End::TimedOut);
+                continue;
+            }
+            let holds_before = self
+                .locks
+                .holder(key, call.owner)
+                .map_or(0, |holder| holder.holds);
+            let Call {
+                owner,
+                px,
+                limit,
+                holds,
+                ..
+            } = call;
+            let verb = Verb::Acquire {
+                px,
+                limit,
+                holds,
+                in_line: false,
+            };
+            match self.locks.call(lock::Call {
+                key,
+                owner,
+                token: None,
+                verb,
+            }) {
+                Reply::Error(error) => self.end(call.number, End::Refused(error)),
+                Reply::Grant { holds, .. } => {
+                    let as_granted = self.locks.holder(key, owner).expect("a holder");
+                    let took = holds > holds_before;
+                    self.calls[index].stage = Stage::Granted(Granted { as_granted, took });
+                    if holds_before == 0 {
+                        self.unknown.insert(as_granted.grant);
+                    }
+                    just_granted = Some(owner);
+                    count += 1;
+                    if count > 2 {
+                        self.cases.insert("several granted at once");
+                    }
+                }
+                reply => unreachable!("it has room: {reply:?}"),
+            }
+        }
+    }
+
+    fn next(&self, key: Key, just_granted: Option<usize>) -> Option<usize> {
+        let holders = self.locks.holders(key);
+        let holds = |call: &&Call| holders.iter().any(|holder| holder.owner == call.owner);
+        let is_exclusive = matches!(&holders[..], [only] if only.limit == 1);
+        let mut line = self.waiting_at(key);
+        let own = self
+            .waiting_at(key)
+            .find(|call| Some(call.owner) == just_granted);
+        let next = own.or_else(|| {
+            if is_exclusive {
+                return line.find(holds);
+            }
+            // Where its owner holds the lock already it is judged too.
+            line.next()
+                .filter(|first| holds(first) || self.locks.has_room(key, first.limit))
+        });
+        next.map(|call| self.index(call.number))
+    }
+
+    fn index(&self, number: usize) -> usize {
+        let mut calls = self.calls.iter();
+        calls
+            .position(|call| call.number == number)
+            .expect("a call")
+    }
+
+    fn end(&mut self, number: usize, end: End) {
+        self.calls.retain(|call| call.number != number);
+        self.ended.push((number, end));
+    }
+}

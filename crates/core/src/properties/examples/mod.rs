@@ -1,0 +1,7 @@
+//! Sentences of the contract, each by an example.
+
+mod giving_back;
+mod locks;
+mod script;
+mod sharing;
+mod waiting;

@@ -1,0 +1,388 @@
+//! The system under test: the locks and the table of calls, driven as the server drives them. A tick looks only at
+//! the locks that are ready.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::model::call::{End, Operation, Stage};
+use crate::model::lock::{self as model, Amount, Event, Key, NONE, Reply, Verb};
+use crate::model::queue::Queue;
+use crate::properties::locks::history::KEYS;
+use crate::properties::locks::numbers::{count, lease, name, number_of, to_limit};
+use crate::properties::locks::system::System as Locks;
+use crate::{
+    CallId, Calls, Holder, Holders, Lease, Limit, LockId, Monotonic, ReleaseAmount, Taken, Waiter,
+    next_in_line,
+};
+
+pub(super) struct System {
+    pub(super) locks: Locks,
+    calls: Calls,
+    /// The calls in the order of joining. The client of each has its number.
+    ids: Vec<CallId>,
+    numbers: HashMap<CallId, usize>,
+    ended: Vec<(usize, End)>,
+    /// The calls whose reply is written and not sent.
+    written: BTreeSet<usize>,
+    /// The monotonic clock, in milliseconds.
+    clock: u64,
+    /// An expiry was changed or the wall clock set back, of which no event tells: every lock is polled.
+    polls: bool,
+}
+
+fn key_of(lock_id: &LockId) -> Key {
+    (lock_id.database, lock_id.key[0])
+}
+
+impl System {
+    pub(super) fn like(locks: &model::Server) -> Self {
+        Self {
+            locks: Locks::like(locks),
+            calls: Calls::default(),
+            ids: Vec::new(),
+            numbers: HashMap::new(),
+            ended: Vec::new(),
+            written: BTreeSet::new(),
+            clock: 0,
+            polls: false,
+        }
+    }
+
+    pub(super) fn apply(&mut self, operation: Operation) -> Option<Reply> {
+        match operation {
+            Operation::Call(call, block) => return Some(self.call(call, block)),
+            Operation::Event(event) => self.event(&event),
+            Operation::Flush(database) => {
+                self.locks.keep(|key| key.0 != database);
+                let flushed = |lock_id: &LockId| lock_id.database == database;
+                for lock_id in self.calls.lock_ids().into_iter().filter(flushed) {
+                    self.calls.make_ready(database, &lock_id.key);
+                }
+            }
+            Operation::Swap => {
+                for key in KEYS {
+                    if self.calls.gives_back(key.0, &[key.1]) {
+                        self.settle(key);
+                    }
+                }
+                self.locks.swap();
+                self.calls.make_all_ready();
+            }
+            Operation::Pass(millis) => {
+                self.clock += millis;
+                let now = self.locks.now().micros() + 1_000 * millis;
+                self.locks.apply(&Event::Clock(now));
+            }
+            Operation::Disconnect(number) => self.leave(self.ids[number], End::Disconnected),
+            Operation::Write(number) => {
+                assert_eq!(self.calls.blocked_by(number as u64), Some(self.ids[number]));
+                self.calls.reply_written(number as u64);
+                self.written.insert(number);
+            }
+            Operation::Send => {
+                let now = self.locks.now();
+                self.calls.replies_sent(|| now);
+                let sent = std::mem::take(&mut self.written).into_iter();
+                self.ended
+                    .extend(sent.map(|number| (number, End::Answered)));
+            }
+            Operation::Abandon(number) => {
+                if self.written.remove(&number) {
+                    assert!(!self.calls.closed(number as u64), "it gives back");
+                } else {
+                    assert!(self.calls.abandon(self.ids[number]), "a granted call");
+                }
+                self.ended.push((number, End::Abandoned));
+            }
+            Operation::Confirm(number) => self.calls.forget_sent(number as u64),
+            Operation::Unsent(number) => {
+                assert!(self.calls.closed(number as u64), "it may be unsent");
+                self.calls.reply_is_unsent(number as u64);
+            }
+            Operation::Tick => self.tick(),
+        }
+        None
+    }
+
+    fn event(&mut self, event: &Event) {
+        if let Event::Clock(now) = event {
+            // A lease that has ended may end again.
+            self.polls |= *now < self.locks.now().micros();
+        }
+        self.locks.apply(event);
+        match event {
+            Event::Del(key) | Event::Restore(key, _) => {
+                let waits = self.calls.waiting(key.0, &[key.1]) > 0;
+                assert_eq!(self.calls.make_ready(key.0, &[key.1]), waits);
+            }
+            Event::MaxHolders(_) => drop(self.calls.make_all_ready()),
+            Event::Pexpire(..) | Event::Persist(_) => self.polls = true,
+            Event::Clock(_) | Event::Seen(_) => {}
+        }
+    }
+
+    fn holder(&self, key: Key, owner: usize) -> Option<Holder<'_>> {
+        self.locks.holders(key)?.find(name(owner))
+    }
+
+    fn call(&mut self, mut call: model::Call, block: Option<u64>) -> Reply {
+        let (key, owner) = (call.key, call.owner);
+        let (database, name_of_key) = (key.0, [key.1]);
+        if self.settle(key) | matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. }) {
+            self.serve(key);
+        }
+        if let Verb::Acquire { in_line, .. } = &mut call.verb {
+            *in_line = self.calls.waiting(database, &name_of_key) > 0;
+        }
+        let before = self.holder(key, owner).map(|holder| holder.grant.token);
+        let mut reply = self.locks.call(call);
+        if let (Verb::Release(Amount::All), None) = (call.verb, call.token)
+            && self.cancel(key, owner)
+            && matches!(reply, Reply::Error(_))
+        {
+            reply = Reply::Left(0);
+        }
+        match (call.verb, reply) {
+            (Verb::Acquire { .. }, Reply::Nil) => {
+                if let Some(wait) = block {
+                    self.join(call, wait);
+                }
+            }
+            (Verb::Fence, _) | (_, Reply::Error(_)) => {}
+            (verb, _) => {
+                let after = self.holder(key, owner).map(|holder| holder.grant.token);
+                if let (Some(before), Some(after)) = (before, after) {
+                    self.calls.answered(database, &name_of_key, before);
+                    if after != before {
+                        self.calls.raise(database, &name_of_key, before, after);
+                    }
+                }
+                let end = match (verb, self.locks.holders(key)) {
+                    (Verb::Renew { .. }, Some(Holders::Exclusive(holder))) => Some(holder.end),
+                    _ => None,
+                };
+                let own = self
+                    .calls
+                    .first_of(database, &name_of_key, name(owner).bytes());
+                match end {
+                    // A renewal may shorten the lease that others wait for.
+                    Some(end) if own.is_none() => {
+                        self.calls.cut_lease_end(database, &name_of_key, end);
+                    }
+                    _ => self.serve(key),
+                }
+            }
+        }
+        reply
+    }
+
+    fn join(&mut self, call: model::Call, wait: u64) {
+        let Verb::Acquire {
+            px, limit, holds, ..
+        } = call.verb
+        else {
+            unreachable!("only an acquire waits")
+        };
+        let waiter = Waiter {
+            lease: px.map(lease),
+            holds: holds.map(count),
+            limit: to_limit(limit),
+            since: Monotonic(self.clock),
+            until: (wait > 0).then_some(Monotonic(self.clock + wait)),
+            ..Waiter::of(name(call.owner).bytes(), self.ids.len() as u64)
+        };
+        let id = self.calls.join(call.key.0, &[call.key.1], waiter, ());
+        let before = self.numbers.insert(id, self.ids.len());
+        assert_eq!(before, None, "{id:?} is used twice");
+        self.ids.push(id);
+    }
+
+    fn cancel(&mut self, key: Key, owner: usize) -> bool {
+        let mut any = false;
+        while let Some(id) = self.calls.first_of(key.0, &[key.1], name(owner).bytes()) {
+            self.leave(id, End::Cancelled);
+            any = true;
+        }
+        any
+    }
+
+    fn leave(&mut self, id: CallId, end: End) {
+        self.calls.remove(id).expect("it waits");
+        self.ended.push((self.numbers[&id], end));
+    }
+
+    fn tick(&mut self) {
+        while let Some((end, id)) = self.calls.next_end()
+            && end <= Monotonic(self.clock)
+        {
+            self.leave(id, End::TimedOut);
+        }
+        self.calls.make_ended_ready(self.locks.now().millis());
+        let mut due = BTreeSet::new();
+        if std::mem::take(&mut self.polls) {
+            due = self.polled();
+        }
+        while self.calls.ready_len() > 0 {
+            due.extend(self.calls.take_ready().as_ref().map(key_of));
+        }
+        for key in due {
+            self.settle(key);
+            self.serve(key);
+        }
+        assert_eq!(
+            self.polled(),
+            self.calls.lock_ids().iter().map(key_of).collect()
+        );
+    }
+
+    /// Every lock that somebody waits for, as it has its turn.
+    fn polled(&mut self) -> BTreeSet<Key> {
+        let turns = 0..self.calls.locks();
+        turns
+            .filter_map(|_| Some(key_of(&self.calls.next_turn()?)))
+            .collect()
+    }
+
+    fn settle(&mut self, key: Key) -> bool {
+        let mut makes_room = self.locks.end_leases(key);
+        for give_back in self.calls.take_give_backs(key.0, &[key.1]) {
+            makes_room = true;
+            if let Some(amount) = give_back.release(self.locks.holders(key).as_ref()) {
+                let verb = Verb::Release(match amount {
+                    ReleaseAmount::One => Amount::One,
+                    ReleaseAmount::All => Amount::All,
+                    ReleaseAmount::DownTo(count) => Amount::DownTo(count.into()),
+                });
+                let owner = number_of(give_back.owner.as_owner());
+                self.locks.call(model::Call {
+                    key,
+                    owner,
+                    token: None,
+                    verb,
+                });
+            }
+        }
+        makes_room
+    }
+
+    /// Grants the lock to the calls that are next.
+    fn serve(&mut self, key: Key) {
+        let (database, name_of_key) = (key.0, [key.1]);
+        let mut just_granted: Option<usize> = None;
+        loop {
+            self.calls.looked_at(database, &name_of_key);
+            let holders = self.locks.holders(key);
+            if let Some(holders) = &holders {
+                self.calls
+                    .set_lease_end(database, &name_of_key, holders.next_end());
+            }
+            let lock = (database, &name_of_key[..]);
+            let max_holders = self.locks.max_holders();
+            let just = just_granted.map(name);
+            let next = next_in_line(&self.calls, lock, holders.as_ref(), just, max_holders);
+            let Some(id) = next else { return };
+            let waiter = self.calls.get(id).expect("it waits").waiter.clone();
+            if waiter
+                .until
+                .is_some_and(|until| until <= Monotonic(self.clock))
+            {
+                self.leave(id, End::TimedOut);
+                continue;
+            }
+            let owner = number_of(waiter.owner.as_owner());
+            let before = self.holder(key, owner).map(|holder| holder.grant);
+            let verb = Verb::Acquire {
+                px: waiter.lease.map(Lease::millis),
+                limit: match waiter.limit {
+                    Limit::NONE => NONE,
+                    limit => limit.number().into(),
+                },
+                holds: waiter.holds.map(|holds| holds.number().into()),
+                in_line: false,
+            };
+            match self.locks.call(model::Call {
+                key,
+                owner,
+                token: None,
+                verb,
+            }) {
+                Reply::Error(error) => self.leave(id, End::Refused(error)),
+                Reply::Grant { .. } => {
+                    let after = self.holder(key, owner).expect("a holder");
+                    let taken = Taken {
+                        token: after.grant.token,
+                        took_hold: before.is_none_or(|before| after.grant.holds > before.holds),
+                        holds: after.grant.holds,
+                        deadline: after.end,
+                    };
+                    self.calls
+                        .grant(id, taken, before.is_none())
+                        .expect("it waits");
+                    just_granted = Some(owner);
+                }
+                reply => panic!("it has room: {reply:?}"),
+            }
+        }
+    }
+
+    /// The table has the calls of the model, in the same stages and in the same order.
+    pub(super) fn check(&self, model: &Queue) {
+        let calls = &self.calls;
+        calls.check();
+        self.locks.check(&model.locks);
+        assert_eq!(self.ended, model.ended);
+        assert_eq!(self.ids.len(), model.joined);
+        let blocked: Vec<_> = calls.blocked().map(|id| self.numbers[&id]).collect();
+        let of = |stage: fn(Stage) -> bool| {
+            let calls = model.calls.iter().filter(move |call| stage(call.stage));
+            calls.map(|call| call.number).collect::<BTreeSet<_>>()
+        };
+        let granted = of(|stage| matches!(stage, Stage::Granted(_)));
+        let (first, rest) = blocked.split_at(granted.len());
+        assert_eq!(first.iter().copied().collect::<BTreeSet<_>>(), granted);
+        assert_eq!(
+            rest.iter().copied().collect::<BTreeSet<_>>(),
+            of(|stage| stage == Stage::Waiting)
+        );
+        let mut sent = model.calls.iter().map(|call| call.stage);
+        assert_eq!(
+            calls.has_sent(),
+            sent.any(|stage| matches!(stage, Stage::Sent(_)))
+        );
+        assert_eq!(calls.len(), model.waiting().count());
+        assert_eq!(calls.is_empty(), model.waiting().next().is_none());
+        let next_end = calls.next_end().map(|(end, id)| (end.0, self.numbers[&id]));
+        assert_eq!(next_end, model.next_end());
+        for key in KEYS {
+            let (database, name_of_key) = (key.0, [key.1]);
+            let line = calls.iter(database, &name_of_key);
+            let line: Vec<_> = line
+                .map(|(id, call)| (self.numbers[&id], number_of(call.waiter.owner.as_owner())))
+                .collect();
+            let waiting = model.waiting_at(key);
+            let expected: Vec<_> = waiting.map(|call| (call.number, call.owner)).collect();
+            assert_eq!(line, expected, "the line of {key:?}");
+            assert_eq!(calls.waiting(database, &name_of_key), line.len());
+            let number = |id: Option<CallId>| id.map(|id| self.numbers[&id]);
+            let first = line.first().map(|call| call.0);
+            assert_eq!(number(calls.first(database, &name_of_key)), first);
+            for owner in 0..4 {
+                let own = line.iter().find(|call| call.1 == owner).map(|call| call.0);
+                let first_of = calls.first_of(database, &name_of_key, name(owner).bytes());
+                assert_eq!(number(first_of), own);
+            }
+        }
+        let lock_ids = calls.lock_ids();
+        let waited: BTreeSet<_> = model.waiting().map(|call| call.key).collect();
+        assert_eq!(
+            (lock_ids.len(), calls.locks()),
+            (waited.len(), waited.len())
+        );
+        assert_eq!(lock_ids.iter().map(key_of).collect::<BTreeSet<_>>(), waited);
+    }
+
+    /// When every call has ended nothing is left of any.
+    pub(super) fn check_at_the_end(&self) {
+        assert_eq!(self.calls.entries(), 0);
+        assert!(self.calls.is_idle());
+    }
+}
