@@ -25,6 +25,7 @@
 #   LANGUAGES="..."    fewer for clients and adapters: python node go ...; REQUIRE_ALL=1: what is left out is a failure
 #   TARGETS="..."      fewer for dist, dist-test and dist-again than in scripts/dist/targets.txt
 #   CONTRACT="..."     words of the tests that dist-test runs on each server (all); none: no Rust is needed
+#   SOURCE=folder      for server-suite: the source of a Redis or Valkey; UNITS="unit/expire ..." fewer units
 #   PREFIX=path        where install puts the module: PREFIX/lib/redis/modules
 
 TOOLS := scripts
@@ -46,7 +47,7 @@ MONITORED = $(if $(PORT),--port '$(PORT)') $(if $(URL),--url '$(URL)')
 .PHONY: help run cluster sentinel top doctor monitoring test coverage matrix fuzz fuzz-targets storm faults \
 	quorum mutants mutants-core sanitize miri model msrv deny clients adapters trial bench bench-full bench-check \
 	bench-keep lint fmt ci build-all build dist dist-test dist-again packages packages-test container-test release-rehearsal \
-	install docs clean setup-build setup-server setup-cli setup-counts
+	server-suite install docs clean setup-build setup-server setup-cli setup-counts
 .NOTPARALLEL:
 
 help: ## show this list
@@ -201,6 +202,9 @@ container-test: ## images and the compose file, as a user runs them (takes root,
 
 release-rehearsal: ## what a release does, up to the registries
 	@$(TOOLS)/release/rehearse.sh
+
+server-suite: build ## a server's own test suite with the module loaded (SOURCE=folder)
+	@UNITS='$(UNITS)' $(TOOLS)/server-suite.sh '$(SOURCE)'
 
 packages: ## a .deb and an .rpm of what was built (ARCHIVE= one of make dist, or a folder)
 	@$(TOOLS)/packages.sh $(ARCHIVE)

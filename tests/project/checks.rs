@@ -8,7 +8,7 @@ const NO_CHECKS: &str = "help run cluster sentinel top doctor bench-full bench-k
     setup-build setup-server setup-cli setup-counts";
 
 /// Where each check runs: in `.ci/run` (R), for each change (C), each night (N).
-const CHECKS: [(&str, &str); 31] = [
+const CHECKS: [(&str, &str); 32] = [
     ("test", "RC"),
     ("coverage", "N"),
     ("matrix", "RC"),
@@ -40,6 +40,7 @@ const CHECKS: [(&str, &str); 31] = [
     ("packages-test", "N"),
     ("container-test", "N"),
     ("release-rehearsal", "N"),
+    ("server-suite", "N"),
 ];
 
 /// The targets that the Makefile declares.
