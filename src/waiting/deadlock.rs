@@ -102,7 +102,7 @@ fn follow(context: Context<'_>, mut search: Search<'_>) -> Option<Circle> {
         && let Some(next) = STATE.with(context, |state| search.next_lock(&state.calls))
         && context.select_database(next.database)
     {
-        // Opened without a borrow of the queues: a key that has expired comes back to them.
+        // Opened without a borrow of the calls: a key that has expired comes back to them.
         let name = OwnedText::new(&next.key);
         let view = LockView::open(context, name.text());
         if let Ok(holders) = view.holders(now) {

@@ -111,6 +111,6 @@ pub struct QueueWaits {
     pub count: usize,
     /// The sum of the times when they began, in microseconds.
     pub since_sum: u128,
-    /// When the first in the queue began.
+    /// When that of the first in line began.
     pub first_since: Monotonic,
 }

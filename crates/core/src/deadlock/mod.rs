@@ -11,11 +11,11 @@
 //! one is told not to wait, gives up, or loses a lease.
 //!
 //! **The search** follows the waits breadth first, so the shortest circle is found. The holders of a lock
-//! are in its key, which the server opens, and opening a key may come back to the queues. So the search
+//! are in its key, which the server opens, and opening a key may come back to the calls. So the search
 //! is no function that calls for holders: it is a value between two steps. [`Search::begin`] looks at the
 //! lock that is open already; most searches end there, with nothing allocated, for its holders wait for
 //! nothing. Else [`Search::next_lock`] names a lock to open and [`Search::look`] takes its holders. Each
-//! borrows the queues for itself, and trusts nothing that it has seen before without a look: what no
+//! borrows the calls for itself, and trusts nothing that it has seen before without a look: what no
 //! longer waits is passed over.
 //!
 //! Where the call that counts is that of a holder of the same lock, the lock leads nowhere: the call is
