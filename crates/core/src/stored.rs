@@ -221,21 +221,6 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_read_as_they_were_stored() {
-        let names: Vec<_> = (0..40_u8).map(|n| [b'o', n]).collect();
-        for count in [1, 2, 16, 17, 40] {
-            let stored: Vec<_> = (1..)
-                .zip(&names[..count])
-                .map(|(token, name)| fields(name, token, [0, 40][usize::from(token % 2 == 0)]))
-                .collect();
-            let holders = read(&stored).unwrap();
-            assert_eq!(holders.count(), count);
-            let again: Vec<_> = holders.iter().map(StoredHolder::from).collect();
-            assert_eq!(again, stored);
-        }
-    }
-
-    #[test]
     fn what_cannot_stand_together_is_refused() {
         let over = u64::from(Limit::MAX.number()) + 1;
         let number = |name, number, min, max| StoredError::Number {

@@ -210,29 +210,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_written_whole_has_its_expiry_after_it() {
-        let mut holders = HolderSet::one(&holder());
-        holders.put(&Holder {
-            owner: Owner::new(b"web:8").unwrap(),
-            grant: Grant {
-                token: Token::MAX,
-                ..holder().grant
-            },
-            ..holder()
-        });
-        let mut read = None;
-        for change in holders.rewrite() {
-            assert_eq!(change.expiry(), Deadline::Never);
-            let mut buffer = EffectBuffer::new();
-            let effect = LockChange::from_effect(change.effect(TOKEN, false, &mut buffer));
-            assert_eq!(effect, Ok(LockChange::Shared(change)));
-            let new = change.apply(read.as_mut()).unwrap();
-            read = new.or(read);
-        }
-        assert!(read.unwrap().iter().eq(holders.iter()));
-    }
-
-    #[test]
     fn version_1_learns_of_the_token_and_refuses() {
         for (step, cut) in steps() {
             let mut buffer = EffectBuffer::new();

@@ -7,21 +7,21 @@ use crate::model::lock::{
 };
 use crate::properties::choices::Choices;
 
-pub(in crate::properties) const KEYS: [Key; 4] = [(0, b'a'), (0, b'b'), (1, b'a'), (1, b'b')];
-pub(in crate::properties) const OWNERS: usize = 40;
+pub(crate) const KEYS: [Key; 4] = [(0, b'a'), (0, b'b'), (1, b'a'), (1, b'b')];
+pub(crate) const OWNERS: usize = 40;
 const MAX_TOKEN: u64 = TOKENS_END - 1;
 /// A time in 2026.
 const TODAY: u64 = 1_795_000_000_000_000;
 const HOUR: i64 = 3_600_000_000;
 
 #[derive(Clone, Debug)]
-pub(in crate::properties) enum Operation {
+pub(crate) enum Operation {
     Call(Call),
     Event(Event),
 }
 
 /// A server without locks.
-pub(in crate::properties) fn start(choices: &mut Choices<'_>) -> Server {
+pub(crate) fn start(choices: &mut Choices<'_>) -> Server {
     let now = match choices.number(0..=15) {
         0..=13 => TODAY,
         14 => 0,
@@ -41,10 +41,7 @@ pub(in crate::properties) fn start(choices: &mut Choices<'_>) -> Server {
 }
 
 /// What happens next; none where the choice does not fit the state.
-pub(in crate::properties) fn operation(
-    choices: &mut Choices<'_>,
-    server: &Server,
-) -> Option<Operation> {
+pub(crate) fn operation(choices: &mut Choices<'_>, server: &Server) -> Option<Operation> {
     Some(match choices.number(0..=63) {
         0..=53 => Operation::Call(call(choices, server)),
         _ => Operation::Event(event(choices, server)?),
@@ -93,7 +90,7 @@ fn event(choices: &mut Choices<'_>, server: &Server) -> Option<Event> {
 }
 
 /// The holders of a lock that comes from elsewhere, with tokens above all seen here.
-pub(in crate::properties) fn restored(
+pub(crate) fn restored(
     choices: &mut Choices<'_>,
     server: &Server,
     key: Key,
@@ -144,8 +141,7 @@ fn nth_holder(choices: &mut Choices<'_>, server: &Server, key: Key) -> Option<Ho
     (!holders.is_empty()).then(|| choices.one_of(&holders))
 }
 
-/// Any call.
-pub(in crate::properties) fn call(choices: &mut Choices<'_>, server: &Server) -> Call {
+fn call(choices: &mut Choices<'_>, server: &Server) -> Call {
     let key = choices.one_of(&KEYS);
     let owner = match choices.number(0..=15) {
         0..=3 => choices.index(6),
@@ -153,25 +149,9 @@ pub(in crate::properties) fn call(choices: &mut Choices<'_>, server: &Server) ->
         _ => nth_holder(choices, server, key).map_or(0, |holder| holder.owner),
     };
     let own = server.holder(key, owner);
-    let bound = choices.maybe(4, |choices| token(choices, server, key, own));
-    call_of(choices, server, key, owner, bound)
-}
-
-fn call_of(
-    choices: &mut Choices<'_>,
-    server: &Server,
-    key: Key,
-    owner: usize,
-    bound: Option<u64>,
-) -> Call {
-    let own = server.holder(key, owner);
     let holds = own.map_or(0, |holder| holder.holds);
-    let or_own = || {
-        bound
-            .or(own.map(|holder| holder.token))
-            .unwrap_or(server.seen.max(1))
-    };
-    let mut token_of_call = bound;
+    let mut bound = choices.maybe(4, |choices| token(choices, server, key, own));
+    let this_grant = own.map_or(server.seen.max(1), |holder| holder.token);
     let verb = match choices.number(0..=31) {
         0..=14 => Verb::Acquire {
             px: choices.maybe(7, lease),
@@ -192,7 +172,7 @@ fn call_of(
         },
         25..=29 => {
             // `RAISE` comes only with `TOKEN`, and never with a limit.
-            token_of_call = Some(or_own());
+            bound = Some(bound.unwrap_or(this_grant));
             Verb::Renew {
                 px: choices.maybe(7, lease),
                 limit: None,
@@ -200,14 +180,15 @@ fn call_of(
             }
         }
         _ => {
-            token_of_call = Some(or_own());
+            bound = Some(bound.unwrap_or(this_grant));
             Verb::Fence
         }
     };
+    let token = bound;
     Call {
         key,
         owner,
-        token: token_of_call,
+        token,
         verb,
     }
 }
@@ -238,7 +219,7 @@ fn limit(choices: &mut Choices<'_>, server: &Server, key: Key) -> u64 {
     }
 }
 
-pub(in crate::properties) fn lease(choices: &mut Choices<'_>) -> u64 {
+pub(crate) fn lease(choices: &mut Choices<'_>) -> u64 {
     match choices.number(0..=15) {
         0..=3 => 30_000,
         4..=13 => choices.number(1..=60_000),

@@ -5,7 +5,7 @@ use crate::model::errors::{FULL, NOT_RAISABLE, SEVERAL, USED_UP};
 use crate::model::lock::{self as model, NEVER, NONE};
 use crate::{Deadline, Grant, Holder, Holds, Lease, Limit, Owner, Refusal, Token};
 
-pub(in crate::properties) fn error(refusal: Refusal) -> &'static str {
+pub(crate) fn error(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::NotHeld | Refusal::HoldsLost => "NOTHELD",
         Refusal::NotOwner => "NOTOWNER",
@@ -21,12 +21,12 @@ pub(in crate::properties) fn error(refusal: Refusal) -> &'static str {
 }
 
 /// Names that are easily confused, of several lengths.
-pub(in crate::properties) fn name(owner: usize) -> Owner<'static> {
+pub(crate) fn name(owner: usize) -> Owner<'static> {
     static BYTES: [[u8; OWNERS]; 3] = [[b'o'; OWNERS], [b'O'; OWNERS], [0; OWNERS]];
     Owner::new(&BYTES[owner % 3][..=owner / 3]).expect("a name")
 }
 
-pub(in crate::properties) fn number_of(name: Owner<'_>) -> usize {
+pub(crate) fn number_of(name: Owner<'_>) -> usize {
     let kinds = [b'o', b'O', 0];
     let kind = kinds.iter().position(|kind| *kind == name.bytes()[0]);
     3 * (name.bytes().len() - 1) + kind.expect("a name of this list")
@@ -74,15 +74,15 @@ pub(super) fn token(number: u64) -> Token {
     Token::new(number).expect("a token")
 }
 
-pub(in crate::properties) fn count(number: u64) -> Holds {
+pub(crate) fn count(number: u64) -> Holds {
     Holds::new(u32::try_from(number).expect("holds")).expect("holds")
 }
 
-pub(in crate::properties) fn lease(millis: u64) -> Lease {
+pub(crate) fn lease(millis: u64) -> Lease {
     Lease::from_millis(millis).expect("a lease")
 }
 
-pub(in crate::properties) fn to_limit(number: u64) -> Limit {
+pub(crate) fn to_limit(number: u64) -> Limit {
     match number {
         NONE => Limit::NONE,
         number => Limit::new(u32::try_from(number).expect("a limit")).expect("a limit"),

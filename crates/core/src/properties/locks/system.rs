@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-pub(in crate::properties) struct System {
+pub(crate) struct System {
     locks: Locks,
     replica: Locks,
     /// What the replica has seen.
@@ -24,7 +24,7 @@ pub(in crate::properties) struct System {
 
 impl System {
     /// The state in which a server starts.
-    pub(in crate::properties) fn like(server: &model::Server) -> Self {
+    pub(crate) fn like(server: &model::Server) -> Self {
         let clock = TokenClock::after(Token::new(server.seen));
         let mut system = Self {
             locks: Locks::default(),
@@ -42,19 +42,19 @@ impl System {
         system
     }
 
-    pub(in crate::properties) fn now(&self) -> UnixTime {
+    pub(crate) fn now(&self) -> UnixTime {
         self.now
     }
 
-    pub(in crate::properties) fn max_holders(&self) -> usize {
+    pub(crate) fn max_holders(&self) -> usize {
         self.rules.max_holders
     }
 
-    pub(in crate::properties) fn holders(&self, key: Key) -> Option<Holders<'_>> {
+    pub(crate) fn holders(&self, key: Key) -> Option<Holders<'_>> {
         self.locks.holders(key)
     }
 
-    pub(in crate::properties) fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Clock(now) => self.now = UnixTime::from_micros(*now),
             Event::MaxHolders(count) => {
@@ -73,14 +73,14 @@ impl System {
     }
 
     /// `FLUSHDB`: these keys stay.
-    pub(in crate::properties) fn keep(&mut self, stays: impl Fn(Key) -> bool) {
+    pub(crate) fn keep(&mut self, stays: impl Fn(Key) -> bool) {
         for locks in [&mut self.locks, &mut self.replica] {
             locks.0.retain(|key, _| stays(*key));
         }
     }
 
     /// `SWAPDB 0 1`
-    pub(in crate::properties) fn swap(&mut self) {
+    pub(crate) fn swap(&mut self) {
         for locks in [&mut self.locks, &mut self.replica] {
             let all = std::mem::take(&mut locks.0).into_iter();
             locks.0 = all
@@ -90,7 +90,7 @@ impl System {
     }
 
     /// Removes the holders whose lease has ended; true when there were any.
-    pub(in crate::properties) fn end_leases(&mut self, key: Key) -> bool {
+    pub(crate) fn end_leases(&mut self, key: Key) -> bool {
         let Some(holders) = self.locks.holders(key) else {
             return false;
         };
@@ -139,7 +139,7 @@ impl System {
         );
     }
 
-    pub(in crate::properties) fn call(&mut self, call: Call) -> Reply {
+    pub(crate) fn call(&mut self, call: Call) -> Reply {
         if !matches!(call.verb, Verb::Fence) {
             self.end_leases(call.key);
         }
@@ -218,7 +218,7 @@ impl System {
     }
 
     /// The locks are those of the model.
-    pub(in crate::properties) fn check(&self, expected: &model::Server) {
+    pub(crate) fn check(&self, expected: &model::Server) {
         assert_eq!(
             self.clock.last().map_or(0, Token::number),
             expected.seen,
