@@ -232,7 +232,7 @@ impl Reply {
         }
         // SAFETY: the reply lives, and the element as long as it; other replies have no elements.
         let raw = unsafe { api!(RedisModule_CallReplyArrayElement)(self.raw, index) };
-        (!raw.is_null()).then(|| Self {
+        (!raw.is_null()).then_some(Self {
             raw,
             refusal: self.refusal,
             is_dry_run: false,

@@ -1,14 +1,14 @@
-//! Lines as commands use them: a call begins to wait, is cancelled, is listed.
+//! A call begins to wait, or is cancelled.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis_lock_core::keeping::Silence;
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Acquire, OwnerBuf, QueueWaits, Waiter};
+use redis_lock_core::{Acquire, OwnerBuf, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::deadlock::Judged;
+use super::line::waiting;
 use super::serve::{Caller, serve};
 use super::state::{Client, STATE};
 use super::{deadlock, events, timer};
@@ -77,40 +77,6 @@ fn check_limits(context: Context<'_>, name: Text<'_>) -> Result<(), CommandError
     } else {
         Ok(())
     }
-}
-
-/// How many calls wait for a lock.
-pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
-    STATE.if_busy(context, |state| {
-        state.calls.waiting(context.database(), name.bytes())
-    })
-}
-
-/// How many calls wait for all locks, and the longest line.
-pub(crate) fn queue_sizes(context: Context<'_>) -> (usize, usize) {
-    STATE.with(context, |state| {
-        (state.calls.len(), state.calls.max_waiting())
-    })
-}
-
-/// The current waits for each key of the caller's database.
-pub(crate) fn ongoing_waits(context: Context<'_>) -> Vec<(Arc<[u8]>, QueueWaits)> {
-    STATE.with(context, |state| {
-        let waits = state.calls.waits(context.database());
-        waits.map(|(key, waits)| (Arc::clone(key), waits)).collect()
-    })
-}
-
-/// At most `max` of the calls that wait for a lock, in the order of the line.
-pub(crate) fn waiters(context: Context<'_>, name: Text<'_>, max: usize) -> Vec<Waiter> {
-    STATE.with(context, |state| {
-        state
-            .calls
-            .iter(context.database(), name.bytes())
-            .take(max)
-            .map(|(_, call)| call.waiter.clone())
-            .collect()
-    })
 }
 
 /// Ends an owner's waits for a lock with nil, and serves those behind; false when there were none.

@@ -9,8 +9,8 @@ use redis_lock_core::{Acquire, Deadline, Granted, Holder, LockChange, Release, R
 
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
-use super::join::waiting;
 use super::judge::{admit, check_renewal};
+use super::line::waiting;
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;

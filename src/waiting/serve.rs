@@ -8,8 +8,8 @@ use redis_lock_core::{
 use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, redirection};
 use super::ended::end_leases;
-use super::join::waiting;
 use super::judge::admit;
+use super::line::waiting;
 use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
 use super::state::STATE;

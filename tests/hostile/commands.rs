@@ -17,7 +17,7 @@ const CALLERS: usize = 3;
 /// How many servers the commands are spread over: a new one has its token space before it.
 const SERVERS: usize = 8;
 /// The first words of the errors that the contract knows.
-const CODES: [&str; 9] = [
+const CODES: [&str; 12] = [
     "ERR",
     "WRONGTYPE",
     "NOTHELD",
@@ -27,6 +27,9 @@ const CODES: [&str; 9] = [
     "MAXWAITERS",
     "DEADLOCK",
     "NOTALONE",
+    "NOSESSION",
+    "MAXSESSIONS",
+    "UNBLOCKED",
 ];
 
 #[test]
