@@ -5,7 +5,7 @@ use crate::waiting::blocked_clients;
 use redis::Connection;
 use std::env;
 use std::time::Duration;
-use testbed::{Expect, Server, Talk, cmd, eventually, patience, server_cpu};
+use testbed::{Expect, Server, Talk, cmd, eventually, server_cpu};
 
 const STEPS: usize = 1000;
 
