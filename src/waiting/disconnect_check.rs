@@ -1,7 +1,7 @@
 //! Whether a client has disconnected, asked of its socket after a stall of the event loop.
 //!
 //! The server names the socket. A query may cost as much for one client as for many
-//! (`docs/design.md`), so a query that follows another asks for more clients at once.
+//! (`docs/server-api.md`), so a query that follows another asks for more clients at once.
 
 use redis_lock_core::{Call, CallId, Map};
 
