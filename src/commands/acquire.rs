@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis_lock_core::keeping::Keep;
-use redis_lock_core::{Limit, parse};
+use redis_lock_core::{Limit, Refusal, parse};
 
 use super::session::check_session;
 use super::{MAX_WATCHED_NAME, SINCE, check_keeper, documented, key_and_words};
@@ -88,7 +88,7 @@ fn acquire<'call>(
                 .session
                 .is_some_and(|id| sessions::is_full(context, id))
             {
-                return Err(sessions::FULL);
+                return Err(Refusal::SessionFull.into());
             }
             let renewed = (keep, call.session);
             waiting::join(context, name, &request, call.limit.is_some(), renewed, wait)?;

@@ -49,6 +49,7 @@ impl CommandError {
     /// Counts the error if its reason was the state of the lock.
     pub(crate) fn count_refusal(&self) {
         if let Self::Refused(refusal) = self
+            && *refusal != Refusal::SessionFull
             && !refusal.text().to_bytes().starts_with(b"ERR ")
         {
             statistics::count(Counter::Refusals);

@@ -2,14 +2,13 @@
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
-use redis_lock_core::{Grant, Holder, LockChange, OwnerBuf, SharedChange, Token};
+use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, Token};
 
-use super::errors::{FULL, IN_SESSION, KEPT, LEASE_TOO_SHORT};
 use super::state::STATE;
 use super::upper::release;
 use super::{timer, work};
 use crate::keeping;
-use crate::locks::{CommandError, LockKey, check_write};
+use crate::locks::{LockKey, check_write};
 use crate::server::{Context, Text, WriteCheck};
 
 /// What a call says of the session of its grant.
@@ -83,7 +82,13 @@ fn has_due(context: Context<'_>, name: Text<'_>) -> bool {
 
 #[inline(never)]
 fn settle(context: Context<'_>, name: Text<'_>) {
-    if context.flags().replica() || context.writes_paused() {
+    // Nearly always nothing is due on the whole server.
+    let is_due = STATE.with_time(context, |state, now| {
+        let sessions = &state.sessions;
+        let due = sessions.next_due_at();
+        sessions.has_to_release() || due.is_some_and(|due| due <= now.monotonic)
+    });
+    if !is_due || context.flags().replica() || context.writes_paused() {
         return;
     }
     let database = context.database();
@@ -109,19 +114,35 @@ pub(crate) fn check(
     name: Text<'_>,
     membership: Membership,
     keeps: bool,
-    grant: Grant,
-) -> Result<(), CommandError> {
-    let joins = membership.joins();
-    if !STATE.any_grants() && joins.is_none() {
+    granted: &Granted<'_>,
+) -> Result<(), Refusal> {
+    if !STATE.any_grants() && membership.joins().is_none() {
         return Ok(());
     }
-    let current = of_grant(context, name, grant.token);
+    check_grant(context, name, membership, keeps, granted)
+}
+
+#[inline(never)]
+fn check_grant(
+    context: Context<'_>,
+    name: Text<'_>,
+    membership: Membership,
+    keeps: bool,
+    granted: &Granted<'_>,
+) -> Result<(), Refusal> {
+    let (joins, grant) = (membership.joins(), granted.holder.grant);
+    // RAISE changes the token.
+    let before = granted.before.map(|before| before.token);
+    let current = before.and_then(|token| of_grant(context, name, token));
     let belongs = joins.or(current.filter(|_| membership != Membership::Leaves));
+    let is_kept = || before.is_some_and(|token| keeping::is_kept(context, name, token));
     match membership {
-        Membership::Joins(id) if current != Some(id) && is_full(context, id) => Err(FULL),
-        _ if belongs.is_some() && !can_renew(grant.lease) => Err(LEASE_TOO_SHORT),
-        _ if belongs.is_some() && keeps => Err(IN_SESSION),
-        _ if joins.is_some() && keeping::is_kept(context, name, grant.token) => Err(KEPT),
+        Membership::Joins(id) if current != Some(id) && is_full(context, id) => {
+            Err(Refusal::SessionFull)
+        }
+        _ if belongs.is_some() && !can_renew(grant.lease) => Err(Refusal::SessionLeaseTooShort),
+        _ if belongs.is_some() && keeps => Err(Refusal::InSession),
+        _ if joins.is_some() && is_kept() => Err(Refusal::Kept),
         _ => Ok(()),
     }
 }
@@ -180,34 +201,43 @@ fn note(
         key,
         token,
     };
-    STATE.with_time(context, |state, now| {
+    let cap = match change {
+        LockChange::Shared(change) => change.cap,
+        _ => None,
+    };
+    let is_due = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
-        if let LockChange::Shared(SharedChange { cap: Some(at), .. }) = change {
-            sessions.cap_ends(database, key, *at);
+        if let Some(at) = cap {
+            sessions.cap_ends(database, key, at);
         }
-        let Some(Holder {
-            owner, grant, end, ..
-        }) = after
-        else {
-            match (before.map(named), membership) {
-                (Some(name), Membership::GivenBack) => sessions.given_back(name),
-                (Some(name), Membership::ReleasedBy(by)) => sessions.released(name, by, now),
-                (Some(name), _) => sessions.released(name, None, now),
-                (None, _) => {}
+        if let Some(holder) = after {
+            let (token, lease) = (holder.grant.token, holder.grant.lease);
+            if let Some(before) = before.filter(|before| *before != token) {
+                sessions.raised(named(before), token);
             }
-            return;
-        };
-        if let Some(token) = before.filter(|token| *token != grant.token) {
-            sessions.raised(named(token), grant.token);
+            let name = named(token);
+            match membership.joins() {
+                Some(id) => {
+                    let owner = OwnerBuf::from(holder.owner);
+                    sessions.join(id, name, &owner, lease, holder.end, now);
+                }
+                None if membership == Membership::Leaves => sessions.take_out(name),
+                None => sessions.changed(name, lease, holder.end, now),
+            }
+        } else if let Some(name) = before.map(named) {
+            match membership {
+                Membership::GivenBack => sessions.given_back(name),
+                Membership::ReleasedBy(by) => sessions.released(name, by, now),
+                _ => sessions.released(name, None, now),
+            }
         }
-        let name = named(grant.token);
-        match membership.joins() {
-            Some(id) => sessions.join(id, name, &OwnerBuf::from(owner), grant.lease, end, now),
-            None if membership == Membership::Leaves => sessions.take_out(name),
-            None => sessions.changed(name, grant.lease, end, now),
-        }
+        let poll = sessions.next_poll_at();
+        cap.is_some() || poll.is_some_and(|at| at <= now.monotonic)
     });
-    timer::arm(context);
+    // All else can wait for the timer, which fires ten times a second: a lease is a second or more.
+    if is_due {
+        timer::arm(context);
+    }
 }
 
 /// The leases of these grants have ended: before they are granted to anybody else.

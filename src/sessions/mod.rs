@@ -26,7 +26,7 @@ pub(crate) use calls::{
     Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
     note_change, of_grant,
 };
-pub(crate) use errors::{FULL, NO_SESSION};
+pub(crate) use errors::NO_SESSION;
 pub(crate) use losses::lock_lost;
 pub(crate) use open::{
     check_known, check_may_block, check_open, close, counts, grants, list, open,

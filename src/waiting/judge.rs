@@ -1,10 +1,10 @@
 //! Judging a call.
 
 use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders};
+use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
 
 use crate::keeping;
-use crate::locks::{CommandError, now, rules, with_token_clock};
+use crate::locks::{now, rules, with_token_clock};
 use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 
@@ -18,7 +18,7 @@ pub(super) fn admit<'a>(
     in_line: bool,
     keep: Option<Keep>,
     membership: Membership,
-) -> Result<Option<Granted<'a>>, CommandError> {
+) -> Result<Option<Granted<'a>>, Refusal> {
     let (rules, now) = (rules(), now(context));
     with_token_clock(|clock| {
         let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
@@ -36,13 +36,13 @@ pub(super) fn check_renewal(
     keep: Option<Keep>,
     membership: Membership,
     granted: &Granted<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Refusal> {
     let keeps = matches!(keep, Some(Keep::For(_)));
-    sessions::check(context, name, membership, keeps, granted.holder.grant)?;
+    sessions::check(context, name, membership, keeps, granted)?;
     if keep.is_none() && !keeping::any() {
         return Ok(());
     }
     let Grant { token, lease, .. } = granted.holder.grant;
     let is_kept = keeping::is_kept(context, name, token);
-    Ok(check_lease(keep, is_kept, lease)?)
+    check_lease(keep, is_kept, lease)
 }

@@ -256,6 +256,7 @@ impl Serving<'_> {
             Ok(Some(granted)) => Ok(granted),
             Ok(None) => Err(NoGrant::Waits(Step::Done)),
             Err(error) => {
+                let error = CommandError::Refused(error);
                 error.count_refusal();
                 Err(NoGrant::Refused(error))
             }

@@ -144,13 +144,17 @@ fn a_lease_in_a_session_is_a_second_or_more() {
     let mut c = server.connection();
     run(&mut c, "LOCK.ACQUIRE short a PX 999").grant();
     run(&mut c, "PERSIST short").int();
-    session.run("LOCK.ACQUIRE in a PX 60000 SESSION ID").grant();
+    let token = session
+        .run("LOCK.ACQUIRE in a PX 60000 SESSION ID")
+        .grant()
+        .token;
     for words in [
-        "LOCK.ACQUIRE short a SESSION ID",
-        "LOCK.RENEW short a SESSION ID",
-        "LOCK.RENEW in a PX 999",
+        "LOCK.ACQUIRE short a SESSION ID".to_owned(),
+        "LOCK.RENEW short a SESSION ID".to_owned(),
+        "LOCK.RENEW in a PX 999".to_owned(),
+        format!("LOCK.RENEW in a PX 999 TOKEN {token} RAISE {}", token + 1),
     ] {
-        let text = session.run(words).refused("ERR");
+        let text = session.run(&words).refused("ERR");
         assert!(text.contains("1000 ms"), "{words}: {text}");
     }
     run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
