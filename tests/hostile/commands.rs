@@ -189,6 +189,8 @@ impl<'a> Attack<'a> {
             Ok(Value::Array(keys)) if name == b"LOCK.HOTKEYS" => {
                 keys.into_iter().for_each(check_hot_key);
             }
+            // Maps of sessions and of their grants, and the lines of HELP.
+            Ok(Value::Array(_) | Value::Map(_)) if name == b"LOCK.SESSION" => {}
             Ok(value) if name.starts_with(b"LOCK.") => {
                 if let Ok(grant) = Grant::try_from(value.clone()) {
                     check_grant(&grant);
