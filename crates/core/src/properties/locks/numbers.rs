@@ -17,6 +17,10 @@ pub(crate) fn error(refusal: Refusal) -> &'static str {
         Refusal::TooManyHolds => FULL,
         Refusal::TokensUsedUp => USED_UP,
         Refusal::LeaseTooShortToKeep | Refusal::KeptLeaseTooShort => unreachable!("of keeping"),
+        Refusal::SessionFull
+        | Refusal::SessionLeaseTooShort
+        | Refusal::Kept
+        | Refusal::InSession => unreachable!("of sessions"),
     }
 }
 

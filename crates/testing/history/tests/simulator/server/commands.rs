@@ -322,6 +322,10 @@ pub(super) fn refused(refusal: Refusal) -> Outcome {
         Refusal::TooManyHolds
         | Refusal::TokensUsedUp
         | Refusal::LeaseTooShortToKeep
-        | Refusal::KeptLeaseTooShort => panic!("not in a simulation: {refusal:?}"),
+        | Refusal::KeptLeaseTooShort
+        | Refusal::SessionFull
+        | Refusal::SessionLeaseTooShort
+        | Refusal::Kept
+        | Refusal::InSession => panic!("not in a simulation: {refusal:?}"),
     })
 }
