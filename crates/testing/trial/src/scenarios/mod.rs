@@ -45,7 +45,7 @@ const fn heavy(name: &'static str, play: fn(&Stage) -> Verdict, about: &'static 
 
 /// A number of the server's INFO stats.
 fn count(server: &mut testbed::redis::Connection, field: &str) -> u64 {
-    let info = cmd!(*server, "INFO", "stats").text();
+    let info = cmd!(*server, "INFO").text();
     let line = info.lines().find_map(|line| {
         line.strip_prefix(field)?
             .strip_prefix(':')

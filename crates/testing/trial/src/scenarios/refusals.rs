@@ -92,7 +92,9 @@ pub(super) fn full_maxclients(stage: &Stage) -> Verdict {
     let held = worker.acquire("held").granted()?;
     let newcomer = stage.worker(&site)?;
     cmd!(server, "LOCK.ACQUIRE", "taken", "driver", "PX", 60_000).grant();
-    run(&mut server, "CONFIG SET maxclients 1").okay();
+    // No more than there are. (With 1, three quarters of it would leave no place in line.)
+    let clients = count(&mut server, "connected_clients");
+    run(&mut server, &format!("CONFIG SET maxclients {clients}")).okay();
     let before = count(&mut server, "rejected_connections");
     // This one has its keeper, but no connection to wait on; the other has none, or keeps one by chance.
     let in_line = worker.acquire("taken").wait(ms(8000)).ask();
