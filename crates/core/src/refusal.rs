@@ -15,7 +15,7 @@ pub enum Refusal {
     Fenced,
     /// The token to raise to is too far ahead of this server's time.
     Ahead,
-    /// One more hold would pass [`Holds::MAX`].
+    /// One more hold would pass [`Holds::MAX`](crate::Holds::MAX).
     TooManyHolds,
     /// No token is left to grant.
     TokensUsedUp,

@@ -7,7 +7,7 @@
 //! **The order of a command**, all at one time:
 //!
 //! 1. [`Holders::expire`] removes the holders whose lease has ended.
-//! 2. Waiters at the front of the queue who have room are granted the lock ([`next_in_line`](crate::next_in_line)).
+//! 2. Waiters at the front of the queue who have room are granted the lock ([`next_in_line`](crate::next_in_line())).
 //! 3. The call is judged. With `in_line`, somebody still waits, and a caller that is no holder waits behind.
 //! 4. The change is applied. Waiters who have room now are granted the lock, as in 2.
 //!
