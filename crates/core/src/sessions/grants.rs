@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::lock_grants::{Entry, LockGrants};
-use super::parts::Parts;
 use super::session::SessionId;
+use crate::shards::Shards;
 use crate::{Deadline, Lease, LockId, Map, Monotonic, OwnerBuf, Token};
 
 /// What names a grant: its lock and its token.
@@ -72,8 +72,8 @@ impl Node {
 
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    nodes: Parts<GrantId, Node>,
-    databases: Map<i32, Parts<Arc<[u8]>, LockGrants>>,
+    nodes: Shards<GrantId, Node>,
+    databases: Map<i32, Shards<Arc<[u8]>, LockGrants>>,
     last_id: GrantId,
 }
 
@@ -132,7 +132,7 @@ impl Grants {
 
     pub(super) fn of_database(&self, database: i32) -> Vec<GrantId> {
         let locks = self.databases.get(&database).into_iter();
-        let locks = locks.flat_map(Parts::iter);
+        let locks = locks.flat_map(Shards::iter);
         locks.flat_map(|(_, lock)| lock.ids()).collect()
     }
 

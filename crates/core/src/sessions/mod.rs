@@ -16,7 +16,7 @@
 //! **Endings in slices.** A session that ends is unknown at once. Its grants are removed little by little:
 //! [`Sessions::take_to_release`] after CLOSE and KILL, [`Sessions::sweep`] after a silence.
 //!
-//! **No long pauses.** The tables grow in parts (`parts.rs`), and no call costs more than O(log n) beside what
+//! **No long pauses.** The tables grow in parts (`shards.rs` of the crate), and no call costs more than O(log n) beside what
 //! it returns.
 
 #[cfg(test)]
@@ -27,7 +27,6 @@ mod grants;
 mod lock_grants;
 mod losses;
 mod orders;
-mod parts;
 mod polls;
 mod presence;
 mod registry;

@@ -8,16 +8,16 @@ use super::clock::Now;
 use super::event::{EventKind, Events, FULL};
 use super::grants::{GrantId, GrantName, Grants, Node, SessionGrant};
 use super::orders::{Filed, Orders};
-use super::parts::Parts;
 use super::polls::Poll;
 use super::renewals::Late;
 use super::session::{Session, SessionId, SessionTimeout, State};
+use crate::shards::Shards;
 use crate::{Deadline, Lease, Monotonic, OwnerBuf};
 
 /// All sessions of a server, with their grants and events.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    pub(super) table: Parts<SessionId, Session>,
+    pub(super) table: Shards<SessionId, Session>,
     /// The sessions of each connection that polls. Closed connections are not in it.
     pub(super) clients: BTreeSet<(u64, SessionId)>,
     pub(super) grants: Grants,
