@@ -42,7 +42,7 @@ fn few_holders_take_one_piece_of_memory_and_many_are_in_trees() {
 fn a_change_made_for_another_lock_is_found_out() {
     let lock = || {
         let mut holders = HolderSet::one(&holder(b"a", 1, 50, 0, 1));
-        holders.put(&holder(b"b", 2, 60, 3, 1));
+        holders.put(&holder(b"b", 3, 60, 3, 1));
         holders
     };
     let put = |name: &'static [u8], token, count, latest_end| SharedChange {
@@ -52,17 +52,18 @@ fn a_change_made_for_another_lock_is_found_out() {
         latest_end,
         whole: false,
     };
-    assert_eq!(put(b"c", 3, 3, 60).apply(Some(&mut lock())), Ok(None));
+    assert_eq!(put(b"c", 4, 3, 60).apply(Some(&mut lock())), Ok(None));
     for (change, why) in [
-        (put(b"c", 3, 4, 60), "another number of holders"),
-        (put(b"c", 3, 3, 61), "another end"),
-        (put(b"a", 3, 3, 60), "an owner with another token"),
-        (put(b"c", 2, 2, 60), "a token with another owner"),
+        (put(b"c", 4, 4, 60), "another number of holders"),
+        (put(b"c", 4, 3, 61), "another end"),
+        (put(b"a", 4, 3, 60), "an owner with another token"),
+        (put(b"c", 3, 2, 60), "a token with another owner"),
+        (put(b"c", 2, 3, 60), "a new token that is not the highest"),
         (put(b"b", 1, 2, 60), "an owner with a lower token"),
         (
             SharedChange {
                 step: SharedStep::Put(holder(b"c", 3, 40, 2, 1)),
-                ..put(b"c", 3, 3, 60)
+                ..put(b"c", 4, 3, 60)
             },
             "more than it allows",
         ),

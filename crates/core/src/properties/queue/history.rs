@@ -122,29 +122,18 @@ fn event(choices: &mut Choices<'_>, model: &Queue) -> Option<Event> {
 
 /// The operations that end every call, in several ways and orders.
 pub(super) fn ends_of_all(both: &SideBySide) -> Vec<Operation> {
-    let waiting = both.calls(|stage| stage == Stage::Waiting);
-    let (even, odd): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|n| n.is_multiple_of(2));
-    let mut ends: Vec<_> = odd
-        .into_iter()
-        .chain(even.into_iter().rev())
-        .map(Operation::Disconnect)
-        .collect();
-    ends.extend(
-        both.calls(|stage| matches!(stage, Stage::Granted(_)))
-            .into_iter()
-            .map(|number| match number % 3 {
-                0 => Operation::Write(number),
-                _ => Operation::Abandon(number),
-            }),
-    );
-    ends.extend(
-        both.calls(|stage| matches!(stage, Stage::Sent(_)))
-            .into_iter()
-            .map(|number| match number % 2 {
-                0 => Operation::Confirm(number),
-                _ => Operation::Unsent(number),
-            }),
-    );
-    ends.extend([Operation::Send, Operation::Tick]);
-    ends
+    let mut waiting = both.calls(|stage| stage == Stage::Waiting);
+    waiting.sort_unstable_by_key(|number| (number % 2, number % 5));
+    let granted = both.calls(|stage| matches!(stage, Stage::Granted(_)));
+    let sent = both.calls(|stage| matches!(stage, Stage::Sent(_)));
+    let ends = waiting.into_iter().map(Operation::Disconnect);
+    let ends = ends.chain(granted.into_iter().map(|number| match number % 3 {
+        0 => Operation::Write(number),
+        _ => Operation::Abandon(number),
+    }));
+    let ends = ends.chain(sent.into_iter().map(|number| match number % 2 {
+        0 => Operation::Confirm(number),
+        _ => Operation::Unsent(number),
+    }));
+    ends.chain([Operation::Send, Operation::Tick]).collect()
 }
