@@ -62,7 +62,7 @@ fn a_change_made_for_another_lock_is_found_out() {
         (put(b"b", 1, 2, 60), "an owner with a lower token"),
         (
             SharedChange {
-                step: SharedStep::Put(holder(b"c", 3, 40, 2, 1)),
+                step: SharedStep::Put(holder(b"c", 4, 40, 2, 1)),
                 ..put(b"c", 4, 3, 60)
             },
             "more than it allows",

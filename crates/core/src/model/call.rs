@@ -87,4 +87,8 @@ impl Call {
             _ => None,
         }
     }
+
+    pub(super) fn gives_back(&self) -> bool {
+        matches!(self.stage, Stage::GivesBack(..))
+    }
 }

@@ -61,8 +61,7 @@ impl Queue {
             Operation::Event(event) => self.locks.apply(event),
             Operation::Flush(database) => self.locks.locks.retain(|key, _| key.0 != database),
             Operation::Swap => {
-                let gives_back = |call: &&Call| matches!(call.stage, Stage::GivesBack(..));
-                let calls = self.calls.iter().filter(gives_back);
+                let calls = self.calls.iter().filter(|call| call.gives_back());
                 for key in calls.map(|call| call.key).collect::<BTreeSet<_>>() {
                     self.settle(key);
                 }
@@ -98,8 +97,11 @@ impl Queue {
 
     fn call(&mut self, mut call: lock::Call, block: Option<u64>) -> Reply {
         let key = call.key;
-        // Those at the front of the line who have room go first.
-        if self.settle(key) | matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. }) {
+        let after_the_line = matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. });
+        // A fence changes nothing, but what is given back comes before it too. Those at the front of the line
+        // who have room go before an acquire and a renewal.
+        let is_look = matches!(call.verb, Verb::Fence) && !self.gives_back(key);
+        if !is_look && (self.settle(key) | after_the_line) {
             self.serve(key);
         }
         if let Verb::Acquire { in_line, .. } = &mut call.verb {
@@ -214,12 +216,16 @@ impl Queue {
         }
     }
 
+    fn gives_back(&self, key: Key) -> bool {
+        let mut calls = self.calls.iter();
+        calls.any(|call| call.gives_back() && call.key == key)
+    }
+
     /// What comes before a command on a lock: the leases that have ended, and what is given back. True when
     /// that may have made room.
     fn settle(&mut self, key: Key) -> bool {
         let mut makes_room = self.locks.end_leases(key);
-        let gives_back =
-            |call: &Call| call.key == key && matches!(call.stage, Stage::GivesBack(..));
+        let gives_back = |call: &Call| call.gives_back() && call.key == key;
         while let Some(index) = self.calls.iter().position(gives_back) {
             let call = self.calls.remove(index);
             if let Stage::GivesBack(granted, only_unchanged) = call.stage {

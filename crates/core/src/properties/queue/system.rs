@@ -127,7 +127,10 @@ impl System {
     fn call(&mut self, mut call: model::Call, block: Option<u64>) -> Reply {
         let (key, owner) = (call.key, call.owner);
         let (database, name_of_key) = (key.0, [key.1]);
-        if self.settle(key) | matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. }) {
+        let after_the_line = matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. });
+        let gives_back = self.calls.gives_back(database, &name_of_key);
+        let is_look = matches!(call.verb, Verb::Fence) && !gives_back;
+        if !is_look && (self.settle(key) | after_the_line) {
             self.serve(key);
         }
         if let Verb::Acquire { in_line, .. } = &mut call.verb {
