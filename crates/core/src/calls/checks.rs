@@ -84,7 +84,7 @@ impl<A> Calls<A> {
                 assert_eq!(self.first_of(*database, key, owner), Some(first));
             }
         }
-        assert_eq!(self.owners.len(), self.len(), "the calls of the owners");
+        assert_eq!(self.owners.len(), lists.len(), "owners without a call");
         assert_eq!(self.in_line.len(), self.len(), "the calls in lines");
         for (owner, lines) in lists {
             let waits = match lines.first_key_value() {

@@ -20,17 +20,14 @@ impl<A> Calls<A> {
         line.since_sum += u128::from(waiter.since.0);
         line.first.get_or_insert(id);
         line.waiting += 1;
+        self.in_line.insert((line.id, id));
+        self.owners.insert(&waiter.owner, line.id, id);
         let owner = waiter.owner.as_owner().bytes();
         if waiter.limit > Limit::ONE {
             line.wider += 1;
-        } else if line.wider > 0 {
-            let mut own = self.owners.calls(&self.table, owner, line.id..=line.id);
-            if own.next().is_none() {
-                self.exclusive.insert((line.id, id));
-            }
+        } else if line.wider > 0 && self.owners.first_of(owner, line.id) == Some(id) {
+            self.exclusive.insert((line.id, id));
         }
-        self.in_line.insert((line.id, id));
-        self.owners.insert(owner, line.id, id);
         if line.lease_end.is_none() {
             // The next look at the lock tells when the lease ends.
             line.make_ready(&mut self.ready_keys);
@@ -73,13 +70,12 @@ impl<A> Calls<A> {
         let call = self.table.get(&id).filter(|call| call.is_waiting())?;
         let (waiter, LockId { database, key }) = (&call.waiter, &call.lock_id);
         let line = self.lines.get_mut(*database, key)?;
-        let owner = waiter.owner.as_owner().bytes();
         self.in_line.remove(&(line.id, id));
         let was_first = line.first == Some(id);
         if was_first {
             line.first = of_line(&self.in_line, line.id).next();
         }
-        self.owners.remove(owner, line.id, id);
+        self.owners.remove(&waiter.owner, line.id, id);
         if let Some(until) = waiter.until {
             self.wait_ends.remove(&(until, id));
         }
@@ -91,14 +87,13 @@ impl<A> Calls<A> {
         } else {
             self.exclusive.remove(&(line.id, id));
         }
-        if line.wider > 0 {
-            let mut own = self.owners.calls(&self.table, owner, line.id..=line.id);
-            if let Some((_, next)) = own.next()
-                && let Some(call) = self.table.get(&next)
-                && call.waiter.limit == Limit::ONE
-            {
-                self.exclusive.insert((line.id, next));
-            }
+        let owner = waiter.owner.as_owner().bytes();
+        if line.wider > 0
+            && let Some(next) = self.owners.first_of(owner, line.id)
+            && let Some(call) = self.table.get(&next)
+            && call.waiter.limit == Limit::ONE
+        {
+            self.exclusive.insert((line.id, next));
         }
         line.since_sum -= u128::from(waiter.since.0);
         line.waiting -= 1;

@@ -117,21 +117,13 @@ impl<A> Calls<A> {
     #[must_use]
     pub fn first_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<CallId> {
         let line = self.lines.get(database, key)?.id;
-        let mut calls = self.owners.calls(&self.table, owner, line..=line);
-        calls.next().map(|(_, id)| id)
+        self.owners.first_of(owner, line)
     }
 
     /// What this owner waits for, in all databases.
     #[must_use]
     pub fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
-        let first_in = |lines| self.owners.calls(&self.table, owner, lines).next();
-        match first_in(LineId::FIRST..=LineId::LAST) {
-            None => OwnerWaits::None,
-            Some((line, _)) if first_in(line.next()..=LineId::LAST).is_some() => {
-                OwnerWaits::Several
-            }
-            Some((line, first)) => OwnerWaits::One(line, first),
-        }
+        self.owners.waits_of(owner)
     }
 
     /// The first call in the line of a lock that is the first of its owner there and has limit 1, if it

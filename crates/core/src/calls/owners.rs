@@ -1,12 +1,9 @@
 //! The waiting calls of each owner, line by line.
 
 use std::collections::BTreeSet;
-use std::hash::BuildHasher;
-use std::ops::RangeInclusive;
 
-use foldhash::fast::RandomState;
-
-use super::{Call, CallId, LineId};
+use super::{CallId, LineId};
+use crate::OwnerBuf;
 use crate::shards::Shards;
 
 /// What an owner waits for.
@@ -20,42 +17,81 @@ pub enum OwnerWaits {
     Several,
 }
 
-/// The waiting calls in the order of owners, lines and joining. An owner is known by a hash of its name; a call
-/// tells whether the name is the same.
+/// The owners that wait, over all databases.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
-    hasher: RandomState,
-    calls: BTreeSet<(u64, LineId, CallId)>,
+pub(super) struct Owners(Shards<OwnerBuf, Waits>);
+
+/// The waiting calls of an owner, in the order of lines and of joining. Nearly every owner has one, and a set of one
+/// takes ten times as much memory.
+#[derive(Debug, PartialEq, Eq)]
+enum Waits {
+    One(LineId, CallId),
+    Several(Box<BTreeSet<(LineId, CallId)>>),
 }
 
 impl Owners {
-    pub(super) fn insert(&mut self, owner: &[u8], line: LineId, id: CallId) {
-        self.calls.insert((self.hasher.hash_one(owner), line, id));
+    pub(super) fn insert(&mut self, owner: &OwnerBuf, line: LineId, id: CallId) {
+        let new = || Waits::One(line, id);
+        match self.0.get_or_insert_with(owner.clone(), new) {
+            Waits::Several(calls) => drop(calls.insert((line, id))),
+            Waits::One(_, only) if *only == id => {}
+            waits @ &mut Waits::One(only_line, only) => {
+                let calls = BTreeSet::from([(only_line, only), (line, id)]);
+                *waits = Waits::Several(Box::new(calls));
+            }
+        }
     }
 
-    pub(super) fn remove(&mut self, owner: &[u8], line: LineId, id: CallId) {
-        self.calls.remove(&(self.hasher.hash_one(owner), line, id));
+    pub(super) fn remove(&mut self, owner: &OwnerBuf, line: LineId, id: CallId) {
+        match self.0.get_mut(owner) {
+            Some(waits @ Waits::Several(_)) => waits.remove(line, id),
+            _ => drop(self.0.remove(owner)),
+        }
     }
 
-    /// The calls of an owner in these lines.
-    pub(super) fn calls<A>(
-        &self,
-        table: &Shards<CallId, Box<Call<A>>>,
-        owner: &[u8],
-        lines: RangeInclusive<LineId>,
-    ) -> impl Iterator<Item = (LineId, CallId)> {
-        let hash = self.hasher.hash_one(owner);
-        let (first, last) = (*lines.start(), *lines.end());
-        let calls = (hash, first, CallId::FIRST)..=(hash, last, CallId::LAST);
-        let calls = self.calls.range(calls).filter(move |(_, _, id)| {
-            let call = table.get(id);
-            call.is_some_and(|call| call.waiter.owner.as_owner().bytes() == owner)
-        });
-        calls.map(|(_, line, id)| (*line, *id))
+    /// The first call of an owner in a line.
+    pub(super) fn first_of(&self, owner: &[u8], line: LineId) -> Option<CallId> {
+        let (found, id) = self.0.get(owner)?.first_from(line)?;
+        (found == line).then_some(id)
+    }
+
+    pub(super) fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
+        let waits = self.0.get(owner);
+        let first_from = |line| waits.and_then(|waits| waits.first_from(line));
+        match first_from(LineId::FIRST) {
+            None => OwnerWaits::None,
+            Some((line, _)) if first_from(line.next()).is_some() => OwnerWaits::Several,
+            Some((line, first)) => OwnerWaits::One(line, first),
+        }
     }
 
     #[cfg(any(test, fuzzing))]
-    pub(super) fn len(&self) -> usize {
-        self.calls.len()
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+impl Waits {
+    /// The first call in this line, or in a later one.
+    fn first_from(&self, line: LineId) -> Option<(LineId, CallId)> {
+        match self {
+            Self::One(only_line, only) => (*only_line >= line).then_some((*only_line, *only)),
+            Self::Several(calls) => calls.range((line, CallId::FIRST)..).next().copied(),
+        }
+    }
+
+    #[cold]
+    fn remove(&mut self, line: LineId, id: CallId) {
+        if let Self::Several(calls) = self {
+            calls.remove(&(line, id));
+            if let (1, Some((line, id))) = (calls.len(), calls.first().copied()) {
+                *self = Self::One(line, id);
+            }
+        }
     }
 }

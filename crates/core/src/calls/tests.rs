@@ -133,6 +133,7 @@ fn the_tables_shrink_when_most_have_left() {
     let capacities = [
         calls.table.capacity(),
         calls.lines.capacity(),
+        calls.owners.capacity(),
         calls.clients.capacity(),
     ];
     // Each is a map in 64 parts.
