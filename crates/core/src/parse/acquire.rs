@@ -71,6 +71,17 @@ pub struct Acquire<'a> {
     pub token: Option<Token>,
 }
 
+impl Acquire<'_> {
+    /// By what a queued call is known when it is repeated, beside its lock and its owner.
+    #[must_use]
+    pub const fn repeats(&self) -> Option<(SessionId, Holds)> {
+        match (self.wait, self.session, self.holds) {
+            (Some(Wait::Queue(_)), Some(session), Some(holds)) => Some((session, holds)),
+            _ => None,
+        }
+    }
+}
+
 /// Parses an acquire.
 ///
 /// # Errors
