@@ -29,6 +29,10 @@ type Entry = (LineId, bool, CallId);
 #[derive(Debug, PartialEq, Eq)]
 enum Waits {
     One(Entry),
+    #[expect(
+        clippy::box_collection,
+        reason = "a set by itself makes every entry larger"
+    )]
     Several(Box<BTreeSet<Entry>>),
 }
 
