@@ -148,16 +148,12 @@ impl System {
 
     /// All calls of the session, in parts.
     fn pass_over(&mut self, session: usize, is_passed_over: bool) {
-        let mut from = None;
-        loop {
-            from = self
-                .calls
-                .pass_over(session_id(session), is_passed_over, from, 2);
+        let (session, mut from) = (session_id(session), None);
+        while {
+            from = self.calls.pass_over(session, is_passed_over, from, 2);
             self.calls.check();
-            if from.is_none() {
-                return;
-            }
-        }
+            from.is_some()
+        } {}
     }
 
     fn call(&mut self, mut call: model::Call, wait: Option<Wait>) -> Reply {
