@@ -24,6 +24,7 @@ impl Evidence<'_, '_> {
             let polls = self.story.polls.iter();
             let mut polls = polls.filter(|poll| {
                 poll.session == session.id
+                    && poll.sure.is_some_and(|sure| sure > 0)
                     && (joins.ended < poll.sent || session.queued && joins.ended == poll.ended)
             });
             let left = self.left(joins, session, index);

@@ -102,7 +102,7 @@ pub(crate) fn right() -> Vec<Example> {
         ),
         right(
             "further events are pending",
-            promised([taken(1005)]).polls(1, 1000, 1010, 0),
+            promised([taken(1005)]).polls(1, 1200, 1210, 0),
         ),
         right(
             "only persistent grants",

@@ -10,6 +10,8 @@ use redis_lock_core::{
     Owner, OwnerBuf, Release, SharedLock, Taken, TokenClock, UnixTime, Waiter, next_in_line,
 };
 
+use redis_lock_core::sessions::SessionId;
+
 use super::defect::Defect;
 
 /// The server's wall clock at the start of a run, in microseconds.
@@ -50,6 +52,8 @@ pub(crate) struct Server {
     pub(crate) ahead: i64,
     saved: Saved,
     waits: Calls,
+    /// The sessions whose calls are passed over.
+    away: HashSet<SessionId>,
     /// Waiting calls whose connection will turn out to be gone when they are granted.
     doomed: HashSet<Id>,
     /// Calls that were granted and whose connections are gone.
@@ -155,6 +159,20 @@ impl Server {
     pub(crate) fn waiters(&self) -> impl Iterator<Item = Id> {
         let queue = self.waits.iter(DATABASE, KEY);
         queue.map(|(_, call)| call_of(&call.waiter))
+    }
+
+    /// The calls of a session are passed over from now on, or no longer.
+    pub(crate) fn pass_over(&mut self, session: u64, is_passed_over: bool) {
+        let session = SessionId::new(session).expect("a session");
+        if is_passed_over {
+            self.away.insert(session);
+        } else {
+            self.away.remove(&session);
+        }
+        self.waits
+            .pass_over(session, is_passed_over, None, usize::MAX);
+        self.settle();
+        self.serve();
     }
 
     /// A waiting call's connection is closed.
@@ -279,6 +297,7 @@ impl Server {
     /// Puts a call at the end of the queue.
     fn wait(&mut self, id: Id, call: &Call, until: Moment) {
         let request = commands::acquire(call);
+        let session = call.session.and_then(|session| SessionId::new(session.id));
         let waiter = Waiter {
             owner: request.owner.into(),
             lease: request.lease,
@@ -286,13 +305,15 @@ impl Server {
             limit: request.limit,
             names_limit: matches!(call.action, Action::Acquire { limit: Some(_), .. }),
             keep: None,
-            session: None,
+            session,
             client_id: Some(id as u64),
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),
         };
         let before: Vec<_> = self.waits.iter(DATABASE, KEY).map(|(id, _)| id).collect();
-        self.waits.join(DATABASE, KEY, waiter, ());
+        let joined = self.waits.join(DATABASE, KEY, waiter, ());
+        let is_away = session.is_some_and(|session| self.away.contains(&session));
+        self.waits.pass_call_over(joined, is_away);
         if self.has_at_times(Defect::LastInFirstOut) {
             for id in before {
                 let waiter = self.waits.remove(id).expect("a call that waits").waiter;
