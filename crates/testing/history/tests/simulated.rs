@@ -90,7 +90,7 @@ fn calls_that_are_passed_over_are_granted_out_of_turn_in_right_histories() {
 }
 
 /// Each defect, how strict the check is, and what the defect is found out as.
-const DEFECTS: [(Defect, Mode, Kind); 41] = [
+const DEFECTS: [(Defect, Mode, Kind); 42] = [
     (Defect::TwoOwners, Mode::Strict, Kind::Exclusion),
     (Defect::TwoOwners, Mode::Split, Kind::Exclusion),
     (Defect::TokenLower, Mode::Strict, Kind::TokenOrder),
@@ -114,6 +114,7 @@ const DEFECTS: [(Defect, Mode, Kind); 41] = [
     (Defect::LastInFirstOut, Mode::Strict, Kind::QueueOrder),
     (Defect::Barging, Mode::Strict, Kind::QueueOrder),
     (Defect::PassesPresent, Mode::Strict, Kind::QueueOrder),
+    (Defect::SureTooLong, Mode::Strict, Kind::PromiseBroken),
     (Defect::GivenBackStays, Mode::Strict, Kind::NoOrder),
     (Defect::TwinTaken, Mode::Strict, Kind::Exclusion),
     (Defect::FencesCurrent, Mode::Strict, Kind::NoOrder),

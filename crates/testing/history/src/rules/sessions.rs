@@ -33,6 +33,7 @@ impl Evidence<'_, '_> {
                     && !self.is_told(poll, index)
                     && !self.may_be_shortened(poll.sent, taken.ended, index)
                     && !self.ends_by_force(joins.sent, poll.sent, taken.ended)
+                    && !self.story.loss_between(joins.sent, poll.ended)
             };
             if let Some(poll) = polls.find(is_broken) {
                 let (sent, sure) = (Seconds(poll.sent), poll.sure.unwrap_or(0));

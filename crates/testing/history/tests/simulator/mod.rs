@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use defect::Defect;
-use programs::Program;
+use programs::{Program, ProgramEvent};
 use server::{Id, Saved, Server};
 
 /// What is simulated.
@@ -62,12 +62,7 @@ enum Event {
     Step,
     Evict,
     Crash,
-    Polls(u32),
-    PollArrives(usize),
-    PollAnswered(usize),
-    PollRead(usize),
-    Cut(usize),
-    Reconnects(u32),
+    Program(ProgramEvent),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,12 +175,7 @@ impl Simulation {
             }
             Event::Leave(id) => self.leave(id),
             Event::WriteArrives(write) => self.write_arrives(write),
-            Event::Polls(client) => self.polls(client),
-            Event::PollArrives(poll) => self.poll_arrives(poll),
-            Event::PollAnswered(poll) => self.poll_answered(poll),
-            Event::PollRead(poll) => self.poll_read(poll),
-            Event::Cut(poll) => self.cut(poll),
-            Event::Reconnects(client) => self.reconnects(client),
+            Event::Program(event) => self.program_happens(event),
             Event::Tick => {
                 self.judge_programs();
                 self.server.tick();

@@ -1,6 +1,7 @@
 //! A lock on one server: the module's own rules and queues, and the defects that one can have.
 
 mod commands;
+mod sessions;
 
 use std::collections::HashSet;
 
@@ -13,6 +14,7 @@ use redis_lock_core::{
 use redis_lock_core::sessions::SessionId;
 
 use super::defect::Defect;
+use sessions::Member;
 
 /// The server's wall clock at the start of a run, in microseconds.
 const START: u64 = 1_000_000_000;
@@ -54,6 +56,8 @@ pub(crate) struct Server {
     waits: Calls,
     /// The sessions whose calls are passed over.
     away: HashSet<SessionId>,
+    /// The grants in sessions.
+    members: Vec<Member>,
     /// Waiting calls whose connection will turn out to be gone when they are granted.
     doomed: HashSet<Id>,
     /// Calls that were granted and whose connections are gone.
@@ -113,6 +117,7 @@ impl Server {
         }
         self.waits = Calls::default();
         self.doomed.clear();
+        self.members.clear();
         self.gone.clear();
     }
 
@@ -161,20 +166,6 @@ impl Server {
         queue.map(|(_, call)| call_of(&call.waiter))
     }
 
-    /// The calls of a session are passed over from now on, or no longer.
-    pub(crate) fn pass_over(&mut self, session: u64, is_passed_over: bool) {
-        let session = SessionId::new(session).expect("a session");
-        if is_passed_over {
-            self.away.insert(session);
-        } else {
-            self.away.remove(&session);
-        }
-        self.waits
-            .pass_over(session, is_passed_over, None, usize::MAX);
-        self.settle();
-        self.serve();
-    }
-
     /// A waiting call's connection is closed.
     pub(crate) fn leave(&mut self, id: Id) {
         let mut queue = self.waits.iter(DATABASE, KEY);
@@ -211,6 +202,9 @@ impl Server {
                     self.serve();
                 }
                 let outcome = self.acquire(call);
+                if let (Outcome::Grant { .. }, Some(session)) = (&outcome, call.session) {
+                    self.join_session(&call.owner, session.id);
+                }
                 if outcome == Outcome::Nil && *block {
                     self.wait(id, call, until);
                     if doomed {
@@ -380,6 +374,10 @@ impl Server {
             };
             let granted_call = self.waits.grant(id, taken, before.is_none());
             granted_call.expect("a call that waits");
+            if let Some(session) = waiter.session {
+                let owner = String::from_utf8_lossy(owner.bytes());
+                self.join_session(&owner, session.number());
+            }
             let outcome = commands::granted(&granted_now.holder, waiter.names_limit);
             granted.push((id, call, outcome));
             just_granted = Some(waiter.owner.clone());
