@@ -163,6 +163,7 @@ fn a_wrong_lock_is_found_out() {
             let settings = Settings {
                 defect: Some(defect),
                 shares: of_shares,
+                programs: common.programs || defect == Defect::SureTooLong,
                 siblings: if about_the_dead { 2 } else { common.siblings },
                 lost: if about_the_dead { 40 } else { common.lost },
                 nemesis: Nemesis {

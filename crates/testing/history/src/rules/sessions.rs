@@ -17,7 +17,8 @@ impl Evidence<'_, '_> {
                 continue;
             };
             let index = granted(joins).and_then(|token| self.grants.index(token));
-            let Some((index, taken)) = index.and_then(|index| Some((index, self.taken_by(index)?)))
+            let Some((index, taken)) =
+                index.and_then(|index| Some((index, self.taken_by(index, joins.sent)?)))
             else {
                 continue;
             };
@@ -43,10 +44,12 @@ impl Evidence<'_, '_> {
         }
     }
 
-    /// The first call that shows that somebody else has got the lock who cannot have shared it.
-    fn taken_by(&self, index: usize) -> Option<&Call> {
+    /// The first call since then that shows that somebody else has got the lock who cannot have shared it.
+    fn taken_by(&self, index: usize, since: Moment) -> Option<&Call> {
         let calls = self.story.calls.iter().copied();
-        let taken = calls.filter(|call| shown(call).any(|token| self.is_later(index, token)));
+        let taken = calls.filter(|call| {
+            call.ended >= since && shown(call).any(|token| self.is_later(index, token))
+        });
         taken.min_by_key(|call| call.ended)
     }
 

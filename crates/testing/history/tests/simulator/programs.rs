@@ -94,7 +94,7 @@ impl Simulation {
         self.judge_presence(poll);
         let is_cut = self.chance(10);
         let end = [ProgramEvent::Answered, ProgramEvent::Cut][usize::from(is_cut)](poll);
-        self.within(30_000, Event::Program(end));
+        self.within(8_000, Event::Program(end));
     }
 
     fn answered(&mut self, poll: usize) {
