@@ -201,6 +201,16 @@ impl Sessions {
         self.reply(id, 0, now)
     }
 
+    /// The server has dropped the last reply to a POLL of this connection, which is still open. Its events are not
+    /// answered, so the next POLL does not acknowledge them.
+    pub fn unanswered(&mut self, client_id: u64) {
+        let replied = |id: &SessionId| self.live(*id).map(|session| session.replied);
+        let last = self.polled_by(client_id).into_iter().max_by_key(replied);
+        if let Some(id) = last {
+            self.update(id, |session| session.events.answer_again());
+        }
+    }
+
     /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the
     /// session and calls [`answer`](Sessions::answer). If that takes too long it calls
     /// [`answer_later`](Sessions::answer_later).

@@ -152,7 +152,7 @@ impl Sessions {
         };
     }
 
-    fn polled_by(&self, client_id: u64) -> Vec<SessionId> {
+    pub(super) fn polled_by(&self, client_id: u64) -> Vec<SessionId> {
         let all = (client_id, SessionId::MIN)..=(client_id, SessionId::MAX);
         self.clients.range(all).map(|(_, id)| *id).collect()
     }

@@ -215,6 +215,21 @@ fn an_event_is_answered_until_the_same_connection_polls_again() {
 }
 
 #[test]
+fn the_events_of_a_dropped_reply_are_answered_again() {
+    let mut sessions = open(2, 60_000);
+    let kind = || EventKind::Ended("timeout".into());
+    sessions.report(id(1), &[1].into(), &owner(1), kind());
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(0))), [1]);
+    sessions.unanswered(2);
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(1))), [0; 0]);
+    sessions.report(id(1), &[1].into(), &owner(1), kind());
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(2))), [2]);
+    sessions.unanswered(1);
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(3))), [2]);
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(4))), [0; 0]);
+}
+
+#[test]
 fn a_session_ends_by_silence_and_not_by_a_stall() {
     let mut sessions = open(1, 2000);
     let timeouts = |sessions: &mut Sessions, now| {
