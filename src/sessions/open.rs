@@ -96,7 +96,9 @@ pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, Comman
     end_waits(context, id);
     let database = context.database();
     for _ in 0..closed.grants.min(RELEASED_AT_ONCE) {
-        let taken = STATE.with(context, |state| state.sessions.take_to_release());
+        let taken = STATE.with(context, |state| {
+            state.sessions.take_to_release_of_session(id)
+        });
         let Some(grant) = taken else { break };
         release(context, &grant);
     }

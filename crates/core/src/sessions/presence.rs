@@ -111,6 +111,15 @@ impl Sessions {
         self.remove(id)
     }
 
+    /// As [`take_to_release`](Sessions::take_to_release), for one session.
+    #[must_use]
+    pub fn take_to_release_of_session(&mut self, id: SessionId) -> Option<SessionGrant> {
+        let session = self.table.get(&id)?;
+        let is_closed = session.state == State::Releasing;
+        let (_, grant) = *session.due.first().filter(|_| is_closed)?;
+        self.remove(grant)
+    }
+
     /// As [`take_to_release`](Sessions::take_to_release), for one lock. Call this before each LOCK command on
     /// it.
     #[must_use]
