@@ -2,7 +2,7 @@
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
-use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, Token};
+use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, SharedChange, Token};
 
 use super::state::STATE;
 use super::upper::release;
@@ -194,6 +194,7 @@ fn note(
         // The lease runs on as it was.
         return;
     }
+    note_cap(key, change);
     let context = key.context();
     let (database, key) = (context.database(), key.name().bytes());
     let named = |token| GrantName {
@@ -201,15 +202,8 @@ fn note(
         key,
         token,
     };
-    let cap = match change {
-        LockChange::Shared(change) => change.cap,
-        _ => None,
-    };
     let is_due = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
-        if let Some(at) = cap {
-            sessions.cap_ends(database, key, at);
-        }
         if let Some(holder) = after {
             let (token, lease) = (holder.grant.token, holder.grant.lease);
             if let Some(before) = before.filter(|before| *before != token) {
@@ -232,10 +226,23 @@ fn note(
             }
         }
         let poll = sessions.next_poll_at();
-        cap.is_some() || poll.is_some_and(|at| at <= now.monotonic)
+        poll.is_some_and(|at| at <= now.monotonic)
     });
     // All else can wait for the timer, which fires ten times a second: a lease is a second or more.
     if is_due {
+        timer::arm(context);
+    }
+}
+
+/// Reports that a change which is about to be made makes a `PEXPIRE` by hand lasting, if it does.
+pub(crate) fn note_cap(key: &LockKey<'_>, change: &LockChange<'_>) {
+    let LockChange::Shared(SharedChange { cap: Some(at), .. }) = *change else {
+        return;
+    };
+    if STATE.any_grants() {
+        let context = key.context();
+        let (database, key) = (context.database(), key.name().bytes());
+        STATE.with(context, |state| state.sessions.cap_ends(database, key, at));
         timer::arm(context);
     }
 }

@@ -1,6 +1,6 @@
 //! A grant that ends otherwise than by its program: the event, its reason, and its order.
 
-use crate::support::{Session, at_once, count, run, while_stopped};
+use crate::support::{Session, at_once, await_renewals, count, run, while_stopped};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
@@ -153,6 +153,48 @@ fn the_end_of_a_lease_cut_by_hand_is_told() {
         run(&mut c, way).int();
         let polled = session.poll_for(10_000);
         assert!(polled.events[0].ends_with(reason), "{way}: {polled:?}");
+    }
+}
+
+/// A share that a `PEXPIRE` of its key cuts short, when a change of the lock has made the cut lasting: the server's own,
+/// too.
+#[test]
+fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
+    for way in ["renewal", "close", "end of a lease"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        let mut session = Session::open(&server);
+        let mut other = Session::open(&server);
+        let token = session
+            .run("LOCK.ACQUIRE k a SHARED PX 60000 SESSION ID")
+            .grant()
+            .token;
+        other
+            .run("LOCK.ACQUIRE k b SHARED PX 3000 SESSION ID")
+            .grant();
+        run(&mut c, "LOCK.ACQUIRE k c SHARED PX 200").grant();
+        run(&mut c, "PEXPIRE k 2500").int();
+        let end = run(&mut c, "PEXPIRETIME k").int();
+        match way {
+            "renewal" => await_renewals(&server, 1),
+            "close" => assert_eq!(other.run("LOCK.SESSION CLOSE ID").int(), 1),
+            _ => {
+                sleep(Duration::from_millis(300));
+                run(&mut c, "LOCK.RELEASE k nobody").refused("NOTOWNER");
+            }
+        }
+        run(&mut c, "LOCK.ACQUIRE k d SHARED PX 60000").grant();
+        let mut polled = session.poll_for(60_000);
+        while polled.events.is_empty() {
+            polled = session.poll_for(60_000);
+        }
+        let late = unix_ms() - end;
+        assert_eq!(
+            polled.events,
+            [format!("1 lost k a {token} expired")],
+            "{way}"
+        );
+        assert!((0..5000).contains(&late), "{way}: {late} ms late");
     }
 }
 
