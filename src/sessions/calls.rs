@@ -147,6 +147,29 @@ fn check_grant(
     }
 }
 
+/// Why a call is refused that the rules refuse with `refusal`. `before` is the token of the caller's grant. A session
+/// that takes no new grant comes before what depends on the lock's state.
+#[cold]
+pub(crate) fn refusal(
+    context: Context<'_>,
+    name: Text<'_>,
+    membership: Membership,
+    before: Option<Token>,
+    refusal: Refusal,
+) -> Refusal {
+    match membership {
+        Membership::Joins(id) if refusal.is_last() && is_full(context, id) => {
+            let current = before.and_then(|token| of_grant(context, name, token));
+            if current == Some(id) {
+                refusal
+            } else {
+                Refusal::SessionFull
+            }
+        }
+        _ => refusal,
+    }
+}
+
 /// True when a session has so many events that it takes no new grant and no new wait.
 pub(crate) fn is_full(context: Context<'_>, id: SessionId) -> bool {
     STATE.with(context, |state| state.sessions.is_full(id))

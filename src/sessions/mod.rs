@@ -24,7 +24,7 @@ use crate::server::{self, Context, ServerEvent};
 
 pub(crate) use calls::{
     Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
-    note_cap, note_change, of_grant,
+    note_cap, note_change, of_grant, refusal,
 };
 pub(crate) use errors::NO_SESSION;
 pub(crate) use losses::lock_lost;

@@ -300,6 +300,13 @@ fn a_full_session_gets_no_new_grant() {
         .grant();
     let token = run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant().token;
     run(&mut c, "LOCK.ACQUIRE busy b PX 600000").grant();
+    // What depends on the lock's state comes last.
+    run(&mut c, "LOCK._APPLY most a 7 2147483647 60000 -1").okay();
+    run(&mut c, "LOCK.ACQUIRE twice a").grant();
+    run(&mut c, "LOCK.ACQUIRE twice a").grant();
+    run(&mut c, "LOCK.ACQUIRE short a PX 999").grant();
+    run(&mut c, "PERSIST short").int();
+    let share = run(&mut c, "LOCK.ACQUIRE share a SHARED").grant().token;
     for part in 0..20 {
         let keys = part * 500..(part + 1) * 500;
         let lines: Vec<_> = keys
@@ -317,6 +324,10 @@ fn a_full_session_gets_no_new_grant() {
         "LOCK.RENEW other a SESSION ID".to_owned(),
         format!("LOCK.RENEW other a TOKEN {token} SESSION ID"),
         "LOCK.ACQUIRE busy a BLOCK 10 SESSION ID".to_owned(),
+        "LOCK.ACQUIRE most a SESSION ID".to_owned(),
+        "LOCK.RENEW twice a SHARED SESSION ID".to_owned(),
+        "LOCK.RENEW short a SESSION ID".to_owned(),
+        format!("LOCK.RENEW share a TOKEN {share} RAISE {share} SESSION ID"),
     ];
     for words in &words {
         let words = session.line(words);
