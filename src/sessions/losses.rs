@@ -4,8 +4,8 @@
 use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
-use super::timer;
-use crate::server::{self, Context, Databases, Removal, ServerEvent};
+use super::{timer, work};
+use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
 
 pub(super) fn load(context: Context<'_>) {
     server::on_databases(databases_changed);
@@ -35,6 +35,21 @@ pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
         };
         sessions.lost_lock(database, key, reason, now);
     });
+    timer::arm(context);
+}
+
+/// A user has run `LOCK._APPLY` on this key: the grants that it took away are lost.
+pub(crate) fn lock_overwritten(context: Context<'_>, name: Text<'_>) {
+    if !STATE.any_grants() {
+        return;
+    }
+    let (database, key) = (context.database(), name.bytes());
+    let grants = STATE.with(context, |state| {
+        state.sessions.grants_of_lock(database, key)
+    });
+    for grant in grants {
+        work::look(context, &grant, LossReason::Deleted);
+    }
     timer::arm(context);
 }
 

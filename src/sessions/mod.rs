@@ -27,7 +27,7 @@ pub(crate) use calls::{
     note_cap, note_change, of_grant, refusal,
 };
 pub(crate) use errors::NO_SESSION;
-pub(crate) use losses::lock_lost;
+pub(crate) use losses::{lock_lost, lock_overwritten};
 pub(crate) use open::{
     check_known, check_may_block, check_open, close, counts, grants, list, open,
 };

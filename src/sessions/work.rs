@@ -92,12 +92,17 @@ fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
 /// Looks at the leases that have ended, as far as is known.
 fn end_leases(context: Context<'_>) {
     while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
-        let stands = deadline(context, &grant);
-        STATE.with_time(context, |state, now| match stands {
-            Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
-            None => state.sessions.lost(grant.name(), LossReason::Expired, now),
-        });
+        look(context, &grant, LossReason::Expired);
     }
+}
+
+/// Looks whether a grant stands, and until when. Otherwise it is lost for this reason.
+pub(super) fn look(context: Context<'_>, grant: &SessionGrant, reason: LossReason) {
+    let stands = deadline(context, grant);
+    STATE.with_time(context, |state, now| match stands {
+        Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
+        None => state.sessions.lost(grant.name(), reason, now),
+    });
 }
 
 /// Ends the sessions that have been silent for too long.

@@ -198,6 +198,25 @@ fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
     }
 }
 
+/// By a user with the rights of `RESTORE`, who puts other holders in its place. A grant that stays is not lost.
+#[test]
+fn an_effect_that_a_user_applies_is_told_at_once() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let words = "LOCK.ACQUIRE k a PX 60000 SESSION ID";
+    let token = session.run(words).grant().token;
+    let stays = format!("LOCK._APPLY k a {token} 2 60000 {}", unix_ms() + 60_000);
+    run(&mut c, &stays).okay();
+    assert_eq!(session.poll().grants, 1);
+    session.post_poll(10_000);
+    let takes = format!("LOCK._APPLY k b 7 1 60000 {}", unix_ms() + 60_000);
+    run(&mut c, &takes).okay();
+    let polled = session.polled();
+    assert_eq!(polled.events, [format!("1 lost k a {token} deleted")]);
+    assert_eq!((polled.sure_ms, polled.grants), (-1, 0));
+}
+
 #[test]
 fn an_eviction_is_told() {
     let server = Server::start();

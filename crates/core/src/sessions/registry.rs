@@ -183,6 +183,13 @@ impl Sessions {
         nodes.take(max).map(|node| node.grant.clone()).collect()
     }
 
+    /// The grants of a lock that belong to sessions.
+    #[must_use]
+    pub fn grants_of_lock(&self, database: i32, key: &[u8]) -> Vec<SessionGrant> {
+        let ids = self.grants.of_lock(database, key).into_iter();
+        ids.filter_map(|id| self.grant(id)).collect()
+    }
+
     /// The open sessions, oldest first, at most `max`, for LIST.
     #[must_use]
     pub fn list(&self, max: usize, now: Now) -> Vec<SessionInfo> {
