@@ -29,7 +29,7 @@ pub(crate) use calls::{
 pub(crate) use errors::NO_SESSION;
 pub(crate) use losses::{lock_lost, lock_overwritten};
 pub(crate) use open::{
-    check_known, check_may_block, check_open, close, counts, grants, list, open,
+    check_known, check_may_block, check_open, close, counts, list, next_grant, open,
 };
 pub(crate) use polls::poll;
 pub(crate) use reply::write_reply;

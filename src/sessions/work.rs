@@ -158,7 +158,7 @@ pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
 
 /// Looks, once in a while, whether the connection that polls a session still has its user and its database. Otherwise
 /// the session is detached.
-fn is_attached(context: Context<'_>, id: SessionId) -> bool {
+pub(super) fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     let client = STATE.with_time(context, |state, now| {
         let (looked_at, since) = &mut state.looked_at;
         if now.monotonic.since(*since) >= LOOKS {
@@ -170,12 +170,12 @@ fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     });
     let Some(client) = client else { return true };
     let identity = context.identity_of(client);
-    STATE.with_time(context, |state, now| {
+    STATE.with(context, |state| {
         let is_attached = identity.is_some_and(|(user, database)| {
             state.sessions.knows(id, user.text().bytes(), database)
         });
         if !is_attached {
-            state.sessions.detach(id, now);
+            state.sessions.detach(id);
         }
         is_attached
     })

@@ -1,6 +1,7 @@
 //! The sessions of a server.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,6 +90,10 @@ pub struct SessionInfo {
     pub events: usize,
 }
 
+/// How far a walk through the grants of a session has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrantPlace((Monotonic, GrantId));
+
 impl Sessions {
     /// No session.
     #[must_use]
@@ -175,12 +180,12 @@ impl Sessions {
         Some(self.grants.get(id)?.grant.session)
     }
 
-    /// The grants of a session, at most `max`, for GRANTS.
+    /// The next grant of a session behind `place`, which moves to it, for GRANTS.
     #[must_use]
-    pub fn grants_of(&self, id: SessionId, max: usize) -> Vec<SessionGrant> {
-        let ids = self.live(id).into_iter().flat_map(|session| &session.due);
-        let nodes = ids.filter_map(|(_, id)| self.grants.get(*id));
-        nodes.take(max).map(|node| node.grant.clone()).collect()
+    pub fn next_grant(&self, id: SessionId, place: &mut GrantPlace) -> Option<SessionGrant> {
+        let behind = (Bound::Excluded(place.0), Bound::Unbounded);
+        place.0 = *self.live(id)?.due.range(behind).next()?;
+        self.grant(place.0.1)
     }
 
     /// The grants of a lock that belong to sessions.

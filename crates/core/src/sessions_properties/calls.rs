@@ -42,10 +42,7 @@ impl World {
             Op::Detach(session) => {
                 let number = pick(&self.ids, session)?;
                 let was_away = self.model.detach(number);
-                assert_eq!(
-                    self.sessions.detach(id(number), now),
-                    was_away == Some(false)
-                );
+                assert_eq!(self.sessions.detach(id(number)), was_away == Some(false));
             }
             Op::Open(connection, timeout_ms) => {
                 let client = pick(&self.connections, connection)?;

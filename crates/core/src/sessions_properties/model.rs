@@ -330,10 +330,9 @@ impl Model {
 
     /// Whether the session was away before; None if it is not open.
     pub(super) fn detach(&mut self, id: u64) -> Option<bool> {
-        let now = self.now;
         let session = self.live(id)?;
         if session.is_attached {
-            (session.is_attached, session.poll, session.heard) = (false, None, now);
+            (session.is_attached, session.poll) = (false, None);
         }
         Some(std::mem::replace(&mut session.is_away, true))
     }

@@ -209,7 +209,7 @@ fn an_event_is_answered_until_the_same_connection_polls_again() {
     assert_eq!(sessions.answer(id(1), ms(7)), None);
     join(&mut sessions, 1, 4, 30_000, ms(7));
     sessions.take_out(name(4));
-    sessions.detach(id(1), ms(7));
+    sessions.detach(id(1));
     let told = reply(&mut sessions, 6, ms(8));
     assert_eq!(numbers(&told), [4], "the POLL before it was not answered");
 }
@@ -227,6 +227,15 @@ fn the_events_of_a_dropped_reply_are_answered_again() {
     sessions.unanswered(1);
     assert_eq!(numbers(&reply(&mut sessions, 1, ms(3))), [2]);
     assert_eq!(numbers(&reply(&mut sessions, 1, ms(4))), [0; 0]);
+}
+
+#[test]
+fn a_connection_that_changes_its_user_is_no_sign_of_life() {
+    let mut sessions = open(1, 2000);
+    assert!(sessions.detach(id(1)));
+    assert_eq!(sessions.next_timeout_at(), Some(ms(2500).monotonic));
+    assert_eq!(sessions.disconnected(1, ms(1000)), []);
+    assert_eq!(sessions.next_timeout_at(), Some(ms(2500).monotonic));
 }
 
 #[test]
