@@ -262,18 +262,21 @@ impl Sessions {
     }
 }
 
-/// For how long after the call was sent no grant of the session ends by time; it has waited for `waited`.
+/// For how long after the call was sent no grant of the session ends by time; it has waited for `waited`. A lease that
+/// has more left than its length, since the wall clock was set back, has no more after its next renewal.
 fn sure_ms(session: &Session, waited: Duration, now: Now) -> i64 {
-    match session.first_end() {
-        None => -1,
+    let (Some(end), Some((lease, _))) = (session.first_end(), session.leases.first_key_value())
+    else {
+        return -1;
+    };
+    if end < now.unix.millis() {
         // Held until its last millisecond is over; its end is not in the reply.
-        Some(end) if end < now.unix.millis() => 0,
-        Some(end) => {
-            let left = end.saturating_mul(1000).saturating_sub(now.unix.micros());
-            let sure = Duration::from_micros(left).saturating_add(waited);
-            i64::try_from(sure.as_millis()).unwrap_or(i64::MAX)
-        }
+        return 0;
     }
+    let end = end.min(lease.deadline_from(now.unix).millis());
+    let left = end.saturating_mul(1000).saturating_sub(now.unix.micros());
+    let sure = Duration::from_micros(left).saturating_add(waited);
+    i64::try_from(sure.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// How long a POLL waits at most from now on.

@@ -1,6 +1,6 @@
 //! The sessions of a server.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,6 +136,7 @@ impl Sessions {
             events: Events::default(),
             due: BTreeSet::new(),
             ends: BTreeSet::new(),
+            leases: BTreeMap::new(),
             filed: Filed::default(),
         };
         self.table.insert(id, session);
@@ -275,20 +276,24 @@ impl Sessions {
 
     /// Adds a grant to an open session.
     pub(super) fn add(&mut self, grant: SessionGrant, due: Monotonic) {
-        let (session, deadline) = (grant.session, grant.deadline);
+        let (session, lease, deadline) = (grant.session, grant.lease, grant.deadline);
         let id = self.grants.insert(Node { grant, due });
-        self.update(session, |session| session.add(id, deadline, due));
+        self.update(session, |session| {
+            session.add(id, deadline, due);
+            session.count_lease(None, Some((lease, deadline)));
+        });
         self.counts.grants += 1;
     }
 
     /// Changes a grant's lease and when it is due.
     pub(super) fn set(&mut self, id: GrantId, lease: Lease, deadline: Deadline, due: Monotonic) {
         let before = self.grants.set(id, lease, deadline, due);
-        if let Some((of, end_before, due_before)) = before
+        if let Some((of, lease_before, due_before)) = before
             && let Some(session) = self.table.get_mut(&of)
         {
-            session.remove(id, end_before, due_before);
+            session.remove(id, lease_before.1, due_before);
             session.add(id, deadline, due);
+            session.count_lease(Some(lease_before), Some((lease, deadline)));
             self.orders.file(of, session);
         }
     }
@@ -298,6 +303,7 @@ impl Sessions {
         let Node { grant, due } = self.grants.remove(id)?;
         let session = self.table.get_mut(&grant.session)?;
         session.remove(id, grant.deadline, due);
+        session.count_lease(Some((grant.lease, grant.deadline)), None);
         self.counts.grants -= usize::from(session.is_live());
         self.orders.file(grant.session, session);
         Some(grant)

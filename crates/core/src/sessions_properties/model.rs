@@ -188,9 +188,12 @@ impl Model {
         let client = session.client();
         session.answered.push((client, last));
         let ends: Vec<_> = grants.iter().filter_map(|grant| grant.end).collect();
+        // Those of renewals that come at once.
+        let renewed = grants.iter().filter(|grant| grant.end.is_some());
+        let renewed = renewed.map(|grant| wall + grant.lease).min();
         let sure = if last < session.events.len() || ends.iter().any(|end| *end < wall) {
             0
-        } else if let Some(first) = ends.iter().min() {
+        } else if let Some(first) = ends.iter().copied().chain(renewed).min() {
             let left = (first * 1000).saturating_sub(wall_micros);
             i64::try_from((now - poll.arrived + left) / 1000).unwrap()
         } else {

@@ -44,6 +44,23 @@ fn sure_ms_is_the_wait_and_what_is_left_rounded_down() {
     );
 }
 
+/// The wall clock was set back, and the next renewal may be the last one.
+#[test]
+fn sure_ms_is_no_more_than_the_shortest_lease() {
+    let mut sessions = open(1, 60_000);
+    join(&mut sessions, 1, 1, 30_000, ms(0));
+    join(&mut sessions, 1, 2, 20_000, ms(0));
+    let back = Now {
+        unix: UnixTime::from_micros(WALL - 600_000_000),
+        ..ms(0)
+    };
+    assert_eq!(reply(&mut sessions, 1, back).sure_ms, 19_999);
+    sessions.seen(name(2), Deadline::Never, back);
+    assert_eq!(reply(&mut sessions, 1, back).sure_ms, 29_999);
+    sessions.released(name(1), None, back);
+    assert_eq!(reply(&mut sessions, 1, back).sure_ms, -1);
+}
+
 #[test]
 fn sure_ms_is_0_while_an_end_is_not_in_the_reply() {
     let mut sessions = open(1, 60_000);
