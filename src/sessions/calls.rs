@@ -227,6 +227,7 @@ fn note(
     };
     let is_due = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
+        sessions.report_flushed_of(database, key, now);
         if let Some(holder) = after {
             let (token, lease) = (holder.grant.token, holder.grant.lease);
             if let Some(before) = before.filter(|before| *before != token) {

@@ -7,6 +7,9 @@ use super::state::STATE;
 use super::{timer, work};
 use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
 
+/// How many grants of a flushed database are reported at once.
+pub(super) const FLUSHED_AT_ONCE: usize = 200;
+
 pub(super) fn load(context: Context<'_>) {
     server::on_databases(databases_changed);
     // The handler of databases is called for these.
@@ -60,14 +63,15 @@ fn databases_changed(context: Context<'_>, databases: Databases) {
     STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
         match databases {
-            Databases::All => sessions.lost_all(LossReason::Flushed, now),
-            Databases::One(database) => sessions.lost_database(database, LossReason::Flushed, now),
+            Databases::All => sessions.flushed(None, LossReason::Flushed),
+            Databases::One(database) => sessions.flushed(Some(database), LossReason::Flushed),
             Databases::Two(one, other) if one == other => {}
             Databases::Two(one, other) => {
-                sessions.lost_database(one, LossReason::Deleted, now);
-                sessions.lost_database(other, LossReason::Deleted, now);
+                sessions.flushed(Some(one), LossReason::Deleted);
+                sessions.flushed(Some(other), LossReason::Deleted);
             }
         }
+        sessions.report_flushed(FLUSHED_AT_ONCE, now);
     });
     timer::arm(context);
 }

@@ -7,6 +7,7 @@ use redis_lock_core::{Monotonic, Set};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
+use super::losses::FLUSHED_AT_ONCE;
 use super::polls;
 use super::state::STATE;
 use super::upper::{end_waits, release};
@@ -25,6 +26,7 @@ pub(super) fn work(context: Context<'_>) {
     let paused = context.writes_paused();
     let stalled = STATE.tick(context, paused);
     refuse_polls(context);
+    report_flushed(context);
     end_leases(context);
     if !stalled {
         end_silent(context);
@@ -87,6 +89,15 @@ impl<'call> Writes<'call> {
 
 fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
     check_write(context, OwnedText::new(key).text()) == WriteCheck::Allowed
+}
+
+/// Reports the grants of flushed databases.
+fn report_flushed(context: Context<'_>) {
+    let began = monotonic();
+    while STATE.with_time(context, |state, now| {
+        state.sessions.report_flushed(FLUSHED_AT_ONCE, now)
+    }) && monotonic().since(began) < SLICE
+    {}
 }
 
 /// Looks at the leases that have ended, as far as is known.

@@ -130,10 +130,13 @@ impl Grants {
         lock.map_or_else(Vec::new, LockGrants::ids)
     }
 
-    pub(super) fn of_database(&self, database: i32) -> Vec<GrantId> {
-        let locks = self.databases.get(&database).into_iter();
-        let locks = locks.flat_map(Shards::iter);
-        locks.flat_map(|(_, lock)| lock.ids()).collect()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &SessionGrant> {
+        self.nodes.iter().map(|(_, node)| &node.grant)
+    }
+
+    /// The grant that was added last.
+    pub(super) const fn last_id(&self) -> GrantId {
+        self.last_id
     }
 
     pub(super) fn databases(&self) -> Vec<i32> {

@@ -242,12 +242,12 @@ impl Sessions {
     }
 
     fn reply(&mut self, id: SessionId, max: usize, now: Now) -> Option<PollReply> {
-        let alive = self.alive(now);
+        let (alive, has_flushed) = (self.alive(now), self.has_flushed());
         let reply = self.update(id, |session| {
             let poll = session.poll.take()?;
             (session.heard, session.replied) = (alive, alive);
             let events = session.events.answer(max);
-            let sure_ms = if events.len() < session.events.len() {
+            let sure_ms = if has_flushed || events.len() < session.events.len() {
                 0
             } else {
                 sure_ms(session, now.monotonic.since(poll.arrived), now)

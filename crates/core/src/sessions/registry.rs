@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::clock::Now;
 use super::event::{EventKind, Events, FULL};
+use super::flushes::Flushed;
 use super::grants::{GrantId, GrantName, Grants, Node, SessionGrant};
 use super::orders::{Filed, Orders};
 use super::polls::Poll;
@@ -27,6 +28,7 @@ pub struct Sessions {
     pub(super) releasing: VecDeque<SessionId>,
     /// Silent sessions with grants to forget.
     pub(super) forgotten: VecDeque<SessionId>,
+    pub(super) flushed: Flushed,
     pub(super) late: Option<Late>,
     /// How long the server has been stalled or paused so far.
     pub(super) stalled: Duration,

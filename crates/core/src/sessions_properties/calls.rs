@@ -172,11 +172,9 @@ impl World {
                 let is_lost = |name: Name| which == 2 || name.0 % 2 == which;
                 self.holds.retain(|hold| !is_lost(hold.name));
                 let reason = LossReason::Flushed;
-                if which == 2 {
-                    self.sessions.lost_all(reason, now);
-                } else {
-                    self.sessions.lost_database(database(which), reason, now);
-                }
+                let database = (which < 2).then(|| database(which));
+                self.sessions.flushed(database, reason);
+                while self.sessions.report_flushed(2, now) {}
                 self.model.lose(reason, |grant| is_lost(grant.name));
             }
             Op::Cut { hold, ms, is_told } => {
