@@ -3,6 +3,7 @@
 use redis_lock_core::sessions::SessionGrant;
 use redis_lock_core::{Deadline, LockId, Renew};
 
+use super::calls::note_cap;
 use crate::locks::{Announce, LockKey, LockView, now, rules, with_token_clock};
 use crate::server::{Context, OwnedText};
 
@@ -58,6 +59,7 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     let Ok(granted) = renewed else {
         return Outcome::Lost;
     };
+    note_cap(&key, &granted.change);
     key.write(&granted.change, Announce::Quietly);
     Outcome::Renewed(granted.holder.end)
 }

@@ -1,7 +1,7 @@
 //! Judging a call.
 
 use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
+use redis_lock_core::{Acquire, Grant, Granted, Holders, Owner, Refusal};
 
 use crate::keeping;
 use crate::locks::{now, rules, with_token_clock};
@@ -21,12 +21,27 @@ pub(super) fn admit<'a>(
 ) -> Result<Option<Granted<'a>>, Refusal> {
     let (rules, now) = (rules(), now(context));
     with_token_clock(|clock| {
-        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
+        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)
+            .map_err(|error| refused(context, name, holders, request.owner, membership, error))?;
         if let Some(granted) = &granted {
             check_renewal(context, name, keep, membership, granted)?;
         }
         Ok(granted)
     })
+}
+
+/// Why the call of an owner is refused that the rules refuse with `error`.
+pub(super) fn refused(
+    context: Context<'_>,
+    name: Text<'_>,
+    holders: Option<&Holders<'_>>,
+    owner: Owner<'_>,
+    membership: Membership,
+    error: Refusal,
+) -> Refusal {
+    let before = holders.and_then(|holders| holders.find(owner));
+    let before = before.map(|holder| holder.grant.token);
+    sessions::refusal(context, name, membership, before, error)
 }
 
 /// Checks that a grant that the server renews has a lease that is long enough: the last check of all.

@@ -12,7 +12,7 @@ use redis_lock_core::{
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
 use super::join::place_of_repeated;
-use super::judge::{admit, check_renewal};
+use super::judge::{admit, check_renewal, refused};
 use super::line::{stands_in_line, waiting};
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
@@ -157,8 +157,12 @@ impl<'call> Lock<'call> {
         let holders = lock.key.holders()?;
         let (rules, now) = (rules(), now(lock.context));
         let granted = with_token_clock(|clock| {
-            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
-            check_renewal(lock.context, lock.key.name(), keep, membership, &granted)?;
+            let (context, name, holders) = (lock.context, lock.key.name(), holders.as_ref());
+            let granted =
+                redis_lock_core::renew(holders, request, &rules, now, clock).map_err(|error| {
+                    refused(context, name, holders, request.owner(), membership, error)
+                })?;
+            check_renewal(context, name, keep, membership, &granted)?;
             Ok::<_, CommandError>(granted)
         })?;
         let keep = keep.map(|keep| (keep, Asked::Renew, lock.context.client_id()));
