@@ -38,7 +38,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
             amount,
             token: None,
         };
-        let Ok(released) = release(holders.as_ref(), &request, now(context)) else {
+        let Ok(released) = release(holders.as_ref(), &request, || now(context)) else {
             continue;
         };
         if released.change != LockChange::Keep {

@@ -116,8 +116,9 @@ impl<'call> Lock<'call> {
         request: &Release<'a>,
         session: Option<SessionId>,
     ) -> Result<Judged<'call, 'a, Option<Holder<'a>>>, CommandError> {
-        let holders = self.key.holders()?;
-        let released = redis_lock_core::release(holders.as_ref(), request, now(self.context))?;
+        let holders = self.key.holders_to_release(request)?;
+        let now = || now(self.context);
+        let released = redis_lock_core::release(holders.as_ref(), request, now)?;
         let changes = released.change != LockChange::Keep;
         Ok(Judged {
             before: Some(released.before.token),

@@ -39,6 +39,19 @@ pub enum ReleaseAmount {
     DownTo(u32),
 }
 
+impl ReleaseAmount {
+    /// How many of so many holds are left.
+    #[must_use]
+    pub fn left_of(self, held: Holds) -> Option<Holds> {
+        let held = held.number();
+        Holds::new(match self {
+            Self::One => held - 1,
+            Self::All => 0,
+            Self::DownTo(count) => count.min(held),
+        })
+    }
+}
+
 /// A release: `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
