@@ -75,10 +75,9 @@ fn acquire<'call>(
         holds: call.holds,
         token: call.token,
     };
-    let judged = Lock::open(primary, name).acquire(&request, keep.map(Keep::For), call.session)?;
-    match (judged, call.wait_ms) {
-        (Some(judged), _) => {
-            let holder = judged.commit();
+    let holder = Lock::open(primary, name).acquire(&request, keep.map(Keep::For), call.session)?;
+    match (holder, call.wait_ms) {
+        (Some(holder), _) => {
             let limit = call.limit.map(|_| holder.limit);
             reply_grant(context, owner, holder.grant, limit);
         }

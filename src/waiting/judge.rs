@@ -21,11 +21,11 @@ pub(super) fn admit<'a>(
 ) -> Result<Option<Granted<'a>>, Refusal> {
     let (rules, now) = (rules(), now(context));
     with_token_clock(|clock| {
-        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
-        if let Some(granted) = &granted {
+        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock);
+        if let Ok(Some(granted)) = &granted {
             check_renewal(context, name, keep, membership, granted)?;
         }
-        Ok(granted)
+        granted
     })
 }
 

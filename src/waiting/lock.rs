@@ -1,7 +1,4 @@
-//! How a command changes a lock: it opens it, judges the call and commits the outcome.
-//!
-//! Each step takes the result of the one before, and only the last one returns what to reply. A command
-//! that leaves out a step does not compile.
+//! How a command changes a lock: it opens it, and the call is judged and its outcome committed.
 
 use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::sessions::SessionId;
@@ -9,6 +6,7 @@ use redis_lock_core::{Acquire, Deadline, Granted, Holder, LockChange, Release, R
 
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
+use super::join::end_waits;
 use super::judge::{admit, check_renewal};
 use super::line::waiting;
 use super::serve::{Caller, hand_over, may_write_now, serve};
@@ -72,101 +70,119 @@ impl<'call> Lock<'call> {
         Self { context, key }
     }
 
-    /// Judges an acquire; `None` when there is no room or others wait for it.
+    /// Acquires the lock; `None` when there is no room or others wait for it.
     pub(crate) fn acquire<'a>(
         self,
         request: &Acquire<'a>,
         keep: Option<Keep>,
         session: Option<SessionId>,
-    ) -> Result<Option<Judged<'call, 'a, Holder<'a>>>, CommandError> {
+    ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
         let lock = self.after_the_line();
-        let (context, key) = (lock.context, &lock.key);
-        let holders = key.holders()?;
+        let (context, name) = (lock.context, lock.key.name());
+        let holders = lock.key.holders()?;
         // The line could not be served just now. This call is not granted before it either.
-        let in_line = waiting(context, key.name()) > 0;
-        let Some(granted) = admit(
-            context,
-            key.name(),
-            holders.as_ref(),
-            request,
-            in_line,
-            keep,
-            membership,
-        )?
+        let in_line = waiting(context, name) > 0;
+        let holders = holders.as_ref();
+        let Some(granted) = admit(context, name, holders, request, in_line, keep, membership)?
         else {
             return Ok(None);
         };
-        let counter = match granted.before {
+        count(match granted.before {
             None => Counter::Grants,
             Some(_) => Counter::Reentries,
-        };
+        });
         let keep = keep.map(|keep| (keep, Asked::Acquire, context.client_id()));
-        Ok(Some(lock.judged(
-            granted,
-            (keep, membership),
-            KeyspaceEvent::Acquire,
-            counter,
-        )))
+        lock.commit_granted(&granted, keep, membership, KeyspaceEvent::Acquire);
+        Ok(Some(granted.holder))
     }
 
-    /// Judges a release. The caller is no holder afterwards if that was its last hold.
+    /// Releases the lock. Returns the caller as a holder; `None` if it gave back its last hold.
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
         session: Option<SessionId>,
-    ) -> Result<Judged<'call, 'a, Option<Holder<'a>>>, CommandError> {
+    ) -> Result<Option<Holder<'a>>, CommandError> {
+        let (context, name) = (self.context, self.key.name());
         let holders = self.key.holders_to_release(request)?;
-        let now = || now(self.context);
+        let now = || now(context);
         let released = redis_lock_core::release(holders.as_ref(), request, now)?;
-        let changes = released.change != LockChange::Keep;
-        Ok(Judged {
-            before: Some(released.before.token),
-            after: released.holder,
-            change: released.change,
-            renewal: (None, Membership::ReleasedBy(session)),
-            event: KeyspaceEvent::Release,
-            counter: changes.then_some(Counter::Releases),
-            lock: self,
-        })
+        if request.calls_off() {
+            // Before the holds are given back: no wait of this owner comes into their place.
+            end_waits(context, name, request.owner.bytes());
+        }
+        if released.change != LockChange::Keep {
+            count(Counter::Releases);
+        }
+        let (before, after) = (Some(released.before.token), released.holder);
+        let renewal = (None, Membership::ReleasedBy(session));
+        self.commit(before, after, &released.change, renewal, KeyspaceEvent::Release);
+        Ok(after)
     }
 
-    /// Judges a renewal.
+    /// Renews the caller's grant.
     pub(crate) fn renew<'a>(
         self,
         request: &Renew<'a>,
         keep: Option<Keep>,
         membership: Membership,
-    ) -> Result<Judged<'call, 'a, Holder<'a>>, CommandError> {
+    ) -> Result<Holder<'a>, CommandError> {
         let lock = self.after_the_line();
+        let context = lock.context;
         let holders = lock.key.holders()?;
-        let (rules, now) = (rules(), now(lock.context));
+        let (rules, now) = (rules(), now(context));
         let granted = with_token_clock(|clock| {
             let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
-            check_renewal(lock.context, lock.key.name(), keep, membership, &granted)?;
+            check_renewal(context, lock.key.name(), keep, membership, &granted)?;
             Ok::<_, CommandError>(granted)
         })?;
-        let keep = keep.map(|keep| (keep, Asked::Renew, lock.context.client_id()));
-        let renewal = (keep, membership);
-        Ok(lock.judged(granted, renewal, KeyspaceEvent::Renew, Counter::Renewals))
+        count(Counter::Renewals);
+        let keep = keep.map(|keep| (keep, Asked::Renew, context.client_id()));
+        lock.commit_granted(&granted, keep, membership, KeyspaceEvent::Renew);
+        Ok(granted.holder)
     }
 
-    #[inline]
-    fn judged<'a>(
+    fn commit_granted(
         self,
-        granted: Granted<'a>,
-        renewal: (ToKeep, Membership),
+        granted: &Granted<'_>,
+        keep: ToKeep,
+        membership: Membership,
         event: KeyspaceEvent,
-        counter: Counter,
-    ) -> Judged<'call, 'a, Holder<'a>> {
-        Judged {
-            lock: self,
-            before: granted.before.map(|before| before.token),
-            after: granted.holder,
-            change: granted.change,
-            renewal,
-            event,
-            counter: Some(counter),
+    ) {
+        let before = granted.before.map(|before| before.token);
+        let after = Some(granted.holder);
+        self.commit(before, after, &granted.change, (keep, membership), event);
+    }
+
+    /// Applies a change and announces it; the next calls get the room that it makes. `before` is the token of the
+    /// caller's grant, `after` the caller as a holder afterwards.
+    fn commit(
+        self,
+        before: Option<Token>,
+        after: Option<Holder<'_>>,
+        change: &LockChange<'_>,
+        (keep, membership): (ToKeep, Membership),
+        event: KeyspaceEvent,
+    ) {
+        let Self { context, key } = self;
+        // Before the change is announced: a listener may free the lock.
+        keeping::note_change(&key, before, after, change, keep);
+        sessions::note_change(&key, before, after, change, membership);
+        if let (LockChange::Free, Some(token)) = (change, before) {
+            hand_over(context, key, token);
+            return;
+        }
+        let name = key.name();
+        // Before the change is announced too, for this answer is not about the grant that may follow.
+        note_answer(context, name, before, change);
+        let makes_room =
+            event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
+        if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (event, change) {
+            note_lease_end(context, name, holder.end);
+        }
+        key.write(change, Announce::Events(&[event]));
+        if makes_room && waiting(context, name) > 0 {
+            serve(context, name, Caller::Command);
         }
     }
 }
@@ -189,55 +205,6 @@ pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockVie
         sessions::before_look(context, name);
     }
     LockView::open(context, name)
-}
-
-/// The outcome of a call, not applied yet.
-#[must_use = "the outcome takes effect when it is committed"]
-pub(crate) struct Judged<'call, 'a, T> {
-    lock: Lock<'call>,
-    /// The token of the caller's grant before the call.
-    before: Option<Token>,
-    /// The caller as a holder after the call.
-    after: T,
-    change: LockChange<'a>,
-    /// Whether the caller keeps the grant, and to which session it belongs.
-    renewal: (ToKeep, Membership),
-    event: KeyspaceEvent,
-    counter: Option<Counter>,
-}
-
-impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
-    /// Applies the change and announces it; the next calls get the room that it makes. Returns the caller as a holder.
-    pub(crate) fn commit(self) -> T {
-        let Lock { context, key } = self.lock;
-        if let Some(counter) = self.counter {
-            count(counter);
-        }
-        // Before the change is announced: a listener may free the lock.
-        let (keep, membership) = self.renewal;
-        keeping::note_change(&key, self.before, self.after, &self.change, keep);
-        sessions::note_change(&key, self.before, self.after, &self.change, membership);
-        match (&self.change, self.before) {
-            (LockChange::Free, Some(token)) => hand_over(context, key, token),
-            (change, before) => {
-                // Before the change is announced: a listener may free the lock, and this answer is not
-                // about the grant that follows.
-                note_answer(context, key.name(), before, change);
-                let name = key.name();
-                let makes_room =
-                    self.event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
-                if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (self.event, change)
-                {
-                    note_lease_end(context, name, holder.end);
-                }
-                key.write(change, Announce::Events(&[self.event]));
-                if makes_room && waiting(context, name) > 0 {
-                    serve(context, name, Caller::Command);
-                }
-            }
-        }
-        self.after
-    }
 }
 
 /// A renewal has set the end of the lease: the waiters of this lock may be served earlier than planned.

@@ -32,7 +32,7 @@ use crate::server::Context;
 use state::STATE;
 
 pub(crate) use events::lock_lost;
-pub(crate) use join::{cancel, end_waits, join};
+pub(crate) use join::{cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};
 pub(crate) use lock::{Lock, look, view};
 pub(crate) use session_end::{release_of_session, session_ended, waiting_of};

@@ -63,6 +63,14 @@ pub struct Release<'a> {
     pub token: Option<Token>,
 }
 
+impl Release<'_> {
+    /// True when the owner wants neither to hold the lock nor to wait for it afterwards.
+    #[must_use]
+    pub fn calls_off(&self) -> bool {
+        self.amount == ReleaseAmount::All && self.token.is_none()
+    }
+}
+
 /// A renewal: `LOCK.RENEW key owner [SHARED | LIMIT n] [PX | EX] [TOKEN token [RAISE token]]`.
 ///
 /// A raise needs a token to raise from, so [`Renew::raise`] takes both.
