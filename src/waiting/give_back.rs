@@ -44,7 +44,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
         if released.change != LockChange::Keep {
             statistics::count(Counter::Releases);
         }
-        let (token, holder) = (released.before.token, released.holder);
+        let (token, holder) = (released.before.token, released.holder.as_ref());
         if holder.is_none() {
             grant_released(context, token);
         }

@@ -1,42 +1,40 @@
 //! Judging a call.
 
 use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
+use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal, TokenClock};
 
 use crate::keeping;
-use crate::locks::{now, rules, with_token_clock};
-use crate::server::{Context, Text};
+use crate::locks::{LockKey, last_token, now, observe_token, rules};
 use crate::sessions::{self, Membership};
 
 /// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
 #[inline]
 pub(super) fn admit<'a>(
-    context: Context<'_>,
-    name: Text<'_>,
+    key: &LockKey<'_>,
     holders: Option<&Holders<'_>>,
     request: &Acquire<'a>,
     in_line: bool,
     keep: Option<Keep>,
     membership: Membership,
 ) -> Result<Option<Granted<'a>>, Refusal> {
-    let (rules, now) = (rules(), now(context));
-    with_token_clock(|clock| {
-        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock);
-        if let Ok(Some(granted)) = &granted {
-            check_renewal(context, name, keep, membership, granted)?;
-        }
-        granted
-    })
+    let (rules, now) = (rules(), now(key.context()));
+    let mut clock = TokenClock::after(last_token());
+    let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, &mut clock);
+    if let Ok(Some(granted)) = &granted {
+        check_renewal(key, keep, membership, granted)?;
+        observe_token(granted.holder.grant.token);
+    }
+    granted
 }
 
 /// Checks that a grant that the server renews has a lease that is long enough: the last check of all.
 pub(super) fn check_renewal(
-    context: Context<'_>,
-    name: Text<'_>,
+    key: &LockKey<'_>,
     keep: Option<Keep>,
     membership: Membership,
     granted: &Granted<'_>,
 ) -> Result<(), Refusal> {
+    let (context, name) = (key.context(), key.name());
     let keeps = matches!(keep, Some(Keep::For(_)));
     sessions::check(context, name, membership, keeps, granted)?;
     if keep.is_none() && !keeping::any() {

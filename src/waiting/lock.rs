@@ -22,10 +22,7 @@ use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
 /// An open lock, with all its give-backs done and the leases that have ended taken out.
-pub(crate) struct Lock<'call> {
-    context: Context<'call>,
-    key: LockKey<'call>,
-}
+pub(crate) struct Lock<'call>(LockKey<'call>);
 
 impl<'call> Lock<'call> {
     /// Opens a lock for a command that may change it.
@@ -36,38 +33,29 @@ impl<'call> Lock<'call> {
         sessions::before_command(context, name);
         let key = LockKey::open(context, name);
         if key.is_shared() {
-            return Self::after_ended_leases(context, key);
+            return Self::after_ended_leases(key);
         }
-        Self { context, key }
+        Self(key)
     }
 
     #[cold]
-    fn after_ended_leases(context: Context<'call>, key: LockKey<'call>) -> Self {
-        let name = key.name();
-        let key = end_leases(key).unwrap_or_else(|_ended| {
+    fn after_ended_leases(key: LockKey<'call>) -> Self {
+        let (context, name) = (key.context(), key.name());
+        Self(end_leases(key).unwrap_or_else(|_ended| {
             serve(context, name, Caller::Command);
             LockKey::open(context, name)
-        });
-        Self { context, key }
+        }))
     }
 
     /// Lets those in line who have room go first.
     #[inline]
-    fn after_the_line(self) -> Self {
-        if self.key.is_exclusive() || waiting(self.context, self.key.name()) == 0 {
-            self
+    fn after_the_line(self) -> LockKey<'call> {
+        let Self(key) = self;
+        if key.is_exclusive() || waiting(key.context(), key.name()) == 0 {
+            key
         } else {
-            self.after_serving()
+            after_serving(key)
         }
-    }
-
-    #[cold]
-    fn after_serving(self) -> Self {
-        let (context, name) = (self.context, self.key.name());
-        drop(self.key);
-        serve(context, name, Caller::Command);
-        let key = LockKey::open(context, name);
-        Self { context, key }
     }
 
     /// Acquires the lock; `None` when there is no room or others wait for it.
@@ -78,14 +66,13 @@ impl<'call> Lock<'call> {
         session: Option<SessionId>,
     ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
-        let lock = self.after_the_line();
-        let (context, name) = (lock.context, lock.key.name());
-        let holders = lock.key.holders()?;
+        let key = self.after_the_line();
+        let context = key.context();
+        let holders = key.holders()?;
         // The line could not be served just now. This call is not granted before it either.
-        let in_line = waiting(context, name) > 0;
-        let holders = holders.as_ref();
-        let Some(granted) = admit(context, name, holders, request, in_line, keep, membership)?
-        else {
+        let in_line = waiting(context, key.name()) > 0;
+        let granted = admit(&key, holders.as_ref(), request, in_line, keep, membership)?;
+        let Some(granted) = &granted else {
             return Ok(None);
         };
         count(match granted.before {
@@ -93,7 +80,7 @@ impl<'call> Lock<'call> {
             Some(_) => Counter::Reentries,
         });
         let keep = keep.map(|keep| (keep, Asked::Acquire, context.client_id()));
-        lock.commit_granted(&granted, keep, membership, KeyspaceEvent::Acquire);
+        commit_granted(key, granted, keep, membership, KeyspaceEvent::Acquire);
         Ok(Some(granted.holder))
     }
 
@@ -103,21 +90,22 @@ impl<'call> Lock<'call> {
         request: &Release<'a>,
         session: Option<SessionId>,
     ) -> Result<Option<Holder<'a>>, CommandError> {
-        let (context, name) = (self.context, self.key.name());
-        let holders = self.key.holders_to_release(request)?;
+        let Self(key) = self;
+        let context = key.context();
+        let holders = key.holders_to_release(request)?;
         let now = || now(context);
         let released = redis_lock_core::release(holders.as_ref(), request, now)?;
         if request.calls_off() {
             // Before the holds are given back: no wait of this owner comes into their place.
-            end_waits(context, name, request.owner.bytes());
+            end_waits(context, key.name(), request.owner.bytes());
         }
         if released.change != LockChange::Keep {
             count(Counter::Releases);
         }
-        let (before, after) = (Some(released.before.token), released.holder);
+        let caller = (Some(released.before.token), released.holder.as_ref());
         let renewal = (None, Membership::ReleasedBy(session));
-        self.commit(before, after, &released.change, renewal, KeyspaceEvent::Release);
-        Ok(after)
+        commit(key, caller, &released.change, renewal, KeyspaceEvent::Release);
+        Ok(released.holder)
     }
 
     /// Renews the caller's grant.
@@ -127,63 +115,68 @@ impl<'call> Lock<'call> {
         keep: Option<Keep>,
         membership: Membership,
     ) -> Result<Holder<'a>, CommandError> {
-        let lock = self.after_the_line();
-        let context = lock.context;
-        let holders = lock.key.holders()?;
+        let key = self.after_the_line();
+        let context = key.context();
+        let holders = key.holders()?;
         let (rules, now) = (rules(), now(context));
         let granted = with_token_clock(|clock| {
             let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
-            check_renewal(context, lock.key.name(), keep, membership, &granted)?;
+            check_renewal(&key, keep, membership, &granted)?;
             Ok::<_, CommandError>(granted)
         })?;
         count(Counter::Renewals);
         let keep = keep.map(|keep| (keep, Asked::Renew, context.client_id()));
-        lock.commit_granted(&granted, keep, membership, KeyspaceEvent::Renew);
+        commit_granted(key, &granted, keep, membership, KeyspaceEvent::Renew);
         Ok(granted.holder)
     }
+}
 
-    fn commit_granted(
-        self,
-        granted: &Granted<'_>,
-        keep: ToKeep,
-        membership: Membership,
-        event: KeyspaceEvent,
-    ) {
-        let before = granted.before.map(|before| before.token);
-        let after = Some(granted.holder);
-        self.commit(before, after, &granted.change, (keep, membership), event);
+#[cold]
+fn after_serving(key: LockKey<'_>) -> LockKey<'_> {
+    let (context, name) = (key.context(), key.name());
+    drop(key);
+    serve(context, name, Caller::Command);
+    LockKey::open(context, name)
+}
+
+fn commit_granted(
+    key: LockKey<'_>,
+    granted: &Granted<'_>,
+    keep: ToKeep,
+    membership: Membership,
+    event: KeyspaceEvent,
+) {
+    let before = granted.before.map(|before| before.token);
+    let caller = (before, Some(&granted.holder));
+    commit(key, caller, &granted.change, (keep, membership), event);
+}
+
+/// Applies a change and announces it; the next calls get the room that it makes. `before` is the token of the
+/// caller's grant, `after` the caller as a holder afterwards.
+fn commit(
+    key: LockKey<'_>,
+    (before, after): (Option<Token>, Option<&Holder<'_>>),
+    change: &LockChange<'_>,
+    (keep, membership): (ToKeep, Membership),
+    event: KeyspaceEvent,
+) {
+    // Before the change is announced: a listener may free the lock.
+    keeping::note_change(&key, before, after, change, keep);
+    sessions::note_change(&key, before, after, change, membership);
+    if let (LockChange::Free, Some(token)) = (change, before) {
+        hand_over(key, token);
+        return;
     }
-
-    /// Applies a change and announces it; the next calls get the room that it makes. `before` is the token of the
-    /// caller's grant, `after` the caller as a holder afterwards.
-    fn commit(
-        self,
-        before: Option<Token>,
-        after: Option<Holder<'_>>,
-        change: &LockChange<'_>,
-        (keep, membership): (ToKeep, Membership),
-        event: KeyspaceEvent,
-    ) {
-        let Self { context, key } = self;
-        // Before the change is announced: a listener may free the lock.
-        keeping::note_change(&key, before, after, change, keep);
-        sessions::note_change(&key, before, after, change, membership);
-        if let (LockChange::Free, Some(token)) = (change, before) {
-            hand_over(context, key, token);
-            return;
-        }
-        let name = key.name();
-        // Before the change is announced too, for this answer is not about the grant that may follow.
-        note_answer(context, name, before, change);
-        let makes_room =
-            event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
-        if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (event, change) {
-            note_lease_end(context, name, holder.end);
-        }
-        key.write(change, Announce::Events(&[event]));
-        if makes_room && waiting(context, name) > 0 {
-            serve(context, name, Caller::Command);
-        }
+    let (context, name) = (key.context(), key.name());
+    // Before the change is announced too, for this answer is not about the grant that may follow.
+    note_answer(context, name, before, change);
+    let makes_room = event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
+    if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (event, change) {
+        note_lease_end(context, name, holder.end);
+    }
+    key.write(change, Announce::Events(&[event]));
+    if makes_room && waiting(context, name) > 0 {
+        serve(context, name, Caller::Command);
     }
 }
 
