@@ -13,7 +13,14 @@ use crate::statistics::{self, Counter};
 /// Does the give-backs of a lock of the selected database, and serves those who wait for it.
 #[inline]
 pub(super) fn apply_give_backs(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    if STATE.if_busy(context, |state| {
+    if STATE.is_busy() {
+        apply_any(context, name, caller);
+    }
+}
+
+#[inline(never)]
+fn apply_any(context: Context<'_>, name: Text<'_>, caller: Caller) {
+    if STATE.with(context, |state| {
         state.calls.gives_back(context.database(), name.bytes())
     }) {
         apply(context, name);

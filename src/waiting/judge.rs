@@ -1,34 +1,40 @@
 //! Judging a call.
 
 use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal, TokenClock};
+use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
 
 use crate::keeping;
-use crate::locks::{LockKey, last_token, now, observe_token, rules};
+use crate::locks::{LockKey, now, observe_token, rules, token_clock};
+use crate::server::Context;
 use crate::sessions::{self, Membership};
 
-/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
+/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder. What is granted is
+/// to be confirmed.
 #[inline]
 pub(super) fn admit<'a>(
-    key: &LockKey<'_>,
+    context: Context<'_>,
     holders: Option<&Holders<'_>>,
     request: &Acquire<'a>,
     in_line: bool,
-    keep: Option<Keep>,
-    membership: Membership,
 ) -> Result<Option<Granted<'a>>, Refusal> {
-    let (rules, now) = (rules(), now(key.context()));
-    let mut clock = TokenClock::after(last_token());
-    let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, &mut clock);
-    if let Ok(Some(granted)) = &granted {
-        check_renewal(key, keep, membership, granted)?;
-        observe_token(granted.holder.grant.token);
-    }
-    granted
+    let (rules, now) = (rules(), now(context));
+    redis_lock_core::acquire(holders, request, in_line, &rules, now, &mut token_clock())
 }
 
-/// Checks that a grant that the server renews has a lease that is long enough: the last check of all.
-pub(super) fn check_renewal(
+/// Checks that a grant that the server renews has a lease that is long enough: the last check of all. Its token is
+/// seen then.
+pub(super) fn confirm(
+    key: &LockKey<'_>,
+    keep: Option<Keep>,
+    membership: Membership,
+    granted: &Granted<'_>,
+) -> Result<(), Refusal> {
+    check_renewal(key, keep, membership, granted)?;
+    observe_token(granted.holder.grant.token);
+    Ok(())
+}
+
+fn check_renewal(
     key: &LockKey<'_>,
     keep: Option<Keep>,
     membership: Membership,

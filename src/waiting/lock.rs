@@ -7,7 +7,7 @@ use redis_lock_core::{Acquire, Deadline, Granted, Holder, LockChange, Release, R
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
 use super::join::end_waits;
-use super::judge::{admit, check_renewal};
+use super::judge::{admit, confirm};
 use super::line::waiting;
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
@@ -15,7 +15,7 @@ use super::timer;
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, LockView, Primary, now, released, rules,
-    with_token_clock,
+    token_clock,
 };
 use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
@@ -71,10 +71,11 @@ impl<'call> Lock<'call> {
         let holders = key.holders()?;
         // The line could not be served just now. This call is not granted before it either.
         let in_line = waiting(context, key.name()) > 0;
-        let granted = admit(&key, holders.as_ref(), request, in_line, keep, membership)?;
+        let granted = admit(context, holders.as_ref(), request, in_line)?;
         let Some(granted) = &granted else {
             return Ok(None);
         };
+        confirm(&key, keep, membership, granted)?;
         count(match granted.before {
             None => Counter::Grants,
             Some(_) => Counter::Reentries,
@@ -104,7 +105,13 @@ impl<'call> Lock<'call> {
         }
         let caller = (Some(released.before.token), released.holder.as_ref());
         let renewal = (None, Membership::ReleasedBy(session));
-        commit(key, caller, &released.change, renewal, KeyspaceEvent::Release);
+        commit(
+            key,
+            caller,
+            &released.change,
+            renewal,
+            KeyspaceEvent::Release,
+        );
         Ok(released.holder)
     }
 
@@ -119,11 +126,10 @@ impl<'call> Lock<'call> {
         let context = key.context();
         let holders = key.holders()?;
         let (rules, now) = (rules(), now(context));
-        let granted = with_token_clock(|clock| {
-            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
-            check_renewal(&key, keep, membership, &granted)?;
-            Ok::<_, CommandError>(granted)
-        })?;
+        let mut clock = token_clock();
+        let holders = holders.as_ref();
+        let granted = redis_lock_core::renew(holders, request, &rules, now, &mut clock)?;
+        confirm(&key, keep, membership, &granted)?;
         count(Counter::Renewals);
         let keep = keep.map(|keep| (keep, Asked::Renew, context.client_id()));
         commit_granted(key, &granted, keep, membership, KeyspaceEvent::Renew);

@@ -8,7 +8,7 @@ use redis_lock_core::{
 use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, redirection};
 use super::ended::end_leases;
-use super::judge::admit;
+use super::judge::{admit, confirm};
 use super::line::waiting;
 use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
@@ -242,16 +242,16 @@ impl Serving<'_> {
             holds: waiter.holds,
             token: None,
         };
+        let refused = |refusal| {
+            let error = CommandError::Refused(refusal);
+            error.count_refusal();
+            NoGrant::Refused(error)
+        };
+        let granted = admit(context, holders, &request, false).map_err(refused)?;
+        let granted = granted.ok_or(NoGrant::Waits(Step::Done))?;
         let keep = waiter.keep.map(Keep::For);
-        match admit(key, holders, &request, false, keep, membership(waiter)) {
-            Ok(Some(granted)) => Ok(granted),
-            Ok(None) => Err(NoGrant::Waits(Step::Done)),
-            Err(error) => {
-                let error = CommandError::Refused(error);
-                error.count_refusal();
-                Err(NoGrant::Refused(error))
-            }
-        }
+        confirm(key, keep, membership(waiter), &granted).map_err(refused)?;
+        Ok(granted)
     }
 
     /// What comes next. An exclusive lock need not be opened again: the key is as just written, or a listener
