@@ -192,15 +192,15 @@ pub(crate) fn of_grant(context: Context<'_>, name: Text<'_>, token: Token) -> Op
 /// Reports a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
 /// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
 #[inline]
-pub(crate) fn note_change<'a>(
+pub(crate) fn note_change(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: impl Into<Option<Holder<'a>>>,
+    after: Option<&Holder<'_>>,
     change: &LockChange<'_>,
     membership: Membership,
 ) {
     if STATE.any_grants() || membership.joins().is_some() {
-        note(key, before, after.into(), change, membership);
+        note(key, before, after, change, membership);
     }
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn note_change<'a>(
 fn note(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: Option<Holder<'_>>,
+    after: Option<&Holder<'_>>,
     change: &LockChange<'_>,
     membership: Membership,
 ) {

@@ -14,7 +14,14 @@ use crate::statistics::{self, Counter};
 /// Does the give-backs of a lock of the selected database, and serves those who wait for it.
 #[inline]
 pub(super) fn apply_give_backs(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    if STATE.if_busy(context, |state| {
+    if STATE.is_busy() {
+        apply_any(context, name, caller);
+    }
+}
+
+#[inline(never)]
+fn apply_any(context: Context<'_>, name: Text<'_>, caller: Caller) {
+    if STATE.with(context, |state| {
         state.calls.gives_back(context.database(), name.bytes())
     }) {
         apply(context, name);
@@ -39,13 +46,13 @@ fn apply(context: Context<'_>, name: Text<'_>) {
             amount,
             token: None,
         };
-        let Ok(released) = release(holders.as_ref(), &request, now(context)) else {
+        let Ok(released) = release(holders.as_ref(), &request, || now(context)) else {
             continue;
         };
         if released.change != LockChange::Keep {
             statistics::count(Counter::Releases);
         }
-        let (token, holder) = (released.before.token, released.holder);
+        let (token, holder) = (released.before.token, released.holder.as_ref());
         if holder.is_none() {
             grant_released(context, token);
         }

@@ -63,7 +63,7 @@ pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
             amount: ReleaseAmount::All,
             token: Some(grant.token),
         };
-        let released = redis_lock_core::release(Some(&holders), &request, now(context));
+        let released = redis_lock_core::release(Some(&holders), &request, || now(context));
         if let Ok(released) = released {
             statistics::count(Counter::Releases);
             grant_released(context, grant.token);
