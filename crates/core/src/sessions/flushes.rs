@@ -27,9 +27,9 @@ impl Sessions {
             self.flushed.databases.insert(database, before);
         }
         let grants = self.grants.iter();
-        let lost = grants.filter(|grant| self.flush_of(grant).is_some());
-        let lost: Vec<_> = lost.map(|grant| grant.id).collect();
-        self.flushed.grants = lost;
+        let flushed = grants.filter(|grant| self.flush_of(grant).is_some());
+        let flushed: Vec<_> = flushed.map(|grant| grant.id).collect();
+        self.flushed.grants = flushed;
     }
 
     /// Reports up to `max` grants that were flushed. True when more are left.
