@@ -163,6 +163,17 @@ fn of_an_acquire_that_waits() {
 }
 
 #[test]
+fn of_a_queued_acquire() {
+    let call = acquire(&mut words("ann queue 5 SESSION 7 HOLDS 2147483647"));
+    let call = call.unwrap();
+    assert_eq!(call.wait, Some(Wait::Queue(5)));
+    let session = SessionId::new(7).unwrap();
+    assert_eq!(call.repeats(), Some((session, Holds::MAX)));
+    let blocked = acquire(&mut words("ann BLOCK 5 SESSION 7 HOLDS 1")).unwrap();
+    assert_eq!(blocked.repeats(), None);
+}
+
+#[test]
 fn of_a_wrong_acquire() {
     for (text, part) in [
         ("", "the owner must be"),
