@@ -137,6 +137,7 @@ fn alone() -> Vec<Setup> {
         dying_waiters(),
         kept(),
         kept_silent(),
+        queued(),
         strict(
             "memory-full",
             policies.map(Fault::Fill).to_vec(),
@@ -194,6 +195,26 @@ fn kept_silent() -> Setup {
             ..kept.habits
         },
         ..kept
+    }
+}
+
+/// Calls that wait in the sessions of programs that are cut off and freeze, on a server that stalls.
+fn queued() -> Setup {
+    let faults = vec![
+        Fault::Stop,
+        Fault::Stall,
+        Fault::Pause,
+        Fault::Remove,
+        Fault::Flush,
+    ];
+    Setup {
+        habits: Habits {
+            queues: true,
+            ..Habits::default()
+        },
+        length: Duration::from_secs(10),
+        calm: Duration::from_millis(400),
+        ..strict("queued", faults, START_ALONE)
     }
 }
 

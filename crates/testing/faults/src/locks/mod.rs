@@ -94,6 +94,14 @@ impl Configuration for Setup {
                 &["closed when it was silent"]
             });
         }
+        if self.habits.queues {
+            wanted.extend([
+                "queued grants",
+                "frozen programs",
+                "cut programs",
+                "losses that were told",
+            ]);
+        }
         if self.losses == Losses::Must {
             wanted.push("lost grants");
         }
@@ -132,6 +140,7 @@ fn play(stage: &Stage, setup: &Setup) -> History {
         history.calls.extend(record.calls);
         history.writes.extend(record.writes);
         history.kept.extend(record.kept);
+        history.polls.extend(record.polls);
     }
     history
 }

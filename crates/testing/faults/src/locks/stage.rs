@@ -40,6 +40,8 @@ pub(crate) struct Habits {
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,
     pub(crate) keeping: Keeping,
+    /// Most calls wait in sessions (`QUEUE`).
+    pub(crate) queues: bool,
 }
 
 /// Which owners keep their grants (`KEEP`).

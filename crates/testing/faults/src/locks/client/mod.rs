@@ -2,13 +2,14 @@
 
 mod ask;
 mod keep;
+mod queue;
 mod stopped;
 mod task;
 
 use super::line::Line;
 use super::stage::Stage;
 use crate::register::SqlRegister;
-use history::{Call, Kept, Moment, Write};
+use history::{Call, Kept, Moment, Poll, Write};
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 
@@ -20,6 +21,7 @@ pub(crate) struct Record {
     pub(crate) calls: Vec<Call>,
     pub(crate) writes: Vec<Write>,
     pub(crate) kept: Vec<Kept>,
+    pub(crate) polls: Vec<Poll>,
 }
 
 /// A client. It makes one call at a time.
@@ -40,6 +42,7 @@ pub(crate) struct Client<'s> {
     calls: Vec<Call>,
     writes: Vec<Write>,
     kept: Vec<Kept>,
+    polls: Vec<Poll>,
 }
 
 impl<'s> Client<'s> {
@@ -58,6 +61,7 @@ impl<'s> Client<'s> {
             calls: Vec::new(),
             writes: Vec::new(),
             kept: Vec::new(),
+            polls: Vec::new(),
         }
     }
 
@@ -67,6 +71,7 @@ impl<'s> Client<'s> {
             calls: self.calls,
             writes: self.writes,
             kept: self.kept,
+            polls: self.polls,
         }
     }
 }

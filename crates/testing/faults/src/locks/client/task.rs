@@ -41,6 +41,10 @@ impl Client<'_> {
     pub(crate) fn run(&mut self) {
         while !self.stage.run.is_over() {
             self.tasks += 1;
+            if self.stage.habits.queues && self.random.random_ratio(2, 3) {
+                self.queue();
+                continue;
+            }
             let keeps = if self.stage.habits.keeping.is_usual() {
                 2
             } else {
