@@ -97,6 +97,7 @@ impl Configuration for Setup {
         if self.habits.queues {
             wanted.extend([
                 "queued grants",
+                "promises",
                 "frozen programs",
                 "cut programs",
                 "losses that were told",

@@ -39,7 +39,7 @@ struct Mine {
     kept: Kept,
 }
 
-impl<'s> Client<'s> {
+impl Client<'_> {
     /// Queues calls for a few locks, each by an owner of its own, and works where it is granted one.
     pub(super) fn queue(&mut self) {
         let Some(mut session) = self.open_session() else {
@@ -57,7 +57,7 @@ impl<'s> Client<'s> {
                 None => {}
             }
         }
-        while !(queued.is_empty() && mine.is_empty()) && !self.stage.run.is_over() {
+        while !(self.stage.run.is_over() || queued.is_empty() && mine.is_empty()) {
             self.disturb(&mut session);
             let Some(events) = self.poll(&mut session) else {
                 break;
