@@ -21,6 +21,8 @@ const LEASE: Range<u64> = 1_000..3_000;
 const WAIT: Range<u64> = 50..3_000;
 /// How long a grant is kept.
 const LENGTH: Range<u64> = 0..400;
+/// And now and then, so that its lease ends unless it is renewed.
+const LONG: Range<u64> = 1_000..4_000;
 /// How long a POLL waits.
 const POLL: u64 = 200;
 /// Longer than a program may be silent.
@@ -184,7 +186,9 @@ impl Client<'_> {
         else {
             return None;
         };
-        let length = Duration::from_millis(self.random.random_range(LENGTH));
+        let is_long = self.random.random_ratio(1, 5);
+        let length = if is_long { LONG } else { LENGTH };
+        let length = Duration::from_millis(self.random.random_range(length));
         Some(Mine {
             held: Held {
                 key: call.key.clone(),
