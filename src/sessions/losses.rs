@@ -4,7 +4,7 @@
 use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
-use super::upper::away;
+use super::upper::moves;
 use super::{timer, work};
 use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
 
@@ -96,7 +96,7 @@ fn client_disconnected(context: Context<'_>) {
             state.sessions.disconnected(client, now)
         });
         for id in detached {
-            away(context, id);
+            moves(context, id);
         }
     }
 }

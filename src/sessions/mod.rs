@@ -35,6 +35,7 @@ pub(crate) use open::{
 pub(crate) use polls::poll;
 pub(crate) use reply::write_reply;
 pub(crate) use upper::Upper;
+pub(crate) use work::look_at_program;
 
 /// Subscribes to the events by which grants are lost without a command on their key.
 pub(crate) fn load(context: Context<'_>, upper: Upper) {

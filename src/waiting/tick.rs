@@ -10,13 +10,14 @@ use redis_lock_core::LockId;
 use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, check_served};
 use super::give_back::apply_give_backs;
+use super::programs::move_calls;
 use super::refuse::refuse_all;
 use super::serve::{Caller, serve};
 use super::session_end::end_rest;
 use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
-use super::{deadlock, events, programs, timer};
+use super::{deadlock, events, timer};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
@@ -30,7 +31,7 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     STATE.stalls.set_paused(monotonic(), paused);
     time_out_waits(context);
     end_rest(context);
-    programs::go_on(context);
+    move_calls(context);
     deadlock::judge_rest(context);
     STATE.with(context, |state| {
         state.calls.make_ended_ready(now(context).millis());
@@ -146,9 +147,7 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
     let (idle, moves, wait_ends, lease_ends) = STATE.with(context, |state| {
         (
             state.calls.is_idle(),
-            state.moves.are_under_way()
-                || state.moves.are_put_off()
-                || !state.ended_sessions.is_empty(),
+            state.moves.are_under_way() || !state.ended_sessions.is_empty(),
             state.calls.next_end().map(|(end, _)| end),
             state.calls.next_lease_end(),
         )

@@ -132,6 +132,13 @@ impl<A> Calls<A> {
         self.lines.get(database, key)?.first
     }
 
+    /// The first call in the line of a lock that is passed over.
+    #[must_use]
+    pub fn first_passed_over(&self, database: i32, key: &[u8]) -> Option<CallId> {
+        let line = self.lines.get(database, key)?.id;
+        of_line(&self.passed_over, line).next()
+    }
+
     /// The first call of this owner in the line of a lock.
     #[must_use]
     pub fn first_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<CallId> {
