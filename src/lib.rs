@@ -53,6 +53,8 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
         sessions::Upper {
             release: waiting::release_of_session,
             ended: waiting::session_ended,
+            away: waiting::session_away,
+            back: waiting::session_back,
         },
     );
     waiting::load(context);

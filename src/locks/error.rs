@@ -31,6 +31,8 @@ pub(crate) enum CommandError {
     CannotWait,
     /// As many calls wait on this server as allowed.
     TooManyWaitersInAll,
+    /// As many queued calls wait on this server as allowed.
+    TooManyQueued,
     /// To wait would close a circle of waits.
     Deadlock(CString),
     /// The rules of the lock refuse the call.
@@ -56,7 +58,7 @@ impl CommandError {
         }
     }
 
-    fn text(&self) -> &CStr {
+    pub(crate) fn text(&self) -> &CStr {
         match self {
             Self::Argument(text) => text,
             Self::Deadlock(text) => text,
@@ -83,6 +85,9 @@ impl CommandError {
             Self::TooManyWaitersInAll => {
                 c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total and three \
                   quarters of maxclients allow"
+            }
+            Self::TooManyQueued => {
+                c"MAXWAITERS as many queued calls wait on this server as lock.max-queued allows"
             }
             Self::Refused(refusal) => refusal.text(),
         }

@@ -5,6 +5,7 @@ use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
 use super::timer;
+use super::upper::away;
 use crate::server::{self, Context, Databases, Removal, ServerEvent};
 
 pub(super) fn load(context: Context<'_>) {
@@ -72,8 +73,11 @@ fn role_changed(context: Context<'_>) {
 fn client_disconnected(context: Context<'_>) {
     if STATE.any() {
         let client = context.client_id();
-        STATE.with_time(context, |state, now| {
-            state.sessions.disconnected(client, now);
+        let detached = STATE.with_time(context, |state, now| {
+            state.sessions.disconnected(client, now)
         });
+        for id in detached {
+            away(context, id);
+        }
     }
 }

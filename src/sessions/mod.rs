@@ -29,7 +29,8 @@ pub(crate) use calls::{
 pub(crate) use errors::NO_SESSION;
 pub(crate) use losses::lock_lost;
 pub(crate) use open::{
-    check_known, check_may_block, check_open, close, counts, grants, list, open,
+    check_known, check_may_block, check_open, close, counts, grants, list, open, polling_client,
+    polling_client_closes, presence, report,
 };
 pub(crate) use polls::poll;
 pub(crate) use reply::write_reply;

@@ -1,12 +1,15 @@
 //! Sessions are opened, closed, listed and looked up.
 
+use std::sync::Arc;
+
+use redis_lock_core::OwnerBuf;
 use redis_lock_core::sessions::{
-    Counts, Opening, SessionGrant, SessionId, SessionInfo, SessionTimeout,
+    Counts, EventKind, Opening, Presence, SessionGrant, SessionId, SessionInfo, SessionTimeout,
 };
 
 use super::errors::{NO_CONNECTION, NO_SESSION, POLLS_ITSELF, TOO_MANY};
 use super::state::STATE;
-use super::upper::{end_waits, release};
+use super::upper::{away, end_waits, release};
 use super::{follow, polls, timer};
 use crate::locks::{CommandError, max_sessions, random_number};
 use crate::server::Context;
@@ -103,6 +106,36 @@ pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, Comman
     context.select_database(database);
     timer::arm(context);
     Ok(closed.grants)
+}
+
+/// Whether the program of a session is there.
+pub(crate) fn presence(context: Context<'_>, id: SessionId) -> Presence {
+    STATE.with(context, |state| state.sessions.presence(id))
+}
+
+/// The connection that polls a session, if one does.
+pub(crate) fn polling_client(context: Context<'_>, id: SessionId) -> Option<u64> {
+    STATE.with(context, |state| state.sessions.client_of(id))
+}
+
+/// The connection that polls has closed, and the server has not read that yet.
+pub(crate) fn polling_client_closes(context: Context<'_>, client: u64) {
+    let ids = STATE.with(context, |state| state.sessions.closing(client));
+    for id in ids {
+        away(context, id);
+    }
+}
+
+/// Tells a session what became of its call.
+pub(crate) fn report(
+    context: Context<'_>,
+    id: SessionId,
+    key: &Arc<[u8]>,
+    owner: &OwnerBuf,
+    kind: EventKind,
+) {
+    STATE.with(context, |state| state.sessions.report(id, key, owner, kind));
+    timer::arm(context);
 }
 
 /// At most `max` sessions, oldest first.

@@ -9,6 +9,7 @@ use super::errors::{NEWER_CONNECTION, NO_CONNECTION, NO_SESSION};
 use super::reply::write_reply;
 use super::state::STATE;
 use super::timer;
+use super::upper::back;
 use crate::locks::CommandError;
 use crate::server::{Blocked, Context, Waits};
 
@@ -56,7 +57,9 @@ pub(crate) fn poll(
     if let Some(displaced) = displaced {
         displaced.answer(Answer::Error(NEWER_CONNECTION));
     }
-    let _was_away = polled.map_err(refusal)?.was_away;
+    if polled.map_err(refusal)?.was_away {
+        back(context, id);
+    }
     if waits && !has_due {
         // Perhaps it can be answered now.
         answer(context, id);

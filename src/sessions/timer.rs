@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The pause before another try, while nothing may be written.
 const RETRY: Duration = Duration::from_millis(8);
 /// The longest pause while a session is open: so a stall of the server is noticed.
-const MAX_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 static WORK: OnceLock<fn(Context<'_>)> = OnceLock::new();
 

@@ -1,4 +1,4 @@
-//! What the layer above does when a session ends.
+//! What the layer above does when a session ends, and when its program goes away or comes back.
 
 use std::sync::OnceLock;
 
@@ -13,6 +13,10 @@ pub(crate) struct Upper {
     pub(crate) release: fn(Context<'_>, &SessionGrant),
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
+    /// Passes over the calls of a session whose program may be dead or frozen.
+    pub(crate) away: fn(Context<'_>, SessionId),
+    /// The program polls again.
+    pub(crate) back: fn(Context<'_>, SessionId),
 }
 
 static UPPER: OnceLock<Upper> = OnceLock::new();
@@ -26,6 +30,18 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
         && context.select_database(grant.lock_id.database)
     {
         (upper.release)(context, grant);
+    }
+}
+
+pub(super) fn away(context: Context<'_>, id: SessionId) {
+    if let Some(upper) = UPPER.get() {
+        (upper.away)(context, id);
+    }
+}
+
+pub(super) fn back(context: Context<'_>, id: SessionId) {
+    if let Some(upper) = UPPER.get() {
+        (upper.back)(context, id);
     }
 }
 

@@ -9,7 +9,7 @@ use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
 use super::polls;
 use super::state::STATE;
-use super::upper::{end_waits, release};
+use super::upper::{away, end_waits, release};
 use crate::locks::{check_write, monotonic};
 use crate::server::{Context, OwnedText, WriteCheck};
 
@@ -100,13 +100,14 @@ fn end_leases(context: Context<'_>) {
     }
 }
 
-/// Ends the sessions that have been silent for too long.
+/// Ends the sessions that have been silent for too long, and passes over the calls of those that do not poll.
 fn end_silent(context: Context<'_>) {
     while let Some(timeout) =
         STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
     {
-        if let Timeout::Ended(id) = timeout {
-            end_waits(context, id);
+        match timeout {
+            Timeout::Away(id) => away(context, id),
+            Timeout::Ended(id) => end_waits(context, id),
         }
     }
 }
@@ -165,15 +166,17 @@ fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     });
     let Some(client) = client else { return true };
     let identity = context.identity_of(client);
-    STATE.with_time(context, |state, now| {
+    let (is_attached, goes_away) = STATE.with_time(context, |state, now| {
         let is_attached = identity.is_some_and(|(user, database)| {
             state.sessions.knows(id, user.text().bytes(), database)
         });
-        if !is_attached {
-            state.sessions.detach(id, now);
-        }
-        is_attached
-    })
+        let goes_away = !is_attached && state.sessions.detach(id, now);
+        (is_attached, goes_away)
+    });
+    if goes_away {
+        away(context, id);
+    }
+    is_attached
 }
 
 /// Releases what closed sessions have left.

@@ -14,10 +14,33 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     })
 }
 
-/// How many calls wait for all locks, and the longest line.
-pub(crate) fn queue_sizes(context: Context<'_>) -> (usize, usize) {
+/// True when a newcomer stands behind a call: one that is not passed over, as far as that is known.
+pub(super) fn stands_in_line(context: Context<'_>, name: Text<'_>) -> bool {
+    STATE.if_busy(context, |state| {
+        let (calls, database) = (&state.calls, context.database());
+        calls.first_eligible(database, name.bytes()).is_some()
+            || state.moves.are_under_way() && calls.waiting(database, name.bytes()) > 0
+    })
+}
+
+/// How many calls wait, for all locks.
+pub(crate) struct QueueSizes {
+    /// Those of blocked clients.
+    pub(crate) blocked: usize,
+    /// Queued calls.
+    pub(crate) queued: usize,
+    /// The longest line.
+    pub(crate) longest: usize,
+}
+
+pub(crate) fn queue_sizes(context: Context<'_>) -> QueueSizes {
     STATE.with(context, |state| {
-        (state.calls.len(), state.calls.max_waiting())
+        let calls = &state.calls;
+        QueueSizes {
+            blocked: calls.len() - calls.queued(),
+            queued: calls.queued(),
+            longest: calls.max_waiting(),
+        }
     })
 }
 

@@ -5,12 +5,15 @@
 
 use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Acquire, Deadline, Granted, Holder, LockChange, Release, Renew, Token};
+use redis_lock_core::{
+    Acquire, Deadline, Granted, Holder, Holds, LockChange, Owner, Release, Renew, Token,
+};
 
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
+use super::join::place_of_repeated;
 use super::judge::{admit, check_renewal};
-use super::line::waiting;
+use super::line::{stands_in_line, waiting};
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
@@ -56,7 +59,7 @@ impl<'call> Lock<'call> {
     /// Lets those in line who have room go first.
     #[inline]
     fn after_the_line(self) -> Self {
-        if self.key.is_exclusive() || waiting(self.context, self.key.name()) == 0 {
+        if self.key.is_exclusive() || !stands_in_line(self.context, self.key.name()) {
             self
         } else {
             self.after_serving()
@@ -72,6 +75,19 @@ impl<'call> Lock<'call> {
         Self { context, key }
     }
 
+    /// Goes on unless this queued call is in line already: then the error is its place.
+    pub(crate) fn unless_in_line(
+        self,
+        owner: Owner<'_>,
+        of: (SessionId, Holds),
+    ) -> Result<Self, usize> {
+        let lock = self.after_the_line();
+        match place_of_repeated(lock.context, lock.key.name(), owner, of) {
+            None => Ok(lock),
+            Some(place) => Err(place),
+        }
+    }
+
     /// Judges an acquire; `None` when there is no room or others wait for it.
     pub(crate) fn acquire<'a>(
         self,
@@ -84,7 +100,7 @@ impl<'call> Lock<'call> {
         let (context, key) = (lock.context, &lock.key);
         let holders = key.holders()?;
         // The line could not be served just now. This call is not granted before it either.
-        let in_line = waiting(context, key.name()) > 0;
+        let in_line = stands_in_line(context, key.name());
         let Some(granted) = admit(
             context,
             key.name(),

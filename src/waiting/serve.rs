@@ -9,12 +9,12 @@ use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, redirection};
 use super::ended::end_leases;
 use super::judge::admit;
-use super::line::waiting;
+use super::line::stands_in_line;
 use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
 use super::state::STATE;
 use super::timer;
-use super::turn::{Next, count_grant, grant, may_acquire, next_call};
+use super::turn::{Next, Turn, count_grant, grant, may_acquire, next_call};
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released,
@@ -127,7 +127,11 @@ impl Serving<'_> {
         let released = self.released.take();
         let is_released = released.is_some();
         let mut key = released.unwrap_or_else(|| LockKey::open(context, name));
-        if !is_released && key.is_shared() && may_write_now(context) && self.anybody_waits() {
+        if !is_released
+            && key.is_shared()
+            && may_write_now(context)
+            && stands_in_line(context, name)
+        {
             key = match end_leases(key) {
                 Ok(key) => key,
                 Err(_ended) => return Step::Again,
@@ -144,9 +148,16 @@ impl Serving<'_> {
                 key.write(&LockChange::Free, Announce::LastRelease);
             }
         };
-        let Some(next) = self.next(holders.as_ref()) else {
-            close(key);
-            return Step::Done;
+        let next = match self.next(holders.as_ref()) {
+            Turn::Call(next) => next,
+            Turn::Nobodys => {
+                close(key);
+                return Step::Done;
+            }
+            Turn::Unknown => {
+                close(key);
+                return Step::Later;
+            }
         };
         let owner = next.waiter.owner.as_owner();
         let is_new = holders.is_none_or(|holders| holders.find(owner).is_none());
@@ -186,12 +197,8 @@ impl Serving<'_> {
         }
     }
 
-    fn anybody_waits(&self) -> bool {
-        waiting(self.context, self.name) > 0
-    }
-
     /// The call to judge next.
-    fn next(&self, holders: Option<&Holders<'_>>) -> Option<Next> {
+    fn next(&self, holders: Option<&Holders<'_>>) -> Turn {
         let just_granted = self.just_granted.as_ref().map(OwnerBuf::as_owner);
         let lock = (self.context.database(), self.name.bytes());
         let max_holders = max_holders();
@@ -272,7 +279,9 @@ impl Serving<'_> {
         let (database, key) = (self.context.database(), self.name.bytes());
         let more = STATE.with(self.context, |state| {
             state.calls.set_lease_end(database, key, holder.end);
-            let of_owner = state.calls.first_of(database, key, holder.owner.bytes());
+            let of_owner = state
+                .calls
+                .first_eligible_of(database, key, holder.owner.bytes());
             of_owner.is_some()
         });
         if more { Step::Again } else { Step::Done }
@@ -319,5 +328,5 @@ fn membership(waiter: &Waiter) -> Membership {
 /// Whether the client of a waiting call keeps the grant.
 fn to_keep(waiter: &Waiter) -> ToKeep {
     let silence = waiter.keep?;
-    Some((Keep::For(silence), Asked::Acquire, waiter.client_id))
+    Some((Keep::For(silence), Asked::Acquire, waiter.client_id?))
 }

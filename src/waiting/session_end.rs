@@ -7,6 +7,7 @@ use super::ended::end_leases;
 use super::give_back::apply_give_backs;
 use super::refuse::refuse;
 use super::serve::{Caller, serve};
+use super::slice::Slice;
 use super::state::STATE;
 use super::timer;
 use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
@@ -19,17 +20,35 @@ pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
     STATE.if_busy(context, |state| state.calls.of_session(session).count())
 }
 
-/// A session has ended: so have the waits of its calls.
+/// A session has ended: so have the waits of its calls. Many take several ticks; none of them is granted meanwhile.
 pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
-    let calls: Vec<_> = STATE.if_busy(context, |state| state.calls.of_session(session).collect());
-    if calls.is_empty() {
-        return;
+    let any = STATE.if_busy(context, |state| {
+        let any = state.calls.of_session(session).next().is_some();
+        if any {
+            state.ended_sessions.push(session);
+        }
+        any
+    });
+    if any {
+        end_rest(context);
+        // Those behind them may have room.
+        timer::soon(context);
     }
-    for call in calls {
-        refuse(context, call, sessions::NO_SESSION);
+}
+
+/// Ends the waits of sessions that have ended, as far as the time allows.
+pub(super) fn end_rest(context: Context<'_>) {
+    let slice = Slice::begin();
+    while let Some(session) = STATE.if_busy(context, |state| state.ended_sessions.last().copied()) {
+        let next = STATE.with(context, |state| state.calls.of_session(session).next());
+        match next {
+            Some(call) => refuse(context, call, sessions::NO_SESSION),
+            None => drop(STATE.with(context, |state| state.ended_sessions.pop())),
+        }
+        if slice.is_over() {
+            return;
+        }
     }
-    // Those behind them may have room.
-    timer::soon(context);
 }
 
 /// Releases a grant of a closed session, with all its holds, and hands on the lock. Its database is selected.

@@ -12,10 +12,11 @@ use super::cluster_redirect::{NodesCache, check_served};
 use super::give_back::apply_give_backs;
 use super::refuse::refuse_all;
 use super::serve::{Caller, serve};
+use super::session_end::end_rest;
 use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
-use super::{deadlock, events, timer};
+use super::{deadlock, events, programs, timer};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
@@ -25,7 +26,11 @@ const POLLS_PER_TICK: usize = 256;
 
 /// Runs a tick; returns the delay to the next one.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
+    let paused = context.writes_paused();
+    STATE.stalls.set_paused(monotonic(), paused);
     time_out_waits(context);
+    end_rest(context);
+    programs::go_on(context);
     deadlock::judge_rest(context);
     STATE.with(context, |state| {
         state.calls.make_ended_ready(now(context).millis());
@@ -33,7 +38,7 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     if context.flags().replica() {
         drop_give_backs(context);
         end_all_waits(context);
-    } else if !context.writes_paused() && !context.flags().loading() && !serve_ready(context) {
+    } else if !paused && !context.flags().loading() && !serve_ready(context) {
         return Some(Duration::ZERO);
     }
     next_delay(context)
@@ -92,7 +97,10 @@ fn drop_give_backs(context: Context<'_>) {
 fn end_all_waits(context: Context<'_>) {
     const UNBLOCKED: &CStr = c"UNBLOCKED this server has become a replica";
     let nodes = NodesCache::default();
-    for lock_id in STATE.with(context, |state| state.calls.lock_ids()) {
+    let slice = Slice::begin();
+    while !slice.is_over()
+        && let Some(lock_id) = STATE.with(context, |state| state.calls.next_turn())
+    {
         with_name(context, &lock_id, |name| {
             let redirection = check_served(context, name, &nodes);
             refuse_all(context, name, |client| {
@@ -113,7 +121,7 @@ fn with_name(context: Context<'_>, lock_id: &LockId, body: impl FnOnce(Text<'_>)
 fn time_out_waits(context: Context<'_>) {
     let now = monotonic();
     let slice = Slice::begin();
-    while let Some(blocked) = STATE.with(context, |state| {
+    while let Some(recipient) = STATE.with(context, |state| {
         let (end, id) = state.calls.next_end()?;
         if end <= now {
             state.end_wait(context, now, id, WaitEnd::TimeOut)
@@ -121,7 +129,7 @@ fn time_out_waits(context: Context<'_>) {
             None
         }
     }) {
-        blocked.answer(Answer::Nothing);
+        recipient.answer(context, Answer::TimedOut);
         if slice.is_over() {
             return;
         }
@@ -129,9 +137,12 @@ fn time_out_waits(context: Context<'_>) {
 }
 
 fn next_delay(context: Context<'_>) -> Option<Duration> {
-    let (idle, wait_ends, lease_ends) = STATE.with(context, |state| {
+    let (idle, moves, wait_ends, lease_ends) = STATE.with(context, |state| {
         (
             state.calls.is_idle(),
+            state.moves.are_under_way()
+                || state.moves.are_put_off()
+                || !state.ended_sessions.is_empty(),
             state.calls.next_end().map(|(end, _)| end),
             state.calls.next_lease_end(),
         )
@@ -139,6 +150,9 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
     if idle {
         events::unfollow_iterations(context);
         return None;
+    }
+    if moves {
+        return Some(Duration::ZERO);
     }
     let until_wait = wait_ends.map(|end| end.since(monotonic()));
     let until_lease = lease_ends.map(|end| timer::until_end(context, end));

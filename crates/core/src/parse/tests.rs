@@ -5,7 +5,9 @@ use super::{self as parsed};
 use super::{
     Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
 };
-use super::{SessionMove, SessionOpen, session_grants, session_id, session_open, session_poll};
+use super::{
+    SessionMove, SessionOpen, Wait, session_grants, session_id, session_open, session_poll,
+};
 use crate::keeping::{Keep, Silence};
 use crate::sessions::{SessionId, SessionTimeout};
 use crate::{
@@ -39,7 +41,7 @@ fn of_an_acquire() {
         owner: Some(owner("ann")),
         limit: None,
         lease: None,
-        wait_ms: None,
+        wait: None,
         keep: None,
         session: None,
         holds: None,
@@ -107,20 +109,29 @@ fn of_an_acquire() {
         (
             "ann BLOCK 0",
             Acquire {
-                wait_ms: Some(0),
+                wait: Some(Wait::Block(0)),
                 ..plain
             },
         ),
         (
             "ann block 315360000000",
             Acquire {
-                wait_ms: Some(315_360_000_000),
+                wait: Some(Wait::Block(315_360_000_000)),
                 ..plain
             },
         ),
         (
             "ann HOLDS 2147483647",
             Acquire {
+                holds: Some(Holds::MAX),
+                ..plain
+            },
+        ),
+        (
+            "ann queue 5 SESSION 7 HOLDS 2147483647",
+            Acquire {
+                wait: Some(Wait::Queue(5)),
+                session: SessionId::new(7),
                 holds: Some(Holds::MAX),
                 ..plain
             },
@@ -149,7 +160,13 @@ fn of_a_wrong_acquire() {
         ("ann PX 1 EX 1", "one lease at most"),
         ("ann BLOCK -1", "BLOCK takes"),
         ("ann BLOCK 315360000001", "BLOCK takes"),
-        ("ann BLOCK 1 BLOCK 1", "BLOCK is given twice"),
+        ("ann BLOCK 1 BLOCK 1", "only one of BLOCK and QUEUE"),
+        ("ann QUEUE 1 BLOCK 1", "only one of BLOCK and QUEUE"),
+        ("ann QUEUE -1", "QUEUE takes"),
+        ("ann QUEUE 315360000001", "QUEUE takes"),
+        ("ann QUEUE 1 HOLDS 1", "QUEUE needs"),
+        ("ann QUEUE 1 SESSION 7", "QUEUE needs"),
+        ("ann QUEUE 1 SESSION 7 HOLDS 1 TOKEN 1", "QUEUE needs"),
         ("ann HOLDS 0", "HOLDS takes the hold count to reach"),
         (
             "ann HOLDS 2147483648",

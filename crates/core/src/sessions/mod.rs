@@ -37,7 +37,7 @@ pub use clock::Now;
 pub use event::{Event, EventKind, LossReason};
 pub use grants::{GrantName, SessionGrant};
 pub use polls::{Block, PollRefusal, PollReply, Polled};
-pub use presence::{Closed, Timeout};
+pub use presence::{Closed, Presence, Timeout};
 pub use registry::{Counts, Opening, SessionInfo, Sessions};
 pub use renewals::can_renew;
 pub use session::{SessionId, SessionTimeout};

@@ -18,6 +18,17 @@ pub enum Timeout {
     Ended(SessionId),
 }
 
+/// Whether a session's program is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The session has ended.
+    Ended,
+    /// The program may be dead or frozen: its calls are passed over.
+    Away,
+    /// The program polls on this connection.
+    Here(u64),
+}
+
 /// A session that was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -73,6 +84,16 @@ impl Sessions {
     #[must_use]
     pub fn is_away(&self, id: SessionId) -> bool {
         self.live(id).is_some_and(|session| session.is_away)
+    }
+
+    /// Whether the program of a session is there.
+    #[must_use]
+    pub fn presence(&self, id: SessionId) -> Presence {
+        match self.live(id) {
+            None => Presence::Ended,
+            Some(session) if session.is_away => Presence::Away,
+            Some(session) => Presence::Here(session.client_id),
+        }
     }
 
     /// Takes a session whose program has not polled in time. Call this after the server has read its sockets.
