@@ -35,8 +35,8 @@ fn calls_end_when_the_server_stops_being_primary() {
     if let Ok(value) = session.connection.recv_response() {
         value.refused("UNBLOCKED");
     }
-    assert_eq!(queued(&server), 0);
     assert_eq!(count(&server, "sessions"), 0);
+    eventually(|| queued(&server) == 0, "the calls to be gone");
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
     run(&mut c, "REPLICAOF NO ONE").okay();
     session.ask(&mut c, "k b").refused("NOSESSION");
