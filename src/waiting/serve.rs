@@ -42,6 +42,13 @@ enum Step {
     Continue,
 }
 
+impl Step {
+    /// What comes after the refusal of all calls, or of as many as there was time for.
+    const fn of_refusals(all: bool) -> Self {
+        if all { Self::Done } else { Self::Continue }
+    }
+}
+
 /// Why the call whose turn it is gets no grant.
 enum NoGrant {
     /// The call ends with this error.
@@ -140,8 +147,8 @@ impl Serving<'_> {
         let holders = if is_released { Ok(None) } else { key.holders() };
         let Ok(holders) = holders else {
             drop(key);
-            refuse_all(context, name, |_| Answer::Error(CommandError::WrongType));
-            return Step::Done;
+            let wrong_type = |_| Answer::Error(CommandError::WrongType);
+            return Step::of_refusals(refuse_all(context, name, wrong_type));
         };
         let close = |key: LockKey<'_>| {
             if is_released {
@@ -187,8 +194,7 @@ impl Serving<'_> {
             }
             Err(NoGrant::Elsewhere(check)) => {
                 close(key);
-                self.redirect(check);
-                Step::Done
+                self.redirect(check)
             }
             Err(NoGrant::Waits(step)) => {
                 close(key);
@@ -309,12 +315,12 @@ impl Serving<'_> {
     }
 
     /// Another node serves this lock.
-    fn redirect(&self, check: WriteCheck) {
+    fn redirect(&self, check: WriteCheck) -> Step {
         let (context, name) = (self.context, self.name);
         let redirection = redirection(context, name, check, &NodesCache::default());
-        refuse_all(context, name, |client| {
+        Step::of_refusals(refuse_all(context, name, |client| {
             Answer::error(redirection.error(context, client))
-        });
+        }))
     }
 }
 
