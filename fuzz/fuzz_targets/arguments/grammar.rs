@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use redis_lock_core::keeping::{Keep, Silence};
-use redis_lock_core::parse::{self, SessionMove};
+use redis_lock_core::parse::{self, SessionMove, Wait};
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Holds, Lease, Limit, Owner, Release, ReleaseAmount, Renew, Token};
 
@@ -45,6 +45,7 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
             keep,
             session,
             ("BLOCK", Some(0..=TEN_YEARS_MS)),
+            ("QUEUE", Some(0..=TEN_YEARS_MS)),
             ("HOLDS", Some(1..=MAX_HOLDS)),
             token,
         ],
@@ -136,12 +137,15 @@ impl<'a> Call<'a> {
         let silence = self.number("KEEP").unwrap_or(0);
         let is_short = |lease: Lease| lease.millis() < 1000;
         let joins = self.number("SESSION").is_some_and(|id| id > 0);
+        let repeatable = joins && has("HOLDS") && !has("TOKEN");
         !(has("PX") && has("EX")
             || has("SHARED") && has("LIMIT")
             || shares && has("RAISE")
             || (1..1000).contains(&silence)
             || silence > 0 && self.lease().is_some_and(is_short)
             || joins && silence > 0
+            || has("BLOCK") && has("QUEUE")
+            || has("QUEUE") && !repeatable
             || joins && self.lease().is_some_and(is_short)
             || command == Command::Release && joins && !has("TOKEN")
             || has("ALL") && has("HOLDS")
@@ -182,7 +186,7 @@ impl<'a> Call<'a> {
                 lease: self.lease(),
                 keep: self.keep(),
                 session: self.session(),
-                wait_ms: self.number("BLOCK"),
+                wait: self.wait(),
                 holds: self.number("HOLDS").and_then(holds),
                 token: self.token("TOKEN"),
             }),
@@ -229,6 +233,11 @@ impl<'a> Call<'a> {
 
     fn token(&self, name: &str) -> Option<Token> {
         self.number(name).and_then(Token::new)
+    }
+
+    fn wait(&self) -> Option<Wait> {
+        let block = self.number("BLOCK").map(Wait::Block);
+        block.or_else(|| self.number("QUEUE").map(Wait::Queue))
     }
 
     fn session(&self) -> Option<SessionId> {
