@@ -137,18 +137,17 @@ impl<'a> Call<'a> {
         let silence = self.number("KEEP").unwrap_or(0);
         let is_short = |lease: Lease| lease.millis() < 1000;
         let joins = self.number("SESSION").is_some_and(|id| id > 0);
-        let repeatable = joins && has("HOLDS") && !has("TOKEN");
         !(has("PX") && has("EX")
             || has("SHARED") && has("LIMIT")
             || shares && has("RAISE")
             || (1..1000).contains(&silence)
             || silence > 0 && self.lease().is_some_and(is_short)
             || joins && silence > 0
-            || has("BLOCK") && has("QUEUE")
-            || has("QUEUE") && !repeatable
             || joins && self.lease().is_some_and(is_short)
             || command == Command::Release && joins && !has("TOKEN")
             || has("ALL") && has("HOLDS")
+            || has("BLOCK") && has("QUEUE")
+            || has("QUEUE") && (!joins || !has("HOLDS") || has("TOKEN"))
             || nameless && (has("HOLDS") || has("TOKEN") || joins)
             || raises_from_nothing
             || lowers)
@@ -236,8 +235,8 @@ impl<'a> Call<'a> {
     }
 
     fn wait(&self) -> Option<Wait> {
-        let block = self.number("BLOCK").map(Wait::Block);
-        block.or_else(|| self.number("QUEUE").map(Wait::Queue))
+        let queued = || self.number("QUEUE").map(Wait::Queue);
+        self.number("BLOCK").map(Wait::Block).or_else(queued)
     }
 
     fn session(&self) -> Option<SessionId> {
