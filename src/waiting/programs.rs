@@ -3,7 +3,7 @@
 //! All calls of a session are moved before any lock is granted to anybody; with many of them that takes several
 //! ticks. After a long stall nobody is passed over until the server has read what had reached it.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 use redis_lock_core::CallId;
 use redis_lock_core::sessions::{Presence, SessionId};
@@ -24,9 +24,10 @@ const MOVED_AT_ONCE: usize = 256;
 pub(super) struct Moves {
     /// Those that went away in or after a long stall: they wait until the server has caught up.
     later: Vec<SessionId>,
-    /// The others, and for the first one the call to go on with.
-    now: VecDeque<SessionId>,
-    next: Option<CallId>,
+    /// The others.
+    now: BTreeSet<SessionId>,
+    /// One of them, some of whose calls are moved already: the call to go on with.
+    next: Option<(SessionId, CallId)>,
 }
 
 impl Moves {
@@ -42,11 +43,8 @@ impl Moves {
 
     /// The calls of this session are to be moved from the beginning.
     fn add(&mut self, session: SessionId) {
-        if self.now.front() == Some(&session) {
-            self.next = None;
-        } else if !self.now.contains(&session) {
-            self.now.push_back(session);
-        }
+        self.next.take_if(|(moving, _)| *moving == session);
+        self.now.insert(session);
     }
 }
 
@@ -139,14 +137,16 @@ pub(super) fn go_on(context: Context<'_>) {
 /// Moves the calls of the sessions that went away or came back, as far as the time allows.
 fn move_calls(context: Context<'_>) {
     let slice = Slice::begin();
-    while let Some(session) = STATE.if_busy(context, |state| state.moves.now.front().copied()) {
+    while let Some(session) = STATE.if_busy(context, |state| state.moves.now.first().copied()) {
         let is_away = matches!(sessions::presence(context, session), Presence::Away);
         STATE.with(context, |state| {
-            let from = state.moves.next;
-            let calls = &mut state.calls;
-            state.moves.next = calls.pass_over(session, is_away, from, MOVED_AT_ONCE);
-            if state.moves.next.is_none() {
-                state.moves.now.pop_front();
+            let moves = &mut state.moves;
+            let from = moves.next.filter(|(moving, _)| *moving == session);
+            let from = from.map(|(_, call)| call);
+            let next = state.calls.pass_over(session, is_away, from, MOVED_AT_ONCE);
+            moves.next = next.map(|call| (session, call));
+            if next.is_none() {
+                moves.now.remove(&session);
             }
         });
         if slice.is_over() {

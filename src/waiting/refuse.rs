@@ -3,6 +3,7 @@
 use redis_lock_core::{CallId, Waiter};
 
 use super::answer::Answer;
+use super::slice::Slice;
 use super::state::STATE;
 use crate::locks::{CommandError, monotonic};
 use crate::server::{Context, Text};
@@ -19,8 +20,12 @@ pub(super) fn refuse(context: Context<'_>, id: CallId, error: CommandError) {
 }
 
 /// Ends all waits for a lock of the selected database with these answers, each to a client: of a queued call, to the
-/// one that polls its session, or 0.
-pub(super) fn refuse_all(context: Context<'_>, name: Text<'_>, answer: impl Fn(u64) -> Answer) {
+/// one that polls its session, or 0. False when the next tick has to look at the lock again, because they are many.
+pub(super) fn refuse_all(
+    context: Context<'_>,
+    name: Text<'_>,
+    answer: impl Fn(u64) -> Answer,
+) -> bool {
     let next = || {
         STATE.with(context, |state| {
             let id = state.calls.first(context.database(), name.bytes())?;
@@ -29,9 +34,18 @@ pub(super) fn refuse_all(context: Context<'_>, name: Text<'_>, answer: impl Fn(u
             Some((waiter, recipient))
         })
     };
+    let slice = Slice::begin();
     while let Some((waiter, recipient)) = next() {
         recipient.answer(context, answer(client_of(context, &waiter)));
+        if slice.is_over() {
+            STATE.with(context, |state| {
+                let calls = &mut state.calls;
+                calls.make_ready(context.database(), name.bytes())
+            });
+            return false;
+        }
     }
+    true
 }
 
 /// The client of a call: of a queued one, the one that polls its session; 0 for none.

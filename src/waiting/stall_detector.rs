@@ -18,6 +18,8 @@ const MAX_GAP: Duration = MAX_PAUSE.saturating_add(Duration::from_millis(7));
 const LONG_STALL: Duration = Duration::from_millis(100);
 /// How many iterations the server's I/O threads may need to report what they read.
 const ITERATIONS_TO_CATCH_UP: u8 = 8;
+/// A client that has connected anew says who it is, and reads the reply, before it polls.
+const HANDSHAKE: Duration = Duration::from_millis(20);
 /// Connections that never cease to come hold nobody up for longer.
 const LONGEST_CATCH_UP: Duration = Duration::from_secs(1);
 
@@ -29,8 +31,9 @@ pub(super) struct StallDetector {
     to_catch_up: AtomicU8,
     /// The same after a long stall or a pause.
     to_read: AtomicU8,
-    /// When the last long stall or pause was over.
+    /// When the last long stall or pause was over, and when the last connection was to be accepted after it.
     read_since: AtomicU64,
+    connected: AtomicU64,
     /// Writes were paused when that was asked last.
     paused: AtomicBool,
 }
@@ -42,6 +45,7 @@ impl StallDetector {
             to_catch_up: AtomicU8::new(0),
             to_read: AtomicU8::new(0),
             read_since: AtomicU64::new(0),
+            connected: AtomicU64::new(0),
             paused: AtomicBool::new(false),
         }
     }
@@ -73,9 +77,12 @@ impl StallDetector {
         }
         let to_read = self.to_read.load(Ordering::Relaxed);
         if to_read > 0 {
-            let since = Monotonic(self.read_since.load(Ordering::Relaxed));
-            let left = if now.since(since) < LONGEST_CATCH_UP && connects() {
+            let since = |time: &AtomicU64| now.since(Monotonic(time.load(Ordering::Relaxed)));
+            let left = if since(&self.read_since) < LONGEST_CATCH_UP && connects() {
+                self.connected.store(now.0, Ordering::Relaxed);
                 ITERATIONS_TO_CATCH_UP
+            } else if since(&self.connected) < HANDSHAKE {
+                to_read
             } else {
                 to_read - 1
             };
@@ -110,6 +117,7 @@ impl StallDetector {
         self.to_read
             .store(ITERATIONS_TO_CATCH_UP, Ordering::Relaxed);
         self.read_since.store(now.0, Ordering::Relaxed);
+        self.connected.store(now.0, Ordering::Relaxed);
     }
 
     fn set(&self, began: Monotonic, to_catch_up: u8) {
@@ -174,12 +182,12 @@ mod tests {
             assert!(detector.is_catching_up(at(200 + number)));
             detector.next_iteration(at(200 + number), || true);
         }
-        for number in 0..u64::from(ITERATIONS_TO_CATCH_UP) {
-            assert!(detector.is_catching_up(at(230 + number)));
-            detector.next_iteration(at(230 + number), || false);
+        for number in 0..20 + u64::from(ITERATIONS_TO_CATCH_UP) - 1 {
+            assert!(detector.is_catching_up(at(220 + number)));
+            detector.next_iteration(at(220 + number), || false);
         }
-        assert!(!detector.is_catching_up(at(240)));
-        detector.next_iteration(at(240), || unreachable!("nothing to read"));
+        assert!(!detector.is_catching_up(at(250)));
+        detector.next_iteration(at(250), || unreachable!("nothing to read"));
     }
 
     #[test]
@@ -190,9 +198,9 @@ mod tests {
             detector.next_iteration(at(now), || true);
         }
         for number in 0..u64::from(ITERATIONS_TO_CATCH_UP) {
-            detector.next_iteration(at(1250 + number), || true);
+            detector.next_iteration(at(1260 + number), || true);
         }
-        assert!(!detector.is_catching_up(at(1260)));
+        assert!(!detector.is_catching_up(at(1268)));
     }
 
     #[test]
@@ -206,10 +214,10 @@ mod tests {
             assert!(detector.is_catching_up(at(3 + number)));
         }
         detector.set_paused(at(30), false);
-        for number in 0..u64::from(ITERATIONS_TO_CATCH_UP) {
+        for number in 0..20 + u64::from(ITERATIONS_TO_CATCH_UP) {
             assert!(detector.is_catching_up(at(30 + number)));
             detector.next_iteration(at(30 + number), || false);
         }
-        assert!(!detector.is_catching_up(at(40)));
+        assert!(!detector.is_catching_up(at(60)));
     }
 }

@@ -37,7 +37,9 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     });
     if context.flags().replica() {
         drop_give_backs(context);
-        end_all_waits(context);
+        if !end_all_waits(context) {
+            return Some(Duration::ZERO);
+        }
     } else if !paused && !context.flags().loading() && !serve_ready(context) {
         return Some(Duration::ZERO);
     }
@@ -69,9 +71,11 @@ fn serve_ready(context: Context<'_>) -> bool {
             apply_give_backs(context, name, Caller::EventLoop);
             let redirection = checks.then(|| check_served(context, name, &nodes));
             match redirection.flatten() {
-                Some(redirection) => refuse_all(context, name, |client| {
-                    Answer::error(redirection.error(context, client))
-                }),
+                Some(redirection) => {
+                    goes_on = !refuse_all(context, name, |client| {
+                        Answer::error(redirection.error(context, client))
+                    });
+                }
                 None => goes_on = serve(context, name, Caller::EventLoop),
             }
         });
@@ -93,14 +97,15 @@ fn drop_give_backs(context: Context<'_>) {
 }
 
 /// Ends all waits on a replica. Most servers do that themselves. Valkey from 9.0 leaves out a module's
-/// clients where it redirects clients to the new primary.
-fn end_all_waits(context: Context<'_>) {
+/// clients where it redirects clients to the new primary. False when some are left.
+fn end_all_waits(context: Context<'_>) -> bool {
     const UNBLOCKED: &CStr = c"UNBLOCKED this server has become a replica";
     let nodes = NodesCache::default();
     let slice = Slice::begin();
-    while !slice.is_over()
-        && let Some(lock_id) = STATE.with(context, |state| state.calls.next_turn())
-    {
+    while let Some(lock_id) = STATE.with(context, |state| state.calls.next_turn()) {
+        if slice.is_over() {
+            return false;
+        }
         with_name(context, &lock_id, |name| {
             let redirection = check_served(context, name, &nodes);
             refuse_all(context, name, |client| {
@@ -109,6 +114,7 @@ fn end_all_waits(context: Context<'_>) {
             });
         });
     }
+    true
 }
 
 fn with_name(context: Context<'_>, lock_id: &LockId, body: impl FnOnce(Text<'_>)) {

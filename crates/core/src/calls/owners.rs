@@ -29,7 +29,7 @@ type Entry = (LineId, bool, CallId);
 #[derive(Debug, PartialEq, Eq)]
 enum Waits {
     One(Entry),
-    Several(Box<BTreeSet<Entry>>),
+    Several(BTreeSet<Entry>),
 }
 
 impl Owners {
@@ -41,7 +41,7 @@ impl Owners {
             Waits::Several(calls) => drop(calls.insert(entry)),
             &mut Waits::One(only) if only == entry => {}
             waits @ &mut Waits::One(only) => {
-                *waits = Waits::Several(Box::new(BTreeSet::from([only, entry])));
+                *waits = Waits::Several(BTreeSet::from([only, entry]));
             }
         }
     }

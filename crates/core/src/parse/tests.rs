@@ -128,15 +128,6 @@ fn of_an_acquire() {
             },
         ),
         (
-            "ann queue 5 SESSION 7 HOLDS 2147483647",
-            Acquire {
-                wait: Some(Wait::Queue(5)),
-                session: SessionId::new(7),
-                holds: Some(Holds::MAX),
-                ..plain
-            },
-        ),
-        (
             "ann TOKEN 9007199254740991",
             Acquire {
                 token: Token::new(9_007_199_254_740_991),
@@ -146,6 +137,17 @@ fn of_an_acquire() {
     ] {
         assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
     }
+}
+
+#[test]
+fn of_a_queued_acquire() {
+    let call = acquire(&mut words("ann queue 5 SESSION 7 HOLDS 2147483647"));
+    let call = call.unwrap();
+    assert_eq!(call.wait, Some(Wait::Queue(5)));
+    let session = SessionId::new(7).unwrap();
+    assert_eq!(call.repeats(), Some((session, Holds::MAX)));
+    let blocked = acquire(&mut words("ann BLOCK 5 SESSION 7 HOLDS 1")).unwrap();
+    assert_eq!(blocked.repeats(), None);
 }
 
 #[test]

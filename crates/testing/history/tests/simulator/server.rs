@@ -396,7 +396,7 @@ impl Server {
                     amount,
                     token: None,
                 };
-                let released = redis_lock_core::release(holders.as_ref(), &request, self.wall());
+                let released = redis_lock_core::release(holders.as_ref(), &request, || self.wall());
                 let released = released.expect("a holder");
                 if released.holder.is_some() && self.has(Defect::TwinTaken) {
                     self.saved.lock = None;

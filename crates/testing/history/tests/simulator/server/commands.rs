@@ -216,7 +216,7 @@ impl Server {
                 .filter(|_| !self.has(Defect::TokenIgnored))
                 .and_then(Token::new),
         };
-        match redis_lock_core::release(holders.as_ref(), &request, self.wall()) {
+        match redis_lock_core::release(holders.as_ref(), &request, || self.wall()) {
             Ok(released) => {
                 self.answered(released.before.token);
                 self.apply(&released.change);
