@@ -99,6 +99,7 @@ fn a_session_is_moved_in_parts_while_calls_come_and_go() {
     assert_eq!(calls.pass_over(session(1), true, None, 0), Some(ids[0]));
     let next = calls.pass_over(session(1), true, None, 1);
     assert_eq!(next, Some(ids[1]));
+    assert_eq!(is_passed_over(&calls, ids[1]), Some(false));
     calls.check();
     // The call to go on with has left, and another has joined.
     calls.remove(ids[1]);

@@ -17,13 +17,15 @@ impl Evidence<'_, '_> {
                 continue;
             };
             let index = granted(joins).and_then(|token| self.grants.index(token));
-            let Some((index, taken)) = index.and_then(|index| Some((index, self.taken_by(index)?)))
+            let Some((index, taken)) =
+                index.and_then(|index| Some((index, self.taken_by(index, joins.sent)?)))
             else {
                 continue;
             };
             let polls = self.story.polls.iter();
             let mut polls = polls.filter(|poll| {
                 poll.session == session.id
+                    && poll.sure.is_some_and(|sure| sure > 0)
                     && (joins.ended < poll.sent || session.queued && joins.ended == poll.ended)
             });
             let left = self.left(joins, session, index);
@@ -32,6 +34,7 @@ impl Evidence<'_, '_> {
                     && !self.is_told(poll, index)
                     && !self.may_be_shortened(poll.sent, taken.ended, index)
                     && !self.ends_by_force(joins.sent, poll.sent, taken.ended)
+                    && !self.story.loss_between(joins.sent, poll.ended)
             };
             if let Some(poll) = polls.find(is_broken) {
                 let (sent, sure) = (Seconds(poll.sent), poll.sure.unwrap_or(0));
@@ -41,10 +44,12 @@ impl Evidence<'_, '_> {
         }
     }
 
-    /// The first call that shows that somebody else has got the lock who cannot have shared it.
-    fn taken_by(&self, index: usize) -> Option<&Call> {
+    /// The first call since then that shows that somebody else has got the lock who cannot have shared it.
+    fn taken_by(&self, index: usize, since: Moment) -> Option<&Call> {
         let calls = self.story.calls.iter().copied();
-        let taken = calls.filter(|call| shown(call).any(|token| self.is_later(index, token)));
+        let taken = calls.filter(|call| {
+            call.ended >= since && shown(call).any(|token| self.is_later(index, token))
+        });
         taken.min_by_key(|call| call.ended)
     }
 
