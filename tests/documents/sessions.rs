@@ -152,7 +152,7 @@ impl<'page> Session<'page> {
         drop(self.terminals.remove(name));
         let mut c = self.server.connection();
         let mut is_closed = || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty();
-        eventually(|| is_closed(), &format!("the connection to close: {at}"));
+        eventually(is_closed, &format!("the connection to close: {at}"));
     }
 
     /// How many clients wait on the server.
