@@ -151,7 +151,7 @@ impl<'page> Session<'page> {
         let id = reply.strip_prefix("(integer) ").expect("an id");
         drop(self.terminals.remove(name));
         let mut c = self.server.connection();
-        let mut is_closed = || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty();
+        let is_closed = || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty();
         eventually(is_closed, &format!("the connection to close: {at}"));
     }
 
