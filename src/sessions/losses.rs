@@ -8,9 +8,6 @@ use super::upper::moves;
 use super::{timer, work};
 use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
 
-/// How many grants of a flushed database are reported at once.
-pub(super) const FLUSHED_AT_ONCE: usize = 200;
-
 pub(super) fn load(context: Context<'_>) {
     server::on_databases(databases_changed);
     // The handler of databases is called for these.
@@ -72,7 +69,7 @@ fn databases_changed(context: Context<'_>, databases: Databases) {
                 sessions.flushed(Some(other), LossReason::Deleted);
             }
         }
-        sessions.report_flushed(FLUSHED_AT_ONCE, now);
+        sessions.report_flushed(work::FLUSHED_AT_ONCE, now);
     });
     timer::arm(context);
 }

@@ -7,7 +7,6 @@ use redis_lock_core::{Monotonic, Set};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
-use super::losses::FLUSHED_AT_ONCE;
 use super::polls;
 use super::state::STATE;
 use super::upper::{end_waits, moves, release};
@@ -20,6 +19,8 @@ const SLICE: Duration = Duration::from_millis(1);
 const LOOKS: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
+/// How many grants of a flushed database are reported at once.
+pub(super) const FLUSHED_AT_ONCE: usize = 200;
 
 /// Does what is due.
 pub(super) fn work(context: Context<'_>) {
