@@ -17,6 +17,7 @@ mod join;
 mod judge;
 mod line;
 mod lock;
+mod moves;
 mod programs;
 mod refuse;
 mod serve;

@@ -3,9 +3,6 @@
 //! All calls of a session are moved before any lock is granted to anybody; with many of them that takes several
 //! ticks.
 
-use std::collections::BTreeSet;
-
-use redis_lock_core::CallId;
 use redis_lock_core::sessions::{Presence, SessionId};
 
 use super::disconnect_check::polling_client_has_closed;
@@ -17,27 +14,6 @@ use crate::sessions;
 
 /// How many calls are moved between two looks at the clock.
 const MOVED_AT_ONCE: usize = 256;
-
-/// The sessions that went away or came back, whose calls are to be moved.
-#[derive(Default)]
-pub(super) struct Moves {
-    sessions: BTreeSet<SessionId>,
-    /// One of them, some of whose calls are moved already: the call to go on with.
-    next: Option<(SessionId, CallId)>,
-}
-
-impl Moves {
-    /// True while calls are being moved: no lock has an order then.
-    pub(super) fn are_under_way(&self) -> bool {
-        !self.sessions.is_empty()
-    }
-
-    /// The calls of this session are to be moved from the beginning.
-    fn add(&mut self, session: SessionId) {
-        self.next.take_if(|(moving, _)| *moving == session);
-        self.sessions.insert(session);
-    }
-}
 
 /// Whether the program of a call may get a lock.
 pub(super) enum Program {
@@ -84,18 +60,13 @@ pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
 /// Moves the calls of the sessions that went away or came back, as far as the time allows.
 pub(super) fn move_calls(context: Context<'_>) {
     let slice = Slice::begin();
-    while let Some(session) = STATE.if_busy(context, |state| state.moves.sessions.first().copied())
-    {
+    while let Some(session) = STATE.if_busy(context, |state| state.moves.first()) {
         let is_away = sessions::presence(context, session) == Presence::Away;
         STATE.with(context, |state| {
-            let moves = &mut state.moves;
-            let from = moves.next.filter(|(moving, _)| *moving == session);
-            let from = from.map(|(_, call)| call);
-            let next = state.calls.pass_over(session, is_away, from, MOVED_AT_ONCE);
-            moves.next = next.map(|call| (session, call));
-            if next.is_none() {
-                moves.sessions.remove(&session);
-            }
+            let from = state.moves.from(session);
+            let calls = &mut state.calls;
+            let next = calls.pass_over(session, is_away, from, MOVED_AT_ONCE);
+            state.moves.go_on(session, next);
         });
         if slice.is_over() {
             return;

@@ -2,10 +2,10 @@
 
 use redis_lock_core::{CallId, Grant, Granted, LockId, Monotonic, Taken, Waiter};
 
-use super::answer::{Answer, Recipient, Wait};
+use super::answer::{Answer, Wait};
 use super::disconnect_check::has_disconnected;
 use super::programs::{Program, program_of};
-use super::state::{STATE, State};
+use super::state::{STATE, State, recipient_of};
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, OwnedText, Text};
 use crate::sessions::NO_SESSION;
@@ -145,7 +145,7 @@ pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) ->
         let recipient = STATE.with(context, |state| {
             let call = state.calls.grant_queued(next.id, token)?;
             ended(&call.lock_id);
-            Recipient::of(call)
+            recipient_of(call)
         });
         if let Some(recipient) = recipient {
             recipient.answer(context, answer);
