@@ -88,8 +88,9 @@ fn serve_ready(context: Context<'_>) -> bool {
 }
 
 fn drop_give_backs(context: Context<'_>) {
+    let slice = Slice::begin();
     STATE.with(context, |state| {
-        while state.calls.ready_len() > 0 {
+        while state.calls.ready_len() > 0 && !slice.is_over() {
             if let Some(LockId { database, key }) = state.calls.take_ready() {
                 state.calls.take_give_backs(database, &key);
             }
