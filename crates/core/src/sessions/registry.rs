@@ -171,8 +171,7 @@ impl Sessions {
     /// The open session that a grant belongs to.
     #[must_use]
     pub fn session_of(&self, name: GrantName<'_>) -> Option<SessionId> {
-        let id = self.find(name)?;
-        Some(self.grants.get(id)?.grant.session)
+        self.find(name).map(|(_, session)| session)
     }
 
     /// The grants of a session, at most `max`, for GRANTS.
@@ -250,11 +249,10 @@ impl Sessions {
         Some(result)
     }
 
-    /// The grant, if its session is open.
-    pub(super) fn find(&self, name: GrantName<'_>) -> Option<GrantId> {
-        let id = self.grants.find(name)?;
-        let node = self.grants.get(id)?;
-        self.live(node.grant.session).is_some().then_some(id)
+    /// The grant and its session, if that is open.
+    pub(super) fn find(&self, name: GrantName<'_>) -> Option<(GrantId, SessionId)> {
+        let found = self.grants.find(name);
+        found.filter(|(_, session)| self.live(*session).is_some())
     }
 
     pub(super) fn grant(&self, id: GrantId) -> Option<SessionGrant> {
@@ -265,7 +263,10 @@ impl Sessions {
     pub(super) fn add(&mut self, grant: SessionGrant, due: Monotonic) {
         let (session, deadline) = (grant.session, grant.deadline);
         let id = self.grants.insert(Node { grant, due });
-        self.update(session, |session| session.add(id, deadline, due));
+        self.update(session, |session| {
+            session.add(id, deadline, due);
+            session.poll.as_mut().map(|poll| poll.hurry(due));
+        });
         self.counts.grants += 1;
     }
 
