@@ -47,12 +47,13 @@ impl<'call> Lock<'call> {
         }))
     }
 
-    /// Lets those in line who have room go first.
+    /// Lets those in line who have room go first. True when others stay in line before a caller for whom there may be
+    /// room: they could not be served just now.
     #[inline]
-    fn after_the_line(self) -> LockKey<'call> {
+    fn after_the_line(self) -> (LockKey<'call>, bool) {
         let Self(key) = self;
         if key.is_exclusive() || waiting(key.context(), key.name()) == 0 {
-            key
+            (key, false)
         } else {
             after_serving(key)
         }
@@ -66,11 +67,10 @@ impl<'call> Lock<'call> {
         session: Option<SessionId>,
     ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
-        let key = self.after_the_line();
+        // This call is not granted before those who stay in line either.
+        let (key, in_line) = self.after_the_line();
         let context = key.context();
         let holders = key.holders()?;
-        // The line could not be served just now. This call is not granted before it either.
-        let in_line = waiting(context, key.name()) > 0;
         let granted = admit(context, holders.as_ref(), request, in_line)?;
         let Some(granted) = &granted else {
             return Ok(None);
@@ -122,7 +122,7 @@ impl<'call> Lock<'call> {
         keep: Option<Keep>,
         membership: Membership,
     ) -> Result<Holder<'a>, CommandError> {
-        let key = self.after_the_line();
+        let (key, _) = self.after_the_line();
         let context = key.context();
         let holders = key.holders()?;
         let (rules, now) = (rules(), now(context));
@@ -138,11 +138,12 @@ impl<'call> Lock<'call> {
 }
 
 #[cold]
-fn after_serving(key: LockKey<'_>) -> LockKey<'_> {
+fn after_serving(key: LockKey<'_>) -> (LockKey<'_>, bool) {
     let (context, name) = (key.context(), key.name());
     drop(key);
     serve(context, name, Caller::Command);
-    LockKey::open(context, name)
+    let key = LockKey::open(context, name);
+    (key, waiting(context, name) > 0)
 }
 
 fn commit_granted(

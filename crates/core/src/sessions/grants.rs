@@ -1,11 +1,12 @@
 //! The grants of all sessions, by lock and token.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lock_grants::{Entry, LockGrants};
 use super::session::SessionId;
 use crate::shards::Shards;
-use crate::{Deadline, Lease, LockId, Map, Monotonic, OwnerBuf, Token};
+use crate::{Deadline, Lease, LockId, Monotonic, OwnerBuf, Token};
 
 /// What names a grant: its lock and its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Node {
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     nodes: Shards<GrantId, Node>,
-    databases: Map<i32, Shards<Arc<[u8]>, LockGrants>>,
+    databases: BTreeMap<i32, Shards<Arc<[u8]>, LockGrants>>,
     last_id: GrantId,
 }
 
