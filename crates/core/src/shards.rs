@@ -95,15 +95,31 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         K: Borrow<Q>,
     {
         let part = self.part(key);
-        let part = self.parts.get_mut(part)?;
-        let value = part.remove(key)?;
+        let value = self.parts.get_mut(part)?.remove(key)?;
+        self.removed_from(part);
+        Some(value)
+    }
+
+    /// Changes a value that is there, and removes it when that returns true.
+    pub(crate) fn remove_if(&mut self, key: K, change: impl FnOnce(&mut V) -> bool) {
+        let part = self.part(&key);
+        if let Some(map) = self.parts.get_mut(part)
+            && let Entry::Occupied(mut entry) = map.entry(key)
+            && change(entry.get_mut())
+        {
+            entry.remove();
+            self.removed_from(part);
+        }
+    }
+
+    fn removed_from(&mut self, part: usize) {
+        self.len -= 1;
+        let part = &mut self.parts[part];
         if part.is_empty() && part.capacity() > LEAST {
             *part = Map::default();
         } else {
             shrink_if_sparse(part);
         }
-        self.len -= 1;
-        Some(value)
     }
 
     #[cfg(test)]

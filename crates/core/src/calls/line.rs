@@ -1,10 +1,11 @@
 //! What is known of each lock: the line of the calls that wait for it, and what is given back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::CallId;
 use crate::shards::Shards;
-use crate::{Deadline, LockId, Map};
+use crate::{Deadline, LockId};
 
 /// Identifies a line. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,7 +46,7 @@ pub(super) struct Line {
 /// All lines, by lock.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    databases: Map<i32, Shards<Arc<[u8]>, Box<Line>>>,
+    databases: BTreeMap<i32, Shards<Arc<[u8]>, Box<Line>>>,
     len: usize,
     last_id: LineId,
 }

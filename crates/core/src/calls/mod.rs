@@ -273,7 +273,8 @@ impl<A> Calls<A> {
 
 /// The calls of one line.
 fn of_line(calls: &BTreeSet<(LineId, CallId)>, line: LineId) -> impl Iterator<Item = CallId> {
-    let calls = calls.range((line, CallId::FIRST)..=(line, CallId::LAST));
+    let calls = calls.range((line, CallId::FIRST)..);
+    let calls = calls.take_while(move |(of, _)| *of == line);
     calls.map(|(_, id)| *id)
 }
 
