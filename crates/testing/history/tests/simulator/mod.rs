@@ -309,6 +309,7 @@ impl Simulation {
                 Fate::Closed { by_server: true } => Outcome::GivenBack,
                 Fate::Closed { .. } | Fate::Cut { .. } => Outcome::Lost,
             },
+            session: None,
         });
         self.fates.push(fate);
         self.over.push(false);

@@ -287,7 +287,7 @@ impl Server {
             names_limit: matches!(call.action, Action::Acquire { limit: Some(_), .. }),
             keep: None,
             session: None,
-            client_id: id as u64,
+            client_id: Some(id as u64),
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),
         };
@@ -411,7 +411,8 @@ impl Server {
 
 /// The call that waits.
 fn call_of(waiter: &Waiter) -> Id {
-    usize::try_from(waiter.client_id).expect("a place among the calls")
+    let client = waiter.client_id.expect("a blocked call");
+    usize::try_from(client).expect("a place among the calls")
 }
 
 fn owner(name: &str) -> Owner<'_> {
