@@ -40,6 +40,38 @@ pub(crate) struct Habits {
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,
     pub(crate) keeping: Keeping,
+    pub(crate) programs: Programs,
+}
+
+/// Which owners queue their calls in sessions, and what the programs do that poll these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// A few.
+    #[default]
+    Few,
+    /// Most.
+    Most,
+    /// Most, in programs that freeze now and then.
+    Freeze,
+    /// Most, and some stand in line while the server stalls.
+    Stall,
+}
+
+impl Programs {
+    /// Whether most owners do.
+    pub(crate) fn is_usual(self) -> bool {
+        self != Self::Few
+    }
+
+    /// Whether programs freeze.
+    pub(crate) fn freeze(self) -> bool {
+        self == Self::Freeze
+    }
+
+    /// Whether some stand in line while the server stalls.
+    pub(crate) fn stand_in_stalls(self) -> bool {
+        self == Self::Stall
+    }
 }
 
 /// Which owners keep their grants (`KEEP`).

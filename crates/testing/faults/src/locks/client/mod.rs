@@ -2,6 +2,7 @@
 
 mod ask;
 mod keep;
+mod queue;
 mod stopped;
 mod task;
 
