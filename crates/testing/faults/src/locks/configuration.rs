@@ -230,6 +230,7 @@ fn with_programs(name: &'static str, faults: Vec<Fault>, programs: Programs) -> 
     Setup {
         habits: Habits {
             programs,
+            keeping: Keeping::Nobody,
             ..Habits::default()
         },
         length: Duration::from_secs(8),

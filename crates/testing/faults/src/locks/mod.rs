@@ -23,7 +23,7 @@ use nemesis::LocksNemesis;
 use program::{PROGRAMS, Program};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use stage::Stage;
+use stage::{Programs, Stage};
 use std::thread;
 
 const CLIENTS: u32 = 8;
@@ -96,6 +96,20 @@ impl Configuration for Setup {
                 &["closed when it was silent"]
             });
         }
+        wanted.push("events of queued calls");
+        match self.habits.programs {
+            Programs::Few => {}
+            Programs::Most => wanted.extend([
+                "losses told by a session",
+                "sessions polled on a new connection",
+            ]),
+            Programs::Freeze => wanted.extend([
+                "frozen programs",
+                "ended sessions",
+                "held beyond a lease in a session",
+            ]),
+            Programs::Stall => wanted.push("order kept through a stall"),
+        }
         if self.losses == Losses::Must {
             wanted.push("lost grants");
         }
@@ -119,6 +133,7 @@ fn play(stage: &Stage, setup: &Setup) -> History {
         match number {
             0 if stage.habits.keeping.is_silent() => client.stop_keepers(),
             0 if stage.habits.keeping.is_usual() => client.keep_silent(),
+            0 if stage.habits.programs.stand_in_stalls() => client.stand_in_stalls(&programs),
             _ => {}
         }
         client.run(program);

@@ -3,6 +3,7 @@
 mod ask;
 mod keep;
 mod queue;
+mod stalled;
 mod stopped;
 mod task;
 

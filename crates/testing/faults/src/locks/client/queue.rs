@@ -218,7 +218,7 @@ impl Client<'_> {
         Some((seat, held))
     }
 
-    fn record_unanswered(&mut self, asks: &Asks<'_>) {
+    pub(super) fn record_unanswered(&mut self, asks: &Asks<'_>) {
         let ended = self.stage.run.now();
         for (sent, seat) in &asks.unanswered {
             self.record_queued(asks, (*sent, ended), *seat, Outcome::Lost);

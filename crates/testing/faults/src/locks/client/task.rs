@@ -2,6 +2,7 @@
 
 use super::{Client, TWINS};
 use crate::locks::program::Program;
+use crate::locks::stage::Keeping;
 use history::{Action, Down, Limit, Outcome, Refusal};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -47,7 +48,8 @@ impl Client<'_> {
             } else {
                 6
             };
-            if self.random.random_ratio(1, keeps) {
+            let may_keep = self.stage.habits.keeping != Keeping::Nobody;
+            if may_keep && self.random.random_ratio(1, keeps) {
                 self.keep();
                 continue;
             }

@@ -157,13 +157,20 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// Whether a POLL of this session was under way at that moment, and was answered.
-    pub(super) fn polled_at(&self, seat: Seat, moment: Moment) -> bool {
+    /// Whether a POLL of this session was under way at that moment, and one after the other since then, on one
+    /// connection: a program that was late for another reason may have been passed over.
+    pub(super) fn was_steady(&self, seat: Seat, moment: Moment) -> bool {
         let told = self.told(seat.node);
-        let mut polls = told.polls.iter();
-        polls.any(|poll| {
-            (poll.session == seat.session) && poll.sent + 20_000 < moment && poll.ended >= moment
-        })
+        let polls = told.polls.iter();
+        let polls = polls.filter(|poll| poll.session == seat.session && poll.ended >= moment);
+        let polls: Vec<_> = polls.collect();
+        let pauses = polls.windows(2);
+        polls
+            .first()
+            .is_some_and(|first| first.sent + STEADY < moment)
+            && pauses.into_iter().all(|pair| {
+                pair[0].connection == pair[1].connection && pair[1].sent < pair[0].ended + PAUSE
+            })
     }
 
     /// Waits for so long, or while this is so.
@@ -186,5 +193,9 @@ impl<'s> Program<'s> {
     }
 }
 
+/// For so many microseconds a POLL must have been under way.
+const STEADY: Moment = 20_000;
+/// How long a program may take to poll again.
+const PAUSE: Moment = 500_000;
 /// How long a client waits for news at a time: servers may change their roles meanwhile.
 const POLL: Duration = Duration::from_millis(50);
