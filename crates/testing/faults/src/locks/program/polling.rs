@@ -15,8 +15,8 @@ use testbed::{Expect, Reply};
 
 /// How long a POLL waits: a third of the shortest lease in a session.
 const BLOCK: u64 = 333;
-/// How long a program may fail to poll: some freeze for longer.
-const TIMEOUT: u64 = 3_000;
+/// How long a program may fail to poll, and how long those may that freeze, some for longer.
+const TIMEOUT: [u64; 2] = [3_000, 1_200];
 /// How long a reply may take, beyond the time that a POLL waits.
 const REPLY: Duration = Duration::from_secs(1);
 /// The numbers of the polling threads among those who draw choices.
@@ -78,7 +78,9 @@ impl<'p, 's> Polling<'p, 's> {
 
     fn open(&mut self) {
         let mut open = redis::cmd("LOCK.SESSION");
-        open.arg("OPEN").arg("TIMEOUT").arg(TIMEOUT);
+        let freezes = self.program.stage.habits.programs.freeze();
+        open.arg("OPEN").arg("TIMEOUT");
+        open.arg(TIMEOUT[usize::from(freezes)]);
         let Some(heard) = self.ask(&open, REPLY, Duration::ZERO) else {
             return;
         };
