@@ -281,7 +281,9 @@ impl Sessions {
         self.update(session, |session| {
             session.add(id, deadline, due);
             session.count_lease(None, Some((lease, deadline)));
-            session.poll.as_mut().map(|poll| poll.hurry(due));
+            if let Some(poll) = session.poll.as_mut() {
+                poll.hurry(due);
+            }
         });
         self.counts.grants += 1;
     }
