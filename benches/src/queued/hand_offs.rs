@@ -24,7 +24,7 @@ enum Ring {
     /// Each on its own connection.
     Blocked(Vec<Connection>),
     /// All in one session, with one connection for the POLLs and one for all else.
-    Queued(Session, Connection),
+    Queued(Session, Vec<Granted>, Connection),
     /// Two for each of as many locks, which are all handed over between two POLLs.
     AtOnce(Session, Vec<Granted>),
 }
@@ -73,32 +73,29 @@ impl Ring {
                     clients[number].receive().int();
                 }
             }
-            Self::Queued(session, connection) => {
+            Self::Queued(session, granted, connection) => {
+                session.is_here();
                 for _ in 0..grants {
-                    let granted = session.events();
-                    let [release, queue] = again(session.id, &granted[0]);
+                    let calls = again(session.id, &granted[0]);
                     session.post(&[]);
-                    post_all(connection, &[release, queue]);
-                    connection.receive().int();
-                    connection.receive().int();
+                    post_all(connection, &calls);
+                    for _ in calls {
+                        connection.receive().int();
+                    }
+                    *granted = session.events();
                 }
             }
             Self::AtOnce(session, granted) => {
+                session.is_here();
                 for _ in rounds {
                     let id = session.id;
-                    let calls: Vec<Cmd> = granted
-                        .drain(..)
-                        .flat_map(|grant| again(id, &grant))
-                        .collect();
+                    let calls: Vec<_> = granted.iter().flat_map(|grant| again(id, grant)).collect();
                     session.post(&calls);
                     for _ in calls {
                         session.connection.receive().int();
                     }
-                    granted.extend(session.events());
-                    while granted.len() < CONTENDERS {
-                        session.post(&[]);
-                        granted.extend(session.events());
-                    }
+                    *granted = session.events();
+                    assert_eq!(granted.len(), CONTENDERS);
                 }
             }
         }
@@ -120,31 +117,32 @@ fn blocked(server: &Server) -> Ring {
 }
 
 fn queued(server: &Server) -> Ring {
-    let (session, connection) = open(server, 1, CONTENDERS);
-    Ring::Queued(session, connection)
+    let (session, granted) = open(server, 1, CONTENDERS);
+    Ring::Queued(session, granted, server.connection())
 }
 
 fn at_once(server: &Server) -> Ring {
-    let (mut session, _) = open(server, CONTENDERS, 2 * CONTENDERS);
-    let granted = session.events();
+    let (session, granted) = open(server, CONTENDERS, 2 * CONTENDERS);
     Ring::AtOnce(session, granted)
 }
 
-/// A session with so many calls for so many locks, which polls, and a connection for all else.
-fn open(server: &Server, locks: usize, calls: usize) -> (Session, Connection) {
-    let (mut session, mut connection) = (Session::open(server), server.connection());
+/// A session with so many calls for so many locks, each of which was granted to the first.
+fn open(server: &Server, locks: usize, calls: usize) -> (Session, Vec<Granted>) {
+    let mut session = Session::open(server);
+    let (id, connection) = (session.id, &mut session.connection);
     let key = |number: usize| format!("lock:{}", number % locks);
-    for_each(&mut connection, 0..locks, |number| {
+    for_each(connection, 0..locks, |number| {
         command(&["LOCK.ACQUIRE", &key(number), "first"], &[])
     });
-    for_each(&mut connection, 0..calls, |number| {
-        queue(session.id, &key(number), &owner(number))
+    for_each(connection, 0..calls, |number| {
+        queue(id, &key(number), &owner(number))
     });
-    for_each(&mut connection, 0..locks, |number| {
+    for_each(connection, 0..locks, |number| {
         command(&["LOCK.RELEASE", &key(number), "first"], &[])
     });
     session.post(&[]);
-    (session, connection)
+    let granted = session.events();
+    (session, granted)
 }
 
 fn owner(number: usize) -> String {
