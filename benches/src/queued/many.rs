@@ -10,7 +10,7 @@ use testbed::{Expect, Server, Talk, cmd};
 use crate::part::{Goal, Part};
 use crate::ping::{Longest, longest_ping_while};
 use crate::scale::Scale;
-use crate::servers::{Program, cpu_of, for_each, number, settle};
+use crate::servers::{Program, cpu_of, for_each, for_each_in, number, settle};
 use crate::session::{HOUR_MS, Session, queue, release};
 use crate::stats::Spread;
 use crate::table::Table;
@@ -18,6 +18,8 @@ use crate::ways::{OWNER, command};
 
 /// Of the calls in one line, so many are granted.
 const HAND_OFFS: usize = 10_000;
+/// Commands that are sent at once.
+const BATCH: usize = 100;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A million calls in one line, or each in its own.
@@ -49,7 +51,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
     let mut table = Table::new(
         format!("{count} queued calls: {}", program.version),
         &format!(
-            "Of one session, key of 12 bytes, owner of {}. The server's memory and CPU for each; and another \
+            "Of one session, key of 12 bytes, owner of {}, sent {BATCH} at once. The server's memory and CPU for each; and another \
              client's PINGs meanwhile, one every 5 ms: the longest, and the most CPU that the server spent between \
              a PING and its reply. They leave when their session is closed. In one line {HAND_OFFS} are granted, \
              each after the release of the one before.",
@@ -124,7 +126,7 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
             Lines::Many => count,
         };
         rows[2] = phase(grants, &mut || {
-            for_each(&mut connection, 0..locks, |number| {
+            for_each_in(&mut connection, 0..locks, BATCH, |number| {
                 command(&["LOCK.RELEASE", &lines.key(number), "holder"], &[])
             });
             until(|| granted.load(Ordering::Relaxed) >= grants);
@@ -139,7 +141,7 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
 
 /// The calls of a session, each with an owner of its own.
 fn join(connection: &mut Connection, session: i64, lines: Lines, count: usize) {
-    for_each(connection, 0..count, |number| {
+    for_each_in(connection, 0..count, BATCH, |number| {
         let owner = format!("{}{number:08}", &OWNER[..OWNER.len() - 8]);
         queue(session, &lines.key(number), &owner)
     });
