@@ -53,8 +53,7 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
         sessions::Upper {
             release: waiting::release_of_session,
             ended: waiting::session_ended,
-            away: waiting::session_away,
-            back: waiting::session_back,
+            moves: waiting::session_moves,
         },
     );
     waiting::load(context);

@@ -76,18 +76,18 @@ impl CommandError {
                   has no user: send it from a client"
             }
             Self::TooManyWaiters => {
-                c"MAXWAITERS as many calls wait for this lock as lock.max-waiters allows"
+                c"MAXWAITERS the limit of calls that wait for this lock is reached: lock.max-waiters"
             }
             Self::CannotWait => {
                 c"ERR this server lets no client wait that has subscribed; use another connection, or \
                   no BLOCK"
             }
             Self::TooManyWaitersInAll => {
-                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total and three \
-                  quarters of maxclients allow"
+                c"MAXWAITERS the limit of blocked calls on this server is reached: lock.max-waiters-total, or \
+                  three quarters of maxclients"
             }
             Self::TooManyQueued => {
-                c"MAXWAITERS as many queued calls wait on this server as lock.max-queued allows"
+                c"MAXWAITERS the limit of queued calls on this server is reached: lock.max-queued"
             }
             Self::Refused(refusal) => refusal.text(),
         }

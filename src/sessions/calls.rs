@@ -2,8 +2,9 @@
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
-use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, SharedChange, Token};
+use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, Token};
 
+use super::grant::note_cap;
 use super::state::STATE;
 use super::upper::release;
 use super::{timer, work};
@@ -254,19 +255,6 @@ fn note(
     });
     // All else can wait for the timer, which fires ten times a second: a lease is a second or more.
     if is_due {
-        timer::arm(context);
-    }
-}
-
-/// Reports that a change which is about to be made makes a `PEXPIRE` by hand lasting, if it does.
-pub(crate) fn note_cap(key: &LockKey<'_>, change: &LockChange<'_>) {
-    let LockChange::Shared(SharedChange { cap: Some(at), .. }) = *change else {
-        return;
-    };
-    if STATE.any_grants() {
-        let context = key.context();
-        let (database, key) = (context.database(), key.name().bytes());
-        STATE.with(context, |state| state.sessions.cap_ends(database, key, at));
         timer::arm(context);
     }
 }

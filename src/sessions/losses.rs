@@ -4,12 +4,9 @@
 use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
-use super::upper::away;
+use super::upper::moves;
 use super::{timer, work};
 use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
-
-/// How many grants of a flushed database are reported at once.
-pub(super) const FLUSHED_AT_ONCE: usize = 200;
 
 pub(super) fn load(context: Context<'_>) {
     server::on_databases(databases_changed);
@@ -72,7 +69,7 @@ fn databases_changed(context: Context<'_>, databases: Databases) {
                 sessions.flushed(Some(other), LossReason::Deleted);
             }
         }
-        sessions.report_flushed(FLUSHED_AT_ONCE, now);
+        sessions.report_flushed(work::FLUSHED_AT_ONCE, now);
     });
     timer::arm(context);
 }
@@ -96,7 +93,7 @@ fn client_disconnected(context: Context<'_>) {
             state.sessions.disconnected(client, now)
         });
         for id in detached {
-            away(context, id);
+            moves(context, id);
         }
     }
 }

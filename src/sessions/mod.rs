@@ -24,9 +24,10 @@ use crate::server::{self, Context, ServerEvent};
 
 pub(crate) use calls::{
     Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
-    note_cap, note_change, of_grant, refusal,
+    note_change, of_grant, refusal,
 };
 pub(crate) use errors::NO_SESSION;
+pub(crate) use grant::note_cap;
 pub(crate) use losses::{lock_lost, lock_overwritten};
 pub(crate) use open::{
     check_known, check_may_block, check_open, close, counts, list, next_grant, open,
@@ -35,6 +36,7 @@ pub(crate) use open::{
 pub(crate) use polls::poll;
 pub(crate) use reply::write_reply;
 pub(crate) use upper::Upper;
+pub(crate) use work::look_at_program;
 
 /// Subscribes to the events by which grants are lost without a command on their key.
 pub(crate) fn load(context: Context<'_>, upper: Upper) {

@@ -9,7 +9,7 @@ use super::errors::{NEWER_CONNECTION, NO_CONNECTION, NO_SESSION};
 use super::reply::write_reply;
 use super::state::STATE;
 use super::timer;
-use super::upper::back;
+use super::upper::moves;
 use crate::locks::CommandError;
 use crate::server::{Blocked, Context, Waits};
 
@@ -58,7 +58,7 @@ pub(crate) fn poll(
         displaced.answer(Answer::Error(NEWER_CONNECTION));
     }
     if polled.map_err(refusal)?.was_away {
-        back(context, id);
+        moves(context, id);
     }
     if waits && !has_due {
         // Perhaps it can be answered now.

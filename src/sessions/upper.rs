@@ -13,10 +13,8 @@ pub(crate) struct Upper {
     pub(crate) release: fn(Context<'_>, &SessionGrant),
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
-    /// Passes over the calls of a session whose program may be dead or frozen.
-    pub(crate) away: fn(Context<'_>, SessionId),
-    /// The program polls again.
-    pub(crate) back: fn(Context<'_>, SessionId),
+    /// The program of a session has gone away, or has come back: its calls are passed over, or no longer.
+    pub(crate) moves: fn(Context<'_>, SessionId),
 }
 
 static UPPER: OnceLock<Upper> = OnceLock::new();
@@ -33,15 +31,10 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
     }
 }
 
-pub(super) fn away(context: Context<'_>, id: SessionId) {
+/// The program of this session has gone away, or has come back.
+pub(super) fn moves(context: Context<'_>, id: SessionId) {
     if let Some(upper) = UPPER.get() {
-        (upper.away)(context, id);
-    }
-}
-
-pub(super) fn back(context: Context<'_>, id: SessionId) {
-    if let Some(upper) = UPPER.get() {
-        (upper.back)(context, id);
+        (upper.moves)(context, id);
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
+use redis_lock_core::sessions::{LossReason, Presence, SessionGrant, SessionId, Timeout};
 use redis_lock_core::{Monotonic, Set};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
-use super::losses::FLUSHED_AT_ONCE;
 use super::polls;
 use super::state::STATE;
-use super::upper::{away, end_waits, release};
+use super::upper::{end_waits, moves, release};
 use crate::locks::{check_write, monotonic};
 use crate::server::{Context, OwnedText, WriteCheck};
 
@@ -20,6 +19,8 @@ const SLICE: Duration = Duration::from_millis(1);
 const LOOKS: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
+/// How many grants of a flushed database are reported at once.
+pub(super) const FLUSHED_AT_ONCE: usize = 200;
 
 /// Does what is due.
 pub(super) fn work(context: Context<'_>) {
@@ -122,7 +123,7 @@ fn end_silent(context: Context<'_>) {
         STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
     {
         match timeout {
-            Timeout::Away(id) => away(context, id),
+            Timeout::Away(id) => moves(context, id),
             Timeout::Ended(id) => end_waits(context, id),
         }
     }
@@ -180,7 +181,24 @@ pub(super) fn is_attached(context: Context<'_>, id: SessionId) -> bool {
         let is_known = state.polls.contains_key(&id) || !looked_at.insert(id);
         state.sessions.client_of(id).filter(|_| !is_known)
     });
-    let Some(client) = client else { return true };
+    client.is_none_or(|client| keeps_identity(context, id, client))
+}
+
+/// Whether the program of a session may get a lock now.
+pub(crate) fn look_at_program(context: Context<'_>, id: SessionId) -> Presence {
+    let (presence, is_blocked) = STATE.with(context, |state| {
+        (state.sessions.presence(id), state.polls.contains_key(&id))
+    });
+    match presence {
+        Presence::Here(client) if !is_blocked && !keeps_identity(context, id, client) => {
+            Presence::Away
+        }
+        presence => presence,
+    }
+}
+
+/// True when the connection that polls a session has its user and its database. Otherwise the session is detached.
+fn keeps_identity(context: Context<'_>, id: SessionId, client: u64) -> bool {
     let identity = context.identity_of(client);
     let (is_attached, goes_away) = STATE.with(context, |state| {
         let is_attached = identity.is_some_and(|(user, database)| {
@@ -190,7 +208,7 @@ pub(super) fn is_attached(context: Context<'_>, id: SessionId) -> bool {
         (is_attached, goes_away)
     });
     if goes_away {
-        away(context, id);
+        moves(context, id);
     }
     is_attached
 }

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::ffi::CString;
 
 use redis_lock_core::sessions::{EventKind, SessionId};
-use redis_lock_core::{Call, Grant, Limit, LockId, OwnerBuf};
+use redis_lock_core::{Grant, Limit, LockId, OwnerBuf};
 
-use super::state::Client;
 use crate::locks::CommandError;
 use crate::server::{Blocked, Context};
 use crate::sessions;
@@ -66,16 +65,6 @@ pub(super) enum Recipient {
 }
 
 impl Recipient {
-    /// That of a call that was taken out of the table.
-    pub(super) fn of(call: Call<Client>) -> Option<Self> {
-        if call.waiter.is_queued() {
-            let session = call.waiter.session?;
-            Some(Self::Session(session, call.lock_id, call.waiter.owner))
-        } else {
-            call.attached.blocked.map(Self::Client)
-        }
-    }
-
     /// Passes the answer to the server, or to the session.
     pub(super) fn answer(self, context: Context<'_>, answer: Answer) {
         match self {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis_lock_core::{QueueWaits, Waiter};
 
 use super::state::STATE;
+use crate::locks::monotonic;
 use crate::server::{Context, Text};
 
 /// How many calls wait for a lock.
@@ -14,12 +15,13 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     })
 }
 
-/// True when a newcomer stands behind a call: one that is not passed over, as far as that is known.
+/// True when a newcomer stands behind a call: one that is not passed over, or that may be about to come back.
 pub(super) fn stands_in_line(context: Context<'_>, name: Text<'_>) -> bool {
     STATE.if_busy(context, |state| {
-        let (calls, database) = (&state.calls, context.database());
-        calls.first_eligible(database, name.bytes()).is_some()
-            || state.moves.are_under_way() && calls.waiting(database, name.bytes()) > 0
+        let (calls, lock) = (&state.calls, (context.database(), name.bytes()));
+        calls.first_eligible(lock.0, lock.1).is_some()
+            || calls.waiting(lock.0, lock.1) > 0
+                && (state.moves.are_under_way() || STATE.stalls.is_catching_up(monotonic()))
     })
 }
 

@@ -17,6 +17,7 @@ mod join;
 mod judge;
 mod line;
 mod lock;
+mod moves;
 mod programs;
 mod refuse;
 mod serve;
@@ -36,7 +37,7 @@ pub(crate) use events::lock_lost;
 pub(crate) use join::{Waits, cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};
 pub(crate) use lock::{Lock, look, view};
-pub(crate) use programs::{session_away, session_back};
+pub(crate) use programs::session_moves;
 pub(crate) use refuse::client_of;
 pub(crate) use session_end::{release_of_session, session_ended, waiting_of};
 

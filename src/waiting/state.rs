@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{CallId, Calls, Map, Monotonic};
+use redis_lock_core::{Call, CallId, Calls, Map, Monotonic};
 
 use super::answer::{Recipient, Wait};
 use super::cluster_redirect::CheckLimit;
-use super::programs::Moves;
+use super::moves::Moves;
 use super::stall_detector::StallDetector;
 use crate::server::{Blocked, Context, GilCell, Listening, Socket, Timer, User};
 use crate::statistics::{self, WaitEnd};
@@ -123,6 +123,16 @@ impl State {
     ) -> Option<Recipient> {
         let call = self.calls.remove(id)?;
         statistics::wait_ended(context, now, &call.lock_id, call.waiter.since, end);
-        Recipient::of(call)
+        recipient_of(call)
+    }
+}
+
+/// Who is to be answered of a call that was taken out of the table.
+pub(super) fn recipient_of(call: Call<Client>) -> Option<Recipient> {
+    if call.waiter.is_queued() {
+        let session = call.waiter.session?;
+        Some(Recipient::Session(session, call.lock_id, call.waiter.owner))
+    } else {
+        call.attached.blocked.map(Recipient::Client)
     }
 }

@@ -10,13 +10,14 @@ use redis_lock_core::LockId;
 use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, check_served};
 use super::give_back::apply_give_backs;
+use super::programs::move_calls;
 use super::refuse::refuse_all;
 use super::serve::{Caller, serve};
 use super::session_end::end_rest;
 use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
-use super::{deadlock, events, programs, timer};
+use super::{deadlock, events, timer};
 use crate::locks::{monotonic, now};
 use crate::server::{Context, OwnedText, Text};
 use crate::statistics::WaitEnd;
@@ -24,16 +25,20 @@ use crate::statistics::WaitEnd;
 /// How many of the locks that are not due a tick polls.
 const POLLS_PER_TICK: usize = 256;
 
+/// Of how many locks whose lease has ended a tick takes note.
+const ENDS_PER_TICK: usize = 256;
+
 /// Runs a tick; returns the delay to the next one.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     let paused = context.writes_paused();
     STATE.stalls.set_paused(monotonic(), paused);
     time_out_waits(context);
     end_rest(context);
-    programs::go_on(context);
+    move_calls(context);
     deadlock::judge_rest(context);
     STATE.with(context, |state| {
-        state.calls.make_ended_ready(now(context).millis());
+        let calls = &mut state.calls;
+        calls.make_ended_ready(now(context).millis(), ENDS_PER_TICK);
     });
     if context.flags().replica() {
         drop_give_backs(context);
@@ -87,8 +92,9 @@ fn serve_ready(context: Context<'_>) -> bool {
 }
 
 fn drop_give_backs(context: Context<'_>) {
+    let slice = Slice::begin();
     STATE.with(context, |state| {
-        while state.calls.ready_len() > 0 {
+        while state.calls.ready_len() > 0 && !slice.is_over() {
             if let Some(LockId { database, key }) = state.calls.take_ready() {
                 state.calls.take_give_backs(database, &key);
             }
@@ -146,9 +152,7 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
     let (idle, moves, wait_ends, lease_ends) = STATE.with(context, |state| {
         (
             state.calls.is_idle(),
-            state.moves.are_under_way()
-                || state.moves.are_put_off()
-                || !state.ended_sessions.is_empty(),
+            state.moves.are_under_way() || !state.ended_sessions.is_empty(),
             state.calls.next_end().map(|(end, _)| end),
             state.calls.next_lease_end(),
         )

@@ -2,10 +2,10 @@
 
 use redis_lock_core::{CallId, Grant, Granted, LockId, Monotonic, Taken, Waiter};
 
-use super::answer::{Answer, Recipient, Wait};
+use super::answer::{Answer, Wait};
 use super::disconnect_check::has_disconnected;
 use super::programs::{Program, program_of};
-use super::state::{STATE, State};
+use super::state::{STATE, State, recipient_of};
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, OwnedText, Text};
 use crate::sessions::NO_SESSION;
@@ -36,22 +36,29 @@ pub(super) fn next_call(
     loop {
         let found = STATE.if_busy(context, |state| {
             let id = first(state)?;
+            let call = state.calls.get(id)?;
             let next = Next {
                 id,
-                waiter: state.calls.get(id)?.waiter.clone(),
+                waiter: call.waiter.clone(),
                 now: monotonic(),
             };
-            Some((next, state.moves.are_under_way()))
+            // While the server catches up, those before it may be about to come back.
+            let has_order = !state.moves.are_under_way()
+                && (!STATE.stalls.is_catching_up(next.now) || {
+                    let LockId { database, key } = &call.lock_id;
+                    let before = state.calls.first_passed_over(*database, key);
+                    before.is_none_or(|before| id < before)
+                });
+            Some((next, has_order))
         });
-        let Some((next, are_moving)) = found else {
+        let Some((next, has_order)) = found else {
             return Turn::Nobodys;
         };
-        if are_moving {
+        if !has_order {
             return Turn::Unknown;
         }
         let (end, answer) = match look_at(context, &next) {
             Look::Here => return Turn::Call(next),
-            Look::Unknown => return Turn::Unknown,
             Look::PassedOver => continue,
             Look::Ends(end, answer) => (end, answer),
         };
@@ -67,7 +74,6 @@ pub(super) fn next_call(
 /// What becomes of a call whose turn it is.
 enum Look {
     Here,
-    Unknown,
     PassedOver,
     Ends(WaitEnd, Answer),
 }
@@ -85,8 +91,7 @@ fn look_at(context: Context<'_>, next: &Next) -> Look {
     }
     match waiter.session.map(|session| program_of(context, session)) {
         None | Some(Program::Here) => Look::Here,
-        Some(Program::Unknown) => Look::Unknown,
-        Some(Program::PassedOver) => Look::PassedOver,
+        Some(Program::Away) => Look::PassedOver,
         Some(Program::Gone) => Look::Ends(WaitEnd::Refused, Answer::Error(NO_SESSION)),
     }
 }
@@ -140,7 +145,7 @@ pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) ->
         let recipient = STATE.with(context, |state| {
             let call = state.calls.grant_queued(next.id, token)?;
             ended(&call.lock_id);
-            Recipient::of(call)
+            recipient_of(call)
         });
         if let Some(recipient) = recipient {
             recipient.answer(context, answer);

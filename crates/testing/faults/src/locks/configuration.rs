@@ -2,7 +2,7 @@
 
 use super::deployment::{Alone, Deployment, Guarded, Loss, Pair, Sharded};
 use super::fault::Fault;
-use super::stage::{Habits, Keeping};
+use super::stage::{Habits, Keeping, Programs};
 use history::Mode;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -137,7 +137,9 @@ fn alone() -> Vec<Setup> {
         dying_waiters(),
         kept(),
         kept_silent(),
-        queued(),
+        frozen_programs(),
+        cut_programs(),
+        stalled_programs(),
         strict(
             "memory-full",
             policies.map(Fault::Fill).to_vec(),
@@ -198,23 +200,42 @@ fn kept_silent() -> Setup {
     }
 }
 
-/// Calls that wait in the sessions of programs that are cut off and freeze, on a server that stalls.
-fn queued() -> Setup {
+/// Programs that freeze: they are passed over, and some of their sessions end.
+fn frozen_programs() -> Setup {
+    let faults = vec![Fault::Remove, Fault::Newcomer, Fault::Pause, Fault::Flush];
+    with_programs("frozen-programs", faults, Programs::Freeze)
+}
+
+/// Programs whose connections are cut, closed and half-open.
+fn cut_programs() -> Setup {
     let faults = vec![
-        Fault::Stop,
-        Fault::Stall,
-        Fault::Pause,
+        Fault::CutRequest,
+        Fault::CutReply,
+        Fault::HalfOpen,
+        Fault::ClientKill,
+        Fault::KillWhenGranted,
         Fault::Remove,
-        Fault::Flush,
     ];
+    let cut = with_programs("cut-programs", faults, Programs::Most);
+    Setup { calm: CALM, ..cut }
+}
+
+/// Programs of a server that stalls.
+fn stalled_programs() -> Setup {
+    let faults = vec![Fault::Stop, Fault::Stall, Fault::Newcomer];
+    with_programs("stalled-programs", faults, Programs::Stall)
+}
+
+fn with_programs(name: &'static str, faults: Vec<Fault>, programs: Programs) -> Setup {
     Setup {
         habits: Habits {
-            queues: true,
+            programs,
+            keeping: Keeping::Nobody,
             ..Habits::default()
         },
-        length: Duration::from_secs(10),
-        calm: Duration::from_millis(400),
-        ..strict("queued", faults, START_ALONE)
+        length: Duration::from_secs(8),
+        calm: Duration::from_millis(600),
+        ..strict(name, faults, START_ALONE)
     }
 }
 

@@ -50,11 +50,6 @@ impl Line {
         Some(opened)
     }
 
-    /// What its server calls it.
-    pub(crate) fn number(&self) -> u64 {
-        u64::try_from(self.id.2).unwrap_or_default()
-    }
-
     /// Sends and waits for the reply.
     pub(crate) fn ask(&mut self, command: &Cmd) -> Answer {
         match self.connection.req_command(command) {

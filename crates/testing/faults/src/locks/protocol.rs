@@ -69,27 +69,6 @@ pub(crate) fn command(key: &str, owner: &str, action: &Action, wait_ms: u64) -> 
     command.0
 }
 
-/// The same, as a call that is queued in a session.
-pub(crate) fn queue(key: &str, owner: &str, acquire: &Action, wait_ms: u64, session: u64) -> Cmd {
-    let Action::Acquire {
-        limit,
-        lease,
-        holds,
-        ..
-    } = acquire
-    else {
-        panic!("no acquire: {acquire:?}");
-    };
-    let mut command = Builder(redis::cmd("LOCK.ACQUIRE"));
-    command.0.arg(key).arg(owner);
-    command.limit(*limit);
-    command.option("PX", *lease);
-    command.option("QUEUE", Some(wait_ms));
-    command.option("SESSION", Some(session));
-    command.option("HOLDS", *holds);
-    command.0
-}
-
 struct Builder(Cmd);
 
 impl Builder {
@@ -131,34 +110,6 @@ pub(crate) fn outcome(action: &Action, value: Value) -> Outcome {
         }
         (Action::Fence(_) | Action::Remove, _) => Outcome::Done,
     }
-}
-
-/// What an event tells of a call or a grant.
-pub(crate) enum Event {
-    Granted(Outcome),
-    Ended(String),
-    /// The grant with this token is lost, or in another session.
-    Gone(u64),
-}
-
-/// An event: the key, and what it tells.
-pub(crate) fn event(value: Value) -> (String, Event) {
-    let mut parts = value.items().into_iter().skip(1);
-    let mut next = || parts.next().expect("a part of an event");
-    let (kind, key, owner) = (next().text(), next().text(), next().text());
-    let event = match &*kind {
-        "granted" => Event::Granted(Outcome::Grant {
-            token: token(next().int()),
-            owner,
-            holds: count(next().int()),
-            lease: lease(next().int()),
-            limit: Some(limit(next().int())),
-        }),
-        "ended" => Event::Ended(next().text()),
-        "lost" | "taken" => Event::Gone(token(next().int())),
-        _ => panic!("an event of the kind {kind}"),
-    };
-    (key, event)
 }
 
 fn granted(grant: Grant) -> Outcome {

@@ -19,7 +19,7 @@ const REDIRECTIONS: usize = 5;
 
 /// What was answered, and between which two moments.
 pub(super) struct Heard {
-    sent: Moment,
+    pub(super) sent: Moment,
     pub(super) ended: Moment,
     pub(super) what: What,
 }

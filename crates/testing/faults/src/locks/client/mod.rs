@@ -3,13 +3,14 @@
 mod ask;
 mod keep;
 mod queue;
+mod stalled;
 mod stopped;
 mod task;
 
 use super::line::Line;
 use super::stage::Stage;
 use crate::register::SqlRegister;
-use history::{Call, Kept, Moment, Poll, Write};
+use history::{Call, Kept, Moment, Write};
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 
@@ -21,7 +22,6 @@ pub(crate) struct Record {
     pub(crate) calls: Vec<Call>,
     pub(crate) writes: Vec<Write>,
     pub(crate) kept: Vec<Kept>,
-    pub(crate) polls: Vec<Poll>,
 }
 
 /// A client. It makes one call at a time.
@@ -42,7 +42,6 @@ pub(crate) struct Client<'s> {
     calls: Vec<Call>,
     writes: Vec<Write>,
     kept: Vec<Kept>,
-    polls: Vec<Poll>,
 }
 
 impl<'s> Client<'s> {
@@ -61,7 +60,6 @@ impl<'s> Client<'s> {
             calls: Vec::new(),
             writes: Vec::new(),
             kept: Vec::new(),
-            polls: Vec::new(),
         }
     }
 
@@ -71,7 +69,6 @@ impl<'s> Client<'s> {
             calls: self.calls,
             writes: self.writes,
             kept: self.kept,
-            polls: self.polls,
         }
     }
 }

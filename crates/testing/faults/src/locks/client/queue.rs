@@ -1,304 +1,308 @@
-//! Programs that queue calls in a session: one connection polls it, is cut now and then, and freezes.
+//! Tasks that queue for a lock in a program's session, which keeps their grant and tells of its loss.
 
 use super::Client;
-use super::ask::What;
-use super::keep::ended;
+use super::ask::What as Answer;
 use super::task::Held;
-use crate::locks::line::{Answer, Line};
-use crate::locks::protocol::{self, Event};
-use history::{Action, Call, Down, InSession, Kept, Limit, Moment, Outcome, Poll};
+use crate::locks::program::{Event, Next, Program, Seat, What};
+use crate::locks::protocol;
+use history::{Action, Call, Down, InSession, Kept, Limit, Moment, Outcome, Refusal};
 use rand::RngExt;
 use redis::Value;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use testbed::Expect;
 
-/// Soon renewed, in milliseconds.
-const LEASE: Range<u64> = 1_000..3_000;
+/// A lease that is renewed soon, in milliseconds.
+const LEASE: Range<u64> = 1_000..1_500;
+/// How long most tasks hold the lock, and how long some.
+const LENGTH: [Range<u64>; 2] = [0..60, 200..2_500];
 /// How long a call is in line at most.
-const WAIT: Range<u64> = 50..3_000;
-/// How long a grant is kept.
-const LENGTH: Range<u64> = 0..400;
-/// And now and then, so that its lease ends unless it is renewed.
-const LONG: Range<u64> = 1_000..4_000;
-/// How long a POLL waits.
-const POLL: u64 = 200;
-/// Longer than a program may be silent.
-const FROZEN: Range<u64> = 1_100..2_200;
+const WAIT: Range<u64> = 20..1_500;
+/// How long a client waits for the event beyond that.
+const REPLY: Duration = Duration::from_secs(1);
+/// How long it rests before it asks again.
+const REST: Duration = Duration::from_millis(10);
 
-/// A program's session.
-struct Session {
-    id: u64,
-    line: Line,
+/// An acquire, and the tries that were not answered.
+pub(super) struct Asks<'a> {
+    pub(super) key: &'a str,
+    pub(super) owner: &'a str,
+    pub(super) limit: Option<Limit>,
+    pub(super) lease: u64,
+    unanswered: Vec<(Moment, Seat)>,
 }
 
-/// A grant of a session.
-struct Mine {
-    held: Held,
-    until: Instant,
-    kept: Kept,
+/// What a try came to.
+pub(super) enum Asked {
+    /// It is answered: what the call came to.
+    Over(Moment, Outcome),
+    /// It is in line.
+    InLine,
+    /// It is to be made again.
+    Again,
+}
+
+impl<'a> Asks<'a> {
+    pub(super) fn new(key: &'a str, owner: &'a str, limit: Option<Limit>, lease: u64) -> Self {
+        Self {
+            key,
+            owner,
+            limit,
+            lease,
+            unanswered: Vec::new(),
+        }
+    }
 }
 
 impl Client<'_> {
-    /// Queues calls for a few locks, each by an owner of its own, and works where it is granted one.
-    pub(super) fn queue(&mut self) {
-        let Some(mut session) = self.open_session() else {
-            return self.pause(20);
-        };
-        let keys: BTreeSet<_> = (0..self.random.random_range(1..4))
-            .map(|_| self.key())
-            .collect();
-        let (mut queued, mut mine) = (Vec::new(), Vec::new());
-        for key in keys {
-            let owner = format!("{}:{key}", self.owner());
-            match self.ask_to_queue(&key, owner, session.id) {
-                Some(call) if call.ended == Moment::MAX => queued.push(call),
-                Some(call) => mine.extend(self.granted(call)),
-                None => {}
-            }
+    /// Queues for a lock, works under it, lets go.
+    pub(super) fn queue(&mut self, program: &Program<'_>) {
+        let (key, owner, limit) = (self.key(), self.owner(), self.limit());
+        let lease = self.random.random_range(LEASE);
+        let wait = Duration::from_millis(self.random.random_range(WAIT));
+        let asked = self.stage.run.now();
+        let asks = Asks::new(&key, &owner, limit, lease);
+        if let Some((seat, held)) = self.enter_by_queue(program, asks, wait) {
+            self.work_in_session(program, seat, &held);
         }
-        while !(self.stage.run.is_over() || queued.is_empty() && mine.is_empty()) {
-            self.disturb(&mut session);
-            let Some(events) = self.poll(&mut session) else {
-                break;
-            };
-            for (key, event) in events {
-                self.hear_of(&key, event, &mut queued, &mut mine);
-            }
-            let over = mine.extract_if(.., |mine: &mut Mine| mine.until <= Instant::now());
-            for mut mine in over.collect::<Vec<_>>() {
-                self.write(&mine.held);
-                self.let_go(&mut mine);
-            }
-        }
-        for mut mine in mine {
-            self.let_go(&mut mine);
-        }
-        for call in queued {
-            // It may have been granted, unheard.
-            self.clean_up(&call.key, &call.owner);
-            let now = self.stage.run.now();
-            let call = self.end(call, Outcome::Lost, now);
-            self.kept.push(Kept {
-                key: call.key,
-                owner: call.owner,
-                token: None,
-                asked: call.sent,
-                since: now,
-                heard: None,
-                until: now,
-            });
-        }
-        let close = redis::cmd("LOCK.SESSION")
-            .arg("CLOSE")
-            .arg(session.id)
-            .to_owned();
-        session.line.ask(&close);
-        session.line.close(self.stage);
-    }
-
-    fn open_session(&mut self) -> Option<Session> {
-        let mut line = Line::open(self.stage, 0, self.number, true)?;
-        let sent = self.stage.run.now();
-        let Answer::Value(id) = line.ask(redis::cmd("LOCK.SESSION").arg("OPEN")) else {
-            line.close(self.stage);
-            return None;
-        };
-        let id = u64::try_from(id.int()).expect("an id");
-        self.record_poll(id, &line, sent, Some(-1), Vec::new());
-        Some(Session { id, line })
-    }
-
-    fn record_poll(
-        &mut self,
-        session: u64,
-        line: &Line,
-        sent: Moment,
-        sure: Option<i64>,
-        gone: Vec<(String, u64)>,
-    ) {
-        self.polls.push(Poll {
-            session,
-            connection: line.number(),
-            sent,
-            ended: self.stage.run.now(),
-            sure,
-            gone,
+        self.kept.push(Kept {
+            key,
+            owner,
+            token: None,
+            asked,
+            since: asked,
+            heard: None,
+            until: self.stage.run.now(),
         });
     }
 
-    /// Queues a call, which is repeated now and then. A call that is in line has not ended yet.
-    fn ask_to_queue(&mut self, key: &str, owner: String, session: u64) -> Option<Call> {
-        let action = Action::Acquire {
-            limit: self.limit(),
-            lease: Some(self.random.random_range(LEASE)),
-            block: true,
-            holds: Some(1),
-            token: None,
-        };
-        let wait = self.random.random_range(WAIT);
-        let command = protocol::queue(key, &owner, &action, wait, session);
-        let mut call = Call {
-            client: self.number,
-            key: key.to_owned(),
-            owner,
-            action,
-            sent: self.stage.run.now(),
-            ended: Moment::MAX,
-            outcome: Outcome::Lost,
-            session: Some(InSession {
-                id: session,
-                queued: true,
-            }),
-        };
-        for _ in 0..10 {
-            let heard = self.hear(key, &command);
-            let outcome = match heard.what {
-                What::Value(Value::Int(_)) if self.random.random_ratio(3, 4) => return Some(call),
-                What::Value(Value::Int(_)) | What::Lost | What::GivenBack => continue,
-                What::Value(value) => protocol::outcome(&call.action, value),
-                What::Error(error) => self.judge(&error),
-                What::Nothing => Outcome::Untouched,
+    fn enter_by_queue(
+        &mut self,
+        program: &Program<'_>,
+        mut asks: Asks<'_>,
+        wait: Duration,
+    ) -> Option<(Seat, Held)> {
+        let end = Instant::now() + wait;
+        let patience = end + REPLY;
+        while let Some(seat) = program.seat(asks.key, patience) {
+            let sent = self.stage.run.now();
+            let left = end.saturating_duration_since(Instant::now());
+            let (ended, outcome) = match self.ask_in_line(&mut asks, seat, left) {
+                Asked::Over(ended, outcome) => (ended, outcome),
+                Asked::Again if Instant::now() > patience => break,
+                Asked::Again => continue,
+                Asked::InLine => match program.await_end(seat, asks.key, asks.owner, patience) {
+                    Next::Event(event) => {
+                        self.stage.run.count("events of queued calls", 1);
+                        (event.heard, self.outcome_of(&event, &asks))
+                    }
+                    Next::Gone => {
+                        asks.unanswered.push((sent, seat));
+                        continue;
+                    }
+                    Next::Late => {
+                        asks.unanswered.push((sent, seat));
+                        break;
+                    }
+                },
             };
-            call.session = Some(InSession {
-                id: session,
-                queued: false,
-            });
-            (call.ended, call.outcome) = (heard.ended, outcome);
-            self.calls.push(call.clone());
-            let is_granted = matches!(call.outcome, Outcome::Grant { .. });
-            return is_granted.then_some(call);
+            if outcome == Outcome::Untouched && Instant::now() < patience {
+                self.record_queued(&asks, (sent, ended), seat, Outcome::Untouched);
+                continue;
+            }
+            return self.entered(&asks, (sent, ended), seat, &outcome);
         }
-        Some(call)
+        // Nobody waits for it any more.
+        self.clean_up(asks.key, asks.owner);
+        self.record_unanswered(&asks);
+        None
     }
 
-    /// What becomes of a call that was granted.
-    fn granted(&mut self, call: Call) -> Option<Mine> {
+    /// Makes the call once in this session.
+    pub(super) fn ask_in_line(&mut self, asks: &mut Asks<'_>, seat: Seat, left: Duration) -> Asked {
+        let action = action(asks, false);
+        let mut command = protocol::command(asks.key, asks.owner, &action, 0);
+        let left = left.as_millis().max(1).to_string();
+        command.arg("QUEUE").arg(left);
+        command.arg("SESSION").arg(seat.session);
+        let heard = self.hear(asks.key, &command);
+        match heard.what {
+            Answer::Value(Value::Int(_)) => Asked::InLine,
+            Answer::Value(value) => Asked::Over(heard.ended, protocol::outcome(&action, value)),
+            Answer::Error(error) if error.code() == "NOSESSION" => {
+                sleep(REST);
+                Asked::Again
+            }
+            Answer::Error(error) => match self.judge(&error) {
+                Outcome::Refused(refusal) => Asked::Over(heard.ended, Outcome::Refused(refusal)),
+                _ => Asked::Again,
+            },
+            Answer::Lost | Answer::GivenBack => {
+                asks.unanswered.push((heard.sent, seat));
+                Asked::Again
+            }
+            Answer::Nothing => Asked::Again,
+        }
+    }
+
+    /// What an event says of a queued call.
+    pub(super) fn outcome_of(&mut self, event: &Event, asks: &Asks<'_>) -> Outcome {
+        match &event.what {
+            What::Granted {
+                token,
+                holds,
+                lease,
+                limit,
+            } => Outcome::Grant {
+                token: *token,
+                owner: asks.owner.to_owned(),
+                holds: *holds,
+                lease: *lease,
+                limit: asks.limit.and(Some(*limit)),
+            },
+            What::Ended(text) => {
+                let code = text.split(' ').next().unwrap_or_default();
+                match protocol::refusal(code) {
+                    Some(refusal) => Outcome::Refused(refusal),
+                    None if code == "timeout" => Outcome::Nil,
+                    None if protocol::is_passing(code) || matches!(code, "MOVED" | "ASK") => {
+                        Outcome::Untouched
+                    }
+                    None => {
+                        let run = &self.stage.run;
+                        run.trouble(format!("{}: a queued call ended: {text}", asks.owner));
+                        Outcome::Untouched
+                    }
+                }
+            }
+            What::Gone(_) => unreachable!("it is about a grant"),
+        }
+    }
+
+    /// The call is over.
+    pub(super) fn entered(
+        &mut self,
+        asks: &Asks<'_>,
+        (sent, ended): (Moment, Moment),
+        seat: Seat,
+        outcome: &Outcome,
+    ) -> Option<(Seat, Held)> {
+        // Its place may be that of an earlier try.
+        let tries = asks.unanswered.iter().filter(|(_, at)| *at == seat);
+        let first = tries.map(|(sent, _)| *sent).min().unwrap_or(sent);
+        self.record_queued(asks, (first, ended), seat, outcome.clone());
         let Outcome::Grant {
             token,
             holds,
             lease,
             limit,
             ..
-        } = call.outcome
+        } = *outcome
         else {
+            if !asks.unanswered.is_empty() {
+                self.clean_up(asks.key, asks.owner);
+            }
+            self.record_unanswered(asks);
             return None;
         };
-        let is_long = self.random.random_ratio(1, 5);
-        let length = if is_long { LONG } else { LENGTH };
-        let length = Duration::from_millis(self.random.random_range(length));
-        Some(Mine {
-            held: Held {
-                key: call.key.clone(),
-                owner: call.owner.clone(),
-                token,
-                holds,
-                lease,
-                limit: limit.or(Some(Limit::ONE)),
-            },
-            until: Instant::now() + length,
-            kept: Kept {
-                key: call.key,
-                owner: call.owner,
-                token: Some(token),
-                asked: call.sent,
-                since: call.ended,
-                heard: None,
-                until: Moment::MAX,
-            },
-        })
+        self.record_unanswered(asks);
+        self.stage.run.count("queued grants", 1);
+        let held = Held {
+            key: asks.key.to_owned(),
+            owner: asks.owner.to_owned(),
+            token,
+            holds,
+            lease,
+            limit: limit.or(Some(Limit::ONE)),
+        };
+        Some((seat, held))
     }
 
-    /// Cuts the connection that polls, or freezes.
-    fn disturb(&mut self, session: &mut Session) {
-        match self.random.random_range(0..40) {
-            0 => {
-                let frozen = self.random.random_range(FROZEN);
-                self.stage.run.count("frozen programs", 1);
-                sleep(Duration::from_millis(frozen));
-            }
-            1 | 2 => {
-                if let Some(line) = Line::open(self.stage, 0, self.number, true) {
-                    let before = std::mem::replace(&mut session.line, line);
-                    // Half of them close before the new one polls.
-                    before.close(self.stage);
-                    self.stage.run.count("cut programs", 1);
-                    self.pause(300);
-                }
-            }
-            _ => {}
+    pub(super) fn record_unanswered(&mut self, asks: &Asks<'_>) {
+        let ended = self.stage.run.now();
+        for (sent, seat) in &asks.unanswered {
+            self.record_queued(asks, (*sent, ended), *seat, Outcome::Lost);
         }
     }
 
-    /// What is new; none where the session is gone, or its connection.
-    fn poll(&mut self, session: &mut Session) -> Option<Vec<(String, Event)>> {
-        let mut poll = redis::cmd("LOCK.SESSION");
-        poll.arg("POLL").arg(session.id).arg("BLOCK").arg(POLL);
-        let sent = self.stage.run.now();
-        let Answer::Value(reply) = session.line.ask(&poll) else {
-            self.record_poll(session.id, &session.line, sent, None, Vec::new());
-            return None;
-        };
-        let mut fields = reply.fields();
-        let sure = fields.remove("sure-ms").expect("what is sure").int();
-        let events = fields.remove("events").expect("events").items();
-        let events: Vec<_> = events.into_iter().map(protocol::event).collect();
-        let gone = events.iter().filter_map(|(key, event)| match event {
-            Event::Gone(token) => Some((key.clone(), *token)),
-            _ => None,
+    fn record_queued(
+        &mut self,
+        asks: &Asks<'_>,
+        (sent, ended): (Moment, Moment),
+        seat: Seat,
+        outcome: Outcome,
+    ) {
+        self.calls.push(Call {
+            client: self.number,
+            key: asks.key.to_owned(),
+            owner: asks.owner.to_owned(),
+            action: action(asks, true),
+            sent,
+            ended,
+            outcome,
+            session: Some(InSession {
+                id: seat.session,
+                queued: true,
+            }),
         });
-        let gone = gone.collect();
-        self.record_poll(session.id, &session.line, sent, Some(sure), gone);
-        Some(events)
     }
 
-    fn hear_of(&mut self, key: &str, event: Event, queued: &mut Vec<Call>, mine: &mut Vec<Mine>) {
-        let at = self.polls.last().map_or(0, |poll| poll.ended);
-        let place = queued.iter().position(|call| call.key == key);
-        match (event, place) {
-            (Event::Granted(outcome), Some(place)) => {
-                let call = self.end(queued.remove(place), outcome, at);
-                self.stage.run.count("queued grants", 1);
-                mine.extend(self.granted(call));
+    /// Works until it is done or told of a loss; the server renews the lease.
+    fn work_in_session(&mut self, program: &Program<'_>, seat: Seat, held: &Held) {
+        let length = LENGTH[usize::from(self.random.random_ratio(1, 5))].clone();
+        let length = Duration::from_millis(self.random.random_range(length));
+        let is_gone = || program.is_gone(seat, &held.key, &held.owner, held.token);
+        let began = Instant::now();
+        while began.elapsed() < length && !is_gone() {
+            if self.random.random_ratio(1, 6) {
+                self.write(held);
             }
-            (Event::Ended(text), Some(place)) => {
-                let code = text.split(' ').next().unwrap_or_default();
-                let outcome = match protocol::refusal(code) {
-                    Some(refusal) => Outcome::Refused(refusal),
-                    None if matches!(code, "timeout" | "cancelled") => Outcome::Nil,
-                    None => Outcome::Untouched,
-                };
-                self.end(queued.remove(place), outcome, at);
+            self.pause(20);
+        }
+        if is_gone() {
+            self.stage.run.count("losses told by a session", 1);
+            self.write(held);
+            self.clean_up(&held.key, &held.owner);
+            return;
+        }
+        self.write(held);
+        let outcome = self.release_in_session(seat, held);
+        match outcome {
+            Outcome::Left(0) if began.elapsed() > Duration::from_millis(held.lease) => {
+                self.stage.run.count("held beyond a lease in a session", 1);
             }
-            (Event::Gone(token), _) => {
-                let lost = mine.extract_if(.., |mine: &mut Mine| mine.held.token == token);
-                for mine in lost.collect::<Vec<_>>() {
-                    self.stage.run.count("losses that were told", 1);
-                    self.write(&mine.held);
-                    self.kept.push(ended(mine.kept, self.stage));
+            Outcome::Left(_) => {}
+            Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
+                if !program.will_tell(seat, &held.key, &held.owner, held.token) {
+                    let (key, token) = (&held.key, held.token);
+                    let trouble =
+                        format!("the session was not told of the loss of {token} on {key}");
+                    self.stage.run.trouble(trouble);
                 }
+                self.clean_up(&held.key, &held.owner);
             }
-            // A repeated call has been answered so already.
-            (Event::Granted(_) | Event::Ended(_), None) => {}
+            _ => self.clean_up(&held.key, &held.owner),
         }
     }
 
-    /// A queued call has ended.
-    fn end(&mut self, mut call: Call, outcome: Outcome, at: Moment) -> Call {
-        (call.ended, call.outcome) = (at, outcome);
-        self.calls.push(call.clone());
-        call
+    pub(super) fn release_in_session(&mut self, seat: Seat, held: &Held) -> Outcome {
+        let action = Action::Release {
+            down: Down::To(0),
+            token: Some(held.token),
+        };
+        let mut command = protocol::command(&held.key, &held.owner, &action, 0);
+        command.arg("SESSION").arg(seat.session);
+        self.ask_so(&held.key, &held.owner, action, &command)
     }
+}
 
-    fn let_go(&mut self, mine: &mut Mine) {
-        let Held {
-            key, owner, token, ..
-        } = &mine.held;
-        if self.release(key, owner, Down::All, Some(*token)) == Outcome::Lost {
-            self.clean_up(key, owner);
-        }
-        self.kept.push(ended(mine.kept.clone(), self.stage));
+/// What is asked for; as it is recorded, or as it is sent at first.
+fn action(asks: &Asks<'_>, block: bool) -> Action {
+    Action::Acquire {
+        limit: asks.limit,
+        lease: Some(asks.lease),
+        block,
+        holds: Some(1),
+        token: None,
     }
 }
