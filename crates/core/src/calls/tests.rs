@@ -143,9 +143,9 @@ fn the_tables_shrink_when_most_have_left() {
         calls.owners.capacity(),
         calls.clients.capacity(),
     ];
-    // Each is a map of a few parts.
+    // Each is a map of three parts: the one with the entry may keep room for 14, an empty one for 3.
     assert!(
-        capacities.iter().all(|capacity| *capacity < 4 * 4),
+        capacities.iter().all(|capacity| *capacity <= 14 + 2 * 3),
         "{capacities:?}"
     );
     calls.remove(stays);
