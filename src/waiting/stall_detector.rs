@@ -34,6 +34,8 @@ pub(super) struct StallDetector {
     /// When the last long stall or pause was over, and when the last connection was to be accepted after it.
     read_since: AtomicU64,
     connected: AtomicU64,
+    /// No connection was to be accepted once since then.
+    accepted_all: AtomicBool,
     /// Writes were paused when that was asked last.
     paused: AtomicBool,
 }
@@ -46,6 +48,7 @@ impl StallDetector {
             to_read: AtomicU8::new(0),
             read_since: AtomicU64::new(0),
             connected: AtomicU64::new(0),
+            accepted_all: AtomicBool::new(false),
             paused: AtomicBool::new(false),
         }
     }
@@ -78,7 +81,11 @@ impl StallDetector {
         let to_read = self.to_read.load(Ordering::Relaxed);
         if to_read > 0 {
             let since = |time: &AtomicU64| now.since(Monotonic(time.load(Ordering::Relaxed)));
-            let left = if since(&self.read_since) < LONGEST_CATCH_UP && connects() {
+            let connects = !self.accepted_all.load(Ordering::Relaxed)
+                && since(&self.read_since) < LONGEST_CATCH_UP
+                && connects();
+            self.accepted_all.store(!connects, Ordering::Relaxed);
+            let left = if connects {
                 self.connected.store(now.0, Ordering::Relaxed);
                 ITERATIONS_TO_CATCH_UP
             } else if since(&self.connected) < HANDSHAKE {
@@ -118,6 +125,7 @@ impl StallDetector {
             .store(ITERATIONS_TO_CATCH_UP, Ordering::Relaxed);
         self.read_since.store(now.0, Ordering::Relaxed);
         self.connected.store(now.0, Ordering::Relaxed);
+        self.accepted_all.store(false, Ordering::Relaxed);
     }
 
     fn set(&self, began: Monotonic, to_catch_up: u8) {
@@ -184,7 +192,8 @@ mod tests {
         }
         for number in 0..20 + u64::from(ITERATIONS_TO_CATCH_UP) - 1 {
             assert!(detector.is_catching_up(at(220 + number)));
-            detector.next_iteration(at(220 + number), || false);
+            // Those that come later had not reached the server by then.
+            detector.next_iteration(at(220 + number), || number > 0);
         }
         assert!(!detector.is_catching_up(at(250)));
         detector.next_iteration(at(250), || unreachable!("nothing to read"));
