@@ -1,8 +1,8 @@
 //! The events that are followed only while a session is open, because each costs every command a little.
 
 use super::state::STATE;
-use super::timer;
-use crate::server::{self, Context};
+use super::{timer, work};
+use crate::server::{self, Context, ServerEvent};
 
 /// A session was opened.
 pub(super) fn begin(context: Context<'_>) {
@@ -13,11 +13,38 @@ pub(super) fn begin(context: Context<'_>) {
     timer::arm(context);
 }
 
+/// A POLL that waits got an event: it is answered at the end of this iteration of the event loop, with all other events
+/// of the iteration. A timer would cost as much as the call.
+pub(super) fn answer_at_end(context: Context<'_>) {
+    let follows = STATE.with(context, |state| {
+        state.has_answers = true;
+        std::mem::replace(&mut state.follows_iterations, true)
+    });
+    if !follows {
+        server::subscribe(context, ServerEvent::LoopIterationEnds, iteration_ends);
+    }
+}
+
+fn iteration_ends(context: Context<'_>) {
+    if STATE.with(context, |state| std::mem::take(&mut state.has_answers)) {
+        work::answer_quiet_polls(context);
+    }
+}
+
 /// Ten times a second.
 pub(super) fn cron(context: Context<'_>) {
     if STATE.any() {
         timer::check_overdue(context);
-    } else if STATE.with(context, |state| std::mem::take(&mut state.follows)) {
+        return;
+    }
+    let (removals, iterations) = STATE.with(context, |state| {
+        let removals = std::mem::take(&mut state.follows);
+        (removals, std::mem::take(&mut state.follows_iterations))
+    });
+    if removals {
         server::follow_removals(context, false);
+    }
+    if iterations {
+        server::unsubscribe(context, ServerEvent::LoopIterationEnds, iteration_ends);
     }
 }

@@ -4,7 +4,8 @@
 //! may do ([`calls`]); server events report what is lost ([`losses`]). A timer does everything else ([`work`]): it
 //! renews grants, ends silent sessions, releases the grants of closed ones and answers POLLs ([`polls`]).
 //!
-//! A POLL writes nothing itself. What it causes comes from the timer, in the same iteration of the event loop.
+//! A POLL writes nothing itself. What it causes comes from the timer, in the same iteration of the event loop. A POLL
+//! that waits for calls to be granted is answered at the end of the iteration ([`follow`]).
 
 mod answer;
 mod calls;

@@ -138,7 +138,9 @@ pub(crate) fn report(
     kind: EventKind,
 ) {
     STATE.with(context, |state| state.sessions.report(id, key, owner, kind));
-    timer::arm(context);
+    if STATE.with(context, |state| state.polls.contains_key(&id)) {
+        follow::answer_at_end(context);
+    }
 }
 
 /// At most `max` sessions, oldest first.

@@ -49,6 +49,10 @@ pub(super) struct State {
     pub(super) timer: Option<(Timer, Monotonic)>,
     /// Subscribed to the removals of keys.
     pub(super) follows: bool,
+    /// Subscribed to the ends of the iterations of the event loop.
+    pub(super) follows_iterations: bool,
+    /// A POLL is to be answered at the end of this iteration.
+    pub(super) has_answers: bool,
 }
 
 /// The last use of the state.

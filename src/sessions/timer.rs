@@ -56,7 +56,8 @@ fn arm_after(context: Context<'_>, pause: Duration) {
             writes,
             end,
             sessions.next_timeout_at(),
-            sessions.next_poll_at(),
+            // Otherwise they are answered at the end of this iteration.
+            sessions.next_poll_at().filter(|_| !state.has_answers),
         ];
         let latest = now.monotonic.plus(MAX_PAUSE);
         Some(next.into_iter().flatten().fold(latest, Monotonic::min))

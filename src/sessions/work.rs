@@ -9,6 +9,7 @@ use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
 use super::polls;
 use super::state::STATE;
+use super::timer;
 use super::upper::{end_waits, moves, release};
 use crate::locks::{check_write, monotonic};
 use crate::server::{Context, OwnedText, WriteCheck};
@@ -220,6 +221,20 @@ fn release_left(context: Context<'_>, writes: &mut Writes<'_>) {
         let Some(grant) = taken else { return };
         release(context, &grant);
     }
+}
+
+/// Answers the POLLs whose wait is over, but leaves to the timer those in whose session something is to be renewed first.
+pub(super) fn answer_quiet_polls(context: Context<'_>) {
+    while let Some((id, is_quiet)) = STATE.with_time(context, |state, now| {
+        let id = state.sessions.next_poll(now)?;
+        Some((id, state.sessions.next_due_of(id, now).is_none()))
+    }) {
+        if !is_quiet {
+            break;
+        }
+        polls::answer(context, id);
+    }
+    timer::arm(context);
 }
 
 /// Answers the POLLs whose wait is over, when what is due in their sessions is renewed.

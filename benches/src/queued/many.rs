@@ -104,7 +104,7 @@ fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
         let before = number(&server, "memory", "used_memory");
         let mut longest = None;
         let spent = cpu_of(&server, || {
-            longest = Some(longest_ping_while(&server, work))
+            longest = Some(longest_ping_while(&server, work));
         });
         let Longest { time, server: part } = longest.expect("a pinger's");
         let more = number(&server, "memory", "used_memory") - before;

@@ -178,7 +178,7 @@ impl<K: Eq + Hash, V> Shards<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FULL, LEAST, Shards};
+    use super::{FULL, LEAST, Map, Shards};
 
     #[test]
     fn it_is_a_map() {
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn one_part_at_a_time_grows_and_shrinks() {
         let capacities = |map: &Shards<u32, u32>| -> Vec<usize> {
-            map.parts.iter().map(|part| part.capacity()).collect()
+            map.parts.iter().map(Map::capacity).collect()
         };
         let mut map = Shards::default();
         let mut before = Vec::new();
@@ -212,7 +212,7 @@ mod tests {
             let all = 0..before.len().max(after.len());
             let changed = all.filter(|&part| before.get(part) != after.get(part));
             assert!(changed.count() <= 3, "at {number}");
-            let largest = map.parts.iter().map(|part| part.len()).max();
+            let largest = map.parts.iter().map(Map::len).max();
             assert!(largest.unwrap() < 3 * FULL, "{largest:?} at {number}");
             before = after;
         };

@@ -108,12 +108,11 @@ impl<A> Calls<A> {
     pub fn next_turn(&mut self) -> Option<LockId> {
         let mut rest = self.turns.range(self.polled.next()..);
         let next = rest.next().filter(|(line, _)| **line <= self.round_end);
-        let (line, lock_id) = match next {
-            Some(next) => next,
-            None => {
-                self.round_end = *self.turns.last_key_value()?.0;
-                self.turns.first_key_value()?
-            }
+        let (line, lock_id) = if let Some(next) = next {
+            next
+        } else {
+            self.round_end = *self.turns.last_key_value()?.0;
+            self.turns.first_key_value()?
         };
         self.polled = *line;
         Some(lock_id.clone())
