@@ -63,8 +63,8 @@ impl Session {
         let since = Instant::now();
         let mut events = Vec::new();
         while events.len() < wanted {
-            let waited = since.elapsed();
-            assert!(waited < patience(PATIENCE), "{events:?} after {waited:?}");
+            let spent = since.elapsed();
+            assert!(spent < patience(PATIENCE), "{events:?} after {spent:?}");
             events.extend(self.poll_for(5000).events);
         }
         events
