@@ -5,6 +5,7 @@ mod atomic;
 mod idle;
 mod keeping;
 mod leaving;
+mod queued;
 mod redirects;
 mod sessions;
 mod support;

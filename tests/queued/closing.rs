@@ -1,7 +1,7 @@
 //! What becomes of queued calls when their session ends.
 
 use crate::sessions::count;
-use crate::support::{Session, hold, holders, queued, run, wait};
+use crate::support::{Session, has, hold, queued, run, wait};
 use testbed::{Expect, Server, eventually, held, waiters};
 
 #[test]
@@ -55,7 +55,7 @@ fn those_behind_its_calls_are_granted() {
     run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
     reader.granted();
     assert_eq!(other.told().len(), 1);
-    assert_eq!(holders(&mut c, "k"), ["a", "c", "d"]);
+    has(&mut c, "k", &["a", "c", "d"]);
 }
 
 #[test]

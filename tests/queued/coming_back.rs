@@ -1,6 +1,6 @@
 //! A POLL brings the calls of a session back into their places.
 
-use crate::support::{Session, fall_silent, granted, hold, holders, run, wait};
+use crate::support::{Session, fall_silent, granted, has, hold, run, wait};
 use redis::Connection;
 use testbed::{Expect, Server, cmd, held, waiters};
 
@@ -62,7 +62,7 @@ fn its_place_is_before_those_who_came_later() {
         assert_eq!(waiters(c, "k"), ["b", "d"]);
         session.stay(server);
         // It takes nothing from the holder.
-        assert_eq!(holders(c, "k"), ["c"]);
+        has(c, "k", &["c"]);
         run(c, "LOCK.RELEASE k c").int();
         assert_eq!(session.told(), [granted(c, 1, "k", "b")]);
         session.release(c, "k", "b");
@@ -113,7 +113,7 @@ fn all_its_locks_are_granted_by_one_poll() {
     let mut session = gone.back(&server);
     assert_eq!(session.events(LOCKS).len(), LOCKS);
     for key in &keys {
-        assert_eq!(holders(&mut c, key), ["b"]);
+        has(&mut c, key, &["b"]);
         assert_eq!(waiters(&mut c, key), ["c"]);
     }
     assert_eq!(session.poll().grants, i64::try_from(LOCKS).expect("few"));
@@ -145,7 +145,7 @@ fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
     let mut second = second.back(&server);
     second.events(keys.len());
     for key in keys {
-        assert_eq!(holders(&mut c, key), ["c1"], "{key}");
+        has(&mut c, key, &["c1"]);
     }
     let mut first = first.back(&server);
     first.stay(&server);
@@ -157,11 +157,11 @@ fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
     told.extend(first.events(keys.len() - told.len()));
     first.stay(&server);
     for key in keys {
-        assert_eq!(holders(&mut c, key), ["b1"], "{key}");
+        has(&mut c, key, &["b1"]);
         assert_eq!(waiters(&mut c, key), ["b2", "c2"], "{key}");
     }
     first.release(&mut c, "k1", "b1");
-    assert_eq!(holders(&mut c, "k1"), ["b2"]);
+    has(&mut c, "k1", &["b2"]);
     assert_eq!(first.told().len(), 1);
 }
 

@@ -1,6 +1,6 @@
 //! The event `ended`: calls that leave the line without a grant, and why.
 
-use crate::support::{Session, at_once, granted, hold, holders, queued, run, timed, wait};
+use crate::support::{Session, at_once, granted, has, hold, queued, run, timed, wait};
 use std::time::{Duration, Instant};
 use testbed::{Expect, Server, Talk, cmd, held, waiters};
 
@@ -106,7 +106,7 @@ fn when_its_owner_is_not_alone() {
     assert!(event.starts_with("1 ended k b NOTALONE "), "{event}");
     let mut events = session.told();
     events.extend(session.events(3 - events.len()));
-    assert_eq!(holders(&mut c, "k"), ["d", "b", "e"]);
+    has(&mut c, "k", &["d", "b", "e"]);
     assert_eq!(other.poll().grants, 0);
 }
 

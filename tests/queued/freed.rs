@@ -1,7 +1,7 @@
 //! However a lock becomes free, the queued call at the front gets it.
 
 use crate::copies::Copies;
-use crate::support::{Session, granted, hold, holders, queued, run, wait};
+use crate::support::{Session, granted, has, hold, queued, run, wait};
 use redis::Connection;
 use testbed::{Expect, Server, cmd, held};
 
@@ -92,11 +92,11 @@ fn a_call_stays_with_its_database() {
     run(&mut there, "LOCK.RELEASE k x").int();
     let told = third.told();
     assert_eq!(told, [granted(&mut there, 1, "k", "y")]);
-    assert_eq!(holders(&mut c, "k"), ["a"]);
+    has(&mut c, "k", &["a"]);
     assert_eq!(queued(&server), 1);
     // The databases change places: `y` has the lock that `b` waits for.
     run(&mut c, "SWAPDB 0 3").okay();
-    assert_eq!(holders(&mut c, "k"), ["y"]);
+    has(&mut c, "k", &["y"]);
     first.stay(&server);
     run(&mut c, "LOCK.RELEASE k y").int();
     assert_eq!(first.told(), [granted(&mut c, 1, "k", "b")]);

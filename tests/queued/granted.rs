@@ -1,7 +1,7 @@
 //! The event `granted`: what it says, and to whom the grant belongs.
 
 use crate::sessions::{await_renewals, sessions_of};
-use crate::support::{Session, at_once, count, granted, hold, holders, queued, run};
+use crate::support::{Session, at_once, count, granted, has, hold, queued, run};
 use redis::{Connection, Value};
 use testbed::{Expect, Server, cmd, held};
 
@@ -152,7 +152,7 @@ fn other_calls_of_the_new_holder_are_granted_as_its_re_entries() {
     run(&mut c, "LOCK.RELEASE k a").int();
     let event = granted(&mut c, 1, "k", "b");
     // With HOLDS 1 the count stays. The grant goes to the session of the last call that names one.
-    assert_eq!(second.told(), [event.clone()]);
+    assert_eq!(second.told(), std::slice::from_ref(&event));
     let grant = blocked.granted();
     assert_eq!(grant.holds, 2);
     let mut events = first.told();
@@ -165,7 +165,7 @@ fn other_calls_of_the_new_holder_are_granted_as_its_re_entries() {
 #[track_caller]
 fn holds_both(c: &mut Connection, keys: [&str; 2], owner: &str) {
     for key in keys {
-        assert_eq!(holders(c, key), [owner], "{key}");
+        has(c, key, &[owner]);
     }
 }
 

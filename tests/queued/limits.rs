@@ -1,6 +1,6 @@
 //! `MAXWAITERS`, and the settings behind it.
 
-use crate::support::{Session, at_once, granted, hold, holders, queued, run, wait};
+use crate::support::{Session, at_once, granted, has, hold, queued, run, wait};
 use testbed::{Expect, Server, cmd, held, waiters};
 
 #[test]
@@ -119,5 +119,5 @@ fn a_session_that_acknowledges_nothing_can_queue_no_more() {
     let events = session.events(10_001);
     assert_eq!(events[10_000], granted(&mut c, 10_001, "k", "b"));
     assert_eq!(session.queue(&mut c, "j b"), 0);
-    assert_eq!(holders(&mut c, "j"), ["a"]);
+    has(&mut c, "j", &["a"]);
 }

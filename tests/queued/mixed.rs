@@ -1,6 +1,6 @@
 //! One line for queued and blocked calls: their order, sharing, semaphores.
 
-use crate::support::{Session, hold, holders, run, wait};
+use crate::support::{Session, has, hold, run, wait};
 use testbed::{Expect, Server, cmd, held, waiters};
 
 /// Two sessions whose POLLs wait.
@@ -63,19 +63,19 @@ fn readers_and_writers_take_turns() {
     run(&mut c, "LOCK.RELEASE k a").int();
     one.has(&server, "k", "b");
     blocked.granted();
-    assert_eq!(holders(&mut c, "k"), ["b", "c"]);
+    has(&mut c, "k", &["b", "c"]);
     // A newcomer that would have room stands behind the writer.
     assert_eq!(other.queue(&mut c, "k g SHARED"), 3);
     run(&mut c, "LOCK.ACQUIRE k h SHARED").nil();
     run(&mut c, "LOCK.RELEASE k c").int();
     one.release(&mut c, "k", "b");
     other.has(&server, "k", "d");
-    assert_eq!(holders(&mut c, "k"), ["d"]);
+    has(&mut c, "k", &["d"]);
     other.release(&mut c, "k", "d");
     later.granted();
     one.has(&server, "k", "f");
     other.has(&server, "k", "g");
-    assert_eq!(holders(&mut c, "k"), ["e", "f", "g"]);
+    has(&mut c, "k", &["e", "f", "g"]);
 }
 
 #[test]
@@ -90,15 +90,15 @@ fn a_semaphore_serves_both_in_order() {
     one.queue(&mut c, "k f LIMIT 2");
     run(&mut c, "LOCK.RELEASE k b").int();
     one.has(&server, "k", "c");
-    assert_eq!(holders(&mut c, "k"), ["a", "c"]);
+    has(&mut c, "k", &["a", "c"]);
     run(&mut c, "LOCK.RELEASE k a").int();
     blocked.granted();
     one.release(&mut c, "k", "c");
     other.has(&server, "k", "e");
-    assert_eq!(holders(&mut c, "k"), ["d", "e"]);
+    has(&mut c, "k", &["d", "e"]);
     run(&mut c, "LOCK.RELEASE k d").int();
     one.has(&server, "k", "f");
-    assert_eq!(holders(&mut c, "k"), ["e", "f"]);
+    has(&mut c, "k", &["e", "f"]);
 }
 
 #[test]

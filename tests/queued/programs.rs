@@ -1,6 +1,6 @@
 //! Several programs, several locks: one frozen, one killed, and very many calls that are passed over.
 
-use crate::support::{Session, at_once, fall_silent, granted, hold, holders, queued, run, wait};
+use crate::support::{Session, at_once, fall_silent, granted, has, hold, queued, run, wait};
 use testbed::{Expect, Server, eventually, held, waiters};
 
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
@@ -44,7 +44,7 @@ fn a_killed_and_a_frozen_program_hold_nobody_up() {
     fall_silent();
     for key in KEYS {
         run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
-        assert_eq!(holders(&mut c, key), ["d"]);
+        has(&mut c, key, &["d"]);
         assert_eq!(waiters(&mut c, key), ["b", "c"]);
     }
     let told = all_told(&mut lives);
@@ -59,12 +59,12 @@ fn a_killed_and_a_frozen_program_hold_nobody_up() {
     again.stay(&server);
     for key in KEYS {
         lives.release(&mut c, key, "d");
-        assert_eq!(holders(&mut c, key), ["b"]);
+        has(&mut c, key, &["b"]);
     }
     all_told(&mut again);
     for key in KEYS {
         again.release(&mut c, key, "b");
-        assert_eq!(holders(&mut c, key), ["c"]);
+        has(&mut c, key, &["c"]);
     }
     all_told(&mut frozen);
     assert_eq!(queued(&server), 0);
@@ -97,7 +97,7 @@ fn the_order_survives_any_coming_and_going() {
                 None => assert_eq!(run(&mut c, &format!("LOCK.RELEASE {key} a")).int(), 0),
                 Some(before) => programs[before % 2].release(&mut c, key, owners[before]),
             }
-            assert_eq!(holders(&mut c, key), [owner], "{key}");
+            has(&mut c, key, &[owner]);
         }
         all_told(&mut programs[turn % 2]);
         programs[turn % 2].stay(&server);

@@ -1,6 +1,6 @@
 //! What a queued call is answered: its place, or the grant at once.
 
-use crate::support::{Session, at_once, count, hold, holders, queued, run, wait};
+use crate::support::{Session, at_once, count, has, hold, queued, run, wait};
 use redis::Value;
 use testbed::{Expect, Server, cmd, held, waiters};
 
@@ -30,7 +30,7 @@ fn where_there_is_room_beside_the_holders_it_is_granted_at_once() {
     hold(&mut c, &["k a LIMIT 2"]);
     session.ask(&mut c, "k b LIMIT 2").grant();
     assert_eq!(session.queue(&mut c, "k c LIMIT 2"), 0);
-    assert_eq!(holders(&mut c, "k"), ["a", "b"]);
+    has(&mut c, "k", &["a", "b"]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn it_works_in_scripts_and_functions() {
     session.stay(&server);
     run(&mut c, "LOCK.RELEASE k a").int();
     assert_eq!(session.told().len(), 1);
-    assert_eq!(holders(&mut c, "k"), ["b"]);
+    has(&mut c, "k", &["b"]);
 }
 
 #[test]

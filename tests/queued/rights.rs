@@ -1,7 +1,7 @@
 //! Rights are those of the session's user, judged at the call, and at the grant where the server judges its own
 //! blocked commands again.
 
-use crate::support::{Session, granted, holders, queued, run, wait};
+use crate::support::{Session, granted, has, queued, run, wait};
 use redis::Connection;
 use testbed::{Expect, Server, Talk, cmd, held, line, waiters};
 
@@ -83,7 +83,7 @@ fn a_user_who_lost_the_command_is_treated_as_by_a_blocked_call() {
     run(&mut c, "LOCK.RELEASE k a").int();
     let event = session.told().remove(0);
     if event.starts_with("1 granted") {
-        assert_eq!(holders(&mut c, "k"), ["b"]);
+        has(&mut c, "k", &["b"]);
         run(&mut c, "LOCK.RELEASE k b").int();
         blocked.granted();
     } else {

@@ -1,7 +1,7 @@
 //! Replicas, failovers, restarts: queued calls are memory of one primary.
 
 use crate::sessions::count;
-use crate::support::{Session, hold, holders, queued, run};
+use crate::support::{Session, has, hold, queued, run};
 use testbed::{Expect, Server, cmd, eventually, held, waiters};
 
 #[test]
@@ -86,7 +86,7 @@ fn a_restart_ends_calls() {
     let mut c = server.connection();
     assert_eq!(queued(&server), 0);
     assert_eq!(waiters(&mut c, "k"), [""; 0]);
-    assert_eq!(holders(&mut c, "k"), ["a"]);
+    has(&mut c, "k", &["a"]);
     let words = format!("LOCK.ACQUIRE k b QUEUE 0 SESSION {id} HOLDS 1");
     run(&mut c, &words).refused("NOSESSION");
 }

@@ -1,7 +1,7 @@
 //! Calls of a session that has been polled no more for a second are passed over: nobody waits for a program that
 //! is frozen.
 
-use crate::support::{SILENCE, Session, fall_silent, granted, hold, holders, run, wait};
+use crate::support::{SILENCE, Session, fall_silent, granted, has, hold, run, wait};
 use crate::waiting::Waiter;
 use redis::Connection;
 use std::thread::sleep;
@@ -52,7 +52,7 @@ fn is_passed_over_a_second_after(since: Instant, reader: &mut Waiter) {
     reader.granted();
     let after = since.elapsed();
     assert!(after >= SECOND, "too early: {after:?}");
-    assert!(after < 6 * SECOND, "{after:?}");
+    assert!(after < 10 * SECOND, "{after:?}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn neither_a_refused_poll_nor_another_command_brings_it_back() {
     // A POLL does: it keeps readers out again.
     session.stay(&server);
     run(&mut c, "LOCK.ACQUIRE k e SHARED").nil();
-    assert_eq!(holders(&mut c, "k"), ["a", "c", "d"]);
+    has(&mut c, "k", &["a", "c", "d"]);
 }
 
 #[test]
@@ -157,5 +157,5 @@ fn a_frozen_program_holds_nobody_up() {
         run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
         next.granted();
     }
-    assert_eq!(holders(&mut c, "k0"), ["b"]);
+    has(&mut c, "k0", &["b"]);
 }

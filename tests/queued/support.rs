@@ -3,7 +3,7 @@
 pub(crate) use crate::sessions::{Session, at_once, count, run, timed, while_stopped};
 pub(crate) use crate::waiting::wait;
 
-use redis::Connection;
+use redis::{Connection, Value};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use testbed::{Expect, Reply, Server, cmd, eventually, patience};
@@ -63,8 +63,8 @@ impl Session {
         let since = Instant::now();
         let mut events = Vec::new();
         while events.len() < wanted {
-            let waited = since.elapsed();
-            assert!(waited < patience(PATIENCE), "{events:?} after {waited:?}");
+            let spent = since.elapsed();
+            assert!(spent < patience(PATIENCE), "{events:?} after {spent:?}");
             events.extend(self.poll_for(5000).events);
         }
         events
@@ -117,7 +117,7 @@ impl Gone {
         let list = run(c, "LOCK.SESSION LIST").items().into_iter();
         let mut of = list
             .map(Expect::fields)
-            .filter(|fields| fields["id"] == redis::Value::Int(self.id));
+            .filter(|fields| fields["id"] == Value::Int(self.id));
         let fields = of.next().expect("the session in the list");
         fields["client-id"].clone().int()
     }
@@ -144,11 +144,22 @@ pub(crate) fn holders(c: &mut Connection, key: &str) -> Vec<String> {
         .collect()
 }
 
-/// Each of these owners holds the lock of its name (`key owner` and options).
+/// Waits until these owners hold a lock. After a stall, as a busy machine makes them, a hand-off behind calls that
+/// are passed over comes a little later.
+#[track_caller]
+pub(crate) fn has(c: &mut Connection, key: &str, owners: &[&str]) {
+    eventually(
+        || holders(c, key) == owners,
+        &format!("{owners:?} to hold {key}"),
+    );
+}
+
+/// Takes locks (`key owner` and options). As in [`has`], a newcomer may have to try again.
 #[track_caller]
 pub(crate) fn hold(c: &mut Connection, calls: &[&str]) {
     for call in calls {
-        run(c, &format!("LOCK.ACQUIRE {call} PX 600000")).grant();
+        let words = format!("LOCK.ACQUIRE {call} PX 600000");
+        eventually(|| run(c, &words).value() != Value::Nil, call);
     }
 }
 
