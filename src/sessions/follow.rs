@@ -6,7 +6,9 @@ use crate::server::{self, Context, ServerEvent};
 
 /// A session was opened.
 pub(super) fn begin(context: Context<'_>) {
-    let follows = STATE.with(context, |state| std::mem::replace(&mut state.follows, true));
+    let follows = STATE.with(context, |state| {
+        std::mem::replace(&mut state.follows.removals, true)
+    });
     if !follows {
         server::follow_removals(context, true);
     }
@@ -18,7 +20,7 @@ pub(super) fn begin(context: Context<'_>) {
 pub(super) fn answer_at_end(context: Context<'_>) {
     let follows = STATE.with(context, |state| {
         state.has_answers = true;
-        std::mem::replace(&mut state.follows_iterations, true)
+        std::mem::replace(&mut state.follows.iterations, true)
     });
     if !follows {
         server::subscribe(context, ServerEvent::LoopIterationEnds, iteration_ends);
@@ -38,8 +40,8 @@ pub(super) fn cron(context: Context<'_>) {
         return;
     }
     let (removals, iterations) = STATE.with(context, |state| {
-        let removals = std::mem::take(&mut state.follows);
-        (removals, std::mem::take(&mut state.follows_iterations))
+        let removals = std::mem::take(&mut state.follows.removals);
+        (removals, std::mem::take(&mut state.follows.iterations))
     });
     if removals {
         server::follow_removals(context, false);

@@ -47,12 +47,18 @@ pub(super) struct State {
     pub(super) at_work: bool,
     /// The timer, and when it is due.
     pub(super) timer: Option<(Timer, Monotonic)>,
-    /// Subscribed to the removals of keys.
-    pub(super) follows: bool,
-    /// Subscribed to the ends of the iterations of the event loop.
-    pub(super) follows_iterations: bool,
+    pub(super) follows: Follows,
     /// A POLL is to be answered at the end of this iteration.
     pub(super) has_answers: bool,
+}
+
+/// What is subscribed to.
+#[derive(Default)]
+pub(super) struct Follows {
+    /// The removals of keys.
+    pub(super) removals: bool,
+    /// The ends of the iterations of the event loop.
+    pub(super) iterations: bool,
 }
 
 /// The last use of the state.
