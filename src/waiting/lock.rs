@@ -49,12 +49,13 @@ impl<'call> Lock<'call> {
         }))
     }
 
-    /// Lets those in line who have room go first.
+    /// Lets those in line who have room go first. True when others stay in line before a caller for whom there may be
+    /// room: they could not be served just now.
     #[inline]
-    fn after_the_line(self) -> LockKey<'call> {
+    fn after_the_line(self) -> (LockKey<'call>, bool) {
         let Self(key) = self;
         if key.is_exclusive() || !stands_in_line(key.context(), key.name()) {
-            key
+            (key, false)
         } else {
             after_serving(key)
         }
@@ -66,7 +67,7 @@ impl<'call> Lock<'call> {
         owner: Owner<'_>,
         of: (SessionId, Holds),
     ) -> Result<Self, usize> {
-        let key = self.after_the_line();
+        let (key, _) = self.after_the_line();
         match place_of_repeated(key.context(), key.name(), owner, of) {
             None => Ok(Self(key)),
             Some(place) => Err(place),
@@ -81,11 +82,10 @@ impl<'call> Lock<'call> {
         session: Option<SessionId>,
     ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
-        let key = self.after_the_line();
+        // This call is not granted before those who stay in line either.
+        let (key, in_line) = self.after_the_line();
         let context = key.context();
         let holders = key.holders()?;
-        // The line could not be served just now. This call is not granted before it either.
-        let in_line = stands_in_line(context, key.name());
         let granted = admit(context, holders.as_ref(), request, in_line)
             .map_err(|error| refused(&key, holders.as_ref(), request.owner, membership, error))?;
         let Some(granted) = &granted else {
@@ -138,7 +138,7 @@ impl<'call> Lock<'call> {
         keep: Option<Keep>,
         membership: Membership,
     ) -> Result<Holder<'a>, CommandError> {
-        let key = self.after_the_line();
+        let (key, _) = self.after_the_line();
         let context = key.context();
         let holders = key.holders()?;
         let (rules, now) = (rules(), now(context));
@@ -155,11 +155,12 @@ impl<'call> Lock<'call> {
 }
 
 #[cold]
-fn after_serving(key: LockKey<'_>) -> LockKey<'_> {
+fn after_serving(key: LockKey<'_>) -> (LockKey<'_>, bool) {
     let (context, name) = (key.context(), key.name());
     drop(key);
     serve(context, name, Caller::Command);
-    LockKey::open(context, name)
+    let key = LockKey::open(context, name);
+    (key, stands_in_line(context, name))
 }
 
 fn commit_granted(

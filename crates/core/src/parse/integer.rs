@@ -8,18 +8,19 @@ pub(super) fn parse(bytes: &[u8]) -> Option<i64> {
     };
     match digits {
         [b'0'] if !negative => return Some(0),
-        [b'1'..=b'9', ..] => {}
+        // So many digits are no more than 2^64.
+        [b'1'..=b'9', ..] if digits.len() < 20 => {}
         _ => return None,
     }
-    digits.iter().try_fold(0_i64, |number, digit| {
-        let value = i64::from(digit.checked_sub(b'0').filter(|value| *value < 10)?);
-        let number = number.checked_mul(10)?;
-        if negative {
-            number.checked_sub(value)
-        } else {
-            number.checked_add(value)
-        }
-    })
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
+        let value = digit.wrapping_sub(b'0');
+        (value < 10).then_some(number * 10 + u64::from(value))
+    })?;
+    if negative {
+        0_i64.checked_sub_unsigned(number)
+    } else {
+        i64::try_from(number).ok()
+    }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl Sessions {
                     key: &grant_of.lock_id.key,
                     token: grant_of.token,
                 };
-                assert_eq!(self.grants.find(name), Some(*grant));
+                assert_eq!(self.grants.find(name), Some((*grant, *id)));
                 let end = match grant_of.deadline {
                     Deadline::At(end) => session.ends.contains(&(end, *grant)),
                     Deadline::Never => !session.ends.iter().any(|(_, id)| id == grant),

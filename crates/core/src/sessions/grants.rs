@@ -1,11 +1,12 @@
 //! The grants of all sessions, by lock and token.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::lock_grants::{Entry, LockGrants};
 use super::session::SessionId;
 use crate::shards::Shards;
-use crate::{Deadline, Lease, LockId, Map, Monotonic, OwnerBuf, Token};
+use crate::{Deadline, Lease, LockId, Monotonic, OwnerBuf, Token};
 
 /// What names a grant: its lock and its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Node {
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     nodes: Shards<GrantId, Node>,
-    databases: Map<i32, Shards<Arc<[u8]>, LockGrants>>,
+    databases: BTreeMap<i32, Shards<Arc<[u8]>, LockGrants>>,
     last_id: GrantId,
 }
 
@@ -113,8 +114,22 @@ impl Grants {
         self.nodes.get(&id)
     }
 
-    pub(super) fn find(&self, name: GrantName<'_>) -> Option<GrantId> {
+    /// The grant and its session.
+    pub(super) fn find(&self, name: GrantName<'_>) -> Option<(GrantId, SessionId)> {
         self.lock(name.database, name.key)?.get(name.token)
+    }
+
+    /// As [`find`](Grants::find), with the identity of the lock. All grants of a lock share the bytes of its name.
+    pub(super) fn locate(&self, name: GrantName<'_>) -> (LockId, Option<(GrantId, SessionId)>) {
+        let (database, key) = (name.database, name.key);
+        let locks = self.databases.get(&database);
+        match locks.and_then(|locks| locks.get_key_value(key)) {
+            Some((key, lock)) => {
+                let key = Arc::clone(key);
+                (LockId { database, key }, lock.get(name.token))
+            }
+            None => (LockId::new(database, key), None),
+        }
     }
 
     pub(super) fn lock(&self, database: i32, key: &[u8]) -> Option<&LockGrants> {
@@ -143,18 +158,6 @@ impl Grants {
         self.databases.keys().copied().collect()
     }
 
-    /// The identity of a lock. All grants of a lock share the bytes of its name.
-    pub(super) fn lock_id(&self, database: i32, key: &[u8]) -> LockId {
-        let locks = self.databases.get(&database);
-        match locks.and_then(|locks| locks.get_key_value(key)) {
-            Some((key, _)) => LockId {
-                database,
-                key: Arc::clone(key),
-            },
-            None => LockId::new(database, key),
-        }
-    }
-
     /// Adds a grant that is not there.
     pub(super) fn insert(&mut self, node: Node) -> GrantId {
         self.last_id += 1;
@@ -170,10 +173,7 @@ impl Grants {
         let Some(locks) = self.databases.get_mut(database) else {
             return Some(node);
         };
-        let lock = locks.get_mut(&**key);
-        if lock.is_some_and(|lock| lock.remove(node.entry())) {
-            locks.remove(&**key);
-        }
+        locks.remove_if(Arc::clone(key), |lock| lock.remove(node.entry()));
         if locks.len() == 0 {
             self.databases.remove(database);
         }
@@ -214,10 +214,8 @@ impl Grants {
         let entry = node.entry();
         let LockId { database, key } = &node.grant.lock_id;
         let locks = self.databases.entry(*database).or_default();
-        match locks.get_mut(&**key) {
-            Some(lock) => lock.insert(entry),
-            None => locks.insert(Arc::clone(key), LockGrants::One(entry)),
-        }
+        let lock = locks.get_or_insert_with(Arc::clone(key), || LockGrants::One(entry));
+        lock.insert(entry);
         self.nodes.insert(node.grant.id, node);
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum LockGrants {
 
 #[derive(Debug, Default)]
 pub(super) struct Many {
-    tokens: BTreeMap<Token, GrantId>,
+    tokens: BTreeMap<Token, (GrantId, SessionId)>,
     /// Grants of detached sessions leave this order when they come due, until they are renewed.
     due: BTreeSet<(Monotonic, GrantId)>,
     sessions: BTreeSet<(SessionId, GrantId)>,
@@ -34,22 +34,27 @@ pub(super) struct Many {
 
 impl Many {
     fn insert(&mut self, entry: Entry) {
-        self.tokens.insert(entry.token, entry.id);
+        self.tokens.insert(entry.token, (entry.id, entry.session));
         self.due.insert((entry.due, entry.id));
         self.sessions.insert((entry.session, entry.id));
     }
 }
 
 impl LockGrants {
-    pub(super) fn get(&self, token: Token) -> Option<GrantId> {
+    /// A grant and its session.
+    pub(super) fn get(&self, token: Token) -> Option<(GrantId, SessionId)> {
         match self {
-            Self::One(one) => (one.token == token).then_some(one.id),
+            Self::One(one) => (one.token == token).then_some((one.id, one.session)),
             Self::Many(many) => many.tokens.get(&token).copied(),
         }
     }
 
+    /// Adds a grant that is not the only one already.
     pub(super) fn insert(&mut self, entry: Entry) {
         if let Self::One(one) = *self {
+            if one.id == entry.id {
+                return;
+            }
             let mut many = Box::<Many>::default();
             many.insert(one);
             *self = Self::Many(many);
@@ -118,7 +123,7 @@ impl LockGrants {
     pub(super) fn ids(&self) -> Vec<GrantId> {
         match self {
             Self::One(one) => vec![one.id],
-            Self::Many(many) => many.tokens.values().copied().collect(),
+            Self::Many(many) => many.tokens.values().map(|(id, _)| *id).collect(),
         }
     }
 
@@ -128,7 +133,9 @@ impl LockGrants {
         match self {
             Self::One(one) => assert_eq!(entries, [*one]),
             Self::Many(many) => {
-                assert_eq!(many.tokens.len(), entries.len());
+                let tokens = entries.iter();
+                let tokens = tokens.map(|entry| (entry.token, (entry.id, entry.session)));
+                assert_eq!(many.tokens, tokens.collect());
                 let due = entries.iter().map(|entry| (entry.due, entry.id)).collect();
                 assert!(many.due.is_subset(&due), "what is parked is missing");
                 let sessions = entries.iter().map(|entry| (entry.session, entry.id));

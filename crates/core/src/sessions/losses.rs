@@ -23,16 +23,15 @@ impl Sessions {
         if self.live(session).is_none() {
             return;
         }
-        if let Some(id) = self.grants.find(name) {
-            let of = self.grants.get(id).map(|node| node.grant.session);
-            if of == Some(session) {
-                return self.changed(name, lease, deadline, now);
-            }
-            self.take(id, Some(session));
+        let (lock_id, present) = self.grants.locate(name);
+        match present {
+            Some((_, of)) if of == session => return self.changed(name, lease, deadline, now),
+            Some((id, _)) => self.take(id, Some(session)),
+            None => {}
         }
         let grant = SessionGrant {
             session,
-            lock_id: self.grants.lock_id(name.database, name.key),
+            lock_id,
             owner: owner.clone(),
             token: name.token,
             lease,
@@ -40,12 +39,11 @@ impl Sessions {
             id: 0,
         };
         self.add(grant, now.plus(third(lease)));
-        self.hurry_poll(session, lease, now);
     }
 
     /// Takes a grant out of its session (`SESSION 0`), which gets the event `taken`.
     pub fn take_out(&mut self, name: GrantName<'_>) {
-        if let Some(id) = self.find(name) {
+        if let Some((id, _)) = self.find(name) {
             self.take(id, None);
         }
     }
@@ -53,22 +51,24 @@ impl Sessions {
     /// Records the lease of a grant after a call that leaves it in its session: a re-entry, a renewal, or a
     /// release that leaves holds.
     pub fn changed(&mut self, name: GrantName<'_>, lease: Lease, deadline: Deadline, now: Now) {
-        let Some(id) = self.find(name) else { return };
+        let Some((id, session)) = self.find(name) else {
+            return;
+        };
         let Some(node) = self.grants.get(id) else {
             return;
         };
         let before = &node.grant;
         let is_shorter = deadline < before.deadline || lease < before.lease;
-        let session = before.session;
-        self.set(id, lease, deadline, now.plus(third(lease)));
+        let due = now.plus(third(lease));
+        self.set(id, lease, deadline, due);
         if is_shorter {
-            self.hurry_poll(session, lease, now);
+            self.update_poll(session, |poll| poll.hurry(due));
         }
     }
 
     /// Records the raised token of a grant.
     pub fn raised(&mut self, name: GrantName<'_>, to: Token) {
-        if let Some(id) = self.find(name) {
+        if let Some((id, _)) = self.find(name) {
             self.grants.raise(id, to);
         }
     }
@@ -88,9 +88,10 @@ impl Sessions {
     /// Removes a grant whose last hold was released. `by` is the session that the call named. If the grant
     /// belongs to another one, that one gets the event `lost`.
     pub fn released(&mut self, name: GrantName<'_>, by: Option<SessionId>, now: Now) {
-        let Some(id) = self.find(name) else { return };
-        let session = self.grants.get(id).map(|node| node.grant.session);
-        if by == session {
+        let Some((id, session)) = self.find(name) else {
+            return;
+        };
+        if by == Some(session) {
             self.remove(id);
         } else {
             self.lose(id, LossReason::Released, now);
@@ -99,7 +100,7 @@ impl Sessions {
 
     /// Removes a grant that a blocked call gave back because its client has disconnected. That is no event.
     pub fn given_back(&mut self, name: GrantName<'_>) {
-        if let Some(id) = self.find(name) {
+        if let Some((id, _)) = self.find(name) {
             self.remove(id);
         }
     }
@@ -109,7 +110,7 @@ impl Sessions {
     /// If the end of the lease has passed, the reason is [`LossReason::Expired`] and `reason` is ignored: Redis
     /// 7.0 does not report why a key was removed.
     pub fn lost(&mut self, name: GrantName<'_>, reason: LossReason, now: Now) {
-        if let Some(id) = self.grants.find(name) {
+        if let Some((id, _)) = self.grants.find(name) {
             self.lose(id, reason, now);
         }
     }
@@ -143,7 +144,9 @@ impl Sessions {
     /// Records the deadline that the caller found, which a PEXPIRE or PERSIST may have changed. The next
     /// renewal is not moved. A grant whose deadline has passed is lost.
     pub fn seen(&mut self, name: GrantName<'_>, deadline: Deadline, now: Now) {
-        let Some(id) = self.find(name) else { return };
+        let Some((id, _)) = self.find(name) else {
+            return;
+        };
         let Some(node) = self.grants.get(id) else {
             return;
         };

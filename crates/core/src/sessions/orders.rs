@@ -30,6 +30,9 @@ impl Orders {
     /// Moves a session to where it belongs after a change.
     pub(super) fn file(&mut self, id: SessionId, session: &mut Session) {
         let after = session.to_file();
+        if after == session.filed {
+            return;
+        }
         let before = std::mem::replace(&mut session.filed, after);
         file(&mut self.due, before.due, after.due, id);
         file(&mut self.ends, before.end, after.end, id);

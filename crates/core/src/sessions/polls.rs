@@ -9,9 +9,8 @@ use std::time::Duration;
 use super::clock::Now;
 use super::event::Event;
 use super::registry::Sessions;
-use super::renewals::third;
 use super::session::{Session, SessionId};
-use crate::{Lease, Monotonic};
+use crate::Monotonic;
 
 /// No reply has more events.
 const MOST_EVENTS: usize = 1000;
@@ -74,6 +73,11 @@ pub(super) struct Poll {
 }
 
 impl Poll {
+    /// A grant that is due then has joined, or its lease was shortened: the wait ends by then.
+    pub(super) fn hurry(&mut self, due: Monotonic) {
+        self.until = self.until.min(due);
+    }
+
     pub(super) fn wake(&mut self) {
         self.awake.get_or_insert(self.arrived);
     }
@@ -231,13 +235,7 @@ impl Sessions {
         self.orders.polls.first().map(|(at, _)| *at)
     }
 
-    /// A grant with this lease has joined, or its lease was shortened: the wait ends after a third of it.
-    pub(super) fn hurry_poll(&mut self, id: SessionId, lease: Lease, now: Now) {
-        let ends = now.plus(third(lease));
-        self.update_poll(id, |poll| poll.until = poll.until.min(ends));
-    }
-
-    fn update_poll(&mut self, id: SessionId, change: impl FnOnce(&mut Poll)) {
+    pub(super) fn update_poll(&mut self, id: SessionId, change: impl FnOnce(&mut Poll)) {
         self.update(id, |session| session.poll.as_mut().map(change));
     }
 

@@ -179,8 +179,7 @@ impl Sessions {
     /// The open session that a grant belongs to.
     #[must_use]
     pub fn session_of(&self, name: GrantName<'_>) -> Option<SessionId> {
-        let id = self.find(name)?;
-        Some(self.grants.get(id)?.grant.session)
+        self.find(name).map(|(_, session)| session)
     }
 
     /// The next grant of a session behind `place`, which moves to it, for GRANTS.
@@ -265,11 +264,10 @@ impl Sessions {
         Some(result)
     }
 
-    /// The grant, if its session is open.
-    pub(super) fn find(&self, name: GrantName<'_>) -> Option<GrantId> {
-        let id = self.grants.find(name)?;
-        let node = self.grants.get(id)?;
-        self.live(node.grant.session).is_some().then_some(id)
+    /// The grant and its session, if that is open.
+    pub(super) fn find(&self, name: GrantName<'_>) -> Option<(GrantId, SessionId)> {
+        let found = self.grants.find(name);
+        found.filter(|(_, session)| self.live(*session).is_some())
     }
 
     pub(super) fn grant(&self, id: GrantId) -> Option<SessionGrant> {
@@ -283,6 +281,9 @@ impl Sessions {
         self.update(session, |session| {
             session.add(id, deadline, due);
             session.count_lease(None, Some((lease, deadline)));
+            if let Some(poll) = session.poll.as_mut() {
+                poll.hurry(due);
+            }
         });
         self.counts.grants += 1;
     }

@@ -102,8 +102,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "kept",
         edits: &[Edit {
             file: "src/waiting/serve.rs",
-            from: "*holder, change, to_keep(&next.waiter)",
-            to: "*holder, change, to_keep(&next.waiter).filter(|_| false)",
+            from: "Some(holder), change, to_keep(&next.waiter)",
+            to: "Some(holder), change, to_keep(&next.waiter).filter(|_| false)",
         }],
     },
     Mutant {

@@ -19,8 +19,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/waiting/lock.rs",
-            from: "let in_line = waiting(context, key.name()) > 0;",
-            to: "let in_line = false;",
+            from: "(key, waiting(context, name) > 0)",
+            to: "(key, false)",
         }],
     },
     Mutant {
