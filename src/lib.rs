@@ -53,6 +53,7 @@ fn load(context: Context<'_>, has_arguments: bool) -> Result<(), &'static str> {
         sessions::Upper {
             release: waiting::release_of_session,
             ended: waiting::session_ended,
+            moves: waiting::session_moves,
         },
     );
     waiting::load(context);

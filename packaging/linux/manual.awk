@@ -1,4 +1,5 @@
-# Prints the form and the first sentences of each page of docs/commands, in mdoc.
+# Prints the form and the first sentences of each page of docs/commands, in mdoc. A page of subcommands has a part
+# for each, after its own first sentences.
 #
 # usage: awk -f manual.awk docs/commands/lock.*.md
 
@@ -15,7 +16,16 @@ function plain(text) {
 }
 
 FNR == 1 { block = 0; summary = "" }
-FNR > 2 && !block && !/^```/ && NF { summary = summary (summary == "" ? "" : " ") $0 }
+/^## LOCK\./ {
+    if (!block && summary != "") {
+        print ".Pp"
+        print plain(summary)
+    }
+    block = 0
+    summary = ""
+    next
+}
+FNR > 2 && !block && !/^```/ && !/^(- |  )/ && NF { summary = summary (summary == "" ? "" : " ") $0 }
 /^```/ {
     block++
     if (block == 1) print ".Bd -literal -offset indent"

@@ -1,17 +1,20 @@
-//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [SESSION id] [HOLDS n] [TOKEN token]`
+//! `LOCK.ACQUIRE key owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms | QUEUE ms] [KEEP ms]
+//! [SESSION id] [HOLDS n] [TOKEN token]`
 
 use std::time::Duration;
 
+use redis_lock_core::Limit;
 use redis_lock_core::keeping::Keep;
-use redis_lock_core::{Limit, Refusal, parse};
+use redis_lock_core::parse::{self, Wait};
 
+use super::holder::integer;
 use super::session::check_session;
 use super::{MAX_WATCHED_NAME, SINCE, check_keeper, documented, key_and_words};
 use crate::locks::{CommandError, Primary, answer_owner, random_owner, reply_grant};
 use crate::server::{Command, Context, KeyUse, Spec, Text};
 use crate::sessions;
 use crate::statistics::{Counter, count};
-use crate::waiting::{self, Lock};
+use crate::waiting::{self, Lock, Waits};
 
 pub(super) struct Acquire;
 
@@ -26,7 +29,7 @@ impl Command for Acquire {
         since: SINCE,
         history: &[
             (c"0.2.0", c"Added the SHARED, LIMIT and KEEP options."),
-            (c"0.3.0", c"Added the SESSION option."),
+            (c"0.3.0", c"Added the QUEUE and SESSION options."),
         ],
         key: Some(KeyUse::Update),
         arguments: || documented(parse::ACQUIRE),
@@ -45,9 +48,9 @@ fn acquire<'call>(
     let primary = Primary::check(context)?;
     let (name, mut words) = key_and_words(arguments)?;
     let call = parse::acquire(&mut words)?;
-    if call.wait_ms.is_some() && name.bytes().len() > MAX_WATCHED_NAME {
+    if call.wait.is_some() && name.bytes().len() > MAX_WATCHED_NAME {
         return Err(CommandError::argument(
-            c"ERR BLOCK takes a lock whose name is at most 8192 bytes long",
+            c"ERR BLOCK and QUEUE take a lock whose name is at most 8192 bytes long",
         ));
     }
     if let Some(keep) = call.keep {
@@ -55,7 +58,7 @@ fn acquire<'call>(
     }
     if let Some(session) = call.session {
         check_session(context, name, session)?;
-        if call.wait_ms.is_some() {
+        if matches!(call.wait, Some(Wait::Block(_))) {
             sessions::check_may_block(context, session)?;
         }
     }
@@ -75,27 +78,42 @@ fn acquire<'call>(
         holds: call.holds,
         token: call.token,
     };
-    let holder = Lock::open(primary, name).acquire(&request, keep.map(Keep::For), call.session)?;
-    match (holder, call.wait_ms) {
-        (Some(holder), _) => {
-            let limit = call.limit.map(|_| holder.limit);
-            reply_grant(context, owner, holder.grant, limit);
-        }
-        (None, Some(wait_ms)) if context.flags().may_block() => {
-            let wait = (wait_ms > 0).then(|| Duration::from_millis(wait_ms));
-            if call
-                .session
-                .is_some_and(|id| sessions::is_full(context, id))
-            {
-                return Err(Refusal::SessionFull.into());
+    let lock = Lock::open(primary, name);
+    let lock = match call.repeats() {
+        None => lock,
+        Some(repeats) => match lock.unless_in_line(owner, repeats) {
+            Ok(lock) => lock,
+            Err(place) => {
+                context.reply_integer(integer(place));
+                return Ok(());
             }
-            let renewed = (keep, call.session);
-            waiting::join(context, name, &request, call.limit.is_some(), renewed, wait)?;
-        }
-        (None, _) => {
+        },
+    };
+    let holder = lock.acquire(&request, keep.map(Keep::For), call.session)?;
+    if let Some(holder) = holder {
+        let limit = call.limit.map(|_| holder.limit);
+        reply_grant(context, owner, holder.grant, limit);
+        return Ok(());
+    }
+    let (is_queued, wait_ms) = match call.wait {
+        Some(Wait::Queue(ms)) => (true, ms),
+        Some(Wait::Block(ms)) if context.flags().may_block() => (false, ms),
+        Some(Wait::Block(_)) | None => {
             count(Counter::Refusals);
             context.reply_null();
+            return Ok(());
         }
+    };
+    let waits = Waits {
+        is_queued,
+        longest: (wait_ms > 0).then(|| Duration::from_millis(wait_ms)),
+        names_limit: call.limit.is_some(),
+        keep,
+        session: call.session,
+    };
+    let place = waiting::join(context, name, &request, &waits)?;
+    if is_queued {
+        context.reply_integer(integer(place));
     }
     Ok(())
 }

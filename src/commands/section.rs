@@ -32,10 +32,11 @@ pub(super) fn write(section: &mut InfoWriter, context: Option<Context<'_>>) {
     section.field(c"session_renewals", integer(counts.renewals));
     section.field(c"session_losses", integer(counts.losses));
     section.field(c"sessions_silent", integer(counts.silent));
-    let (waiting, longest_queue) = waiting::queue_sizes(context);
-    section.field(c"waiting", integer(waiting as u64));
+    let queues = waiting::queue_sizes(context);
+    section.field(c"queued", integer(queues.queued as u64));
+    section.field(c"waiting", integer(queues.blocked as u64));
     section.field(c"max_waiting", integer(max_waiters_total() as u64));
-    section.field(c"longest_queue", integer(longest_queue as u64));
+    section.field(c"longest_queue", integer(queues.longest as u64));
     let waits = statistics::wait_times(context, monotonic());
     let names = [c"wait_ms_p50", c"wait_ms_p99", c"wait_ms_max"];
     write_times(section, names, waits);

@@ -64,7 +64,10 @@ fn reply(context: Context<'_>, waiter: &Waiter, now: Monotonic) {
     context.reply_bytes(b"owner");
     context.reply_bytes(waiter.owner.as_owner().bytes());
     let numbers = [
-        (&b"client-id"[..], waiter.client_id.cast_signed()),
+        (
+            &b"client-id"[..],
+            waiting::client_of(context, waiter).cast_signed(),
+        ),
         (b"waited-ms", waited_ms),
         (b"left-ms", left_ms),
         (b"limit", i64::from(waiter.limit.number())),

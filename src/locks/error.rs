@@ -31,6 +31,8 @@ pub(crate) enum CommandError {
     CannotWait,
     /// As many calls wait on this server as allowed.
     TooManyWaitersInAll,
+    /// As many queued calls wait on this server as allowed.
+    TooManyQueued,
     /// To wait would close a circle of waits.
     Deadlock(CString),
     /// The rules of the lock refuse the call.
@@ -56,7 +58,7 @@ impl CommandError {
         }
     }
 
-    fn text(&self) -> &CStr {
+    pub(crate) fn text(&self) -> &CStr {
         match self {
             Self::Argument(text) => text,
             Self::Deadlock(text) => text,
@@ -74,15 +76,18 @@ impl CommandError {
                   has no user: send it from a client"
             }
             Self::TooManyWaiters => {
-                c"MAXWAITERS as many calls wait for this lock as lock.max-waiters allows"
+                c"MAXWAITERS the limit of calls that wait for this lock is reached: lock.max-waiters"
             }
             Self::CannotWait => {
                 c"ERR this server lets no client wait that has subscribed; use another connection, or \
                   no BLOCK"
             }
             Self::TooManyWaitersInAll => {
-                c"MAXWAITERS as many calls wait on this server as lock.max-waiters-total and three \
-                  quarters of maxclients allow"
+                c"MAXWAITERS the limit of blocked calls on this server is reached: lock.max-waiters-total, or \
+                  three quarters of maxclients"
+            }
+            Self::TooManyQueued => {
+                c"MAXWAITERS the limit of queued calls on this server is reached: lock.max-queued"
             }
             Self::Refused(refusal) => refusal.text(),
         }

@@ -22,7 +22,8 @@ pub(crate) use lock_key::{
 pub(crate) use random_owner::{random_number, random_owner};
 pub(crate) use redis_lock::{OnLoss, RedisLock};
 pub(crate) use settings::{
-    detects_deadlocks, max_holders, max_lease, max_sessions, max_waiters, max_waiters_total, rules,
+    detects_deadlocks, max_holders, max_lease, max_queued, max_sessions, max_waiters,
+    max_waiters_total, rules,
 };
 
 /// Registers the data type and the settings, and subscribes to what the layer needs to know. `lost` is

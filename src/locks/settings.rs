@@ -18,6 +18,7 @@ static MAX_TOKEN_LEAD_MS: NumericSetting =
 static MAX_WAITERS: NumericSetting = NumericSetting::new(c"max-waiters", 10_000, 0, 1_000_000);
 static MAX_WAITERS_TOTAL: NumericSetting =
     NumericSetting::new(c"max-waiters-total", 10_000, 0, 1_000_000);
+static MAX_QUEUED: NumericSetting = NumericSetting::new(c"max-queued", 1_000_000, 0, 100_000_000);
 static MAX_HOLDERS: NumericSetting = NumericSetting::new(c"max-holders", 10_000, 1, 1_000_000);
 static MAX_SESSIONS: NumericSetting = NumericSetting::new(c"max-sessions", 10_000, 0, 1_000_000);
 static DEADLOCK_DETECTION: SwitchSetting = SwitchSetting::new(c"deadlock-detection", true);
@@ -34,6 +35,7 @@ pub(super) fn load(context: Context<'_>) -> Result<(), &'static str> {
         &MAX_TOKEN_LEAD_MS,
         &MAX_WAITERS,
         &MAX_WAITERS_TOTAL,
+        &MAX_QUEUED,
         &MAX_HOLDERS,
         &MAX_SESSIONS,
     ];
@@ -73,6 +75,11 @@ pub(crate) fn max_waiters_total() -> usize {
     let connections = MAX_CLIENTS.load(Ordering::Relaxed);
     let setting = usize::try_from(MAX_WAITERS_TOTAL.get()).unwrap_or(0);
     setting.min(connections - connections.div_ceil(4))
+}
+
+/// How many queued calls may wait on this server.
+pub(crate) fn max_queued() -> usize {
+    usize::try_from(MAX_QUEUED.get()).unwrap_or(0)
 }
 
 /// Notes the server's `maxclients`, which may have been changed.

@@ -116,8 +116,7 @@ impl User {
         if version < CHECKS_AGAIN {
             return None;
         }
-        let name = name_of_client(context).or_else(|| name_of_caller(context))?;
-        Some(Self(Arc::new(name)))
+        Some(Self(Arc::new(context.user_name()?)))
     }
 
     /// True when the user may run this command now, in the database of `context`; false also when the user

@@ -23,6 +23,7 @@ mod gil;
 mod guard;
 mod info;
 mod key;
+mod listening;
 mod load;
 mod lost;
 mod memory_limit;
@@ -57,6 +58,7 @@ pub(crate) use events::{Databases, ServerEvent, on_databases, subscribe, unsubsc
 pub(crate) use gil::GilCell;
 pub(crate) use info::{InfoWriter, register as register_info};
 pub(crate) use key::{Content, Key};
+pub(crate) use listening::Listening;
 pub(crate) use load::{export_load, load, set_module_options};
 pub(crate) use lost::Lost;
 pub(crate) use memory_limit::MemoryLimit;

@@ -4,6 +4,7 @@ use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
 use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, Token};
 
+use super::grant::note_cap;
 use super::state::STATE;
 use super::upper::release;
 use super::{timer, work};
@@ -147,6 +148,29 @@ fn check_grant(
     }
 }
 
+/// Why a call is refused that the rules refuse with `refusal`. `before` is the token of the caller's grant. A session
+/// that takes no new grant comes before what depends on the lock's state.
+#[cold]
+pub(crate) fn refusal(
+    context: Context<'_>,
+    name: Text<'_>,
+    membership: Membership,
+    before: Option<Token>,
+    refusal: Refusal,
+) -> Refusal {
+    match membership {
+        Membership::Joins(id) if refusal.is_last() && is_full(context, id) => {
+            let current = before.and_then(|token| of_grant(context, name, token));
+            if current == Some(id) {
+                refusal
+            } else {
+                Refusal::SessionFull
+            }
+        }
+        _ => refusal,
+    }
+}
+
 /// True when a session has so many events that it takes no new grant and no new wait.
 pub(crate) fn is_full(context: Context<'_>, id: SessionId) -> bool {
     STATE.with(context, |state| state.sessions.is_full(id))
@@ -194,6 +218,7 @@ fn note(
         // The lease runs on as it was.
         return;
     }
+    note_cap(key, change);
     let context = key.context();
     let (database, key) = (context.database(), key.name().bytes());
     let named = |token| GrantName {
@@ -201,15 +226,9 @@ fn note(
         key,
         token,
     };
-    let cap = match change {
-        LockChange::Shared(change) => change.cap,
-        _ => None,
-    };
     let is_due = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
-        if let Some(at) = cap {
-            sessions.cap_ends(database, key, at);
-        }
+        sessions.report_flushed_of(database, key, now);
         if let Some(holder) = after {
             let (token, lease) = (holder.grant.token, holder.grant.lease);
             if let Some(before) = before.filter(|before| *before != token) {
@@ -232,7 +251,7 @@ fn note(
             }
         }
         let poll = sessions.next_poll_at();
-        cap.is_some() || poll.is_some_and(|at| at <= now.monotonic)
+        poll.is_some_and(|at| at <= now.monotonic)
     });
     // All else can wait for the timer, which fires ten times a second: a lease is a second or more.
     if is_due {

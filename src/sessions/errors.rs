@@ -15,7 +15,7 @@ pub(super) const NO_CONNECTION: CommandError = CommandError::argument(
     c"ERR a session is opened and polled by a connection: a script, a function or another module has none",
 );
 pub(super) const TOO_MANY: CommandError = CommandError::argument(
-    c"MAXSESSIONS as many sessions are open on this server as lock.max-sessions allows",
+    c"MAXSESSIONS the limit of open sessions on this server is reached: lock.max-sessions",
 );
 pub(super) const POLLS_ITSELF: CommandError = CommandError::argument(
     c"ERR this connection polls the session, and could not while it waits: use another one for BLOCK",

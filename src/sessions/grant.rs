@@ -1,8 +1,10 @@
 //! A grant of a session in the keyspace: looked at, and renewed.
 
 use redis_lock_core::sessions::SessionGrant;
-use redis_lock_core::{Deadline, LockId, Renew};
+use redis_lock_core::{Deadline, LockChange, LockId, Renew, SharedChange};
 
+use super::state::STATE;
+use super::timer;
 use crate::locks::{Announce, LockKey, LockView, now, rules, token_clock};
 use crate::server::{Context, OwnedText};
 
@@ -57,6 +59,20 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
     let Ok(granted) = renewed else {
         return Outcome::Lost;
     };
+    note_cap(&key, &granted.change);
     key.write(&granted.change, Announce::Quietly);
     Outcome::Renewed(granted.holder.end)
+}
+
+/// Reports that a change which is about to be made makes a `PEXPIRE` by hand lasting, if it does.
+pub(crate) fn note_cap(key: &LockKey<'_>, change: &LockChange<'_>) {
+    let LockChange::Shared(SharedChange { cap: Some(at), .. }) = *change else {
+        return;
+    };
+    if STATE.any_grants() {
+        let context = key.context();
+        let (database, key) = (context.database(), key.name().bytes());
+        STATE.with(context, |state| state.sessions.cap_ends(database, key, at));
+        timer::arm(context);
+    }
 }

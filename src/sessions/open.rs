@@ -1,13 +1,17 @@
 //! Sessions are opened, closed, listed and looked up.
 
+use std::sync::Arc;
+
+use redis_lock_core::OwnerBuf;
 use redis_lock_core::sessions::{
-    Counts, Opening, SessionGrant, SessionId, SessionInfo, SessionTimeout,
+    Counts, EventKind, GrantPlace, Opening, Presence, SessionGrant, SessionId, SessionInfo,
+    SessionTimeout,
 };
 
 use super::errors::{NO_CONNECTION, NO_SESSION, POLLS_ITSELF, TOO_MANY};
 use super::state::STATE;
-use super::upper::{end_waits, release};
-use super::{follow, polls, timer};
+use super::upper::{end_waits, moves, release};
+use super::{follow, polls, timer, work};
 use crate::locks::{CommandError, max_sessions, random_number};
 use crate::server::Context;
 
@@ -96,7 +100,9 @@ pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, Comman
     end_waits(context, id);
     let database = context.database();
     for _ in 0..closed.grants.min(RELEASED_AT_ONCE) {
-        let taken = STATE.with(context, |state| state.sessions.take_to_release());
+        let taken = STATE.with(context, |state| {
+            state.sessions.take_to_release_of_session(id)
+        });
         let Some(grant) = taken else { break };
         release(context, &grant);
     }
@@ -105,14 +111,54 @@ pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, Comman
     Ok(closed.grants)
 }
 
-/// At most `max` sessions, oldest first.
-pub(crate) fn list(context: Context<'_>, max: usize) -> Vec<SessionInfo> {
-    STATE.with_time(context, |state, now| state.sessions.list(max, now))
+/// Whether the program of a session is there.
+pub(crate) fn presence(context: Context<'_>, id: SessionId) -> Presence {
+    STATE.with(context, |state| state.sessions.presence(id))
 }
 
-/// At most `max` grants of a session.
-pub(crate) fn grants(context: Context<'_>, id: SessionId, max: usize) -> Vec<SessionGrant> {
-    STATE.with(context, |state| state.sessions.grants_of(id, max))
+/// The connection that polls a session, if one does.
+pub(crate) fn polling_client(context: Context<'_>, id: SessionId) -> Option<u64> {
+    STATE.with(context, |state| state.sessions.client_of(id))
+}
+
+/// The connection that polls has closed, and the server has not read that yet.
+pub(crate) fn polling_client_closes(context: Context<'_>, client: u64) {
+    let ids = STATE.with(context, |state| state.sessions.closing(client));
+    for id in ids {
+        moves(context, id);
+    }
+}
+
+/// Tells a session what became of its call.
+pub(crate) fn report(
+    context: Context<'_>,
+    id: SessionId,
+    key: &Arc<[u8]>,
+    owner: &OwnerBuf,
+    kind: EventKind,
+) {
+    STATE.with(context, |state| state.sessions.report(id, key, owner, kind));
+    timer::arm(context);
+}
+
+/// At most `max` sessions, oldest first.
+pub(crate) fn list(context: Context<'_>, max: usize) -> Vec<SessionInfo> {
+    let mut list = STATE.with_time(context, |state, now| state.sessions.list(max, now));
+    for session in &mut list {
+        if session.client_id > 0 && !work::is_attached(context, session.id) {
+            session.client_id = 0;
+        }
+    }
+    list
+}
+
+/// The next grant of a session behind `place`, which moves to it.
+pub(crate) fn next_grant(
+    context: Context<'_>,
+    id: SessionId,
+    place: &mut GrantPlace,
+) -> Option<SessionGrant> {
+    STATE.with(context, |state| state.sessions.next_grant(id, place))
 }
 
 /// The numbers for `INFO lock`.

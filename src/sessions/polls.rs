@@ -9,6 +9,7 @@ use super::errors::{NEWER_CONNECTION, NO_CONNECTION, NO_SESSION};
 use super::reply::write_reply;
 use super::state::STATE;
 use super::timer;
+use super::upper::moves;
 use crate::locks::CommandError;
 use crate::server::{Blocked, Context, Waits};
 
@@ -56,7 +57,9 @@ pub(crate) fn poll(
     if let Some(displaced) = displaced {
         displaced.answer(Answer::Error(NEWER_CONNECTION));
     }
-    let _was_away = polled.map_err(refusal)?.was_away;
+    if polled.map_err(refusal)?.was_away {
+        moves(context, id);
+    }
     if waits && !has_due {
         // Perhaps it can be answered now.
         answer(context, id);
@@ -102,7 +105,12 @@ impl Waits for Poll {
 
     fn disconnected(context: Context<'_>) -> Option<Blocked<Self>> {
         // The server may have answered it: the client need not be gone.
-        let (blocked, _) = end(context)?;
+        let Some((blocked, _)) = end(context) else {
+            // An answer was passed, and is dropped.
+            let client = context.client_id();
+            STATE.with(context, |state| state.sessions.unanswered(client));
+            return None;
+        };
         Some(blocked)
     }
 

@@ -17,8 +17,8 @@ pub(super) static STATE: Shared = Shared {
 };
 
 /// A longer time between two uses of the state is a stall of the server. While a session is open, a timer uses it
-/// several times as often.
-const STALL: Duration = Duration::from_millis(250);
+/// twice as often.
+const STALL: Duration = Duration::from_millis(100);
 
 /// The state, created at the first use, and what every command asks.
 pub(super) struct Shared {

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The pause before another try, while nothing may be written.
 const RETRY: Duration = Duration::from_millis(8);
 /// The longest pause while a session is open: so a stall of the server is noticed.
-const MAX_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 static WORK: OnceLock<fn(Context<'_>)> = OnceLock::new();
 
@@ -52,6 +52,7 @@ fn arm_after(context: Context<'_>, pause: Duration) {
             now.monotonic.plus(Duration::from_millis(left))
         });
         let next = [
+            sessions.has_flushed().then_some(now.monotonic),
             writes,
             end,
             sessions.next_timeout_at(),

@@ -1,4 +1,4 @@
-//! What the layer above does when a session ends.
+//! What the layer above does when a session ends, and when its program goes away or comes back.
 
 use std::sync::OnceLock;
 
@@ -13,6 +13,8 @@ pub(crate) struct Upper {
     pub(crate) release: fn(Context<'_>, &SessionGrant),
     /// Ends the waits of a session that has ended.
     pub(crate) ended: fn(Context<'_>, SessionId),
+    /// The program of a session has gone away, or has come back: its calls are passed over, or no longer.
+    pub(crate) moves: fn(Context<'_>, SessionId),
 }
 
 static UPPER: OnceLock<Upper> = OnceLock::new();
@@ -26,6 +28,13 @@ pub(super) fn release(context: Context<'_>, grant: &SessionGrant) {
         && context.select_database(grant.lock_id.database)
     {
         (upper.release)(context, grant);
+    }
+}
+
+/// The program of this session has gone away, or has come back.
+pub(super) fn moves(context: Context<'_>, id: SessionId) {
+    if let Some(upper) = UPPER.get() {
+        (upper.moves)(context, id);
     }
 }
 

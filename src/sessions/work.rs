@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use redis_lock_core::sessions::{LossReason, SessionGrant, SessionId, Timeout};
+use redis_lock_core::sessions::{LossReason, Presence, SessionGrant, SessionId, Timeout};
 use redis_lock_core::{Monotonic, Set};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
 use super::polls;
 use super::state::STATE;
-use super::upper::{end_waits, release};
+use super::upper::{end_waits, moves, release};
 use crate::locks::{check_write, monotonic};
 use crate::server::{Context, OwnedText, WriteCheck};
 
@@ -19,12 +19,15 @@ const SLICE: Duration = Duration::from_millis(1);
 const LOOKS: Duration = Duration::from_secs(1);
 /// How many grants of silent sessions are forgotten at once.
 const SWEPT_AT_ONCE: usize = 200;
+/// How many grants of a flushed database are reported at once.
+pub(super) const FLUSHED_AT_ONCE: usize = 200;
 
 /// Does what is due.
 pub(super) fn work(context: Context<'_>) {
     let paused = context.writes_paused();
     let stalled = STATE.tick(context, paused);
     refuse_polls(context);
+    report_flushed(context);
     end_leases(context);
     if !stalled {
         end_silent(context);
@@ -89,24 +92,39 @@ fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
     check_write(context, OwnedText::new(key).text()) == WriteCheck::Allowed
 }
 
+/// Reports the grants of flushed databases.
+fn report_flushed(context: Context<'_>) {
+    let began = monotonic();
+    while STATE.with_time(context, |state, now| {
+        state.sessions.report_flushed(FLUSHED_AT_ONCE, now)
+    }) && monotonic().since(began) < SLICE
+    {}
+}
+
 /// Looks at the leases that have ended, as far as is known.
 fn end_leases(context: Context<'_>) {
     while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
-        let stands = deadline(context, &grant);
-        STATE.with_time(context, |state, now| match stands {
-            Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
-            None => state.sessions.lost(grant.name(), LossReason::Expired, now),
-        });
+        look(context, &grant, LossReason::Expired);
     }
 }
 
-/// Ends the sessions that have been silent for too long.
+/// Looks whether a grant stands, and until when. Otherwise it is lost for this reason.
+pub(super) fn look(context: Context<'_>, grant: &SessionGrant, reason: LossReason) {
+    let stands = deadline(context, grant);
+    STATE.with_time(context, |state, now| match stands {
+        Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
+        None => state.sessions.lost(grant.name(), reason, now),
+    });
+}
+
+/// Ends the sessions that have been silent for too long, and passes over the calls of those that do not poll.
 fn end_silent(context: Context<'_>) {
     while let Some(timeout) =
         STATE.with_time(context, |state, now| state.sessions.take_timeout(now))
     {
-        if let Timeout::Ended(id) = timeout {
-            end_waits(context, id);
+        match timeout {
+            Timeout::Away(id) => moves(context, id),
+            Timeout::Ended(id) => end_waits(context, id),
         }
     }
 }
@@ -153,7 +171,7 @@ pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
 
 /// Looks, once in a while, whether the connection that polls a session still has its user and its database. Otherwise
 /// the session is detached.
-fn is_attached(context: Context<'_>, id: SessionId) -> bool {
+pub(super) fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     let client = STATE.with_time(context, |state, now| {
         let (looked_at, since) = &mut state.looked_at;
         if now.monotonic.since(*since) >= LOOKS {
@@ -163,17 +181,36 @@ fn is_attached(context: Context<'_>, id: SessionId) -> bool {
         let is_known = state.polls.contains_key(&id) || !looked_at.insert(id);
         state.sessions.client_of(id).filter(|_| !is_known)
     });
-    let Some(client) = client else { return true };
+    client.is_none_or(|client| keeps_identity(context, id, client))
+}
+
+/// Whether the program of a session may get a lock now.
+pub(crate) fn look_at_program(context: Context<'_>, id: SessionId) -> Presence {
+    let (presence, is_blocked) = STATE.with(context, |state| {
+        (state.sessions.presence(id), state.polls.contains_key(&id))
+    });
+    match presence {
+        Presence::Here(client) if !is_blocked && !keeps_identity(context, id, client) => {
+            Presence::Away
+        }
+        presence => presence,
+    }
+}
+
+/// True when the connection that polls a session has its user and its database. Otherwise the session is detached.
+fn keeps_identity(context: Context<'_>, id: SessionId, client: u64) -> bool {
     let identity = context.identity_of(client);
-    STATE.with_time(context, |state, now| {
+    let (is_attached, goes_away) = STATE.with(context, |state| {
         let is_attached = identity.is_some_and(|(user, database)| {
             state.sessions.knows(id, user.text().bytes(), database)
         });
-        if !is_attached {
-            state.sessions.detach(id, now);
-        }
-        is_attached
-    })
+        let goes_away = !is_attached && state.sessions.detach(id);
+        (is_attached, goes_away)
+    });
+    if goes_away {
+        moves(context, id);
+    }
+    is_attached
 }
 
 /// Releases what closed sessions have left.

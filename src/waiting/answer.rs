@@ -1,11 +1,14 @@
-//! The answers to a waiting call.
+//! The answers to a waiting call, and who gets them.
 
 use std::borrow::Cow;
 use std::ffi::CString;
 
-use redis_lock_core::{Grant, Limit, OwnerBuf};
+use redis_lock_core::sessions::{EventKind, SessionId};
+use redis_lock_core::{Grant, Limit, LockId, OwnerBuf};
 
 use crate::locks::CommandError;
+use crate::server::{Blocked, Context};
+use crate::sessions;
 
 /// Marks the clients that are blocked because they wait for a lock.
 pub(super) struct Wait;
@@ -16,11 +19,14 @@ pub(super) enum Answer {
     Granted {
         owner: OwnerBuf,
         grant: Grant,
-        /// The limit in force, where the call named one.
-        limit: Option<Limit>,
+        /// The limit in force, and whether the call named one.
+        limit: Limit,
+        names_limit: bool,
     },
-    /// Its time is up, or it was cancelled.
-    Nothing,
+    /// Its time is up.
+    TimedOut,
+    /// It was cancelled.
+    Cancelled,
     /// An error.
     Error(CommandError),
 }
@@ -28,5 +34,52 @@ pub(super) enum Answer {
 impl Answer {
     pub(super) const fn error(text: CString) -> Self {
         Self::Error(CommandError::Argument(Cow::Owned(text)))
+    }
+
+    /// What the session of a queued call is told.
+    fn event(&self) -> EventKind {
+        match self {
+            Self::Granted { grant, limit, .. } => EventKind::Granted {
+                token: grant.token,
+                holds: grant.holds.number(),
+                lease: grant.lease,
+                limit: limit.number(),
+            },
+            Self::TimedOut => EventKind::Ended(Cow::Borrowed("timeout")),
+            Self::Cancelled => EventKind::Ended(Cow::Borrowed("cancelled")),
+            Self::Error(error) => {
+                let text = error.text().to_string_lossy();
+                EventKind::Ended(Cow::Owned(text.into_owned()))
+            }
+        }
+    }
+}
+
+/// Who gets the answer to a call that waits no longer.
+#[must_use]
+pub(super) enum Recipient {
+    /// The client that is blocked.
+    Client(Blocked<Wait>),
+    /// The session of a queued call.
+    Session(SessionId, LockId, OwnerBuf),
+}
+
+impl Recipient {
+    /// Passes the answer to the server, or to the session.
+    pub(super) fn answer(self, context: Context<'_>, answer: Answer) {
+        match self {
+            Self::Client(blocked) => blocked.answer(answer),
+            Self::Session(session, lock_id, owner) => {
+                sessions::report(context, session, &lock_id.key, &owner, answer.event());
+            }
+        }
+    }
+
+    /// The client, if it is one.
+    pub(super) fn client(self) -> Option<Blocked<Wait>> {
+        match self {
+            Self::Client(blocked) => Some(blocked),
+            Self::Session(..) => None,
+        }
     }
 }

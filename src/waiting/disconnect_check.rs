@@ -36,7 +36,9 @@ fn clients_to_query(state: &mut State, id: CallId) -> Vec<u64> {
     let unknown = |call: &&Call<Client>| call.attached.socket.is_none();
     let others = others.filter_map(|other| calls.get(other)).filter(unknown);
     let all = calls.get(id).into_iter().chain(others);
-    all.map(|call| call.waiter.client_id).take(count).collect()
+    all.filter_map(|call| call.waiter.client_id)
+        .take(count)
+        .collect()
 }
 
 /// True when a blocked client has closed its connection, also when the server has not read that yet. In doubt
@@ -65,5 +67,18 @@ pub(super) fn has_disconnected(context: Context<'_>, client: u64) -> bool {
             sockets.get(&client).copied()
         }
     };
+    socket.is_some_and(Socket::peer_has_closed)
+}
+
+/// As [`has_disconnected`], for a client that polls a session.
+pub(super) fn polling_client_has_closed(context: Context<'_>, client: u64) -> bool {
+    let known = STATE.with(context, |state| state.polling_sockets.get(&client).copied());
+    let socket = known.or_else(|| {
+        let (_, socket) = context.sockets(&[client]).pop()?;
+        STATE.with(context, |state| {
+            state.polling_sockets.insert(client, socket)
+        });
+        Some(socket)
+    });
     socket.is_some_and(Socket::peer_has_closed)
 }

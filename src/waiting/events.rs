@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::state::{STATE, State};
 use super::timer;
 use crate::locks::{monotonic, now};
-use crate::server::{self, Context, ServerEvent};
+use crate::server::{self, Context, Listening, ServerEvent};
 
 /// Subscribes to the events that may free a lock, or make room in it, without touching its key.
 pub(super) fn load(context: Context<'_>) {
@@ -58,8 +58,29 @@ pub(super) fn follow_clients(context: Context<'_>) {
 }
 
 fn next_iteration(context: Context<'_>) {
-    STATE.stalls.next_iteration(monotonic());
-    STATE.with(context, |state| state.calls.replies_sent(|| now(context)));
+    let now_monotonic = monotonic();
+    if STATE.stalls.is_paused() {
+        STATE
+            .stalls
+            .set_paused(now_monotonic, context.writes_paused());
+    }
+    STATE
+        .stalls
+        .next_iteration(now_monotonic, || has_connections(context));
+    STATE.with(context, |state| {
+        if !STATE.stalls.is_catching_up(now_monotonic) {
+            state.listening = None;
+        }
+        state.calls.replies_sent(|| now(context));
+    });
+}
+
+/// True when a connection is to be accepted.
+fn has_connections(context: Context<'_>) -> bool {
+    STATE.with(context, |state| {
+        let listening = state.listening.get_or_insert_with(Listening::find);
+        listening.has_connections()
+    })
 }
 
 /// How many queries about disconnected clients are made in a [`QUERY_PERIOD`]: on a server with many
@@ -71,6 +92,7 @@ const QUERY_PERIOD: Duration = Duration::from_millis(10);
 fn client_disconnected(context: Context<'_>) {
     let client = context.client_id();
     let asks = STATE.with(context, |state| {
+        state.polling_sockets.remove(&client);
         state.calls.closed(client) && may_query(state)
     });
     let is_unsent = asks && context.reply_is_unsent(client, "lock.acquire");

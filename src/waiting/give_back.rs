@@ -2,10 +2,11 @@
 
 use redis_lock_core::{LockChange, Release, release};
 
+use super::ended::open_without_ended;
 use super::serve::{Caller, serve};
 use super::state::STATE;
 use crate::keeping;
-use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
+use crate::locks::{Announce, KeyspaceEvent, now, released as grant_released};
 use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter};
@@ -35,7 +36,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
     });
     for give_back in give_backs {
         keeping::given_back(context, name, give_back.token(), give_back.client_id);
-        let key = LockKey::open(context, name);
+        let key = open_without_ended(context, name);
         let Ok(holders) = key.holders() else { break };
         let Some(amount) = give_back.release(holders.as_ref()) else {
             continue;

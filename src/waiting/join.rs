@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redis_lock_core::keeping::Silence;
-use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Acquire, OwnerBuf, Waiter};
+use redis_lock_core::sessions::{Presence, SessionId};
+use redis_lock_core::{Acquire, Holds, Owner, OwnerBuf, Refusal, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::deadlock::Judged;
@@ -12,20 +12,38 @@ use super::line::waiting;
 use super::serve::{Caller, serve};
 use super::state::{Client, STATE};
 use super::{deadlock, events, timer};
-use crate::locks::{CommandError, max_waiters, max_waiters_total, monotonic};
+use crate::locks::{CommandError, max_queued, max_waiters, max_waiters_total, monotonic};
 use crate::server::{Blocked, Context, Text, User};
+use crate::sessions;
 use crate::statistics::{self, Counter, WaitEnd};
 
-/// Makes the calling client wait for a lock. The error says why it cannot.
+/// How a call waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// No client is blocked: the session is told how it ends.
+    pub(crate) is_queued: bool,
+    /// How long at most; `None` for ever.
+    pub(crate) longest: Option<Duration>,
+    pub(crate) names_limit: bool,
+    pub(crate) keep: Option<Silence>,
+    pub(crate) session: Option<SessionId>,
+}
+
+/// A call begins to wait for a lock. Returns its place: how many calls stand before it. The error says why it cannot
+/// wait.
 pub(crate) fn join(
     context: Context<'_>,
     name: Text<'_>,
     request: &Acquire<'_>,
-    names_limit: bool,
-    (keep, session): (Option<Silence>, Option<SessionId>),
-    wait: Option<Duration>,
-) -> Result<(), CommandError> {
-    check_limits(context, name)
+    waits: &Waits,
+) -> Result<usize, CommandError> {
+    if waits
+        .session
+        .is_some_and(|id| sessions::is_full(context, id))
+    {
+        return Err(Refusal::SessionFull.into());
+    }
+    check_limits(context, name, waits.is_queued)
         .inspect_err(|_| statistics::count(Counter::MaxWaitersRejections))?;
     let judged = deadlock::judge(context, name, request.owner, request.limit);
     if let Judged::Circle(circle) = &judged {
@@ -37,46 +55,75 @@ pub(crate) fn join(
         lease: request.lease,
         holds: request.holds,
         limit: request.limit,
-        keep,
-        session,
-        names_limit,
-        client_id: context.client_id(),
+        keep: waits.keep,
+        session: waits.session,
+        names_limit: waits.names_limit,
+        client_id: (!waits.is_queued).then(|| context.client_id()),
         since,
-        until: wait.map(|wait| since.plus(wait)),
+        until: waits.longest.map(|longest| since.plus(longest)),
     };
     let user = User::to_check_again(context);
-    let blocked = Blocked::<Wait>::block(context).ok_or(CommandError::CannotWait)?;
+    let blocked = if waits.is_queued {
+        None
+    } else {
+        Some(Blocked::<Wait>::block(context).ok_or(CommandError::CannotWait)?)
+    };
     let client = Client {
-        blocked: Some(blocked),
+        blocked,
         user,
         socket: None,
     };
-    let is_due = STATE.with(context, |state| {
+    let is_away = waits
+        .session
+        .is_some_and(|session| sessions::presence(context, session) == Presence::Away);
+    let (place, is_due) = STATE.with(context, |state| {
         let database = context.database();
         let id = state.calls.join(database, name.bytes(), waiter, client);
+        if is_away {
+            state.calls.pass_call_over(id, true);
+        }
         if matches!(judged, Judged::ByTick) {
             state.to_judge.push(id);
         }
-        !state.to_judge.is_empty() || state.calls.ready_len() > 0
+        let is_due = !state.to_judge.is_empty() || state.calls.ready_len() > 0;
+        (state.calls.place(id), is_due)
     });
     events::follow_clients(context);
     if is_due {
         timer::soon(context);
     } else {
-        timer::within(context, wait);
+        timer::within(context, waits.longest);
     }
-    Ok(())
+    Ok(place.unwrap_or(0))
 }
 
 /// Checks that one more call may wait for a lock.
-fn check_limits(context: Context<'_>, name: Text<'_>) -> Result<(), CommandError> {
+fn check_limits(context: Context<'_>, name: Text<'_>, is_queued: bool) -> Result<(), CommandError> {
+    let (all, queued) = STATE.if_busy(context, |state| (state.calls.len(), state.calls.queued()));
     if waiting(context, name) >= max_waiters() {
         Err(CommandError::TooManyWaiters)
-    } else if STATE.if_busy(context, |state| state.calls.len()) >= max_waiters_total() {
+    } else if is_queued && queued >= max_queued() {
+        Err(CommandError::TooManyQueued)
+    } else if !is_queued && all - queued >= max_waiters_total() {
         Err(CommandError::TooManyWaitersInAll)
     } else {
         Ok(())
     }
+}
+
+/// The place of the queued call that this call repeats, if it does.
+pub(crate) fn place_of_repeated(
+    context: Context<'_>,
+    name: Text<'_>,
+    owner: Owner<'_>,
+    (session, holds): (SessionId, Holds),
+) -> Option<usize> {
+    STATE.if_busy(context, |state| {
+        let (calls, database) = (&state.calls, context.database());
+        let of = (session, holds);
+        let id = calls.repeated(database, name.bytes(), owner.bytes(), of)?;
+        calls.place(id)
+    })
 }
 
 /// Ends an owner's waits for a lock with nil, and serves those behind; false when there were none.
@@ -92,12 +139,12 @@ pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool
 /// Ends an owner's waits for a lock with nil; false when there were none.
 pub(super) fn end_waits(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let mut any = false;
-    while let Some(blocked) = STATE.if_busy(context, |state| {
+    while let Some(recipient) = STATE.if_busy(context, |state| {
         let database = context.database();
         let id = state.calls.first_of(database, name.bytes(), owner)?;
         state.end_wait(context, monotonic(), id, WaitEnd::GivenUp)
     }) {
-        blocked.answer(Answer::Nothing);
+        recipient.answer(context, Answer::Cancelled);
         any = true;
     }
     any

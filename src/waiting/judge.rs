@@ -1,7 +1,7 @@
 //! Judging a call.
 
 use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
+use redis_lock_core::{Acquire, Grant, Granted, Holders, Owner, Refusal};
 
 use crate::keeping;
 use crate::locks::{LockKey, now, observe_token, rules, token_clock};
@@ -19,6 +19,19 @@ pub(super) fn admit<'a>(
 ) -> Result<Option<Granted<'a>>, Refusal> {
     let (rules, now) = (rules(), now(context));
     redis_lock_core::acquire(holders, request, in_line, &rules, now, &mut token_clock())
+}
+
+/// Why the call of an owner is refused that the rules refuse with `error`.
+pub(super) fn refused(
+    key: &LockKey<'_>,
+    holders: Option<&Holders<'_>>,
+    owner: Owner<'_>,
+    membership: Membership,
+    error: Refusal,
+) -> Refusal {
+    let before = holders.and_then(|holders| holders.find(owner));
+    let before = before.map(|holder| holder.grant.token);
+    sessions::refusal(key.context(), key.name(), membership, before, error)
 }
 
 /// Checks that a grant that the server renews has a lease that is long enough: the last check of all. Its token is

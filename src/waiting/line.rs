@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis_lock_core::{QueueWaits, Waiter};
 
 use super::state::STATE;
+use crate::locks::monotonic;
 use crate::server::{Context, Text};
 
 /// How many calls wait for a lock.
@@ -14,10 +15,34 @@ pub(crate) fn waiting(context: Context<'_>, name: Text<'_>) -> usize {
     })
 }
 
-/// How many calls wait for all locks, and the longest line.
-pub(crate) fn queue_sizes(context: Context<'_>) -> (usize, usize) {
+/// True when a newcomer stands behind a call: one that is not passed over, or that may be about to come back.
+pub(super) fn stands_in_line(context: Context<'_>, name: Text<'_>) -> bool {
+    STATE.if_busy(context, |state| {
+        let (calls, lock) = (&state.calls, (context.database(), name.bytes()));
+        calls.first_eligible(lock.0, lock.1).is_some()
+            || calls.waiting(lock.0, lock.1) > 0
+                && (state.moves.are_under_way() || STATE.stalls.is_catching_up(monotonic()))
+    })
+}
+
+/// How many calls wait, for all locks.
+pub(crate) struct QueueSizes {
+    /// Those of blocked clients.
+    pub(crate) blocked: usize,
+    /// Queued calls.
+    pub(crate) queued: usize,
+    /// The longest line.
+    pub(crate) longest: usize,
+}
+
+pub(crate) fn queue_sizes(context: Context<'_>) -> QueueSizes {
     STATE.with(context, |state| {
-        (state.calls.len(), state.calls.max_waiting())
+        let calls = &state.calls;
+        QueueSizes {
+            blocked: calls.len() - calls.queued(),
+            queued: calls.queued(),
+            longest: calls.max_waiting(),
+        }
     })
 }
 

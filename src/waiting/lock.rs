@@ -2,13 +2,15 @@
 
 use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::sessions::SessionId;
-use redis_lock_core::{Acquire, Deadline, Granted, Holder, LockChange, Release, Renew, Token};
+use redis_lock_core::{
+    Acquire, Deadline, Granted, Holder, Holds, LockChange, Owner, Release, Renew, Token,
+};
 
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
-use super::join::end_waits;
-use super::judge::{admit, confirm};
-use super::line::waiting;
+use super::join::{end_waits, place_of_repeated};
+use super::judge::{admit, confirm, refused};
+use super::line::{stands_in_line, waiting};
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
 use super::timer;
@@ -52,10 +54,23 @@ impl<'call> Lock<'call> {
     #[inline]
     fn after_the_line(self) -> (LockKey<'call>, bool) {
         let Self(key) = self;
-        if key.is_exclusive() || waiting(key.context(), key.name()) == 0 {
+        if key.is_exclusive() || !stands_in_line(key.context(), key.name()) {
             (key, false)
         } else {
             after_serving(key)
+        }
+    }
+
+    /// Goes on unless this queued call is in line already: then the error is its place.
+    pub(crate) fn unless_in_line(
+        self,
+        owner: Owner<'_>,
+        of: (SessionId, Holds),
+    ) -> Result<Self, usize> {
+        let (key, _) = self.after_the_line();
+        match place_of_repeated(key.context(), key.name(), owner, of) {
+            None => Ok(Self(key)),
+            Some(place) => Err(place),
         }
     }
 
@@ -71,7 +86,8 @@ impl<'call> Lock<'call> {
         let (key, in_line) = self.after_the_line();
         let context = key.context();
         let holders = key.holders()?;
-        let granted = admit(context, holders.as_ref(), request, in_line)?;
+        let granted = admit(context, holders.as_ref(), request, in_line)
+            .map_err(|error| refused(&key, holders.as_ref(), request.owner, membership, error))?;
         let Some(granted) = &granted else {
             return Ok(None);
         };
@@ -128,7 +144,8 @@ impl<'call> Lock<'call> {
         let (rules, now) = (rules(), now(context));
         let mut clock = token_clock();
         let holders = holders.as_ref();
-        let granted = redis_lock_core::renew(holders, request, &rules, now, &mut clock)?;
+        let granted = redis_lock_core::renew(holders, request, &rules, now, &mut clock)
+            .map_err(|error| refused(&key, holders, request.owner(), membership, error))?;
         confirm(&key, keep, membership, &granted)?;
         count(Counter::Renewals);
         let keep = keep.map(|keep| (keep, Asked::Renew, context.client_id()));
@@ -143,7 +160,7 @@ fn after_serving(key: LockKey<'_>) -> (LockKey<'_>, bool) {
     drop(key);
     serve(context, name, Caller::Command);
     let key = LockKey::open(context, name);
-    (key, waiting(context, name) > 0)
+    (key, stands_in_line(context, name))
 }
 
 fn commit_granted(

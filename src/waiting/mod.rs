@@ -17,6 +17,8 @@ mod join;
 mod judge;
 mod line;
 mod lock;
+mod moves;
+mod programs;
 mod refuse;
 mod serve;
 mod session_end;
@@ -32,9 +34,11 @@ use crate::server::Context;
 use state::STATE;
 
 pub(crate) use events::lock_lost;
-pub(crate) use join::{cancel, join};
+pub(crate) use join::{Waits, cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};
 pub(crate) use lock::{Lock, look, view};
+pub(crate) use programs::session_moves;
+pub(crate) use refuse::client_of;
 pub(crate) use session_end::{release_of_session, session_ended, waiting_of};
 
 /// Subscribes to the events of locks, and to the timer.

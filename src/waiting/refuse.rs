@@ -1,33 +1,55 @@
 //! Waits that end with an error.
 
-use redis_lock_core::CallId;
+use redis_lock_core::{CallId, Waiter};
 
 use super::answer::Answer;
+use super::slice::Slice;
 use super::state::STATE;
 use crate::locks::{CommandError, monotonic};
-use crate::server::{Blocked, Context, Text};
+use crate::server::{Context, Text};
+use crate::sessions;
 use crate::statistics::WaitEnd;
 
 /// Ends a wait with an error.
 pub(super) fn refuse(context: Context<'_>, id: CallId, error: CommandError) {
-    if let Some(blocked) = STATE.with(context, |state| {
+    if let Some(recipient) = STATE.with(context, |state| {
         state.end_wait(context, monotonic(), id, WaitEnd::Refused)
     }) {
-        blocked.answer(Answer::Error(error));
+        recipient.answer(context, Answer::Error(error));
     }
 }
 
-/// Ends all waits for a lock of the selected database with these answers.
-pub(super) fn refuse_all(context: Context<'_>, name: Text<'_>, answer: impl Fn(u64) -> Answer) {
-    let next = || -> Option<(u64, Blocked<_>)> {
+/// Ends all waits for a lock of the selected database with these answers, each to a client: of a queued call, to the
+/// one that polls its session, or 0. False when the next tick has to look at the lock again, because they are many.
+pub(super) fn refuse_all(
+    context: Context<'_>,
+    name: Text<'_>,
+    answer: impl Fn(u64) -> Answer,
+) -> bool {
+    let next = || {
         STATE.with(context, |state| {
             let id = state.calls.first(context.database(), name.bytes())?;
-            let client = state.calls.get(id)?.waiter.client_id;
-            let blocked = state.end_wait(context, monotonic(), id, WaitEnd::Refused)?;
-            Some((client, blocked))
+            let waiter = state.calls.get(id)?.waiter.clone();
+            let recipient = state.end_wait(context, monotonic(), id, WaitEnd::Refused)?;
+            Some((waiter, recipient))
         })
     };
-    while let Some((client, blocked)) = next() {
-        blocked.answer(answer(client));
+    let slice = Slice::begin();
+    while let Some((waiter, recipient)) = next() {
+        recipient.answer(context, answer(client_of(context, &waiter)));
+        if slice.is_over() {
+            STATE.with(context, |state| {
+                let calls = &mut state.calls;
+                calls.make_ready(context.database(), name.bytes())
+            });
+            return false;
+        }
     }
+    true
+}
+
+/// The client of a call: of a queued one, the one that polls its session; 0 for none.
+pub(crate) fn client_of(context: Context<'_>, waiter: &Waiter) -> u64 {
+    let polling = || sessions::polling_client(context, waiter.session?);
+    waiter.client_id.or_else(polling).unwrap_or(0)
 }

@@ -9,12 +9,12 @@ use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, redirection};
 use super::ended::end_leases;
 use super::judge::{admit, confirm};
-use super::line::waiting;
+use super::line::stands_in_line;
 use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
 use super::state::STATE;
 use super::timer;
-use super::turn::{Next, count_grant, grant, may_acquire, next_call};
+use super::turn::{Next, Turn, count_grant, grant, may_acquire, next_call};
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, check_write, max_holders, released,
@@ -40,6 +40,13 @@ enum Step {
     Later,
     /// The time is over; the next tick goes on.
     Continue,
+}
+
+impl Step {
+    /// What comes after the refusal of all calls, or of as many as there was time for.
+    const fn of_refusals(all: bool) -> Self {
+        if all { Self::Done } else { Self::Continue }
+    }
 }
 
 /// Why the call whose turn it is gets no grant.
@@ -125,7 +132,11 @@ impl Serving<'_> {
         let (context, name) = (self.context, self.name);
         let is_released = released.is_some();
         let mut key = released.unwrap_or_else(|| LockKey::open(context, name));
-        if !is_released && key.is_shared() && may_write_now(context) && self.anybody_waits() {
+        if !is_released
+            && key.is_shared()
+            && may_write_now(context)
+            && stands_in_line(context, name)
+        {
             key = match end_leases(key) {
                 Ok(key) => key,
                 Err(_ended) => return Step::Again,
@@ -134,17 +145,24 @@ impl Serving<'_> {
         let holders = if is_released { Ok(None) } else { key.holders() };
         let Ok(holders) = holders else {
             drop(key);
-            refuse_all(context, name, |_| Answer::Error(CommandError::WrongType));
-            return Step::Done;
+            let wrong_type = |_| Answer::Error(CommandError::WrongType);
+            return Step::of_refusals(refuse_all(context, name, wrong_type));
         };
         let close = |key: LockKey<'_>| {
             if is_released {
                 key.write(&LockChange::Free, Announce::LastRelease);
             }
         };
-        let Some(next) = self.next(holders.as_ref()) else {
-            close(key);
-            return Step::Done;
+        let next = match self.next(holders.as_ref()) {
+            Turn::Call(next) => next,
+            Turn::Nobodys => {
+                close(key);
+                return Step::Done;
+            }
+            Turn::Unknown => {
+                close(key);
+                return Step::Later;
+            }
         };
         let owner = next.waiter.owner.as_owner();
         let is_new = holders.is_none_or(|holders| holders.find(owner).is_none());
@@ -174,8 +192,7 @@ impl Serving<'_> {
             }
             Err(NoGrant::Elsewhere(check)) => {
                 close(key);
-                self.redirect(check);
-                Step::Done
+                self.redirect(check)
             }
             Err(NoGrant::Waits(step)) => {
                 close(key);
@@ -184,12 +201,8 @@ impl Serving<'_> {
         }
     }
 
-    fn anybody_waits(&self) -> bool {
-        waiting(self.context, self.name) > 0
-    }
-
     /// The call to judge next.
-    fn next(&self, holders: Option<&Holders<'_>>) -> Option<Next> {
+    fn next(&self, holders: Option<&Holders<'_>>) -> Turn {
         let just_granted = self.just_granted.as_ref().map(OwnerBuf::as_owner);
         let lock = (self.context.database(), self.name.bytes());
         let max_holders = max_holders();
@@ -263,7 +276,9 @@ impl Serving<'_> {
         let (database, key) = (self.context.database(), self.name.bytes());
         let more = STATE.with(self.context, |state| {
             state.calls.set_lease_end(database, key, holder.end);
-            let of_owner = state.calls.first_of(database, key, holder.owner.bytes());
+            let of_owner = state
+                .calls
+                .first_eligible_of(database, key, holder.owner.bytes());
             of_owner.is_some()
         });
         if more { Step::Again } else { Step::Done }
@@ -291,12 +306,12 @@ impl Serving<'_> {
     }
 
     /// Another node serves this lock.
-    fn redirect(&self, check: WriteCheck) {
+    fn redirect(&self, check: WriteCheck) -> Step {
         let (context, name) = (self.context, self.name);
         let redirection = redirection(context, name, check, &NodesCache::default());
-        refuse_all(context, name, |client| {
+        Step::of_refusals(refuse_all(context, name, |client| {
             Answer::error(redirection.error(context, client))
-        });
+        }))
     }
 }
 
@@ -310,5 +325,5 @@ fn membership(waiter: &Waiter) -> Membership {
 /// Whether the client of a waiting call keeps the grant.
 fn to_keep(waiter: &Waiter) -> ToKeep {
     let silence = waiter.keep?;
-    Some((Keep::For(silence), Asked::Acquire, waiter.client_id))
+    Some((Keep::For(silence), Asked::Acquire, waiter.client_id?))
 }

@@ -3,13 +3,14 @@
 use redis_lock_core::sessions::{SessionGrant, SessionId};
 use redis_lock_core::{Release, ReleaseAmount};
 
-use super::ended::end_leases;
+use super::ended::open_without_ended;
 use super::give_back::apply_give_backs;
 use super::refuse::refuse;
 use super::serve::{Caller, serve};
+use super::slice::Slice;
 use super::state::STATE;
 use super::timer;
-use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
+use crate::locks::{Announce, KeyspaceEvent, now, released as grant_released};
 use crate::server::{Context, OwnedText};
 use crate::sessions;
 use crate::statistics::{self, Counter};
@@ -19,17 +20,35 @@ pub(crate) fn waiting_of(context: Context<'_>, session: SessionId) -> usize {
     STATE.if_busy(context, |state| state.calls.of_session(session).count())
 }
 
-/// A session has ended: so have the waits of its calls.
+/// A session has ended: so have the waits of its calls. Many take several ticks; none of them is granted meanwhile.
 pub(crate) fn session_ended(context: Context<'_>, session: SessionId) {
-    let calls: Vec<_> = STATE.if_busy(context, |state| state.calls.of_session(session).collect());
-    if calls.is_empty() {
-        return;
+    let any = STATE.if_busy(context, |state| {
+        let any = state.calls.of_session(session).next().is_some();
+        if any {
+            state.ended_sessions.push(session);
+        }
+        any
+    });
+    if any {
+        end_rest(context);
+        // Those behind them may have room.
+        timer::soon(context);
     }
-    for call in calls {
-        refuse(context, call, sessions::NO_SESSION);
+}
+
+/// Ends the waits of sessions that have ended, as far as the time allows.
+pub(super) fn end_rest(context: Context<'_>) {
+    let slice = Slice::begin();
+    while let Some(session) = STATE.if_busy(context, |state| state.ended_sessions.last().copied()) {
+        let next = STATE.with(context, |state| state.calls.of_session(session).next());
+        match next {
+            Some(call) => refuse(context, call, sessions::NO_SESSION),
+            None => drop(STATE.with(context, |state| state.ended_sessions.pop())),
+        }
+        if slice.is_over() {
+            return;
+        }
     }
-    // Those behind them may have room.
-    timer::soon(context);
 }
 
 /// Releases a grant of a closed session, with all its holds, and hands on the lock. Its database is selected.
@@ -37,10 +56,7 @@ pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
     let name = OwnedText::new(&grant.lock_id.key);
     let name = name.text();
     apply_give_backs(context, name, Caller::EventLoop);
-    let mut key = LockKey::open(context, name);
-    if key.is_shared() {
-        key = end_leases(key).unwrap_or_else(|_ended| LockKey::open(context, name));
-    }
+    let key = open_without_ended(context, name);
     if let Ok(Some(holders)) = key.holders() {
         let request = Release {
             owner: grant.owner.as_owner(),
@@ -52,6 +68,7 @@ pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
             statistics::count(Counter::Releases);
             grant_released(context, grant.token);
             let events = Announce::Events(&[KeyspaceEvent::Release]);
+            sessions::note_cap(&key, &released.change);
             key.write(&released.change, events);
         }
     }

@@ -1,7 +1,7 @@
 //! Recent stalls of the event loop. After a stall the server has not read yet what clients did meanwhile,
-//! so a client may have disconnected without the server knowing.
+//! so a client may have disconnected, or have come back on a new connection, without the server knowing.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis_lock_core::Monotonic;
@@ -14,8 +14,14 @@ pub(super) const MAX_PAUSE: Duration = Duration::from_millis(8);
 const STALL: Duration = Duration::from_millis(5);
 /// The longest time between two iterations while somebody waits and nothing stalls the loop.
 const MAX_GAP: Duration = MAX_PAUSE.saturating_add(Duration::from_millis(7));
+/// A stall in which programs may have connected anew.
+const LONG_STALL: Duration = Duration::from_millis(100);
 /// How many iterations the server's I/O threads may need to report what they read.
 const ITERATIONS_TO_CATCH_UP: u8 = 8;
+/// A client that has connected anew says who it is, and reads the reply, before it polls.
+const HANDSHAKE: Duration = Duration::from_millis(20);
+/// Connections that never cease to come hold nobody up for longer.
+const LONGEST_CATCH_UP: Duration = Duration::from_secs(1);
 
 /// Follows the iterations of the event loop. Written only under the server's lock. It is apart from the
 /// rest of the state because each hand-off reads it.
@@ -23,6 +29,13 @@ const ITERATIONS_TO_CATCH_UP: u8 = 8;
 pub(super) struct StallDetector {
     began: AtomicU64,
     to_catch_up: AtomicU8,
+    /// The same after a long stall or a pause.
+    to_read: AtomicU8,
+    /// When the last long stall or pause was over, and when the last connection was to be accepted after it.
+    read_since: AtomicU64,
+    connected: AtomicU64,
+    /// Writes were paused when that was asked last.
+    paused: AtomicBool,
 }
 
 impl StallDetector {
@@ -30,6 +43,10 @@ impl StallDetector {
         Self {
             began: AtomicU64::new(0),
             to_catch_up: AtomicU8::new(0),
+            to_read: AtomicU8::new(0),
+            read_since: AtomicU64::new(0),
+            connected: AtomicU64::new(0),
+            paused: AtomicBool::new(false),
         }
     }
 
@@ -41,21 +58,66 @@ impl StallDetector {
     /// Starts to follow in the middle of an iteration, which counts as stalled.
     pub(super) fn restart(&self, now: Monotonic) {
         self.set(now, 1);
+        self.to_read.store(0, Ordering::Relaxed);
     }
 
-    /// An iteration begins.
-    pub(super) fn next_iteration(&self, now: Monotonic) {
-        let left = if now.since(self.iteration_began()) > MAX_GAP {
+    /// An iteration begins. `connects` tells whether a connection is to be accepted; it is asked only where that
+    /// matters.
+    pub(super) fn next_iteration(&self, now: Monotonic, connects: impl FnOnce() -> bool) {
+        let gap = now.since(self.iteration_began());
+        let left = if gap > MAX_GAP {
             ITERATIONS_TO_CATCH_UP
         } else {
             self.to_catch_up.load(Ordering::Relaxed).saturating_sub(1)
         };
         self.set(now, left);
+        if gap > LONG_STALL || self.paused.load(Ordering::Relaxed) {
+            self.read_anew(now);
+            return;
+        }
+        let to_read = self.to_read.load(Ordering::Relaxed);
+        if to_read > 0 {
+            let since = |time: &AtomicU64| now.since(Monotonic(time.load(Ordering::Relaxed)));
+            let left = if since(&self.read_since) < LONGEST_CATCH_UP && connects() {
+                self.connected.store(now.0, Ordering::Relaxed);
+                ITERATIONS_TO_CATCH_UP
+            } else if since(&self.connected) < HANDSHAKE {
+                to_read
+            } else {
+                to_read - 1
+            };
+            self.to_read.store(left, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes are paused, or no longer.
+    pub(super) fn set_paused(&self, now: Monotonic, paused: bool) {
+        if self.paused.swap(paused, Ordering::Relaxed) || paused {
+            self.read_anew(now);
+        }
+    }
+
+    /// True when writes were paused when that was asked last.
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     /// True when the server may not have read all that clients did.
     pub(super) fn is_stalled(&self, now: Monotonic) -> bool {
         self.to_catch_up.load(Ordering::Relaxed) > 0 || now.since(self.iteration_began()) > STALL
+    }
+
+    /// True when a long stall or a pause is not over, or the server may not have read what had reached it by then,
+    /// on new connections too.
+    pub(super) fn is_catching_up(&self, now: Monotonic) -> bool {
+        self.to_read.load(Ordering::Relaxed) > 0 || now.since(self.iteration_began()) > LONG_STALL
+    }
+
+    fn read_anew(&self, now: Monotonic) {
+        self.to_read
+            .store(ITERATIONS_TO_CATCH_UP, Ordering::Relaxed);
+        self.read_since.store(now.0, Ordering::Relaxed);
+        self.connected.store(now.0, Ordering::Relaxed);
     }
 
     fn set(&self, began: Monotonic, to_catch_up: u8) {
@@ -81,13 +143,14 @@ mod tests {
     #[test]
     fn a_long_iteration_is_a_stall_while_it_lasts_and_for_some_iterations_more() {
         let detector = started();
-        detector.next_iteration(at(0));
+        detector.next_iteration(at(0), || false);
         assert!(!detector.is_stalled(at(5)));
         assert!(detector.is_stalled(at(50)));
-        detector.next_iteration(at(50));
+        detector.next_iteration(at(50), || false);
         for number in 0..u64::from(ITERATIONS_TO_CATCH_UP) {
             assert!(detector.is_stalled(at(50 + number)));
-            detector.next_iteration(at(51 + number));
+            assert!(!detector.is_catching_up(at(50 + number)));
+            detector.next_iteration(at(51 + number), || false);
         }
         assert!(!detector.is_stalled(at(60)));
     }
@@ -96,7 +159,7 @@ mod tests {
     fn an_iteration_whose_start_was_not_seen_is_a_stall() {
         let detector = started();
         assert!(detector.is_stalled(at(0)));
-        detector.next_iteration(at(1));
+        detector.next_iteration(at(1), || false);
         assert!(!detector.is_stalled(at(1)));
     }
 
@@ -104,8 +167,57 @@ mod tests {
     fn waiting_for_the_next_timer_is_no_stall() {
         let detector = started();
         for number in 1..100 {
-            detector.next_iteration(at(number * 9));
+            detector.next_iteration(at(number * 9), || false);
             assert!(!detector.is_stalled(at(number * 9)));
         }
+    }
+
+    #[test]
+    fn after_a_long_stall_the_server_catches_up_until_no_connection_is_left() {
+        let detector = started();
+        assert!(!detector.is_catching_up(at(100)));
+        assert!(detector.is_catching_up(at(101)));
+        detector.next_iteration(at(200), || unreachable!("a stall is over"));
+        for number in 0..20 {
+            assert!(detector.is_catching_up(at(200 + number)));
+            detector.next_iteration(at(200 + number), || true);
+        }
+        for number in 0..20 + u64::from(ITERATIONS_TO_CATCH_UP) - 1 {
+            assert!(detector.is_catching_up(at(220 + number)));
+            detector.next_iteration(at(220 + number), || false);
+        }
+        assert!(!detector.is_catching_up(at(250)));
+        detector.next_iteration(at(250), || unreachable!("nothing to read"));
+    }
+
+    #[test]
+    fn connections_without_end_hold_nobody_up_for_long() {
+        let detector = started();
+        detector.next_iteration(at(200), || true);
+        for now in (210..1250).step_by(10) {
+            detector.next_iteration(at(now), || true);
+        }
+        for number in 0..u64::from(ITERATIONS_TO_CATCH_UP) {
+            detector.next_iteration(at(1260 + number), || true);
+        }
+        assert!(!detector.is_catching_up(at(1268)));
+    }
+
+    #[test]
+    fn the_server_catches_up_after_a_pause() {
+        let detector = started();
+        detector.set_paused(at(1), false);
+        assert!(!detector.is_catching_up(at(1)));
+        detector.set_paused(at(2), true);
+        for number in 0..20 {
+            detector.next_iteration(at(3 + number), || false);
+            assert!(detector.is_catching_up(at(3 + number)));
+        }
+        detector.set_paused(at(30), false);
+        for number in 0..20 + u64::from(ITERATIONS_TO_CATCH_UP) {
+            assert!(detector.is_catching_up(at(30 + number)));
+            detector.next_iteration(at(30 + number), || false);
+        }
+        assert!(!detector.is_catching_up(at(60)));
     }
 }

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis_lock_core::{CallId, Calls, Monotonic};
+use redis_lock_core::sessions::SessionId;
+use redis_lock_core::{Call, CallId, Calls, Map, Monotonic};
 
-use super::answer::Wait;
+use super::answer::{Recipient, Wait};
 use super::cluster_redirect::CheckLimit;
+use super::moves::Moves;
 use super::stall_detector::StallDetector;
-use crate::server::{Blocked, Context, GilCell, Socket, Timer, User};
+use crate::server::{Blocked, Context, GilCell, Listening, Socket, Timer, User};
 use crate::statistics::{self, WaitEnd};
 
 pub(super) static STATE: Waiting = Waiting {
@@ -84,6 +86,14 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: Calls<Client>,
+    /// The calls of programs that went away or came back.
+    pub(super) moves: Moves,
+    /// Sessions that have ended with more calls than were ended at once.
+    pub(super) ended_sessions: Vec<SessionId>,
+    /// The sockets of connections that poll a session, as far as they were queried.
+    pub(super) polling_sockets: Map<u64, Socket>,
+    /// The sockets on which the server listens, while it catches up after a stall.
+    pub(super) listening: Option<Listening>,
     /// Calls that the next tick is to judge: whether they close a deadlock cycle.
     pub(super) to_judge: Vec<CallId>,
     /// How many replies were queried in this period, and when it began.
@@ -103,16 +113,26 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Ends a wait without a grant; returns the client, which is to be answered.
+    /// Ends a wait without a grant; returns who is to be answered.
     pub(super) fn end_wait(
         &mut self,
         context: Context<'_>,
         now: Monotonic,
         id: CallId,
         end: WaitEnd,
-    ) -> Option<Blocked<Wait>> {
+    ) -> Option<Recipient> {
         let call = self.calls.remove(id)?;
         statistics::wait_ended(context, now, &call.lock_id, call.waiter.since, end);
-        call.attached.blocked
+        recipient_of(call)
+    }
+}
+
+/// Who is to be answered of a call that was taken out of the table.
+pub(super) fn recipient_of(call: Call<Client>) -> Option<Recipient> {
+    if call.waiter.is_queued() {
+        let session = call.waiter.session?;
+        Some(Recipient::Session(session, call.lock_id, call.waiter.owner))
+    } else {
+        call.attached.blocked.map(Recipient::Client)
     }
 }

@@ -10,8 +10,10 @@ use redis_lock_core::LockId;
 use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, check_served};
 use super::give_back::apply_give_backs;
+use super::programs::move_calls;
 use super::refuse::refuse_all;
 use super::serve::{Caller, serve};
+use super::session_end::end_rest;
 use super::slice::Slice;
 use super::stall_detector::MAX_PAUSE;
 use super::state::STATE;
@@ -25,15 +27,21 @@ const POLLS_PER_TICK: usize = 256;
 
 /// Runs a tick; returns the delay to the next one.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
+    let paused = context.writes_paused();
+    STATE.stalls.set_paused(monotonic(), paused);
     time_out_waits(context);
+    end_rest(context);
+    move_calls(context);
     deadlock::judge_rest(context);
     STATE.with(context, |state| {
         state.calls.make_ended_ready(now(context).millis());
     });
     if context.flags().replica() {
         drop_give_backs(context);
-        end_all_waits(context);
-    } else if !context.writes_paused() && !context.flags().loading() && !serve_ready(context) {
+        if !end_all_waits(context) {
+            return Some(Duration::ZERO);
+        }
+    } else if !paused && !context.flags().loading() && !serve_ready(context) {
         return Some(Duration::ZERO);
     }
     next_delay(context)
@@ -64,9 +72,11 @@ fn serve_ready(context: Context<'_>) -> bool {
             apply_give_backs(context, name, Caller::EventLoop);
             let redirection = checks.then(|| check_served(context, name, &nodes));
             match redirection.flatten() {
-                Some(redirection) => refuse_all(context, name, |client| {
-                    Answer::error(redirection.error(context, client))
-                }),
+                Some(redirection) => {
+                    goes_on = !refuse_all(context, name, |client| {
+                        Answer::error(redirection.error(context, client))
+                    });
+                }
                 None => goes_on = serve(context, name, Caller::EventLoop),
             }
         });
@@ -88,11 +98,15 @@ fn drop_give_backs(context: Context<'_>) {
 }
 
 /// Ends all waits on a replica. Most servers do that themselves. Valkey from 9.0 leaves out a module's
-/// clients where it redirects clients to the new primary.
-fn end_all_waits(context: Context<'_>) {
+/// clients where it redirects clients to the new primary. False when some are left.
+fn end_all_waits(context: Context<'_>) -> bool {
     const UNBLOCKED: &CStr = c"UNBLOCKED this server has become a replica";
     let nodes = NodesCache::default();
-    for lock_id in STATE.with(context, |state| state.calls.lock_ids()) {
+    let slice = Slice::begin();
+    while let Some(lock_id) = STATE.with(context, |state| state.calls.next_turn()) {
+        if slice.is_over() {
+            return false;
+        }
         with_name(context, &lock_id, |name| {
             let redirection = check_served(context, name, &nodes);
             refuse_all(context, name, |client| {
@@ -101,6 +115,7 @@ fn end_all_waits(context: Context<'_>) {
             });
         });
     }
+    true
 }
 
 fn with_name(context: Context<'_>, lock_id: &LockId, body: impl FnOnce(Text<'_>)) {
@@ -113,7 +128,7 @@ fn with_name(context: Context<'_>, lock_id: &LockId, body: impl FnOnce(Text<'_>)
 fn time_out_waits(context: Context<'_>) {
     let now = monotonic();
     let slice = Slice::begin();
-    while let Some(blocked) = STATE.with(context, |state| {
+    while let Some(recipient) = STATE.with(context, |state| {
         let (end, id) = state.calls.next_end()?;
         if end <= now {
             state.end_wait(context, now, id, WaitEnd::TimeOut)
@@ -121,7 +136,7 @@ fn time_out_waits(context: Context<'_>) {
             None
         }
     }) {
-        blocked.answer(Answer::Nothing);
+        recipient.answer(context, Answer::TimedOut);
         if slice.is_over() {
             return;
         }
@@ -129,9 +144,10 @@ fn time_out_waits(context: Context<'_>) {
 }
 
 fn next_delay(context: Context<'_>) -> Option<Duration> {
-    let (idle, wait_ends, lease_ends) = STATE.with(context, |state| {
+    let (idle, moves, wait_ends, lease_ends) = STATE.with(context, |state| {
         (
             state.calls.is_idle(),
+            state.moves.are_under_way() || !state.ended_sessions.is_empty(),
             state.calls.next_end().map(|(end, _)| end),
             state.calls.next_lease_end(),
         )
@@ -139,6 +155,9 @@ fn next_delay(context: Context<'_>) -> Option<Duration> {
     if idle {
         events::unfollow_iterations(context);
         return None;
+    }
+    if moves {
+        return Some(Duration::ZERO);
     }
     let until_wait = wait_ends.map(|end| end.since(monotonic()));
     let until_lease = lease_ends.map(|end| timer::until_end(context, end));

@@ -1,12 +1,14 @@
 //! The call whose turn it is: found, and granted the lock.
 
-use redis_lock_core::{CallId, Grant, Granted, Monotonic, Taken, Waiter};
+use redis_lock_core::{CallId, Grant, Granted, LockId, Monotonic, Taken, Waiter};
 
 use super::answer::{Answer, Wait};
 use super::disconnect_check::has_disconnected;
-use super::state::{STATE, State};
+use super::programs::{Program, program_of};
+use super::state::{STATE, State, recipient_of};
 use crate::locks::monotonic;
 use crate::server::{Blocked, Context, OwnedText, Text};
+use crate::sessions::NO_SESSION;
 use crate::statistics::{self, Counter, WaitEnd};
 
 /// The call that a lock is granted to next.
@@ -17,36 +19,80 @@ pub(super) struct Next {
     pub(super) now: Monotonic,
 }
 
+/// Whose turn it is.
+pub(super) enum Turn {
+    Nobodys,
+    Call(Next),
+    /// That is not known yet.
+    Unknown,
+}
+
 /// The call that `first` finds. Ends the waits of calls that may not be granted any more: their time is
-/// up, or their client has disconnected and the server has not noticed.
+/// up, their session has ended, or their client has disconnected and the server has not noticed.
 pub(super) fn next_call(
     context: Context<'_>,
     first: impl Fn(&mut State) -> Option<CallId>,
-) -> Option<Next> {
+) -> Turn {
     loop {
-        let (next, stalled) = STATE.if_busy(context, |state| {
+        let found = STATE.if_busy(context, |state| {
             let id = first(state)?;
-            let now = monotonic();
+            let call = state.calls.get(id)?;
             let next = Next {
                 id,
-                waiter: state.calls.get(id)?.waiter.clone(),
-                now,
+                waiter: call.waiter.clone(),
+                now: monotonic(),
             };
-            Some((next, STATE.stalls.is_stalled(now)))
-        })?;
-        let end = if next.waiter.until.is_some_and(|until| until <= next.now) {
-            WaitEnd::TimeOut
-        } else if stalled && has_disconnected(context, next.waiter.client_id) {
-            WaitEnd::GivenUp
-        } else {
-            return Some(next);
+            // While the server catches up, those before it may be about to come back.
+            let has_order = !state.moves.are_under_way()
+                && (!STATE.stalls.is_catching_up(next.now) || {
+                    let LockId { database, key } = &call.lock_id;
+                    let before = state.calls.first_passed_over(*database, key);
+                    before.is_none_or(|before| id < before)
+                });
+            Some((next, has_order))
+        });
+        let Some((next, has_order)) = found else {
+            return Turn::Nobodys;
+        };
+        if !has_order {
+            return Turn::Unknown;
+        }
+        let (end, answer) = match look_at(context, &next) {
+            Look::Here => return Turn::Call(next),
+            Look::PassedOver => continue,
+            Look::Ends(end, answer) => (end, answer),
         };
         let ended = STATE.with(context, |state| {
             state.end_wait(context, next.now, next.id, end)
         });
-        if let Some(blocked) = ended {
-            blocked.answer(Answer::Nothing);
+        if let Some(recipient) = ended {
+            recipient.answer(context, answer);
         }
+    }
+}
+
+/// What becomes of a call whose turn it is.
+enum Look {
+    Here,
+    PassedOver,
+    Ends(WaitEnd, Answer),
+}
+
+fn look_at(context: Context<'_>, next: &Next) -> Look {
+    let Next { waiter, now, .. } = next;
+    if waiter.until.is_some_and(|until| until <= *now) {
+        return Look::Ends(WaitEnd::TimeOut, Answer::TimedOut);
+    }
+    if let Some(client) = waiter.client_id
+        && STATE.stalls.is_stalled(*now)
+        && has_disconnected(context, client)
+    {
+        return Look::Ends(WaitEnd::GivenUp, Answer::Cancelled);
+    }
+    match waiter.session.map(|session| program_of(context, session)) {
+        None | Some(Program::Here) => Look::Here,
+        Some(Program::Away) => Look::PassedOver,
+        Some(Program::Gone) => Look::Ends(WaitEnd::Refused, Answer::Error(NO_SESSION)),
     }
 }
 
@@ -62,20 +108,20 @@ pub(super) fn count_grant(is_new: bool) {
 
 /// A call that is granted a lock and not answered yet.
 #[must_use]
-pub(super) struct ToAnswer(Option<Blocked<Wait>>, Answer);
+pub(super) struct ToAnswer(Option<(Blocked<Wait>, Answer)>);
 
 impl ToAnswer {
     /// Passes the reply to the server.
     pub(super) fn send(self) {
-        if let Some(blocked) = self.0 {
-            blocked.answer(self.1);
+        if let Some((blocked, answer)) = self.0 {
+            blocked.answer(answer);
         }
     }
 }
 
 /// Moves the call from its line to the granted calls. Done before the key is written and the change
 /// announced: a listener may then disconnect the client, whose grant is given back, or free the lock, which
-/// goes to the next call.
+/// goes to the next call. A session is told before, too: then it hears of the grant before it hears of its loss.
 pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) -> ToAnswer {
     let Granted { before, holder, .. } = granted;
     let Grant { token, holds, .. } = holder.grant;
@@ -86,18 +132,32 @@ pub(super) fn grant(context: Context<'_>, next: &Next, granted: &Granted<'_>) ->
         deadline: holder.end,
     };
     let waiter = &next.waiter;
-    let blocked = STATE.with(context, |state| {
-        let call = state.calls.grant(next.id, taken, before.is_none())?;
-        let (lock_id, since) = (&call.lock_id, waiter.since);
-        statistics::wait_ended(context, next.now, lock_id, since, WaitEnd::Granted);
-        call.attached.blocked.take()
-    });
+    let ended = |lock_id: &LockId| {
+        statistics::wait_ended(context, next.now, lock_id, waiter.since, WaitEnd::Granted);
+    };
     let answer = Answer::Granted {
         owner: waiter.owner.clone(),
         grant: holder.grant,
-        limit: waiter.names_limit.then_some(holder.limit),
+        limit: holder.limit,
+        names_limit: waiter.names_limit,
     };
-    ToAnswer(blocked, answer)
+    if waiter.is_queued() {
+        let recipient = STATE.with(context, |state| {
+            let call = state.calls.grant_queued(next.id, token)?;
+            ended(&call.lock_id);
+            recipient_of(call)
+        });
+        if let Some(recipient) = recipient {
+            recipient.answer(context, answer);
+        }
+        return ToAnswer(None);
+    }
+    let blocked = STATE.with(context, |state| {
+        let call = state.calls.grant(next.id, taken, before.is_none())?;
+        ended(&call.lock_id);
+        call.attached.blocked.take()
+    });
+    ToAnswer(blocked.map(|blocked| (blocked, answer)))
 }
 
 /// True when the user of a waiting call may still acquire the lock. Checked only on servers that check

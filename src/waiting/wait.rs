@@ -1,6 +1,6 @@
 //! How a waiting call ends: it is answered, or its client disconnects.
 
-use super::answer::{Answer, Wait};
+use super::answer::{Answer, Recipient, Wait};
 use super::disconnect_check::has_disconnected;
 use super::state::STATE;
 use super::timer;
@@ -17,6 +17,7 @@ impl Waits for Wait {
                 owner,
                 grant,
                 limit,
+                names_limit,
             } => {
                 let client = context.client_id();
                 if STATE.stalls.is_stalled(monotonic()) && has_disconnected(context, client) {
@@ -25,10 +26,11 @@ impl Waits for Wait {
                     context.reply_null();
                 } else {
                     STATE.with(context, |state| state.calls.reply_written(client));
-                    reply_grant(context, owner.as_owner(), *grant, *limit);
+                    let limit = names_limit.then_some(*limit);
+                    reply_grant(context, owner.as_owner(), *grant, limit);
                 }
             }
-            Answer::Nothing => context.reply_null(),
+            Answer::TimedOut | Answer::Cancelled => context.reply_null(),
             Answer::Error(error) => error.reply(context),
         }
     }
@@ -40,7 +42,8 @@ impl Waits for Wait {
             let blocked = if state.calls.abandon(id) {
                 None
             } else {
-                state.end_wait(context, now, id, WaitEnd::GivenUp)
+                let ended = state.end_wait(context, now, id, WaitEnd::GivenUp);
+                ended.and_then(Recipient::client)
             };
             Some((blocked, state.calls.ready_len() > 0))
         })?;

@@ -12,7 +12,7 @@ struct Setting {
     most: i64,
 }
 
-const SETTINGS: [Setting; 7] = [
+const SETTINGS: [Setting; 8] = [
     Setting {
         name: "lock.default-lease-ms",
         default: 30_000,
@@ -30,6 +30,12 @@ const SETTINGS: [Setting; 7] = [
         default: TEN_YEARS_MS,
         least: 1,
         most: TEN_YEARS_MS,
+    },
+    Setting {
+        name: "lock.max-queued",
+        default: 1_000_000,
+        least: 0,
+        most: 100_000_000,
     },
     Setting {
         name: "lock.max-sessions",
@@ -158,6 +164,7 @@ fn lines_of_redis_conf_are_taken() {
             .config("lock.default-lease-ms", "1500")
             .config("lock.max-holders", "3")
             .config("lock.max-lease-ms", "9000")
+            .config("lock.max-queued", "100000000")
             .config("lock.max-sessions", "77")
             .config("lock.max-token-lead-ms", "0")
             .config("lock.max-waiters", "1000000")
@@ -166,7 +173,10 @@ fn lines_of_redis_conf_are_taken() {
     let server = lines(Server::builder()).start();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [1500, 3, 9000, 77, 0, 1_000_000, 999_999]);
+    assert_eq!(
+        values,
+        [1500, 3, 9000, 100_000_000, 77, 0, 1_000_000, 999_999]
+    );
     let grant = starts_lease(&mut c, "k", 1500, |c| run(c, "LOCK.ACQUIRE k a")).grant();
     assert_eq!(grant.lease, 1500);
 }
@@ -182,7 +192,7 @@ fn rewrite_keeps_the_settings_over_a_restart() {
     server.restart();
     let mut c = server.connection();
     let values = SETTINGS.map(|setting| get(&mut c, setting.name));
-    assert_eq!(values, [2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(values, [2, 3, 4, 5, 6, 7, 8, 9]);
 }
 
 #[test]
@@ -210,6 +220,7 @@ fn a_line_out_of_range_or_unknown_refuses_the_start() {
         ("lock.default-lease-ms", "0", range),
         ("lock.max-holders", "0", range),
         ("lock.max-lease-ms", "315360000001", range),
+        ("lock.max-queued", "100000001", range),
         ("lock.max-token-lead-ms", "-1", range),
         ("lock.max-waiters", "many", number),
         ("lock.max-waiters-total", "1000001", range),

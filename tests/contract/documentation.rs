@@ -24,7 +24,8 @@ pub(crate) const COMMANDS: [Described; 19] = [
         key_flags: &["RW", "access", "update"],
         categories: &["@write", "@fast", "@blocking", "@lock"],
         arguments: "key:key owner:string|* [SHARED|LIMIT limit:integer] \
-                    [PX milliseconds:integer|EX seconds:integer] [BLOCK wait-milliseconds:integer] \
+                    [PX milliseconds:integer|EX seconds:integer] \
+                    [BLOCK wait-milliseconds:integer|QUEUE queue-milliseconds:integer] \
                     [KEEP silence-milliseconds:integer] [SESSION session-id:integer] \
                     [HOLDS holds:integer] [TOKEN token:integer]",
     },
@@ -261,6 +262,10 @@ fn getkeys_finds_the_key() {
         (
             "LOCK.ACQUIRE key a LIMIT 2 PX 1 BLOCK 0 HOLDS 2",
             &["RW", "access", "update"][..],
+        ),
+        (
+            "LOCK.ACQUIRE key a QUEUE 0 SESSION 5 HOLDS 1",
+            &["RW", "access", "update"],
         ),
         ("LOCK.RELEASE key a ALL", &["RW", "access", "delete"]),
         (

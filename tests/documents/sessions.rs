@@ -8,6 +8,7 @@
 //! redis> LOCK.RELEASE lock:a worker
 //! (integer) 0
 //! second>                                        below is what `second` is answered now
+//! second> ^C                                     `second` is killed, and its connection closes
 //! ```
 //!
 //! Tokens, random owners and times are not compared, but a token that stands twice in a page must be the
@@ -16,9 +17,12 @@
 use crate::markdown::{Block, Page, pages};
 use crate::terminal::Terminal;
 use std::collections::{BTreeMap, BTreeSet};
-use testbed::{Server, eventually};
+use testbed::{Expect, Server, cmd, eventually};
 
 const TERMINALS: &[&str] = &["redis", "first", "second", "third", "resp3"];
+
+/// Typed into a terminal to end it.
+const KILLED: &str = "^C";
 
 /// Fields whose numbers are other ones each time, unless they are negative.
 const TIMES: &[&str] = &[
@@ -113,6 +117,10 @@ impl<'page> Session<'page> {
             while let Some((_, line)) = lines.next_if(|(_, line)| typed(line).is_none()) {
                 expected.push(*line);
             }
+            if words == KILLED {
+                self.kill(name, &at);
+                continue;
+            }
             if words.is_empty() {
                 let place = self.waiting.iter().position(|waiting| *waiting == name);
                 self.waiting
@@ -133,6 +141,18 @@ impl<'page> Session<'page> {
             let reply = self.terminal(name).reply();
             self.compare(&at, words, &expected, &reply);
         }
+    }
+
+    /// Ends a terminal. The server has closed its connection afterwards.
+    fn kill(&mut self, name: &'static str, at: &str) {
+        assert!(!self.waiting.contains(&name), "{at}: its call waits");
+        self.terminal(name).enter("CLIENT ID");
+        let reply = self.terminal(name).reply().remove(0);
+        let id = reply.strip_prefix("(integer) ").expect("an id");
+        drop(self.terminals.remove(name));
+        let mut c = self.server.connection();
+        let is_closed = || cmd!(c, "CLIENT", "LIST", "ID", id).text().is_empty();
+        eventually(is_closed, &format!("the connection to close: {at}"));
     }
 
     /// How many clients wait on the server.

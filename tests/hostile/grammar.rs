@@ -9,6 +9,7 @@ const HOLDS: &str = "HOLDS";
 const TOKEN: &str = "token";
 const RAISE: &str = "RAISE";
 const BLOCK: &str = "BLOCK";
+const QUEUE: &str = "queue";
 const ALL: &str = "ALL";
 const SESSION: &str = "Session";
 pub(crate) const LEASES: [i64; 6] = [1, 5, 50, 30_000, 600_000, 315_360_000_000];
@@ -128,12 +129,12 @@ fn session_command(values: &mut Values, command: &mut Cmd) {
 /// An option that the command has, most of the time.
 fn option(values: &mut Values, command: &mut Cmd, name: &str, may_wait: bool) {
     let own = match name {
-        "LOCK.ACQUIRE" => &[PX, PX, EX, HOLDS, TOKEN, BLOCK, SESSION][..],
+        "LOCK.ACQUIRE" => &[PX, PX, EX, HOLDS, TOKEN, BLOCK, QUEUE, SESSION][..],
         "LOCK.RENEW" => &[PX, EX, TOKEN, RAISE, RAISE, SESSION],
         _ => &[HOLDS, ALL, TOKEN, SESSION],
     };
     let option = match values.below(8) {
-        0 => values.one_of(&[PX, EX, HOLDS, TOKEN, RAISE, BLOCK, ALL, "WORD"]),
+        0 => values.one_of(&[PX, EX, HOLDS, TOKEN, RAISE, BLOCK, QUEUE, ALL, "WORD"]),
         _ => values.one_of(own),
     };
     match option {
@@ -152,6 +153,15 @@ fn option(values: &mut Values, command: &mut Cmd, name: &str, may_wait: bool) {
             command.arg(BLOCK).arg(wait)
         }
         BLOCK => command.arg(BLOCK).arg(values.number(&[0, 1, 100_000])),
+        // With what it needs, most of the time.
+        QUEUE => {
+            command.arg(QUEUE).arg(values.number(&[0, 1, 100_000]));
+            if !values.one_in(4) {
+                command.arg(HOLDS).arg(values.number(&COUNTS));
+                command.arg(SESSION).arg(values.token());
+            }
+            command
+        }
         _ => command.arg(values.word()),
     };
 }
@@ -239,7 +249,12 @@ fn other_command(values: &mut Values) -> Cmd {
         27 => of("DEBUG").arg("DIGEST-VALUE").arg(&key).to_owned(),
         28 => of("OBJECT").arg("ENCODING").arg(&key).to_owned(),
         29 => {
-            let name = values.one_of(&["default-lease-ms", "max-lease-ms", "max-token-lead-ms"]);
+            let name = values.one_of(&[
+                "default-lease-ms",
+                "max-lease-ms",
+                "max-token-lead-ms",
+                "max-queued",
+            ]);
             let mut command = of("CONFIG");
             command.arg("SET").arg(format!("lock.{name}"));
             command.arg(values.number(&[1, 1000, 86_400_000, 315_360_000_000]));

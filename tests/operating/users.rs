@@ -49,6 +49,8 @@ const CALLS: &[(&str, [bool; 3])] = &[
     ("LOCK.INFO other", [false, false, false]),
     ("LOCK.WAITERS lock:k", [false, true, true]),
     ("LOCK.HOTKEYS", [false, true, true]),
+    ("LOCK.SESSION LIST", [false, true, true]),
+    ("LOCK.SESSION KILL 5", [false, false, true]),
     ("INFO lock", [true, true, true]),
     ("DBSIZE", [false, true, true]),
     ("EVAL return 0", [false, false, false]),

@@ -1,6 +1,6 @@
 //! A grant that ends otherwise than by its program: the event, its reason, and its order.
 
-use crate::support::{Session, at_once, count, run, while_stopped};
+use crate::support::{Session, at_once, await_renewals, count, run, while_stopped};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
@@ -156,6 +156,67 @@ fn the_end_of_a_lease_cut_by_hand_is_told() {
     }
 }
 
+/// A share that a `PEXPIRE` of its key cuts short, when a change of the lock has made the cut lasting: the server's own,
+/// too.
+#[test]
+fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
+    for way in ["renewal", "close", "end of a lease"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        let mut session = Session::open(&server);
+        let mut other = Session::open(&server);
+        let token = session
+            .run("LOCK.ACQUIRE k a SHARED PX 60000 SESSION ID")
+            .grant()
+            .token;
+        other
+            .run("LOCK.ACQUIRE k b SHARED PX 3000 SESSION ID")
+            .grant();
+        run(&mut c, "LOCK.ACQUIRE k c SHARED PX 200").grant();
+        run(&mut c, "PEXPIRE k 2500").int();
+        let end = run(&mut c, "PEXPIRETIME k").int();
+        match way {
+            "renewal" => await_renewals(&server, 1),
+            "close" => assert_eq!(other.run("LOCK.SESSION CLOSE ID").int(), 1),
+            _ => {
+                sleep(Duration::from_millis(300));
+                run(&mut c, "LOCK.RELEASE k nobody").refused("NOTOWNER");
+            }
+        }
+        run(&mut c, "LOCK.ACQUIRE k d SHARED PX 60000").grant();
+        let mut polled = session.poll_for(60_000);
+        while polled.events.is_empty() {
+            polled = session.poll_for(60_000);
+        }
+        let late = unix_ms() - end;
+        assert_eq!(
+            polled.events,
+            [format!("1 lost k a {token} expired")],
+            "{way}"
+        );
+        assert!((0..5000).contains(&late), "{way}: {late} ms late");
+    }
+}
+
+/// By a user with the rights of `RESTORE`, who puts other holders in its place. A grant that stays is not lost.
+#[test]
+fn an_effect_that_a_user_applies_is_told_at_once() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let words = "LOCK.ACQUIRE k a PX 60000 SESSION ID";
+    let token = session.run(words).grant().token;
+    let stays = format!("LOCK._APPLY k a {token} 2 60000 {}", unix_ms() + 60_000);
+    run(&mut c, &stays).okay();
+    assert_eq!(session.poll().grants, 1);
+    session.post_poll(10_000);
+    let takes = format!("LOCK._APPLY k b 7 1 60000 {}", unix_ms() + 60_000);
+    run(&mut c, &takes).okay();
+    let polled = session.polled();
+    assert_eq!(polled.events, [format!("1 lost k a {token} deleted")]);
+    assert_eq!((polled.sure_ms, polled.grants), (-1, 0));
+}
+
 #[test]
 fn an_eviction_is_told() {
     let server = Server::start();
@@ -258,6 +319,13 @@ fn a_full_session_gets_no_new_grant() {
         .grant();
     let token = run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant().token;
     run(&mut c, "LOCK.ACQUIRE busy b PX 600000").grant();
+    // What depends on the lock's state comes last.
+    run(&mut c, "LOCK._APPLY most a 7 2147483647 60000 -1").okay();
+    run(&mut c, "LOCK.ACQUIRE twice a").grant();
+    run(&mut c, "LOCK.ACQUIRE twice a").grant();
+    run(&mut c, "LOCK.ACQUIRE short a PX 999").grant();
+    run(&mut c, "PERSIST short").int();
+    let share = run(&mut c, "LOCK.ACQUIRE share a SHARED").grant().token;
     for part in 0..20 {
         let keys = part * 500..(part + 1) * 500;
         let lines: Vec<_> = keys
@@ -275,6 +343,10 @@ fn a_full_session_gets_no_new_grant() {
         "LOCK.RENEW other a SESSION ID".to_owned(),
         format!("LOCK.RENEW other a TOKEN {token} SESSION ID"),
         "LOCK.ACQUIRE busy a BLOCK 10 SESSION ID".to_owned(),
+        "LOCK.ACQUIRE most a SESSION ID".to_owned(),
+        "LOCK.RENEW twice a SHARED SESSION ID".to_owned(),
+        "LOCK.RENEW short a SESSION ID".to_owned(),
+        format!("LOCK.RENEW share a TOKEN {share} RAISE {share} SESSION ID"),
     ];
     for words in &words {
         let words = session.line(words);

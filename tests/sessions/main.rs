@@ -8,6 +8,7 @@ mod arguments;
 mod blocking;
 mod callers;
 mod closing;
+mod flushing;
 mod life;
 mod look;
 mod losses;

@@ -14,14 +14,14 @@ pub fn next_in_line<A>(
     just_granted: Option<Owner<'_>>,
     max_holders: usize,
 ) -> Option<CallId> {
-    let of_owner = |owner: Owner<'_>| calls.first_of(database, key, owner.bytes());
+    let of_owner = |owner: Owner<'_>| calls.first_eligible_of(database, key, owner.bytes());
     if let Some(next) = just_granted.and_then(of_owner) {
         return Some(next);
     }
     if let Some(Holders::Exclusive(holder)) = holders {
         return of_owner(holder.owner);
     }
-    let first = calls.first(database, key)?;
+    let first = calls.first_eligible(database, key)?;
     let waiter = &calls.get(first)?.waiter;
     let holds_already = || holders?.find(waiter.owner.as_owner());
     let has_room = Holders::has_room(holders, waiter.limit, max_holders);

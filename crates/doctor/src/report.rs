@@ -25,6 +25,7 @@ struct Server {
     version: String,
     held: i64,
     waiting: i64,
+    queued: i64,
 }
 
 impl Report {
@@ -49,6 +50,7 @@ impl Report {
             ),
             held: node.count("lock_held").unwrap_or(0),
             waiting: node.count("lock_waiting").unwrap_or(0),
+            queued: node.count("lock_queued").unwrap_or(0),
         });
         Self {
             exit,
@@ -67,12 +69,13 @@ impl Report {
         for server in &self.servers {
             let _ = writeln!(
                 text,
-                "{}: {}, {}, locks held: {}, calls waiting: {}",
+                "{}: {}, {}, locks held: {}, calls blocked: {}, queued: {}",
                 plain(&server.address),
                 server.role,
                 plain(&server.version),
                 server.held,
-                server.waiting
+                server.waiting,
+                server.queued
             );
         }
         for finding in &self.findings {

@@ -10,7 +10,11 @@ use redis::Cmd;
 /// What a program that takes locks cannot do without.
 pub(crate) const NEEDED: [&str; 4] = ["LOCK.ACQUIRE", "LOCK.RELEASE", "LOCK.RENEW", "PING"];
 /// What a part of the programs does beside.
-pub(crate) const OF_USE: [&str; 6] = [
+pub(crate) const OF_USE: [&str; 10] = [
+    "LOCK.SESSION|OPEN",
+    "LOCK.SESSION|POLL",
+    "LOCK.SESSION|GRANTS",
+    "LOCK.SESSION|CLOSE",
     "LOCK.FENCE",
     "LOCK.INFO",
     "LOCK.HOLDERS",
@@ -80,6 +84,10 @@ fn rights(
                 dry.arg(command).arg(lock).arg("doctor")
             }
             "WAIT" => dry.arg(command).arg(0).arg(0),
+            "LOCK.SESSION|OPEN" => dry.arg("LOCK.SESSION").arg("OPEN"),
+            _ if command.starts_with("LOCK.SESSION|") => {
+                dry.arg(command.split('|').collect::<Vec<_>>()).arg(1)
+            }
             "PING" | "INFO" => dry.arg(command),
             _ => dry.arg(command).arg(lock),
         };

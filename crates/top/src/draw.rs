@@ -68,6 +68,7 @@ fn figures(view: &View) -> Vec<Line<'static>> {
         pairs(&[
             ("held", count("lock_held")),
             ("waiting", count("lock_waiting")),
+            ("queued", count("lock_queued")),
             ("longest queue", max("lock_longest_queue")),
             ("refused/s", rate("lock_refusals")),
             ("given up/s", rate("lock_waits_given_up")),

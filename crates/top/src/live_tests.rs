@@ -135,6 +135,29 @@ fn unlocking_an_ended_grant_does_not_free_the_next_one() {
 }
 
 #[test]
+fn queued_calls_are_shown_with_the_name_of_their_session() {
+    let server = Server::start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
+    let session = cmd!(c, "LOCK.SESSION", "OPEN", "NAME", "checkout").int();
+    for owner in ["a", "b"] {
+        let line = format!("LOCK.ACQUIRE k {owner} HOLDS 1 SESSION {session} QUEUE 0");
+        run(&mut c, &line).int();
+    }
+    let mut source = source(&server);
+    let mut view = View::new();
+    view.apply(Update::Snapshot(source.read()));
+    press(&mut view, &mut source, KeyCode::Enter);
+    let picture = screen(&view);
+    for part in ["queued 2 ", "waiting 0 ", "checkout", "2 wait"] {
+        assert!(picture.contains(part), "{part}:\n{picture}");
+    }
+    type_in(&mut view, &mut source, "k");
+    assert!(screen(&view).contains("LOCK.RELEASE … a ALL cancels it"));
+    waiting(&mut c, "k", 2);
+}
+
+#[test]
 fn a_client_that_does_not_wait_any_more_is_not_killed() {
     let server = Server::start();
     let mut c = server.connection();

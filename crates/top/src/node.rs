@@ -1,6 +1,6 @@
 //! One server: reading a snapshot, and carrying out orders.
 
-use crate::reply::{Held, Hot, Info, Waiter, bytes, items};
+use crate::reply::{Held, Hot, Info, Session, Waiter, bytes, items};
 use crate::snapshot::{Lock, LockId, Server};
 use redis::{Cmd, Connection, ConnectionInfo, ConnectionLike, Pipeline, RedisResult, Value, cmd};
 use std::collections::HashSet;
@@ -170,7 +170,20 @@ impl Node {
         let mut answers = self.ask([info, waiters(key, WAITERS)])?;
         let queue = items(answers.pop().unwrap_or(Value::Nil));
         let held = answers.pop().and_then(Held::read);
-        Ok((held, queue.into_iter().filter_map(Waiter::read).collect()))
+        let queue = self.with_programs(queue.into_iter().filter_map(Waiter::read).collect())?;
+        Ok((held, queue))
+    }
+
+    /// Adds the programs of calls in sessions. A user without the right to list sessions sees their ids alone.
+    fn with_programs(&mut self, queue: Vec<Waiter>) -> RedisResult<Vec<Waiter>> {
+        if queue.iter().all(|waiter| waiter.session == 0) {
+            return Ok(queue);
+        }
+        let list = cmd("LOCK.SESSION").arg("LIST").to_owned();
+        let sessions = items(self.with(|connection| connection.req_command(&list))?);
+        let sessions: Vec<_> = sessions.into_iter().filter_map(Session::read).collect();
+        let queue = queue.into_iter();
+        Ok(queue.map(|waiter| waiter.with_program(&sessions)).collect())
     }
 
     /// Closes the connection of a waiter; returns a message. A client that does not wait any more is left

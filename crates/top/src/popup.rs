@@ -1,6 +1,7 @@
 //! The popups in front of the tables: a lock with its queue, a question, the help.
 
 use crate::draw::{CHOSEN, FAINT, WARNING};
+use crate::reply::Waiter;
 use crate::view::{Mode, Question, Queue, View};
 use crate::words;
 use ratatui::Frame;
@@ -24,7 +25,8 @@ u              force-unlock the chosen lock (DEL), after a question
 q, Ctrl-C      quit
 
 In the queue of a lock:
-k              kill the chosen waiter (CLIENT KILL), after a question
+k              kill the chosen waiter (CLIENT KILL), after a question;
+               a queued call has no connection of its own
 u              force-unlock the lock, after a question
 Esc            back
 
@@ -34,7 +36,7 @@ pub(crate) fn draw(view: &View, frame: &mut Frame) {
     match &view.mode {
         Mode::Tables | Mode::Filter => {}
         Mode::Help => {
-            let area = middle(frame, 76, 20);
+            let area = middle(frame, 76, 21);
             let help = Paragraph::new(HELP).block(Block::bordered().title(" What the keys do "));
             frame.render_widget(help, area);
         }
@@ -83,20 +85,32 @@ fn draw_queue(queue: &Queue, frame: &mut Frame) {
         Row::new([
             (index + 1).to_string(),
             words::name(&waiter.owner),
-            waiter.client_id.to_string(),
+            program(waiter),
+            client(waiter),
             words::length(waiter.waited_ms),
             words::length(waiter.left_ms),
         ])
     });
     let widths = [
         Constraint::Length(4),
+        Constraint::Fill(2),
         Constraint::Fill(1),
-        Constraint::Length(10),
+        Constraint::Length(8),
         Constraint::Length(8),
         Constraint::Length(8),
     ];
     let waiters = Table::new(rows, widths)
-        .header(Row::new(["", "waiting owner", "client", "waited", "gives up"]).style(FAINT))
+        .header(
+            Row::new([
+                "",
+                "waiting owner",
+                "program",
+                "client",
+                "waited",
+                "gives up",
+            ])
+            .style(FAINT),
+        )
         .row_highlight_style(CHOSEN);
     let mut state = TableState::new().with_selected(queue.position());
     frame.render_stateful_widget(waiters, table, &mut state);
@@ -138,6 +152,24 @@ fn draw_question(question: &Question, frame: &mut Frame) {
     let block = Block::bordered().title(title).border_style(WARNING);
     let question = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
     frame.render_widget(question, area);
+}
+
+/// The session of a call: its name, or its id if it has none or may not be listed.
+fn program(waiter: &Waiter) -> String {
+    match (waiter.session, waiter.program.as_slice()) {
+        (0, _) => String::new(),
+        (id, []) => id.to_string(),
+        (_, name) => words::name(name),
+    }
+}
+
+/// The client that is blocked. A queued call has none.
+fn client(waiter: &Waiter) -> String {
+    if waiter.is_queued {
+        "queued".to_owned()
+    } else {
+        waiter.client_id.to_string()
+    }
 }
 
 /// A name that is cut to leave space for the rest of the question.

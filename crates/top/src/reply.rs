@@ -23,6 +23,20 @@ pub(crate) struct Waiter {
     pub(crate) client_id: i64,
     pub(crate) waited_ms: i64,
     pub(crate) left_ms: i64,
+    /// The session of the call; 0: none.
+    pub(crate) session: i64,
+    /// The name of that session, where it is known.
+    pub(crate) program: Vec<u8>,
+    /// No client is blocked: `client_id` is the connection that polls the session, or 0.
+    pub(crate) is_queued: bool,
+}
+
+/// A session: an element of `LOCK.SESSION LIST`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub(crate) id: i64,
+    pub(crate) name: Vec<u8>,
+    pub(crate) client_id: i64,
 }
 
 /// A hot key: an element of `LOCK.HOTKEYS`.
@@ -64,6 +78,33 @@ impl Waiter {
             client_id: fields.number("client-id")?,
             waited_ms: fields.number("waited-ms")?,
             left_ms: fields.number("left-ms")?,
+            // Versions before 0.3 have no sessions.
+            session: fields.number("session").unwrap_or(0),
+            program: Vec::new(),
+            is_queued: false,
+        })
+    }
+
+    /// Adds what the sessions tell of the call. Where its session is not known it counts as queued, because killing
+    /// the client of a queued call would cut off a whole program.
+    pub(crate) fn with_program(mut self, sessions: &[Session]) -> Self {
+        if self.session != 0 {
+            let session = sessions.iter().find(|session| session.id == self.session);
+            self.program = session.map_or_else(Vec::new, |session| session.name.clone());
+            self.is_queued = self.client_id == 0
+                || session.is_none_or(|session| session.client_id == self.client_id);
+        }
+        self
+    }
+}
+
+impl Session {
+    pub(crate) fn read(value: Value) -> Option<Self> {
+        let fields = Fields::read(value)?;
+        Some(Self {
+            id: fields.number("id")?,
+            name: fields.bytes("name")?,
+            client_id: fields.number("client-id")?,
         })
     }
 }

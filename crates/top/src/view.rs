@@ -5,9 +5,12 @@ use crate::reply::{Held, Waiter};
 use crate::snapshot::{LockId, Snapshot};
 use crate::source::{Order, Update};
 use crate::table::{Panel, Row, Sort};
+use crate::words;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 const PAGE: isize = 10;
+/// The width of an owner in a message.
+const MAX_OWNER: usize = 40;
 
 /// What the keys do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +36,8 @@ pub(crate) struct Queue {
     pub(crate) waiters: Vec<Waiter>,
     /// True when the server has answered.
     pub(crate) is_known: bool,
-    /// The chosen client, which stays chosen when it moves in the queue.
-    pub(crate) chosen: Option<i64>,
+    /// The chosen call, by its client and its owner. It stays chosen when it moves in the queue.
+    pub(crate) chosen: Option<(i64, Vec<u8>)>,
 }
 
 /// An action that needs a confirmation, with what was on the screen when it was asked for.
@@ -205,6 +208,14 @@ impl View {
             KeyCode::Esc | KeyCode::Char('q') => return None,
             KeyCode::Char('k') => {
                 if let Some(waiter) = queue.chosen_waiter() {
+                    if waiter.is_queued {
+                        let owner = words::cut_owner(&words::name(&waiter.owner), MAX_OWNER);
+                        self.message = Some(format!(
+                            "a queued call has no connection: LOCK.RELEASE … {owner} ALL cancels it"
+                        ));
+                        self.mode = Mode::Queue(queue);
+                        return None;
+                    }
                     let question = Question::Kill(queue.lock_id.clone(), waiter.clone());
                     self.mode = Mode::Confirm(question, Box::new(Mode::Queue(queue)));
                     return None;
@@ -274,10 +285,15 @@ impl View {
 }
 
 impl Queue {
-    /// The position of the chosen client, else the first.
+    /// The position of the chosen call, else the first.
     pub(crate) fn position(&self) -> Option<usize> {
         let mut waiters = self.waiters.iter();
-        let same = waiters.position(|waiter| Some(waiter.client_id) == self.chosen);
+        let chosen = self.chosen.as_ref();
+        let same = waiters.position(|waiter| {
+            chosen.is_some_and(|(client, owner)| {
+                *client == waiter.client_id && *owner == waiter.owner
+            })
+        });
         same.or((!self.waiters.is_empty()).then_some(0))
     }
 
@@ -288,7 +304,8 @@ impl Queue {
     fn choose(&mut self, step: isize) {
         if let Some(position) = self.position() {
             let position = moved(position, step, self.waiters.len());
-            self.chosen = Some(self.waiters[position].client_id);
+            let waiter = &self.waiters[position];
+            self.chosen = Some((waiter.client_id, waiter.owner.clone()));
         }
     }
 }

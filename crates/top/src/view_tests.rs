@@ -1,7 +1,7 @@
 //! Tests of keys, updates and drawing.
 
 use crate::draw::draw;
-use crate::reply::{Held, Hot, Info, Waiter};
+use crate::reply::{Held, Hot, Info, Session, Waiter};
 use crate::snapshot::{Lock, LockId, Server, Snapshot};
 use crate::source::{Order, Update};
 use crate::table::Panel;
@@ -42,6 +42,7 @@ fn waiter(owner: &str, client_id: i64) -> Waiter {
         client_id,
         waited_ms: 1500,
         left_ms: -1,
+        ..Waiter::default()
     }
 }
 
@@ -247,6 +248,47 @@ fn a_waiter_is_killed_only_after_a_yes() {
     let order = view.apply(Update::Done("client 12 is killed".to_owned()));
     assert_eq!(order, Some(Order::Look(lock_id("orders"))));
     assert!(screen(&view, 80, 24).contains("client 12 is killed"));
+}
+
+#[test]
+fn a_queued_call_is_shown_with_its_program_and_not_killed() {
+    let mut view = view();
+    press(&mut view, KeyCode::Enter);
+    let session = |id, name: &str, client_id| Session {
+        id,
+        name: name.as_bytes().to_vec(),
+        client_id,
+    };
+    let sessions = [session(5, "checkout", 21), session(6, "", 22)];
+    let of = |owner, client_id, session| {
+        let call = Waiter {
+            session,
+            ..waiter(owner, client_id)
+        };
+        call.with_program(&sessions)
+    };
+    // Two calls of one program on one connection, one of a program without a name, one that blocks, an unknown one.
+    let queue = vec![
+        of("a", 21, 5),
+        of("b", 21, 5),
+        of("c", 0, 6),
+        of("d", 30, 5),
+        of("e", 31, 77),
+    ];
+    let queued: Vec<_> = queue.iter().map(|waiter| waiter.is_queued).collect();
+    assert_eq!(queued, [true, true, true, false, true]);
+    view.apply(Update::Queue(lock_id("orders"), None, queue.clone()));
+    press(&mut view, KeyCode::Down);
+    let picture = screen(&view, 80, 24);
+    for part in ["checkout", "queued", " 6 ", " 30 ", " 77 "] {
+        assert!(picture.contains(part), "{part}:\n{picture}");
+    }
+    // The second call stays chosen, whatever else that connection polls for.
+    view.apply(Update::Queue(lock_id("orders"), None, queue));
+    type_in(&mut view, "k");
+    assert!(matches!(view.mode, Mode::Queue(_)));
+    let message = view.message.clone().unwrap_or_default();
+    assert!(message.contains("LOCK.RELEASE … b ALL"), "{message}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn join(calls: &mut Calls, name: &[u8], key: &[u8]) {
         keep: None,
         session: None,
         names_limit: false,
-        client_id: 7,
+        client_id: Some(7),
         since: Monotonic(0),
         until: Some(Monotonic(1)),
     };

@@ -37,8 +37,8 @@ pub struct Waiter {
     pub session: Option<SessionId>,
     /// The caller named the limit, and its reply tells the one in force.
     pub names_limit: bool,
-    /// The client that is blocked.
-    pub client_id: u64,
+    /// The client that is blocked; none by a queued call, whose session is told how it ends.
+    pub client_id: Option<u64>,
     /// When the wait began.
     pub since: Monotonic,
     /// When it ends; `None` for never.
@@ -54,6 +54,10 @@ pub struct Call<A> {
     pub lock_id: LockId,
     /// What the caller of this crate keeps with it while its client is blocked.
     pub attached: A,
+    /// How many calls stood before it when it joined.
+    pub(super) place: usize,
+    /// Its program may be dead or frozen: it keeps its place, and those behind it are granted first.
+    pub(super) is_passed_over: bool,
     pub(super) stage: Stage,
 }
 
@@ -101,6 +105,20 @@ impl<A> Call<A> {
     #[must_use]
     pub const fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Waiting)
+    }
+
+    /// True while those behind it are granted first.
+    #[must_use]
+    pub const fn is_passed_over(&self) -> bool {
+        self.is_passed_over
+    }
+}
+
+impl Waiter {
+    /// True when no client is blocked: the session is told how the call ends.
+    #[must_use]
+    pub const fn is_queued(&self) -> bool {
+        self.client_id.is_none()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::call::Stage;
 use super::line::Line;
-use super::{Call, CallId, Calls, Limit, LockId, Monotonic, OwnerWaits, Waiter, of_line};
+use super::{Call, CallId, Calls, Limit, LockId, Monotonic, OwnerWaits, Waiter};
 use crate::{Deadline, Owner, OwnerBuf};
 
 impl<A> Calls<A> {
@@ -13,8 +13,20 @@ impl<A> Calls<A> {
         let mut waiting = 0;
         for line in self.lines.iter() {
             assert!(!line.is_unused(), "a line without a call");
-            let all: Vec<_> = of_line(&self.in_line, line.id).collect();
-            assert_eq!(line.first, all.first().copied(), "the first in a line");
+            let (database, key) = (line.lock_id.database, &line.lock_id.key);
+            let all: Vec<_> = self.iter(database, key).map(|(id, _)| id).collect();
+            assert!(all.is_sorted(), "the order of joining");
+            assert_eq!(
+                self.first(database, key),
+                all.first().copied(),
+                "the first in a line"
+            );
+            let eligible = all.iter().find(|id| !self.call(**id).is_passed_over);
+            assert_eq!(
+                line.first,
+                eligible.copied(),
+                "the first that is not passed over"
+            );
             assert_eq!(line.waiting, all.len(), "the length of a line");
             for id in &all {
                 assert_eq!(self.call(*id).lock_id, line.lock_id);
@@ -34,7 +46,11 @@ impl<A> Calls<A> {
         self.check_ends();
         self.check_ready();
         for (id, call) in self.all() {
-            let index = self.clients.get(&call.waiter.client_id);
+            let Some(client) = call.waiter.client_id else {
+                assert!(call.is_waiting(), "a queued call that was granted");
+                continue;
+            };
+            let index = self.clients.get(&client);
             let index = index.map(|calls| (calls.blocked, calls.answered));
             let of_client = match call.stage {
                 Stage::Waiting | Stage::Granted(_) => index.and_then(|calls| calls.0),
@@ -82,10 +98,22 @@ impl<A> Calls<A> {
                 let owner = call.waiter.owner.as_owner().bytes();
                 let first = *lists.entry(owner).or_default().entry(line).or_insert(id);
                 assert_eq!(self.first_of(*database, key, owner), Some(first));
+                let eligible = self.iter(*database, key).find(|(_, other)| {
+                    !other.is_passed_over && other.waiter.owner == call.waiter.owner
+                });
+                let found = self.first_eligible_of(*database, key, owner);
+                assert_eq!(found, eligible.map(|(id, _)| id));
             }
         }
         assert_eq!(self.owners.len(), lists.len(), "owners without a call");
-        assert_eq!(self.in_line.len(), self.len(), "the calls in lines");
+        let in_lines = self.in_line.len() + self.passed_over.len();
+        assert_eq!(in_lines, self.len(), "the calls in lines");
+        let queued = |(_, call): &(CallId, &Call<A>)| call.is_waiting() && call.waiter.is_queued();
+        assert_eq!(
+            self.queued,
+            self.all().filter(queued).count(),
+            "queued calls"
+        );
         for (owner, lines) in lists {
             let waits = match lines.first_key_value() {
                 Some((line, first)) if lines.len() == 1 => OwnerWaits::One(*line, *first),
@@ -163,6 +191,7 @@ impl<A> Calls<A> {
         let indexes = [
             self.lines.iter().count(),
             self.in_line.len(),
+            self.passed_over.len(),
             self.owners.len(),
             self.exclusive.len(),
             self.clients.len(),
@@ -173,6 +202,9 @@ impl<A> Calls<A> {
             self.lease_ends.len(),
             self.turns.len(),
             self.ready_keys.len(),
+            self.queued,
+            self.giving_back,
+            self.all_ready,
         ];
         self.table.len() + indexes.iter().sum::<usize>()
     }
@@ -189,7 +221,7 @@ impl Waiter {
             keep: None,
             session: None,
             names_limit: false,
-            client_id,
+            client_id: Some(client_id),
             since: Monotonic(0),
             until: None,
         }

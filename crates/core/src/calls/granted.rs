@@ -62,6 +62,16 @@ impl<A: Default> Calls<A> {
         Some(call)
     }
 
+    /// A queued call is granted the lock by this token. It leaves the table: its session is told, and no client can
+    /// be gone before it has got a reply.
+    pub fn grant_queued(&mut self, id: CallId, token: Token) -> Option<Call<A>> {
+        self.leave_line(id)?;
+        let call = *self.table.remove(&id)?;
+        let LockId { database, key } = &call.lock_id;
+        self.answered(*database, key, token);
+        Some(call)
+    }
+
     /// The call that blocks a client.
     #[must_use]
     pub fn blocked_by(&self, client: u64) -> Option<CallId> {
@@ -249,7 +259,7 @@ impl<A: Default> Calls<A> {
         let give_backs = calls.filter_map(|call| match call.stage {
             Stage::GivesBack(taken, amount) => Some(GiveBack {
                 owner: call.waiter.owner,
-                client_id: call.waiter.client_id,
+                client_id: call.waiter.client_id?,
                 taken,
                 amount,
             }),

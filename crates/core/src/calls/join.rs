@@ -18,10 +18,11 @@ impl<A> Calls<A> {
             self.turns.insert(line.turn, line.lock_id.clone());
         }
         line.since_sum += u128::from(waiter.since.0);
-        line.first.get_or_insert(id);
+        let place = line.waiting;
         line.waiting += 1;
+        line.first.get_or_insert(id);
         self.in_line.insert((line.id, id));
-        self.owners.insert(&waiter.owner, line.id, id);
+        self.owners.insert(&waiter.owner, (line.id, false, id));
         let owner = waiter.owner.as_owner().bytes();
         if waiter.limit > Limit::ONE {
             line.wider += 1;
@@ -39,14 +40,20 @@ impl<A> Calls<A> {
         if let Some(session) = waiter.session {
             self.of_sessions.insert((session, id));
         }
-        self.clients
-            .get_or_insert_with(waiter.client_id, Default::default)
-            .blocked = Some(id);
+        match waiter.client_id {
+            Some(client) => {
+                let calls = self.clients.get_or_insert_with(client, Default::default);
+                calls.blocked = Some(id);
+            }
+            None => self.queued += 1,
+        }
         self.waiting += 1;
         let call = Call {
             waiter,
             lock_id,
             attached,
+            place,
+            is_passed_over: false,
             stage: Stage::Waiting,
         };
         self.table.insert(id, Box::new(call));
@@ -65,17 +72,23 @@ impl<A> Calls<A> {
         Some(call)
     }
 
-    /// Takes a waiting call out of its line; true when it was the first. The call is in no stage then.
+    /// Takes a waiting call out of its line; true when it was the first
+    /// that is not passed over. The call is in no stage then.
     pub(super) fn leave_line(&mut self, id: CallId) -> Option<bool> {
         let call = self.table.get(&id).filter(|call| call.is_waiting())?;
         let (waiter, LockId { database, key }) = (&call.waiter, &call.lock_id);
         let line = self.lines.get_mut(*database, key)?;
-        self.in_line.remove(&(line.id, id));
         let was_first = line.first == Some(id);
+        if call.is_passed_over {
+            self.passed_over.remove(&(line.id, id));
+        } else {
+            self.in_line.remove(&(line.id, id));
+        }
         if was_first {
             line.first = of_line(&self.in_line, line.id).next();
         }
-        self.owners.remove(&waiter.owner, line.id, id);
+        let entry = (line.id, call.is_passed_over, id);
+        self.owners.remove(&waiter.owner, entry);
         if let Some(until) = waiter.until {
             self.wait_ends.remove(&(until, id));
         }
@@ -98,6 +111,7 @@ impl<A> Calls<A> {
         line.since_sum -= u128::from(waiter.since.0);
         line.waiting -= 1;
         self.waiting -= 1;
+        self.queued -= usize::from(waiter.is_queued());
         if line.waiting == 0 {
             self.turns.remove(&line.turn);
             line.is_ready = !line.give_backs.is_empty();
@@ -108,9 +122,11 @@ impl<A> Calls<A> {
         Some(was_first)
     }
 
-    /// A call is no longer that of its client.
-    pub(super) fn forget_client(&mut self, client: u64, id: CallId) {
-        let Some(calls) = self.clients.get_mut(&client) else {
+    /// A call is no longer that of its client, if it has one.
+    pub(super) fn forget_client(&mut self, client: Option<u64>, id: CallId) {
+        let Some((client, calls)) =
+            client.and_then(|client| Some((client, self.clients.get_mut(&client)?)))
+        else {
             return;
         };
         for call in [&mut calls.blocked, &mut calls.answered] {
@@ -126,6 +142,7 @@ impl<A> Calls<A> {
         self.lines.remove_unused(database, key);
         if self.lines.is_empty() {
             self.ready_keys = VecDeque::new();
+            self.all_ready = 0;
         }
     }
 }

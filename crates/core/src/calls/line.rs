@@ -24,7 +24,7 @@ impl LineId {
 pub(super) struct Line {
     pub(super) id: LineId,
     pub(super) lock_id: LockId,
-    /// The first call that waits.
+    /// The first call that waits and is not passed over.
     pub(super) first: Option<CallId>,
     /// How many calls wait.
     pub(super) waiting: usize,

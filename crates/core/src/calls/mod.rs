@@ -9,10 +9,11 @@
 //! ```
 //!
 //! * `join.rs`: calls join a line and leave it.
+//! * `passed_over.rs`: calls that wait while others are granted first.
 //! * `granted.rs`: the stages from the grant on.
 //! * `ready.rs`: which locks are to be looked at: ready ones, those whose lease ends, and all in turn.
 //!
-//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`), an owner (`owners`), a client
+//! Everything else finds calls by what an event names: a lock (`lines`, `in_line`, `passed_over`), an owner (`owners`), a client
 //! (`clients`), a session (`of_sessions`), a time (`wait_ends`, `lease_ends`, `sent_ends`). The indexes are ordered sets and maps in parts, so
 //! none of them ever grows all at once.
 
@@ -22,6 +23,7 @@ mod granted;
 mod join;
 mod line;
 mod owners;
+mod passed_over;
 mod ready;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,9 +31,9 @@ use std::sync::Arc;
 
 use super::sessions::SessionId;
 use super::shards::Shards;
-use super::{Deadline, Limit, LockId, Monotonic};
+use super::{Deadline, Holds, Limit, LockId, Monotonic};
 use granted::{OfClient, Pending};
-use line::Lines;
+use line::{Line, Lines};
 use owners::Owners;
 
 pub use call::{Call, CallId, QueueWaits, Taken, Waiter};
@@ -45,8 +47,10 @@ pub use owners::OwnerWaits;
 pub struct Calls<A = ()> {
     table: Shards<CallId, Box<Call<A>>>,
     lines: Lines,
-    /// The waiting calls, line by line in the order of joining.
+    /// The waiting calls that are not passed over, line by line in the order of joining.
     in_line: BTreeSet<(LineId, CallId)>,
+    /// Those that are.
+    passed_over: BTreeSet<(LineId, CallId)>,
     owners: Owners,
     /// Calls with limit 1, each the first of its owner in its line. Those that have no call with a wider limit
     /// before them may be missing: the first call of the line has limit 1 then.
@@ -65,7 +69,10 @@ pub struct Calls<A = ()> {
     turns: BTreeMap<u64, LockId>,
     /// The ready locks, in the order of their events, and some that are ready no more.
     ready_keys: VecDeque<LockId>,
+    /// So many locks, the first in the order of polling, are ready after those.
+    all_ready: usize,
     waiting: usize,
+    queued: usize,
     giving_back: usize,
     last_id: Option<CallId>,
     last_turn: u64,
@@ -82,6 +89,12 @@ impl<A> Calls<A> {
     #[must_use]
     pub const fn len(&self) -> usize {
         self.waiting
+    }
+
+    /// How many of them are queued: they block no client.
+    #[must_use]
+    pub const fn queued(&self) -> usize {
+        self.queued
     }
 
     /// True when nobody waits.
@@ -110,7 +123,20 @@ impl<A> Calls<A> {
     /// The first call in the line of a lock.
     #[must_use]
     pub fn first(&self, database: i32, key: &[u8]) -> Option<CallId> {
+        self.first_of_line(self.lines.get(database, key)?)
+    }
+
+    /// The first call in the line of a lock that is not passed over. No newcomer is granted the lock before it.
+    #[must_use]
+    pub fn first_eligible(&self, database: i32, key: &[u8]) -> Option<CallId> {
         self.lines.get(database, key)?.first
+    }
+
+    /// The first call in the line of a lock that is passed over.
+    #[must_use]
+    pub fn first_passed_over(&self, database: i32, key: &[u8]) -> Option<CallId> {
+        let line = self.lines.get(database, key)?.id;
+        of_line(&self.passed_over, line).next()
     }
 
     /// The first call of this owner in the line of a lock.
@@ -118,6 +144,40 @@ impl<A> Calls<A> {
     pub fn first_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<CallId> {
         let line = self.lines.get(database, key)?.id;
         self.owners.first_of(owner, line)
+    }
+
+    /// The first call of this owner in the line of a lock that is not passed over.
+    #[must_use]
+    pub fn first_eligible_of(&self, database: i32, key: &[u8], owner: &[u8]) -> Option<CallId> {
+        let line = self.lines.get(database, key)?.id;
+        self.owners.first_eligible_of(owner, line)
+    }
+
+    /// The queued call of this session, owner and hold count in the line of a lock: a call that is repeated.
+    #[must_use]
+    pub fn repeated(
+        &self,
+        database: i32,
+        key: &[u8],
+        owner: &[u8],
+        (session, holds): (SessionId, Holds),
+    ) -> Option<CallId> {
+        let line = self.lines.get(database, key)?.id;
+        self.owners.all_of(owner, line).find(|id| {
+            self.get(*id).is_some_and(|Call { waiter, .. }| {
+                let is_same = waiter.session == Some(session) && waiter.holds == Some(holds);
+                is_same && waiter.is_queued()
+            })
+        })
+    }
+
+    /// How many calls stand before a waiting call, at most.
+    #[must_use]
+    pub fn place(&self, id: CallId) -> Option<usize> {
+        let call = self.get(id).filter(|call| call.is_waiting())?;
+        let LockId { database, key } = &call.lock_id;
+        let others = self.waiting(*database, key).saturating_sub(1);
+        Some(call.place.min(others))
     }
 
     /// What this owner waits for, in all databases.
@@ -136,7 +196,7 @@ impl<A> Calls<A> {
         before: Option<CallId>,
     ) -> Option<CallId> {
         let line = self.lines.get(database, key)?;
-        let head = line.first?;
+        let head = self.first_of_line(line)?;
         let first = if self.get(head)?.waiter.limit == Limit::ONE {
             head
         } else {
@@ -148,7 +208,15 @@ impl<A> Calls<A> {
     /// The calls that wait for a lock, in the order of the line.
     pub fn iter(&self, database: i32, key: &[u8]) -> impl Iterator<Item = (CallId, &Call<A>)> {
         let line = self.lines.get(database, key).into_iter();
-        let ids = line.flat_map(|line| of_line(&self.in_line, line.id));
+        let ids = line.flat_map(|line| {
+            let mut eligible = of_line(&self.in_line, line.id).peekable();
+            let mut passed_over = of_line(&self.passed_over, line.id).peekable();
+            std::iter::from_fn(move || match (eligible.peek(), passed_over.peek()) {
+                (Some(one), Some(other)) if other < one => passed_over.next(),
+                (None, _) => passed_over.next(),
+                _ => eligible.next(),
+            })
+        });
         ids.filter_map(|id| Some((id, self.get(id)?)))
     }
 
@@ -182,7 +250,7 @@ impl<A> Calls<A> {
         let lines = self.lines.iter();
         let lines = lines.filter(move |line| line.lock_id.database == database);
         lines.filter_map(|line| {
-            let first = self.get(line.first?)?;
+            let first = self.get(self.first_of_line(line)?)?;
             let waits = QueueWaits {
                 count: line.waiting,
                 since_sum: line.since_sum,
@@ -190,6 +258,16 @@ impl<A> Calls<A> {
             };
             Some((&line.lock_id.key, waits))
         })
+    }
+}
+
+impl<A> Calls<A> {
+    fn first_of_line(&self, line: &Line) -> Option<CallId> {
+        if self.passed_over.is_empty() {
+            return line.first;
+        }
+        let passed_over = of_line(&self.passed_over, line.id).next();
+        line.first.into_iter().chain(passed_over).min()
     }
 }
 
@@ -202,6 +280,8 @@ fn of_line(calls: &BTreeSet<(LineId, CallId)>, line: LineId) -> impl Iterator<It
 
 #[cfg(any(test, fuzzing))]
 mod checks;
+#[cfg(test)]
+mod passed_over_tests;
 #[cfg(test)]
 mod ready_tests;
 #[cfg(test)]

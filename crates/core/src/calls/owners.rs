@@ -21,47 +21,68 @@ pub enum OwnerWaits {
 #[derive(Debug, Default)]
 pub(super) struct Owners(Shards<OwnerBuf, Waits>);
 
-/// The waiting calls of an owner, in the order of lines and of joining. Nearly every owner has one, and a set of one
-/// takes ten times as much memory.
+/// A call, its line, and whether it is passed over there.
+type Entry = (LineId, bool, CallId);
+
+/// The waiting calls of an owner: line by line, those that are passed over last, in the order of joining. Nearly every
+/// owner has one, and a set of one takes ten times as much memory.
 #[derive(Debug, PartialEq, Eq)]
 enum Waits {
-    One(LineId, CallId),
-    Several(Box<BTreeSet<(LineId, CallId)>>),
+    One(Entry),
+    #[expect(
+        clippy::box_collection,
+        reason = "a set by itself makes every entry larger"
+    )]
+    Several(Box<BTreeSet<Entry>>),
 }
 
 impl Owners {
-    pub(super) fn insert(&mut self, owner: &OwnerBuf, line: LineId, id: CallId) {
-        let new = || Waits::One(line, id);
-        match self.0.get_or_insert_with(owner.clone(), new) {
-            Waits::Several(calls) => drop(calls.insert((line, id))),
-            Waits::One(_, only) if *only == id => {}
-            waits @ &mut Waits::One(only_line, only) => {
-                let calls = BTreeSet::from([(only_line, only), (line, id)]);
-                *waits = Waits::Several(Box::new(calls));
+    pub(super) fn insert(&mut self, owner: &OwnerBuf, entry: Entry) {
+        match self
+            .0
+            .get_or_insert_with(owner.clone(), || Waits::One(entry))
+        {
+            Waits::Several(calls) => drop(calls.insert(entry)),
+            &mut Waits::One(only) if only == entry => {}
+            waits @ &mut Waits::One(only) => {
+                *waits = Waits::Several(Box::new(BTreeSet::from([only, entry])));
             }
         }
     }
 
-    pub(super) fn remove(&mut self, owner: &OwnerBuf, line: LineId, id: CallId) {
+    pub(super) fn remove(&mut self, owner: &OwnerBuf, entry: Entry) {
         match self.0.get_mut(owner) {
-            Some(waits @ Waits::Several(_)) => waits.remove(line, id),
+            Some(waits @ Waits::Several(_)) => waits.remove(entry),
             _ => drop(self.0.remove(owner)),
         }
     }
 
     /// The first call of an owner in a line.
     pub(super) fn first_of(&self, owner: &[u8], line: LineId) -> Option<CallId> {
-        let (found, id) = self.0.get(owner)?.first_from(line)?;
-        (found == line).then_some(id)
+        self.0.get(owner)?.first_of(line)
+    }
+
+    /// The first call of an owner in a line that is not passed over.
+    pub(super) fn first_eligible_of(&self, owner: &[u8], line: LineId) -> Option<CallId> {
+        self.0.get(owner)?.first_among(line, false)
+    }
+
+    /// The calls of an owner in a line.
+    pub(super) fn all_of(&self, owner: &[u8], line: LineId) -> impl Iterator<Item = CallId> {
+        let waits = self.0.get(owner).into_iter();
+        waits.flat_map(move |waits| waits.all_of(line))
     }
 
     pub(super) fn waits_of(&self, owner: &[u8]) -> OwnerWaits {
-        let waits = self.0.get(owner);
-        let first_from = |line| waits.and_then(|waits| waits.first_from(line));
-        match first_from(LineId::FIRST) {
-            None => OwnerWaits::None,
-            Some((line, _)) if first_from(line.next()).is_some() => OwnerWaits::Several,
-            Some((line, first)) => OwnerWaits::One(line, first),
+        let Some(waits) = self.0.get(owner) else {
+            return OwnerWaits::None;
+        };
+        let Some(line) = waits.first_line(LineId::FIRST) else {
+            return OwnerWaits::None;
+        };
+        match waits.first_of(line) {
+            Some(first) if waits.first_line(line.next()).is_none() => OwnerWaits::One(line, first),
+            _ => OwnerWaits::Several,
         }
     }
 
@@ -77,20 +98,63 @@ impl Owners {
 }
 
 impl Waits {
-    /// The first call in this line, or in a later one.
-    fn first_from(&self, line: LineId) -> Option<(LineId, CallId)> {
+    /// The first line from this one on with a call.
+    fn first_line(&self, from: LineId) -> Option<LineId> {
         match self {
-            Self::One(only_line, only) => (*only_line >= line).then_some((*only_line, *only)),
-            Self::Several(calls) => calls.range((line, CallId::FIRST)..).next().copied(),
+            Self::One((line, _, _)) => (*line >= from).then_some(*line),
+            Self::Several(calls) => {
+                let (line, _, _) = calls.range((from, false, CallId::FIRST)..).next()?;
+                Some(*line)
+            }
         }
     }
 
+    /// The first call in this line.
+    fn first_of(&self, line: LineId) -> Option<CallId> {
+        match self {
+            Self::One((only, _, id)) => (*only == line).then_some(*id),
+            Self::Several(_) => {
+                let of_both =
+                    [false, true].map(|is_passed_over| self.first_among(line, is_passed_over));
+                of_both.into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// The first call in this line among those that are passed over, or that are not.
+    fn first_among(&self, line: LineId, is_passed_over: bool) -> Option<CallId> {
+        match self {
+            Self::One((only, passed, id)) => {
+                ((*only, *passed) == (line, is_passed_over)).then_some(*id)
+            }
+            Self::Several(calls) => {
+                let first = (line, is_passed_over, CallId::FIRST);
+                let last = (line, is_passed_over, CallId::LAST);
+                calls.range(first..=last).next().map(|(_, _, id)| *id)
+            }
+        }
+    }
+
+    fn all_of(&self, line: LineId) -> impl Iterator<Item = CallId> {
+        let (only, several) = match self {
+            Self::One(only) => (Some(only), None),
+            Self::Several(calls) => {
+                let all = (line, false, CallId::FIRST)..=(line, true, CallId::LAST);
+                (None, Some(calls.range(all)))
+            }
+        };
+        let calls = only.into_iter().chain(several.into_iter().flatten());
+        calls
+            .filter(move |(of, _, _)| *of == line)
+            .map(|(_, _, id)| *id)
+    }
+
     #[cold]
-    fn remove(&mut self, line: LineId, id: CallId) {
+    fn remove(&mut self, entry: Entry) {
         if let Self::Several(calls) = self {
-            calls.remove(&(line, id));
-            if let (1, Some((line, id))) = (calls.len(), calls.first().copied()) {
-                *self = Self::One(line, id);
+            calls.remove(&entry);
+            if let (1, Some(only)) = (calls.len(), calls.first().copied()) {
+                *self = Self::One(only);
             }
         }
     }

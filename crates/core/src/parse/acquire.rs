@@ -1,4 +1,6 @@
-//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms] [KEEP ms] [SESSION id] [HOLDS n] [TOKEN token]`
+//! `owner|* [SHARED | LIMIT n] [PX ms | EX s] [BLOCK ms | QUEUE ms] [KEEP ms] [SESSION id] [HOLDS n] [TOKEN token]`
+
+use std::ffi::CStr;
 
 use super::options::{KEEP, LEASE, LIMIT, Options};
 use super::session::{SESSION, named as named_session};
@@ -10,6 +12,13 @@ use crate::{Holds, Lease, Limit, Owner, Token};
 
 const ANY_OWNER: &[u8] = b"*";
 
+const ONE_WAIT: &CStr =
+    c"ERR syntax error: only one of BLOCK and QUEUE can be given, and only once";
+pub(super) const BLOCK: &CStr =
+    c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (forever) to 315360000000";
+const QUEUE: &CStr =
+    c"ERR QUEUE takes the longest wait in milliseconds, an integer from 0 (forever) to 315360000000";
+
 /// The words of an acquire.
 pub const ACQUIRE: &[Argument] = &[
     Argument::new(
@@ -18,12 +27,28 @@ pub const ACQUIRE: &[Argument] = &[
     ),
     LIMIT,
     LEASE,
-    Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer).optional(),
+    Argument::new(
+        c"wait",
+        Kind::OneOf(&[
+            Argument::after(c"BLOCK", c"wait-milliseconds", Kind::Integer),
+            Argument::after(c"QUEUE", c"queue-milliseconds", Kind::Integer).since(c"0.3.0"),
+        ]),
+    )
+    .optional(),
     KEEP,
     SESSION,
     Argument::after(c"HOLDS", c"holds", Kind::Integer).optional(),
     TOKEN,
 ];
+
+/// How a call waits, and how long in milliseconds: 0 without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Its client is blocked.
+    Block(u64),
+    /// Its session is told of the answer.
+    Queue(u64),
+}
 
 /// A parsed acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +59,8 @@ pub struct Acquire<'a> {
     pub limit: Option<Limit>,
     /// The requested lease.
     pub lease: Option<Lease>,
-    /// How long the caller waits in milliseconds, 0 without end; `None` when it does not wait.
-    pub wait_ms: Option<u64>,
+    /// How the caller waits, if it does.
+    pub wait: Option<Wait>,
     /// How long the connection that keeps the grant may be silent.
     pub keep: Option<Keep>,
     /// The session that the grant is to belong to.
@@ -44,6 +69,17 @@ pub struct Acquire<'a> {
     pub holds: Option<Holds>,
     /// The grant that the call re-enters.
     pub token: Option<Token>,
+}
+
+impl Acquire<'_> {
+    /// By what a queued call is known when it is repeated, beside its lock and its owner.
+    #[must_use]
+    pub const fn repeats(&self) -> Option<(SessionId, Holds)> {
+        match (self.wait, self.session, self.holds) {
+            (Some(Wait::Queue(_)), Some(session), Some(holds)) => Some((session, holds)),
+            _ => None,
+        }
+    }
 }
 
 /// Parses an acquire.
@@ -56,14 +92,15 @@ pub fn acquire<'a>(
 ) -> Result<Acquire<'a>, Malformed> {
     let owner = words.owner()?;
     let mut options = Options::default();
-    let (mut wait_ms, mut holds) = (None, None);
+    let (mut wait, mut holds) = (None, None);
     while let Some(option) = words.next() {
         if options.parse(option, words)? {
             continue;
         }
         if option.eq_ignore_ascii_case(b"BLOCK") {
-            let twice = c"ERR syntax error: BLOCK is given twice";
-            once(&mut wait_ms, words.wait_ms()?, twice)?;
+            once(&mut wait, Wait::Block(words.wait_ms(BLOCK)?), ONE_WAIT)?;
+        } else if option.eq_ignore_ascii_case(b"QUEUE") {
+            once(&mut wait, Wait::Queue(words.wait_ms(QUEUE)?), ONE_WAIT)?;
         } else if option.eq_ignore_ascii_case(b"HOLDS") {
             let twice = c"ERR syntax error: HOLDS is given twice";
             once(&mut holds, words.wanted_holds()?, twice)?;
@@ -79,12 +116,18 @@ pub fn acquire<'a>(
               repeated",
         ));
     }
+    let is_queued = matches!(wait, Some(Wait::Queue(_)));
+    if is_queued && (session.is_none() || holds.is_none() || options.token.is_some()) {
+        return Err(Malformed::new(
+            c"ERR QUEUE needs SESSION and HOLDS, and does not go with TOKEN",
+        ));
+    }
     options.check_renewal()?;
     Ok(Acquire {
         owner: named.then_some(owner),
         limit: options.limit,
         lease: options.lease,
-        wait_ms,
+        wait,
         keep: options.keep,
         session,
         holds,

@@ -18,7 +18,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use acquire::{ACQUIRE, Acquire, acquire};
+pub use acquire::{ACQUIRE, Acquire, Wait, acquire};
 pub use count::{COUNT, count};
 pub use effect::{EFFECT, effect};
 pub use release::{RELEASE, Release, release};

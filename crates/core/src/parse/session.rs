@@ -1,5 +1,6 @@
 //! `SESSION id`, and the words of the subcommands of `LOCK.SESSION`.
 
+use super::acquire::BLOCK;
 use super::count::count;
 use super::syntax::{Argument, Kind};
 use super::words::{Malformed, Words, once};
@@ -122,7 +123,7 @@ pub fn session_poll<'a>(
         if !option.eq_ignore_ascii_case(b"BLOCK") {
             return Err(Malformed::unknown_option(option));
         }
-        let given = words.wait_ms()?;
+        let given = words.wait_ms(BLOCK)?;
         once(
             &mut wait_ms,
             given,

@@ -5,7 +5,9 @@ use super::{self as parsed};
 use super::{
     Acquire, Malformed, Renew as Renewal, acquire, clock, count, effect, fence, release, renew,
 };
-use super::{SessionMove, SessionOpen, session_grants, session_id, session_open, session_poll};
+use super::{
+    SessionMove, SessionOpen, Wait, session_grants, session_id, session_open, session_poll,
+};
 use crate::keeping::{Keep, Silence};
 use crate::sessions::{SessionId, SessionTimeout};
 use crate::{
@@ -33,18 +35,23 @@ fn error<T>(outcome: Result<T, Malformed>) -> String {
     text.into_owned().into_string().unwrap()
 }
 
-#[test]
-fn of_an_acquire() {
-    let plain = Acquire {
+/// An acquire with no option.
+fn plain() -> Acquire<'static> {
+    Acquire {
         owner: Some(owner("ann")),
         limit: None,
         lease: None,
-        wait_ms: None,
+        wait: None,
         keep: None,
         session: None,
         holds: None,
         token: None,
-    };
+    }
+}
+
+#[test]
+fn of_an_acquire() {
+    let plain = plain();
     for (text, wanted) in [
         ("ann", plain),
         (
@@ -105,20 +112,6 @@ fn of_an_acquire() {
             },
         ),
         (
-            "ann BLOCK 0",
-            Acquire {
-                wait_ms: Some(0),
-                ..plain
-            },
-        ),
-        (
-            "ann block 315360000000",
-            Acquire {
-                wait_ms: Some(315_360_000_000),
-                ..plain
-            },
-        ),
-        (
             "ann HOLDS 2147483647",
             Acquire {
                 holds: Some(Holds::MAX),
@@ -138,6 +131,49 @@ fn of_an_acquire() {
 }
 
 #[test]
+fn of_an_acquire_that_waits() {
+    let plain = plain();
+    for (text, wanted) in [
+        (
+            "ann BLOCK 0",
+            Acquire {
+                wait: Some(Wait::Block(0)),
+                ..plain
+            },
+        ),
+        (
+            "ann block 315360000000",
+            Acquire {
+                wait: Some(Wait::Block(315_360_000_000)),
+                ..plain
+            },
+        ),
+        (
+            "ann queue 5 SESSION 7 HOLDS 2147483647",
+            Acquire {
+                wait: Some(Wait::Queue(5)),
+                session: SessionId::new(7),
+                holds: Some(Holds::MAX),
+                ..plain
+            },
+        ),
+    ] {
+        assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
+    }
+}
+
+#[test]
+fn of_a_queued_acquire() {
+    let call = acquire(&mut words("ann queue 5 SESSION 7 HOLDS 2147483647"));
+    let call = call.unwrap();
+    assert_eq!(call.wait, Some(Wait::Queue(5)));
+    let session = SessionId::new(7).unwrap();
+    assert_eq!(call.repeats(), Some((session, Holds::MAX)));
+    let blocked = acquire(&mut words("ann BLOCK 5 SESSION 7 HOLDS 1")).unwrap();
+    assert_eq!(blocked.repeats(), None);
+}
+
+#[test]
 fn of_a_wrong_acquire() {
     for (text, part) in [
         ("", "the owner must be"),
@@ -149,7 +185,13 @@ fn of_a_wrong_acquire() {
         ("ann PX 1 EX 1", "one lease at most"),
         ("ann BLOCK -1", "BLOCK takes"),
         ("ann BLOCK 315360000001", "BLOCK takes"),
-        ("ann BLOCK 1 BLOCK 1", "BLOCK is given twice"),
+        ("ann BLOCK 1 BLOCK 1", "only one of BLOCK and QUEUE"),
+        ("ann QUEUE 1 BLOCK 1", "only one of BLOCK and QUEUE"),
+        ("ann QUEUE -1", "QUEUE takes"),
+        ("ann QUEUE 315360000001", "QUEUE takes"),
+        ("ann QUEUE 1 HOLDS 1", "QUEUE needs"),
+        ("ann QUEUE 1 SESSION 7", "QUEUE needs"),
+        ("ann QUEUE 1 SESSION 7 HOLDS 1 TOKEN 1", "QUEUE needs"),
         ("ann HOLDS 0", "HOLDS takes the hold count to reach"),
         (
             "ann HOLDS 2147483648",

@@ -62,13 +62,9 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Words<I> {
             .ok_or(Malformed::new(c"ERR the owner must be 1 to 256 bytes"))
     }
 
-    /// `BLOCK milliseconds`.
-    pub(super) fn wait_ms(&mut self) -> Result<u64, Malformed> {
-        self.integer(
-            |wait| (wait <= MAX_WAIT_MS).then_some(wait),
-            c"ERR BLOCK takes the longest wait in milliseconds, an integer from 0 (for ever) \
-              to 315360000000",
-        )
+    /// `BLOCK milliseconds`, `QUEUE milliseconds`.
+    pub(super) fn wait_ms(&mut self, error: &'static CStr) -> Result<u64, Malformed> {
+        self.integer(|wait| (wait <= MAX_WAIT_MS).then_some(wait), error)
     }
 
     /// `HOLDS n` with at least one.

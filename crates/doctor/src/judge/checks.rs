@@ -57,6 +57,8 @@ pub(super) const CHECKS: &[Check] = &[
         "who gets no connection can neither take a lock nor release one"),
     check("waiters-connections", Server(connections::waiters), "docs/operations.md#sizing-leases-and-waits",
         "each call that waits keeps a connection"),
+    check("queued", Server(settings::queued), "docs/operations.md#settings",
+        "a program whose calls cannot queue gets no lock that another holds"),
     check("open", Server(rights::open), "docs/operations.md#users",
         "an owner is a name and no password: whoever may run commands can free any lock"),
     check("rights", Server(rights::rights), "docs/operations.md#users",

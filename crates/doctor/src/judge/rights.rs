@@ -11,6 +11,14 @@ pub(super) const RULE: &str = "on >secret resetkeys ~lock:* resetchannels -@all 
     +lock.acquire +lock.release +lock.renew +lock.fence +lock.info +info +cluster|slots +cluster|nodes \
     +cluster|info +cluster|myid";
 
+/// A user that may open sessions needs these, too.
+const OPEN: &str = "LOCK.SESSION|OPEN";
+const OF_SESSIONS: [&str; 3] = [
+    "LOCK.SESSION|POLL",
+    "LOCK.SESSION|GRANTS",
+    "LOCK.SESSION|CLOSE",
+];
+
 pub(super) fn open(_: &Facts, node: &Node) -> Judged {
     let open = node.open.as_ref().map_err(Clone::clone)?;
     if !open {
@@ -74,12 +82,20 @@ fn judge(user: &User) -> Option<Verdict> {
         let seen = format!("the user {name} may not touch the name {key}");
         return Some(Verdict::error(seen).mend([grant(&format!("~{key}")), grant("~lock:*")]));
     }
+    let sessions = lacks(&OF_SESSIONS);
+    if !sessions.is_empty() && !user.denied.contains(OPEN) {
+        let seen = format!(
+            "the user {name} may open sessions, and not run {}",
+            sessions.join(", ")
+        );
+        return Some(Verdict::error(seen).mend([grant(&plus(&sessions))]));
+    }
     let of_use = lacks(&OF_USE);
     if user.named && !of_use.is_empty() {
         let seen = format!(
             "the user {name} may take locks, and not run {}: as it should be, unless a program wants to look \
-             (LOCK.INFO, LOCK.HOLDERS, INFO), to fence in scripts (LOCK.FENCE), to free by force (DEL) or to \
-             wait for replicas (WAIT)",
+             (LOCK.INFO, LOCK.HOLDERS, INFO), to fence in scripts (LOCK.FENCE), to free by force (DEL), to \
+             wait for replicas (WAIT) or to use sessions (LOCK.SESSION)",
             of_use.join(", ")
         );
         return Some(Verdict::ok(seen).mend([grant(&plus(&of_use))]));

@@ -9,6 +9,9 @@ const SHORTEST_LEASE: i64 = 1000;
 /// By default a server takes so long to find out that a host has vanished.
 const LONGEST_LEASE: i64 = 600_000;
 
+/// The range of `lock.max-queued` ends here.
+const MOST_QUEUED: i64 = 100_000_000;
+
 /// Each of them is let be anywhere within its range; these values are what nobody should mean.
 pub(super) fn values(_: &Facts, node: &Node) -> Judged {
     if node.module()?.is_none() {
@@ -18,13 +21,30 @@ pub(super) fn values(_: &Facts, node: &Node) -> Judged {
     let mut warn = |seen: String, name: &str, value: &str| {
         found.push(Verdict::warning(seen).mend(set(name, value)));
     };
-    for name in ["lock.max-waiters", "lock.max-waiters-total"] {
+    for (name, seen, value) in [
+        (
+            "lock.max-waiters",
+            "each call with BLOCK or QUEUE fails with MAXWAITERS",
+            "10000",
+        ),
+        (
+            "lock.max-waiters-total",
+            "each call with BLOCK fails with MAXWAITERS",
+            "10000",
+        ),
+        (
+            "lock.max-queued",
+            "each call with QUEUE fails with MAXWAITERS",
+            "1000000",
+        ),
+        (
+            "lock.max-sessions",
+            "LOCK.SESSION OPEN fails with MAXSESSIONS",
+            "10000",
+        ),
+    ] {
         if node.number(name)? == Some(0) {
-            warn(
-                format!("{name} 0: every call with BLOCK is answered MAXWAITERS"),
-                name,
-                "10000",
-            );
+            warn(format!("{name} 0: {seen}"), name, value);
         }
     }
     if let Some(lease) = node.number("lock.default-lease-ms")? {
@@ -62,6 +82,24 @@ pub(super) fn values(_: &Facts, node: &Node) -> Judged {
         return Verdict::ok("the lock.* settings are sound").alone();
     }
     Ok(found)
+}
+
+/// How many more calls may queue.
+pub(super) fn queued(_: &Facts, node: &Node) -> Judged {
+    let Some(most) = node.number("lock.max-queued")?.filter(|most| *most > 0) else {
+        return Ok(vec![]);
+    };
+    let queued = node.count("lock_queued")?;
+    let seen = format!("{queued} queued calls of lock.max-queued {most}");
+    let more = set("lock.max-queued", most.saturating_mul(2).min(MOST_QUEUED));
+    if queued >= most {
+        let seen = format!("{seen}: a further call with QUEUE fails with MAXWAITERS");
+        return Verdict::error(seen).mend(more).alone();
+    }
+    if queued > most / 10 * 9 {
+        return Verdict::warning(seen).mend(more).alone();
+    }
+    Verdict::ok(seen).alone()
 }
 
 /// `CONFIG SET` is not replicated: who takes over must have what its primary has.

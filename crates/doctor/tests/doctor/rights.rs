@@ -43,6 +43,20 @@ fn a_user_who_lacks_a_command_or_the_name() {
 }
 
 #[test]
+fn a_user_who_may_open_sessions_and_not_poll_them() {
+    let server = healthy().start();
+    let mut c = server.connection();
+    for rule in users::rules("application") {
+        run(&mut c, rule).okay();
+    }
+    run(&mut c, "ACL SETUSER application -lock.session|poll").okay();
+    let finding = look(&server).one("rights", "error");
+    assert!(finding.seen().contains("LOCK.SESSION|POLL"), "{finding:?}");
+    finding.run_all(&mut c);
+    assert!(look(&server).bad("rights").is_empty());
+}
+
+#[test]
 fn a_user_who_is_off_or_not_there() {
     let server = healthy().start();
     let mut c = server.connection();

@@ -167,6 +167,8 @@ fn settings_of_the_module_that_nobody_should_mean() {
     for (name, value) in [
         ("lock.max-waiters", "0"),
         ("lock.max-waiters-total", "0"),
+        ("lock.max-queued", "0"),
+        ("lock.max-sessions", "0"),
         ("lock.default-lease-ms", "200"),
         ("lock.default-lease-ms", "3600000"),
         ("lock.max-lease-ms", "20000"),
@@ -176,6 +178,33 @@ fn settings_of_the_module_that_nobody_should_mean() {
     ] {
         by_settings("settings", "warning", &[(name, value)]);
     }
+}
+
+#[test]
+fn queued_calls_up_to_their_limit() {
+    let server = healthy().config("lock.max-queued", "2").start();
+    let mut c = server.connection();
+    cmd!(c, "LOCK.ACQUIRE", "k", "holder", "EX", 60).grant();
+    let session = cmd!(c, "LOCK.SESSION", "OPEN").int();
+    for owner in ["a", "b"] {
+        let call = cmd!(
+            c,
+            "LOCK.ACQUIRE",
+            "k",
+            owner,
+            "HOLDS",
+            1,
+            "SESSION",
+            session,
+            "QUEUE",
+            0
+        );
+        call.int();
+    }
+    let report = look(&server);
+    assert_eq!(report.json["servers"][0]["queued"], 2, "{:#}", report.json);
+    report.one("queued", "error").run_all(&mut c);
+    gone(&server, "queued");
 }
 
 #[test]

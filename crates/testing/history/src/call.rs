@@ -21,9 +21,28 @@ pub struct Call {
     pub ended: Moment,
     /// What came of it.
     pub outcome: Outcome,
+    /// The session that it names.
+    #[serde(default)]
+    pub session: Option<InSession>,
+}
+
+/// How a call belongs to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InSession {
+    /// The session; 0 for none, in RENEW.
+    pub id: u64,
+    /// `QUEUE`, and it was not answered at once: its outcome is that of an event, and it ended when the reply to
+    /// the POLL was read that told of it.
+    pub queued: bool,
 }
 
 impl Call {
+    /// Whether its client waited on a connection of its own, and may have been gone before it was answered.
+    pub(crate) fn is_blocked(&self) -> bool {
+        let queued = self.session.is_some_and(|session| session.queued);
+        matches!(self.action, Action::Acquire { block: true, .. }) && !queued
+    }
+
     /// Whether it was an acquire that was not granted, and does not wait any more.
     pub(crate) fn was_denied(&self) -> bool {
         matches!(self.action, Action::Acquire { .. })
@@ -43,7 +62,7 @@ pub enum Action {
         limit: Option<Limit>,
         /// `PX`; none where the call named no lease.
         lease: Option<u64>,
-        /// `BLOCK` was given.
+        /// `BLOCK` or `QUEUE` was given.
         block: bool,
         /// `HOLDS`
         holds: Option<u32>,

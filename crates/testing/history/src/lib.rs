@@ -21,16 +21,17 @@ mod grants;
 mod holds;
 mod limit;
 mod order;
+mod presence;
 mod record;
 mod report;
 mod rules;
 mod story;
 mod text;
 
-pub use call::{Action, Call, Down, Holder, Outcome, Refusal};
+pub use call::{Action, Call, Down, Holder, InSession, Outcome, Refusal};
 pub use check::check;
 pub use limit::Limit;
 pub use record::{
-    ClockStep, Facts, History, Kept, Moment, Register, Sighting, Span, Trust, Write, Written,
+    ClockStep, Facts, History, Kept, Moment, Poll, Register, Sighting, Span, Trust, Write, Written,
 };
 pub use report::{Counts, Kind, Mode, Report, Violation, Writes};

@@ -26,13 +26,15 @@ pub struct History {
     pub writes: Vec<Write>,
     /// Where clients were told how long they may trust what they hold.
     pub trusts: Vec<Trust>,
-    /// Connections that kept a grant (`KEEP`).
+    /// Connections and sessions that kept a grant.
     pub kept: Vec<Kept>,
+    /// How programs polled their sessions.
+    pub polls: Vec<Poll>,
     /// What was done to the servers.
     pub facts: Facts,
 }
 
-/// A connection on which a grant was to be kept. The call that asked for it is among the calls.
+/// A connection, or a session, on which a grant was to be kept. The call that asked for it is among the calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The lock.
@@ -52,6 +54,23 @@ pub struct Kept {
     pub until: Moment,
 }
 
+/// A POLL of a session, or the OPEN that began it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// The session.
+    pub session: u64,
+    /// The connection, of all that polled this session.
+    pub connection: u64,
+    /// Just before it was sent.
+    pub sent: Moment,
+    /// Just after the reply was read.
+    pub ended: Moment,
+    /// `sure-ms`, -1 for an OPEN; none where there was no reply, or an error.
+    pub sure: Option<i64>,
+    /// The grants that were lost or taken, as an event of the reply told: the key and the token.
+    pub gone: Vec<(String, u64)>,
+}
+
 /// `LOCK.WAITERS` of a key: whose calls waited, first in line first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
@@ -61,7 +80,7 @@ pub struct Sighting {
     pub sent: Moment,
     /// Just after the reply was read.
     pub ended: Moment,
-    /// The clients.
+    /// The clients. One that queues a call is known by the session and the owner.
     pub clients: Vec<u32>,
 }
 

@@ -38,7 +38,7 @@ pub enum Kind {
     /// Who was told of a deadlock would have waited in no circle.
     NoCircle,
     /// A PING was answered on a connection whose grant was lost, or somebody else got the lock too soon
-    /// after one.
+    /// after one, or after a POLL.
     PromiseBroken,
     /// No order of the calls explains their replies.
     NoOrder,

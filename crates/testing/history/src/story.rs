@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::ServerClock;
-use crate::{Call, History, Kept, Mode, Moment, Outcome, Sighting, Span, Trust, Write};
+use crate::{Call, History, Kept, Mode, Moment, Outcome, Poll, Sighting, Span, Trust, Write};
 
 /// All that was recorded of one key, and what was done to the servers.
 pub(crate) struct Story<'a> {
@@ -14,6 +14,8 @@ pub(crate) struct Story<'a> {
     pub(crate) writes: Vec<&'a Write>,
     pub(crate) trusts: Vec<&'a Trust>,
     pub(crate) kept: Vec<&'a Kept>,
+    /// Of all keys.
+    pub(crate) polls: &'a [Poll],
     pub(crate) clock: &'a ServerClock,
     pub(crate) evictions: &'a [Span],
     /// In order. None where nothing may be lost.
@@ -38,6 +40,7 @@ impl<'a> Story<'a> {
                 writes: Vec::new(),
                 trusts: Vec::new(),
                 kept: Vec::new(),
+                polls: &history.polls,
                 clock,
                 evictions: &history.facts.evictions,
                 losses,

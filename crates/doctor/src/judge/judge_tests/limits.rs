@@ -55,6 +55,9 @@ fn each_limit_is_where_the_page_says() {
         // Lower, but by nobody's mistake; and by the limit of open files.
         ("maxclients:4000", "waiters-connections", Ok),
         ("maxclients:4064", "waiters-connections", Warning),
+        ("lock_queued:900", "queued", Ok),
+        ("lock_queued:901", "queued", Warning),
+        ("lock_queued:1000", "queued", Error),
         ("connected_slaves:1", "enough-replicas", Ok),
         ("connected_slaves:2", "enough-replicas", Warning),
         (
@@ -105,6 +108,8 @@ fn each_limit_is_where_the_page_says() {
         ("lock.default-lease-ms:1000", "settings", Ok),
         ("lock.default-lease-ms:600000", "settings", Ok),
         ("lock.default-lease-ms:600001", "settings", Warning),
+        ("lock.max-queued:0", "settings", Warning),
+        ("lock.max-sessions:0", "settings", Warning),
         ("busy-reply-threshold:29999", "scripts", Ok),
         ("busy-reply-threshold:30000", "scripts", Warning),
         ("busy-reply-threshold:0", "scripts", Warning),

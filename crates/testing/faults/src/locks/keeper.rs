@@ -86,6 +86,7 @@ fn acquire(orders: &Orders, connection: &mut Connection) -> Result<Call, String>
         action,
         sent,
         ended: clock::now() - orders.origin,
+        session: None,
     })
 }
 

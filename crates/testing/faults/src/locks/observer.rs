@@ -36,6 +36,7 @@ pub(crate) fn watch(stage: &Stage) -> (Vec<Sighting>, Vec<Call>) {
                     sent,
                     ended,
                     outcome: protocol::outcome(&Action::Look, holders),
+                    session: None,
                 });
                 let known = |id| stage.client_of((node, life, id));
                 sightings.push(Sighting {

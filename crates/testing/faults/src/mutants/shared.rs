@@ -19,7 +19,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/waiting/lock.rs",
-            from: "(key, waiting(context, name) > 0)",
+            from: "(key, stands_in_line(context, name))",
             to: "(key, false)",
         }],
     },

@@ -367,9 +367,9 @@ impl<'a> Candidate<'a> {
     /// A call has changed the candidate `before` into this one, and nobody read its reply. One that
     /// may have waited may have to give back.
     fn unanswered(self, before: &Self, call: &Call, index: usize) -> Vec<Self> {
-        let Action::Acquire { block: true, .. } = call.action else {
+        if !call.is_blocked() {
             return vec![self];
-        };
+        }
         let mut owing = self.clone();
         if let Some(place) = owing.place(&call.owner) {
             let (answered, holds) = match before.place(&call.owner) {

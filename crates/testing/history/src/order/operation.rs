@@ -111,7 +111,7 @@ pub(super) fn operations<'a>(story: &Story<'a>) -> Vec<Operation<'a>> {
             sent: call.sent,
             ended: call.ended,
         });
-        if lost && blocks(call) {
+        if lost && call.is_blocked() {
             operations.push(Operation {
                 what: What::GiveBack(operations.len() - 1),
                 sent: call.sent,

@@ -8,7 +8,7 @@ use crate::clock::earliest_end;
 use crate::grants::shown;
 use crate::report::{Kind, Violation};
 use crate::text::Seconds;
-use crate::{Action, Down, Kept, Moment, Outcome};
+use crate::{Action, Call, Down, Kept, Moment, Outcome};
 
 /// A grant, and what was promised of it when a PING was answered.
 struct Promise<'k> {
@@ -30,7 +30,7 @@ impl Evidence<'_, '_> {
                 kept,
                 index,
                 heard,
-                released: self.released(kept, index),
+                released: self.released(index),
             };
             let broken = self
                 .removed(&promise)
@@ -61,17 +61,23 @@ impl Evidence<'_, '_> {
     }
 
     /// From when on the owner may have released it, with which the keeping ends and closes nothing.
-    fn released(&self, kept: &Kept, index: usize) -> Moment {
-        let releases = self.story.calls.iter().filter(|call| match call.action {
+    fn released(&self, index: usize) -> Moment {
+        let calls = self.story.calls.iter();
+        let releases = calls.filter(|call| self.may_release(call, index));
+        releases.map(|call| call.sent).min().unwrap_or(Moment::MAX)
+    }
+
+    /// Whether with this call its owner may have let go of a grant.
+    pub(super) fn may_release(&self, call: &Call, index: usize) -> bool {
+        match call.action {
             Action::Release { down, token } => {
                 matches!(call.outcome, Outcome::Left(0) | Outcome::Lost)
-                    && call.owner == kept.owner
+                    && call.owner == self.grants.all()[index].owner
                     && !matches!(down, Down::To(1..))
                     && self.grants.can_meet(token, index)
             }
             _ => false,
-        });
-        releases.map(|call| call.sent).min().unwrap_or(Moment::MAX)
+        }
     }
 
     /// The lock had been taken away before the PING was sent.
@@ -108,13 +114,13 @@ impl Evidence<'_, '_> {
         let taken = self.story.calls.iter().find(|call| {
             call.ended < until.min(promise.released)
                 && shown(call).any(|token| self.is_later(promise.index, token))
-                && !self.is_excused(promise, call.ended)
+                && !self.ends_by_force(promise.kept.asked, promise.heard, call.ended)
         });
         taken.map(ToString::to_string)
     }
 
     /// Whether this token is of another grant, which began later and excludes this one.
-    fn is_later(&self, index: usize, token: u64) -> bool {
+    pub(super) fn is_later(&self, index: usize, token: u64) -> bool {
         let (grants, all) = (&self.grants, self.grants.all());
         let later = grants.index(token).filter(|later| *later > index);
         later.is_some_and(|later| {
@@ -123,10 +129,10 @@ impl Evidence<'_, '_> {
         })
     }
 
-    /// Whether the grant can have ended by force after the PING was sent, or in a loss. (Of a shorter
-    /// renewal, its lease counts.)
-    fn is_excused(&self, promise: &Promise<'_>, taken: Moment) -> bool {
-        let (story, heard) = (self.story, promise.heard);
+    /// Whether a grant can have ended by force after a PING or POLL was sent, or in a loss after it was asked for.
+    /// (Of a shorter renewal, its lease counts.)
+    pub(super) fn ends_by_force(&self, asked: Moment, heard: Moment, taken: Moment) -> bool {
+        let story = self.story;
         let removed = story.calls.iter().any(|call| {
             call.action == Action::Remove
                 && matches!(call.outcome, Outcome::Done | Outcome::Lost)
@@ -137,7 +143,7 @@ impl Evidence<'_, '_> {
         removed
             || evictions.any(|eviction| eviction.overlaps(heard, taken))
             || story.clock.set_between(heard, taken)
-            || story.loss_between(promise.kept.asked, taken)
+            || story.loss_between(asked, taken)
     }
 
     /// The leases that calls of its owner were told of, or asked for.

@@ -4,6 +4,7 @@ mod exclusion;
 mod keeping;
 mod queue;
 mod registers;
+mod sessions;
 mod tokens;
 mod trust;
 
@@ -51,6 +52,7 @@ impl<'s, 'a> Evidence<'s, 'a> {
         self.queue(found);
         self.registers(found, counts);
         self.keeping(found);
+        self.sessions(found);
         self.count(counts);
     }
 

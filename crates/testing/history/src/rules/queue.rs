@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use super::{Evidence, blocks};
+use crate::presence::is_present;
 use crate::report::{Kind, Violation};
 use crate::story::granted;
-use crate::{Call, Moment, Outcome, Sighting};
+use crate::{Call, Moment, Outcome, Sighting, Span};
 
 /// A call that was seen to wait.
 struct Seen<'a> {
@@ -53,7 +54,7 @@ impl Evidence<'_, '_> {
                 let came_later = new[came_later..].iter().copied();
                 let came_later = came_later.take_while(|call| call.sent <= waits.call.ended);
                 for later in behind.chain(came_later) {
-                    if self.out_of_turn(&waits, later) {
+                    if self.out_of_turn(&waits, later, sighting.sent) {
                         texts.push(format!("{} waited in front of {later}", waits.call));
                     }
                 }
@@ -66,8 +67,9 @@ impl Evidence<'_, '_> {
     }
 
     /// `later` began a grant, though it stood behind `waits`, which got one after it, or was seen to wait
-    /// still.
-    fn out_of_turn(&self, waits: &Seen<'_>, later: &Call) -> bool {
+    /// still. A call of a session is passed over where its program may not have polled, at any moment since both
+    /// were seen at which `later` can have been granted.
+    fn out_of_turn(&self, waits: &Seen<'_>, later: &Call, seen: Moment) -> bool {
         let lost = || {
             let end = waits.call.ended.max(later.ended);
             self.story.loss_between(waits.call.sent, end)
@@ -76,7 +78,15 @@ impl Evidence<'_, '_> {
             Some(token) => granted(later) < Some(token),
             None => later.ended < waits.last,
         };
-        waits.call.owner != later.owner && granted_before && !lost()
+        let is_passed_over = || {
+            let span = Span {
+                from: later.sent.max(seen),
+                to: later.ended,
+            };
+            let session = waits.call.session;
+            session.is_some_and(|session| !is_present(self.story.polls, session.id, span))
+        };
+        waits.call.owner != later.owner && granted_before && !lost() && !is_passed_over()
     }
 }
 

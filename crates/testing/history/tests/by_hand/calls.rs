@@ -1,8 +1,8 @@
 //! Calls in few words. Times are in milliseconds.
 
 use history::{
-    Action, Call, Down, History, Holder, Kept, Limit, Outcome, Refusal, Register, Sighting, Span,
-    Trust, Write, Written,
+    Action, Call, Down, History, Holder, InSession, Kept, Limit, Outcome, Poll, Refusal, Register,
+    Sighting, Span, Trust, Write, Written,
 };
 
 /// The lease that calls ask for unless they say otherwise.
@@ -18,6 +18,7 @@ fn call(owner: &str, action: Action) -> Call {
         sent: 0,
         ended: 0,
         outcome: Outcome::Lost,
+        session: None,
     }
 }
 
@@ -88,6 +89,10 @@ pub(crate) trait Words: Sized {
     /// The limit in force is another than the call asked for.
     fn still(self, limit: u32) -> Self;
     fn refused(self, refusal: Refusal) -> Self;
+    /// It names this session.
+    fn session(self, id: u64) -> Self;
+    /// It waits in line in this session, and an event told how it ended.
+    fn queue(self, id: u64) -> Self;
 }
 
 impl Words for Call {
@@ -205,6 +210,17 @@ impl Words for Call {
     fn refused(self, refusal: Refusal) -> Self {
         self.is(Outcome::Refused(refusal))
     }
+
+    fn session(mut self, id: u64) -> Self {
+        self.session = Some(InSession { id, queued: false });
+        self
+    }
+
+    fn queue(self, id: u64) -> Self {
+        let mut call = self.block().holds(1);
+        call.session = Some(InSession { id, queued: true });
+        call
+    }
 }
 
 fn holder(owner: &str, token: u64, holds: u32, limit: Limit) -> Holder {
@@ -232,6 +248,10 @@ pub(crate) trait Besides: Sized {
     /// The grant is kept on a connection from this moment until that one; the last PING that was answered
     /// there was sent at `heard`.
     fn keeps(self, owner: &str, token: u64, span: (u64, u64), heard: u64) -> Self;
+    /// A POLL of session 1 on this connection is answered with `sure-ms`.
+    fn polls(self, connection: u64, sent: u64, ended: u64, sure: i64) -> Self;
+    /// The last reply told that this grant is lost or in another session.
+    fn gone(self, token: u64) -> Self;
     fn loses(self, from: u64, to: u64) -> Self;
     fn evicts(self, from: u64, to: u64) -> Self;
     fn steps(self, at: u64, ahead_ms: i64) -> Self;
@@ -279,6 +299,24 @@ impl Besides for History {
             heard: Some(heard * 1000),
             until: to * 1000,
         });
+        self
+    }
+
+    fn polls(mut self, connection: u64, sent: u64, ended: u64, sure: i64) -> Self {
+        self.polls.push(Poll {
+            session: 1,
+            connection,
+            sent: sent * 1000,
+            ended: ended * 1000,
+            sure: Some(sure),
+            gone: Vec::new(),
+        });
+        self
+    }
+
+    fn gone(mut self, token: u64) -> Self {
+        let last = self.polls.last_mut().expect("a POLL");
+        last.gone.push(("lock".to_owned(), token));
         self
     }
 

@@ -4,6 +4,7 @@ mod calls;
 mod deadlocks;
 mod keeping;
 mod right;
+mod sessions;
 mod several_servers;
 mod shares;
 mod wrong;
@@ -36,6 +37,7 @@ fn what_a_lock_may_do() {
     judge(shares::right());
     judge(deadlocks::right());
     judge(keeping::right());
+    judge(sessions::right());
 }
 
 #[test]
@@ -46,6 +48,7 @@ fn what_no_lock_may_do() {
     judge(shares::wrong());
     judge(deadlocks::wrong_ones());
     judge(keeping::wrong_ones());
+    judge(sessions::wrong_ones());
 }
 
 #[test]

@@ -105,6 +105,7 @@ pub(super) fn crowd(stage: &Stage) -> Verdict {
                 sent,
                 ended: now(),
                 outcome,
+                session: None,
             };
             history.lock().expect("a history").calls.push(call);
         };

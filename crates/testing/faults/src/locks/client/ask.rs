@@ -60,6 +60,7 @@ impl Client<'_> {
                     sent,
                     ended,
                     outcome: Outcome::Untouched,
+                    session: None,
                 });
             }
         }
@@ -88,6 +89,7 @@ impl Client<'_> {
             sent: heard.sent,
             ended,
             outcome: outcome.clone(),
+            session: None,
         });
         outcome
     }
@@ -125,6 +127,7 @@ impl Client<'_> {
             sent: heard.sent,
             ended: heard.ended,
             outcome,
+            session: None,
         });
     }
 

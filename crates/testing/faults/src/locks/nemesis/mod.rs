@@ -200,6 +200,7 @@ impl<'s> LocksNemesis<'s> {
             sent,
             ended: self.stage.run.now(),
             outcome,
+            session: None,
         });
     }
 

@@ -157,6 +157,7 @@ impl Task {
             sent: self.now(),
             ended: Moment::MAX,
             outcome: Outcome::Lost,
+            session: None,
         };
         tell(&Event::Sends {
             call: call.clone(),

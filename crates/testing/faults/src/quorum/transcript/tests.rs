@@ -54,6 +54,7 @@ fn call(action: Action, owner: &str, sent: u64) -> Call {
         sent: at(sent),
         ended: Moment::MAX,
         outcome: Outcome::Lost,
+        session: None,
     }
 }
 

@@ -62,7 +62,8 @@ impl Server {
     pub(super) fn acquire(&mut self, call: &Call) -> Outcome {
         let request = acquire(call);
         let names_limit = matches!(call.action, Action::Acquire { limit: Some(_), .. });
-        let in_line = !self.has(Defect::Barging) && self.waiters().next().is_some();
+        let in_line =
+            !self.has(Defect::Barging) && self.waits.first_eligible(DATABASE, KEY).is_some();
         match self.judge_acquire(&request, in_line) {
             Err(refusal) => refused(refusal),
             Ok(Some(now)) => {

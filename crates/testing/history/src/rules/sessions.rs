@@ -1,0 +1,101 @@
+//! The promise of a POLL's reply: nobody else gets a lock within `sure-ms` from the sending of the POLL, if the client
+//! knew its grant to be in the session then, or an event of the reply granted it. A reply that names the loss of the
+//! grant promises nothing of it.
+
+use super::Evidence;
+use crate::clock::earliest_end;
+use crate::grants::shown;
+use crate::report::{Kind, Violation};
+use crate::story::granted;
+use crate::text::Seconds;
+use crate::{Action, Call, InSession, Moment, Outcome, Poll};
+
+impl Evidence<'_, '_> {
+    pub(super) fn sessions(&self, found: &mut Vec<Violation>) {
+        for joins in &self.story.calls {
+            let Some(session) = joins.session.filter(|session| session.id > 0) else {
+                continue;
+            };
+            let index = granted(joins).and_then(|token| self.grants.index(token));
+            let Some((index, taken)) =
+                index.and_then(|index| Some((index, self.taken_by(index, joins.sent)?)))
+            else {
+                continue;
+            };
+            let polls = self.story.polls.iter();
+            let mut polls = polls.filter(|poll| {
+                poll.session == session.id
+                    && poll.sure.is_some_and(|sure| sure > 0)
+                    && (joins.ended < poll.sent || session.queued && joins.ended == poll.ended)
+            });
+            let left = self.left(joins, session, index);
+            let is_broken = |poll: &&Poll| {
+                taken.ended < sure_until(poll).min(left)
+                    && !self.is_told(poll, index)
+                    && !self.may_be_shortened(poll.sent, taken.ended, index)
+                    && !self.ends_by_force(joins.sent, poll.sent, taken.ended)
+                    && !self.story.loss_between(joins.sent, poll.ended)
+            };
+            if let Some(poll) = polls.find(is_broken) {
+                let (sent, sure) = (Seconds(poll.sent), poll.sure.unwrap_or(0));
+                let text = format!("{joins}, a POLL of {sent} was answered {sure} ms, and {taken}");
+                found.push(self.violation(Kind::PromiseBroken, text));
+            }
+        }
+    }
+
+    /// The first call since then that shows that somebody else has got the lock who cannot have shared it.
+    fn taken_by(&self, index: usize, since: Moment) -> Option<&Call> {
+        let calls = self.story.calls.iter().copied();
+        let taken = calls.filter(|call| {
+            call.ended >= since && shown(call).any(|token| self.is_later(index, token))
+        });
+        taken.min_by_key(|call| call.ended)
+    }
+
+    /// From when on the grant may be in the session no more by a call of its owner's, since this call put it there.
+    fn left(&self, joins: &Call, session: InSession, index: usize) -> Moment {
+        let owner = self.grants.all()[index].owner;
+        let leaves = self.story.calls.iter().filter(|call| {
+            let moves = call.owner == owner
+                && call.session.is_some_and(|other| other.id != session.id)
+                && matches!(
+                    call.outcome,
+                    Outcome::Grant { .. } | Outcome::Lost | Outcome::GivenBack
+                );
+            call.ended >= joins.sent && (moves || self.may_release(call, index))
+        });
+        leaves.map(|call| call.sent).min().unwrap_or(Moment::MAX)
+    }
+
+    /// Whether this reply or an earlier one told that the grant is lost, or in another session.
+    fn is_told(&self, poll: &Poll, index: usize) -> bool {
+        let tokens = &self.grants.all()[index].tokens;
+        let mut told = self.story.polls.iter();
+        told.any(|other| {
+            let mut gone = other.gone.iter();
+            (other.session, other.ended <= poll.ended) == (poll.session, true)
+                && gone.any(|(key, token)| key == self.story.key && tokens.contains(token))
+        })
+    }
+
+    /// Whether a renewal by its owner may have shortened the lease meanwhile.
+    fn may_be_shortened(&self, from: Moment, to: Moment, index: usize) -> bool {
+        let owner = self.grants.all()[index].owner;
+        self.story.calls.iter().any(|call| {
+            call.owner == owner
+                && matches!(call.action, Action::Renew { lease: Some(_), .. })
+                && matches!(call.outcome, Outcome::Grant { .. } | Outcome::Lost)
+                && call.sent <= to
+                && call.ended >= from
+        })
+    }
+}
+
+/// Until when the reply promises something.
+fn sure_until(poll: &Poll) -> Moment {
+    let sure = poll.sure.and_then(|sure| u64::try_from(sure).ok());
+    let sent = i64::try_from(poll.sent).unwrap_or(i64::MAX);
+    let until = sure.map(|sure| earliest_end(sent, sure));
+    until.map_or(0, |until| Moment::try_from(until).unwrap_or(0))
+}

@@ -1,0 +1,256 @@
+//! Queued calls, those that are passed over, and what the reply to a POLL promises. Session 1 is ann's.
+
+use history::Kind::{PromiseBroken, QueueOrder};
+use history::{Call, History, Mode, Outcome};
+
+use crate::Example;
+use crate::calls::{Besides, Words, acquire, calls, release, remove, renew};
+use crate::wrong::wrong;
+
+/// Ann waits in front of bob, is seen to at 30, and so is bob. Cat lets go at 50, and bob is granted the lock first.
+fn overtaken(ann: Call) -> History {
+    let client = ann.client;
+    let bob = acquire("bob").block().at(20, 60).granted(20, 1);
+    let seen = [client, bob.client];
+    calls([
+        acquire("cat").px(5000).at(0, 1).granted(10, 1),
+        ann.at(10, 90).granted(30, 1),
+        bob,
+        release("cat").at(50, 51).is(Outcome::Left(0)),
+        release("bob").at(80, 81).is(Outcome::Left(0)),
+    ])
+    .sees(30, &seen)
+}
+
+fn queued() -> History {
+    overtaken(acquire("ann").queue(1))
+}
+
+/// A grant of ann's in session 1, and what then happened. Her lease is one of a second.
+fn promised<const COUNT: usize>(then: [Call; COUNT]) -> History {
+    let mut history = calls(then);
+    let ann = acquire("ann").session(1).at(0, 1).granted(10, 1);
+    history.calls.push(ann);
+    history.keeps("ann", 10, (1, 4000), 1)
+}
+
+/// Bob gets the lock at this moment.
+fn taken(at: u64) -> Call {
+    acquire("bob").at(at - 1, at).granted(20, 1)
+}
+
+fn right_one(name: &'static str, history: History) -> Example {
+    (name, Mode::Strict, history, Vec::new())
+}
+
+pub(crate) fn right() -> Vec<Example> {
+    let mut all = passed_over();
+    all.extend(kept_promises());
+    all
+}
+
+fn passed_over() -> Vec<Example> {
+    let right = right_one;
+    vec![
+        right("passed over: nobody has polled", queued()),
+        right("passed over: the last reply is too old", {
+            let mut history = queued().polls(1, 0, 5, 0).polls(1, 1200, 1201, 0);
+            for call in &mut history.calls[1..] {
+                call.ended += 1_100_000;
+            }
+            history.calls[3].sent += 1_100_000;
+            history.calls[4].sent += 1_100_000;
+            history
+        }),
+        right(
+            "passed over: the connection may have been closed",
+            queued().polls(1, 5, 6, 0).polls(1, 40, 41, 0),
+        ),
+        right(
+            "passed over until a new connection polls",
+            queued()
+                .polls(1, 5, 6, 0)
+                .polls(1, 40, 41, 0)
+                .polls(2, 59, 62, 0)
+                .polls(2, 85, 86, 0),
+        ),
+        right("passed over: no POLL was answered", {
+            let mut history = queued().polls(1, 5, 6, 0).polls(1, 70, 71, 0);
+            history.polls[1].sure = None;
+            history
+        }),
+        right("another session is polled", {
+            let mut history = queued().polls(1, 5, 6, 0).polls(1, 70, 71, 0);
+            history.polls.iter_mut().for_each(|poll| poll.session = 2);
+            history
+        }),
+        right(
+            "a blocked call of a session is passed over",
+            overtaken(acquire("ann").block().session(1)),
+        ),
+        right("a queued call in its turn", {
+            let mut history = queued();
+            history.calls[1] = acquire("ann").queue(1).at(10, 60).granted(20, 1);
+            history.calls[2] = acquire("bob").block().at(20, 90).granted(30, 1);
+            history.calls[4] = release("ann").at(80, 81).is(Outcome::Left(0));
+            history.polls(1, 5, 6, 0).polls(1, 70, 71, 0)
+        }),
+    ]
+}
+
+fn kept_promises() -> Vec<Example> {
+    let right = right_one;
+    vec![
+        right(
+            "lost when the promise is over",
+            promised([taken(1920)]).polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "its loss is told",
+            promised([taken(1500)]).polls(1, 1000, 1600, 900).gone(10),
+        ),
+        right(
+            "its loss was told before",
+            promised([taken(1500)])
+                .polls(1, 900, 1550, 0)
+                .gone(10)
+                .polls(1, 1560, 1570, 900),
+        ),
+        right(
+            "further events are pending",
+            promised([taken(1005)]).polls(1, 1200, 1210, 0),
+        ),
+        right(
+            "only persistent grants",
+            promised([taken(1005)]).polls(1, 1000, 1010, -1),
+        ),
+        right("it joined when the POLL was sent already", {
+            let ann = acquire("ann").session(1).px(5).at(1, 10).granted(10, 1);
+            calls([ann, taken(30)]).polls(1, 5, 100, 900)
+        }),
+        right(
+            "released",
+            promised([
+                release("ann").at(1200, 1201).is(Outcome::Left(0)),
+                taken(1500),
+            ])
+            .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "perhaps released",
+            promised([release("ann").at(1200, 1201).is(Outcome::Lost), taken(1500)])
+                .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "moved to another session",
+            promised([
+                renew("ann")
+                    .px(300)
+                    .session(2)
+                    .at(1100, 1101)
+                    .granted(10, 1),
+                taken(1500),
+            ])
+            .keeps("ann", 10, (1, 1101), 1)
+            .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "its owner shortens the lease",
+            promised([
+                renew("ann").px(300).at(1100, 1101).granted(10, 1),
+                taken(1500),
+            ])
+            .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "removed",
+            promised([remove().at(1200, 1201).is(Outcome::Done), taken(1500)])
+                .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "evicted",
+            promised([taken(1500)])
+                .evicts(1100, 1110)
+                .polls(1, 1000, 1010, 900),
+        ),
+        right(
+            "the clock was set",
+            promised([taken(1500)])
+                .steps(1100, 3_600_000)
+                .polls(1, 1000, 1010, 900),
+        ),
+        (
+            "lost with its server",
+            Mode::Lossy,
+            promised([taken(1500)])
+                .loses(1100, 1110)
+                .polls(1, 1000, 1010, 900),
+            Vec::new(),
+        ),
+    ]
+}
+
+pub(crate) fn wrong_ones() -> Vec<Example> {
+    vec![
+        wrong(
+            "a queued call is overtaken while its program polls",
+            queued().polls(1, 5, 6, 0).polls(1, 70, 71, 0),
+            [QueueOrder],
+        ),
+        wrong(
+            "and polls on a new connection before the old one closes",
+            queued()
+                .polls(1, 5, 6, 0)
+                .polls(2, 30, 31, 0)
+                .polls(1, 35, 36, 0)
+                .polls(2, 70, 71, 0),
+            [QueueOrder],
+        ),
+        wrong(
+            "a blocked call of a session is overtaken while its program polls",
+            overtaken(acquire("ann").block().session(1))
+                .polls(1, 5, 6, 0)
+                .polls(1, 70, 71, 0),
+            [QueueOrder],
+        ),
+        wrong(
+            "a call without a session is never passed over",
+            overtaken(acquire("ann").block()),
+            [QueueOrder],
+        ),
+        wrong(
+            "somebody else gets the lock within the promise",
+            promised([taken(1500)]).polls(1, 1000, 1010, 900),
+            [PromiseBroken],
+        ),
+        wrong(
+            "though the loss is told later",
+            promised([taken(1500)])
+                .polls(1, 1000, 1010, 900)
+                .polls(1, 1490, 1600, 0)
+                .gone(10),
+            [PromiseBroken],
+        ),
+        wrong(
+            "though another loss is told",
+            promised([taken(1500)]).polls(1, 1000, 1010, 900).gone(11),
+            [PromiseBroken],
+        ),
+        wrong(
+            "an event of the reply grants it",
+            calls([
+                acquire("ann").queue(1).px(30_000).at(0, 100).granted(10, 1),
+                remove().at(20, 40).is(Outcome::Done),
+                taken(99),
+            ])
+            .polls(1, 50, 100, 900),
+            [PromiseBroken],
+        ),
+        wrong(
+            "removed before the POLL was sent",
+            promised([remove().at(900, 901).is(Outcome::Done), taken(1500)])
+                .polls(1, 1000, 1010, 900),
+            [PromiseBroken],
+        ),
+    ]
+}

@@ -1,0 +1,75 @@
+//! Calls of sessions: they are passed over while their program may be dead or frozen.
+//!
+//! All calls of a session are moved before any lock is granted to anybody; with many of them that takes several
+//! ticks.
+
+use redis_lock_core::sessions::{Presence, SessionId};
+
+use super::disconnect_check::polling_client_has_closed;
+use super::slice::Slice;
+use super::state::STATE;
+use super::timer;
+use crate::server::Context;
+use crate::sessions;
+
+/// How many calls are moved between two looks at the clock.
+const MOVED_AT_ONCE: usize = 256;
+
+/// Whether the program of a call may get a lock.
+pub(super) enum Program {
+    /// It may.
+    Here,
+    /// Its session has ended.
+    Gone,
+    /// Its calls are passed over now.
+    Away,
+}
+
+/// Looks at the program of a call whose turn it is, and has its calls passed over if it is away.
+pub(super) fn program_of(context: Context<'_>, session: SessionId) -> Program {
+    match sessions::look_at_program(context, session) {
+        Presence::Ended => Program::Gone,
+        Presence::Here(client) if !polling_client_has_closed(context, client) => Program::Here,
+        Presence::Here(client) => {
+            sessions::polling_client_closes(context, client);
+            Program::Away
+        }
+        Presence::Away => {
+            session_moves(context, session);
+            Program::Away
+        }
+    }
+}
+
+/// A session has gone away, so its calls are passed over from now on; or it has come back.
+pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
+    let has_calls = STATE.if_busy(context, |state| {
+        let has_calls = state.calls.of_session(session).next().is_some();
+        if has_calls {
+            state.moves.add(session);
+        }
+        has_calls
+    });
+    if has_calls {
+        move_calls(context);
+        // The locks whose line has changed are served from the event loop.
+        timer::soon(context);
+    }
+}
+
+/// Moves the calls of the sessions that went away or came back, as far as the time allows.
+pub(super) fn move_calls(context: Context<'_>) {
+    let slice = Slice::begin();
+    while let Some(session) = STATE.if_busy(context, |state| state.moves.first()) {
+        let is_away = sessions::presence(context, session) == Presence::Away;
+        STATE.with(context, |state| {
+            let from = state.moves.from(session);
+            let calls = &mut state.calls;
+            let next = calls.pass_over(session, is_away, from, MOVED_AT_ONCE);
+            state.moves.go_on(session, next);
+        });
+        if slice.is_over() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Calls of a detached session are passed over: nobody waits for a program that is gone.
+
+use crate::support::{Session, hold, holders, queued, run, wait, while_stopped};
+use crate::waiting::Waiter;
+use redis::{Connection, Value};
+use testbed::{Expect, Server, Talk, cmd, eventually, held, line, waiters};
+
+/// `k` is held by `a`. In line are `b` of a session whose POLL waits, and a blocked call of `c`.
+#[track_caller]
+fn two_in_line() -> (Server, Connection, Session, Waiter) {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let behind = wait(&server, "k c PX 600000 BLOCK 0");
+    session.stay(&server);
+    (server, c, session, behind)
+}
+
+#[test]
+fn the_lock_goes_to_the_next_in_line() {
+    let (server, mut c, session, mut behind) = two_in_line();
+    session.leave(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(behind.granted().owner, b"c");
+    // The call keeps its place.
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+    assert_eq!(queued(&server), 1);
+    // A queued call of another session is next in the same way.
+    let mut other = Session::open(&server);
+    assert_eq!(other.queue(&mut c, "k d"), 1);
+    other.stay(&server);
+    run(&mut c, "LOCK.RELEASE k c").int();
+    other.told();
+    assert_eq!(holders(&mut c, "k"), ["d"]);
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+}
+
+#[test]
+fn a_connection_that_was_killed_is_gone() {
+    let (server, mut c, session, mut behind) = two_in_line();
+    let client = session.client_id(&mut c);
+    assert_eq!(cmd!(c, "CLIENT", "KILL", "ID", client).int(), 1);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(behind.granted().owner, b"c");
+    drop((session, server));
+}
+
+/// The server has not read the close when the lock comes free.
+#[test]
+fn a_connection_that_closed_unread_is_gone() {
+    for close_first in [true, false] {
+        for polls in [true, false] {
+            let (server, mut c) = held();
+            let mut session = Session::open(&server);
+            session.queue(&mut c, "k b");
+            let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+            session.poll();
+            if polls {
+                session.stay(&server);
+            }
+            while_stopped(&server, || {
+                if close_first {
+                    drop(session);
+                    c.post(&line("LOCK.RELEASE k a"));
+                } else {
+                    c.post(&line("LOCK.RELEASE k a"));
+                    drop(session);
+                }
+            });
+            assert_eq!(c.receive().int(), 0);
+            assert_eq!(behind.granted().owner, b"c");
+            assert_eq!(waiters(&mut c, "k"), ["b"]);
+        }
+    }
+}
+
+/// The connection is open, and polls the session no more.
+#[test]
+fn a_connection_with_another_user_or_database_is_gone() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "ACL SETUSER bob on >secret ~* &* +@all").okay();
+    for change in ["SELECT 1", "AUTH bob secret"] {
+        run(&mut c, "FLUSHALL").okay();
+        hold(&mut c, &["k a"]);
+        let mut session = Session::open(&server);
+        session.queue(&mut c, "k b");
+        let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+        session.poll();
+        run(&mut session, change).okay();
+        run(&mut c, "LOCK.RELEASE k a").int();
+        assert_eq!(behind.granted().owner, b"c", "{change}");
+        run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
+    }
+}
+
+#[test]
+fn with_nobody_else_in_line_the_lock_is_free() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.queue(&mut c, "k d");
+    session.leave(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+    assert_eq!(run(&mut c, "LOCK.INFO k").value(), Value::Nil);
+    assert_eq!(waiters(&mut c, "k"), ["b", "d"]);
+    // Newcomers of every kind are granted.
+    run(&mut c, "LOCK.ACQUIRE k x PX 600000").grant();
+    run(&mut c, "LOCK.ACQUIRE k y").nil();
+    run(&mut c, "LOCK.RELEASE k x").int();
+    run(&mut c, "LOCK.ACQUIRE k x PX 600000 BLOCK 0").grant();
+    run(&mut c, "LOCK.RELEASE k x").int();
+    let other = Session::open(&server);
+    other.ask(&mut c, "k x").grant();
+    assert_eq!(waiters(&mut c, "k"), ["b", "d"]);
+}
+
+/// However the lock becomes free.
+#[test]
+fn it_is_passed_over_after_an_expiry_and_a_deletion_too() {
+    for free in ["PEXPIRE k 30", "DEL k", "FLUSHALL", "RENAME k elsewhere"] {
+        let (server, mut c, session, mut behind) = two_in_line();
+        session.leave(&server);
+        run(&mut c, free).value();
+        assert_eq!(behind.granted().owner, b"c", "{free}");
+        assert_eq!(waiters(&mut c, "k"), ["b"]);
+    }
+}
+
+/// Those behind a call that has no room are granted when its program goes.
+#[test]
+fn those_behind_that_have_room_are_granted_when_it_goes() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, &["k a SHARED"]);
+    let mut session = Session::open(&server);
+    let mut other = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let mut reader = wait(&server, "k c SHARED PX 600000 BLOCK 0");
+    other.queue(&mut c, "k d SHARED");
+    let writer = wait(&server, "k e BLOCK 0");
+    other.queue(&mut c, "k f SHARED");
+    session.stay(&server);
+    other.stay(&server);
+    session.leave(&server);
+    reader.granted();
+    assert_eq!(other.told().len(), 1);
+    assert_eq!(holders(&mut c, "k"), ["a", "c", "d"]);
+    // The next writer waits, and holds back those behind it.
+    assert_eq!(waiters(&mut c, "k"), ["b", "e", "f"]);
+    run(&mut c, "LOCK.ACQUIRE k x SHARED").nil();
+    drop(writer);
+    eventually(|| holders(&mut c, "k").len() == 4, "the last reader");
+}
+
+#[test]
+fn it_is_not_granted_as_its_owners_re_entry() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let mut blocked = wait(&server, "k b PX 600000 BLOCK 0");
+    let gone = session.leave(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let grant = blocked.granted();
+    assert_eq!(grant.holds, 1);
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+    // The next POLL has it judged.
+    let mut session = gone.back(&server);
+    let event = format!("1 granted k b {} 1 600000 1", grant.token);
+    assert_eq!(session.events(1), [event]);
+    assert_eq!(session.poll().grants, 1);
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().holds, 1);
+}
+
+/// A blocked call of the session too.
+#[test]
+fn a_blocked_call_of_the_session_is_passed_over() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    let words = session.line("k b PX 600000 BLOCK 0 SESSION ID");
+    let mut passed = wait(&server, &words);
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+    let gone = session.leave(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(behind.granted().owner, b"c");
+    assert!(passed.is_blocked(&mut c));
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+    run(&mut c, "LOCK.RELEASE k c").int();
+    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+    assert!(passed.is_blocked(&mut c));
+    let mut session = gone.back(&server);
+    session.poll();
+    assert_eq!(passed.granted().owner, b"b");
+    assert_eq!(session.poll().grants, 1);
+}

@@ -1,0 +1,105 @@
+//! What becomes of queued calls when their session ends.
+
+use crate::sessions::count;
+use crate::support::{Session, hold, holders, queued, run, wait};
+use testbed::{Expect, Server, eventually, held, waiters};
+
+#[test]
+fn its_calls_leave_the_line() {
+    for subcommand in ["CLOSE", "KILL"] {
+        let (server, mut c) = held();
+        hold(&mut c, &["j a"]);
+        let mut session = Session::open(&server);
+        let other = Session::open(&server);
+        session.queue(&mut c, "k b");
+        other.queue(&mut c, "k c");
+        session.queue(&mut c, "k d");
+        session.queue(&mut c, "j b");
+        let words = session.line(&format!("LOCK.SESSION {subcommand} ID"));
+        assert_eq!(run(&mut c, &words).int(), 0);
+        assert_eq!(waiters(&mut c, "k"), ["c"]);
+        assert_eq!(waiters(&mut c, "j"), [""; 0]);
+        assert_eq!(queued(&server), 1);
+        session.ask(&mut c, "k b").refused("NOSESSION");
+        session.run("LOCK.SESSION POLL ID").refused("NOSESSION");
+    }
+}
+
+#[test]
+fn its_grants_are_released_and_go_to_the_next_in_line() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.queue(&mut c, "k d");
+    let mut next = wait(&server, "k c PX 600000 BLOCK 0");
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    session.told();
+    assert_eq!(run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int(), 1);
+    // Its other call in the same line is gone by then.
+    assert_eq!(next.granted().owner, b"c");
+    assert_eq!(waiters(&mut c, "k"), [""; 0]);
+}
+
+#[test]
+fn those_behind_its_calls_are_granted() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, &["k a SHARED"]);
+    let session = Session::open(&server);
+    let mut other = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let mut reader = wait(&server, "k c SHARED PX 600000 BLOCK 0");
+    other.queue(&mut c, "k d SHARED");
+    other.stay(&server);
+    run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
+    reader.granted();
+    assert_eq!(other.told().len(), 1);
+    assert_eq!(holders(&mut c, "k"), ["a", "c", "d"]);
+}
+
+#[test]
+fn calls_of_a_silent_session_leave_the_line() {
+    let (server, mut c) = held();
+    let session = Session::open_on(server.connection(), "TIMEOUT 1000");
+    session.queue(&mut c, "k b");
+    let mut next = wait(&server, "k c PX 600000 BLOCK 0");
+    eventually(|| count(&server, "sessions_silent") == 1, "the silence");
+    assert_eq!(waiters(&mut c, "k"), ["c"]);
+    assert_eq!(queued(&server), 0);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    next.granted();
+}
+
+/// Many calls in many lines are removed in slices, each before any LOCK command on its key could meet it.
+#[test]
+fn nothing_is_left_of_many_calls() {
+    const CALLS: usize = 5000;
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    let lines: Vec<_> = (0..CALLS)
+        .flat_map(|n| {
+            let own = format!("LOCK.ACQUIRE own{n} a PX 600000");
+            let calls = [format!("k b{n}"), format!("own{n} b")];
+            [own]
+                .into_iter()
+                .chain(calls.map(|words| session.call(&words)))
+        })
+        .collect();
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    for part in lines.chunks(1000) {
+        crate::support::at_once(&mut c, part);
+    }
+    assert_eq!(queued(&server), 2 * i64::try_from(CALLS).expect("few"));
+    let mut next = wait(&server, "k next PX 600000 BLOCK 0");
+    let close = session.line("LOCK.SESSION CLOSE ID");
+    let commands = [&close, "LOCK.RELEASE k a", "LOCK.RELEASE own4999 a"];
+    for reply in crate::support::at_once(&mut c, &commands) {
+        assert_eq!(reply.int(), 0);
+    }
+    assert_eq!(next.granted().owner, b"next");
+    assert_eq!(run(&mut c, "EXISTS own4999").int(), 0);
+    eventually(|| queued(&server) == 0, "all to be gone");
+    assert_eq!(waiters(&mut c, "k"), [""; 0]);
+    assert_eq!(waiters(&mut c, "own2500"), [""; 0]);
+}

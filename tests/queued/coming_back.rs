@@ -1,0 +1,198 @@
+//! A POLL brings the calls of a session back into their places.
+
+use crate::support::{Session, fall_silent, granted, hold, holders, run, wait};
+use redis::Connection;
+use testbed::{Expect, Server, cmd, held, waiters};
+
+/// The session is away, in each of the two ways.
+#[track_caller]
+fn each_way(test: impl Fn(&Server, &mut Connection, Session, fn(Session, &Server) -> Session)) {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    test(&server, &mut c, session, |session, server| {
+        session.leave(server).back(server)
+    });
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    test(&server, &mut c, session, |mut session, _| {
+        session.poll();
+        fall_silent();
+        session
+    });
+}
+
+#[test]
+fn a_free_lock_is_granted_at_once() {
+    each_way(|server, c, session, away| {
+        session.queue(c, "k b");
+        session.queue(c, "k d");
+        let mut session = away(session, server);
+        run(c, "LOCK.RELEASE k a").int();
+        assert_eq!(run(c, "EXISTS k").int(), 0);
+        let events = session.events(1);
+        assert_eq!(events, [granted(c, 1, "k", "b")]);
+        assert_eq!(waiters(c, "k"), ["d"]);
+    });
+}
+
+/// A POLL that does not wait brings them back, too; the event may come with the next.
+#[test]
+fn by_a_poll_that_does_not_wait() {
+    each_way(|server, c, session, away| {
+        session.queue(c, "k b");
+        let mut session = away(session, server);
+        run(c, "LOCK.RELEASE k a").int();
+        let mut events = session.poll().events;
+        if events.is_empty() {
+            events = session.events(1);
+        }
+        assert_eq!(events, [granted(c, 1, "k", "b")]);
+    });
+}
+
+#[test]
+fn its_place_is_before_those_who_came_later() {
+    each_way(|server, c, session, away| {
+        session.queue(c, "k b");
+        let mut next = wait(server, "k c PX 600000 BLOCK 0");
+        let mut last = wait(server, "k d PX 600000 BLOCK 0");
+        let mut session = away(session, server);
+        run(c, "LOCK.RELEASE k a").int();
+        next.granted();
+        assert_eq!(waiters(c, "k"), ["b", "d"]);
+        session.stay(server);
+        // It takes nothing from the holder.
+        assert_eq!(holders(c, "k"), ["c"]);
+        run(c, "LOCK.RELEASE k c").int();
+        assert_eq!(session.told(), [granted(c, 1, "k", "b")]);
+        session.release(c, "k", "b");
+        last.granted();
+    });
+}
+
+/// A newcomer stands behind it again.
+#[test]
+fn it_holds_those_behind_it_back_again() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, &["k a SHARED"]);
+    let session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let mut session = session.leave(&server).back(&server);
+    hold(&mut c, &["k c SHARED"]);
+    session.stay(&server);
+    run(&mut c, "LOCK.ACQUIRE k d SHARED").nil();
+    let mut reader = wait(&server, "k d SHARED PX 600000 BLOCK 0");
+    for owner in ["a", "c"] {
+        assert!(reader.is_blocked(&mut c));
+        run(&mut c, &format!("LOCK.RELEASE k {owner}")).int();
+    }
+    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+    session.release(&mut c, "k", "b");
+    reader.granted();
+}
+
+/// One POLL brings all calls of the session back, whatever locks they wait for.
+#[test]
+fn all_its_locks_are_granted_by_one_poll() {
+    const LOCKS: usize = 50;
+    let server = Server::start();
+    let mut c = server.connection();
+    let session = Session::open(&server);
+    let keys: Vec<_> = (0..LOCKS).map(|n| format!("k{n}")).collect();
+    for key in &keys {
+        hold(&mut c, &[&format!("{key} a")]);
+        session.queue(&mut c, &format!("{key} b"));
+        session.queue(&mut c, &format!("{key} c"));
+    }
+    let gone = session.leave(&server);
+    for key in &keys {
+        run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
+    }
+    assert_eq!(run(&mut c, "DBSIZE").int(), 0);
+    let mut session = gone.back(&server);
+    assert_eq!(session.events(LOCKS).len(), LOCKS);
+    for key in &keys {
+        assert_eq!(holders(&mut c, key), ["b"]);
+        assert_eq!(waiters(&mut c, key), ["c"]);
+    }
+    assert_eq!(session.poll().grants, i64::try_from(LOCKS).expect("few"));
+}
+
+/// Of two sessions that are away, the one that comes back first is granted first.
+#[test]
+fn who_comes_back_first_is_granted_and_the_other_keeps_its_place() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let first = Session::open(&server);
+    let second = Session::open(&server);
+    let keys = ["k0", "k1", "k2"];
+    for key in keys {
+        hold(&mut c, &[&format!("{key} a")]);
+        for (session, owner) in [
+            (&first, "b1"),
+            (&second, "c1"),
+            (&first, "b2"),
+            (&second, "c2"),
+        ] {
+            session.queue(&mut c, &format!("{key} {owner}"));
+        }
+    }
+    let (first, second) = (first.leave(&server), second.leave(&server));
+    for key in keys {
+        run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
+    }
+    let mut second = second.back(&server);
+    second.events(keys.len());
+    for key in keys {
+        assert_eq!(holders(&mut c, key), ["c1"], "{key}");
+    }
+    let mut first = first.back(&server);
+    first.stay(&server);
+    second.stay(&server);
+    for key in keys {
+        second.release(&mut c, key, "c1");
+    }
+    let mut told = first.told();
+    told.extend(first.events(keys.len() - told.len()));
+    first.stay(&server);
+    for key in keys {
+        assert_eq!(holders(&mut c, key), ["b1"], "{key}");
+        assert_eq!(waiters(&mut c, key), ["b2", "c2"], "{key}");
+    }
+    first.release(&mut c, "k1", "b1");
+    assert_eq!(holders(&mut c, "k1"), ["b2"]);
+    assert_eq!(first.told().len(), 1);
+}
+
+/// Its time may have ended meanwhile.
+#[test]
+fn what_ended_while_it_was_away_is_told() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 100 SESSION ID HOLDS 1");
+    run(&mut c, &words).int();
+    session.queue(&mut c, "k c");
+    session.poll();
+    fall_silent();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let events = session.events(2);
+    assert_eq!(events[0], "1 ended k b timeout");
+    assert_eq!(events[1], granted(&mut c, 2, "k", "c"));
+}
+
+/// A grant that a call got before its program went away is the session's all the same.
+#[test]
+fn a_grant_that_came_just_before_is_kept() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    // The reply is not read.
+    let gone = session.leave(&server);
+    let mut session = gone.back(&server);
+    assert_eq!(session.events(1), [granted(&mut c, 1, "k", "b")]);
+    assert_eq!(cmd!(c, "EXISTS", "k").int(), 1);
+    assert!(session.poll().sure_ms > 300_000);
+}

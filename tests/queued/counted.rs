@@ -1,0 +1,147 @@
+//! A call that is passed over still counts: in limits, looks, repetition, cancellation and deadlock, and its time
+//! runs.
+
+use crate::support::{Gone, Session, granted, hold, queued, run, wait};
+use redis::Connection;
+use testbed::{Expect, Server, eventually, held, waiters};
+
+/// A session that is away has these calls in line for `k`, which `a` holds.
+#[track_caller]
+fn passed_over(owners: &[&str]) -> (Server, Connection, Session, Gone) {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    for owner in owners {
+        session.queue(&mut c, &format!("k {owner}"));
+    }
+    let id = session.id;
+    let gone = session.leave(&server);
+    // Its words can still be sent, over any connection.
+    let words = Session {
+        id,
+        connection: server.connection(),
+    };
+    (server, c, words, gone)
+}
+
+#[test]
+fn it_is_seen() {
+    let (server, mut c, session, _) = passed_over(&["b", "d"]);
+    assert_eq!(waiters(&mut c, "k"), ["b", "d"]);
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().waiters, 2);
+    assert_eq!(session.number(&mut c, "waiting"), 2);
+    assert_eq!(queued(&server), 2);
+    let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
+    assert_eq!(fields["session"].clone().int(), session.id);
+    assert_eq!(fields["client-id"].clone().int(), 0);
+    // Others stand behind it, by their places too.
+    let other = Session::open(&server);
+    assert_eq!(other.queue(&mut c, "k e"), 2);
+}
+
+#[test]
+fn it_counts_for_limits() {
+    let (server, mut c, _, _) = passed_over(&["b", "d"]);
+    let other = Session::open(&server);
+    run(&mut c, "CONFIG SET lock.max-waiters 2").okay();
+    run(&mut c, "LOCK.ACQUIRE k c BLOCK 10").refused("MAXWAITERS");
+    other.ask(&mut c, "k c").refused("MAXWAITERS");
+    run(&mut c, "CONFIG SET lock.max-waiters 10").okay();
+    run(&mut c, "CONFIG SET lock.max-queued 2").okay();
+    other.ask(&mut c, "k c").refused("MAXWAITERS");
+    run(&mut c, "CONFIG SET lock.max-queued 3").okay();
+    assert_eq!(other.queue(&mut c, "k c"), 2);
+}
+
+#[test]
+fn it_counts_for_deadlock() {
+    let (_server, mut c, session, _) = passed_over(&["b"]);
+    hold(&mut c, &["j b"]);
+    run(&mut c, "LOCK.ACQUIRE j a BLOCK 10000").refused("DEADLOCK");
+    session.ask(&mut c, "j a").refused("DEADLOCK");
+}
+
+#[test]
+fn its_owner_can_cancel_it() {
+    let (server, mut c, session, gone) = passed_over(&["b", "d"]);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b ALL").int(), 0);
+    assert_eq!(waiters(&mut c, "k"), ["d"]);
+    // On a lock that is free, too.
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(run(&mut c, "LOCK.RELEASE k d ALL").int(), 0);
+    run(&mut c, "LOCK.RELEASE k d ALL").refused("NOTHELD");
+    assert_eq!(queued(&server), 0);
+    assert_eq!(session.number(&mut c, "events"), 2);
+    let expected = ["1 ended k b cancelled", "2 ended k d cancelled"];
+    assert_eq!(gone.back(&server).events(2), expected);
+}
+
+#[test]
+fn its_time_runs() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    for (owner, ms) in [("b", 700), ("d", 60_000)] {
+        let words = format!("LOCK.ACQUIRE k {owner} QUEUE {ms} SESSION ID HOLDS 1");
+        run(&mut c, &session.line(&words)).int();
+    }
+    let gone = session.leave(&server);
+    eventually(|| waiters(&mut c, "k") == ["d"], "the end of its time");
+    assert_eq!(gone.back(&server).events(1), ["1 ended k b timeout"]);
+}
+
+#[test]
+fn a_repeated_call_is_answered_its_place_even_on_a_free_lock() {
+    let (server, mut c, session, gone) = passed_over(&["b", "d"]);
+    assert_eq!(session.queue(&mut c, "k d"), 1);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+    assert_eq!(session.queue(&mut c, "k d"), 1);
+    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+    assert_eq!(queued(&server), 2);
+    // Only a POLL brings it back.
+    let events = gone.back(&server).events(1);
+    assert_eq!(events, [granted(&mut c, 1, "k", "b")]);
+}
+
+#[test]
+fn a_first_call_of_a_session_that_is_away_is_judged_like_a_newcomers() {
+    let (server, mut c, session, gone) = passed_over(&["b"]);
+    assert_eq!(session.queue(&mut c, "k d"), 1);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    // Only calls that are passed over are in line.
+    let grant = session.ask(&mut c, "k e").grant();
+    assert_eq!(grant.owner, b"e");
+    session.ask(&mut c, "free e").grant();
+    assert_eq!(session.queue(&mut c, "k f"), 2);
+    assert_eq!(waiters(&mut c, "k"), ["b", "d", "f"]);
+    // It is passed over from the beginning.
+    let mut other = wait(&server, "k g PX 600000 BLOCK 0");
+    run(&mut c, "LOCK.RELEASE k e").int();
+    other.granted();
+    let mut back = gone.back(&server);
+    assert_eq!(back.poll().grants, 1);
+}
+
+#[test]
+fn it_is_answered_when_the_key_comes_to_hold_another_type() {
+    for free_first in [false, true] {
+        let (server, mut c, _, gone) = passed_over(&["b"]);
+        if free_first {
+            run(&mut c, "LOCK.RELEASE k a").int();
+        }
+        run(&mut c, "SET k v").okay();
+        let events = gone.back(&server).events(1);
+        assert!(
+            events[0].starts_with("1 ended k b WRONGTYPE "),
+            "{events:?}"
+        );
+        assert_eq!(queued(&server), 0);
+    }
+}
+
+#[test]
+fn the_end_of_its_session_removes_it() {
+    let (server, mut c, session, _) = passed_over(&["b", "d"]);
+    assert_eq!(run(&mut c, &session.line("LOCK.SESSION CLOSE ID")).int(), 0);
+    assert_eq!(waiters(&mut c, "k"), [""; 0]);
+    assert_eq!(queued(&server), 0);
+}

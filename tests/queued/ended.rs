@@ -1,0 +1,199 @@
+//! The event `ended`: calls that leave the line without a grant, and why.
+
+use crate::support::{Session, at_once, granted, hold, holders, queued, run, timed, wait};
+use std::time::{Duration, Instant};
+use testbed::{Expect, Server, Talk, cmd, held, waiters};
+
+#[test]
+fn when_its_time_is_up() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.stay(&server);
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 300 SESSION ID HOLDS 1");
+    let since = Instant::now();
+    run(&mut c, &words).int();
+    assert_eq!(session.told(), ["1 ended k b timeout"]);
+    let waited = since.elapsed();
+    assert!(waited >= Duration::from_millis(299), "{waited:?}");
+    assert!(waited < Duration::from_secs(10), "{waited:?}");
+    assert_eq!(queued(&server), 0);
+    assert_eq!(session.poll().grants, 0);
+    // A POLL is no condition.
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 1 SESSION ID HOLDS 1");
+    run(&mut c, &words).int();
+    assert_eq!(session.events(1), ["2 ended k b timeout"]);
+}
+
+/// Those behind it go on, those with a longer time stay.
+#[test]
+fn each_call_has_a_time_of_its_own() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let calls = [("b", 900), ("c", 300), ("d", 600_000), ("e", 600)].map(|(owner, ms)| {
+        session.line(&format!(
+            "LOCK.ACQUIRE k {owner} QUEUE {ms} SESSION ID HOLDS 1 PX 600000"
+        ))
+    });
+    at_once(&mut c, &calls.each_ref().map(String::as_str));
+    let expected = [
+        "1 ended k c timeout",
+        "2 ended k e timeout",
+        "3 ended k b timeout",
+    ];
+    assert_eq!(session.events(3), expected);
+    assert_eq!(waiters(&mut c, "k"), ["d"]);
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.told(), [granted(&mut c, 4, "k", "d")]);
+}
+
+#[test]
+fn when_its_owner_cancels_it_from_any_connection() {
+    let (server, mut c) = held();
+    let mut first = Session::open(&server);
+    let mut second = Session::open(&server);
+    first.queue(&mut c, "k b");
+    second.queue(&mut c, "k c");
+    second.queue(&mut c, "k b");
+    let mut blocked = wait(&server, "k b BLOCK 0");
+    first.stay(&server);
+    second.stay(&server);
+    // With a token it cancels no wait.
+    run(&mut c, "LOCK.RELEASE k b ALL TOKEN 1").refused("NOTOWNER");
+    assert_eq!(queued(&server), 3);
+    assert_eq!(run(&mut c, "LOCK.RELEASE k b ALL").int(), 0);
+    assert_eq!(first.told(), ["1 ended k b cancelled"]);
+    assert_eq!(second.told(), ["1 ended k b cancelled"]);
+    blocked.receive().nil();
+    assert_eq!(waiters(&mut c, "k"), ["c"]);
+    run(&mut c, "LOCK.RELEASE k b ALL").refused("NOTOWNER");
+}
+
+#[test]
+fn when_the_key_comes_to_hold_another_type() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.queue(&mut c, "k c SHARED");
+    session.stay(&server);
+    run(&mut c, "SET k v").okay();
+    let mut events = session.told();
+    events.extend(session.events(2 - events.len()));
+    for (event, start) in events
+        .iter()
+        .zip(["1 ended k b WRONGTYPE ", "2 ended k c WRONGTYPE "])
+    {
+        assert!(event.starts_with(start), "{event}");
+    }
+    assert_eq!(queued(&server), 0);
+    session.ask(&mut c, "k b").refused("WRONGTYPE");
+}
+
+/// Its owner comes to share the lock while it waits to have it alone.
+#[test]
+fn when_its_owner_is_not_alone() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let mut other = Session::open(&server);
+    session.queue(&mut c, "k d SHARED");
+    session.queue(&mut c, "k b SHARED");
+    other.queue(&mut c, "k b");
+    session.queue(&mut c, "k e SHARED");
+    session.stay(&server);
+    other.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let event = other.told().remove(0);
+    assert!(event.starts_with("1 ended k b NOTALONE "), "{event}");
+    let mut events = session.told();
+    events.extend(session.events(3 - events.len()));
+    assert_eq!(holders(&mut c, "k"), ["d", "b", "e"]);
+    assert_eq!(other.poll().grants, 0);
+}
+
+/// A waiting call is judged when its turn comes.
+#[test]
+fn when_its_lease_is_too_short_by_then() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 0 SESSION ID HOLDS 1");
+    run(&mut c, &words).int();
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+    run(&mut c, "CONFIG SET lock.default-lease-ms 500").okay();
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let event = session.told().remove(0);
+    assert!(event.starts_with("1 ended k b ERR "), "{event}");
+    behind.granted();
+}
+
+/// Those behind a call that leaves have room.
+#[test]
+fn those_behind_are_granted_when_it_leaves() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, &["k a SHARED"]);
+    let mut session = Session::open(&server);
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 150 SESSION ID HOLDS 1");
+    run(&mut c, &words).int();
+    let mut reader = wait(&server, "k c SHARED PX 600000 BLOCK 0");
+    assert_eq!(session.events(1), ["1 ended k b timeout"]);
+    reader.granted();
+    session.queue(&mut c, "k b");
+    let mut reader = wait(&server, "k d SHARED PX 600000 BLOCK 0");
+    run(&mut c, "LOCK.RELEASE k b ALL").int();
+    reader.granted();
+}
+
+/// `CLIENT UNBLOCK` ends the POLL, and no call.
+#[test]
+fn an_unblocked_poll_ends_no_call() {
+    if !crate::waiting::unblocks() {
+        return;
+    }
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let client = cmd!(session.connection, "CLIENT", "ID").int();
+    session.stay(&server);
+    let (polled, _) = timed(|| {
+        assert_eq!(cmd!(c, "CLIENT", "UNBLOCK", client).int(), 1);
+        session.polled()
+    });
+    assert_eq!(polled.events, Vec::<String>::new());
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+}
+
+/// Numbers run through all kinds of events of a session.
+#[test]
+fn events_of_all_kinds_are_numbered_together() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let mut other = Session::open(&server);
+    hold(&mut c, &["k a", "j a", "busy a"]);
+    session.ask(&mut c, "mine b").grant();
+    session.queue(&mut c, "k b");
+    session.queue(&mut c, "j b");
+    session.queue(&mut c, "busy b");
+    let token = cmd!(c, "LOCK.FENCE", "mine").int();
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let mut events = session.told();
+    run(&mut c, "LOCK.RELEASE busy b ALL").int();
+    run(&mut c, "DEL mine").int();
+    run(&mut c, &other.line("LOCK.RENEW k b SESSION ID")).grant();
+    events.extend(session.events(3));
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE j a").int();
+    events.extend(session.told());
+    let fence = cmd!(c, "LOCK.FENCE", "k").int();
+    let expected = [
+        granted(&mut c, 1, "k", "b"),
+        "2 ended busy b cancelled".to_owned(),
+        format!("3 lost mine b {token} deleted"),
+        format!("4 taken k b {fence} {}", other.id),
+        granted(&mut c, 5, "j", "b"),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(other.poll().grants, 1);
+}

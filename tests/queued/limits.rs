@@ -1,0 +1,123 @@
+//! `MAXWAITERS`, and the settings behind it.
+
+use crate::support::{Session, at_once, granted, hold, holders, queued, run, wait};
+use testbed::{Expect, Server, cmd, held, waiters};
+
+#[test]
+fn so_many_calls_are_queued_as_the_setting_allows() {
+    let (server, mut c) = held();
+    hold(&mut c, &["j a"]);
+    let session = Session::open(&server);
+    let other = Session::open(&server);
+    run(&mut c, "CONFIG SET lock.max-queued 2").okay();
+    session.queue(&mut c, "k b");
+    other.queue(&mut c, "j b");
+    for words in ["k c", "j c"] {
+        let text = session.ask(&mut c, words).refused("MAXWAITERS");
+        assert!(text.contains("lock.max-queued"), "{text}");
+    }
+    // Blocked calls are not counted, and what need not wait is granted.
+    let _blocked = wait(&server, "k d BLOCK 0");
+    session.ask(&mut c, "free b").grant();
+    run(&mut c, "LOCK.RELEASE j b ALL").int();
+    assert_eq!(session.queue(&mut c, "k c"), 2);
+    assert_eq!(queued(&server), 2);
+}
+
+#[test]
+fn the_setting_is_0_to_100_million() {
+    let (server, mut c) = held();
+    let fields = cmd!(c, "CONFIG", "GET", "lock.max-queued").fields();
+    assert_eq!(fields["lock.max-queued"].clone().text(), "1000000");
+    for value in ["-1", "100000001", "x"] {
+        cmd!(c, "CONFIG", "SET", "lock.max-queued", value).refused("ERR");
+    }
+    run(&mut c, "CONFIG SET lock.max-queued 100000000").okay();
+    run(&mut c, "CONFIG SET lock.max-queued 0").okay();
+    let session = Session::open(&server);
+    session.ask(&mut c, "k b").refused("MAXWAITERS");
+    session.ask(&mut c, "free b").grant();
+}
+
+/// Blocked and queued calls together.
+#[test]
+fn one_line_takes_so_many_calls_as_the_setting_allows() {
+    let (server, mut c) = held();
+    hold(&mut c, &["j a"]);
+    let session = Session::open(&server);
+    run(&mut c, "CONFIG SET lock.max-waiters 2").okay();
+    session.queue(&mut c, "k b");
+    let _blocked = wait(&server, "k c BLOCK 0");
+    let text = session.ask(&mut c, "k d").refused("MAXWAITERS");
+    assert!(text.contains("lock.max-waiters"), "{text}");
+    run(&mut c, "LOCK.ACQUIRE k d BLOCK 10").refused("MAXWAITERS");
+    assert_eq!(session.queue(&mut c, "j d"), 0);
+    assert_eq!(waiters(&mut c, "k"), ["b", "c"]);
+}
+
+/// They cost no connection.
+#[test]
+fn the_limit_of_blocked_calls_does_not_concern_queued_ones() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    run(&mut c, "CONFIG SET lock.max-waiters-total 0").okay();
+    run(&mut c, "LOCK.ACQUIRE k b BLOCK 10").refused("MAXWAITERS");
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+}
+
+#[test]
+fn what_is_in_line_is_still_granted() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.queue(&mut c, "k c");
+    run(&mut c, "CONFIG SET lock.max-waiters 0").okay();
+    run(&mut c, "CONFIG SET lock.max-queued 0").okay();
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+    assert_eq!(waiters(&mut c, "k"), ["c"]);
+}
+
+/// A session has so many events that are not acknowledged.
+#[track_caller]
+fn cause_events(session: &Session, server: &Server, wanted: usize) {
+    let mut c = server.connection();
+    for part in (0..wanted).step_by(500) {
+        let keys = part..wanted.min(part + 500);
+        let lines: Vec<_> = keys
+            .clone()
+            .map(|n| session.call(&format!("lost{n} a")))
+            .chain(keys.map(|n| format!("DEL lost{n}")))
+            .collect();
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        at_once(&mut c, &lines);
+    }
+    let events = session.number(&mut c, "events");
+    assert_eq!(events, i64::try_from(wanted).expect("few"));
+}
+
+#[test]
+fn a_session_that_acknowledges_nothing_can_queue_no_more() {
+    let (server, mut c) = held();
+    hold(&mut c, &["j a"]);
+    let mut session = Session::open(&server);
+    let other = Session::open(&server);
+    session.ask(&mut c, "mine b").grant();
+    session.queue(&mut c, "k b");
+    cause_events(&session, &server, 10_000);
+    for words in ["j b", "k c", "free b"] {
+        let text = session.ask(&mut c, words).refused("MAXWAITERS");
+        assert!(text.contains("10000 events"), "{text}");
+    }
+    // Neither another session, nor a re-entry, nor a call that is in line already.
+    assert_eq!(other.queue(&mut c, "k c"), 1);
+    session.ask(&mut c, "mine b").grant();
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+    // What is in line is still granted, and what happens is still told.
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let events = session.events(10_001);
+    assert_eq!(events[10_000], granted(&mut c, 10_001, "k", "b"));
+    assert_eq!(session.queue(&mut c, "j b"), 0);
+    assert_eq!(holders(&mut c, "j"), ["a"]);
+}

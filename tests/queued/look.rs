@@ -1,0 +1,126 @@
+//! What WAITERS, LIST, HOTKEYS and INFO tell of queued calls.
+
+use crate::support::{Session, hold, queued, run, wait};
+use redis::{Connection, Value};
+use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::{Expect, cmd, eventually, held};
+
+#[track_caller]
+fn line_of(c: &mut Connection, key: &str) -> Vec<BTreeMap<String, Value>> {
+    let waiters = cmd!(*c, "LOCK.WAITERS", key).items();
+    waiters.into_iter().map(Expect::fields).collect()
+}
+
+#[test]
+fn waiters_has_the_session_and_the_connection_that_polls_it() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let opener = cmd!(session.connection, "CLIENT", "ID").int();
+    session.queue(&mut c, "k b");
+    let _blocked = wait(&server, "k c LIMIT 2 BLOCK 60000");
+    session.queue(&mut c, "k d SHARED");
+    let line = line_of(&mut c, "k");
+    let owners: Vec<_> = line
+        .iter()
+        .map(|call| call["owner"].clone().text())
+        .collect();
+    assert_eq!(owners, ["b", "c", "d"]);
+    let all = |field: &str| -> Vec<_> {
+        let values = line.iter().map(|call| call[field].clone().int());
+        values.collect()
+    };
+    assert_eq!(all("session"), [session.id, 0, session.id]);
+    assert_eq!(all("limit"), [1, 2, 0]);
+    let clients = all("client-id");
+    assert_eq!((clients[0], clients[2]), (opener, opener));
+    assert_ne!(clients[1], opener);
+    let left = all("left-ms");
+    assert_eq!((left[0], left[2]), (-1, -1));
+    assert!(line.iter().all(|call| call.len() == 6), "{line:?}");
+    // A newer connection polls, and then none.
+    let mut newer = session.leave(&server).back(&server);
+    assert_eq!(line_of(&mut c, "k")[0]["client-id"], Value::Int(0));
+    newer.poll();
+    let id = cmd!(newer.connection, "CLIENT", "ID").int();
+    assert_eq!(line_of(&mut c, "k")[0]["client-id"], Value::Int(id));
+    assert_eq!(run(&mut c, "LOCK.WAITERS k COUNT 1").items().len(), 1);
+}
+
+#[test]
+fn waiters_has_the_times_of_a_call() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 600000 SESSION ID HOLDS 1");
+    run(&mut c, &words).int();
+    sleep(Duration::from_millis(100));
+    // A repeated call does not begin anew.
+    run(&mut c, &words).int();
+    let fields = line_of(&mut c, "k").remove(0);
+    let waited = fields["waited-ms"].clone().int();
+    let left = fields["left-ms"].clone().int();
+    assert!((99..60_000).contains(&waited), "{waited}");
+    assert!((599_999..=600_001).contains(&(waited + left)), "{left}");
+}
+
+#[test]
+fn the_lock_the_session_and_the_server_count_them() {
+    let (server, mut c) = held();
+    hold(&mut c, &["j a"]);
+    let session = Session::open(&server);
+    let other = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.queue(&mut c, "j b");
+    other.queue(&mut c, "k c");
+    let _blocked = wait(&server, "k d BLOCK 0");
+    assert_eq!(run(&mut c, "LOCK.INFO k").lock_info().waiters, 3);
+    assert_eq!(run(&mut c, "LOCK.INFO j").lock_info().waiters, 1);
+    assert_eq!(session.number(&mut c, "waiting"), 2);
+    assert_eq!(other.number(&mut c, "waiting"), 1);
+    assert_eq!(queued(&server), 3);
+    run(&mut c, "LOCK.RELEASE k b ALL").int();
+    assert_eq!(session.number(&mut c, "waiting"), 1);
+    assert_eq!(session.number(&mut c, "events"), 1);
+    assert_eq!(queued(&server), 2);
+}
+
+#[track_caller]
+fn hot(c: &mut Connection, key: &str) -> Option<BTreeMap<String, Value>> {
+    let keys = run(c, "LOCK.HOTKEYS").items().into_iter();
+    keys.map(Expect::fields)
+        .find(|fields| fields["key"] == Value::BulkString(key.into()))
+}
+
+#[test]
+fn hotkeys_count_them_like_blocked_calls() {
+    let (server, mut c) = held();
+    hold(&mut c, &["j a", "quiet a"]);
+    let mut session = Session::open(&server);
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 100 SESSION ID HOLDS 1");
+    run(&mut c, &words).int();
+    run(&mut c, &words).int(); // the same call
+    assert_eq!(session.events(1), ["1 ended k b timeout"]);
+    session.queue(&mut c, "k c");
+    session.queue(&mut c, "j c");
+    sleep(Duration::from_millis(30));
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE j a").int();
+    session.told();
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    session.told();
+    // Counted when the wait is over.
+    eventually(
+        || hot(&mut c, "k").is_some_and(|fields| fields["waits"] == Value::Int(2)),
+        "both waits",
+    );
+    let fields = hot(&mut c, "k").expect("a hot key");
+    assert_eq!(fields["timeouts"], Value::Int(1));
+    let longest = fields["longest-wait-ms"].clone().int();
+    assert!(longest >= 99, "{longest}");
+    let fields = hot(&mut c, "j").expect("a hot key");
+    assert_eq!(fields["waits"], Value::Int(1));
+    assert!(fields["total-wait-ms"].clone().int() >= 29);
+    assert!(hot(&mut c, "quiet").is_none());
+}

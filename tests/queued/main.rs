@@ -1,0 +1,36 @@
+//! Queued calls, sentence by sentence, against a real server (`REDIS_SERVER`).
+//!
+//! Each module is one part of what the contract says of queued calls, each test a sentence of it.
+
+#[path = "../waiting/copies.rs"]
+#[allow(dead_code)] // shared with the tests of waiting
+mod copies;
+#[path = "../sessions/support.rs"]
+#[allow(dead_code)] // shared with the tests of sessions
+mod sessions;
+mod support;
+#[path = "../waiting/support.rs"]
+#[allow(dead_code)] // shared with the tests of waiting
+mod waiting;
+
+mod arguments;
+mod away;
+mod closing;
+mod coming_back;
+mod counted;
+mod delivery;
+mod ended;
+mod freed;
+mod granted;
+mod held_back;
+mod limits;
+mod look;
+mod mixed;
+mod precedence;
+mod programs;
+mod repeated;
+mod replies;
+mod rights;
+mod roles;
+mod silent;
+mod stalls;

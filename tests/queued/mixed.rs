@@ -1,0 +1,140 @@
+//! One line for queued and blocked calls: their order, sharing, semaphores.
+
+use crate::support::{Session, hold, holders, run, wait};
+use testbed::{Expect, Server, cmd, held, waiters};
+
+/// Two sessions whose POLLs wait.
+#[track_caller]
+fn two(server: &Server) -> [Session; 2] {
+    [(); 2].map(|()| {
+        let mut session = Session::open(server);
+        session.stay(server);
+        session
+    })
+}
+
+impl Session {
+    /// A call of the session has been granted, and its next POLL waits.
+    #[track_caller]
+    fn has(&mut self, server: &Server, key: &str, owner: &str) {
+        let events = self.told();
+        assert_eq!(events.len(), 1, "{events:?}");
+        let part = format!(" granted {key} {owner} ");
+        assert!(events[0].contains(&part), "{events:?}");
+        self.stay(server);
+    }
+}
+
+#[test]
+fn queued_and_blocked_calls_are_served_in_one_order() {
+    let (server, mut c) = held();
+    let [mut one, mut other] = two(&server);
+    one.queue(&mut c, "k b");
+    let mut first = wait(&server, "k c PX 600000 BLOCK 0");
+    other.queue(&mut c, "k d");
+    one.queue(&mut c, "k e");
+    let mut second = wait(&server, "k f PX 600000 BLOCK 0");
+    run(&mut c, "LOCK.RELEASE k a").int();
+    one.has(&server, "k", "b");
+    one.release(&mut c, "k", "b");
+    let mut last = first.granted().token;
+    run(&mut c, "LOCK.RELEASE k c").int();
+    other.has(&server, "k", "d");
+    other.release(&mut c, "k", "d");
+    one.has(&server, "k", "e");
+    let token = cmd!(c, "LOCK.FENCE", "k").int();
+    assert!(token > last);
+    last = token;
+    one.release(&mut c, "k", "e");
+    assert!(second.granted().token > last);
+    assert_eq!(waiters(&mut c, "k"), [""; 0]);
+}
+
+/// A waiting writer holds back readers that come later; all readers at the front get in together.
+#[test]
+fn readers_and_writers_take_turns() {
+    let (server, mut c) = held();
+    let [mut one, mut other] = two(&server);
+    one.queue(&mut c, "k b SHARED");
+    let mut blocked = wait(&server, "k c SHARED PX 600000 BLOCK 0");
+    other.queue(&mut c, "k d");
+    let mut later = wait(&server, "k e SHARED PX 600000 BLOCK 0");
+    one.queue(&mut c, "k f SHARED");
+    run(&mut c, "LOCK.RELEASE k a").int();
+    one.has(&server, "k", "b");
+    blocked.granted();
+    assert_eq!(holders(&mut c, "k"), ["b", "c"]);
+    // A newcomer that would have room stands behind the writer.
+    assert_eq!(other.queue(&mut c, "k g SHARED"), 3);
+    run(&mut c, "LOCK.ACQUIRE k h SHARED").nil();
+    run(&mut c, "LOCK.RELEASE k c").int();
+    one.release(&mut c, "k", "b");
+    other.has(&server, "k", "d");
+    assert_eq!(holders(&mut c, "k"), ["d"]);
+    other.release(&mut c, "k", "d");
+    later.granted();
+    one.has(&server, "k", "f");
+    other.has(&server, "k", "g");
+    assert_eq!(holders(&mut c, "k"), ["e", "f", "g"]);
+}
+
+#[test]
+fn a_semaphore_serves_both_in_order() {
+    let server = Server::start();
+    let mut c = server.connection();
+    hold(&mut c, &["k a LIMIT 2", "k b LIMIT 2"]);
+    let [mut one, mut other] = two(&server);
+    one.queue(&mut c, "k c LIMIT 2");
+    let mut blocked = wait(&server, "k d LIMIT 2 PX 600000 BLOCK 0");
+    other.queue(&mut c, "k e LIMIT 2");
+    one.queue(&mut c, "k f LIMIT 2");
+    run(&mut c, "LOCK.RELEASE k b").int();
+    one.has(&server, "k", "c");
+    assert_eq!(holders(&mut c, "k"), ["a", "c"]);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    blocked.granted();
+    one.release(&mut c, "k", "c");
+    other.has(&server, "k", "e");
+    assert_eq!(holders(&mut c, "k"), ["d", "e"]);
+    run(&mut c, "LOCK.RELEASE k d").int();
+    one.has(&server, "k", "f");
+    assert_eq!(holders(&mut c, "k"), ["e", "f"]);
+}
+
+#[test]
+fn a_renewal_that_widens_admits_those_at_the_front() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b SHARED");
+    session.stay(&server);
+    run(&mut c, "LOCK.RENEW k a SHARED").grant();
+    let token = run(&mut c, "LOCK.HOLDERS k").items()[1].clone().fields()["token"]
+        .clone()
+        .int();
+    assert_eq!(
+        session.told(),
+        [format!("1 granted k b {token} 1 600000 0")]
+    );
+}
+
+/// The permits of a semaphore that one program takes.
+#[test]
+fn many_calls_of_one_session_are_granted_together() {
+    const CALLS: usize = 200;
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    for n in 0..CALLS {
+        session.queue(&mut c, &format!("k b{n} SHARED"));
+    }
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let mut events = session.told();
+    events.extend(session.events(CALLS - events.len()));
+    let owners: Vec<_> = events
+        .iter()
+        .map(|event| event.split(' ').nth(3).expect("an owner").to_owned())
+        .collect();
+    let expected: Vec<_> = (0..CALLS).map(|n| format!("b{n}")).collect();
+    assert_eq!(owners, expected);
+    assert_eq!(session.poll().grants, i64::try_from(CALLS).expect("few"));
+}

@@ -1,0 +1,152 @@
+//! A queued call can be repeated, for instance when its reply was lost.
+
+use crate::support::{Session, granted, hold, holders, queued, run, wait};
+use redis::Value;
+use testbed::{Expect, Server, held, waiters};
+
+#[test]
+fn it_takes_no_second_place() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    let words = ["k b", "k c", "k d"];
+    for _ in 0..3 {
+        for (place, words) in (0..).zip(words) {
+            assert_eq!(session.queue(&mut c, words), place);
+        }
+    }
+    assert_eq!(queued(&server), 3);
+    // From any connection, and the place of the moment.
+    run(&mut c, "LOCK.RELEASE k b ALL").int();
+    assert_eq!(session.queue(&mut server.connection(), "k d"), 1);
+    assert_eq!(waiters(&mut c, "k"), ["c", "d"]);
+}
+
+#[test]
+fn the_options_of_the_first_call_stay() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    for words in [
+        "LOCK.ACQUIRE k b PX 1000 QUEUE 1 SESSION ID HOLDS 1",
+        "LOCK.ACQUIRE k b SHARED QUEUE 1 SESSION ID HOLDS 1",
+        "LOCK.ACQUIRE k b LIMIT 5 QUEUE 1 SESSION ID HOLDS 1",
+    ] {
+        assert_eq!(run(&mut c, &session.line(words)).int(), 0, "{words}");
+    }
+    let fields = run(&mut c, "LOCK.WAITERS k").items().remove(0).fields();
+    assert_eq!(fields["left-ms"], Value::Int(-1));
+    assert_eq!(fields["limit"], Value::Int(1));
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+}
+
+/// Its arguments are judged all the same.
+#[test]
+fn a_repeated_call_with_wrong_words_is_an_error() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    for words in [
+        "LOCK.ACQUIRE k b PX 10 QUEUE 0 SESSION ID HOLDS 1",
+        "LOCK.ACQUIRE k b QUEUE 0 SESSION ID HOLDS 0",
+    ] {
+        run(&mut c, &session.line(words)).refused("ERR");
+    }
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+}
+
+#[test]
+fn another_session_key_or_owner_is_another_call() {
+    let (server, mut c) = held();
+    hold(&mut c, &["j a"]);
+    let session = Session::open(&server);
+    let other = Session::open(&server);
+    session.queue(&mut c, "k b");
+    assert_eq!(other.queue(&mut c, "k b"), 1);
+    assert_eq!(session.queue(&mut c, "k c"), 2);
+    assert_eq!(session.queue(&mut c, "j b"), 0);
+    let _blocked = wait(&server, &session.line("k b BLOCK 0 SESSION ID HOLDS 1"));
+    assert_eq!(waiters(&mut c, "k"), ["b", "b", "c", "b"]);
+    assert_eq!(queued(&server), 4);
+}
+
+/// It says that the owner has a hold already.
+#[test]
+fn other_holds_are_another_call() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let words = session.line("LOCK.ACQUIRE k b QUEUE 0 SESSION ID HOLDS 2");
+    run(&mut c, &words).refused("NOTOWNER");
+    assert_eq!(queued(&server), 1);
+}
+
+#[test]
+fn after_the_grant_it_answers_the_grant() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let event = granted(&mut c, 1, "k", "b");
+    for _ in 0..2 {
+        let grant = session.ask(&mut c, "k b").grant();
+        assert_eq!((grant.holds, grant.lease), (1, 600_000));
+        let same = format!("1 granted k b {} 1 600000 1", grant.token);
+        assert_eq!(event, same);
+    }
+    // The event comes too.
+    assert_eq!(session.told(), [event]);
+    let polled = session.poll();
+    assert_eq!((polled.grants, polled.events), (1, vec![]));
+}
+
+#[test]
+fn after_its_end_it_is_a_new_call() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    session.queue(&mut c, "k c");
+    run(&mut c, "LOCK.RELEASE k b ALL").int();
+    assert_eq!(session.queue(&mut c, "k b"), 1);
+    assert_eq!(session.events(1), ["1 ended k b cancelled"]);
+    assert_eq!(waiters(&mut c, "k"), ["c", "b"]);
+}
+
+/// A call that fell due in between is served first, and then the repeated one is judged.
+#[test]
+fn on_a_lock_whose_lease_has_just_ended_it_answers_the_grant() {
+    for _ in 0..20 {
+        let (server, mut c) = held();
+        let mut session = Session::open(&server);
+        session.queue(&mut c, "k b");
+        session.stay(&server);
+        run(&mut c, "LOCK.RENEW k a PX 1").grant();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        match session.ask(&mut c, "k b").value() {
+            Value::Int(place) => assert_eq!(place, 0),
+            grant => assert_eq!(grant.grant().holds, 1),
+        }
+        assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+        assert_eq!(holders(&mut c, "k"), ["b"]);
+    }
+}
+
+/// Neither a limit nor a circle concerns a call that is in line.
+#[test]
+fn it_is_judged_by_no_limit_and_no_circle() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let session = Session::open(&server);
+    hold(&mut c, &["k a", "j b"]);
+    session.queue(&mut c, "k b");
+    run(&mut c, "CONFIG SET lock.deadlock-detection no").okay();
+    session.queue(&mut c, "j a");
+    run(&mut c, "CONFIG SET lock.deadlock-detection yes").okay();
+    run(&mut c, "CONFIG SET lock.max-waiters 0").okay();
+    run(&mut c, "CONFIG SET lock.max-queued 0").okay();
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+    assert_eq!(session.queue(&mut c, "j a"), 0);
+    assert_eq!(crate::support::count(&server, "deadlocks"), 0);
+}

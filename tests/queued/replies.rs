@@ -1,0 +1,155 @@
+//! What a queued call is answered: its place, or the grant at once.
+
+use crate::support::{Session, at_once, count, hold, holders, queued, run, wait};
+use redis::Value;
+use testbed::{Expect, Server, cmd, held, waiters};
+
+#[test]
+fn a_free_lock_is_granted_at_once_and_that_is_no_event() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let grant = session.ask(&mut c, "k b").grant();
+    assert_eq!((grant.owner, grant.holds), (b"b".to_vec(), 1));
+    assert_eq!((grant.lease, grant.limit), (600_000, None));
+    let grant = session.ask(&mut c, "shared b SHARED").grant();
+    assert_eq!(grant.limit, Some(0));
+    // On the connection that polls, too.
+    let words = session.call("own b");
+    run(&mut session, &words).grant();
+    let polled = session.poll();
+    assert_eq!((polled.grants, polled.events), (3, vec![]));
+    assert_eq!(queued(&server), 0);
+}
+
+#[test]
+fn where_there_is_room_beside_the_holders_it_is_granted_at_once() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let session = Session::open(&server);
+    hold(&mut c, &["k a LIMIT 2"]);
+    session.ask(&mut c, "k b LIMIT 2").grant();
+    assert_eq!(session.queue(&mut c, "k c LIMIT 2"), 0);
+    assert_eq!(holders(&mut c, "k"), ["a", "b"]);
+}
+
+#[test]
+fn its_owners_re_entry_is_granted_at_once() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    let _waiting = wait(&server, "k c PX 600000 BLOCK 0");
+    let words = session.line("LOCK.ACQUIRE k a QUEUE 0 SESSION ID HOLDS 2");
+    let grant = run(&mut c, &words).grant();
+    assert_eq!(grant.holds, 2);
+    assert_eq!(run(&mut c, &words).grant(), grant);
+    assert_eq!(queued(&server), 0);
+}
+
+/// How many calls stand before it, blocked ones too.
+#[test]
+fn the_reply_is_its_place() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+    let _waiting = wait(&server, "k c BLOCK 0");
+    assert_eq!(session.queue(&mut c, "k d"), 2);
+    let other = Session::open(&server);
+    assert_eq!(other.queue(&mut c, "k e"), 3);
+    assert_eq!(waiters(&mut c, "k"), ["b", "c", "d", "e"]);
+    // A lock of its own line.
+    hold(&mut c, &["j a"]);
+    assert_eq!(other.queue(&mut c, "j e"), 0);
+}
+
+/// Its connection serves other calls, the POLL too.
+#[test]
+fn it_never_blocks_its_connection() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    for owner in ["b", "c"] {
+        let words = session.call(&format!("k {owner}"));
+        run(&mut session, &words).int();
+        assert_eq!(run(&mut session, "PING").text(), "PONG");
+    }
+    assert_eq!(count(&server, "queued"), 2);
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.told().len(), 1);
+}
+
+#[test]
+fn it_works_in_a_transaction() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    let lines = [
+        "MULTI".to_owned(),
+        session.call("k b"),
+        session.call("k c"),
+        session.call("k b"),
+        session.call("free b"),
+        "EXEC".to_owned(),
+    ];
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let exec = at_once(&mut c, &lines).pop().expect("EXEC").items();
+    let places: Vec<_> = exec[..3].iter().cloned().map(Expect::int).collect();
+    assert_eq!(places, [0, 1, 0]);
+    exec[3].clone().grant();
+    assert_eq!(waiters(&mut c, "k"), ["b", "c"]);
+}
+
+#[test]
+fn it_works_in_scripts_and_functions() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let call = "'LOCK.ACQUIRE', keys[1], args[1], 'PX', '600000', 'QUEUE', '0', 'SESSION', args[2], 'HOLDS', '1'";
+    let script = format!("local keys, args = KEYS, ARGV return redis.call({call})");
+    assert_eq!(cmd!(c, "EVAL", script, 1, "k", "b", session.id).int(), 0);
+    let library = format!(
+        "#!lua name=s\nredis.register_function('s', function(keys, args) return redis.call({call}) end)"
+    );
+    cmd!(c, "FUNCTION", "LOAD", library).text();
+    assert_eq!(cmd!(c, "FCALL", "s", 1, "k", "c", session.id).int(), 1);
+    cmd!(c, "FCALL", "s", 1, "free", "c", session.id).grant();
+    session.stay(&server);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.told().len(), 1);
+    assert_eq!(holders(&mut c, "k"), ["b"]);
+}
+
+#[test]
+fn the_place_is_an_integer_in_resp3_too() {
+    let (server, _c) = held();
+    let session = Session::open(&server);
+    let mut third = server.connection_resp3();
+    assert_eq!(session.ask(&mut third, "k b").value(), Value::Int(0));
+}
+
+/// Nil is the answer of a call that names neither.
+#[test]
+fn without_block_and_queue_nobody_queues() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    let words = session.line("LOCK.ACQUIRE k b SESSION ID HOLDS 1");
+    run(&mut c, &words).nil();
+    session.queue(&mut c, "k b");
+    // Another call of the owner in line is no reason to answer a place.
+    run(&mut c, &words).nil();
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+}
+
+#[test]
+fn a_wait_that_would_close_a_circle_is_answered_at_once() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    hold(&mut c, &["j b"]);
+    session.queue(&mut c, "k b");
+    let text = session.ask(&mut c, "j a").refused("DEADLOCK");
+    assert!(text.contains("2 owners"), "{text}");
+    // Blocked calls see queued ones.
+    run(&mut c, "LOCK.ACQUIRE j a BLOCK 10000").refused("DEADLOCK");
+    assert_eq!(queued(&server), 1);
+    assert_eq!(count(&server, "deadlocks"), 2);
+    session.has_no_events(&mut c);
+    run(&mut c, "CONFIG SET lock.deadlock-detection no").okay();
+    assert_eq!(session.queue(&mut c, "j a"), 0);
+}

@@ -1,0 +1,104 @@
+//! Rights are those of the session's user, judged at the call, and at the grant where the server judges its own
+//! blocked commands again.
+
+use crate::support::{Session, granted, holders, queued, run, wait};
+use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd, held, line, waiters};
+
+/// `ann` has queued for `k`, and a POLL of hers waits.
+#[track_caller]
+fn ann_queues() -> (Server, Connection, Session) {
+    let (server, mut c) = held();
+    run(&mut c, "ACL SETUSER ann on >secret ~* &* +@all").okay();
+    let mut session = Session::open_on(server.connection_as("ann", "secret"), "");
+    let words = session.call("k b");
+    assert_eq!(run(&mut session, &words).int(), 0);
+    session.stay(&server);
+    (server, c, session)
+}
+
+#[test]
+fn without_the_right_to_the_key_the_call_is_refused() {
+    let (server, mut c, _session) = ann_queues();
+    run(&mut c, "ACL SETUSER few on >secret ~own* +@all").okay();
+    let mut few = Session::open_on(server.connection_as("few", "secret"), "");
+    let words = few.call("k b");
+    few.run(&words).refused("NOPERM");
+    let words = few.call("own b");
+    few.run(&words).grant();
+    assert_eq!(queued(&server), 1);
+}
+
+#[test]
+fn another_user_and_another_database_do_not_know_the_session() {
+    let (server, mut c, session) = ann_queues();
+    session.ask(&mut c, "k c").refused("NOSESSION");
+    // Nor do they repeat its call.
+    session.ask(&mut c, "k b").refused("NOSESSION");
+    let mut elsewhere = server.connection_as("ann", "secret");
+    run(&mut elsewhere, "SELECT 1").okay();
+    session.ask(&mut elsewhere, "k b").refused("NOSESSION");
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+    // Any connection of hers does.
+    let mut here = server.connection_as("ann", "secret");
+    assert_eq!(session.queue(&mut here, "k b"), 0);
+}
+
+#[test]
+fn a_user_who_lost_the_right_to_the_key_is_treated_as_by_blpop() {
+    let (server, mut c, mut session) = ann_queues();
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+    let mut popping = server.connection_as("ann", "secret");
+    let client = cmd!(popping, "CLIENT", "ID").int();
+    popping.post(&line("BLPOP list 0"));
+    let waits = |c: &mut Connection| {
+        let list = cmd!(*c, "CLIENT", "LIST", "ID", client).text();
+        list.contains(" cmd=blpop ") && list.contains(" flags=b")
+    };
+    testbed::eventually(|| waits(&mut c), "BLPOP to wait");
+    run(&mut c, "ACL SETUSER ann resetkeys ~other").okay();
+    run(&mut c, "RPUSH list x").int();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    match popping.receive() {
+        Ok(_) => assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]),
+        Err(refusal) => {
+            let event = session.told().remove(0);
+            let start = format!("1 ended k b {} ", refusal.code());
+            assert!(event.starts_with(&start), "{event}");
+            behind.granted();
+        }
+    }
+    assert_eq!(queued(&server), 0);
+}
+
+/// A call of hers at the front leaves, and those behind it are granted in the same moment.
+#[test]
+fn a_user_who_lost_the_command_is_treated_as_by_a_blocked_call() {
+    let (server, mut c, mut session) = ann_queues();
+    let ann = server.connection_as("ann", "secret");
+    let mut blocked =
+        crate::waiting::Waiter::on(&server, ann, &line("LOCK.ACQUIRE k d PX 600000 BLOCK 0"));
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+    run(&mut c, "ACL SETUSER ann -lock.acquire").okay();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    let event = session.told().remove(0);
+    if event.starts_with("1 granted") {
+        assert_eq!(holders(&mut c, "k"), ["b"]);
+        run(&mut c, "LOCK.RELEASE k b").int();
+        blocked.granted();
+    } else {
+        assert!(event.starts_with("1 ended k b NOPERM "), "{event}");
+        blocked.receive().refused("NOPERM");
+        behind.granted();
+    }
+}
+
+#[test]
+fn calls_of_a_user_who_is_deleted_are_granted_no_more() {
+    let (server, mut c, session) = ann_queues();
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+    assert_eq!(run(&mut c, "ACL DELUSER ann").int(), 1);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(behind.granted().owner, b"c");
+    drop(session);
+}

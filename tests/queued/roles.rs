@@ -1,0 +1,92 @@
+//! Replicas, failovers, restarts: queued calls are memory of one primary.
+
+use crate::sessions::count;
+use crate::support::{Session, hold, holders, queued, run};
+use testbed::{Expect, Server, cmd, eventually, held, waiters};
+
+#[test]
+fn a_replica_queues_nobody() {
+    let (server, mut c) = held();
+    let session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    for writable in ["yes", "no"] {
+        let replica =
+            server.replica_with(|settings| settings.config("replica-read-only", writable));
+        let mut r = replica.connection();
+        session.ask(&mut r, "k b").refused("READONLY");
+        session.ask(&mut r, "free b").refused("READONLY");
+        assert_eq!(waiters(&mut r, "k"), [""; 0]);
+        assert_eq!(queued(&replica), 0);
+    }
+}
+
+#[test]
+fn calls_end_when_the_server_stops_being_primary() {
+    let (server, mut c) = held();
+    let other = Server::start();
+    let mut session = Session::open(&server);
+    let quiet = Session::open(&server);
+    session.queue(&mut c, "k b");
+    quiet.queue(&mut c, "k c");
+    session.stay(&server);
+    let primary = format!("REPLICAOF 127.0.0.1 {}", other.port());
+    run(&mut c, &primary).okay();
+    // Some servers close the connection then.
+    if let Ok(value) = session.connection.recv_response() {
+        value.refused("UNBLOCKED");
+    }
+    assert_eq!(count(&server, "sessions"), 0);
+    eventually(|| queued(&server) == 0, "the calls to be gone");
+    assert_eq!(waiters(&mut c, "k"), [""; 0]);
+    run(&mut c, "REPLICAOF NO ONE").okay();
+    session.ask(&mut c, "k b").refused("NOSESSION");
+    // The old data may still be there, or not.
+    hold(&mut c, &["other x"]);
+    let again = Session::open(&server);
+    assert_eq!(again.queue(&mut c, "other b"), 0);
+}
+
+/// A program opens a session on the new primary, moves its grants there, and queues its waits again.
+#[test]
+fn after_a_failover_a_program_queues_again() {
+    let (server, mut c) = held();
+    let replica = server.replica();
+    let mut session = Session::open(&server);
+    let grant = session.ask(&mut c, "mine b").grant();
+    session.queue(&mut c, "k b");
+    session.stay(&server);
+    cmd!(c, "FAILOVER", "TO", "127.0.0.1", replica.port()).okay();
+    eventually(
+        || replica.info_field("replication", "role") == "master",
+        "the replica to be promoted",
+    );
+    eventually(|| queued(&server) == 0, "the old calls to be gone");
+    let mut r = replica.connection();
+    session.ask(&mut r, "k b").refused("NOSESSION");
+    let mut session = Session::open(&replica);
+    let words = format!("LOCK.RENEW mine b TOKEN {} SESSION ID", grant.token);
+    assert_eq!(session.run(&words).grant().token, grant.token);
+    assert_eq!(session.queue(&mut r, "k b"), 0);
+    session.stay(&replica);
+    run(&mut r, "LOCK.RELEASE k a").int();
+    assert_eq!(session.told().len(), 1);
+    assert_eq!(session.poll().grants, 2);
+}
+
+#[test]
+fn a_restart_ends_calls() {
+    let mut server = Server::builder().config("appendonly", "yes").start();
+    let mut c = server.connection();
+    hold(&mut c, &["k a"]);
+    let session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let id = session.id;
+    drop(session);
+    server.restart();
+    let mut c = server.connection();
+    assert_eq!(queued(&server), 0);
+    assert_eq!(waiters(&mut c, "k"), [""; 0]);
+    assert_eq!(holders(&mut c, "k"), ["a"]);
+    let words = format!("LOCK.ACQUIRE k b QUEUE 0 SESSION {id} HOLDS 1");
+    run(&mut c, &words).refused("NOSESSION");
+}

@@ -1,0 +1,161 @@
+//! Calls of a session that has been polled no more for a second are passed over: nobody waits for a program that
+//! is frozen.
+
+use crate::support::{SILENCE, Session, fall_silent, granted, hold, holders, run, wait};
+use crate::waiting::Waiter;
+use redis::Connection;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use testbed::{Expect, Server, held, waiters};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_lock_goes_to_the_next_in_line() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+    session.poll();
+    fall_silent();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(behind.granted().owner, b"c");
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+    session.has_no_events(&mut c);
+}
+
+#[test]
+fn while_a_poll_waits_it_is_not_passed_over() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    session.queue(&mut c, "k b");
+    let _behind = wait(&server, "k c PX 600000 BLOCK 0");
+    session.stay(&server);
+    sleep(SILENCE + SECOND);
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(session.told(), [granted(&mut c, 1, "k", "b")]);
+}
+
+/// A reader waits behind a writer of the session, which keeps it out until it is passed over.
+#[track_caller]
+fn writer_before_reader(session: &Session, server: &Server) -> (Connection, Waiter) {
+    let mut c = server.connection();
+    hold(&mut c, &["k a SHARED"]);
+    session.queue(&mut c, "k b");
+    let reader = wait(server, "k c SHARED PX 600000 BLOCK 0");
+    (c, reader)
+}
+
+/// Those behind it are granted when the second is over, though nothing else happens then, and not before.
+#[track_caller]
+fn is_passed_over_a_second_after(since: Instant, reader: &mut Waiter) {
+    reader.granted();
+    let after = since.elapsed();
+    assert!(after >= SECOND, "too early: {after:?}");
+    assert!(after < 6 * SECOND, "{after:?}");
+}
+
+#[test]
+fn the_second_begins_with_the_reply_to_open() {
+    let server = Server::start();
+    let since = Instant::now();
+    let session = Session::open(&server);
+    let (_c, mut reader) = writer_before_reader(&session, &server);
+    is_passed_over_a_second_after(since, &mut reader);
+}
+
+#[test]
+fn the_second_begins_with_the_reply_to_a_poll() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    session.stay(&server);
+    let (mut c, mut reader) = writer_before_reader(&session, &server);
+    hold(&mut c, &["j b"]);
+    run(&mut c, &session.line("LOCK.RENEW j b SESSION ID")).grant();
+    sleep(SILENCE);
+    // It has waited for longer than a second; its reply is what counts.
+    let since = Instant::now();
+    run(&mut c, "DEL j").int();
+    session.told();
+    is_passed_over_a_second_after(since, &mut reader);
+}
+
+#[test]
+fn neither_a_refused_poll_nor_another_command_brings_it_back() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let (mut c, mut reader) = writer_before_reader(&session, &server);
+    reader.granted();
+    session.run("LOCK.SESSION POLL ID BLOCK x").refused("ERR");
+    session
+        .run("LOCK.ACQUIRE mine b PX 600000 SESSION ID")
+        .grant();
+    run(&mut session, "PING").text();
+    assert_eq!(session.queue(&mut c, "k b"), 0);
+    hold(&mut c, &["k d SHARED"]);
+    assert_eq!(waiters(&mut c, "k"), ["b"]);
+    // A POLL does: it keeps readers out again.
+    session.stay(&server);
+    run(&mut c, "LOCK.ACQUIRE k e SHARED").nil();
+    assert_eq!(holders(&mut c, "k"), ["a", "c", "d"]);
+}
+
+#[test]
+fn a_refused_poll_of_an_older_connection_does_not_count() {
+    let server = Server::start();
+    let mut older = Session::open(&server);
+    let mut newer = Session {
+        id: older.id,
+        connection: server.connection(),
+    };
+    newer.poll();
+    let (mut c, mut reader) = writer_before_reader(&newer, &server);
+    reader.granted();
+    older.run("LOCK.SESSION POLL ID").refused("UNBLOCKED");
+    hold(&mut c, &["k d SHARED"]);
+    newer.stay(&server);
+    run(&mut c, "LOCK.ACQUIRE k e SHARED").nil();
+}
+
+/// A call with SESSION is passed over for as long as its program does not poll, even with BLOCK.
+#[test]
+fn a_blocked_call_of_the_session_is_passed_over() {
+    let (server, mut c) = held();
+    let mut session = Session::open(&server);
+    let words = session.line("k b PX 600000 BLOCK 0 SESSION ID");
+    let mut passed = wait(&server, &words);
+    let mut behind = wait(&server, "k c PX 600000 BLOCK 0");
+    fall_silent();
+    run(&mut c, "LOCK.RELEASE k a").int();
+    assert_eq!(behind.granted().owner, b"c");
+    run(&mut c, "LOCK.RELEASE k c").int();
+    assert_eq!(run(&mut c, "EXISTS k").int(), 0);
+    assert!(passed.is_blocked(&mut c));
+    session.stay(&server);
+    assert_eq!(passed.granted().owner, b"b");
+}
+
+/// The time of the wait for a frozen program is a second, not its lease.
+#[test]
+fn a_frozen_program_holds_nobody_up() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut frozen = Session::open(&server);
+    let keys = ["k0", "k1", "k2"];
+    let mut behind = Vec::new();
+    for key in keys {
+        hold(&mut c, &[&format!("{key} a")]);
+        frozen.queue(&mut c, &format!("{key} b"));
+        behind.push(wait(&server, &format!("{key} c PX 600000 BLOCK 0")));
+    }
+    frozen.stay(&server);
+    // It is granted one lock, reads the reply and does nothing more.
+    run(&mut c, "LOCK.RELEASE k0 a").int();
+    frozen.told();
+    fall_silent();
+    for (key, next) in keys[1..].iter().zip(&mut behind[1..]) {
+        run(&mut c, &format!("LOCK.RELEASE {key} a")).int();
+        next.granted();
+    }
+    assert_eq!(holders(&mut c, "k0"), ["b"]);
+}
