@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use redis::Connection;
 use serde::{Deserialize, Serialize};
 use testbed::module::root;
-use testbed::{Expect, Server, Talk, eventually, line, waiters};
+use testbed::{Expect, Server, Talk, cmd, eventually, line, waiters};
 
 use crate::callgrind::{
     Counted, counted, pair, pair_in_session, valgrind_is_here, valgrind_options,
 };
 use crate::facts::output;
 use crate::servers::{Program, Setting};
+use crate::session::{Session, queue, release};
 use crate::ways::Way;
 
 /// The server's cron runs by the clock, so counts differ by up to this.
@@ -51,6 +52,9 @@ pub(crate) struct Counts {
     /// A `LOCK.RELEASE` that hands the lock over, the reply of the grant, and the `LOCK.ACQUIRE` with `BLOCK`
     /// by which the client joins the queue again.
     server_hand_off: u64,
+    /// The same of sessions, each with one connection: the event of the grant, and the `LOCK.ACQUIRE` with `QUEUE` and
+    /// the POLL by which the program waits again.
+    server_hand_off_queued: u64,
 }
 
 /// The result of the check.
@@ -152,6 +156,12 @@ fn compare(kept: &Counts, now: &Counts) -> Verdict {
             now.server_hand_off,
             TOLERANCE_OF_HAND_OFF,
         ),
+        (
+            "queued",
+            kept.server_hand_off_queued,
+            now.server_hand_off_queued,
+            TOLERANCE_OF_HAND_OFF,
+        ),
     ] {
         let (before, after) = (kept as f64, now as f64);
         grown |= after > before * (1.0 + tolerance);
@@ -202,7 +212,8 @@ impl Counts {
             server_pair_aof: pair(program, Setting::AppendOnly, Way::Module, built)?,
             server_pair_replica: pair(program, Setting::Replica, Way::Module, built)?,
             server_pair_session: pair_in_session(program, built)?,
-            server_hand_off: min_hand_off(program, built)?,
+            server_hand_off: min(|| server_hand_off(program, built))?,
+            server_hand_off_queued: min(|| server_hand_off_queued(program, built))?,
         })
     }
 }
@@ -237,8 +248,8 @@ fn core_pair(built: &Path) -> Result<u64, String> {
 }
 
 /// The minimum of several runs: what runs by the clock only adds to it.
-fn min_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
-    let counts: Result<Vec<_>, _> = (0..3).map(|_| server_hand_off(program, built)).collect();
+fn min(run: impl Fn() -> Result<u64, String>) -> Result<u64, String> {
+    let counts: Result<Vec<_>, _> = (0..3).map(|_| run()).collect();
     Ok(counts?.into_iter().min().unwrap_or_default())
 }
 
@@ -271,6 +282,38 @@ fn server_hand_off(program: &Program, built: &Path) -> Result<u64, String> {
                 &[call("LOCK.RELEASE ring ME", number), call(waits, number)].concat(),
             );
             holder.receive().int();
+        }
+        drop(ring);
+        counted.stop()
+    };
+    Ok((count(HAND_OFFS)? - count(0)?) / u64::from(HAND_OFFS))
+}
+
+/// The same with queued calls.
+fn server_hand_off_queued(program: &Program, built: &Path) -> Result<u64, String> {
+    let count = |hand_offs: u32| {
+        let counted = Counted::start(program, Setting::Plain, built)?;
+        let server = &counted.server;
+        let mut ring: Vec<_> = (0..RING).map(|_| Session::open(server)).collect();
+        let owner = |number: usize| format!("client-{number}");
+        let mut first = server.connection();
+        cmd!(first, "LOCK.ACQUIRE", "ring", "first").grant();
+        for (number, session) in ring.iter_mut().enumerate() {
+            session.post(&[queue(session.id, "ring", &owner(number))]);
+            assert_eq!(session.connection.receive().int() as usize, number);
+        }
+        cmd!(first, "LOCK.RELEASE", "ring", "first").int();
+        for hand_off in 0..hand_offs as usize {
+            let session = &mut ring[hand_off % RING];
+            let grant = &session.events()[0];
+            rest(server);
+            session.post(&[
+                release(session.id, grant),
+                queue(session.id, &grant.key, &grant.owner),
+            ]);
+            for _ in 0..2 {
+                session.connection.receive().int();
+            }
         }
         drop(ring);
         counted.stop()
@@ -322,6 +365,7 @@ mod tests {
             server_pair_replica: 2 * server_pair,
             server_pair_session: server_pair,
             server_hand_off,
+            server_hand_off_queued: server_hand_off,
         }
     }
 

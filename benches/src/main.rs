@@ -24,11 +24,13 @@ mod part;
 mod ping;
 mod plot;
 mod process;
+mod queued;
 mod quorum;
 mod repeats;
 mod report;
 mod scale;
 mod servers;
+mod session;
 mod sharing;
 mod stats;
 mod table;
@@ -41,6 +43,7 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use instructions::Verdict;
+use keeping::Keeper;
 use part::Part;
 use report::{BENCHMARK, CONTENTION, Page};
 use scale::Scale;
@@ -91,6 +94,10 @@ enum Topic {
     Sharing,
     /// Leases that the server renews.
     Keeping,
+    /// The same for sessions.
+    Sessions,
+    /// Calls that wait in sessions, without connections.
+    Queue,
     Contention,
     /// Readers, writers and permits, beside those of Redisson.
     SharedContention,
@@ -99,7 +106,7 @@ enum Topic {
 }
 
 impl Topic {
-    const MEASURED: [Self; 10] = [
+    const MEASURED: [Self; 12] = [
         Self::Pairs,
         Self::Repeats,
         Self::Memory,
@@ -107,6 +114,8 @@ impl Topic {
         Self::Many,
         Self::Sharing,
         Self::Keeping,
+        Self::Sessions,
+        Self::Queue,
         Self::Contention,
         Self::SharedContention,
         Self::Quorum,
@@ -122,7 +131,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [role, ports @ ..] if role == quorum::ROLE => return quorum::hold(ports),
-        [role, port, key] if role == keeping::ROLE => return keeping::keep(port, key),
+        [role, port, key, keeper] if role == keeping::ROLE => {
+            return keeping::keep(port, key, keeper);
+        }
         _ => {}
     }
     testbed::without_watchdog();
@@ -174,7 +185,9 @@ fn bench(programs: &[Program], scale: &Scale, only: &[Topic]) -> Result<ExitCode
             Topic::Growth => growth::measure(first, scale),
             Topic::Many => growth::many(programs, scale),
             Topic::Sharing => sharing::measure(programs, scale),
-            Topic::Keeping => keeping::measure(programs, scale),
+            Topic::Keeping => keeping::measure(programs, Keeper::Connection, scale),
+            Topic::Sessions => keeping::measure(programs, Keeper::Session, scale),
+            Topic::Queue => queued::measure(first, scale),
             Topic::Contention => contention::measure(first, scale),
             Topic::SharedContention => contention::shared::measure(programs, scale),
             Topic::Quorum => quorum::measure(first, scale),

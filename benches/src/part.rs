@@ -31,20 +31,20 @@ pub(crate) enum Limit {
 
 /// A ratio, or a figure whose name has its unit, that the module is meant to reach.
 pub(crate) struct Goal {
-    pub(crate) what: &'static str,
+    pub(crate) what: String,
     pub(crate) limit: Limit,
     /// `None` when this run has not measured it.
     pub(crate) found: Option<Spread>,
 }
 
 impl Goal {
-    pub(crate) fn at_most(what: &'static str, limit: f64, found: Option<Spread>) -> Self {
-        let limit = Limit::AtMost(limit);
+    pub(crate) fn at_most(what: impl Into<String>, limit: f64, found: Option<Spread>) -> Self {
+        let (what, limit) = (what.into(), Limit::AtMost(limit));
         Self { what, limit, found }
     }
 
-    pub(crate) fn at_least(what: &'static str, limit: f64, found: Option<Spread>) -> Self {
-        let limit = Limit::AtLeast(limit);
+    pub(crate) fn at_least(what: impl Into<String>, limit: f64, found: Option<Spread>) -> Self {
+        let (what, limit) = (what.into(), Limit::AtLeast(limit));
         Self { what, limit, found }
     }
 

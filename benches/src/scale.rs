@@ -46,11 +46,13 @@ pub(crate) struct Scale {
     /// Leases that end at once: without waiters, and with one waiter each.
     pub(crate) leases: usize,
     pub(crate) awaited_leases: usize,
-    /// How many times all kept grants are renewed while another client's PINGs are measured; how many
+    /// How many times all grants that the server renews are renewed while another client's PINGs are measured; how many
     /// keepers are killed, and how many processes with Redisson's watchdog.
     pub(crate) renewals: u32,
     pub(crate) crashes: usize,
     pub(crate) watchdog_crashes: usize,
+    /// Queued calls: so many wait at once.
+    pub(crate) queued: usize,
     /// The contests: the time of a turn, how many turns each contestant gets, and for how long a JVM runs
     /// before.
     pub(crate) workloads: &'static [Workload],
@@ -82,6 +84,7 @@ impl Scale {
             renewals: 2,
             crashes: 10,
             watchdog_crashes: 3,
+            queued: 100_000,
             workloads: const { &[Workload::new(1, 1), Workload::new(64, 1)] },
             turn_seconds: 0.15,
             turns: 9,
@@ -115,6 +118,7 @@ impl Scale {
             renewals: 6,
             crashes: 40,
             watchdog_crashes: 10,
+            queued: 1_000_000,
             workloads: const {
                 &[
                     Workload::new(1, 1),

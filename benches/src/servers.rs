@@ -160,10 +160,19 @@ pub(crate) fn for_each(
     numbers: std::ops::Range<usize>,
     command: impl Fn(usize) -> redis::Cmd,
 ) {
-    const BATCH: usize = 1000;
-    for first in numbers.clone().step_by(BATCH) {
+    for_each_in(connection, numbers, 1000, command);
+}
+
+/// As [`for_each`], in batches of this size: the server runs much of a batch before it serves anybody else.
+pub(crate) fn for_each_in(
+    connection: &mut Connection,
+    numbers: std::ops::Range<usize>,
+    size: usize,
+    command: impl Fn(usize) -> redis::Cmd,
+) {
+    for first in numbers.clone().step_by(size) {
         let mut batch = Pipeline::new();
-        for number in first..numbers.end.min(first + BATCH) {
+        for number in first..numbers.end.min(first + size) {
             batch.add_command(command(number));
         }
         send_all(connection, &batch);

@@ -25,15 +25,13 @@ impl Moves {
         self.sessions.insert(session);
     }
 
-    /// The session whose calls come next.
-    pub(super) fn first(&self) -> Option<SessionId> {
-        self.sessions.first().copied()
-    }
-
-    /// The call of this session to go on with; `None` for the first one.
-    pub(super) fn from(&self, session: SessionId) -> Option<CallId> {
-        let (_, call) = self.next.filter(|(moving, _)| *moving == session)?;
-        Some(call)
+    /// The session whose calls come next, and the call to go on with; `None` for its first one. One that was begun is
+    /// finished first, however many others come and go.
+    pub(super) fn first(&self) -> Option<(SessionId, Option<CallId>)> {
+        match self.next {
+            Some((session, call)) => Some((session, Some(call))),
+            None => Some((*self.sessions.first()?, None)),
+        }
     }
 
     /// The calls of this session before `next` are moved, or all.
@@ -42,5 +40,46 @@ impl Moves {
         if next.is_none() {
             self.sessions.remove(&session);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis_lock_core::{Calls, Limit, Monotonic, Owner, OwnerBuf, Waiter};
+
+    use super::*;
+
+    fn call() -> CallId {
+        let waiter = Waiter {
+            owner: OwnerBuf::from(Owner::new(b"ann").unwrap()),
+            lease: None,
+            holds: None,
+            limit: Limit::ONE,
+            keep: None,
+            session: SessionId::new(7),
+            names_limit: false,
+            client_id: None,
+            since: Monotonic(0),
+            until: None,
+        };
+        Calls::default().join(0, b"lock", waiter, ())
+    }
+
+    #[test]
+    fn a_session_that_was_begun_is_finished_before_others() {
+        let [one, seven] = [1, 7].map(|number| SessionId::new(number).unwrap());
+        let call = call();
+        let mut moves = Moves::default();
+        moves.add(seven);
+        assert_eq!(moves.first(), Some((seven, None)));
+        moves.go_on(seven, Some(call));
+        moves.add(one);
+        assert_eq!(moves.first(), Some((seven, Some(call))));
+        // It comes back: from the beginning, when its turn comes.
+        moves.add(seven);
+        assert_eq!(moves.first(), Some((one, None)));
+        moves.go_on(one, None);
+        moves.go_on(seven, None);
+        assert!(!moves.are_under_way());
     }
 }

@@ -60,10 +60,9 @@ pub(crate) fn session_moves(context: Context<'_>, session: SessionId) {
 /// Moves the calls of the sessions that went away or came back, as far as the time allows.
 pub(super) fn move_calls(context: Context<'_>) {
     let slice = Slice::begin();
-    while let Some(session) = STATE.if_busy(context, |state| state.moves.first()) {
+    while let Some((session, from)) = STATE.if_busy(context, |state| state.moves.first()) {
         let is_away = sessions::presence(context, session) == Presence::Away;
         STATE.with(context, |state| {
-            let from = state.moves.from(session);
             let calls = &mut state.calls;
             let next = calls.pass_over(session, is_away, from, MOVED_AT_ONCE);
             state.moves.go_on(session, next);

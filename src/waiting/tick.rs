@@ -25,6 +25,9 @@ use crate::statistics::WaitEnd;
 /// How many of the locks that are not due a tick polls.
 const POLLS_PER_TICK: usize = 256;
 
+/// Of how many locks whose lease has ended a tick takes note.
+const ENDS_PER_TICK: usize = 256;
+
 /// Runs a tick; returns the delay to the next one.
 pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     let paused = context.writes_paused();
@@ -34,7 +37,8 @@ pub(super) fn tick(context: Context<'_>) -> Option<Duration> {
     move_calls(context);
     deadlock::judge_rest(context);
     STATE.with(context, |state| {
-        state.calls.make_ended_ready(now(context).millis());
+        let calls = &mut state.calls;
+        calls.make_ended_ready(now(context).millis(), ENDS_PER_TICK);
     });
     if context.flags().replica() {
         drop_give_backs(context);
@@ -88,8 +92,9 @@ fn serve_ready(context: Context<'_>) -> bool {
 }
 
 fn drop_give_backs(context: Context<'_>) {
+    let slice = Slice::begin();
     STATE.with(context, |state| {
-        while state.calls.ready_len() > 0 {
+        while state.calls.ready_len() > 0 && !slice.is_over() {
             if let Some(LockId { database, key }) = state.calls.take_ready() {
                 state.calls.take_give_backs(database, &key);
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use testbed::{Expect, Server, Talk, cmd, post, waiters, within};
 
-use super::SILENCE_MS;
+use super::Keeper;
 use crate::part::{Goal, Part};
 use crate::process::Process;
 use crate::scale::Scale;
@@ -26,50 +26,65 @@ const WATCHDOG_MS: u32 = 30_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Keeps a lock of the server at this port until its input ends or it is killed.
-pub(crate) fn keep(port: &str, key: &str) -> ExitCode {
+pub(crate) fn keep(port: &str, key: &str, keeper: &str) -> ExitCode {
+    let keeper = match keeper {
+        "session" => Keeper::Session,
+        _ => Keeper::Connection,
+    };
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}/"));
     let Ok(mut connection) = client.and_then(|client| client.get_connection()) else {
         return ExitCode::FAILURE;
     };
-    let grant = cmd!(
-        connection,
-        "LOCK.ACQUIRE",
-        key,
-        "keeper",
-        "PX",
-        LEASE_MS,
-        "KEEP",
-        SILENCE_MS
-    );
+    let session = keeper.open(&mut connection);
+    let grant = connection.send(&keeper.acquire(session, key, "keeper", LEASE_MS));
     println!("{}", grant.grant().token);
     for _ in stdin().lines() {}
     ExitCode::SUCCESS
 }
 
-pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale: &Scale) -> Part {
+pub(super) fn measure(
+    program: &Program,
+    keeper: Keeper,
+    java: Option<&Result<Language, String>>,
+    scale: &Scale,
+) -> Part {
     let ours = all(program, scale.crashes, LEASE_MS, |server, key| {
         let exe = env::current_exe().expect("this program");
         let mut command = Command::new(exe);
-        command.args([ROLE, &server.port().to_string(), key]);
+        command.args([ROLE, &server.port().to_string(), key, keeper.name()]);
         command
     });
+    let mut about = format!(
+        "Processes are killed (kill -9) at moments spread over the time between two renewals. {} have a lease of \
+         {LEASE_MS} ms each, and it ends with the next client's grant.",
+        scale.crashes
+    );
+    if java.is_some() {
+        let theirs = format!(
+            " {} have a lock of Redisson, whose watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends \
+             when the key is gone.",
+            scale.watchdog_crashes
+        );
+        about.push_str(&theirs);
+    }
     let mut table = Table::new(
         format!(
-            "From a keeper's crash until another can have its lock: {}",
+            "From a crash until another can have the lock, which the server renews for a {}: {}",
+            keeper.name(),
             program.version
         ),
-        &format!(
-            "Processes are killed (kill -9) at moments spread over the time between two renewals. {} keep a lease \
-             of {LEASE_MS} ms each, and it ends with the next client's grant. {} have a lock of Redisson, whose \
-             watchdog renews its default lease of {WATCHDOG_MS} ms, and it ends when the key is gone.",
-            scale.crashes, scale.watchdog_crashes
-        ),
+        &about,
         &["least s", "median s", "most s"],
     );
-    table.row("LOCK.ACQUIRE KEEP", ours.map(Spread::of).to_vec());
+    let ours_by = match keeper {
+        Keeper::Connection => "LOCK.ACQUIRE KEEP",
+        Keeper::Session => "LOCK.ACQUIRE SESSION",
+    };
+    table.row(ours_by, ours.map(Spread::of).to_vec());
     let name = "Redisson: RLock";
     match java {
-        Ok(java) => {
+        None => {}
+        Some(Ok(java)) => {
             let theirs = all(
                 program,
                 scale.watchdog_crashes,
@@ -82,9 +97,12 @@ pub(super) fn measure(program: &Program, java: &Result<Language, String>, scale:
             );
             table.row(name, theirs.map(Spread::of).to_vec());
         }
-        Err(why) => table.left_out(name, why),
+        Some(Err(why)) => table.left_out(name, why),
     }
-    let what = "s from a crash to the next grant, lease of 2 s, most";
+    let what = format!(
+        "s from a crash to the next grant, lease of 2 s, {}, most",
+        keeper.name()
+    );
     Part {
         tables: vec![table],
         goals: vec![Goal::at_most(what, 2.1, Spread::of(ours[2]))],

@@ -122,7 +122,7 @@ pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
         table.row(kind.name, vec![cost.spread(), of_cost, counted, of_count]);
         let names = index.checked_sub(1).and_then(|index| GOALS.get(index));
         for (what, ratio) in names.into_iter().flatten().zip(ratios) {
-            goals.push(Goal::at_most(what, 1.5, ratio));
+            goals.push(Goal::at_most(*what, 1.5, ratio));
         }
     }
     Part {

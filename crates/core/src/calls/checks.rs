@@ -166,7 +166,7 @@ impl<A> Calls<A> {
         });
         assert_eq!(self.sent_ends, sent_ends.collect(), "the sent replies");
         let lease_ends = self.lines.iter().filter_map(|line| match line.lease_end {
-            Some(Deadline::At(end)) => Some((end, line.lock_id.clone())),
+            Some(Deadline::At(end)) => Some((end, line.id)),
             _ => None,
         });
         assert_eq!(self.lease_ends, lease_ends.collect(), "the ends of leases");
@@ -175,8 +175,10 @@ impl<A> Calls<A> {
     /// Panics unless each lock that is waited for has a turn, and each ready one will be taken.
     fn check_ready(&self) {
         let waited_for = self.lines.iter().filter(|line| line.waiting > 0);
-        let turns = waited_for.map(|line| (line.turn, line.lock_id.clone()));
+        let turns = waited_for.map(|line| (line.id, line.lock_id.clone()));
         assert_eq!(self.turns, turns.collect(), "the order of polling");
+        let longest = self.lines.iter().map(|line| line.waiting).max();
+        assert_eq!(self.max_waiting(), longest.unwrap_or(0), "the longest line");
         for line in self.lines.iter() {
             let is_listed = self.ready_keys.contains(&line.lock_id);
             assert!(!line.is_ready || is_listed, "a ready lock");

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::call::Stage;
+use super::line::Lengths;
 use super::{Call, CallId, Calls, Waiter, of_line};
 use crate::{Limit, LockId};
 
@@ -13,13 +14,16 @@ impl<A> Calls<A> {
         self.last_id = Some(id);
         let line = self.lines.get_or_insert(database, key);
         if line.waiting == 0 {
-            self.last_turn += 1;
-            line.turn = self.last_turn;
-            self.turns.insert(line.turn, line.lock_id.clone());
+            self.turns.insert(line.id, line.lock_id.clone());
+            if self.all_ready > 0 {
+                // Its turn may come before that of one that is ready.
+                self.all_ready += 1;
+            }
         }
         line.since_sum += u128::from(waiter.since.0);
         let place = line.waiting;
         line.waiting += 1;
+        self.lengths.grown(line.waiting);
         line.first.get_or_insert(id);
         self.in_line.insert((line.id, id));
         self.owners.insert(&waiter.owner, (line.id, false, id));
@@ -109,11 +113,12 @@ impl<A> Calls<A> {
             self.exclusive.insert((line.id, next));
         }
         line.since_sum -= u128::from(waiter.since.0);
+        self.lengths.shrunk(line.waiting);
         line.waiting -= 1;
         self.waiting -= 1;
         self.queued -= usize::from(waiter.is_queued());
         if line.waiting == 0 {
-            self.turns.remove(&line.turn);
+            self.turns.remove(&line.id);
             line.is_ready = !line.give_backs.is_empty();
             line.set_lease_end(&mut self.lease_ends, None);
             let LockId { database, key } = call.lock_id.clone();
@@ -142,6 +147,7 @@ impl<A> Calls<A> {
         self.lines.remove_unused(database, key);
         if self.lines.is_empty() {
             self.ready_keys = VecDeque::new();
+            self.lengths = Lengths::default();
             self.all_ready = 0;
         }
     }

@@ -35,8 +35,6 @@ pub(super) struct Line {
     /// The end of the lease that the waiting calls wait for, as it was last seen; `None` when nobody has
     /// looked yet.
     pub(super) lease_end: Option<Deadline>,
-    /// The place in the order of polling, while a call waits.
-    pub(super) turn: u64,
     /// Somebody is to look at the lock: there may be room, or something is given back.
     pub(super) is_ready: bool,
     /// The calls that give something back, oldest first.
@@ -83,7 +81,6 @@ impl Lines {
                 wider: 0,
                 since_sum: 0,
                 lease_end: None,
-                turn: 0,
                 is_ready: false,
                 give_backs: Vec::new(),
             })
@@ -108,6 +105,39 @@ impl Lines {
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.databases.values().map(Shards::capacity).sum()
+    }
+}
+
+/// How many lines have so many calls, from those with one call up to the longest.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Lengths(Vec<usize>);
+
+impl Lengths {
+    /// A call has joined a line that has so many now.
+    pub(super) fn grown(&mut self, to: usize) {
+        if to > self.0.len() {
+            self.0.push(0);
+        }
+        self.0[to - 1] += 1;
+        if to > 1 {
+            self.0[to - 2] -= 1;
+        }
+    }
+
+    /// A call has left a line that had so many.
+    pub(super) fn shrunk(&mut self, from: usize) {
+        self.0[from - 1] -= 1;
+        if from > 1 {
+            self.0[from - 2] += 1;
+        }
+        if self.0.last() == Some(&0) {
+            self.0.pop();
+        }
+    }
+
+    /// The length of the longest line.
+    pub(super) const fn longest(&self) -> usize {
+        self.0.len()
     }
 }
 

@@ -33,7 +33,7 @@ use super::sessions::SessionId;
 use super::shards::Shards;
 use super::{Deadline, Holds, Limit, LockId, Monotonic};
 use granted::{OfClient, Pending};
-use line::{Line, Lines};
+use line::{Lengths, Line, Lines};
 use owners::Owners;
 
 pub use call::{Call, CallId, QueueWaits, Taken, Waiter};
@@ -47,6 +47,7 @@ pub use owners::OwnerWaits;
 pub struct Calls<A = ()> {
     table: Shards<CallId, Box<Call<A>>>,
     lines: Lines,
+    lengths: Lengths,
     /// The waiting calls that are not passed over, line by line in the order of joining.
     in_line: BTreeSet<(LineId, CallId)>,
     /// Those that are.
@@ -64,18 +65,20 @@ pub struct Calls<A = ()> {
     /// The ends of the leases of the calls whose reply is sent.
     sent_ends: BTreeSet<(Deadline, CallId)>,
     /// The ends of the leases that somebody waits for.
-    lease_ends: BTreeSet<(u64, LockId)>,
-    /// The locks that somebody waits for, in the order of polling.
-    turns: BTreeMap<u64, LockId>,
+    lease_ends: BTreeSet<(u64, LineId)>,
+    /// The locks that somebody waits for, in the order of polling; the one that was polled last, and the last one of
+    /// this round.
+    turns: BTreeMap<LineId, LockId>,
+    polled: LineId,
+    round_end: LineId,
     /// The ready locks, in the order of their events, and some that are ready no more.
     ready_keys: VecDeque<LockId>,
-    /// So many locks, the first in the order of polling, are ready after those.
+    /// So many locks, the next in the order of polling, are ready after those.
     all_ready: usize,
     waiting: usize,
     queued: usize,
     giving_back: usize,
     last_id: Option<CallId>,
-    last_turn: u64,
 }
 
 impl<A> Calls<A> {
@@ -240,9 +243,8 @@ impl<A> Calls<A> {
 
     /// The length of the longest line.
     #[must_use]
-    pub fn max_waiting(&self) -> usize {
-        let lengths = self.lines.iter().map(|line| line.waiting);
-        lengths.max().unwrap_or(0)
+    pub const fn max_waiting(&self) -> usize {
+        self.lengths.longest()
     }
 
     /// The current waits for each key of a database.

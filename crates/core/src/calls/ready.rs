@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::Calls;
 use super::line::Line;
+use super::{Calls, LineId};
 use crate::{Deadline, LockId};
 
 impl<A> Calls<A> {
@@ -31,15 +31,16 @@ impl<A> Calls<A> {
         !self.turns.is_empty()
     }
 
-    /// As [`Calls::make_ready`], for the locks whose remembered end has passed.
-    pub fn make_ended_ready(&mut self, now_ms: u64) {
-        while let Some((end, _)) = self.lease_ends.first()
-            && *end < now_ms
-            && let Some((_, lock_id)) = self.lease_ends.pop_first()
-        {
+    /// As [`Calls::make_ready`], for the locks whose remembered end has passed: so many at most.
+    pub fn make_ended_ready(&mut self, now_ms: u64, max: usize) {
+        for _ in 0..max {
+            let first = self.lease_ends.first().filter(|(end, _)| *end < now_ms);
+            let Some(lock_id) = first.and_then(|(_, line)| self.turns.get(line).cloned()) else {
+                return;
+            };
             let LockId { database, key } = &lock_id;
             if let Some(line) = self.lines.get_mut(*database, key) {
-                line.lease_end = Some(Deadline::Never);
+                line.set_lease_end(&mut self.lease_ends, Some(Deadline::Never));
             }
             self.make_ready(*database, key);
         }
@@ -103,15 +104,19 @@ impl<A> Calls<A> {
         self.turns.len()
     }
 
-    /// The next lock to poll, which moves to the end of the order.
+    /// The next lock to poll. Those that somebody began to wait for in this round come in the next one.
     pub fn next_turn(&mut self) -> Option<LockId> {
-        let (_, lock_id) = self.turns.pop_first()?;
-        self.last_turn += 1;
-        if let Some(line) = self.lines.get_mut(lock_id.database, &lock_id.key) {
-            line.turn = self.last_turn;
-        }
-        self.turns.insert(self.last_turn, lock_id.clone());
-        Some(lock_id)
+        let mut rest = self.turns.range(self.polled.next()..);
+        let next = rest.next().filter(|(line, _)| **line <= self.round_end);
+        let (line, lock_id) = match next {
+            Some(next) => next,
+            None => {
+                self.round_end = *self.turns.last_key_value()?.0;
+                self.turns.first_key_value()?
+            }
+        };
+        self.polled = *line;
+        Some(lock_id.clone())
     }
 }
 
@@ -126,14 +131,14 @@ impl Line {
     /// Changes the remembered end of the lease.
     pub(super) fn set_lease_end(
         &mut self,
-        lease_ends: &mut BTreeSet<(u64, LockId)>,
+        lease_ends: &mut BTreeSet<(u64, LineId)>,
         end: Option<Deadline>,
     ) {
         if let Some(Deadline::At(before)) = self.lease_end {
-            lease_ends.remove(&(before, self.lock_id.clone()));
+            lease_ends.remove(&(before, self.id));
         }
         if let Some(Deadline::At(end)) = end {
-            lease_ends.insert((end, self.lock_id.clone()));
+            lease_ends.insert((end, self.id));
         }
         self.lease_end = end;
     }

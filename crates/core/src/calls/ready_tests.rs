@@ -38,7 +38,7 @@ fn ready(calls: &mut Calls) -> Vec<u8> {
 }
 
 fn ended(calls: &mut Calls, now_ms: u64) -> Vec<u8> {
-    calls.make_ended_ready(now_ms);
+    calls.make_ended_ready(now_ms, usize::MAX);
     ready(calls)
 }
 
@@ -221,6 +221,35 @@ fn every_lock_that_is_waited_for_is_polled_in_turn() {
     calls.remove(ids[0]);
     assert_eq!(poll(&mut calls, 2), [lock_id(3), lock_id(2)]);
     join(&mut calls, 1);
-    assert_eq!(poll(&mut calls, 3), [lock_id(3), lock_id(2), lock_id(1)]);
+    let new_is_last = [lock_id(3), lock_id(2), lock_id(3), lock_id(1)];
+    assert_eq!(poll(&mut calls, 4), new_is_last);
     assert_eq!(calls.locks(), 3);
+}
+
+#[test]
+fn new_lines_do_not_put_off_the_polls_of_others() {
+    let (mut calls, _) = waiting_for(3);
+    let polled: Vec<_> = (4..=12)
+        .map(|number| {
+            join(&mut calls, number);
+            calls.next_turn()
+        })
+        .collect();
+    let first_round = [1, 2, 3, 4].map(|number| Some(lock_id(number)));
+    assert_eq!(polled[..4], first_round);
+    assert_eq!(polled[4..8], first_round);
+}
+
+#[test]
+fn ended_leases_are_taken_note_of_in_parts() {
+    let (mut calls, _) = waiting_for(5);
+    while calls.take_ready().is_some() {}
+    for number in 1..=5 {
+        calls.set_lease_end(0, &key(number), Deadline::At(10));
+    }
+    calls.make_ended_ready(11, 2);
+    assert_eq!((calls.ready_len(), calls.next_lease_end()), (2, Some(10)));
+    calls.make_ended_ready(11, 9);
+    assert_eq!((calls.ready_len(), calls.next_lease_end()), (5, None));
+    calls.check();
 }

@@ -1,7 +1,7 @@
 //! What a session reports to its program, until the program acknowledges it.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::session::SessionId;
@@ -87,7 +87,8 @@ impl LossReason {
 /// The events of a session that are not acknowledged, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    list: VecDeque<Event>,
+    /// By number. There may be a million, and a list would move them all when it grows.
+    list: BTreeMap<u64, Event>,
     last_number: u64,
     /// How many of the first were answered on the connection that polls.
     answered: usize,
@@ -100,18 +101,20 @@ impl Events {
 
     pub(super) fn push(&mut self, key: Arc<[u8]>, owner: OwnerBuf, kind: EventKind) {
         self.last_number += 1;
-        self.list.push_back(Event {
+        let event = Event {
             number: self.last_number,
             key,
             owner,
             kind,
-        });
+        };
+        self.list.insert(event.number, event);
     }
 
     /// Drops what the polling connection was answered: it polls again.
     pub(super) fn acknowledge(&mut self) {
-        self.list.drain(..self.answered);
-        self.answered = 0;
+        for _ in 0..std::mem::take(&mut self.answered) {
+            self.list.pop_first();
+        }
     }
 
     /// Another connection polls from now on, or the last reply was dropped. Everything is answered again.
@@ -122,6 +125,6 @@ impl Events {
     /// Up to `max` events for a reply, oldest first.
     pub(super) fn answer(&mut self, max: usize) -> Vec<Event> {
         self.answered = max.min(self.list.len());
-        self.list.iter().take(max).cloned().collect()
+        self.list.values().take(max).cloned().collect()
     }
 }

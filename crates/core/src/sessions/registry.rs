@@ -280,8 +280,10 @@ impl Sessions {
         let id = self.grants.insert(Node { grant, due });
         self.update(session, |session| {
             session.add(id, deadline, due);
-            session.poll.as_mut().map(|poll| poll.hurry(due));
             session.count_lease(None, Some((lease, deadline)));
+            if let Some(poll) = session.poll.as_mut() {
+                poll.hurry(due);
+            }
         });
         self.counts.grants += 1;
     }

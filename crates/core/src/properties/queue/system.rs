@@ -281,7 +281,8 @@ impl System {
         {
             self.leave(id, End::TimedOut);
         }
-        self.calls.make_ended_ready(self.locks.now().millis());
+        self.calls
+            .make_ended_ready(self.locks.now().millis(), usize::MAX);
         let mut due = BTreeSet::new();
         if std::mem::take(&mut self.polls) {
             due = self.polled();

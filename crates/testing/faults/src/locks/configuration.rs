@@ -2,7 +2,7 @@
 
 use super::deployment::{Alone, Deployment, Guarded, Loss, Pair, Sharded};
 use super::fault::Fault;
-use super::stage::{Habits, Keeping};
+use super::stage::{Habits, Keeping, Programs};
 use history::Mode;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -137,6 +137,9 @@ fn alone() -> Vec<Setup> {
         dying_waiters(),
         kept(),
         kept_silent(),
+        frozen_programs(),
+        cut_programs(),
+        stalled_programs(),
         strict(
             "memory-full",
             policies.map(Fault::Fill).to_vec(),
@@ -194,6 +197,45 @@ fn kept_silent() -> Setup {
             ..kept.habits
         },
         ..kept
+    }
+}
+
+/// Programs that freeze: they are passed over, and some of their sessions end.
+fn frozen_programs() -> Setup {
+    let faults = vec![Fault::Remove, Fault::Newcomer, Fault::Pause];
+    with_programs("frozen-programs", faults, Programs::Freeze)
+}
+
+/// Programs whose connections are cut, closed and half-open.
+fn cut_programs() -> Setup {
+    let faults = vec![
+        Fault::CutRequest,
+        Fault::CutReply,
+        Fault::HalfOpen,
+        Fault::ClientKill,
+        Fault::KillWhenGranted,
+        Fault::Remove,
+    ];
+    let cut = with_programs("cut-programs", faults, Programs::Most);
+    Setup { calm: CALM, ..cut }
+}
+
+/// Programs of a server that stalls.
+fn stalled_programs() -> Setup {
+    let faults = vec![Fault::Stop, Fault::Stall, Fault::Newcomer];
+    with_programs("stalled-programs", faults, Programs::Stall)
+}
+
+fn with_programs(name: &'static str, faults: Vec<Fault>, programs: Programs) -> Setup {
+    Setup {
+        habits: Habits {
+            programs,
+            keeping: Keeping::Nobody,
+            ..Habits::default()
+        },
+        length: Duration::from_secs(8),
+        calm: Duration::from_millis(600),
+        ..strict(name, faults, START_ALONE)
     }
 }
 

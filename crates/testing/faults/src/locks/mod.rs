@@ -8,6 +8,7 @@ mod keeper;
 mod line;
 mod nemesis;
 mod observer;
+mod program;
 mod protocol;
 mod stage;
 
@@ -19,9 +20,10 @@ use client::{Client, Record};
 use configuration::{Losses, Setup};
 use history::{History, Outcome, Register};
 use nemesis::LocksNemesis;
+use program::{PROGRAMS, Program};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use stage::Stage;
+use stage::{Programs, Stage};
 use std::thread;
 
 const CLIENTS: u32 = 8;
@@ -94,6 +96,20 @@ impl Configuration for Setup {
                 &["closed when it was silent"]
             });
         }
+        wanted.push("events of queued calls");
+        match self.habits.programs {
+            Programs::Few => {}
+            Programs::Most => wanted.extend([
+                "losses told by a session",
+                "sessions polled on a new connection",
+            ]),
+            Programs::Freeze => wanted.extend([
+                "frozen programs",
+                "ended sessions",
+                "held beyond a lease in a session",
+            ]),
+            Programs::Stall => wanted.push("order kept through a stall"),
+        }
         if self.losses == Losses::Must {
             wanted.push("lost grants");
         }
@@ -106,19 +122,24 @@ impl Configuration for Setup {
 }
 
 fn play(stage: &Stage, setup: &Setup) -> History {
-    let client = |number| {
-        // Half of them come by the proxy, where connections are cut.
-        let is_direct = !setup.cuts() || number % 2 == 0;
-        let mut client = Client::new(stage, number, is_direct);
+    // Half of them come by the proxy, where connections are cut.
+    let is_direct = |number: u32| !setup.cuts() || number.is_multiple_of(2);
+    let programs: Vec<_> = (0..PROGRAMS)
+        .map(|number| Program::new(stage, number, is_direct(number)))
+        .collect();
+    let client = |number: u32| {
+        let mut client = Client::new(stage, number, is_direct(number));
+        let program = &programs[(number / 2 % PROGRAMS) as usize];
         match number {
             0 if stage.habits.keeping.is_silent() => client.stop_keepers(),
             0 if stage.habits.keeping.is_usual() => client.keep_silent(),
+            0 if stage.habits.programs.stand_in_stalls() => client.stand_in_stalls(&programs),
             _ => {}
         }
-        client.run();
+        client.run(program);
         client.into_record()
     };
-    let (records, mut history) = with_clients(CLIENTS, client, |_| {
+    let meanwhile = |_: &dyn Fn() -> bool| {
         thread::scope(|scope| {
             let observer = scope.spawn(|| observer::watch(stage));
             let mut history = LocksNemesis::new(stage).run(&setup.faults, setup.calm);
@@ -127,7 +148,18 @@ fn play(stage: &Stage, setup: &Setup) -> History {
             history.calls.extend(calls);
             history
         })
+    };
+    let (records, mut history) = thread::scope(|scope| {
+        for program in &programs {
+            for node in 0..stage.deployment.nodes().len() {
+                scope.spawn(move || program.poll(node));
+            }
+        }
+        let played = with_clients(CLIENTS, client, meanwhile);
+        programs.iter().for_each(Program::end);
+        played
     });
+    history.polls = programs.into_iter().flat_map(Program::into_polls).collect();
     for record in records {
         history.calls.extend(record.calls);
         history.writes.extend(record.writes);

@@ -38,18 +38,32 @@ pub(crate) fn watch(stage: &Stage) -> (Vec<Sighting>, Vec<Call>) {
                     outcome: protocol::outcome(&Action::Look, holders),
                     session: None,
                 });
-                let known = |id| stage.client_of((node, life, id));
                 sightings.push(Sighting {
                     key: key.clone(),
                     sent,
                     ended,
-                    clients: client_ids(waiters).into_iter().filter_map(known).collect(),
+                    clients: clients(stage, (node, life), waiters),
                 });
             }
             sleep(Duration::from_millis(4));
         }
     }
     (sightings, calls)
+}
+
+/// Who waits, by a reply of `LOCK.WAITERS` of this node in this life. Those that wait in a session are known by their
+/// owners.
+pub(crate) fn clients(stage: &Stage, (node, life): (usize, u32), waiters: Value) -> Vec<u32> {
+    let known = |waiter: Value| {
+        let fields = waiter.fields();
+        if fields["session"] == Value::Int(0) {
+            return stage.client_of((node, life, fields["client-id"].clone().int()));
+        }
+        let owner = fields["owner"].clone().text();
+        let (number, _) = owner.strip_prefix("client-")?.split_once(':')?;
+        number.parse().ok()
+    };
+    waiters.items().into_iter().filter_map(known).collect()
 }
 
 /// The `client-id` of each waiting call in a reply of `LOCK.WAITERS`.

@@ -4,7 +4,7 @@ use super::deployment::Deployment;
 use crate::clock;
 use crate::register::Sql;
 use crate::run::Run;
-use history::{ClockStep, Facts, Span};
+use history::{ClockStep, Facts, Moment, Span};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
@@ -27,6 +27,8 @@ pub(crate) struct Stage {
     holders_idle: AtomicBool,
     /// For how many milliseconds servers were stopped so far, and are now.
     stalled: AtomicU64,
+    /// When a server that was stopped went on.
+    resumed: AtomicU64,
     notes: Mutex<Notes>,
 }
 
@@ -40,6 +42,38 @@ pub(crate) struct Habits {
     /// Most owners make two calls at a time.
     pub(crate) twins: bool,
     pub(crate) keeping: Keeping,
+    pub(crate) programs: Programs,
+}
+
+/// Which owners queue their calls in sessions, and what the programs do that poll these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Programs {
+    /// A few.
+    #[default]
+    Few,
+    /// Most.
+    Most,
+    /// Most, in programs that freeze now and then.
+    Freeze,
+    /// Most, and some stand in line while the server stalls.
+    Stall,
+}
+
+impl Programs {
+    /// Whether most owners do.
+    pub(crate) fn is_usual(self) -> bool {
+        self != Self::Few
+    }
+
+    /// Whether programs freeze.
+    pub(crate) fn freeze(self) -> bool {
+        self == Self::Freeze
+    }
+
+    /// Whether some stand in line while the server stalls.
+    pub(crate) fn stand_in_stalls(self) -> bool {
+        self == Self::Stall
+    }
 }
 
 /// Which owners keep their grants (`KEEP`).
@@ -48,6 +82,8 @@ pub(crate) enum Keeping {
     /// A few, and their connections are closed by faults too.
     #[default]
     Few,
+    /// None.
+    Nobody,
     /// Most, and nothing closes their connections but a loss.
     Most,
     /// Most, on connections that may be silent for a short while only, and some of which fall silent.
@@ -57,7 +93,7 @@ pub(crate) enum Keeping {
 impl Keeping {
     /// Whether most owners do.
     pub(crate) fn is_usual(self) -> bool {
-        self != Self::Few
+        matches!(self, Self::Most | Self::Silent)
     }
 
     /// Whether connections fall silent.
@@ -84,6 +120,7 @@ impl Stage {
             sql: Sql::new(),
             holders_idle: AtomicBool::new(false),
             stalled: AtomicU64::new(0),
+            resumed: AtomicU64::new(0),
             notes: Mutex::default(),
         }
     }
@@ -101,6 +138,16 @@ impl Stage {
     /// Notes that a server is about to be stopped for so long.
     pub(crate) fn will_stall(&self, length: Duration) {
         self.stalled.fetch_add(clock::millis(length), SeqCst);
+    }
+
+    /// Notes that it is about to go on.
+    pub(crate) fn will_resume(&self) {
+        self.resumed.store(self.run.now(), SeqCst);
+    }
+
+    /// When a server that was stopped last went on.
+    pub(crate) fn resumed(&self) -> Moment {
+        self.resumed.load(SeqCst)
     }
 
     /// How long servers were stopped in all, to the end of any such time.

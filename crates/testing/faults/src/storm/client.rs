@@ -15,7 +15,7 @@ use testbed::{Expect, Grant, Refusal, Reply};
 const CLIENTS_AN_OWNER: u32 = 2;
 
 /// The errors that a call may get in a storm.
-const EXPECTED: [&str; 8] = [
+const EXPECTED: [&str; 9] = [
     "DEADLOCK",
     "NOTALONE",
     "NOTHELD",
@@ -23,21 +23,24 @@ const EXPECTED: [&str; 8] = [
     "FENCED",
     "WRONGTYPE",
     "UNBLOCKED",
+    "NOSESSION",
     "ERR",
 ];
 
 pub(crate) struct Client<'a> {
-    storm: &'a Storm,
-    number: u32,
+    pub(super) storm: &'a Storm,
+    pub(super) number: u32,
     owner: String,
-    random: StdRng,
+    pub(super) random: StdRng,
     connection: Connection,
     /// The last grant that this client was told of.
-    last: Option<(String, Grant)>,
+    pub(super) last: Option<(String, Grant)>,
+    /// The session that it polls.
+    pub(super) session: Option<i64>,
 }
 
 /// The connection is gone.
-struct Gone;
+pub(super) struct Gone;
 
 impl<'a> Client<'a> {
     pub(crate) fn new(storm: &'a Storm, number: u32) -> Self {
@@ -48,6 +51,7 @@ impl<'a> Client<'a> {
             random: storm.run.random(number),
             connection: storm.server.connection(),
             last: None,
+            session: None,
         };
         client.introduce();
         client
@@ -60,10 +64,11 @@ impl<'a> Client<'a> {
             }
             sleep(Duration::from_micros(self.random.random_range(0..4000)));
         }
+        self.end();
         self.storm.ids[self.number as usize].store(0, Ordering::Relaxed);
     }
 
-    fn reconnect(&mut self) {
+    pub(super) fn reconnect(&mut self) {
         self.connection = self.storm.server.connection();
         self.introduce();
     }
@@ -81,6 +86,9 @@ impl<'a> Client<'a> {
     fn act(&mut self) -> Result<(), Gone> {
         let keys = &self.storm.run.keys;
         let key = keys.choose(&mut self.random).expect("keys").clone();
+        if self.random.random_ratio(1, 4) {
+            return self.act_in_session(&key);
+        }
         match self.random.random_range(0..100) {
             0..15 => self.acquire(&key, None),
             15..60 => self.wait(&key),
@@ -243,7 +251,7 @@ impl<'a> Client<'a> {
     }
 
     /// Asks to share the lock, or for one of a few permits; half of the calls want it alone.
-    fn name_a_limit(&mut self, call: &mut Cmd) {
+    pub(super) fn name_a_limit(&mut self, call: &mut Cmd) {
         match self.random.random_range(0..8) {
             0..4 => {}
             4..6 => {
@@ -255,11 +263,11 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn call(&self, name: &str, key: &str) -> Cmd {
+    pub(super) fn call(&self, name: &str, key: &str) -> Cmd {
         redis::cmd(name).arg(key).arg(&self.owner).to_owned()
     }
 
-    fn send(&mut self, call: &Cmd) -> Result<Reply, Gone> {
+    pub(super) fn send(&mut self, call: &Cmd) -> Result<Reply, Gone> {
         match self.connection.req_command(call) {
             Ok(value) => {
                 let reply = value.reply();
@@ -279,7 +287,7 @@ impl<'a> Client<'a> {
 
     /// Tells of a grant that was answered to a call which was made when `before` was the highest token;
     /// true where nobody had been told of it.
-    fn tell(&self, key: &str, before: i64, begins: bool, grant: &Grant) -> bool {
+    pub(super) fn tell(&self, key: &str, before: i64, begins: bool, grant: &Grant) -> bool {
         let added = self.storm.ledger.add(key, before, begins, grant);
         added.unwrap_or_else(|what| {
             self.storm.run.trouble(what);
@@ -287,7 +295,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    fn count(&self, what: &str) {
+    pub(super) fn count(&self, what: &str) {
         self.storm.run.count(what, 1);
     }
 

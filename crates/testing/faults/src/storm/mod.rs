@@ -8,6 +8,7 @@
 mod client;
 mod ledger;
 mod nemesis;
+mod session;
 
 use crate::run::{Findings, Run, with_clients};
 use crate::workload::{Configuration, Workload};
@@ -29,7 +30,7 @@ const KEYS: usize = 20;
 const MEMORY_LEFT: i64 = 1 << 20;
 
 /// What must happen, by the names under which it is counted.
-const WANTED: [&str; 25] = [
+const WANTED: [&str; 38] = [
     "grants at once",
     "hand-offs",
     "re-entries",
@@ -55,6 +56,19 @@ const WANTED: [&str; 25] = [
     "flushed",
     "pauses",
     "comparisons",
+    "sessions",
+    "sessions closed",
+    "sessions killed",
+    "sessions that had ended",
+    "calls in line in a session",
+    "queued grants",
+    "queued calls that ended",
+    "releases in a session",
+    "grants in a session",
+    "grants moved between sessions",
+    "losses told",
+    "takings told",
+    "session grants renewed",
 ];
 
 /// The workload, for a run of so many seconds.
@@ -83,6 +97,8 @@ struct Storm {
     replica: Server,
     /// The clients' connections.
     ids: Vec<AtomicI64>,
+    /// The clients' sessions.
+    sessions: Vec<AtomicI64>,
     ledger: Ledger,
 }
 
@@ -100,6 +116,7 @@ impl Configuration for StormSetup {
             server,
             replica,
             ids: (0..CLIENTS).map(|_| AtomicI64::new(0)).collect(),
+            sessions: (0..CLIENTS).map(|_| AtomicI64::new(0)).collect(),
             ledger: Ledger::default(),
         };
         play(&storm);
@@ -183,6 +200,16 @@ impl Storm {
             || self.server.info_field("clients", "blocked_clients") == "0",
             "no client to be blocked",
         );
+        let count = |name| self.server.info_field("lock", name);
+        let renewals = count("lock_session_renewals");
+        self.run.count(
+            "session grants renewed",
+            renewals.parse().expect("a number"),
+        );
+        // One whose OPEN was not answered ends by silence.
+        for name in ["lock_sessions", "lock_queued", "lock_session_grants"] {
+            eventually(|| count(name) == "0", name);
+        }
         for key in &self.run.keys {
             assert_eq!(cmd!(c, "LOCK.WAITERS", key).items(), []);
         }

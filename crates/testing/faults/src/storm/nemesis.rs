@@ -22,6 +22,7 @@ const NUMBER: u32 = 1_000;
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
     Kill,
+    KillSession,
     Unblock,
     Delete,
     Unlink,
@@ -34,8 +35,9 @@ pub(crate) enum Fault {
 }
 
 /// Each, and how often of a hundred times.
-const FAULTS: [(Fault, u32); 10] = [
-    (Fault::Kill, 40),
+const FAULTS: [(Fault, u32); 11] = [
+    (Fault::Kill, 35),
+    (Fault::KillSession, 5),
     (Fault::Unblock, 10),
     (Fault::Delete, 20),
     (Fault::Unlink, 5),
@@ -108,6 +110,14 @@ impl<'a> StormNemesis<'a> {
         self.count(event, killed == Value::Int(1))
     }
 
+    fn kill_a_session(&mut self) -> bool {
+        let sessions = &self.storm.sessions;
+        let id = sessions.choose(&mut self.random).expect("clients");
+        let id = id.load(Ordering::Relaxed);
+        let killed = id != 0 && cmd!(self.c, "LOCK.SESSION", "KILL", id).is_ok();
+        self.count("sessions killed", killed)
+    }
+
     fn unblock(&mut self) -> bool {
         let id = self.someone();
         let how = *["TIMEOUT", "ERROR"].choose(&mut self.random).expect("two");
@@ -157,6 +167,7 @@ impl Nemesis for StormNemesis<'_> {
         let key = keys.choose(&mut self.random).expect("keys");
         match fault {
             Fault::Kill => self.kill(),
+            Fault::KillSession => self.kill_a_session(),
             Fault::Unblock => self.unblock(),
             Fault::Delete => self.remove("DEL", key),
             Fault::Unlink => self.remove("UNLINK", key),

@@ -18,13 +18,13 @@ const REST: Duration = Duration::from_millis(10);
 const REDIRECTIONS: usize = 5;
 
 /// What was answered, and between which two moments.
-struct Heard {
-    sent: Moment,
-    ended: Moment,
-    what: What,
+pub(super) struct Heard {
+    pub(super) sent: Moment,
+    pub(super) ended: Moment,
+    pub(super) what: What,
 }
 
-enum What {
+pub(super) enum What {
     Value(redis::Value),
     Error(testbed::Refusal),
     Lost,
@@ -158,7 +158,7 @@ impl Client<'_> {
     }
 
     /// Sends to where the key is, and goes where it is told to.
-    fn hear(&mut self, key: &str, command: &Cmd) -> Heard {
+    pub(super) fn hear(&mut self, key: &str, command: &Cmd) -> Heard {
         let mut node = self.stage.deployment.home(key);
         let mut is_asking = false;
         self.sent_on.clear();
@@ -225,7 +225,7 @@ impl Client<'_> {
     }
 
     /// What an error reply says of the lock.
-    fn judge(&mut self, error: &testbed::Refusal) -> Outcome {
+    pub(super) fn judge(&mut self, error: &testbed::Refusal) -> Outcome {
         let code = error.code();
         if let Some(refusal) = protocol::refusal(code) {
             return Outcome::Refused(refusal);

@@ -2,6 +2,8 @@
 
 mod ask;
 mod keep;
+mod queue;
+mod stalled;
 mod stopped;
 mod task;
 

@@ -1,6 +1,8 @@
 //! What clients do with a lock: work under it, come again, overstay, meddle.
 
 use super::{Client, TWINS};
+use crate::locks::program::Program;
+use crate::locks::stage::Keeping;
 use history::{Action, Down, Limit, Outcome, Refusal};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -38,7 +40,7 @@ enum Step {
 
 impl Client<'_> {
     /// One task after the other until the run is over.
-    pub(crate) fn run(&mut self) {
+    pub(crate) fn run(&mut self, program: &Program<'_>) {
         while !self.stage.run.is_over() {
             self.tasks += 1;
             let keeps = if self.stage.habits.keeping.is_usual() {
@@ -46,8 +48,18 @@ impl Client<'_> {
             } else {
                 6
             };
-            if self.random.random_ratio(1, keeps) {
+            let may_keep = self.stage.habits.keeping != Keeping::Nobody;
+            if may_keep && self.random.random_ratio(1, keeps) {
                 self.keep();
+                continue;
+            }
+            let queues = if self.stage.habits.programs.is_usual() {
+                2
+            } else {
+                6
+            };
+            if self.random.random_ratio(1, queues) {
+                self.queue(program);
                 continue;
             }
             let twins = if self.stage.habits.twins { 1..4 } else { 1..2 };

@@ -114,6 +114,7 @@ impl<'s> LocksNemesis<'s> {
         let stop = &mut |server: &mut Server| {
             server.signal("STOP");
             sleep(pause);
+            self.stage.will_resume();
             server.signal("CONT");
         };
         self.stage

@@ -1,7 +1,7 @@
 //! What is done to clients that wait.
 
 use super::LocksNemesis;
-use crate::locks::observer::client_ids;
+use crate::locks::observer::{client_ids, clients};
 use crate::locks::protocol;
 use history::{Action, Down, Outcome, Sighting};
 use redis::{Connection, RedisResult, Value};
@@ -76,14 +76,13 @@ impl LocksNemesis<'_> {
             let life = this.stage.deployment.nodes()[node].life();
             let seen = this.stage.run.now();
             // Who was first in line a moment ago is still there now, or this sighting says nothing.
-            let waiters = redis::cmd("LOCK.WAITERS").arg(key).query(connection)?;
-            let ids = client_ids(waiters);
-            let known = |id: &i64| this.stage.client_of((node, life, *id));
+            let waiters: Value = redis::cmd("LOCK.WAITERS").arg(key).query(connection)?;
+            let ids = client_ids(waiters.clone());
             this.sightings.push(Sighting {
                 key: key.to_owned(),
                 sent: seen,
                 ended: this.stage.run.now(),
-                clients: ids.iter().filter_map(known).collect(),
+                clients: clients(this.stage, (node, life), waiters),
             });
             let owner = format!("newcomer-{}", this.stage.run.now());
             let acquire = Action::Acquire {

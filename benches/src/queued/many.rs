@@ -1,0 +1,187 @@
+//! Very many queued calls: their memory, and how long another client is held up by them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use redis::Connection;
+use testbed::{Expect, Server, Talk, cmd};
+
+use crate::part::{Goal, Part};
+use crate::ping::{Longest, longest_ping_while};
+use crate::scale::Scale;
+use crate::servers::{Program, cpu_of, for_each, for_each_in, number, settle};
+use crate::session::{HOUR_MS, Session, queue, release};
+use crate::stats::Spread;
+use crate::table::Table;
+use crate::ways::{OWNER, command};
+
+/// Of the calls in one line, so many are granted.
+const HAND_OFFS: usize = 10_000;
+/// Commands that are sent at once.
+const BATCH: usize = 100;
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A million calls in one line, or each in its own.
+#[derive(Clone, Copy, PartialEq)]
+enum Lines {
+    One,
+    Many,
+}
+
+impl Lines {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::One => "in one line",
+            Self::Many => "in lines of their own",
+        }
+    }
+
+    fn key(self, number: usize) -> String {
+        match self {
+            Self::One => "lock:0000000".to_owned(),
+            Self::Many => format!("lock:{number:07}"),
+        }
+    }
+}
+
+pub(super) fn measure(program: &Program, scale: &Scale) -> Part {
+    let count = scale.queued;
+    let mut part = Part::default();
+    let mut table = Table::new(
+        format!("{count} queued calls: {}", program.version),
+        &format!(
+            "Of one session, key of 12 bytes, owner of {}, sent {BATCH} at once. The server's memory and CPU for each; and another \
+             client's PINGs meanwhile, one every 5 ms: the longest, and the most CPU that the server spent between \
+             a PING and its reply. They leave when their session is closed. In one line {HAND_OFFS} are granted, \
+             each after the release of the one before.",
+            OWNER.len()
+        ),
+        &[
+            "bytes each",
+            "us each",
+            "longest PING ms",
+            "server's part ms",
+        ],
+    );
+    for lines in [Lines::One, Lines::Many] {
+        let rows = many(program, lines, count);
+        for (what, figures) in ["join", "leave", "are granted"].iter().zip(&rows) {
+            let name = format!("{} {what}", lines.name());
+            part.goals.push(Goal::at_most(
+                format!("{count} calls {name}: longest PING, ms"),
+                5.0,
+                Spread::of(figures[2]),
+            ));
+            table.row(name, figures.map(Spread::of).to_vec());
+        }
+        let [bytes, ..] = rows[0];
+        part.goals.push(Goal::at_most(
+            format!("bytes of a queued call {}, beside names", lines.name()),
+            700.0,
+            Spread::of(bytes - (lines.key(0).len() + OWNER.len()) as f64),
+        ));
+    }
+    part.tables.push(table);
+    part
+}
+
+/// Calls join and leave, then join again and are granted: the table's rows.
+fn many(program: &Program, lines: Lines, count: usize) -> [[f64; 4]; 3] {
+    let builder = program.builder();
+    let server = builder.config("lock.max-waiters", "1000000").start();
+    settle(&server);
+    let mut connection = server.connection();
+    let locks = match lines {
+        Lines::One => 1,
+        Lines::Many => count,
+    };
+    for_each(&mut connection, 0..locks, |number| {
+        let words = ["LOCK.ACQUIRE", &lines.key(number), "holder", "PX"];
+        command(&words, &[HOUR_MS])
+    });
+    let phase = |calls: usize, work: &mut dyn FnMut()| {
+        let before = number(&server, "memory", "used_memory");
+        let mut longest = None;
+        let spent = cpu_of(&server, || {
+            longest = Some(longest_ping_while(&server, work))
+        });
+        let Longest { time, server: part } = longest.expect("a pinger's");
+        let more = number(&server, "memory", "used_memory") - before;
+        let calls = calls as f64;
+        [more / calls, spent / 1000.0 / calls, time, part]
+    };
+    let mut rows = [[f64::NAN; 4]; 3];
+    in_session(&server, lines, |session, _| {
+        rows[0] = phase(count, &mut || join(&mut connection, session, lines, count));
+        rows[1] = phase(count, &mut || {
+            close(&mut connection, session);
+            until(|| number(&server, "lock", "lock_queued") == 0.0);
+        });
+    });
+    in_session(&server, lines, |session, granted| {
+        join(&mut connection, session, lines, count);
+        let grants = match lines {
+            Lines::One => HAND_OFFS,
+            Lines::Many => count,
+        };
+        rows[2] = phase(grants, &mut || {
+            for_each_in(&mut connection, 0..locks, BATCH, |number| {
+                command(&["LOCK.RELEASE", &lines.key(number), "holder"], &[])
+            });
+            until(|| granted.load(Ordering::Relaxed) >= grants);
+        });
+        close(&mut connection, session);
+    });
+    for row in &mut rows[1..] {
+        row[0] = f64::NAN;
+    }
+    rows
+}
+
+/// The calls of a session, each with an owner of its own.
+fn join(connection: &mut Connection, session: i64, lines: Lines, count: usize) {
+    for_each_in(connection, 0..count, BATCH, |number| {
+        let owner = format!("{}{number:08}", &OWNER[..OWNER.len() - 8]);
+        queue(session, &lines.key(number), &owner)
+    });
+}
+
+fn close(connection: &mut Connection, session: i64) {
+    cmd!(*connection, "LOCK.SESSION", "CLOSE", session).int();
+}
+
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::sleep(LOOK);
+    }
+}
+
+/// Runs `work` with a session that is polled until it is closed, and with the number of grants. In one line each grant
+/// is released at once.
+fn in_session(server: &Server, lines: Lines, work: impl FnOnce(i64, &AtomicUsize)) {
+    let mut session = Session::open(server);
+    let (id, granted) = (session.id, &AtomicUsize::new(0));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut releases = Vec::new();
+            loop {
+                session.post(&releases);
+                for _ in &releases {
+                    // The last one may come when the session is closed.
+                    let _ = session.connection.receive();
+                }
+                let grants = session.events();
+                if grants.is_empty() {
+                    return;
+                }
+                granted.fetch_add(grants.len(), Ordering::Relaxed);
+                releases.clear();
+                if lines == Lines::One {
+                    releases.extend(grants.iter().map(|grant| release(id, grant)));
+                }
+            }
+        });
+        work(id, granted);
+    });
+}

@@ -1,0 +1,308 @@
+//! Tasks that queue for a lock in a program's session, which keeps their grant and tells of its loss.
+
+use super::Client;
+use super::ask::What as Answer;
+use super::task::Held;
+use crate::locks::program::{Event, Next, Program, Seat, What};
+use crate::locks::protocol;
+use history::{Action, Call, Down, InSession, Kept, Limit, Moment, Outcome, Refusal};
+use rand::RngExt;
+use redis::Value;
+use std::ops::Range;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A lease that is renewed soon, in milliseconds.
+const LEASE: Range<u64> = 1_000..1_500;
+/// How long most tasks hold the lock, and how long some.
+const LENGTH: [Range<u64>; 2] = [0..60, 200..2_500];
+/// How long a call is in line at most.
+const WAIT: Range<u64> = 20..1_500;
+/// How long a client waits for the event beyond that.
+const REPLY: Duration = Duration::from_secs(1);
+/// How long it rests before it asks again.
+const REST: Duration = Duration::from_millis(10);
+
+/// An acquire, and the tries that were not answered.
+pub(super) struct Asks<'a> {
+    pub(super) key: &'a str,
+    pub(super) owner: &'a str,
+    pub(super) limit: Option<Limit>,
+    pub(super) lease: u64,
+    unanswered: Vec<(Moment, Seat)>,
+}
+
+/// What a try came to.
+pub(super) enum Asked {
+    /// It is answered: what the call came to.
+    Over(Moment, Outcome),
+    /// It is in line.
+    InLine,
+    /// It is to be made again.
+    Again,
+}
+
+impl<'a> Asks<'a> {
+    pub(super) fn new(key: &'a str, owner: &'a str, limit: Option<Limit>, lease: u64) -> Self {
+        Self {
+            key,
+            owner,
+            limit,
+            lease,
+            unanswered: Vec::new(),
+        }
+    }
+}
+
+impl Client<'_> {
+    /// Queues for a lock, works under it, lets go.
+    pub(super) fn queue(&mut self, program: &Program<'_>) {
+        let (key, owner, limit) = (self.key(), self.owner(), self.limit());
+        let lease = self.random.random_range(LEASE);
+        let wait = Duration::from_millis(self.random.random_range(WAIT));
+        let asked = self.stage.run.now();
+        let asks = Asks::new(&key, &owner, limit, lease);
+        if let Some((seat, held)) = self.enter_by_queue(program, asks, wait) {
+            self.work_in_session(program, seat, &held);
+        }
+        self.kept.push(Kept {
+            key,
+            owner,
+            token: None,
+            asked,
+            since: asked,
+            heard: None,
+            until: self.stage.run.now(),
+        });
+    }
+
+    fn enter_by_queue(
+        &mut self,
+        program: &Program<'_>,
+        mut asks: Asks<'_>,
+        wait: Duration,
+    ) -> Option<(Seat, Held)> {
+        let end = Instant::now() + wait;
+        let patience = end + REPLY;
+        while let Some(seat) = program.seat(asks.key, patience) {
+            let sent = self.stage.run.now();
+            let left = end.saturating_duration_since(Instant::now());
+            let (ended, outcome) = match self.ask_in_line(&mut asks, seat, left) {
+                Asked::Over(ended, outcome) => (ended, outcome),
+                Asked::Again if Instant::now() > patience => break,
+                Asked::Again => continue,
+                Asked::InLine => match program.await_end(seat, asks.key, asks.owner, patience) {
+                    Next::Event(event) => {
+                        self.stage.run.count("events of queued calls", 1);
+                        (event.heard, self.outcome_of(&event, &asks))
+                    }
+                    Next::Gone => {
+                        asks.unanswered.push((sent, seat));
+                        continue;
+                    }
+                    Next::Late => {
+                        asks.unanswered.push((sent, seat));
+                        break;
+                    }
+                },
+            };
+            if outcome == Outcome::Untouched && Instant::now() < patience {
+                self.record_queued(&asks, (sent, ended), seat, Outcome::Untouched);
+                continue;
+            }
+            return self.entered(&asks, (sent, ended), seat, &outcome);
+        }
+        // Nobody waits for it any more.
+        self.clean_up(asks.key, asks.owner);
+        self.record_unanswered(&asks);
+        None
+    }
+
+    /// Makes the call once in this session.
+    pub(super) fn ask_in_line(&mut self, asks: &mut Asks<'_>, seat: Seat, left: Duration) -> Asked {
+        let action = action(asks, false);
+        let mut command = protocol::command(asks.key, asks.owner, &action, 0);
+        let left = left.as_millis().max(1).to_string();
+        command.arg("QUEUE").arg(left);
+        command.arg("SESSION").arg(seat.session);
+        let heard = self.hear(asks.key, &command);
+        match heard.what {
+            Answer::Value(Value::Int(_)) => Asked::InLine,
+            Answer::Value(value) => Asked::Over(heard.ended, protocol::outcome(&action, value)),
+            Answer::Error(error) if error.code() == "NOSESSION" => {
+                sleep(REST);
+                Asked::Again
+            }
+            Answer::Error(error) => match self.judge(&error) {
+                Outcome::Refused(refusal) => Asked::Over(heard.ended, Outcome::Refused(refusal)),
+                _ => Asked::Again,
+            },
+            Answer::Lost | Answer::GivenBack => {
+                asks.unanswered.push((heard.sent, seat));
+                Asked::Again
+            }
+            Answer::Nothing => Asked::Again,
+        }
+    }
+
+    /// What an event says of a queued call.
+    pub(super) fn outcome_of(&mut self, event: &Event, asks: &Asks<'_>) -> Outcome {
+        match &event.what {
+            What::Granted {
+                token,
+                holds,
+                lease,
+                limit,
+            } => Outcome::Grant {
+                token: *token,
+                owner: asks.owner.to_owned(),
+                holds: *holds,
+                lease: *lease,
+                limit: asks.limit.and(Some(*limit)),
+            },
+            What::Ended(text) => {
+                let code = text.split(' ').next().unwrap_or_default();
+                match protocol::refusal(code) {
+                    Some(refusal) => Outcome::Refused(refusal),
+                    None if code == "timeout" => Outcome::Nil,
+                    None if protocol::is_passing(code) || matches!(code, "MOVED" | "ASK") => {
+                        Outcome::Untouched
+                    }
+                    None => {
+                        let run = &self.stage.run;
+                        run.trouble(format!("{}: a queued call ended: {text}", asks.owner));
+                        Outcome::Untouched
+                    }
+                }
+            }
+            What::Gone(_) => unreachable!("it is about a grant"),
+        }
+    }
+
+    /// The call is over.
+    pub(super) fn entered(
+        &mut self,
+        asks: &Asks<'_>,
+        (sent, ended): (Moment, Moment),
+        seat: Seat,
+        outcome: &Outcome,
+    ) -> Option<(Seat, Held)> {
+        // Its place may be that of an earlier try.
+        let tries = asks.unanswered.iter().filter(|(_, at)| *at == seat);
+        let first = tries.map(|(sent, _)| *sent).min().unwrap_or(sent);
+        self.record_queued(asks, (first, ended), seat, outcome.clone());
+        let Outcome::Grant {
+            token,
+            holds,
+            lease,
+            limit,
+            ..
+        } = *outcome
+        else {
+            if !asks.unanswered.is_empty() {
+                self.clean_up(asks.key, asks.owner);
+            }
+            self.record_unanswered(asks);
+            return None;
+        };
+        self.record_unanswered(asks);
+        self.stage.run.count("queued grants", 1);
+        let held = Held {
+            key: asks.key.to_owned(),
+            owner: asks.owner.to_owned(),
+            token,
+            holds,
+            lease,
+            limit: limit.or(Some(Limit::ONE)),
+        };
+        Some((seat, held))
+    }
+
+    pub(super) fn record_unanswered(&mut self, asks: &Asks<'_>) {
+        let ended = self.stage.run.now();
+        for (sent, seat) in &asks.unanswered {
+            self.record_queued(asks, (*sent, ended), *seat, Outcome::Lost);
+        }
+    }
+
+    fn record_queued(
+        &mut self,
+        asks: &Asks<'_>,
+        (sent, ended): (Moment, Moment),
+        seat: Seat,
+        outcome: Outcome,
+    ) {
+        self.calls.push(Call {
+            client: self.number,
+            key: asks.key.to_owned(),
+            owner: asks.owner.to_owned(),
+            action: action(asks, true),
+            sent,
+            ended,
+            outcome,
+            session: Some(InSession {
+                id: seat.session,
+                queued: true,
+            }),
+        });
+    }
+
+    /// Works until it is done or told of a loss; the server renews the lease.
+    fn work_in_session(&mut self, program: &Program<'_>, seat: Seat, held: &Held) {
+        let length = LENGTH[usize::from(self.random.random_ratio(1, 5))].clone();
+        let length = Duration::from_millis(self.random.random_range(length));
+        let is_gone = || program.is_gone(seat, &held.key, &held.owner, held.token);
+        let began = Instant::now();
+        while began.elapsed() < length && !is_gone() {
+            if self.random.random_ratio(1, 6) {
+                self.write(held);
+            }
+            self.pause(20);
+        }
+        if is_gone() {
+            self.stage.run.count("losses told by a session", 1);
+            self.write(held);
+            self.clean_up(&held.key, &held.owner);
+            return;
+        }
+        self.write(held);
+        let outcome = self.release_in_session(seat, held);
+        match outcome {
+            Outcome::Left(0) if began.elapsed() > Duration::from_millis(held.lease) => {
+                self.stage.run.count("held beyond a lease in a session", 1);
+            }
+            Outcome::Left(_) => {}
+            Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
+                if !program.will_tell(seat, &held.key, &held.owner, held.token) {
+                    let (key, token) = (&held.key, held.token);
+                    let trouble =
+                        format!("the session was not told of the loss of {token} on {key}");
+                    self.stage.run.trouble(trouble);
+                }
+                self.clean_up(&held.key, &held.owner);
+            }
+            _ => self.clean_up(&held.key, &held.owner),
+        }
+    }
+
+    pub(super) fn release_in_session(&mut self, seat: Seat, held: &Held) -> Outcome {
+        let action = Action::Release {
+            down: Down::To(0),
+            token: Some(held.token),
+        };
+        let mut command = protocol::command(&held.key, &held.owner, &action, 0);
+        command.arg("SESSION").arg(seat.session);
+        self.ask_so(&held.key, &held.owner, action, &command)
+    }
+}
+
+/// What is asked for; as it is recorded, or as it is sent at first.
+fn action(asks: &Asks<'_>, block: bool) -> Action {
+    Action::Acquire {
+        limit: asks.limit,
+        lease: Some(asks.lease),
+        block,
+        holds: Some(1),
+        token: None,
+    }
+}

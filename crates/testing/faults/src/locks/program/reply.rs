@@ -1,0 +1,81 @@
+//! The reply to a POLL.
+
+use history::{Limit, Moment};
+use redis::Value;
+use testbed::Expect;
+
+/// What a session was told of a call or a grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) session: u64,
+    /// When the reply was read that brought it.
+    pub(crate) heard: Moment,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// `granted`
+    Granted {
+        token: u64,
+        holds: u32,
+        lease: u64,
+        limit: Limit,
+    },
+    /// `ended`, and why.
+    Ended(String),
+    /// `lost` or `taken`: this grant.
+    Gone(u64),
+}
+
+/// An event by its number, its lock and its owner.
+pub(super) struct Told {
+    pub(super) number: i64,
+    pub(super) key: String,
+    pub(super) owner: String,
+    pub(super) what: What,
+}
+
+/// `sure-ms` and the events.
+pub(super) fn read(reply: Value) -> (i64, Vec<Told>) {
+    let mut fields = reply.fields();
+    let mut take = |name: &str| fields.remove(name).expect("a field of a reply to a POLL");
+    let events = take("events").items().into_iter().map(event).collect();
+    (take("sure-ms").int(), events)
+}
+
+fn event(event: Value) -> Told {
+    let mut parts = event.items().into_iter();
+    let mut next = || parts.next().expect("a part of an event");
+    let (number, kind) = (next().int(), next().text());
+    let (key, owner) = (next().text(), next().text());
+    let mut integer = || number_of(&next());
+    let what = match kind.as_str() {
+        "granted" => What::Granted {
+            token: integer(),
+            holds: small(integer()),
+            lease: integer(),
+            limit: Limit::new(small(integer())),
+        },
+        "ended" => What::Ended(next().text()),
+        "lost" | "taken" => What::Gone(integer()),
+        other => panic!("an event of an unknown kind: {other}"),
+    };
+    Told {
+        number,
+        key,
+        owner,
+        what,
+    }
+}
+
+fn number_of(value: &Value) -> u64 {
+    match value {
+        Value::Int(number) => u64::try_from(*number).expect("a positive number"),
+        other => panic!("an integer expected, not {other:?}"),
+    }
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).expect("a small number")
+}
