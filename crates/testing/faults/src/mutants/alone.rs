@@ -95,7 +95,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             },
             Edit {
                 file: "src/waiting/tick.rs",
-                from: "!context.writes_paused() && !context.flags().loading()",
+                from: "!paused && !context.flags().loading()",
                 to: "!context.flags().loading()",
             },
         ],
