@@ -95,7 +95,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             },
             Edit {
                 file: "src/waiting/tick.rs",
-                from: "!context.writes_paused() && !context.flags().loading()",
+                from: "!paused && !context.flags().loading()",
                 to: "!context.flags().loading()",
             },
         ],
@@ -129,7 +129,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "dying-waiters",
         edits: &[Edit {
             file: "src/waiting/lock.rs",
-            from: "if key.is_exclusive() || waiting(key.context(), key.name()) == 0 {",
+            from: "if key.is_exclusive() || !stands_in_line(key.context(), key.name()) {",
             to: "if true {",
         }],
     },

@@ -19,7 +19,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "aof-always",
         edits: &[Edit {
             file: "src/waiting/lock.rs",
-            from: "(key, waiting(context, name) > 0)",
+            from: "(key, stands_in_line(context, name))",
             to: "(key, false)",
         }],
     },
@@ -28,7 +28,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shown_by: "dying-waiters",
         edits: &[Edit {
             file: "crates/core/src/next_in_line.rs",
-            from: "    let first = calls.first(database, key)?;
+            from: "    let first = calls.first_eligible(database, key)?;
 ",
             to: "    let mut line = calls.iter(database, key);
     let (first, _) =
