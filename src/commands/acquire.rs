@@ -89,9 +89,8 @@ fn acquire<'call>(
             }
         },
     };
-    let judged = lock.acquire(&request, keep.map(Keep::For), call.session)?;
-    if let Some(judged) = judged {
-        let holder = judged.commit();
+    let holder = lock.acquire(&request, keep.map(Keep::For), call.session)?;
+    if let Some(holder) = holder {
         let limit = call.limit.map(|_| holder.limit);
         reply_grant(context, owner, holder.grant, limit);
         return Ok(());

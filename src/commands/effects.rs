@@ -10,6 +10,7 @@ use redis_lock_core::{EffectError, Mismatch, parse};
 use super::{SINCE, documented, in_order, key_and_words};
 use crate::locks::{self, CommandError, Primary, answer, observe_token};
 use crate::server::{self, Command, Context, KeyUse, OwnedText, Permission, Spec, Text};
+use crate::sessions;
 
 pub(super) struct Apply;
 
@@ -94,6 +95,9 @@ fn apply<'call>(
     }
     locks::apply(context, key, &change, is_quiet)
         .map_err(|Mismatch| refuse(context, key, EffectError::Mismatch))?;
+    if !context.is_from_stream() {
+        sessions::lock_overwritten(context, key);
+    }
     context.replicate_verbatim();
     context.reply_status(c"OK");
     Ok(())

@@ -1,6 +1,6 @@
 //! `LOCK.RELEASE key owner [ALL | HOLDS n] [SESSION id] [TOKEN token]`
 
-use redis_lock_core::{ReleaseAmount, parse};
+use redis_lock_core::parse;
 
 use super::session::check_session_name;
 use super::{SINCE, documented, key_and_words};
@@ -48,16 +48,9 @@ fn release<'call>(
         check_session_name(name)?;
     }
     let holds_left = match Lock::open(primary, name).release(&request, session) {
-        Ok(judged) => {
-            if calls_off(&request) {
-                // Before the holds are given back: no wait of this owner comes into their place.
-                waiting::end_waits(context, name, request.owner.bytes());
-            }
-            let holder = judged.commit();
-            holder.map_or(0, |holder| holder.grant.holds.number())
-        }
+        Ok(holder) => holder.map_or(0, |holder| holder.grant.holds.number()),
         Err(CommandError::Refused(_))
-            if calls_off(&request) && waiting::cancel(context, name, request.owner.bytes()) =>
+            if request.calls_off() && waiting::cancel(context, name, request.owner.bytes()) =>
         {
             0
         }
@@ -65,9 +58,4 @@ fn release<'call>(
     };
     context.reply_integer(i64::from(holds_left));
     Ok(())
-}
-
-/// True when the owner wants neither to hold the lock nor to wait for it afterwards.
-fn calls_off(request: &redis_lock_core::Release<'_>) -> bool {
-    request.amount == ReleaseAmount::All && request.token.is_none()
 }

@@ -50,8 +50,7 @@ fn renew<'call>(
         }
     }
     let membership = sessions::membership(call.session);
-    let judged = Lock::open(primary, name).renew(&call.request, call.keep, membership)?;
-    let holder = judged.commit();
+    let holder = Lock::open(primary, name).renew(&call.request, call.keep, membership)?;
     let limit = call.request.limit().map(|_| holder.limit);
     reply_grant(context, holder.owner, holder.grant, limit);
     Ok(())

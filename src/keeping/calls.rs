@@ -23,15 +23,15 @@ pub(crate) type ToKeep = Option<(Keep, Asked, u64)>;
 /// Notes a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
 /// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
 #[inline]
-pub(crate) fn note_change<'a>(
+pub(crate) fn note_change(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: impl Into<Option<Holder<'a>>>,
+    after: Option<&Holder<'_>>,
     change: &LockChange<'_>,
     keep: ToKeep,
 ) {
     if any() || keep.is_some() {
-        note(key, before, after.into(), change, keep);
+        note(key, before, after, change, keep);
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn note_change<'a>(
 fn note(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: Option<Holder<'_>>,
+    after: Option<&Holder<'_>>,
     change: &LockChange<'_>,
     keep: ToKeep,
 ) {
@@ -59,7 +59,7 @@ fn note(
         if let LockChange::Shared(SharedChange { cap: Some(at), .. }) = change {
             grants.cut(database, key, *at);
         }
-        let Some(Holder { grant, end, .. }) = after else {
+        let Some(&Holder { grant, end, .. }) = after else {
             if let Some(token) = before {
                 grants.released(named(token));
             }

@@ -3,7 +3,7 @@
 use redis_lock_core::keeping::KeptGrant;
 use redis_lock_core::{Deadline, Lease, LockId, OwnerBuf, Renew};
 
-use crate::locks::{Announce, LockKey, LockView, now, rules, with_token_clock};
+use crate::locks::{Announce, LockKey, LockView, now, rules, token_clock};
 use crate::server::{Context, OwnedText};
 use crate::statistics::{Counter, count};
 
@@ -54,9 +54,8 @@ pub(super) fn renew(context: Context<'_>, kept: &KeptGrant) -> Outcome {
     }
     let owner = OwnerBuf::from(holder.owner);
     let request = Renew::new(owner.as_owner(), None, None, Some(kept.token));
-    let renewed = with_token_clock(|clock| {
-        redis_lock_core::renew(Some(&holders), &request, &rules(), now, clock)
-    });
+    let (rules, mut clock) = (rules(), token_clock());
+    let renewed = redis_lock_core::renew(Some(&holders), &request, &rules, now, &mut clock);
     let Ok(granted) = renewed else {
         return Outcome::Lost;
     };

@@ -46,22 +46,14 @@ pub(crate) fn last_token() -> Option<Token> {
     Token::new(LAST.load(Ordering::Relaxed))
 }
 
-/// Records a token from elsewhere.
+/// Records a token that was granted here or elsewhere.
 pub(crate) fn observe_token(token: Token) {
     LAST.fetch_max(token.number(), Ordering::Relaxed);
 }
 
-/// Runs a rule with the clock. A refusal leaves the clock unchanged.
-#[inline]
-pub(crate) fn with_token_clock<T, E>(
-    rule: impl FnOnce(&mut TokenClock) -> Result<T, E>,
-) -> Result<T, E> {
-    let mut clock = TokenClock::after(last_token());
-    let outcome = rule(&mut clock);
-    if outcome.is_ok() {
-        LAST.store(clock.last().map_or(0, Token::number), Ordering::Relaxed);
-    }
-    outcome
+/// The clock as it is now, for a rule. The token of what is granted is recorded by [`observe_token`].
+pub(crate) fn token_clock() -> TokenClock {
+    TokenClock::after(last_token())
 }
 
 /// The wall clock.

@@ -12,7 +12,7 @@ mod settings;
 
 use crate::server::{self, Context};
 
-pub(crate) use clock::{last_token, monotonic, now, observe_token, with_token_clock};
+pub(crate) use clock::{last_token, monotonic, now, observe_token, token_clock};
 pub(crate) use effect::{APPLY, CLOCK, PROBE, check_write};
 pub(crate) use error::{CommandError, Primary, answer, answer_owner, reply_grant};
 pub(crate) use grant_end::{lease_ended, released};

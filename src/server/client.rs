@@ -83,12 +83,12 @@ impl Context<'_> {
         unsafe { api!(RedisModule_DeauthenticateAndCloseClient)(self.raw, client) };
     }
 
-    /// Those of these clients whose command may be running: the server holds arguments of theirs. (Those of
-    /// others too, where threads have read commands that are still to run.)
+    /// Those of these clients whose command may be running: the server holds arguments of theirs, and they are not
+    /// blocked. (Those of others too, where threads have read commands that are still to run.)
     pub(crate) fn running(self, clients: &[u64]) -> Vec<u64> {
         self.client_fields(clients, |line| {
-            let arguments = field(line, "argv-mem")?;
-            (arguments != "0").then_some(())
+            let (arguments, flags) = (field(line, "argv-mem")?, field(line, "flags")?);
+            (arguments != "0" && !flags.contains('b')).then_some(())
         })
         .into_iter()
         .map(|(client, ())| client)

@@ -2,7 +2,7 @@
 
 use redis_lock_core::parse::SessionMove;
 use redis_lock_core::sessions::{GrantName, LossReason, SessionId, can_renew};
-use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, Token};
+use redis_lock_core::{Granted, Holder, LockChange, OwnerBuf, Refusal, SharedChange, Token};
 
 use super::state::STATE;
 use super::upper::release;
@@ -147,6 +147,29 @@ fn check_grant(
     }
 }
 
+/// Why a call is refused that the rules refuse with `refusal`. `before` is the token of the caller's grant. A session
+/// that takes no new grant comes before what depends on the lock's state.
+#[cold]
+pub(crate) fn refusal(
+    context: Context<'_>,
+    name: Text<'_>,
+    membership: Membership,
+    before: Option<Token>,
+    refusal: Refusal,
+) -> Refusal {
+    match membership {
+        Membership::Joins(id) if refusal.is_last() && is_full(context, id) => {
+            let current = before.and_then(|token| of_grant(context, name, token));
+            if current == Some(id) {
+                refusal
+            } else {
+                Refusal::SessionFull
+            }
+        }
+        _ => refusal,
+    }
+}
+
 /// True when a session has so many events that it takes no new grant and no new wait.
 pub(crate) fn is_full(context: Context<'_>, id: SessionId) -> bool {
     STATE.with(context, |state| state.sessions.is_full(id))
@@ -169,15 +192,15 @@ pub(crate) fn of_grant(context: Context<'_>, name: Text<'_>, token: Token) -> Op
 /// Reports a change that is about to be made in a lock. `before` is the token of the caller's grant, `after` the caller
 /// as a holder afterwards. To be called before the change is announced: a listener may free the lock.
 #[inline]
-pub(crate) fn note_change<'a>(
+pub(crate) fn note_change(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: impl Into<Option<Holder<'a>>>,
+    after: Option<&Holder<'_>>,
     change: &LockChange<'_>,
     membership: Membership,
 ) {
     if STATE.any_grants() || membership.joins().is_some() {
-        note(key, before, after.into(), change, membership);
+        note(key, before, after, change, membership);
     }
 }
 
@@ -185,7 +208,7 @@ pub(crate) fn note_change<'a>(
 fn note(
     key: &LockKey<'_>,
     before: Option<Token>,
-    after: Option<Holder<'_>>,
+    after: Option<&Holder<'_>>,
     change: &LockChange<'_>,
     membership: Membership,
 ) {
@@ -194,6 +217,7 @@ fn note(
         // The lease runs on as it was.
         return;
     }
+    note_cap(key, change);
     let context = key.context();
     let (database, key) = (context.database(), key.name().bytes());
     let named = |token| GrantName {
@@ -201,15 +225,9 @@ fn note(
         key,
         token,
     };
-    let cap = match change {
-        LockChange::Shared(change) => change.cap,
-        _ => None,
-    };
     let is_due = STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
-        if let Some(at) = cap {
-            sessions.cap_ends(database, key, at);
-        }
+        sessions.report_flushed_of(database, key, now);
         if let Some(holder) = after {
             let (token, lease) = (holder.grant.token, holder.grant.lease);
             if let Some(before) = before.filter(|before| *before != token) {
@@ -232,10 +250,23 @@ fn note(
             }
         }
         let poll = sessions.next_poll_at();
-        cap.is_some() || poll.is_some_and(|at| at <= now.monotonic)
+        poll.is_some_and(|at| at <= now.monotonic)
     });
     // All else can wait for the timer, which fires ten times a second: a lease is a second or more.
     if is_due {
+        timer::arm(context);
+    }
+}
+
+/// Reports that a change which is about to be made makes a `PEXPIRE` by hand lasting, if it does.
+pub(crate) fn note_cap(key: &LockKey<'_>, change: &LockChange<'_>) {
+    let LockChange::Shared(SharedChange { cap: Some(at), .. }) = *change else {
+        return;
+    };
+    if STATE.any_grants() {
+        let context = key.context();
+        let (database, key) = (context.database(), key.name().bytes());
+        STATE.with(context, |state| state.sessions.cap_ends(database, key, at));
         timer::arm(context);
     }
 }

@@ -3,7 +3,8 @@
 use redis_lock_core::sessions::SessionGrant;
 use redis_lock_core::{Deadline, LockId, Renew};
 
-use crate::locks::{Announce, LockKey, LockView, now, rules, with_token_clock};
+use super::calls::note_cap;
+use crate::locks::{Announce, LockKey, LockView, now, rules, token_clock};
 use crate::server::{Context, OwnedText};
 
 /// What became of a grant that was to be renewed.
@@ -52,12 +53,12 @@ pub(super) fn renew(context: Context<'_>, grant: &SessionGrant) -> Outcome {
         return Outcome::Lost;
     }
     let request = Renew::new(grant.owner.as_owner(), None, None, Some(grant.token));
-    let renewed = with_token_clock(|clock| {
-        redis_lock_core::renew(Some(&holders), &request, &rules(), now, clock)
-    });
+    let (rules, mut clock) = (rules(), token_clock());
+    let renewed = redis_lock_core::renew(Some(&holders), &request, &rules, now, &mut clock);
     let Ok(granted) = renewed else {
         return Outcome::Lost;
     };
+    note_cap(&key, &granted.change);
     key.write(&granted.change, Announce::Quietly);
     Outcome::Renewed(granted.holder.end)
 }

@@ -4,9 +4,12 @@
 use redis_lock_core::sessions::LossReason;
 
 use super::state::STATE;
-use super::timer;
 use super::upper::away;
-use crate::server::{self, Context, Databases, Removal, ServerEvent};
+use super::{timer, work};
+use crate::server::{self, Context, Databases, Removal, ServerEvent, Text};
+
+/// How many grants of a flushed database are reported at once.
+pub(super) const FLUSHED_AT_ONCE: usize = 200;
 
 pub(super) fn load(context: Context<'_>) {
     server::on_databases(databases_changed);
@@ -39,6 +42,21 @@ pub(crate) fn lock_lost(context: Context<'_>, database: i32, key: &[u8]) {
     timer::arm(context);
 }
 
+/// A user has run `LOCK._APPLY` on this key: the grants that it took away are lost.
+pub(crate) fn lock_overwritten(context: Context<'_>, name: Text<'_>) {
+    if !STATE.any_grants() {
+        return;
+    }
+    let (database, key) = (context.database(), name.bytes());
+    let grants = STATE.with(context, |state| {
+        state.sessions.grants_of_lock(database, key)
+    });
+    for grant in grants {
+        work::look(context, &grant, LossReason::Deleted);
+    }
+    timer::arm(context);
+}
+
 fn databases_changed(context: Context<'_>, databases: Databases) {
     if !STATE.any_grants() {
         return;
@@ -46,14 +64,15 @@ fn databases_changed(context: Context<'_>, databases: Databases) {
     STATE.with_time(context, |state, now| {
         let sessions = &mut state.sessions;
         match databases {
-            Databases::All => sessions.lost_all(LossReason::Flushed, now),
-            Databases::One(database) => sessions.lost_database(database, LossReason::Flushed, now),
+            Databases::All => sessions.flushed(None, LossReason::Flushed),
+            Databases::One(database) => sessions.flushed(Some(database), LossReason::Flushed),
             Databases::Two(one, other) if one == other => {}
             Databases::Two(one, other) => {
-                sessions.lost_database(one, LossReason::Deleted, now);
-                sessions.lost_database(other, LossReason::Deleted, now);
+                sessions.flushed(Some(one), LossReason::Deleted);
+                sessions.flushed(Some(other), LossReason::Deleted);
             }
         }
+        sessions.report_flushed(FLUSHED_AT_ONCE, now);
     });
     timer::arm(context);
 }

@@ -24,13 +24,13 @@ use crate::server::{self, Context, ServerEvent};
 
 pub(crate) use calls::{
     Membership, any_grants, before_command, before_look, check, is_full, leases_ended, membership,
-    note_change, of_grant,
+    note_cap, note_change, of_grant, refusal,
 };
 pub(crate) use errors::NO_SESSION;
-pub(crate) use losses::lock_lost;
+pub(crate) use losses::{lock_lost, lock_overwritten};
 pub(crate) use open::{
-    check_known, check_may_block, check_open, close, counts, grants, list, open, polling_client,
-    polling_client_closes, presence, report,
+    check_known, check_may_block, check_open, close, counts, list, next_grant, open,
+    polling_client, polling_client_closes, presence, report,
 };
 pub(crate) use polls::poll;
 pub(crate) use reply::write_reply;

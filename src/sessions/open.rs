@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use redis_lock_core::OwnerBuf;
 use redis_lock_core::sessions::{
-    Counts, EventKind, Opening, Presence, SessionGrant, SessionId, SessionInfo, SessionTimeout,
+    Counts, EventKind, GrantPlace, Opening, Presence, SessionGrant, SessionId, SessionInfo,
+    SessionTimeout,
 };
 
 use super::errors::{NO_CONNECTION, NO_SESSION, POLLS_ITSELF, TOO_MANY};
 use super::state::STATE;
 use super::upper::{away, end_waits, release};
-use super::{follow, polls, timer};
+use super::{follow, polls, timer, work};
 use crate::locks::{CommandError, max_sessions, random_number};
 use crate::server::Context;
 
@@ -99,7 +100,9 @@ pub(crate) fn close(context: Context<'_>, id: SessionId) -> Result<usize, Comman
     end_waits(context, id);
     let database = context.database();
     for _ in 0..closed.grants.min(RELEASED_AT_ONCE) {
-        let taken = STATE.with(context, |state| state.sessions.take_to_release());
+        let taken = STATE.with(context, |state| {
+            state.sessions.take_to_release_of_session(id)
+        });
         let Some(grant) = taken else { break };
         release(context, &grant);
     }
@@ -140,12 +143,22 @@ pub(crate) fn report(
 
 /// At most `max` sessions, oldest first.
 pub(crate) fn list(context: Context<'_>, max: usize) -> Vec<SessionInfo> {
-    STATE.with_time(context, |state, now| state.sessions.list(max, now))
+    let mut list = STATE.with_time(context, |state, now| state.sessions.list(max, now));
+    for session in &mut list {
+        if session.client_id > 0 && !work::is_attached(context, session.id) {
+            session.client_id = 0;
+        }
+    }
+    list
 }
 
-/// At most `max` grants of a session.
-pub(crate) fn grants(context: Context<'_>, id: SessionId, max: usize) -> Vec<SessionGrant> {
-    STATE.with(context, |state| state.sessions.grants_of(id, max))
+/// The next grant of a session behind `place`, which moves to it.
+pub(crate) fn next_grant(
+    context: Context<'_>,
+    id: SessionId,
+    place: &mut GrantPlace,
+) -> Option<SessionGrant> {
+    STATE.with(context, |state| state.sessions.next_grant(id, place))
 }
 
 /// The numbers for `INFO lock`.

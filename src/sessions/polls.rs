@@ -105,7 +105,12 @@ impl Waits for Poll {
 
     fn disconnected(context: Context<'_>) -> Option<Blocked<Self>> {
         // The server may have answered it: the client need not be gone.
-        let (blocked, _) = end(context)?;
+        let Some((blocked, _)) = end(context) else {
+            // An answer was passed, and is dropped.
+            let client = context.client_id();
+            STATE.with(context, |state| state.sessions.unanswered(client));
+            return None;
+        };
         Some(blocked)
     }
 

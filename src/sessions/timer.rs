@@ -52,6 +52,7 @@ fn arm_after(context: Context<'_>, pause: Duration) {
             now.monotonic.plus(Duration::from_millis(left))
         });
         let next = [
+            sessions.has_flushed().then_some(now.monotonic),
             writes,
             end,
             sessions.next_timeout_at(),

@@ -7,6 +7,7 @@ use redis_lock_core::{Monotonic, Set};
 
 use super::errors::NOT_PRIMARY;
 use super::grant::{Outcome, deadline, renew};
+use super::losses::FLUSHED_AT_ONCE;
 use super::polls;
 use super::state::STATE;
 use super::upper::{away, end_waits, release};
@@ -25,6 +26,7 @@ pub(super) fn work(context: Context<'_>) {
     let paused = context.writes_paused();
     let stalled = STATE.tick(context, paused);
     refuse_polls(context);
+    report_flushed(context);
     end_leases(context);
     if !stalled {
         end_silent(context);
@@ -89,15 +91,29 @@ fn is_allowed(context: Context<'_>, key: &[u8]) -> bool {
     check_write(context, OwnedText::new(key).text()) == WriteCheck::Allowed
 }
 
+/// Reports the grants of flushed databases.
+fn report_flushed(context: Context<'_>) {
+    let began = monotonic();
+    while STATE.with_time(context, |state, now| {
+        state.sessions.report_flushed(FLUSHED_AT_ONCE, now)
+    }) && monotonic().since(began) < SLICE
+    {}
+}
+
 /// Looks at the leases that have ended, as far as is known.
 fn end_leases(context: Context<'_>) {
     while let Some(grant) = STATE.with_time(context, |state, now| state.sessions.next_ended(now)) {
-        let stands = deadline(context, &grant);
-        STATE.with_time(context, |state, now| match stands {
-            Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
-            None => state.sessions.lost(grant.name(), LossReason::Expired, now),
-        });
+        look(context, &grant, LossReason::Expired);
     }
+}
+
+/// Looks whether a grant stands, and until when. Otherwise it is lost for this reason.
+pub(super) fn look(context: Context<'_>, grant: &SessionGrant, reason: LossReason) {
+    let stands = deadline(context, grant);
+    STATE.with_time(context, |state, now| match stands {
+        Some(deadline) => state.sessions.seen(grant.name(), deadline, now),
+        None => state.sessions.lost(grant.name(), reason, now),
+    });
 }
 
 /// Ends the sessions that have been silent for too long, and passes over the calls of those that do not poll.
@@ -154,7 +170,7 @@ pub(super) fn renew_attached(context: Context<'_>, grant: &SessionGrant) {
 
 /// Looks, once in a while, whether the connection that polls a session still has its user and its database. Otherwise
 /// the session is detached.
-fn is_attached(context: Context<'_>, id: SessionId) -> bool {
+pub(super) fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     let client = STATE.with_time(context, |state, now| {
         let (looked_at, since) = &mut state.looked_at;
         if now.monotonic.since(*since) >= LOOKS {
@@ -166,11 +182,11 @@ fn is_attached(context: Context<'_>, id: SessionId) -> bool {
     });
     let Some(client) = client else { return true };
     let identity = context.identity_of(client);
-    let (is_attached, goes_away) = STATE.with_time(context, |state, now| {
+    let (is_attached, goes_away) = STATE.with(context, |state| {
         let is_attached = identity.is_some_and(|(user, database)| {
             state.sessions.knows(id, user.text().bytes(), database)
         });
-        let goes_away = !is_attached && state.sessions.detach(id, now);
+        let goes_away = !is_attached && state.sessions.detach(id);
         (is_attached, goes_away)
     });
     if goes_away {

@@ -4,10 +4,23 @@ use redis_lock_core::{LockChange, LockId};
 
 use crate::keeping;
 use crate::locks::{Announce, KeyspaceEvent, LockKey, lease_ended, now};
+use crate::server::{Context, Text};
 use crate::sessions;
 
 /// Holders whose lease had ended were removed, and the key is closed.
 pub(super) struct Ended;
+
+/// Opens the key of a lock after the removal of the holders whose lease has ended.
+pub(super) fn open_without_ended<'call>(
+    context: Context<'call>,
+    name: Text<'call>,
+) -> LockKey<'call> {
+    let key = LockKey::open(context, name);
+    if !key.is_shared() {
+        return key;
+    }
+    end_leases(key).unwrap_or_else(|_ended| LockKey::open(context, name))
+}
 
 /// Removes the holders whose lease has ended. Returns the key, still open, when there are none.
 pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
@@ -25,6 +38,7 @@ pub(super) fn end_leases(key: LockKey<'_>) -> Result<LockKey<'_>, Ended> {
         lease_ended(context, &lock_id, &holder);
     }
     let ended = holders.ended(now).map(|holder| holder.grant.token);
+    sessions::note_cap(&key, &change);
     sessions::leases_ended(context, key.name(), ended);
     keeping::leases_ended(
         context,

@@ -2,10 +2,11 @@
 
 use redis_lock_core::{LockChange, Release, release};
 
+use super::ended::open_without_ended;
 use super::serve::{Caller, serve};
 use super::state::STATE;
 use crate::keeping;
-use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
+use crate::locks::{Announce, KeyspaceEvent, now, released as grant_released};
 use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 use crate::statistics::{self, Counter};
@@ -13,7 +14,14 @@ use crate::statistics::{self, Counter};
 /// Does the give-backs of a lock of the selected database, and serves those who wait for it.
 #[inline]
 pub(super) fn apply_give_backs(context: Context<'_>, name: Text<'_>, caller: Caller) {
-    if STATE.if_busy(context, |state| {
+    if STATE.is_busy() {
+        apply_any(context, name, caller);
+    }
+}
+
+#[inline(never)]
+fn apply_any(context: Context<'_>, name: Text<'_>, caller: Caller) {
+    if STATE.with(context, |state| {
         state.calls.gives_back(context.database(), name.bytes())
     }) {
         apply(context, name);
@@ -28,7 +36,7 @@ fn apply(context: Context<'_>, name: Text<'_>) {
     });
     for give_back in give_backs {
         keeping::given_back(context, name, give_back.token(), give_back.client_id);
-        let key = LockKey::open(context, name);
+        let key = open_without_ended(context, name);
         let Ok(holders) = key.holders() else { break };
         let Some(amount) = give_back.release(holders.as_ref()) else {
             continue;
@@ -38,13 +46,13 @@ fn apply(context: Context<'_>, name: Text<'_>) {
             amount,
             token: None,
         };
-        let Ok(released) = release(holders.as_ref(), &request, now(context)) else {
+        let Ok(released) = release(holders.as_ref(), &request, || now(context)) else {
             continue;
         };
         if released.change != LockChange::Keep {
             statistics::count(Counter::Releases);
         }
-        let (token, holder) = (released.before.token, released.holder);
+        let (token, holder) = (released.before.token, released.holder.as_ref());
         if holder.is_none() {
             grant_released(context, token);
         }

@@ -137,7 +137,7 @@ pub(crate) fn cancel(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool
 }
 
 /// Ends an owner's waits for a lock with nil; false when there were none.
-pub(crate) fn end_waits(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
+pub(super) fn end_waits(context: Context<'_>, name: Text<'_>, owner: &[u8]) -> bool {
     let mut any = false;
     while let Some(recipient) = STATE.if_busy(context, |state| {
         let database = context.database();

@@ -1,42 +1,59 @@
 //! Judging a call.
 
 use redis_lock_core::keeping::{Keep, check_lease};
-use redis_lock_core::{Acquire, Grant, Granted, Holders, Refusal};
+use redis_lock_core::{Acquire, Grant, Granted, Holders, Owner, Refusal};
 
 use crate::keeping;
-use crate::locks::{now, rules, with_token_clock};
-use crate::server::{Context, Text};
+use crate::locks::{LockKey, now, observe_token, rules, token_clock};
+use crate::server::Context;
 use crate::sessions::{self, Membership};
 
-/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder.
+/// Judges an acquire; `None` when there is no room, or somebody waits and the caller is no holder. What is granted is
+/// to be confirmed.
 #[inline]
 pub(super) fn admit<'a>(
     context: Context<'_>,
-    name: Text<'_>,
     holders: Option<&Holders<'_>>,
     request: &Acquire<'a>,
     in_line: bool,
-    keep: Option<Keep>,
-    membership: Membership,
 ) -> Result<Option<Granted<'a>>, Refusal> {
     let (rules, now) = (rules(), now(context));
-    with_token_clock(|clock| {
-        let granted = redis_lock_core::acquire(holders, request, in_line, &rules, now, clock)?;
-        if let Some(granted) = &granted {
-            check_renewal(context, name, keep, membership, granted)?;
-        }
-        Ok(granted)
-    })
+    redis_lock_core::acquire(holders, request, in_line, &rules, now, &mut token_clock())
 }
 
-/// Checks that a grant that the server renews has a lease that is long enough: the last check of all.
-pub(super) fn check_renewal(
-    context: Context<'_>,
-    name: Text<'_>,
+/// Why the call of an owner is refused that the rules refuse with `error`.
+pub(super) fn refused(
+    key: &LockKey<'_>,
+    holders: Option<&Holders<'_>>,
+    owner: Owner<'_>,
+    membership: Membership,
+    error: Refusal,
+) -> Refusal {
+    let before = holders.and_then(|holders| holders.find(owner));
+    let before = before.map(|holder| holder.grant.token);
+    sessions::refusal(key.context(), key.name(), membership, before, error)
+}
+
+/// Checks that a grant that the server renews has a lease that is long enough: the last check of all. Its token is
+/// seen then.
+pub(super) fn confirm(
+    key: &LockKey<'_>,
     keep: Option<Keep>,
     membership: Membership,
     granted: &Granted<'_>,
 ) -> Result<(), Refusal> {
+    check_renewal(key, keep, membership, granted)?;
+    observe_token(granted.holder.grant.token);
+    Ok(())
+}
+
+fn check_renewal(
+    key: &LockKey<'_>,
+    keep: Option<Keep>,
+    membership: Membership,
+    granted: &Granted<'_>,
+) -> Result<(), Refusal> {
+    let (context, name) = (key.context(), key.name());
     let keeps = matches!(keep, Some(Keep::For(_)));
     sessions::check(context, name, membership, keeps, granted)?;
     if keep.is_none() && !keeping::any() {

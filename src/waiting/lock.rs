@@ -1,7 +1,4 @@
-//! How a command changes a lock: it opens it, judges the call and commits the outcome.
-//!
-//! Each step takes the result of the one before, and only the last one returns what to reply. A command
-//! that leaves out a step does not compile.
+//! How a command changes a lock: it opens it, and the call is judged and its outcome committed.
 
 use redis_lock_core::keeping::{Asked, Keep};
 use redis_lock_core::sessions::SessionId;
@@ -11,8 +8,8 @@ use redis_lock_core::{
 
 use super::ended::end_leases;
 use super::give_back::apply_give_backs;
-use super::join::place_of_repeated;
-use super::judge::{admit, check_renewal};
+use super::join::{end_waits, place_of_repeated};
+use super::judge::{admit, confirm, refused};
 use super::line::{stands_in_line, waiting};
 use super::serve::{Caller, hand_over, may_write_now, serve};
 use super::state::STATE;
@@ -20,17 +17,14 @@ use super::timer;
 use crate::keeping::{self, ToKeep};
 use crate::locks::{
     Announce, CommandError, KeyspaceEvent, LockKey, LockView, Primary, now, released, rules,
-    with_token_clock,
+    token_clock,
 };
 use crate::server::{Context, Text};
 use crate::sessions::{self, Membership};
 use crate::statistics::{Counter, count};
 
 /// An open lock, with all its give-backs done and the leases that have ended taken out.
-pub(crate) struct Lock<'call> {
-    context: Context<'call>,
-    key: LockKey<'call>,
-}
+pub(crate) struct Lock<'call>(LockKey<'call>);
 
 impl<'call> Lock<'call> {
     /// Opens a lock for a command that may change it.
@@ -41,38 +35,29 @@ impl<'call> Lock<'call> {
         sessions::before_command(context, name);
         let key = LockKey::open(context, name);
         if key.is_shared() {
-            return Self::after_ended_leases(context, key);
+            return Self::after_ended_leases(key);
         }
-        Self { context, key }
+        Self(key)
     }
 
     #[cold]
-    fn after_ended_leases(context: Context<'call>, key: LockKey<'call>) -> Self {
-        let name = key.name();
-        let key = end_leases(key).unwrap_or_else(|_ended| {
+    fn after_ended_leases(key: LockKey<'call>) -> Self {
+        let (context, name) = (key.context(), key.name());
+        Self(end_leases(key).unwrap_or_else(|_ended| {
             serve(context, name, Caller::Command);
             LockKey::open(context, name)
-        });
-        Self { context, key }
+        }))
     }
 
     /// Lets those in line who have room go first.
     #[inline]
-    fn after_the_line(self) -> Self {
-        if self.key.is_exclusive() || !stands_in_line(self.context, self.key.name()) {
-            self
+    fn after_the_line(self) -> LockKey<'call> {
+        let Self(key) = self;
+        if key.is_exclusive() || !stands_in_line(key.context(), key.name()) {
+            key
         } else {
-            self.after_serving()
+            after_serving(key)
         }
-    }
-
-    #[cold]
-    fn after_serving(self) -> Self {
-        let (context, name) = (self.context, self.key.name());
-        drop(self.key);
-        serve(context, name, Caller::Command);
-        let key = LockKey::open(context, name);
-        Self { context, key }
     }
 
     /// Goes on unless this queued call is in line already: then the error is its place.
@@ -81,108 +66,140 @@ impl<'call> Lock<'call> {
         owner: Owner<'_>,
         of: (SessionId, Holds),
     ) -> Result<Self, usize> {
-        let lock = self.after_the_line();
-        match place_of_repeated(lock.context, lock.key.name(), owner, of) {
-            None => Ok(lock),
+        let key = self.after_the_line();
+        match place_of_repeated(key.context(), key.name(), owner, of) {
+            None => Ok(Self(key)),
             Some(place) => Err(place),
         }
     }
 
-    /// Judges an acquire; `None` when there is no room or others wait for it.
+    /// Acquires the lock; `None` when there is no room or others wait for it.
     pub(crate) fn acquire<'a>(
         self,
         request: &Acquire<'a>,
         keep: Option<Keep>,
         session: Option<SessionId>,
-    ) -> Result<Option<Judged<'call, 'a, Holder<'a>>>, CommandError> {
+    ) -> Result<Option<Holder<'a>>, CommandError> {
         let membership = session.map_or(Membership::Stays, Membership::Joins);
-        let lock = self.after_the_line();
-        let (context, key) = (lock.context, &lock.key);
+        let key = self.after_the_line();
+        let context = key.context();
         let holders = key.holders()?;
         // The line could not be served just now. This call is not granted before it either.
         let in_line = stands_in_line(context, key.name());
-        let Some(granted) = admit(
-            context,
-            key.name(),
-            holders.as_ref(),
-            request,
-            in_line,
-            keep,
-            membership,
-        )?
-        else {
+        let granted = admit(context, holders.as_ref(), request, in_line)
+            .map_err(|error| refused(&key, holders.as_ref(), request.owner, membership, error))?;
+        let Some(granted) = &granted else {
             return Ok(None);
         };
-        let counter = match granted.before {
+        confirm(&key, keep, membership, granted)?;
+        count(match granted.before {
             None => Counter::Grants,
             Some(_) => Counter::Reentries,
-        };
+        });
         let keep = keep.map(|keep| (keep, Asked::Acquire, context.client_id()));
-        Ok(Some(lock.judged(
-            granted,
-            (keep, membership),
-            KeyspaceEvent::Acquire,
-            counter,
-        )))
+        commit_granted(key, granted, keep, membership, KeyspaceEvent::Acquire);
+        Ok(Some(granted.holder))
     }
 
-    /// Judges a release. The caller is no holder afterwards if that was its last hold.
+    /// Releases the lock. Returns the caller as a holder; `None` if it gave back its last hold.
     pub(crate) fn release<'a>(
         self,
         request: &Release<'a>,
         session: Option<SessionId>,
-    ) -> Result<Judged<'call, 'a, Option<Holder<'a>>>, CommandError> {
-        let holders = self.key.holders()?;
-        let released = redis_lock_core::release(holders.as_ref(), request, now(self.context))?;
-        let changes = released.change != LockChange::Keep;
-        Ok(Judged {
-            before: Some(released.before.token),
-            after: released.holder,
-            change: released.change,
-            renewal: (None, Membership::ReleasedBy(session)),
-            event: KeyspaceEvent::Release,
-            counter: changes.then_some(Counter::Releases),
-            lock: self,
-        })
+    ) -> Result<Option<Holder<'a>>, CommandError> {
+        let Self(key) = self;
+        let context = key.context();
+        let holders = key.holders_to_release(request)?;
+        let now = || now(context);
+        let released = redis_lock_core::release(holders.as_ref(), request, now)?;
+        if request.calls_off() {
+            // Before the holds are given back: no wait of this owner comes into their place.
+            end_waits(context, key.name(), request.owner.bytes());
+        }
+        if released.change != LockChange::Keep {
+            count(Counter::Releases);
+        }
+        let caller = (Some(released.before.token), released.holder.as_ref());
+        let renewal = (None, Membership::ReleasedBy(session));
+        commit(
+            key,
+            caller,
+            &released.change,
+            renewal,
+            KeyspaceEvent::Release,
+        );
+        Ok(released.holder)
     }
 
-    /// Judges a renewal.
+    /// Renews the caller's grant.
     pub(crate) fn renew<'a>(
         self,
         request: &Renew<'a>,
         keep: Option<Keep>,
         membership: Membership,
-    ) -> Result<Judged<'call, 'a, Holder<'a>>, CommandError> {
-        let lock = self.after_the_line();
-        let holders = lock.key.holders()?;
-        let (rules, now) = (rules(), now(lock.context));
-        let granted = with_token_clock(|clock| {
-            let granted = redis_lock_core::renew(holders.as_ref(), request, &rules, now, clock)?;
-            check_renewal(lock.context, lock.key.name(), keep, membership, &granted)?;
-            Ok::<_, CommandError>(granted)
-        })?;
-        let keep = keep.map(|keep| (keep, Asked::Renew, lock.context.client_id()));
-        let renewal = (keep, membership);
-        Ok(lock.judged(granted, renewal, KeyspaceEvent::Renew, Counter::Renewals))
+    ) -> Result<Holder<'a>, CommandError> {
+        let key = self.after_the_line();
+        let context = key.context();
+        let holders = key.holders()?;
+        let (rules, now) = (rules(), now(context));
+        let mut clock = token_clock();
+        let holders = holders.as_ref();
+        let granted = redis_lock_core::renew(holders, request, &rules, now, &mut clock)
+            .map_err(|error| refused(&key, holders, request.owner(), membership, error))?;
+        confirm(&key, keep, membership, &granted)?;
+        count(Counter::Renewals);
+        let keep = keep.map(|keep| (keep, Asked::Renew, context.client_id()));
+        commit_granted(key, &granted, keep, membership, KeyspaceEvent::Renew);
+        Ok(granted.holder)
     }
+}
 
-    #[inline]
-    fn judged<'a>(
-        self,
-        granted: Granted<'a>,
-        renewal: (ToKeep, Membership),
-        event: KeyspaceEvent,
-        counter: Counter,
-    ) -> Judged<'call, 'a, Holder<'a>> {
-        Judged {
-            lock: self,
-            before: granted.before.map(|before| before.token),
-            after: granted.holder,
-            change: granted.change,
-            renewal,
-            event,
-            counter: Some(counter),
-        }
+#[cold]
+fn after_serving(key: LockKey<'_>) -> LockKey<'_> {
+    let (context, name) = (key.context(), key.name());
+    drop(key);
+    serve(context, name, Caller::Command);
+    LockKey::open(context, name)
+}
+
+fn commit_granted(
+    key: LockKey<'_>,
+    granted: &Granted<'_>,
+    keep: ToKeep,
+    membership: Membership,
+    event: KeyspaceEvent,
+) {
+    let before = granted.before.map(|before| before.token);
+    let caller = (before, Some(&granted.holder));
+    commit(key, caller, &granted.change, (keep, membership), event);
+}
+
+/// Applies a change and announces it; the next calls get the room that it makes. `before` is the token of the
+/// caller's grant, `after` the caller as a holder afterwards.
+fn commit(
+    key: LockKey<'_>,
+    (before, after): (Option<Token>, Option<&Holder<'_>>),
+    change: &LockChange<'_>,
+    (keep, membership): (ToKeep, Membership),
+    event: KeyspaceEvent,
+) {
+    // Before the change is announced: a listener may free the lock.
+    keeping::note_change(&key, before, after, change, keep);
+    sessions::note_change(&key, before, after, change, membership);
+    if let (LockChange::Free, Some(token)) = (change, before) {
+        hand_over(key, token);
+        return;
+    }
+    let (context, name) = (key.context(), key.name());
+    // Before the change is announced too, for this answer is not about the grant that may follow.
+    note_answer(context, name, before, change);
+    let makes_room = event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
+    if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (event, change) {
+        note_lease_end(context, name, holder.end);
+    }
+    key.write(change, Announce::Events(&[event]));
+    if makes_room && waiting(context, name) > 0 {
+        serve(context, name, Caller::Command);
     }
 }
 
@@ -204,55 +221,6 @@ pub(crate) fn look<'call>(context: Context<'call>, name: Text<'call>) -> LockVie
         sessions::before_look(context, name);
     }
     LockView::open(context, name)
-}
-
-/// The outcome of a call, not applied yet.
-#[must_use = "the outcome takes effect when it is committed"]
-pub(crate) struct Judged<'call, 'a, T> {
-    lock: Lock<'call>,
-    /// The token of the caller's grant before the call.
-    before: Option<Token>,
-    /// The caller as a holder after the call.
-    after: T,
-    change: LockChange<'a>,
-    /// Whether the caller keeps the grant, and to which session it belongs.
-    renewal: (ToKeep, Membership),
-    event: KeyspaceEvent,
-    counter: Option<Counter>,
-}
-
-impl<'a, T: Copy + Into<Option<Holder<'a>>>> Judged<'_, 'a, T> {
-    /// Applies the change and announces it; the next calls get the room that it makes. Returns the caller as a holder.
-    pub(crate) fn commit(self) -> T {
-        let Lock { context, key } = self.lock;
-        if let Some(counter) = self.counter {
-            count(counter);
-        }
-        // Before the change is announced: a listener may free the lock.
-        let (keep, membership) = self.renewal;
-        keeping::note_change(&key, self.before, self.after, &self.change, keep);
-        sessions::note_change(&key, self.before, self.after, &self.change, membership);
-        match (&self.change, self.before) {
-            (LockChange::Free, Some(token)) => hand_over(context, key, token),
-            (change, before) => {
-                // Before the change is announced: a listener may free the lock, and this answer is not
-                // about the grant that follows.
-                note_answer(context, key.name(), before, change);
-                let name = key.name();
-                let makes_room =
-                    self.event != KeyspaceEvent::Acquire && matches!(change, LockChange::Shared(_));
-                if let (KeyspaceEvent::Renew, LockChange::Exclusive(holder)) = (self.event, change)
-                {
-                    note_lease_end(context, name, holder.end);
-                }
-                key.write(change, Announce::Events(&[self.event]));
-                if makes_room && waiting(context, name) > 0 {
-                    serve(context, name, Caller::Command);
-                }
-            }
-        }
-        self.after
-    }
 }
 
 /// A renewal has set the end of the lease: the waiters of this lock may be served earlier than planned.

@@ -33,7 +33,7 @@ use crate::server::Context;
 use state::STATE;
 
 pub(crate) use events::lock_lost;
-pub(crate) use join::{Waits, cancel, end_waits, join};
+pub(crate) use join::{Waits, cancel, join};
 pub(crate) use line::{ongoing_waits, queue_sizes, waiters, waiting};
 pub(crate) use lock::{Lock, look, view};
 pub(crate) use programs::{session_away, session_back};

@@ -8,7 +8,7 @@ use redis_lock_core::{
 use super::answer::Answer;
 use super::cluster_redirect::{NodesCache, redirection};
 use super::ended::end_leases;
-use super::judge::admit;
+use super::judge::{admit, confirm};
 use super::line::stands_in_line;
 use super::refuse::{refuse, refuse_all};
 use super::slice::{MAX_GRANTS, SLICE};
@@ -64,9 +64,6 @@ struct Serving<'call> {
     context: Context<'call>,
     name: Text<'call>,
     caller: Caller,
-    /// The key whose last hold the running command has released. It still has the old grant; the next grant
-    /// takes its place.
-    released: Option<LockKey<'call>>,
     /// The owner granted last, whose other calls come before the next in line.
     just_granted: Option<OwnerBuf>,
     /// When the first call was granted.
@@ -85,7 +82,8 @@ pub(super) fn serve(context: Context<'_>, name: Text<'_>, caller: Caller) -> boo
 }
 
 /// The last hold was released by the running command: puts the next grant in its place, or frees the lock.
-pub(super) fn hand_over(context: Context<'_>, key: LockKey<'_>, token: Token) {
+pub(super) fn hand_over(key: LockKey<'_>, token: Token) {
+    let context = key.context();
     released(context, token);
     run(context, key.name(), Caller::Command, Some(key));
 }
@@ -94,20 +92,19 @@ fn run(
     context: Context<'_>,
     name: Text<'_>,
     caller: Caller,
-    released: Option<LockKey<'_>>,
+    mut released: Option<LockKey<'_>>,
 ) -> bool {
     let mut serving = Serving {
         context,
         name,
         caller,
-        released,
         just_granted: None,
         began: None,
         grants: 0,
         allowed: false,
     };
     let delay = loop {
-        match serving.step() {
+        match serving.step(released.take()) {
             Step::Again => {}
             Step::Done => return false,
             Step::Later => break None,
@@ -129,9 +126,10 @@ pub(super) fn may_write_now(context: Context<'_>) -> bool {
 }
 
 impl Serving<'_> {
-    fn step(&mut self) -> Step {
+    /// Serves the next call. A key whose last hold the running command has released still has the old grant; the
+    /// next grant takes its place.
+    fn step(&mut self, released: Option<LockKey<'_>>) -> Step {
         let (context, name) = (self.context, self.name);
-        let released = self.released.take();
         let is_released = released.is_some();
         let mut key = released.unwrap_or_else(|| LockKey::open(context, name));
         if !is_released
@@ -168,15 +166,15 @@ impl Serving<'_> {
         };
         let owner = next.waiter.owner.as_owner();
         let is_new = holders.is_none_or(|holders| holders.find(owner).is_none());
-        match self.judge(holders.as_ref(), is_new, is_released, &next) {
+        match self.judge(&key, holders.as_ref(), is_new, is_released, &next) {
             Ok(granted) => {
                 self.just_granted = Some(next.waiter.owner.clone());
                 self.grants += 1;
                 let before = granted.before.map(|before| before.token);
                 let (holder, change) = (&granted.holder, &granted.change);
-                keeping::note_change(&key, before, *holder, change, to_keep(&next.waiter));
+                keeping::note_change(&key, before, Some(holder), change, to_keep(&next.waiter));
                 let membership = membership(&next.waiter);
-                sessions::note_change(&key, before, *holder, change, membership);
+                sessions::note_change(&key, before, Some(holder), change, membership);
                 let to_answer = grant(context, &next, &granted);
                 let events = [KeyspaceEvent::Release, KeyspaceEvent::Acquire];
                 key.write(
@@ -223,6 +221,7 @@ impl Serving<'_> {
     /// Judges the call whose turn it is.
     fn judge<'a>(
         &mut self,
+        key: &LockKey<'_>,
         holders: Option<&Holders<'_>>,
         is_new: bool,
         is_released: bool,
@@ -256,24 +255,16 @@ impl Serving<'_> {
             holds: waiter.holds,
             token: None,
         };
+        let refused = |refusal| {
+            let error = CommandError::Refused(refusal);
+            error.count_refusal();
+            NoGrant::Refused(error)
+        };
+        let granted = admit(context, holders, &request, false).map_err(refused)?;
+        let granted = granted.ok_or(NoGrant::Waits(Step::Done))?;
         let keep = waiter.keep.map(Keep::For);
-        match admit(
-            context,
-            name,
-            holders,
-            &request,
-            false,
-            keep,
-            membership(waiter),
-        ) {
-            Ok(Some(granted)) => Ok(granted),
-            Ok(None) => Err(NoGrant::Waits(Step::Done)),
-            Err(error) => {
-                let error = CommandError::Refused(error);
-                error.count_refusal();
-                Err(NoGrant::Refused(error))
-            }
-        }
+        confirm(key, keep, membership(waiter), &granted).map_err(refused)?;
+        Ok(granted)
     }
 
     /// What comes next. An exclusive lock need not be opened again: the key is as just written, or a listener

@@ -3,14 +3,14 @@
 use redis_lock_core::sessions::{SessionGrant, SessionId};
 use redis_lock_core::{Release, ReleaseAmount};
 
-use super::ended::end_leases;
+use super::ended::open_without_ended;
 use super::give_back::apply_give_backs;
 use super::refuse::refuse;
 use super::serve::{Caller, serve};
 use super::slice::Slice;
 use super::state::STATE;
 use super::timer;
-use crate::locks::{Announce, KeyspaceEvent, LockKey, now, released as grant_released};
+use crate::locks::{Announce, KeyspaceEvent, now, released as grant_released};
 use crate::server::{Context, OwnedText};
 use crate::sessions;
 use crate::statistics::{self, Counter};
@@ -56,21 +56,19 @@ pub(crate) fn release_of_session(context: Context<'_>, grant: &SessionGrant) {
     let name = OwnedText::new(&grant.lock_id.key);
     let name = name.text();
     apply_give_backs(context, name, Caller::EventLoop);
-    let mut key = LockKey::open(context, name);
-    if key.is_shared() {
-        key = end_leases(key).unwrap_or_else(|_ended| LockKey::open(context, name));
-    }
+    let key = open_without_ended(context, name);
     if let Ok(Some(holders)) = key.holders() {
         let request = Release {
             owner: grant.owner.as_owner(),
             amount: ReleaseAmount::All,
             token: Some(grant.token),
         };
-        let released = redis_lock_core::release(Some(&holders), &request, now(context));
+        let released = redis_lock_core::release(Some(&holders), &request, || now(context));
         if let Ok(released) = released {
             statistics::count(Counter::Releases);
             grant_released(context, grant.token);
             let events = Announce::Events(&[KeyspaceEvent::Release]);
+            sessions::note_cap(&key, &released.change);
             key.write(&released.change, events);
         }
     }

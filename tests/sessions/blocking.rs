@@ -131,6 +131,19 @@ fn on_the_connection_that_polls_it_is_an_error() {
     cmd!(c, "EVAL", script, 1, "k").grant();
     session.wait_in_poll(&server, 60_000);
     cmd!(c, "EVAL", script, 1, "k").grant();
+    // A connection that waits for something else is not the caller either.
+    let mut other = Session::open(&server);
+    other.post(&line("BLPOP nothing 0"));
+    let script = script.replace(&session.id.to_string(), &other.id.to_string());
+    eventually(
+        || {
+            run(&mut c, "INFO clients")
+                .text()
+                .contains("blocked_clients:2")
+        },
+        "both to wait",
+    );
+    cmd!(c, "EVAL", script, 1, "j").grant();
 }
 
 /// The client has gone when the lock comes to it: that is no event.

@@ -48,6 +48,34 @@ fn a_waiting_poll_is_answered() {
     assert_eq!(run(&mut session, "PING").text(), "PONG");
 }
 
+/// The grants of an earlier session that are still to be released do not count among those.
+#[test]
+fn each_close_releases_its_own_grants_before_its_reply() {
+    let server = Server::start();
+    let many = Session::open(&server);
+    let one = Session::open(&server);
+    let mut c = server.connection();
+    let acquires = (0..5000).map(|n| many.line(&format!("LOCK.ACQUIRE k{n} a SESSION ID")));
+    let acquires: Vec<_> = acquires.collect();
+    let acquires: Vec<_> = acquires.iter().map(String::as_str).collect();
+    for reply in at_once(&mut c, &acquires) {
+        reply.grant();
+    }
+    run(&mut c, &one.line("LOCK.ACQUIRE one a SESSION ID")).grant();
+    let replies = at_once(
+        &mut c,
+        &[
+            &many.line("LOCK.SESSION CLOSE ID"),
+            &one.line("LOCK.SESSION CLOSE ID"),
+            "EXISTS one",
+            "DBSIZE",
+        ],
+    );
+    let replies: Vec<_> = replies.into_iter().map(Expect::int).collect();
+    assert_eq!(replies[..3], [5000, 1, 0]);
+    assert!(replies[3] > 0, "{} are left", replies[3]);
+}
+
 /// Up to 100 before the reply, more in slices; each before a LOCK command on it.
 #[test]
 fn many_are_released_in_slices() {

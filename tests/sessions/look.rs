@@ -1,6 +1,6 @@
 //! What LIST, GRANTS, HOLDERS, WAITERS and `INFO lock` tell.
 
-use crate::support::{Session, count, run};
+use crate::support::{Session, at_once, count, run, timed};
 use redis::Value;
 use std::collections::BTreeSet;
 use testbed::{Expect, Server, cmd, eventually};
@@ -78,6 +78,47 @@ fn grants_has_what_a_session_has() {
         .map(|grant| grant.fields()["ttl-ms"].clone().int())
         .collect();
     assert!(ends.contains(&-1), "{ends:?}");
+}
+
+/// What GRANTS costs depends on what it returns.
+#[test]
+fn grants_looks_at_no_more_than_it_returns() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut fastest = |grants: i64| {
+        let session = Session::open(&server);
+        let acquires = (0..grants).map(|n| format!("LOCK.ACQUIRE {grants}:{n} a SESSION ID"));
+        let acquires: Vec<_> = acquires.map(|words| session.line(&words)).collect();
+        let acquires: Vec<_> = acquires.iter().map(String::as_str).collect();
+        for reply in at_once(&mut c, &acquires) {
+            reply.grant();
+        }
+        let words = session.line("LOCK.SESSION GRANTS ID COUNT 1");
+        let times = (0..50).map(|_| {
+            let (reply, time) = timed(|| run(&mut c, &words));
+            assert_eq!(reply.items().len(), 1);
+            time
+        });
+        times.min().expect("a time")
+    };
+    let (one, many) = (fastest(1), fastest(30_000));
+    assert!(many < 10 * one, "{many:?} instead of {one:?}");
+}
+
+/// A connection that has another user or database than its session does not poll it any more.
+#[test]
+fn list_looks_at_connections_without_grants_too() {
+    let server = Server::start();
+    let mut c = server.connection();
+    run(&mut c, "ACL SETUSER bob on nopass +@all ~*").okay();
+    for change in ["SELECT 1", "AUTH bob x"] {
+        let mut session = Session::open(&server);
+        assert!(session.client_id(&mut c) > 0);
+        run(&mut session, change).okay();
+        eventually(|| session.client_id(&mut c) == 0, "it to be detached");
+        assert_eq!(count(&server, "sessions_detached"), 1, "{change}");
+        run(&mut c, &session.line("LOCK.SESSION KILL ID")).int();
+    }
 }
 
 #[test]

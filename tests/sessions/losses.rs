@@ -1,6 +1,6 @@
 //! A grant that ends otherwise than by its program: the event, its reason, and its order.
 
-use crate::support::{Session, at_once, count, run, while_stopped};
+use crate::support::{Session, at_once, await_renewals, count, polled, run, while_stopped};
 use redis::Connection;
 use std::thread::sleep;
 use std::time::Duration;
@@ -156,6 +156,67 @@ fn the_end_of_a_lease_cut_by_hand_is_told() {
     }
 }
 
+/// A share that a `PEXPIRE` of its key cuts short, when a change of the lock has made the cut lasting: the server's own,
+/// too.
+#[test]
+fn the_end_of_a_share_cut_by_hand_is_told_in_time() {
+    for way in ["renewal", "close", "end of a lease"] {
+        let server = Server::start();
+        let mut c = server.connection();
+        let mut session = Session::open(&server);
+        let mut other = Session::open(&server);
+        let token = session
+            .run("LOCK.ACQUIRE k a SHARED PX 60000 SESSION ID")
+            .grant()
+            .token;
+        other
+            .run("LOCK.ACQUIRE k b SHARED PX 3000 SESSION ID")
+            .grant();
+        run(&mut c, "LOCK.ACQUIRE k c SHARED PX 200").grant();
+        run(&mut c, "PEXPIRE k 2500").int();
+        let end = run(&mut c, "PEXPIRETIME k").int();
+        match way {
+            "renewal" => await_renewals(&server, 1),
+            "close" => assert_eq!(other.run("LOCK.SESSION CLOSE ID").int(), 1),
+            _ => {
+                sleep(Duration::from_millis(300));
+                run(&mut c, "LOCK.RELEASE k nobody").refused("NOTOWNER");
+            }
+        }
+        run(&mut c, "LOCK.ACQUIRE k d SHARED PX 60000").grant();
+        let mut polled = session.poll_for(60_000);
+        while polled.events.is_empty() {
+            polled = session.poll_for(60_000);
+        }
+        let late = unix_ms() - end;
+        assert_eq!(
+            polled.events,
+            [format!("1 lost k a {token} expired")],
+            "{way}"
+        );
+        assert!((0..5000).contains(&late), "{way}: {late} ms late");
+    }
+}
+
+/// By a user with the rights of `RESTORE`, who puts other holders in its place. A grant that stays is not lost.
+#[test]
+fn an_effect_that_a_user_applies_is_told_at_once() {
+    let server = Server::start();
+    let mut c = server.connection();
+    let mut session = Session::open(&server);
+    let words = "LOCK.ACQUIRE k a PX 60000 SESSION ID";
+    let token = session.run(words).grant().token;
+    let stays = format!("LOCK._APPLY k a {token} 2 60000 {}", unix_ms() + 60_000);
+    run(&mut c, &stays).okay();
+    assert_eq!(session.poll().grants, 1);
+    session.post_poll(10_000);
+    let takes = format!("LOCK._APPLY k b 7 1 60000 {}", unix_ms() + 60_000);
+    run(&mut c, &takes).okay();
+    let polled = session.polled();
+    assert_eq!(polled.events, [format!("1 lost k a {token} deleted")]);
+    assert_eq!((polled.sure_ms, polled.grants), (-1, 0));
+}
+
 #[test]
 fn an_eviction_is_told() {
     let server = Server::start();
@@ -247,6 +308,56 @@ fn the_end_of_a_share_is_told_before_its_place_is_given_away() {
     assert!(polled.events[0].ends_with("expired"), "{polled:?}");
 }
 
+/// Thousands are reported in slices, each before its lock is granted to anybody else. Until then nothing is sure.
+#[test]
+fn a_flush_of_many_is_told_in_slices() {
+    const GRANTS: i64 = 20_000;
+    for (flush, reason) in [("FLUSHALL", "flushed"), ("SWAPDB 0 1", "deleted")] {
+        let server = Server::start();
+        let mut c = server.connection();
+        let many = Session::open(&server);
+        let mut one = Session::open(&server);
+        let acquires = (0..GRANTS).map(|n| many.line(&format!("LOCK.ACQUIRE k{n} a SESSION ID")));
+        let acquires: Vec<_> = acquires.collect();
+        let acquires: Vec<_> = acquires.iter().map(String::as_str).collect();
+        for reply in at_once(&mut c, &acquires) {
+            reply.grant();
+        }
+        let token = one.run("LOCK.ACQUIRE one a SESSION ID").grant().token;
+        let poll = one.line("LOCK.SESSION POLL ID");
+        let words = [
+            flush,
+            "LOCK.ACQUIRE one b",
+            "MULTI",
+            &poll,
+            "EXEC",
+            "INFO lock",
+        ];
+        let mut replies = at_once(&mut one, &words).into_iter();
+        replies.next().expect("the flush").okay();
+        replies.next().expect("a grant").grant();
+        let exec = replies.nth(2).expect("EXEC").items().remove(0);
+        let polled = polled(Ok(exec));
+        assert_eq!(polled.events, [format!("1 lost one a {token} {reason}")]);
+        assert_eq!((polled.sure_ms, polled.grants), (0, 0), "{flush}");
+        let info = replies.next().expect("INFO").text();
+        let losses = info.split("lock_session_losses:").nth(1).expect("a field");
+        let losses: i64 = losses
+            .split('\r')
+            .next()
+            .expect("a line")
+            .parse()
+            .expect("a number");
+        assert!(losses < GRANTS, "all at once");
+        eventually(
+            || count(&server, "session_losses") == GRANTS + 1,
+            "all to be reported",
+        );
+        assert_eq!(count(&server, "session_grants"), 0);
+        assert_eq!(one.poll().sure_ms, -1);
+    }
+}
+
 /// 10,000 events that are not acknowledged: no new grant, and no new wait.
 #[test]
 fn a_full_session_gets_no_new_grant() {
@@ -258,6 +369,13 @@ fn a_full_session_gets_no_new_grant() {
         .grant();
     let token = run(&mut c, "LOCK.ACQUIRE other a PX 600000").grant().token;
     run(&mut c, "LOCK.ACQUIRE busy b PX 600000").grant();
+    // What depends on the lock's state comes last.
+    run(&mut c, "LOCK._APPLY most a 7 2147483647 60000 -1").okay();
+    run(&mut c, "LOCK.ACQUIRE twice a").grant();
+    run(&mut c, "LOCK.ACQUIRE twice a").grant();
+    run(&mut c, "LOCK.ACQUIRE short a PX 999").grant();
+    run(&mut c, "PERSIST short").int();
+    let share = run(&mut c, "LOCK.ACQUIRE share a SHARED").grant().token;
     for part in 0..20 {
         let keys = part * 500..(part + 1) * 500;
         let lines: Vec<_> = keys
@@ -275,6 +393,10 @@ fn a_full_session_gets_no_new_grant() {
         "LOCK.RENEW other a SESSION ID".to_owned(),
         format!("LOCK.RENEW other a TOKEN {token} SESSION ID"),
         "LOCK.ACQUIRE busy a BLOCK 10 SESSION ID".to_owned(),
+        "LOCK.ACQUIRE most a SESSION ID".to_owned(),
+        "LOCK.RENEW twice a SHARED SESSION ID".to_owned(),
+        "LOCK.RENEW short a SESSION ID".to_owned(),
+        format!("LOCK.RENEW share a TOKEN {share} RAISE {share} SESSION ID"),
     ];
     for words in &words {
         let words = session.line(words);

@@ -1,6 +1,6 @@
 //! POLL: what is answered, what is acknowledged, and when a wait ends.
 
-use crate::support::{Session, at_once, count, is_blocked, polled, run, timed};
+use crate::support::{Session, at_once, count, is_blocked, polled, run, timed, while_stopped};
 use std::time::Duration;
 use testbed::{Expect, Kind, Server, Talk, cmd, eventually, line};
 
@@ -232,6 +232,40 @@ fn an_unblocked_poll_has_no_events() {
     session.connection.receive().refused("UNBLOCKED");
     run(&mut c, "DEL k").int();
     assert_eq!(session.poll().events.len(), 1);
+}
+
+/// The server drops a reply that it has not sent when the client is unblocked with an error in the same iteration of
+/// its event loop.
+#[test]
+fn an_answer_that_is_dropped_acknowledges_nothing() {
+    let server = Server::start();
+    let mut session = Session::open(&server);
+    let mut c = server.connection();
+    let client = session.client_id(&mut c);
+    let version = Server::version();
+    let drops = version.kind != Kind::Redis || version.is_redis_from(7, 4);
+    for event in 1..=20 {
+        session.run("LOCK.ACQUIRE k a SESSION ID").grant();
+        run(&mut c, "DEL k").int();
+        while_stopped(&server, || {
+            session.post_poll(60_000);
+            c.post(&line(&format!("CLIENT UNBLOCK {client} ERROR")));
+        });
+        let is_dropped = c.receive().int() == 1;
+        let reply = session.connection.receive();
+        if is_dropped {
+            reply.refused("UNBLOCKED");
+        } else {
+            assert_eq!(polled(reply).events.len(), 1);
+        }
+        // The next POLL, which acknowledges what is answered now.
+        let events = session.poll().events;
+        assert_eq!(events.len(), usize::from(is_dropped), "event {event}");
+        if is_dropped || !drops {
+            return;
+        }
+    }
+    panic!("the POLL was not answered before it was unblocked");
 }
 
 #[test]

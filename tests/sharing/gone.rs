@@ -3,7 +3,7 @@
 use crate::copies::Copies;
 use crate::holders::{enter, holder, owners};
 use crate::support::{Waiter, at_once, queue, run, unblocks, wait};
-use testbed::{Expect, Server, Talk};
+use testbed::{Expect, Server, Talk, eventually};
 
 /// `a` lets go, and these callers are killed in the same transaction.
 #[track_caller]
@@ -109,6 +109,29 @@ fn a_give_back_comes_before_the_next_command_on_the_lock() {
     let mut replies = at_once(&mut c, &lines);
     assert_eq!(replies.pop().expect("INFO").lock_info().owner, b"e");
     assert_eq!(replies.pop().expect("a grant").grant().holds, 1);
+}
+
+/// A give-back that waited for a pause refreshes no lease that has ended meanwhile.
+#[test]
+fn a_share_that_has_ended_is_not_given_back_in_part() {
+    let copies = Copies::start();
+    let mut c = copies.connection();
+    enter(&mut c, "a");
+    let mut twin = wait(&copies, "k b SHARED PX 300 BLOCK 0");
+    let gone = wait(&copies, "k b SHARED PX 300 BLOCK 0");
+    let mut other = wait(&copies, "k d SHARED PX 600000 BLOCK 0");
+    let kill = format!("CLIENT KILL ID {}", gone.id);
+    at_once(
+        &mut c,
+        &["LOCK.RELEASE k a", &kill, "CLIENT PAUSE 60000 WRITE"],
+    );
+    twin.granted();
+    other.granted();
+    let ended = || owners(&mut copies.connection()) == ["d"];
+    eventually(ended, "the lease to end");
+    assert_eq!(at_once(&mut c, &["CLIENT UNPAUSE"]).len(), 1);
+    assert_eq!(owners(&mut c), ["d"]);
+    copies.agree();
 }
 
 #[test]

@@ -59,5 +59,5 @@ fn lock_and_unlock<'a>(
         token: None,
     };
     let holders = Holders::Exclusive(holder);
-    Ok(release(Some(&holders), black_box(&request), now)?.change)
+    Ok(release(Some(&holders), black_box(&request), || now)?.change)
 }

@@ -1,6 +1,7 @@
 //! Owners, hold counts and grants.
 
 use std::borrow::Borrow;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::{Lease, Token};
@@ -56,28 +57,27 @@ impl Borrow<[u8]> for OwnerBuf {
 
 /// How many times the owner has acquired the lock and not yet released it: 1 to 2^31 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Holds(u32);
+pub struct Holds(NonZeroU32);
 
 impl Holds {
     /// The count of a new grant.
-    pub const ONE: Self = Self(1);
+    pub const ONE: Self = Self(NonZeroU32::MIN);
     /// The highest count, 2^31 - 1.
-    pub const MAX: Self = Self((1 << 31) - 1);
+    pub const MAX: Self = Self(NonZeroU32::new((1 << 31) - 1).unwrap());
 
     /// A count of `number`; `None` for zero and above [`Holds::MAX`].
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
-        if number == 0 || number > Self::MAX.0 {
-            None
-        } else {
-            Some(Self(number))
+        match NonZeroU32::new(number) {
+            Some(number) if number.get() <= Self::MAX.number() => Some(Self(number)),
+            _ => None,
         }
     }
 
     /// The count as a number.
     #[must_use]
     pub const fn number(self) -> u32 {
-        self.0
+        self.0.get()
     }
 }
 

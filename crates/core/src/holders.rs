@@ -32,6 +32,7 @@ pub struct SharedLock<'a> {
 impl<'a> Holders<'a> {
     /// The holder of this name. It counts until it is removed, also when its lease has ended.
     #[must_use]
+    #[inline]
     pub fn find(&self, owner: Owner<'_>) -> Option<Holder<'a>> {
         match self {
             Self::Exclusive(holder) => Some(*holder).filter(|holder| holder.owner == owner),
@@ -178,6 +179,7 @@ impl<'a> Holders<'a> {
     }
 
     /// The holder with this token leaves.
+    #[inline]
     pub(crate) fn remove<'o>(&self, token: Token) -> LockChange<'o> {
         if let Self::Shared(lock) = self
             && let Some(latest) = lock.latest_end_without(token)

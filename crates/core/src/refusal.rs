@@ -40,6 +40,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// True for an `ERR`: of all that apply, it comes last.
+    #[must_use]
+    pub fn is_last(self) -> bool {
+        self.text().to_bytes().starts_with(b"ERR ")
+    }
+
     /// The error that the caller gets. Its first word is for programs: `ERR` where the state of the lock
     /// is not the reason.
     #[must_use]

@@ -39,6 +39,19 @@ pub enum ReleaseAmount {
     DownTo(u32),
 }
 
+impl ReleaseAmount {
+    /// How many of so many holds are left.
+    #[must_use]
+    pub fn left_of(self, held: Holds) -> Option<Holds> {
+        let held = held.number();
+        Holds::new(match self {
+            Self::One => held - 1,
+            Self::All => 0,
+            Self::DownTo(count) => count.min(held),
+        })
+    }
+}
+
 /// A release: `LOCK.RELEASE key owner [ALL | HOLDS n] [TOKEN token]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
@@ -48,6 +61,14 @@ pub struct Release<'a> {
     pub amount: ReleaseAmount,
     /// The grant that the call is bound to.
     pub token: Option<Token>,
+}
+
+impl Release<'_> {
+    /// True when the owner wants neither to hold the lock nor to wait for it afterwards.
+    #[must_use]
+    pub fn calls_off(&self) -> bool {
+        self.amount == ReleaseAmount::All && self.token.is_none()
+    }
 }
 
 /// A renewal: `LOCK.RENEW key owner [SHARED | LIMIT n] [PX | EX] [TOKEN token [RAISE token]]`.

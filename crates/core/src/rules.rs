@@ -14,8 +14,8 @@
 //! A command that only reads does none of this and uses [`Holders::live`].
 
 use super::{
-    Acquire, Grant, Holder, Holders, Holds, Limit, LockChange, Refusal, Release, ReleaseAmount,
-    Renew, Rules, Token, TokenClock, UnixTime,
+    Acquire, Grant, Holder, Holders, Holds, Limit, LockChange, Refusal, Release, Renew, Rules,
+    Token, TokenClock, UnixTime,
 };
 
 /// An acquire or a renewal that is granted.
@@ -141,7 +141,7 @@ fn narrowed(holders: &Holders<'_>, present: Limit, wanted: Limit) -> Result<Limi
     }
 }
 
-/// Judges a release.
+/// Judges a release. The time is asked for only when the lease of the holds that are left starts again.
 ///
 /// # Errors
 ///
@@ -150,29 +150,24 @@ fn narrowed(holders: &Holders<'_>, present: Limit, wanted: Limit) -> Result<Limi
 pub fn release<'a>(
     holders: Option<&Holders<'_>>,
     call: &Release<'a>,
-    now: UnixTime,
+    now: impl FnOnce() -> UnixTime,
 ) -> Result<Released<'a>, Refusal> {
     let holders = holders.ok_or(Refusal::NotHeld)?;
     let before = holders.find(call.owner).ok_or(Refusal::NotOwner)?;
     check_token(before.grant, call.token)?;
-    let held = before.grant.holds.number();
-    let left = match call.amount {
-        ReleaseAmount::One => held - 1,
-        ReleaseAmount::All => 0,
-        ReleaseAmount::DownTo(count) => count.min(held),
-    };
-    let (holder, change) = match Holds::new(left) {
+    let held = before.grant.holds;
+    let (holder, change) = match call.amount.left_of(held) {
         None => (None, holders.remove(before.grant.token)),
         Some(holds) => {
             let mut holder = Holder {
                 owner: call.owner,
                 ..before
             };
-            let change = if left == held {
+            let change = if holds == held {
                 LockChange::Keep
             } else {
                 holder.grant.holds = holds;
-                holder.end = before.end.max(holder.grant.lease.deadline_from(now));
+                holder.end = before.end.max(holder.grant.lease.deadline_from(now()));
                 Holders::put(Some(holders), holder)
             };
             (Some(holder), change)

@@ -1,5 +1,6 @@
 //! Times of the two clocks, leases and deadlines.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// A time of the wall clock, in microseconds since 1970.
@@ -49,36 +50,31 @@ impl Monotonic {
 
 /// How long a grant lasts without a renewal: 1 ms to ten years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lease {
-    millis: u64,
-}
+pub struct Lease(NonZeroU64);
 
 impl Lease {
     /// Ten years of 365 days: the longest lease that can be configured.
-    pub const MAX: Self = Self {
-        millis: 10 * 365 * 24 * 60 * 60 * 1000,
-    };
+    pub const MAX: Self = Self(NonZeroU64::new(10 * 365 * 24 * 60 * 60 * 1000).unwrap());
 
     /// A lease of `millis` milliseconds; `None` for zero and above [`Lease::MAX`].
     #[must_use]
     pub const fn from_millis(millis: u64) -> Option<Self> {
-        if millis == 0 || millis > Self::MAX.millis {
-            None
-        } else {
-            Some(Self { millis })
+        match NonZeroU64::new(millis) {
+            Some(millis) if millis.get() <= Self::MAX.millis() => Some(Self(millis)),
+            _ => None,
         }
     }
 
     /// The length in milliseconds.
     #[must_use]
     pub const fn millis(self) -> u64 {
-        self.millis
+        self.0.get()
     }
 
     /// The deadline of a lease that starts at `now`.
     #[must_use]
     pub const fn deadline_from(self, now: UnixTime) -> Deadline {
-        Deadline::At(now.millis().saturating_add(self.millis))
+        Deadline::At(now.millis().saturating_add(self.millis()))
     }
 }
 

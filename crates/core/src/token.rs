@@ -1,29 +1,30 @@
 //! Fencing tokens and the clock that issues them.
 
+use std::num::NonZeroU64;
+
 use super::UnixTime;
 
 /// A fencing token: 1 to 2^53 - 1, so that a double holds it exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(u64);
+pub struct Token(NonZeroU64);
 
 impl Token {
     /// The highest token, 2^53 - 1.
-    pub const MAX: Self = Self((1 << 53) - 1);
+    pub const MAX: Self = Self(NonZeroU64::new((1 << 53) - 1).unwrap());
 
     /// The token with this number; `None` for zero and above [`Token::MAX`].
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {
-        if number == 0 || number > Self::MAX.0 {
-            None
-        } else {
-            Some(Self(number))
+        match NonZeroU64::new(number) {
+            Some(number) if number.get() <= Self::MAX.number() => Some(Self(number)),
+            _ => None,
         }
     }
 
     /// The token as a number.
     #[must_use]
     pub const fn number(self) -> u64 {
-        self.0
+        self.0.get()
     }
 }
 
@@ -33,42 +34,38 @@ impl Token {
 /// tokens rise after a restart without data, and also when the wall clock is set back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenClock {
-    last: u64,
+    last: Option<Token>,
 }
 
 impl TokenClock {
     /// A clock that has seen no token yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { last: 0 }
+        Self::after(None)
     }
 
     /// A clock that has seen `last`.
     #[must_use]
     pub const fn after(last: Option<Token>) -> Self {
-        match last {
-            Some(token) => Self { last: token.0 },
-            None => Self::new(),
-        }
+        Self { last }
     }
 
     /// The highest token seen.
     #[must_use]
     pub const fn last(self) -> Option<Token> {
-        Token::new(self.last)
+        self.last
     }
 
     /// Records a token that was granted elsewhere, loaded or raised.
-    pub const fn observe(&mut self, token: Token) {
-        if token.0 > self.last {
-            self.last = token.0;
-        }
+    pub fn observe(&mut self, token: Token) {
+        self.last = self.last.max(Some(token));
     }
 
     /// The token of a new grant; `None` when the token space is used up.
     pub fn next(&mut self, now: UnixTime) -> Option<Token> {
-        let token = Token::new((self.last + 1).max(now.micros()))?;
-        self.last = token.0;
+        let next = self.last.map_or(1, |last| last.number() + 1);
+        let token = Token::new(next.max(now.micros()))?;
+        self.last = Some(token);
         Some(token)
     }
 }

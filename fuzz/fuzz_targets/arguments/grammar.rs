@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use redis_lock_core::keeping::{Keep, Silence};
-use redis_lock_core::parse::{self, SessionMove};
+use redis_lock_core::parse::{self, SessionMove, Wait};
 use redis_lock_core::sessions::SessionId;
 use redis_lock_core::{Holds, Lease, Limit, Owner, Release, ReleaseAmount, Renew, Token};
 
@@ -45,6 +45,7 @@ fn options(command: Command, max_lease: i128) -> Vec<Option_> {
             keep,
             session,
             ("BLOCK", Some(0..=TEN_YEARS_MS)),
+            ("QUEUE", Some(0..=TEN_YEARS_MS)),
             ("HOLDS", Some(1..=MAX_HOLDS)),
             token,
         ],
@@ -145,6 +146,8 @@ impl<'a> Call<'a> {
             || joins && self.lease().is_some_and(is_short)
             || command == Command::Release && joins && !has("TOKEN")
             || has("ALL") && has("HOLDS")
+            || has("BLOCK") && has("QUEUE")
+            || has("QUEUE") && (!joins || !has("HOLDS") || has("TOKEN"))
             || nameless && (has("HOLDS") || has("TOKEN") || joins)
             || raises_from_nothing
             || lowers)
@@ -182,7 +185,7 @@ impl<'a> Call<'a> {
                 lease: self.lease(),
                 keep: self.keep(),
                 session: self.session(),
-                wait_ms: self.number("BLOCK"),
+                wait: self.wait(),
                 holds: self.number("HOLDS").and_then(holds),
                 token: self.token("TOKEN"),
             }),
@@ -229,6 +232,11 @@ impl<'a> Call<'a> {
 
     fn token(&self, name: &str) -> Option<Token> {
         self.number(name).and_then(Token::new)
+    }
+
+    fn wait(&self) -> Option<Wait> {
+        let queued = || self.number("QUEUE").map(Wait::Queue);
+        self.number("BLOCK").map(Wait::Block).or_else(queued)
     }
 
     fn session(&self) -> Option<SessionId> {

@@ -1,7 +1,9 @@
 //! `LOCK.SESSION GRANTS id [COUNT n]`
 
+use std::iter;
+
 use redis_lock_core::parse;
-use redis_lock_core::sessions::SessionGrant;
+use redis_lock_core::sessions::{GrantPlace, SessionGrant};
 
 use super::{CONTAINER, words};
 use crate::commands::documented;
@@ -22,7 +24,7 @@ impl Command for Grants {
         categories: c"read slow",
         arity: -3,
         summary: c"Returns the grants of a session, of the keys that the caller may read.",
-        complexity: c"O(N) for N grants",
+        complexity: c"O(N*log(M)) for N grants that it returns, of M that the session has",
         key: Some(KeyUse::ReadUnnamed(c"KEY")),
         arguments: || documented(parse::SESSION_GRANTS),
         ..CONTAINER
@@ -42,8 +44,8 @@ fn grants<'call>(
     sessions::check_open(context, id)?;
     let rights = Rights::of_caller(context).ok_or(CommandError::NoClient)?;
     let database = context.database();
-    let grants = sessions::grants(context, id, usize::MAX).into_iter();
-    let found: Vec<_> = grants
+    let mut place = GrantPlace::default();
+    let found: Vec<_> = iter::from_fn(|| sessions::next_grant(context, id, &mut place))
         .filter_map(|grant| Some((look(context, &rights, &grant)?, grant)))
         .take(max.unwrap_or(usize::MAX))
         .collect();

@@ -191,6 +191,7 @@ impl<A> Calls<A> {
         let indexes = [
             self.lines.iter().count(),
             self.in_line.len(),
+            self.passed_over.len(),
             self.owners.len(),
             self.exclusive.len(),
             self.clients.len(),
@@ -201,6 +202,9 @@ impl<A> Calls<A> {
             self.lease_ends.len(),
             self.turns.len(),
             self.ready_keys.len(),
+            self.queued,
+            self.giving_back,
+            self.all_ready,
         ];
         self.table.len() + indexes.iter().sum::<usize>()
     }

@@ -273,6 +273,8 @@ fn of_line(calls: &BTreeSet<(LineId, CallId)>, line: LineId) -> impl Iterator<It
 #[cfg(any(test, fuzzing))]
 mod checks;
 #[cfg(test)]
+mod passed_over_tests;
+#[cfg(test)]
 mod ready_tests;
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,11 @@ type Entry = (LineId, bool, CallId);
 #[derive(Debug, PartialEq, Eq)]
 enum Waits {
     One(Entry),
-    Several(BTreeSet<Entry>),
+    #[expect(
+        clippy::box_collection,
+        reason = "a set by itself makes every entry larger"
+    )]
+    Several(Box<BTreeSet<Entry>>),
 }
 
 impl Owners {
@@ -41,7 +45,7 @@ impl Owners {
             Waits::Several(calls) => drop(calls.insert(entry)),
             &mut Waits::One(only) if only == entry => {}
             waits @ &mut Waits::One(only) => {
-                *waits = Waits::Several(BTreeSet::from([only, entry]));
+                *waits = Waits::Several(Box::new(BTreeSet::from([only, entry])));
             }
         }
     }

@@ -22,7 +22,7 @@ impl<A> Calls<A> {
         let all = self
             .of_sessions
             .range((session, from)..=(session, CallId::LAST));
-        let ids: Vec<_> = all.map(|(_, id)| *id).take(max + 1).collect();
+        let ids: Vec<_> = all.map(|(_, id)| *id).take(max.saturating_add(1)).collect();
         for id in ids.iter().take(max) {
             self.pass_call_over(*id, is_passed_over);
         }

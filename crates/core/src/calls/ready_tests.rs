@@ -61,6 +61,35 @@ fn a_lock_is_ready_once_in_the_order_of_events_and_until_it_is_looked_at() {
 }
 
 #[test]
+fn all_locks_are_ready_once_each_though_calls_come_and_go_and_others_are_polled() {
+    let (mut calls, ids) = waiting_for(4);
+    assert!(calls.make_ready(0, &key(3)));
+    assert!(calls.make_all_ready());
+    assert_eq!(calls.ready_len(), 5);
+    assert_eq!(calls.take_ready(), Some(lock_id(3)), "it was ready before");
+    assert_eq!(calls.take_ready(), Some(lock_id(1)));
+    assert_eq!(calls.next_turn(), Some(lock_id(2)), "polled");
+    calls.remove(ids[2]);
+    join(&mut calls, 5);
+    let rest = ready(&mut calls);
+    assert!(rest.contains(&4) && rest.contains(&5), "{rest:?}");
+    assert_eq!(ready(&mut calls), []);
+    // Once more from the start, and until nobody waits.
+    assert!(calls.make_all_ready());
+    calls.take_ready();
+    assert!(calls.make_all_ready());
+    assert_eq!(calls.ready_len(), 4);
+    let waiting: Vec<_> = [1, 2, 4, 5]
+        .map(|number| calls.first(0, &key(number)).unwrap())
+        .into();
+    for id in waiting {
+        calls.remove(id);
+    }
+    assert_eq!((calls.ready_len(), calls.entries()), (0, 0));
+    assert!(!calls.make_all_ready(), "nobody waits");
+}
+
+#[test]
 fn a_lock_is_ready_when_its_first_call_leaves_and_others_wait() {
     let (mut calls, ids) = waiting_for(1);
     let second = join(&mut calls, 1);

@@ -124,7 +124,14 @@ fn the_tables_shrink_when_most_have_left() {
             let owner = Waiter::of(&number.to_be_bytes(), 2 * u64::from(number));
             let same_key = calls.join(0, KEY, owner, ());
             let own_key = join(&mut calls, &number.to_be_bytes(), 2 * u64::from(number) + 1);
-            [same_key, own_key]
+            let queued = Waiter {
+                client_id: None,
+                session: SessionId::new(1),
+                ..Waiter::of(&number.to_be_bytes(), 0)
+            };
+            let queued = calls.join(0, &(1 << 20 | number).to_be_bytes(), queued, ());
+            calls.pass_call_over(queued, number % 2 == 0);
+            [same_key, own_key, queued]
         })
         .collect();
     for id in ids {

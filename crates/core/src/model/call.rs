@@ -5,8 +5,8 @@ use super::lock::{self, Event, Holder, Key};
 /// What happens to a server with waiting calls.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// A lock command. An acquire with `BLOCK` waits for so many milliseconds; 0: forever.
-    Call(lock::Call, Option<u64>),
+    /// A lock command. An acquire with a wait stands in line where it has no room.
+    Call(lock::Call, Option<Wait>),
     Event(Event),
     /// `FLUSHDB`.
     Flush(i32),
@@ -16,6 +16,12 @@ pub(crate) enum Operation {
     Pass(u64),
     /// The client of a waiting call disconnects.
     Disconnect(usize),
+    /// A program may be dead or frozen: the calls of its session are passed over.
+    Leave(usize),
+    /// It polls its session again.
+    Return(usize),
+    /// A session ends with all its calls. The next one has its number.
+    EndSession(usize),
     /// The reply of a granted call is written.
     Write(usize),
     /// The written replies are sent, as far as the clients read.
@@ -30,11 +36,24 @@ pub(crate) enum Operation {
     Tick,
 }
 
+/// How an acquire waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// For so many milliseconds; 0: forever.
+    pub(crate) millis: u64,
+    pub(crate) session: Option<usize>,
+    /// `QUEUE`: it blocks no client. It has a session and a hold count.
+    pub(crate) is_queued: bool,
+}
+
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The reply was sent.
     Answered,
+    /// A queued call was granted the lock, which its session knows at once by this token.
+    Told(u64),
+    SessionEnded,
     Abandoned,
     TimedOut,
     Cancelled,
@@ -73,7 +92,9 @@ pub(crate) struct Call {
     pub(crate) owner: usize,
     pub(super) px: Option<u64>,
     pub(crate) limit: u64,
-    pub(super) holds: Option<u64>,
+    pub(crate) holds: Option<u64>,
+    pub(crate) session: Option<usize>,
+    pub(crate) is_queued: bool,
     /// When the wait ends, on the monotonic clock in milliseconds.
     pub(super) until: Option<u64>,
     pub(crate) stage: Stage,

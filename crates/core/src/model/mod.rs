@@ -9,5 +9,6 @@
 
 pub(crate) mod call;
 pub(crate) mod errors;
+mod give_back;
 pub(crate) mod lock;
 pub(crate) mod queue;

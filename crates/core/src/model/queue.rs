@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::call::{Call, End, Granted, Operation, Stage};
+use super::call::{Call, End, Granted, Operation, Stage, Wait};
 use super::lock::{self, Amount, Event, Key, Reply, Server, Verb};
 
 #[derive(Clone, Debug)]
@@ -18,7 +18,9 @@ pub(crate) struct Queue {
     /// The ends of the calls, in order.
     pub(crate) ended: Vec<(usize, End)>,
     /// The grants that were made for a waiting call and that no client was told of yet.
-    unknown: BTreeSet<u64>,
+    pub(super) unknown: BTreeSet<u64>,
+    /// The sessions whose calls are passed over.
+    pub(crate) away: BTreeSet<usize>,
     /// The rare cases that were reached.
     pub(crate) cases: BTreeSet<&'static str>,
 }
@@ -32,6 +34,7 @@ impl Queue {
             joined: 0,
             ended: Vec::new(),
             unknown: BTreeSet::new(),
+            away: BTreeSet::new(),
             cases: BTreeSet::new(),
         }
     }
@@ -46,6 +49,31 @@ impl Queue {
         self.waiting().filter(move |call| call.key == key)
     }
 
+    /// The line of a lock without the calls that are passed over.
+    pub(crate) fn eligible_at(&self, key: Key) -> impl Iterator<Item = &Call> {
+        self.waiting_at(key)
+            .filter(|call| !self.is_passed_over(call))
+    }
+
+    pub(crate) fn is_passed_over(&self, call: &Call) -> bool {
+        call.session
+            .is_some_and(|session| self.away.contains(&session))
+    }
+
+    /// The queued call that one with these options repeats.
+    pub(crate) fn repeated(
+        &self,
+        key: Key,
+        owner: usize,
+        session: Option<usize>,
+        holds: Option<u64>,
+    ) -> Option<&Call> {
+        self.waiting_at(key).find(|call| {
+            let is_same = (call.owner, call.session, call.holds) == (owner, session, holds);
+            is_same && call.is_queued
+        })
+    }
+
     /// The wait that ends first: when, and of which call.
     pub(crate) fn next_end(&self) -> Option<(u64, usize)> {
         let ends = self
@@ -57,7 +85,7 @@ impl Queue {
     /// Returns the reply of a call; nil where it waits.
     pub(crate) fn apply(&mut self, operation: Operation) -> Option<Reply> {
         match operation {
-            Operation::Call(call, block) => return Some(self.call(call, block)),
+            Operation::Call(call, wait) => return Some(self.call(call, wait)),
             Operation::Event(event) => self.locks.apply(event),
             Operation::Flush(database) => self.locks.locks.retain(|key, _| key.0 != database),
             Operation::Swap => {
@@ -77,6 +105,20 @@ impl Queue {
                 self.locks.apply(Event::Clock(now));
             }
             Operation::Disconnect(number) => self.end(number, End::Disconnected),
+            Operation::Leave(session) => drop(self.away.insert(session)),
+            Operation::Return(session) => {
+                let is_back = self.away.remove(&session);
+                if is_back && self.waiting().any(|call| call.session == Some(session)) {
+                    self.cases.insert("a call comes back");
+                }
+            }
+            Operation::EndSession(session) => {
+                self.away.remove(&session);
+                let calls = self.waiting().filter(|call| call.session == Some(session));
+                for number in calls.map(|call| call.number).collect::<Vec<_>>() {
+                    self.end(number, End::SessionEnded);
+                }
+            }
             Operation::Write(number) => {
                 let index = self.index(number);
                 if let Stage::Granted(granted) = self.calls[index].stage {
@@ -95,7 +137,7 @@ impl Queue {
         None
     }
 
-    fn call(&mut self, mut call: lock::Call, block: Option<u64>) -> Reply {
+    fn call(&mut self, mut call: lock::Call, wait: Option<Wait>) -> Reply {
         let key = call.key;
         let after_the_line = matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. });
         // A fence changes nothing, but what is given back comes before it too. Those at the front of the line
@@ -104,8 +146,17 @@ impl Queue {
         if !is_look && (self.settle(key) | after_the_line) {
             self.serve(key);
         }
-        if let Verb::Acquire { in_line, .. } = &mut call.verb {
-            *in_line = self.waiting_at(key).next().is_some();
+        if let Verb::Acquire { in_line, holds, .. } = &mut call.verb {
+            *in_line = self.eligible_at(key).next().is_some();
+            if let Some(wait) = wait.filter(|wait| wait.is_queued)
+                && let Some(call) = self.repeated(key, call.owner, wait.session, *holds)
+            {
+                let is_free = self.locks.holders(key).is_empty();
+                let case = ["repeated", "repeated on a free lock"][usize::from(is_free)];
+                debug_assert!(!is_free || self.is_passed_over(call));
+                self.cases.insert(case);
+                return Reply::Nil;
+            }
         }
         let mut reply = self.locks.call(call);
         if let (Verb::Release(Amount::All), None) = (call.verb, call.token)
@@ -121,7 +172,7 @@ impl Queue {
                 },
                 Reply::Nil,
             ) => {
-                if let Some(wait) = block {
+                if let Some(wait) = wait {
                     self.calls.push(Call {
                         number: self.joined,
                         key,
@@ -129,7 +180,9 @@ impl Queue {
                         px,
                         limit,
                         holds,
-                        until: (wait > 0).then_some(self.clock + wait),
+                        session: wait.session,
+                        is_queued: wait.is_queued,
+                        until: (wait.millis > 0).then_some(self.clock + wait.millis),
                         stage: Stage::Waiting,
                     });
                     self.joined += 1;
@@ -167,7 +220,7 @@ impl Queue {
     }
 
     /// True when a call of this grant is about to be answered.
-    fn is_pending(&self, grant: u64) -> bool {
+    pub(super) fn is_pending(&self, grant: u64) -> bool {
         let mut calls = self.calls.iter();
         calls.any(|call| {
             call.pending()
@@ -191,18 +244,6 @@ impl Queue {
         }
     }
 
-    fn give_back_later(&mut self, number: usize, only_unchanged: bool) {
-        let index = self.index(number);
-        let mut call = self.calls.remove(index);
-        if let Some(granted) = call.pending() {
-            call.stage = Stage::GivesBack(granted, only_unchanged);
-        } else if let Stage::Sent(granted) = call.stage {
-            call.stage = Stage::GivesBack(granted, only_unchanged);
-        }
-        // What is given back is given back in the order in which the clients went.
-        self.calls.push(call);
-    }
-
     fn tick(&mut self) {
         while let Some((end, number)) = self.next_end()
             && end <= self.clock
@@ -213,64 +254,6 @@ impl Queue {
         for key in keys {
             self.settle(key);
             self.serve(key);
-        }
-    }
-
-    fn gives_back(&self, key: Key) -> bool {
-        let mut calls = self.calls.iter();
-        calls.any(|call| call.gives_back() && call.key == key)
-    }
-
-    /// What comes before a command on a lock: the leases that have ended, and what is given back. True when
-    /// that may have made room.
-    fn settle(&mut self, key: Key) -> bool {
-        let mut makes_room = self.locks.end_leases(key);
-        let gives_back = |call: &Call| call.gives_back() && call.key == key;
-        while let Some(index) = self.calls.iter().position(gives_back) {
-            let call = self.calls.remove(index);
-            if let Stage::GivesBack(granted, only_unchanged) = call.stage {
-                self.give_back(key, granted, only_unchanged);
-                makes_room = true;
-            }
-        }
-        makes_room
-    }
-
-    /// A call whose client was not told of the grant gives back its hold, and the grant itself when no client of
-    /// another call was told of it or is about to be. In that case at least one hold stays.
-    fn give_back(&mut self, key: Key, granted: Granted, only_unchanged: bool) {
-        let Granted { as_granted, took } = granted;
-        let grant = as_granted.grant;
-        let holders = self.locks.holders(key).into_iter();
-        let Some(holder) = holders.into_iter().find(|holder| holder.grant == grant) else {
-            self.cases.insert("given back too late");
-            return;
-        };
-        let is_known = !self.unknown.contains(&grant) || self.is_pending(grant);
-        // `PEXPIRE` moves the end of an exclusive lease, but not the end of a holder beside others.
-        let lock = &self.locks.locks[&key];
-        let mut holders = lock.holders.iter().filter(|_| !lock.is_exclusive());
-        let own = holders.find(|own| own.grant == grant).unwrap_or(&holder);
-        let is_changed =
-            (own.token, own.holds, own.end) != (as_granted.token, as_granted.holds, as_granted.end);
-        let (amount, case) = match (only_unchanged, is_known) {
-            (true, _) if is_changed => (None, "a changed grant stays"),
-            (true, _) => (Some(Amount::All), "an unsent grant given back"),
-            (false, false) => (Some(Amount::All), "given back whole"),
-            (false, true) if !took => (None, "no hold to give back"),
-            (false, true) if holder.holds == 1 => (None, "the last hold stays"),
-            (false, true) => (Some(Amount::One), "a hold given back"),
-        };
-        self.cases.insert(case);
-        if let Some(amount) = amount {
-            let (owner, token) = (holder.owner, None);
-            let verb = Verb::Release(amount);
-            self.locks.call(lock::Call {
-                key,
-                owner,
-                token,
-                verb,
-            });
         }
     }
 
@@ -309,12 +292,7 @@ impl Queue {
             }) {
                 Reply::Error(error) => self.end(call.number, End::Refused(error)),
                 Reply::Grant { holds, .. } => {
-                    let as_granted = self.locks.holder(key, owner).expect("a holder");
-                    let took = holds > holds_before;
-                    self.calls[index].stage = Stage::Granted(Granted { as_granted, took });
-                    if holds_before == 0 {
-                        self.unknown.insert(as_granted.grant);
-                    }
+                    self.granted(index, holds_before, holds);
                     just_granted = Some(owner);
                     count += 1;
                     if count > 2 {
@@ -326,13 +304,36 @@ impl Queue {
         }
     }
 
+    /// A waiting call was granted the lock. The session of a queued one knows at once.
+    fn granted(&mut self, index: usize, holds_before: u64, holds: u64) {
+        let call = self.calls[index];
+        let as_granted = self.locks.holder(call.key, call.owner).expect("a holder");
+        let grant = as_granted.grant;
+        let passes = |other: &Call| other.number < call.number && self.is_passed_over(other);
+        if self.waiting_at(call.key).any(passes) {
+            self.cases.insert("a call is passed over");
+        }
+        if call.is_queued {
+            self.end(call.number, End::Told(as_granted.token));
+            if self.unknown.remove(&grant) && self.is_pending(grant) {
+                self.cases.insert("queued while pending");
+            }
+            return;
+        }
+        if holds_before == 0 {
+            self.unknown.insert(grant);
+        }
+        let took = holds > holds_before;
+        self.calls[index].stage = Stage::Granted(Granted { as_granted, took });
+    }
+
     fn next(&self, key: Key, just_granted: Option<usize>) -> Option<usize> {
         let holders = self.locks.holders(key);
         let holds = |call: &&Call| holders.iter().any(|holder| holder.owner == call.owner);
         let is_exclusive = matches!(&holders[..], [only] if only.limit == 1);
-        let mut line = self.waiting_at(key);
+        let mut line = self.eligible_at(key);
         let own = self
-            .waiting_at(key)
+            .eligible_at(key)
             .find(|call| Some(call.owner) == just_granted);
         let next = own.or_else(|| {
             if is_exclusive {
@@ -345,7 +346,7 @@ impl Queue {
         next.map(|call| self.index(call.number))
     }
 
-    fn index(&self, number: usize) -> usize {
+    pub(super) fn index(&self, number: usize) -> usize {
         let mut calls = self.calls.iter();
         calls
             .position(|call| call.number == number)

@@ -35,9 +35,9 @@ fn error<T>(outcome: Result<T, Malformed>) -> String {
     text.into_owned().into_string().unwrap()
 }
 
-#[test]
-fn of_an_acquire() {
-    let plain = Acquire {
+/// An acquire with no option.
+fn plain() -> Acquire<'static> {
+    Acquire {
         owner: Some(owner("ann")),
         limit: None,
         lease: None,
@@ -46,7 +46,12 @@ fn of_an_acquire() {
         session: None,
         holds: None,
         token: None,
-    };
+    }
+}
+
+#[test]
+fn of_an_acquire() {
+    let plain = plain();
     for (text, wanted) in [
         ("ann", plain),
         (
@@ -107,6 +112,29 @@ fn of_an_acquire() {
             },
         ),
         (
+            "ann HOLDS 2147483647",
+            Acquire {
+                holds: Some(Holds::MAX),
+                ..plain
+            },
+        ),
+        (
+            "ann TOKEN 9007199254740991",
+            Acquire {
+                token: Token::new(9_007_199_254_740_991),
+                ..plain
+            },
+        ),
+    ] {
+        assert_eq!(acquire(&mut words(text)), Ok(wanted), "{text}");
+    }
+}
+
+#[test]
+fn of_an_acquire_that_waits() {
+    let plain = plain();
+    for (text, wanted) in [
+        (
             "ann BLOCK 0",
             Acquire {
                 wait: Some(Wait::Block(0)),
@@ -121,16 +149,11 @@ fn of_an_acquire() {
             },
         ),
         (
-            "ann HOLDS 2147483647",
+            "ann queue 5 SESSION 7 HOLDS 2147483647",
             Acquire {
+                wait: Some(Wait::Queue(5)),
+                session: SessionId::new(7),
                 holds: Some(Holds::MAX),
-                ..plain
-            },
-        ),
-        (
-            "ann TOKEN 9007199254740991",
-            Acquire {
-                token: Token::new(9_007_199_254_740_991),
                 ..plain
             },
         ),

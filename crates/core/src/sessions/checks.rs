@@ -1,6 +1,6 @@
 //! What always holds inside the registry.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::grants::GrantName;
 use super::registry::{Counts, Sessions};
@@ -17,6 +17,7 @@ impl Sessions {
             assert_eq!(session.filed, session.to_file(), "where it is filed");
             all += session.due.len();
             assert!(session.ends.len() <= session.due.len());
+            let mut leases = BTreeMap::new();
             for (at, grant) in &session.due {
                 let node = self.grants.get(*grant).expect("a grant");
                 let grant_of = &node.grant;
@@ -32,7 +33,11 @@ impl Sessions {
                     Deadline::Never => !session.ends.iter().any(|(_, id)| id == grant),
                 };
                 assert!(end, "the order of ends");
+                if grant_of.deadline != Deadline::Never {
+                    *leases.entry(grant_of.lease).or_insert(0) += 1;
+                }
             }
+            assert_eq!(session.leases, leases);
             due.extend(session.filed.due.map(|at| (at, *id)));
             ends.extend(session.filed.end.map(|end| (end, *id)));
             timeouts.extend(session.filed.timeout.map(|at| (at, *id)));

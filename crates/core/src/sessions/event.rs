@@ -114,7 +114,7 @@ impl Events {
         self.answered = 0;
     }
 
-    /// Another connection polls from now on. It is answered everything again.
+    /// Another connection polls from now on, or the last reply was dropped. Everything is answered again.
     pub(super) fn answer_again(&mut self) {
         self.answered = 0;
     }

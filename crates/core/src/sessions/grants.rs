@@ -130,10 +130,13 @@ impl Grants {
         lock.map_or_else(Vec::new, LockGrants::ids)
     }
 
-    pub(super) fn of_database(&self, database: i32) -> Vec<GrantId> {
-        let locks = self.databases.get(&database).into_iter();
-        let locks = locks.flat_map(Shards::iter);
-        locks.flat_map(|(_, lock)| lock.ids()).collect()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &SessionGrant> {
+        self.nodes.iter().map(|(_, node)| &node.grant)
+    }
+
+    /// The grant that was added last.
+    pub(super) const fn last_id(&self) -> GrantId {
+        self.last_id
     }
 
     pub(super) fn databases(&self) -> Vec<i32> {
@@ -185,7 +188,7 @@ impl Grants {
         }
     }
 
-    /// Changes a grant's lease and when it is due. Returns its session, and its deadline and due time of
+    /// Changes a grant's lease and when it is due. Returns its session, and its lease, deadline and due time of
     /// before.
     pub(super) fn set(
         &mut self,
@@ -193,11 +196,11 @@ impl Grants {
         lease: Lease,
         deadline: Deadline,
         due: Monotonic,
-    ) -> Option<(SessionId, Deadline, Monotonic)> {
+    ) -> Option<(SessionId, (Lease, Deadline), Monotonic)> {
         let node = self.nodes.get_mut(&id)?;
-        node.grant.lease = lease;
-        let before = (node.grant.session, node.grant.deadline, node.due);
-        node.grant.deadline = deadline;
+        let grant = &mut node.grant;
+        let before = (grant.session, (grant.lease, grant.deadline), node.due);
+        (grant.lease, grant.deadline) = (lease, deadline);
         node.due = due;
         let LockId { database, key } = &node.grant.lock_id;
         let locks = self.databases.get_mut(database);

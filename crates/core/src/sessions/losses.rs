@@ -121,20 +121,6 @@ impl Sessions {
         }
     }
 
-    /// Removes all grants of a database, which were lost. O(n).
-    pub fn lost_database(&mut self, database: i32, reason: LossReason, now: Now) {
-        for id in self.grants.of_database(database) {
-            self.lose(id, reason, now);
-        }
-    }
-
-    /// Removes all grants, which were lost. O(n).
-    pub fn lost_all(&mut self, reason: LossReason, now: Now) {
-        for database in self.grants.databases() {
-            self.lost_database(database, reason, now);
-        }
-    }
-
     /// The grant whose lease ended first, of all open sessions. The caller looks at the lock and calls
     /// [`lost`](Sessions::lost) or [`seen`](Sessions::seen). Until then the answer stays the same.
     #[must_use]
@@ -184,8 +170,9 @@ impl Sessions {
         }
     }
 
-    fn lose(&mut self, id: GrantId, reason: LossReason, now: Now) {
+    pub(super) fn lose(&mut self, id: GrantId, reason: LossReason, now: Now) {
         if let Some(grant) = self.remove(id) {
+            let reason = self.flush_of(&grant).unwrap_or(reason);
             let has_ended = grant.deadline < Deadline::At(now.unix.millis());
             let reason = if has_ended {
                 LossReason::Expired

@@ -16,6 +16,9 @@
 //! **Endings in slices.** A session that ends is unknown at once. Its grants are removed little by little:
 //! [`Sessions::take_to_release`] after CLOSE and KILL, [`Sessions::sweep`] after a silence.
 //!
+//! **Flushes in slices.** [`Sessions::flushed`] only notes which grants are lost, and [`Sessions::report_flushed`] reports
+//! them.
+//!
 //! **No long pauses.** The tables grow in parts (`shards.rs` of the crate), and no call costs more than O(log n) beside what
 //! it returns.
 
@@ -23,6 +26,7 @@
 mod checks;
 mod clock;
 mod event;
+mod flushes;
 mod grants;
 mod lock_grants;
 mod losses;
@@ -38,6 +42,6 @@ pub use event::{Event, EventKind, LossReason};
 pub use grants::{GrantName, SessionGrant};
 pub use polls::{Block, PollRefusal, PollReply, Polled};
 pub use presence::{Closed, Presence, Timeout};
-pub use registry::{Counts, Opening, SessionInfo, Sessions};
+pub use registry::{Counts, GrantPlace, Opening, SessionInfo, Sessions};
 pub use renewals::can_renew;
 pub use session::{SessionId, SessionTimeout};

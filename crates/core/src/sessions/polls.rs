@@ -201,6 +201,16 @@ impl Sessions {
         self.reply(id, 0, now)
     }
 
+    /// The server has dropped the last reply to a POLL of this connection, which is still open. Its events are not
+    /// answered, so the next POLL does not acknowledge them.
+    pub fn unanswered(&mut self, client_id: u64) {
+        let replied = |id: &SessionId| self.live(*id).map(|session| session.replied);
+        let last = self.polled_by(client_id).into_iter().max_by_key(replied);
+        if let Some(id) = last {
+            self.update(id, |session| session.events.answer_again());
+        }
+    }
+
     /// A session whose POLL is to be judged, the longest overdue first. The caller renews what is due in the
     /// session and calls [`answer`](Sessions::answer). If that takes too long it calls
     /// [`answer_later`](Sessions::answer_later).
@@ -232,12 +242,12 @@ impl Sessions {
     }
 
     fn reply(&mut self, id: SessionId, max: usize, now: Now) -> Option<PollReply> {
-        let alive = self.alive(now);
+        let (alive, has_flushed) = (self.alive(now), self.has_flushed());
         let reply = self.update(id, |session| {
             let poll = session.poll.take()?;
             (session.heard, session.replied) = (alive, alive);
             let events = session.events.answer(max);
-            let sure_ms = if events.len() < session.events.len() {
+            let sure_ms = if has_flushed || events.len() < session.events.len() {
                 0
             } else {
                 sure_ms(session, now.monotonic.since(poll.arrived), now)
@@ -252,18 +262,21 @@ impl Sessions {
     }
 }
 
-/// For how long after the call was sent no grant of the session ends by time; it has waited for `waited`.
+/// For how long after the call was sent no grant of the session ends by time; it has waited for `waited`. A lease that
+/// has more left than its length, since the wall clock was set back, has no more after its next renewal.
 fn sure_ms(session: &Session, waited: Duration, now: Now) -> i64 {
-    match session.first_end() {
-        None => -1,
+    let (Some(end), Some((lease, _))) = (session.first_end(), session.leases.first_key_value())
+    else {
+        return -1;
+    };
+    if end < now.unix.millis() {
         // Held until its last millisecond is over; its end is not in the reply.
-        Some(end) if end < now.unix.millis() => 0,
-        Some(end) => {
-            let left = end.saturating_mul(1000).saturating_sub(now.unix.micros());
-            let sure = Duration::from_micros(left).saturating_add(waited);
-            i64::try_from(sure.as_millis()).unwrap_or(i64::MAX)
-        }
+        return 0;
     }
+    let end = end.min(lease.deadline_from(now.unix).millis());
+    let left = end.saturating_mul(1000).saturating_sub(now.unix.micros());
+    let sure = Duration::from_micros(left).saturating_add(waited);
+    i64::try_from(sure.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// How long a POLL waits at most from now on.

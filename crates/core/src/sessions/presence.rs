@@ -50,8 +50,13 @@ impl Sessions {
     /// A connection has closed. Detaches the sessions that it polls, and drops their POLL if one waits. Returns
     /// those that were not away before: their calls are passed over from now on.
     pub fn disconnected(&mut self, client_id: u64, now: Now) -> Vec<SessionId> {
-        let ids = self.polled_by(client_id).into_iter();
-        ids.filter(|id| self.detach(*id, now)).collect()
+        let alive = self.alive(now);
+        let mut ids = self.polled_by(client_id);
+        ids.retain(|id| {
+            self.update(*id, |session| session.heard = alive);
+            self.detach(*id)
+        });
+        ids
     }
 
     /// A client has closed its connection, and the server has not read that yet. Returns the sessions that were
@@ -61,15 +66,13 @@ impl Sessions {
         ids.filter(|id| self.set_away(*id)).collect()
     }
 
-    /// Detaches a session whose polling connection has changed its user or database. No POLL may be waiting.
-    /// True when the session was not away before.
-    pub fn detach(&mut self, id: SessionId, now: Now) -> bool {
-        let alive = self.alive(now);
+    /// Detaches a session whose polling connection has changed its user or database, which is no sign of life. No POLL
+    /// may be waiting. True when the session was not away before.
+    pub fn detach(&mut self, id: SessionId) -> bool {
         let left = self.update(id, |session| {
             let was_attached = std::mem::replace(&mut session.is_attached, false);
             was_attached.then(|| {
                 session.poll = None;
-                session.heard = alive;
                 session.client_id
             })
         });
@@ -132,6 +135,15 @@ impl Sessions {
         self.remove(id)
     }
 
+    /// As [`take_to_release`](Sessions::take_to_release), for one session.
+    #[must_use]
+    pub fn take_to_release_of_session(&mut self, id: SessionId) -> Option<SessionGrant> {
+        let session = self.table.get(&id)?;
+        let is_closed = session.state == State::Releasing;
+        let (_, grant) = *session.due.first().filter(|_| is_closed)?;
+        self.remove(grant)
+    }
+
     /// As [`take_to_release`](Sessions::take_to_release), for one lock. Call this before each LOCK command on
     /// it.
     #[must_use]
@@ -173,7 +185,7 @@ impl Sessions {
         };
     }
 
-    fn polled_by(&self, client_id: u64) -> Vec<SessionId> {
+    pub(super) fn polled_by(&self, client_id: u64) -> Vec<SessionId> {
         let all = (client_id, SessionId::MIN)..=(client_id, SessionId::MAX);
         self.clients.range(all).map(|(_, id)| *id).collect()
     }

@@ -1,11 +1,13 @@
 //! The sessions of a server.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Now;
 use super::event::{EventKind, Events, FULL};
+use super::flushes::Flushed;
 use super::grants::{GrantId, GrantName, Grants, Node, SessionGrant};
 use super::orders::{Filed, Orders};
 use super::polls::Poll;
@@ -26,6 +28,7 @@ pub struct Sessions {
     pub(super) releasing: VecDeque<SessionId>,
     /// Silent sessions with grants to forget.
     pub(super) forgotten: VecDeque<SessionId>,
+    pub(super) flushed: Flushed,
     pub(super) late: Option<Late>,
     /// How long the server has been stalled or paused so far.
     pub(super) stalled: Duration,
@@ -89,6 +92,10 @@ pub struct SessionInfo {
     pub events: usize,
 }
 
+/// How far a walk through the grants of a session has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrantPlace((Monotonic, GrantId));
+
 impl Sessions {
     /// No session.
     #[must_use]
@@ -131,6 +138,7 @@ impl Sessions {
             events: Events::default(),
             due: BTreeSet::new(),
             ends: BTreeSet::new(),
+            leases: BTreeMap::new(),
             filed: Filed::default(),
         };
         self.table.insert(id, session);
@@ -175,12 +183,19 @@ impl Sessions {
         Some(self.grants.get(id)?.grant.session)
     }
 
-    /// The grants of a session, at most `max`, for GRANTS.
+    /// The next grant of a session behind `place`, which moves to it, for GRANTS.
     #[must_use]
-    pub fn grants_of(&self, id: SessionId, max: usize) -> Vec<SessionGrant> {
-        let ids = self.live(id).into_iter().flat_map(|session| &session.due);
-        let nodes = ids.filter_map(|(_, id)| self.grants.get(*id));
-        nodes.take(max).map(|node| node.grant.clone()).collect()
+    pub fn next_grant(&self, id: SessionId, place: &mut GrantPlace) -> Option<SessionGrant> {
+        let behind = (Bound::Excluded(place.0), Bound::Unbounded);
+        place.0 = *self.live(id)?.due.range(behind).next()?;
+        self.grant(place.0.1)
+    }
+
+    /// The grants of a lock that belong to sessions.
+    #[must_use]
+    pub fn grants_of_lock(&self, database: i32, key: &[u8]) -> Vec<SessionGrant> {
+        let ids = self.grants.of_lock(database, key).into_iter();
+        ids.filter_map(|id| self.grant(id)).collect()
     }
 
     /// The open sessions, oldest first, at most `max`, for LIST.
@@ -263,20 +278,24 @@ impl Sessions {
 
     /// Adds a grant to an open session.
     pub(super) fn add(&mut self, grant: SessionGrant, due: Monotonic) {
-        let (session, deadline) = (grant.session, grant.deadline);
+        let (session, lease, deadline) = (grant.session, grant.lease, grant.deadline);
         let id = self.grants.insert(Node { grant, due });
-        self.update(session, |session| session.add(id, deadline, due));
+        self.update(session, |session| {
+            session.add(id, deadline, due);
+            session.count_lease(None, Some((lease, deadline)));
+        });
         self.counts.grants += 1;
     }
 
     /// Changes a grant's lease and when it is due.
     pub(super) fn set(&mut self, id: GrantId, lease: Lease, deadline: Deadline, due: Monotonic) {
         let before = self.grants.set(id, lease, deadline, due);
-        if let Some((of, end_before, due_before)) = before
+        if let Some((of, lease_before, due_before)) = before
             && let Some(session) = self.table.get_mut(&of)
         {
-            session.remove(id, end_before, due_before);
+            session.remove(id, lease_before.1, due_before);
             session.add(id, deadline, due);
+            session.count_lease(Some(lease_before), Some((lease, deadline)));
             self.orders.file(of, session);
         }
     }
@@ -286,6 +305,7 @@ impl Sessions {
         let Node { grant, due } = self.grants.remove(id)?;
         let session = self.table.get_mut(&grant.session)?;
         session.remove(id, grant.deadline, due);
+        session.count_lease(Some((grant.lease, grant.deadline)), None);
         self.counts.grants -= usize::from(session.is_live());
         self.orders.file(grant.session, session);
         Some(grant)

@@ -1,13 +1,14 @@
 //! One session.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::event::Events;
 use super::grants::GrantId;
 use super::orders::Filed;
 use super::polls::Poll;
-use crate::{Deadline, Monotonic};
+use crate::{Deadline, Lease, Monotonic};
 
 /// A session ends so much later than its timeout, because a POLL that was sent in time may not be read yet.
 const READING: Duration = Duration::from_millis(500);
@@ -105,6 +106,8 @@ pub(super) struct Session {
     pub(super) due: BTreeSet<(Monotonic, GrantId)>,
     /// The grants whose lease ends by time, in milliseconds since 1970.
     pub(super) ends: BTreeSet<(u64, GrantId)>,
+    /// How many of these grants remember each lease.
+    pub(super) leases: BTreeMap<Lease, usize>,
     /// Where it stands in the orders of sessions.
     pub(super) filed: Filed,
 }
@@ -133,6 +136,30 @@ impl Session {
         self.due.remove(&(due, id));
         if let Deadline::At(end) = deadline {
             self.ends.remove(&(end, id));
+        }
+    }
+
+    /// A grant has another lease and deadline than before; `None` before it joins and after it leaves.
+    pub(super) fn count_lease(
+        &mut self,
+        before: Option<(Lease, Deadline)>,
+        after: Option<(Lease, Deadline)>,
+    ) {
+        let by_time = |(lease, end)| (end != Deadline::Never).then_some(lease);
+        let (before, after) = (before.and_then(by_time), after.and_then(by_time));
+        if before == after {
+            return;
+        }
+        if let Some(lease) = after {
+            *self.leases.entry(lease).or_default() += 1;
+        }
+        if let Some(lease) = before
+            && let Entry::Occupied(mut count) = self.leases.entry(lease)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
 

@@ -42,10 +42,7 @@ impl World {
             Op::Detach(session) => {
                 let number = pick(&self.ids, session)?;
                 let was_away = self.model.detach(number);
-                assert_eq!(
-                    self.sessions.detach(id(number), now),
-                    was_away == Some(false)
-                );
+                assert_eq!(self.sessions.detach(id(number)), was_away == Some(false));
             }
             Op::Open(connection, timeout_ms) => {
                 let client = pick(&self.connections, connection)?;
@@ -175,11 +172,9 @@ impl World {
                 let is_lost = |name: Name| which == 2 || name.0 % 2 == which;
                 self.holds.retain(|hold| !is_lost(hold.name));
                 let reason = LossReason::Flushed;
-                if which == 2 {
-                    self.sessions.lost_all(reason, now);
-                } else {
-                    self.sessions.lost_database(database(which), reason, now);
-                }
+                let database = (which < 2).then(|| database(which));
+                self.sessions.flushed(database, reason);
+                while self.sessions.report_flushed(2, now) {}
                 self.model.lose(reason, |grant| is_lost(grant.name));
             }
             Op::Cut { hold, ms, is_told } => {

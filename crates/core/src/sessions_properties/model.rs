@@ -188,9 +188,12 @@ impl Model {
         let client = session.client();
         session.answered.push((client, last));
         let ends: Vec<_> = grants.iter().filter_map(|grant| grant.end).collect();
+        // Those of renewals that come at once.
+        let renewed = grants.iter().filter(|grant| grant.end.is_some());
+        let renewed = renewed.map(|grant| wall + grant.lease).min();
         let sure = if last < session.events.len() || ends.iter().any(|end| *end < wall) {
             0
-        } else if let Some(first) = ends.iter().min() {
+        } else if let Some(first) = ends.iter().copied().chain(renewed).min() {
             let left = (first * 1000).saturating_sub(wall_micros);
             i64::try_from((now - poll.arrived + left) / 1000).unwrap()
         } else {
@@ -330,10 +333,9 @@ impl Model {
 
     /// Whether the session was away before; None if it is not open.
     pub(super) fn detach(&mut self, id: u64) -> Option<bool> {
-        let now = self.now;
         let session = self.live(id)?;
         if session.is_attached {
-            (session.is_attached, session.poll, session.heard) = (false, None, now);
+            (session.is_attached, session.poll) = (false, None);
         }
         Some(std::mem::replace(&mut session.is_away, true))
     }

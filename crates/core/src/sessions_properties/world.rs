@@ -1,8 +1,10 @@
 //! The registry, its model, and the locks as they are.
 
+use std::iter;
+
 use super::model::{Grant, Kind, Model, Name, SECOND};
 use crate::sessions::{
-    EventKind, GrantName, LossReason, Now, PollReply, SessionGrant, SessionId, Sessions,
+    EventKind, GrantName, GrantPlace, LossReason, Now, PollReply, SessionGrant, SessionId, Sessions,
 };
 use crate::{Deadline, Lease, Monotonic, Owner, OwnerBuf, Token, UnixTime};
 
@@ -42,6 +44,11 @@ pub(super) fn with<T>((lock, number): Name, f: impl FnOnce(GrantName<'_>) -> T) 
 pub(super) fn name_of(grant: &SessionGrant) -> Name {
     assert_eq!(grant.lock_id.database, database(grant.lock_id.key[0]));
     (grant.lock_id.key[0], grant.token.number())
+}
+
+pub(super) fn grants_of(sessions: &Sessions, session: u64) -> Vec<SessionGrant> {
+    let mut place = GrantPlace::default();
+    iter::from_fn(|| sessions.next_grant(id(session), &mut place)).collect()
 }
 
 /// A grant as its lock has it.
@@ -282,7 +289,7 @@ impl World {
         }
         for number in &self.ids {
             let mut model: Vec<_> = model.grants_of(*number).iter().map(Grant::view).collect();
-            let grants = sessions.grants_of(id(*number), usize::MAX);
+            let grants = grants_of(sessions, *number);
             let view = |grant: &SessionGrant| (name_of(grant), grant.lease, grant.deadline);
             let mut grants: Vec<_> = grants.iter().map(view).collect();
             model.sort_unstable_by_key(|grant| grant.0);

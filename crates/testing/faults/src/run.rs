@@ -109,6 +109,7 @@ impl Run {
             ("re-entries", counts.re_entries),
             ("deadlocks", counts.deadlocks),
             ("kept on", counts.kept_on),
+            ("promises", counts.promises),
             ("lost grants", counts.lost_grants),
         ] {
             findings.tally.add_count(what, times);

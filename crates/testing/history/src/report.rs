@@ -85,6 +85,8 @@ pub struct Counts {
     pub deadlocks: usize,
     /// Grants that were kept beyond the lease that the call gave them.
     pub kept_on: usize,
+    /// What replies to POLLs promised: each grant that one was sure of.
+    pub promises: usize,
     /// Grants that a loss took from their owner: another one was told of while they should have
     /// stood. Always zero in [`Mode::Strict`], where it is a violation.
     pub lost_grants: usize,
@@ -100,6 +102,7 @@ impl std::ops::AddAssign<&Counts> for Counts {
         self.re_entries += more.re_entries;
         self.deadlocks += more.deadlocks;
         self.kept_on += more.kept_on;
+        self.promises += more.promises;
         self.lost_grants += more.lost_grants;
         for (register, writes) in &more.writes {
             let sum = self.writes.entry(*register).or_default();
@@ -142,6 +145,7 @@ impl fmt::Display for Report {
             ("re-entries".to_owned(), counts.re_entries),
             ("deadlocks".to_owned(), counts.deadlocks),
             ("kept on".to_owned(), counts.kept_on),
+            ("promises".to_owned(), counts.promises),
             ("lost grants".to_owned(), counts.lost_grants),
         ];
         for (register, writes) in &counts.writes {

@@ -18,6 +18,7 @@ fn settings(seed: u64) -> Settings {
         lost: [0, 5, 15][usize::try_from(seed / 2 % 3).unwrap()],
         raises: seed % 3 == 1,
         shares: seed % 5 > 2,
+        programs: seed % 4 > 1,
         nemesis: Nemesis {
             steps: seed % 5 == 1,
             evictions: seed % 7 == 1,
@@ -72,8 +73,24 @@ fn what_is_lost_in_a_crash_is_no_violation_where_that_may_be() {
     assert!(lost > 50, "{lost}");
 }
 
+#[test]
+fn calls_that_are_passed_over_are_granted_out_of_turn_in_right_histories() {
+    let mut passed = 0;
+    for seed in (0..200).filter(|seed| settings(*seed).programs) {
+        let mut history = simulate(settings(seed));
+        history
+            .calls
+            .iter_mut()
+            .for_each(|call| call.session = None);
+        let violations = check(&history, Mode::Strict).violations;
+        let mut kinds = violations.iter().map(|found| found.kind);
+        passed += usize::from(kinds.any(|kind| kind == Kind::QueueOrder));
+    }
+    assert!(passed > 20, "{passed}");
+}
+
 /// Each defect, how strict the check is, and what the defect is found out as.
-const DEFECTS: [(Defect, Mode, Kind); 40] = [
+const DEFECTS: [(Defect, Mode, Kind); 42] = [
     (Defect::TwoOwners, Mode::Strict, Kind::Exclusion),
     (Defect::TwoOwners, Mode::Split, Kind::Exclusion),
     (Defect::TokenLower, Mode::Strict, Kind::TokenOrder),
@@ -96,6 +113,8 @@ const DEFECTS: [(Defect, Mode, Kind); 40] = [
     (Defect::ReEntryShortens, Mode::Strict, Kind::Exclusion),
     (Defect::LastInFirstOut, Mode::Strict, Kind::QueueOrder),
     (Defect::Barging, Mode::Strict, Kind::QueueOrder),
+    (Defect::PassesPresent, Mode::Strict, Kind::QueueOrder),
+    (Defect::SureTooLong, Mode::Strict, Kind::PromiseBroken),
     (Defect::GivenBackStays, Mode::Strict, Kind::NoOrder),
     (Defect::TwinTaken, Mode::Strict, Kind::Exclusion),
     (Defect::FencesCurrent, Mode::Strict, Kind::NoOrder),
@@ -144,6 +163,7 @@ fn a_wrong_lock_is_found_out() {
             let settings = Settings {
                 defect: Some(defect),
                 shares: of_shares,
+                programs: common.programs || defect == Defect::SureTooLong,
                 siblings: if about_the_dead { 2 } else { common.siblings },
                 lost: if about_the_dead { 40 } else { common.lost },
                 nemesis: Nemesis {

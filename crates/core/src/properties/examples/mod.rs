@@ -2,6 +2,7 @@
 
 mod giving_back;
 mod locks;
+mod passed_over;
 mod script;
 mod sharing;
 mod waiting;

@@ -4,12 +4,13 @@
 //! ann acquire limit 5 px 100 -> holds 1 end 100100; bob acquire block 50 -> waits    # what this tells
 //! ann renew token own raise own+5 -> token 100000005
 //! pexpire 500; persist; del; pass 100; tick; disconnect 0; write 0; send; abandon 0; unsent 0
+//! cat acquire holds 1 session 0 queue 50 -> waits; leave 0; return 0; end 0    # the session: passed over, back, gone
 //! = ann bob; = ann holds 2 limit 0; = line cat dan; = expiry 130000; = call 0 NOTALONE; = free
 //! ```
 //! A line that begins with `=` says who holds the lock, lowest token first, or how one of them holds it. The wall
 //! clock begins at 100 s. All is about one lock, which is free at first. A limit of 0 is none.
 
-use crate::model::call::Operation;
+use crate::model::call::{Operation, Wait};
 use crate::model::lock::{
     Amount, Call, Event, Holder, Key, MICROS, NEVER, NONE, Reply, Server, Settings, Verb,
 };
@@ -144,7 +145,8 @@ impl Script {
     fn command(&mut self, name: &str, mut words: Words<'_>, expected: &str) {
         let owner = owner(name).expect("an owner");
         let verb = words.next();
-        let (mut px, mut wanted, mut holds, mut block) = (None, None, None, None);
+        let (mut px, mut wanted, mut holds, mut wait) = (None, None, None, None);
+        let mut session = None;
         let (mut token, mut raise, mut all) = (None, None, false);
         loop {
             match words.next() {
@@ -152,7 +154,9 @@ impl Script {
                 "shared" => wanted = Some(NONE),
                 "limit" => wanted = Some(limit(words.number())),
                 "holds" => holds = Some(words.number()),
-                "block" => block = Some(words.number()),
+                "block" => wait = Some((words.number(), false)),
+                "queue" => wait = Some((words.number(), true)),
+                "session" => session = Some(words.index()),
                 "token" => token = Some(self.token(&mut words, owner)),
                 "raise" => raise = Some(self.token(&mut words, owner)),
                 "all" => all = true,
@@ -184,12 +188,17 @@ impl Script {
             token,
             verb,
         };
-        self.call(call, block, expected);
+        let wait = wait.map(|(millis, is_queued)| Wait {
+            millis,
+            session,
+            is_queued,
+        });
+        self.call(call, wait, expected);
     }
 
-    fn call(&mut self, call: Call, block: Option<u64>, expected: &str) {
+    fn call(&mut self, call: Call, wait: Option<Wait>, expected: &str) {
         let waiting = self.both.model.waiting().count();
-        let reply = self.both.apply(Operation::Call(call, block));
+        let reply = self.both.apply(Operation::Call(call, wait));
         let mut words = Words::new(expected);
         match reply.expect("a reply") {
             _ if expected.is_empty() => {}
@@ -212,6 +221,9 @@ impl Script {
             "tick" => Operation::Tick,
             "disconnect" => Operation::Disconnect(words.index()),
             "write" => Operation::Write(words.index()),
+            "leave" => Operation::Leave(words.index()),
+            "return" => Operation::Return(words.index()),
+            "end" => Operation::EndSession(words.index()),
             "send" => Operation::Send,
             "abandon" => Operation::Abandon(words.index()),
             "confirm" => Operation::Confirm(words.index()),

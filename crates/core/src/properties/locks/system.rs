@@ -189,7 +189,7 @@ impl System {
                         amount,
                         token: bound,
                     },
-                    now,
+                    || now,
                 )?;
                 let left = released
                     .holder

@@ -1,7 +1,7 @@
 //! Histories of waiting calls: operations chosen in the state that the model is in.
 
 use super::SideBySide;
-use crate::model::call::{Operation, Stage};
+use crate::model::call::{self, Operation, Stage, Wait};
 use crate::model::lock::{Amount, Call, Event, Key, MICROS, NONE, Verb};
 use crate::model::queue::Queue;
 use crate::properties::choices::Choices;
@@ -10,31 +10,30 @@ use crate::properties::locks::history::{KEYS, restored};
 /// A time in 2026.
 pub(super) const TODAY: u64 = 1_795_000_000_000_000;
 /// So few owners that they meet.
-const OWNERS: usize = 4;
+pub(super) const OWNERS: usize = 4;
+/// One for each program.
+pub(super) const SESSIONS: usize = 2;
 
 /// What happens next; none where the choice does not fit the state.
 pub(super) fn operation(choices: &mut Choices<'_>, model: &Queue) -> Option<Operation> {
-    let kind = choices.number(0..=63);
-    let nth =
-        |choices: &mut Choices<'_>, stage: fn(Stage) -> bool, operation: fn(usize) -> Operation| {
-            let calls = model.calls.iter().filter(|call| stage(call.stage));
-            let numbers: Vec<_> = calls.map(|call| call.number).collect();
-            (!numbers.is_empty()).then(|| operation(choices.one_of(&numbers)))
-        };
-    let is_waiting = |stage| stage == Stage::Waiting;
-    let is_granted = |stage| matches!(stage, Stage::Granted(_));
-    let is_pending = |stage| matches!(stage, Stage::Granted(_) | Stage::Written(_));
-    let is_sent = |stage| matches!(stage, Stage::Sent(_));
+    let kind = choices.number(0..=71);
+    let nth = |choices: &mut Choices<'_>,
+               is: fn(&call::Call) -> bool,
+               operation: fn(usize) -> Operation| {
+        let calls = model.calls.iter().filter(|call| is(call));
+        let numbers: Vec<_> = calls.map(|call| call.number).collect();
+        (!numbers.is_empty()).then(|| operation(choices.one_of(&numbers)))
+    };
+    let is_waiting = |call: &call::Call| call.stage == Stage::Waiting && !call.is_queued;
+    let is_granted = |call: &call::Call| matches!(call.stage, Stage::Granted(_));
+    let is_pending =
+        |call: &call::Call| matches!(call.stage, Stage::Granted(_) | Stage::Written(_));
+    let is_sent = |call: &call::Call| matches!(call.stage, Stage::Sent(_));
     Some(match kind {
         0..=33 => {
-            let call = call(choices, model);
-            let is_acquire = matches!(call.verb, Verb::Acquire { .. });
-            let block = match choices.number(0..=9) {
-                0..=1 => None,
-                2..=4 => Some(0),
-                _ => Some(choices.number(1..=60)),
-            };
-            Operation::Call(call, block.filter(|_| is_acquire))
+            let mut call = call(choices, model);
+            let wait = wait(choices, &mut call.verb);
+            Operation::Call(call, wait)
         }
         34..=35 => nth(choices, is_waiting, Operation::Disconnect)?,
         36..=40 => nth(choices, is_granted, Operation::Write)?,
@@ -46,7 +45,32 @@ pub(super) fn operation(choices: &mut Choices<'_>, model: &Queue) -> Option<Oper
         53..=56 => Operation::Event(event(choices, model)?),
         57 => Operation::Flush(choices.one_of(&[0, 1])),
         58 => Operation::Swap,
-        _ => Operation::Tick,
+        59..=63 => Operation::Tick,
+        64..=66 => Operation::Leave(choices.index(SESSIONS)),
+        67..=70 => Operation::Return(choices.index(SESSIONS)),
+        _ => Operation::EndSession(choices.index(SESSIONS)),
+    })
+}
+
+/// How an acquire waits, if at all.
+fn wait(choices: &mut Choices<'_>, verb: &mut Verb) -> Option<Wait> {
+    let Verb::Acquire { holds, .. } = verb else {
+        return None;
+    };
+    let millis = match choices.number(0..=9) {
+        0..=1 => return None,
+        2..=4 => 0,
+        _ => choices.number(1..=60),
+    };
+    let session = choices.maybe(10, |choices| choices.index(SESSIONS));
+    let is_queued = session.is_some() && choices.chance(12);
+    if is_queued {
+        holds.get_or_insert(1);
+    }
+    Some(Wait {
+        millis,
+        session,
+        is_queued,
     })
 }
 
@@ -122,11 +146,12 @@ fn event(choices: &mut Choices<'_>, model: &Queue) -> Option<Event> {
 
 /// The operations that end every call, in several ways and orders.
 pub(super) fn ends_of_all(both: &SideBySide) -> Vec<Operation> {
-    let mut waiting = both.calls(|stage| stage == Stage::Waiting);
-    waiting.sort_unstable_by_key(|number| (number % 2, number % 5));
-    let granted = both.calls(|stage| matches!(stage, Stage::Granted(_)));
-    let sent = both.calls(|stage| matches!(stage, Stage::Sent(_)));
-    let ends = waiting.into_iter().map(Operation::Disconnect);
+    let mut blocked = both.calls(|call| call.stage == Stage::Waiting && !call.is_queued);
+    blocked.sort_unstable_by_key(|number| (number % 2, number % 5));
+    let granted = both.calls(|call| matches!(call.stage, Stage::Granted(_)));
+    let sent = both.calls(|call| matches!(call.stage, Stage::Sent(_)));
+    let ends = blocked.into_iter().map(Operation::Disconnect);
+    let ends = ends.chain((0..SESSIONS).map(Operation::EndSession));
     let ends = ends.chain(granted.into_iter().map(|number| match number % 3 {
         0 => Operation::Write(number),
         _ => Operation::Abandon(number),

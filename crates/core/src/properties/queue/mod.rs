@@ -1,5 +1,6 @@
 //! Properties of waiting, over histories of calls that wait for several locks, and whose clients come and go.
 
+mod checks;
 mod history;
 mod sentences;
 mod system;
@@ -8,7 +9,7 @@ mod tests;
 
 use super::choices::{Choices, Trace};
 use super::locks::history::KEYS;
-use crate::model::call::{Operation, Stage};
+use crate::model::call::{Call, Operation, Stage};
 use crate::model::lock::{Reply, Server, Settings};
 use crate::model::queue::Queue;
 use system::System;
@@ -38,9 +39,9 @@ impl SideBySide {
         reply
     }
 
-    /// The numbers of the calls in a stage.
-    fn calls(&self, stage: impl Fn(Stage) -> bool) -> Vec<usize> {
-        let calls = self.model.calls.iter().filter(|call| stage(call.stage));
+    /// The numbers of the calls for which this is true.
+    fn calls(&self, is: impl Fn(&Call) -> bool) -> Vec<usize> {
+        let calls = self.model.calls.iter().filter(|call| is(call));
         calls.map(|call| call.number).collect()
     }
 }
@@ -66,7 +67,7 @@ fn run<Bytes: AsRef<[u8]>>(history: &[Bytes], mut check: impl FnMut(&Queue, &Sid
         };
         if matches!(operation, Operation::Swap) {
             // A granted call whose lock moves to another database is not found again. So all are answered.
-            for number in both.calls(|stage| matches!(stage, Stage::Granted(_))) {
+            for number in both.calls(|call| matches!(call.stage, Stage::Granted(_))) {
                 apply(&mut both, Operation::Write(number));
             }
             apply(&mut both, Operation::Send);

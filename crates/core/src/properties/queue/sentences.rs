@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{KEYS, SideBySide};
-use crate::model::call::{Call, Operation, Stage};
+use crate::model::call::{Call, End, Operation, Stage};
 use crate::model::lock::Event;
 use crate::model::queue::Queue;
 
 pub(super) fn hold(before: &Queue, after: &SideBySide) {
     each_call_ends_once(after);
+    nothing_is_granted_that_is_passed_over(before, &after.model);
     match after.trace.0.last() {
         Some(Operation::Tick) => nobody_is_overlooked(after),
         Some(Operation::Event(Event::Restore(..))) => {}
@@ -20,21 +21,44 @@ pub(super) fn hold(before: &Queue, after: &SideBySide) {
 /// not wait and gets one finds nobody in line.
 fn nobody_passes_the_line(before: &Queue, after: &Queue) {
     for key in KEYS {
-        let Some(first) = after.waiting_at(key).next() else {
+        let Some(first) = after.eligible_at(key).next() else {
             continue;
         };
         let holders = after.locks.holders(key).into_iter();
         for new in holders.filter(|holder| holder.grant > before.locks.grants) {
-            let mut granted = after.calls.iter().filter(|call| match call.stage {
-                Stage::Granted(granted) => granted.as_granted.grant == new.grant,
+            let is_of = |token| token == new.token;
+            let granted = after.calls.iter().filter(|call| match call.stage {
+                Stage::Granted(granted) => is_of(granted.as_granted.token),
                 _ => false,
             });
-            let call = granted.next();
+            let told = after.ended.iter();
+            let told = told.filter(|(_, end)| matches!(end, End::Told(token) if is_of(*token)));
+            let granted = granted.map(|call| call.number);
+            let number = granted.chain(told.map(|(number, _)| *number)).min();
             assert!(
-                call.is_some_and(|call| call.number < first.number),
+                number.is_some_and(|number| number < first.number),
                 "{new:?} passed {first:?}"
             );
         }
+    }
+}
+
+/// A call that is passed over waits, until its program is back, its time is up or somebody ends it.
+fn nothing_is_granted_that_is_passed_over(before: &Queue, after: &Queue) {
+    for call in before.waiting().filter(|call| before.is_passed_over(call)) {
+        let stays = after.waiting().any(|other| other.number == call.number);
+        let end = after
+            .ended
+            .iter()
+            .find(|(number, _)| *number == call.number);
+        let is_ended = matches!(
+            end,
+            Some((
+                _,
+                End::TimedOut | End::Cancelled | End::Disconnected | End::SessionEnded
+            ))
+        );
+        assert!(stays || is_ended, "{call:?}: {end:?}");
     }
 }
 
@@ -60,11 +84,11 @@ fn each_call_ends_once(after: &SideBySide) {
     );
 }
 
-/// After a tick no call waits that has room, or whose owner holds the lock alone. Each lock that is waited for is
+/// After a tick no call waits that has room and is not passed over, or whose owner holds the lock alone. Each lock that is waited for is
 /// looked at in turn.
 fn nobody_is_overlooked(after: &SideBySide) {
     for key in KEYS {
-        let Some(first) = after.model.waiting_at(key).next() else {
+        let Some(first) = after.model.eligible_at(key).next() else {
             continue;
         };
         let locks = &after.model.locks;
@@ -76,9 +100,9 @@ fn nobody_is_overlooked(after: &SideBySide) {
         let holders = locks.holders(key);
         let is_exclusive = holders.iter().any(|holder| holder.limit == 1);
         let is_holders = |call: &Call| holders.iter().any(|holder| holder.owner == call.owner);
-        let mut waiting = after.model.waiting_at(key);
+        let mut eligible = after.model.eligible_at(key);
         assert!(
-            !is_exclusive || !waiting.any(is_holders),
+            !is_exclusive || !eligible.any(is_holders),
             "the holder waits for its lock"
         );
     }

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::model::call::{End, Operation, Stage};
+use crate::model::call::{End, Operation, Wait};
 use crate::model::lock::{self as model, Amount, Event, Key, NONE, Reply, Verb};
-use crate::model::queue::Queue;
 use crate::properties::locks::history::KEYS;
 use crate::properties::locks::numbers::{count, lease, name, number_of, to_limit};
 use crate::properties::locks::system::System as Locks;
+use crate::sessions::SessionId;
 use crate::{
     CallId, Calls, Holder, Holders, Lease, Limit, LockId, Monotonic, ReleaseAmount, Taken, Waiter,
     next_in_line,
@@ -16,20 +16,26 @@ use crate::{
 
 pub(super) struct System {
     pub(super) locks: Locks,
-    calls: Calls,
+    pub(super) calls: Calls,
     /// The calls in the order of joining. The client of each has its number.
-    ids: Vec<CallId>,
-    numbers: HashMap<CallId, usize>,
-    ended: Vec<(usize, End)>,
+    pub(super) ids: Vec<CallId>,
+    pub(super) numbers: HashMap<CallId, usize>,
+    pub(super) ended: Vec<(usize, End)>,
     /// The calls whose reply is written and not sent.
     written: BTreeSet<usize>,
     /// The monotonic clock, in milliseconds.
     clock: u64,
+    /// The sessions whose calls are passed over.
+    away: BTreeSet<usize>,
     /// An expiry was changed or the wall clock set back, of which no event tells: every lock is polled.
     polls: bool,
 }
 
-fn key_of(lock_id: &LockId) -> Key {
+fn session_id(session: usize) -> SessionId {
+    SessionId::new(session as u64 + 1).expect("an id")
+}
+
+pub(super) fn key_of(lock_id: &LockId) -> Key {
     (lock_id.database, lock_id.key[0])
 }
 
@@ -43,13 +49,14 @@ impl System {
             ended: Vec::new(),
             written: BTreeSet::new(),
             clock: 0,
+            away: BTreeSet::new(),
             polls: false,
         }
     }
 
     pub(super) fn apply(&mut self, operation: Operation) -> Option<Reply> {
         match operation {
-            Operation::Call(call, block) => return Some(self.call(call, block)),
+            Operation::Call(call, wait) => return Some(self.call(call, wait)),
             Operation::Event(event) => self.event(&event),
             Operation::Flush(database) => {
                 self.locks.keep(|key| key.0 != database);
@@ -73,6 +80,21 @@ impl System {
                 self.locks.apply(&Event::Clock(now));
             }
             Operation::Disconnect(number) => self.leave(self.ids[number], End::Disconnected),
+            Operation::Leave(session) => {
+                self.away.insert(session);
+                self.pass_over(session, true);
+            }
+            Operation::Return(session) => {
+                self.away.remove(&session);
+                self.pass_over(session, false);
+            }
+            Operation::EndSession(session) => {
+                self.away.remove(&session);
+                let calls: Vec<_> = self.calls.of_session(session_id(session)).collect();
+                for id in calls {
+                    self.leave(id, End::SessionEnded);
+                }
+            }
             Operation::Write(number) => {
                 assert_eq!(self.calls.blocked_by(number as u64), Some(self.ids[number]));
                 self.calls.reply_written(number as u64);
@@ -124,7 +146,17 @@ impl System {
         self.locks.holders(key)?.find(name(owner))
     }
 
-    fn call(&mut self, mut call: model::Call, block: Option<u64>) -> Reply {
+    /// All calls of the session, in parts.
+    fn pass_over(&mut self, session: usize, is_passed_over: bool) {
+        let (session, mut from) = (session_id(session), None);
+        while {
+            from = self.calls.pass_over(session, is_passed_over, from, 2);
+            self.calls.check();
+            from.is_some()
+        } {}
+    }
+
+    fn call(&mut self, mut call: model::Call, wait: Option<Wait>) -> Reply {
         let (key, owner) = (call.key, call.owner);
         let (database, name_of_key) = (key.0, [key.1]);
         let after_the_line = matches!(call.verb, Verb::Acquire { .. } | Verb::Renew { .. });
@@ -133,8 +165,13 @@ impl System {
         if !is_look && (self.settle(key) | after_the_line) {
             self.serve(key);
         }
-        if let Verb::Acquire { in_line, .. } = &mut call.verb {
-            *in_line = self.calls.waiting(database, &name_of_key) > 0;
+        if let Verb::Acquire { in_line, holds, .. } = &mut call.verb {
+            *in_line = self.calls.first_eligible(database, &name_of_key).is_some();
+            if let (Some(wait), Some(holds)) = (wait.filter(|wait| wait.is_queued), *holds)
+                && self.repeated(key, owner, wait.session, holds).is_some()
+            {
+                return Reply::Nil;
+            }
         }
         let before = self.holder(key, owner).map(|holder| holder.grant.token);
         let mut reply = self.locks.call(call);
@@ -146,7 +183,7 @@ impl System {
         }
         match (call.verb, reply) {
             (Verb::Acquire { .. }, Reply::Nil) => {
-                if let Some(wait) = block {
+                if let Some(wait) = wait {
                     self.join(call, wait);
                 }
             }
@@ -178,23 +215,48 @@ impl System {
         reply
     }
 
-    fn join(&mut self, call: model::Call, wait: u64) {
+    pub(super) fn repeated(
+        &self,
+        key: Key,
+        owner: usize,
+        session: Option<usize>,
+        holds: u64,
+    ) -> Option<CallId> {
+        let call = (session_id(session?), count(holds));
+        self.calls
+            .repeated(key.0, &[key.1], name(owner).bytes(), call)
+    }
+
+    fn join(&mut self, call: model::Call, wait: Wait) {
         let Verb::Acquire {
             px, limit, holds, ..
         } = call.verb
         else {
             unreachable!("only an acquire waits")
         };
+        let number = self.ids.len();
         let waiter = Waiter {
             lease: px.map(lease),
             holds: holds.map(count),
             limit: to_limit(limit),
             since: Monotonic(self.clock),
-            until: (wait > 0).then_some(Monotonic(self.clock + wait)),
-            ..Waiter::of(name(call.owner).bytes(), self.ids.len() as u64)
+            session: wait.session.map(session_id),
+            client_id: (!wait.is_queued).then_some(number as u64),
+            until: (wait.millis > 0).then_some(Monotonic(self.clock + wait.millis)),
+            ..Waiter::of(name(call.owner).bytes(), 0)
         };
+        let before = self.calls.waiting(call.key.0, &[call.key.1]);
         let id = self.calls.join(call.key.0, &[call.key.1], waiter, ());
-        let before = self.numbers.insert(id, self.ids.len());
+        assert_eq!(
+            self.calls.place(id),
+            Some(before),
+            "the place of a new call"
+        );
+        let is_away = wait
+            .session
+            .is_some_and(|session| self.away.contains(&session));
+        self.calls.pass_call_over(id, is_away);
+        let before = self.numbers.insert(id, number);
         assert_eq!(before, None, "{id:?} is used twice");
         self.ids.push(id);
     }
@@ -317,75 +379,20 @@ impl System {
                         holds: after.grant.holds,
                         deadline: after.end,
                     };
-                    self.calls
-                        .grant(id, taken, before.is_none())
-                        .expect("it waits");
+                    if waiter.is_queued() {
+                        let call = self.calls.grant_queued(id, taken.token);
+                        assert_eq!(call.expect("it waits").waiter, waiter);
+                        let end = End::Told(taken.token.number());
+                        self.ended.push((self.numbers[&id], end));
+                    } else {
+                        self.calls
+                            .grant(id, taken, before.is_none())
+                            .expect("it waits");
+                    }
                     just_granted = Some(owner);
                 }
                 reply => panic!("it has room: {reply:?}"),
             }
         }
-    }
-
-    /// The table has the calls of the model, in the same stages and in the same order.
-    pub(super) fn check(&self, model: &Queue) {
-        let calls = &self.calls;
-        calls.check();
-        self.locks.check(&model.locks);
-        assert_eq!(self.ended, model.ended);
-        assert_eq!(self.ids.len(), model.joined);
-        let blocked: Vec<_> = calls.blocked().map(|id| self.numbers[&id]).collect();
-        let of = |stage: fn(Stage) -> bool| {
-            let calls = model.calls.iter().filter(move |call| stage(call.stage));
-            calls.map(|call| call.number).collect::<BTreeSet<_>>()
-        };
-        let granted = of(|stage| matches!(stage, Stage::Granted(_)));
-        let (first, rest) = blocked.split_at(granted.len());
-        assert_eq!(first.iter().copied().collect::<BTreeSet<_>>(), granted);
-        assert_eq!(
-            rest.iter().copied().collect::<BTreeSet<_>>(),
-            of(|stage| stage == Stage::Waiting)
-        );
-        let mut sent = model.calls.iter().map(|call| call.stage);
-        assert_eq!(
-            calls.has_sent(),
-            sent.any(|stage| matches!(stage, Stage::Sent(_)))
-        );
-        assert_eq!(calls.len(), model.waiting().count());
-        assert_eq!(calls.is_empty(), model.waiting().next().is_none());
-        let next_end = calls.next_end().map(|(end, id)| (end.0, self.numbers[&id]));
-        assert_eq!(next_end, model.next_end());
-        for key in KEYS {
-            let (database, name_of_key) = (key.0, [key.1]);
-            let line = calls.iter(database, &name_of_key);
-            let line: Vec<_> = line
-                .map(|(id, call)| (self.numbers[&id], number_of(call.waiter.owner.as_owner())))
-                .collect();
-            let waiting = model.waiting_at(key);
-            let expected: Vec<_> = waiting.map(|call| (call.number, call.owner)).collect();
-            assert_eq!(line, expected, "the line of {key:?}");
-            assert_eq!(calls.waiting(database, &name_of_key), line.len());
-            let number = |id: Option<CallId>| id.map(|id| self.numbers[&id]);
-            let first = line.first().map(|call| call.0);
-            assert_eq!(number(calls.first(database, &name_of_key)), first);
-            for owner in 0..4 {
-                let own = line.iter().find(|call| call.1 == owner).map(|call| call.0);
-                let first_of = calls.first_of(database, &name_of_key, name(owner).bytes());
-                assert_eq!(number(first_of), own);
-            }
-        }
-        let lock_ids = calls.lock_ids();
-        let waited: BTreeSet<_> = model.waiting().map(|call| call.key).collect();
-        assert_eq!(
-            (lock_ids.len(), calls.locks()),
-            (waited.len(), waited.len())
-        );
-        assert_eq!(lock_ids.iter().map(key_of).collect::<BTreeSet<_>>(), waited);
-    }
-
-    /// When every call has ended nothing is left of any.
-    pub(super) fn check_at_the_end(&self) {
-        assert_eq!(self.calls.entries(), 0);
-        assert!(self.calls.is_idle());
     }
 }

@@ -36,6 +36,8 @@ fn the_histories_reach_every_case() {
         cases.extend(model.cases);
         cases.extend(model.ended.iter().map(|(_, end)| match end {
             End::Answered => "answered",
+            End::Told(_) => "told",
+            End::SessionEnded => "session ended",
             End::Abandoned => "abandoned",
             End::TimedOut => "timed out",
             End::Cancelled => "cancelled",
@@ -45,6 +47,8 @@ fn the_histories_reach_every_case() {
     }
     let expected = [
         "NOTALONE",
+        "a call comes back",
+        "a call is passed over",
         "a changed grant stays",
         "a hold given back",
         "abandoned",
@@ -56,10 +60,15 @@ fn the_histories_reach_every_case() {
         "given back too late",
         "given back whole",
         "no hold to give back",
+        "queued while pending",
         "raised while pending",
+        "repeated",
+        "repeated on a free lock",
+        "session ended",
         "several granted at once",
         "the last hold stays",
         "timed out",
+        "told",
     ];
     let missing: Vec<_> = expected
         .iter()

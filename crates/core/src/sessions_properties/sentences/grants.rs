@@ -159,3 +159,43 @@ fn ids_and_timeouts_have_their_ranges() {
     assert_eq!(words, ["expired", "evicted", "flushed", "released"]);
     assert_eq!(LossReason::Deleted.word(), "deleted");
 }
+
+#[test]
+fn a_flush_is_reported_little_by_little_and_first_for_a_lock_that_is_granted() {
+    let mut sessions = open(1, 60_000);
+    for number in 1..=4 {
+        join(&mut sessions, 1, number, 30_000, ms(0));
+    }
+    sessions.flushed(Some(1), LossReason::Flushed);
+    assert!(!sessions.has_flushed(), "another database");
+    sessions.flushed(None, LossReason::Flushed);
+    assert!(sessions.report_flushed(1, ms(1)));
+    let told = reply(&mut sessions, 1, ms(1));
+    assert_eq!((told.sure_ms, told.grants, numbers(&told)), (0, 3, vec![1]));
+    sessions.report_flushed_of(0, b"other", ms(2));
+    assert_eq!(sessions.counts().losses, 1);
+    // The renewal finds it gone.
+    let grant = sessions.next_due(ms(20_000)).expect("a grant");
+    sessions.lost(grant.name(), LossReason::Deleted, ms(20_000));
+    sessions.report_flushed_of(0, b"k", ms(20_000));
+    join(&mut sessions, 1, 5, 30_000, ms(20_000));
+    let told = reply(&mut sessions, 1, ms(20_000));
+    assert_eq!(
+        (told.sure_ms, told.grants, numbers(&told)),
+        (0, 1, vec![2, 3, 4])
+    );
+    let reason = |event: &Event| match event.kind {
+        EventKind::Lost { reason, .. } => Some(reason),
+        _ => None,
+    };
+    let flushed = |event| reason(event) == Some(LossReason::Flushed);
+    assert!(told.events.iter().all(flushed), "{told:?}");
+    assert!(!sessions.report_flushed(10, ms(20_000)));
+    let told = reply(&mut sessions, 1, ms(20_000));
+    assert_eq!(
+        (told.sure_ms, told.grants),
+        (29_999, 1),
+        "a later one stays"
+    );
+    sessions.check();
+}

@@ -11,7 +11,7 @@ use crate::sessions::{
 };
 use crate::{Deadline, Monotonic, UnixTime};
 
-use super::world::{id, lease, owner, token};
+use super::world::{grants_of, id, lease, owner, token};
 
 /// Half a millisecond before a whole one, by the wall clock.
 const WALL: u64 = 1_000_000_500;
@@ -69,7 +69,7 @@ fn join(sessions: &mut Sessions, session: u64, number: u64, length: u64, now: No
 }
 
 fn grant_of(sessions: &Sessions, number: u64) -> SessionGrant {
-    let grants = sessions.grants_of(id(1), usize::MAX).into_iter();
+    let grants = grants_of(sessions, 1).into_iter();
     let mut grants = grants.filter(|grant| grant.token == token(number));
     grants.next().unwrap()
 }

@@ -44,6 +44,23 @@ fn sure_ms_is_the_wait_and_what_is_left_rounded_down() {
     );
 }
 
+/// The wall clock was set back, and the next renewal may be the last one.
+#[test]
+fn sure_ms_is_no_more_than_the_shortest_lease() {
+    let mut sessions = open(1, 60_000);
+    join(&mut sessions, 1, 1, 30_000, ms(0));
+    join(&mut sessions, 1, 2, 20_000, ms(0));
+    let back = Now {
+        unix: UnixTime::from_micros(WALL - 600_000_000),
+        ..ms(0)
+    };
+    assert_eq!(reply(&mut sessions, 1, back).sure_ms, 19_999);
+    sessions.seen(name(2), Deadline::Never, back);
+    assert_eq!(reply(&mut sessions, 1, back).sure_ms, 29_999);
+    sessions.released(name(1), None, back);
+    assert_eq!(reply(&mut sessions, 1, back).sure_ms, -1);
+}
+
 #[test]
 fn sure_ms_is_0_while_an_end_is_not_in_the_reply() {
     let mut sessions = open(1, 60_000);
@@ -209,9 +226,33 @@ fn an_event_is_answered_until_the_same_connection_polls_again() {
     assert_eq!(sessions.answer(id(1), ms(7)), None);
     join(&mut sessions, 1, 4, 30_000, ms(7));
     sessions.take_out(name(4));
-    sessions.detach(id(1), ms(7));
+    sessions.detach(id(1));
     let told = reply(&mut sessions, 6, ms(8));
     assert_eq!(numbers(&told), [4], "the POLL before it was not answered");
+}
+
+#[test]
+fn the_events_of_a_dropped_reply_are_answered_again() {
+    let mut sessions = open(2, 60_000);
+    let kind = || EventKind::Ended("timeout".into());
+    sessions.report(id(1), &[1].into(), &owner(1), kind());
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(0))), [1]);
+    sessions.unanswered(2);
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(1))), [0; 0]);
+    sessions.report(id(1), &[1].into(), &owner(1), kind());
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(2))), [2]);
+    sessions.unanswered(1);
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(3))), [2]);
+    assert_eq!(numbers(&reply(&mut sessions, 1, ms(4))), [0; 0]);
+}
+
+#[test]
+fn a_connection_that_changes_its_user_is_no_sign_of_life() {
+    let mut sessions = open(1, 2000);
+    assert!(sessions.detach(id(1)));
+    assert_eq!(sessions.next_timeout_at(), Some(ms(2500).monotonic));
+    assert_eq!(sessions.disconnected(1, ms(1000)), []);
+    assert_eq!(sessions.next_timeout_at(), Some(ms(2500).monotonic));
 }
 
 #[test]

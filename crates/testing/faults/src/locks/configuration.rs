@@ -202,7 +202,7 @@ fn kept_silent() -> Setup {
 
 /// Programs that freeze: they are passed over, and some of their sessions end.
 fn frozen_programs() -> Setup {
-    let faults = vec![Fault::Remove, Fault::Newcomer, Fault::Pause];
+    let faults = vec![Fault::Remove, Fault::Newcomer, Fault::Pause, Fault::Flush];
     with_programs("frozen-programs", faults, Programs::Freeze)
 }
 

@@ -97,6 +97,9 @@ impl Configuration for Setup {
             });
         }
         wanted.push("events of queued calls");
+        if self.habits.programs.is_usual() {
+            wanted.push("promises");
+        }
         match self.habits.programs {
             Programs::Few => {}
             Programs::Most => wanted.extend([

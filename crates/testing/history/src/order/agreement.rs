@@ -154,6 +154,7 @@ fn the_search_agrees_with_a_published_checker() {
                 lost: 10,
                 raises: true,
                 shares: seed % 2 == 1,
+                programs: false,
                 nemesis: Nemesis::default(),
                 defect,
             };

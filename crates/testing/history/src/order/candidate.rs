@@ -143,11 +143,13 @@ impl<'a> Candidate<'a> {
                 call,
                 waits_besides,
                 line,
+                held_up,
             } => {
                 if now.state.others && now.place(&call.owner).is_none() {
                     now.found_out(call, *waits_besides, scene)
                 } else {
-                    now.called(call, *waits_besides, line, index, scene)
+                    let stands_behind = (*held_up, &line[..]);
+                    now.called(call, *waits_besides, stands_behind, index, scene)
                 }
             }
         };
@@ -206,7 +208,7 @@ impl<'a> Candidate<'a> {
         &self,
         call: &'a Call,
         waits_besides: bool,
-        line: &[&Call],
+        (held_up, line): (bool, &[&Call]),
         index: usize,
         scene: Scene<'_>,
     ) -> Vec<Self> {
@@ -234,7 +236,7 @@ impl<'a> Candidate<'a> {
                 (_, Reply::Grant)
                     if call.was_denied()
                         && before.place(&call.owner).is_none()
-                        && line.iter().any(|waiting| before.is_stuck(waiting)) =>
+                        && (held_up || line.iter().any(|waiting| before.is_stuck(waiting))) =>
                 {
                     candidates.push(before);
                 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::presence::is_present;
 use crate::rules::blocks;
 use crate::story::Story;
 use crate::text::Seconds;
@@ -28,6 +29,8 @@ pub(super) enum What<'a> {
         waits_besides: bool,
         /// The waiting calls behind which an acquire may have stood that was not granted.
         line: Vec<&'a Call>,
+        /// One of them may be in the server's way, whose program seems to be away: it has not read everything yet.
+        held_up: bool,
     },
     /// A waiting call gave back what it took. It is named by its place among the operations.
     GiveBack(usize),
@@ -102,11 +105,13 @@ pub(super) fn operations<'a>(story: &Story<'a>) -> Vec<Operation<'a>> {
         if call.outcome == Outcome::Untouched || (lost && looks) {
             continue;
         }
+        let line = line(story, call);
         operations.push(Operation {
             what: What::Call {
                 call,
                 waits_besides: may_call_off(story, call),
-                line: line(story, call),
+                held_up: is_held_up(story, call, &line),
+                line,
             },
             sent: call.sent,
             ended: call.ended,
@@ -148,6 +153,17 @@ fn line<'a>(story: &Story<'a>, acquire: &Call) -> Vec<&'a Call> {
     meanwhile
         .filter(|call| blocks(call) && call.ended >= acquire.sent && **call != *acquire)
         .collect()
+}
+
+/// Whether a call of a program that may be away is in line: after a stall the server first reads what had reached it,
+/// and until then nobody passes such a call.
+fn is_held_up(story: &Story<'_>, acquire: &Call, line: &[&Call]) -> bool {
+    let span = Span {
+        from: acquire.sent,
+        to: acquire.ended,
+    };
+    let mut sessions = line.iter().filter_map(|call| call.session);
+    sessions.any(|session| !is_present(story.polls, session.id, span))
 }
 
 impl fmt::Display for Operation<'_> {

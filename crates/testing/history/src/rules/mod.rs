@@ -60,6 +60,10 @@ impl<'s, 'a> Evidence<'s, 'a> {
         counts.operations += self.story.calls.len();
         counts.grants += self.grants.all().len();
         counts.kept_on += self.kept_on();
+        let joins = self.joins();
+        counts.promises += joins
+            .map(|joins| self.promises(joins).count())
+            .sum::<usize>();
         for (index, grant) in self.grants.all().iter().enumerate() {
             let Some(first) = grant.acquires().min_by_key(|call| call.ended) else {
                 continue;

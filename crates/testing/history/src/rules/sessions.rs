@@ -10,30 +10,24 @@ use crate::story::granted;
 use crate::text::Seconds;
 use crate::{Action, Call, InSession, Moment, Outcome, Poll};
 
+/// A call, the session that it names, and which grant it was answered.
+type Joins<'c> = (&'c Call, InSession, usize);
+
 impl Evidence<'_, '_> {
     pub(super) fn sessions(&self, found: &mut Vec<Violation>) {
-        for joins in &self.story.calls {
-            let Some(session) = joins.session.filter(|session| session.id > 0) else {
+        for (joins, session, index) in self.joins() {
+            let Some(taken) = self.taken_by(index, joins.sent) else {
                 continue;
             };
-            let index = granted(joins).and_then(|token| self.grants.index(token));
-            let Some((index, taken)) = index.and_then(|index| Some((index, self.taken_by(index)?)))
-            else {
-                continue;
-            };
-            let polls = self.story.polls.iter();
-            let mut polls = polls.filter(|poll| {
-                poll.session == session.id
-                    && (joins.ended < poll.sent || session.queued && joins.ended == poll.ended)
-            });
             let left = self.left(joins, session, index);
             let is_broken = |poll: &&Poll| {
                 taken.ended < sure_until(poll).min(left)
                     && !self.is_told(poll, index)
                     && !self.may_be_shortened(poll.sent, taken.ended, index)
                     && !self.ends_by_force(joins.sent, poll.sent, taken.ended)
+                    && !self.story.loss_between(joins.sent, poll.ended)
             };
-            if let Some(poll) = polls.find(is_broken) {
+            if let Some(poll) = self.promises((joins, session, index)).find(is_broken) {
                 let (sent, sure) = (Seconds(poll.sent), poll.sure.unwrap_or(0));
                 let text = format!("{joins}, a POLL of {sent} was answered {sure} ms, and {taken}");
                 found.push(self.violation(Kind::PromiseBroken, text));
@@ -41,10 +35,36 @@ impl Evidence<'_, '_> {
         }
     }
 
-    /// The first call that shows that somebody else has got the lock who cannot have shared it.
-    fn taken_by(&self, index: usize) -> Option<&Call> {
+    /// The calls that put a grant into a session, as their clients know, with the grant.
+    pub(super) fn joins(&self) -> impl Iterator<Item = Joins<'_>> {
+        self.story.calls.iter().filter_map(|call| {
+            let session = call.session.filter(|session| session.id > 0)?;
+            let index = self.grants.index(granted(call)?)?;
+            Some((*call, session, index))
+        })
+    }
+
+    /// The replies that promise something of the grant, while it is in the session as far as its owner knows.
+    pub(super) fn promises(
+        &self,
+        (call, session, index): Joins<'_>,
+    ) -> impl Iterator<Item = &Poll> {
+        let (ended, InSession { id, queued }) = (call.ended, session);
+        let left = self.left(call, session, index);
+        self.story.polls.iter().filter(move |poll| {
+            poll.session == id
+                && poll.sure.is_some_and(|sure| sure > 0)
+                && poll.sent < left
+                && (ended < poll.sent || queued && ended == poll.ended)
+        })
+    }
+
+    /// The first call since then that shows that somebody else has got the lock who cannot have shared it.
+    fn taken_by(&self, index: usize, since: Moment) -> Option<&Call> {
         let calls = self.story.calls.iter().copied();
-        let taken = calls.filter(|call| shown(call).any(|token| self.is_later(index, token)));
+        let taken = calls.filter(|call| {
+            call.ended >= since && shown(call).any(|token| self.is_later(index, token))
+        });
         taken.min_by_key(|call| call.ended)
     }
 

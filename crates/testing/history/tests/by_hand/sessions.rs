@@ -1,10 +1,10 @@
 //! Queued calls, those that are passed over, and what the reply to a POLL promises. Session 1 is ann's.
 
-use history::Kind::{PromiseBroken, QueueOrder};
+use history::Kind::{NoOrder, PromiseBroken, QueueOrder};
 use history::{Call, History, Mode, Outcome};
 
 use crate::Example;
-use crate::calls::{Besides, Words, acquire, calls, release, remove, renew};
+use crate::calls::{Besides, Words, acquire, calls, look, release, remove, renew};
 use crate::wrong::wrong;
 
 /// Ann waits in front of bob, is seen to at 30, and so is bob. Cat lets go at 50, and bob is granted the lock first.
@@ -26,6 +26,18 @@ fn queued() -> History {
     overtaken(acquire("ann").queue(1))
 }
 
+/// Ann waits for a free lock after a stall of the server, and so bob does not get it.
+fn held_up() -> History {
+    calls([
+        acquire("cat").at(0, 1).granted(10, 1),
+        acquire("ann").queue(1).at(10, 90).granted(30, 1),
+        release("cat").at(50, 51).is(Outcome::Left(0)),
+        look().at(55, 56).is(Outcome::Nil),
+        acquire("bob").at(60, 61).is(Outcome::Nil),
+        look().at(65, 66).is(Outcome::Nil),
+    ])
+}
+
 /// A grant of ann's in session 1, and what then happened. Her lease is one of a second.
 fn promised<const COUNT: usize>(then: [Call; COUNT]) -> History {
     let mut history = calls(then);
@@ -39,8 +51,18 @@ fn taken(at: u64) -> Call {
     acquire("bob").at(at - 1, at).granted(20, 1)
 }
 
+fn right_one(name: &'static str, history: History) -> Example {
+    (name, Mode::Strict, history, Vec::new())
+}
+
 pub(crate) fn right() -> Vec<Example> {
-    let right = |name, history| (name, Mode::Strict, history, Vec::new());
+    let mut all = passed_over();
+    all.extend(kept_promises());
+    all
+}
+
+fn passed_over() -> Vec<Example> {
+    let right = right_one;
     vec![
         right("passed over: nobody has polled", queued()),
         right("passed over: the last reply is too old", {
@@ -75,6 +97,10 @@ pub(crate) fn right() -> Vec<Example> {
             history
         }),
         right(
+            "the server has not read whether its program is there",
+            held_up(),
+        ),
+        right(
             "a blocked call of a session is passed over",
             overtaken(acquire("ann").block().session(1)),
         ),
@@ -85,6 +111,12 @@ pub(crate) fn right() -> Vec<Example> {
             history.calls[4] = release("ann").at(80, 81).is(Outcome::Left(0));
             history.polls(1, 5, 6, 0).polls(1, 70, 71, 0)
         }),
+    ]
+}
+
+fn kept_promises() -> Vec<Example> {
+    let right = right_one;
+    vec![
         right(
             "lost when the promise is over",
             promised([taken(1920)]).polls(1, 1000, 1010, 900),
@@ -102,7 +134,7 @@ pub(crate) fn right() -> Vec<Example> {
         ),
         right(
             "further events are pending",
-            promised([taken(1005)]).polls(1, 1000, 1010, 0),
+            promised([taken(1005)]).polls(1, 1200, 1210, 0),
         ),
         right(
             "only persistent grants",
@@ -196,6 +228,11 @@ pub(crate) fn wrong_ones() -> Vec<Example> {
                 .polls(1, 5, 6, 0)
                 .polls(1, 70, 71, 0),
             [QueueOrder],
+        ),
+        wrong(
+            "a program polls, and gets a free lock late",
+            held_up().polls(1, 5, 6, 0).polls(1, 70, 71, 0),
+            [NoOrder],
         ),
         wrong(
             "a call without a session is never passed over",

@@ -43,6 +43,10 @@ pub(crate) enum Defect {
     LastInFirstOut,
     /// Who comes when the lock is free is served before those who wait.
     Barging,
+    /// The calls of a session are passed over though its program polls.
+    PassesPresent,
+    /// The reply to a POLL promises more than the shortest lease.
+    SureTooLong,
     /// What a dead waiter was granted is not given back.
     GivenBackStays,
     /// A dead waiter takes away the grant that another call of its owner was told of.

@@ -3,6 +3,7 @@
 
 mod clients;
 pub(crate) mod defect;
+mod programs;
 mod server;
 
 use std::cmp::Reverse;
@@ -13,6 +14,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use defect::Defect;
+use programs::{Program, ProgramEvent};
 use server::{Id, Saved, Server};
 
 /// What is simulated.
@@ -30,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) raises: bool,
     /// Clients share the lock.
     pub(crate) shares: bool,
+    /// Each client polls a session, in which some of its calls wait.
+    pub(crate) programs: bool,
     pub(crate) nemesis: Nemesis,
     /// How the lock is wrong.
     pub(crate) defect: Option<Defect>,
@@ -58,6 +62,7 @@ enum Event {
     Step,
     Evict,
     Crash,
+    Program(ProgramEvent),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +85,8 @@ struct Simulation {
     order: u64,
     now: Moment,
     server: Server,
+    /// By client.
+    programs: Vec<Program>,
     saved: Vec<Saved>,
     sql: u64,
     history: History,
@@ -101,6 +108,7 @@ pub(crate) fn simulate(settings: Settings) -> History {
         order: 0,
         now: 0,
         server: Server::new(settings.defect),
+        programs: vec![Program::default(); settings.clients as usize],
         saved: vec![Saved::default()],
         sql: 0,
         history: History::default(),
@@ -111,6 +119,9 @@ pub(crate) fn simulate(settings: Settings) -> History {
     };
     for client in 0..settings.clients {
         simulation.within(2_000, Event::Start(client));
+    }
+    if settings.programs {
+        simulation.open_sessions();
     }
     simulation.after(3_000, Event::Tick);
     simulation.after(1_000, Event::Sight);
@@ -164,7 +175,9 @@ impl Simulation {
             }
             Event::Leave(id) => self.leave(id),
             Event::WriteArrives(write) => self.write_arrives(write),
+            Event::Program(event) => self.program_happens(event),
             Event::Tick => {
+                self.judge_programs();
                 self.server.tick();
                 if goes_on || self.over.contains(&false) {
                     self.after(4_000, Event::Tick);
@@ -290,6 +303,22 @@ impl Simulation {
                 arrives: self.chance(50),
             }
         };
+        let may_queue = matches!(
+            (fate, &action),
+            (
+                Fate::Answered,
+                Action::Acquire {
+                    holds: Some(_),
+                    token: None,
+                    ..
+                }
+            )
+        );
+        let session = if block {
+            self.in_session(client, may_queue)
+        } else {
+            None
+        };
         let id = self.history.calls.len();
         let nobody = matches!(action, Action::Look | Action::Remove | Action::Fence(_));
         let owner = client / self.settings.siblings;
@@ -309,7 +338,7 @@ impl Simulation {
                 Fate::Closed { by_server: true } => Outcome::GivenBack,
                 Fate::Closed { .. } | Fate::Cut { .. } => Outcome::Lost,
             },
-            session: None,
+            session,
         });
         self.fates.push(fate);
         self.over.push(false);

@@ -1,6 +1,7 @@
 //! A lock on one server: the module's own rules and queues, and the defects that one can have.
 
 mod commands;
+mod sessions;
 
 use std::collections::HashSet;
 
@@ -10,7 +11,10 @@ use redis_lock_core::{
     Owner, OwnerBuf, Release, SharedLock, Taken, TokenClock, UnixTime, Waiter, next_in_line,
 };
 
+use redis_lock_core::sessions::SessionId;
+
 use super::defect::Defect;
+use sessions::Member;
 
 /// The server's wall clock at the start of a run, in microseconds.
 const START: u64 = 1_000_000_000;
@@ -50,6 +54,10 @@ pub(crate) struct Server {
     pub(crate) ahead: i64,
     saved: Saved,
     waits: Calls,
+    /// The sessions whose calls are passed over.
+    away: HashSet<SessionId>,
+    /// The grants in sessions.
+    members: Vec<Member>,
     /// Waiting calls whose connection will turn out to be gone when they are granted.
     doomed: HashSet<Id>,
     /// Calls that were granted and whose connections are gone.
@@ -109,6 +117,7 @@ impl Server {
         }
         self.waits = Calls::default();
         self.doomed.clear();
+        self.members.clear();
         self.gone.clear();
     }
 
@@ -193,6 +202,9 @@ impl Server {
                     self.serve();
                 }
                 let outcome = self.acquire(call);
+                if let (Outcome::Grant { .. }, Some(session)) = (&outcome, call.session) {
+                    self.join_session(&call.owner, session.id);
+                }
                 if outcome == Outcome::Nil && *block {
                     self.wait(id, call, until);
                     if doomed {
@@ -279,6 +291,7 @@ impl Server {
     /// Puts a call at the end of the queue.
     fn wait(&mut self, id: Id, call: &Call, until: Moment) {
         let request = commands::acquire(call);
+        let session = call.session.and_then(|session| SessionId::new(session.id));
         let waiter = Waiter {
             owner: request.owner.into(),
             lease: request.lease,
@@ -286,13 +299,15 @@ impl Server {
             limit: request.limit,
             names_limit: matches!(call.action, Action::Acquire { limit: Some(_), .. }),
             keep: None,
-            session: None,
+            session,
             client_id: Some(id as u64),
             since: Monotonic(self.now),
             until: Some(Monotonic(until)),
         };
         let before: Vec<_> = self.waits.iter(DATABASE, KEY).map(|(id, _)| id).collect();
-        self.waits.join(DATABASE, KEY, waiter, ());
+        let joined = self.waits.join(DATABASE, KEY, waiter, ());
+        let is_away = session.is_some_and(|session| self.away.contains(&session));
+        self.waits.pass_call_over(joined, is_away);
         if self.has_at_times(Defect::LastInFirstOut) {
             for id in before {
                 let waiter = self.waits.remove(id).expect("a call that waits").waiter;
@@ -359,6 +374,10 @@ impl Server {
             };
             let granted_call = self.waits.grant(id, taken, before.is_none());
             granted_call.expect("a call that waits");
+            if let Some(session) = waiter.session {
+                let owner = String::from_utf8_lossy(owner.bytes());
+                self.join_session(&owner, session.number());
+            }
             let outcome = commands::granted(&granted_now.holder, waiter.names_limit);
             granted.push((id, call, outcome));
             just_granted = Some(waiter.owner.clone());
@@ -396,7 +415,7 @@ impl Server {
                     amount,
                     token: None,
                 };
-                let released = redis_lock_core::release(holders.as_ref(), &request, self.wall());
+                let released = redis_lock_core::release(holders.as_ref(), &request, || self.wall());
                 let released = released.expect("a holder");
                 if released.holder.is_some() && self.has(Defect::TwinTaken) {
                     self.saved.lock = None;

@@ -130,7 +130,12 @@ impl Client<'_> {
         let left = left.as_millis().max(1).to_string();
         command.arg("QUEUE").arg(left);
         command.arg("SESSION").arg(place.session);
-        let heard = self.hear(asks.key, &command);
+        let mut heard = self.hear(asks.key, &command);
+        if matches!(heard.what, Answer::Value(Value::Int(_))) && self.random.random_ratio(1, 4) {
+            // As one whose reply was lost.
+            asks.unanswered.push((heard.sent, place));
+            heard = self.hear(asks.key, &command);
+        }
         match heard.what {
             Answer::Value(Value::Int(_)) => Asked::InLine,
             Answer::Value(value) => Asked::Over(heard.ended, protocol::outcome(&action, value)),

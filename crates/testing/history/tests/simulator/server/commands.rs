@@ -62,7 +62,8 @@ impl Server {
     pub(super) fn acquire(&mut self, call: &Call) -> Outcome {
         let request = acquire(call);
         let names_limit = matches!(call.action, Action::Acquire { limit: Some(_), .. });
-        let in_line = !self.has(Defect::Barging) && self.waiters().next().is_some();
+        let in_line =
+            !self.has(Defect::Barging) && self.waits.first_eligible(DATABASE, KEY).is_some();
         match self.judge_acquire(&request, in_line) {
             Err(refusal) => refused(refusal),
             Ok(Some(now)) => {
@@ -216,7 +217,7 @@ impl Server {
                 .filter(|_| !self.has(Defect::TokenIgnored))
                 .and_then(Token::new),
         };
-        match redis_lock_core::release(holders.as_ref(), &request, self.wall()) {
+        match redis_lock_core::release(holders.as_ref(), &request, || self.wall()) {
             Ok(released) => {
                 self.answered(released.before.token);
                 self.apply(&released.change);
