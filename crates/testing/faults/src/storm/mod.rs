@@ -1,6 +1,6 @@
 //! The workload `storm`: 200 clients do at random, on 20 locks, everything that clients do, while an
 //! administrator does everything that administrators do. No two owners ever have one grant, tokens rise,
-//! nobody is forgotten, and replica and append-only file hold what the primary holds.
+//! nobody is forgotten, no session is left over, and replica and append-only file hold what the primary holds.
 //!
 //! There is no history: leases of a few milliseconds and 200 calls at a time leave the checker too
 //! much to search. A ledger that all clients share judges each grant as it is told.
