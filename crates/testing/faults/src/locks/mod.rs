@@ -96,7 +96,9 @@ impl Configuration for Setup {
                 &["closed when it was silent"]
             });
         }
-        wanted.push("events of queued calls");
+        if !self.habits.wait {
+            wanted.push("events of queued calls");
+        }
         if self.habits.programs.is_usual() {
             wanted.push("promises");
         }

@@ -1,6 +1,6 @@
 //! The workload `storm`: 200 clients do at random, on 20 locks, everything that clients do, while an
 //! administrator does everything that administrators do. No two owners ever have one grant, tokens rise,
-//! nobody is forgotten, and replica and append-only file hold what the primary holds.
+//! nobody is forgotten, no session is left over, and replica and append-only file hold what the primary holds.
 //!
 //! There is no history: leases of a few milliseconds and 200 calls at a time leave the checker too
 //! much to search. A ledger that all clients share judges each grant as it is told.
@@ -25,12 +25,12 @@ use testbed::{Expect, Server, cmd, eventually};
 
 const CLIENTS: u32 = 200;
 const KEYS: usize = 20;
-/// By how much the server's memory may have grown in the end: its own caches and buffers, and what
-/// the allocator has not given back.
-const MEMORY_LEFT: i64 = 1 << 20;
+/// By how much the server's memory may have grown in the end: its own caches and buffers, what the allocator has not
+/// given back, and tables that were large once. It is the same after three seconds and after thirty.
+const MEMORY_LEFT: i64 = 3 << 19;
 
 /// What must happen, by the names under which it is counted.
-const WANTED: [&str; 38] = [
+const WANTED: [&str; 37] = [
     "grants at once",
     "hand-offs",
     "re-entries",
@@ -68,7 +68,6 @@ const WANTED: [&str; 38] = [
     "grants moved between sessions",
     "losses told",
     "takings told",
-    "session grants renewed",
 ];
 
 /// The workload, for a run of so many seconds.
@@ -201,11 +200,6 @@ impl Storm {
             "no client to be blocked",
         );
         let count = |name| self.server.info_field("lock", name);
-        let renewals = count("lock_session_renewals");
-        self.run.count(
-            "session grants renewed",
-            renewals.parse().expect("a number"),
-        );
         // One whose OPEN was not answered ends by silence.
         for name in ["lock_sessions", "lock_queued", "lock_session_grants"] {
             eventually(|| count(name) == "0", name);

@@ -3,7 +3,7 @@
 use super::Client;
 use super::ask::What as Answer;
 use super::task::Held;
-use crate::locks::program::{Event, Next, Program, Seat, What};
+use crate::locks::program::{Event, Next, Place, Program, What};
 use crate::locks::protocol;
 use history::{Action, Call, Down, InSession, Kept, Limit, Moment, Outcome, Refusal};
 use rand::RngExt;
@@ -29,7 +29,7 @@ pub(super) struct Asks<'a> {
     pub(super) owner: &'a str,
     pub(super) limit: Option<Limit>,
     pub(super) lease: u64,
-    unanswered: Vec<(Moment, Seat)>,
+    unanswered: Vec<(Moment, Place)>,
 }
 
 /// What a try came to.
@@ -62,8 +62,8 @@ impl Client<'_> {
         let wait = Duration::from_millis(self.random.random_range(WAIT));
         let asked = self.stage.run.now();
         let asks = Asks::new(&key, &owner, limit, lease);
-        if let Some((seat, held)) = self.enter_by_queue(program, asks, wait) {
-            self.work_in_session(program, seat, &held);
+        if let Some((place, held)) = self.enter_by_queue(program, asks, wait) {
+            self.work_in_session(program, place, &held);
         }
         self.kept.push(Kept {
             key,
@@ -81,36 +81,36 @@ impl Client<'_> {
         program: &Program<'_>,
         mut asks: Asks<'_>,
         wait: Duration,
-    ) -> Option<(Seat, Held)> {
+    ) -> Option<(Place, Held)> {
         let end = Instant::now() + wait;
         let patience = end + REPLY;
-        while let Some(seat) = program.seat(asks.key, patience) {
+        while let Some(place) = program.place(asks.key, patience) {
             let sent = self.stage.run.now();
             let left = end.saturating_duration_since(Instant::now());
-            let (ended, outcome) = match self.ask_in_line(&mut asks, seat, left) {
+            let (ended, outcome) = match self.ask_in_line(&mut asks, place, left) {
                 Asked::Over(ended, outcome) => (ended, outcome),
                 Asked::Again if Instant::now() > patience => break,
                 Asked::Again => continue,
-                Asked::InLine => match program.await_end(seat, asks.key, asks.owner, patience) {
+                Asked::InLine => match program.await_end(place, asks.key, asks.owner, patience) {
                     Next::Event(event) => {
                         self.stage.run.count("events of queued calls", 1);
                         (event.heard, self.outcome_of(&event, &asks))
                     }
                     Next::Gone => {
-                        asks.unanswered.push((sent, seat));
+                        asks.unanswered.push((sent, place));
                         continue;
                     }
                     Next::Late => {
-                        asks.unanswered.push((sent, seat));
+                        asks.unanswered.push((sent, place));
                         break;
                     }
                 },
             };
             if outcome == Outcome::Untouched && Instant::now() < patience {
-                self.record_queued(&asks, (sent, ended), seat, Outcome::Untouched);
+                self.record_queued(&asks, (sent, ended), place, Outcome::Untouched);
                 continue;
             }
-            return self.entered(&asks, (sent, ended), seat, &outcome);
+            return self.entered(&asks, (sent, ended), place, &outcome);
         }
         // Nobody waits for it any more.
         self.clean_up(asks.key, asks.owner);
@@ -119,13 +119,23 @@ impl Client<'_> {
     }
 
     /// Makes the call once in this session.
-    pub(super) fn ask_in_line(&mut self, asks: &mut Asks<'_>, seat: Seat, left: Duration) -> Asked {
+    pub(super) fn ask_in_line(
+        &mut self,
+        asks: &mut Asks<'_>,
+        place: Place,
+        left: Duration,
+    ) -> Asked {
         let action = action(asks, false);
         let mut command = protocol::command(asks.key, asks.owner, &action, 0);
         let left = left.as_millis().max(1).to_string();
         command.arg("QUEUE").arg(left);
-        command.arg("SESSION").arg(seat.session);
-        let heard = self.hear(asks.key, &command);
+        command.arg("SESSION").arg(place.session);
+        let mut heard = self.hear(asks.key, &command);
+        if matches!(heard.what, Answer::Value(Value::Int(_))) && self.random.random_ratio(1, 4) {
+            // As one whose reply was lost.
+            asks.unanswered.push((heard.sent, place));
+            heard = self.hear(asks.key, &command);
+        }
         match heard.what {
             Answer::Value(Value::Int(_)) => Asked::InLine,
             Answer::Value(value) => Asked::Over(heard.ended, protocol::outcome(&action, value)),
@@ -138,7 +148,7 @@ impl Client<'_> {
                 _ => Asked::Again,
             },
             Answer::Lost | Answer::GivenBack => {
-                asks.unanswered.push((heard.sent, seat));
+                asks.unanswered.push((heard.sent, place));
                 Asked::Again
             }
             Answer::Nothing => Asked::Again,
@@ -184,13 +194,13 @@ impl Client<'_> {
         &mut self,
         asks: &Asks<'_>,
         (sent, ended): (Moment, Moment),
-        seat: Seat,
+        place: Place,
         outcome: &Outcome,
-    ) -> Option<(Seat, Held)> {
+    ) -> Option<(Place, Held)> {
         // Its place may be that of an earlier try.
-        let tries = asks.unanswered.iter().filter(|(_, at)| *at == seat);
+        let tries = asks.unanswered.iter().filter(|(_, at)| *at == place);
         let first = tries.map(|(sent, _)| *sent).min().unwrap_or(sent);
-        self.record_queued(asks, (first, ended), seat, outcome.clone());
+        self.record_queued(asks, (first, ended), place, outcome.clone());
         let Outcome::Grant {
             token,
             holds,
@@ -215,13 +225,13 @@ impl Client<'_> {
             lease,
             limit: limit.or(Some(Limit::ONE)),
         };
-        Some((seat, held))
+        Some((place, held))
     }
 
     pub(super) fn record_unanswered(&mut self, asks: &Asks<'_>) {
         let ended = self.stage.run.now();
-        for (sent, seat) in &asks.unanswered {
-            self.record_queued(asks, (*sent, ended), *seat, Outcome::Lost);
+        for (sent, place) in &asks.unanswered {
+            self.record_queued(asks, (*sent, ended), *place, Outcome::Lost);
         }
     }
 
@@ -229,7 +239,7 @@ impl Client<'_> {
         &mut self,
         asks: &Asks<'_>,
         (sent, ended): (Moment, Moment),
-        seat: Seat,
+        place: Place,
         outcome: Outcome,
     ) {
         self.calls.push(Call {
@@ -241,17 +251,17 @@ impl Client<'_> {
             ended,
             outcome,
             session: Some(InSession {
-                id: seat.session,
+                id: place.session,
                 queued: true,
             }),
         });
     }
 
     /// Works until it is done or told of a loss; the server renews the lease.
-    fn work_in_session(&mut self, program: &Program<'_>, seat: Seat, held: &Held) {
+    fn work_in_session(&mut self, program: &Program<'_>, place: Place, held: &Held) {
         let length = LENGTH[usize::from(self.random.random_ratio(1, 5))].clone();
         let length = Duration::from_millis(self.random.random_range(length));
-        let is_gone = || program.is_gone(seat, &held.key, &held.owner, held.token);
+        let is_gone = || program.is_gone(place, &held.key, &held.owner, held.token);
         let began = Instant::now();
         while began.elapsed() < length && !is_gone() {
             if self.random.random_ratio(1, 6) {
@@ -266,14 +276,14 @@ impl Client<'_> {
             return;
         }
         self.write(held);
-        let outcome = self.release_in_session(seat, held);
+        let outcome = self.release_in_session(place, held);
         match outcome {
             Outcome::Left(0) if began.elapsed() > Duration::from_millis(held.lease) => {
                 self.stage.run.count("held beyond a lease in a session", 1);
             }
             Outcome::Left(_) => {}
             Outcome::Refused(Refusal::NotHeld | Refusal::NotOwner | Refusal::Fenced) => {
-                if !program.will_tell(seat, &held.key, &held.owner, held.token) {
+                if !program.will_tell(place, &held.key, &held.owner, held.token) {
                     let (key, token) = (&held.key, held.token);
                     let trouble =
                         format!("the session was not told of the loss of {token} on {key}");
@@ -285,13 +295,13 @@ impl Client<'_> {
         }
     }
 
-    pub(super) fn release_in_session(&mut self, seat: Seat, held: &Held) -> Outcome {
+    pub(super) fn release_in_session(&mut self, place: Place, held: &Held) -> Outcome {
         let action = Action::Release {
             down: Down::To(0),
             token: Some(held.token),
         };
         let mut command = protocol::command(&held.key, &held.owner, &action, 0);
-        command.arg("SESSION").arg(seat.session);
+        command.arg("SESSION").arg(place.session);
         self.ask_so(&held.key, &held.owner, action, &command)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Client;
 use super::queue::{Asked, Asks};
-use crate::locks::program::{Next, Program, Seat, What};
+use crate::locks::program::{Next, Place, Program, What};
 use history::{Action, Down, Kept, Moment, Outcome};
 use rand::RngExt;
 use std::thread::sleep;
@@ -21,7 +21,7 @@ const TURN: Duration = Duration::from_secs(5);
 struct Member<'p, 's> {
     program: &'p Program<'s>,
     owner: String,
-    seat: Seat,
+    place: Place,
     sent: Moment,
 }
 
@@ -64,7 +64,7 @@ impl Client<'_> {
         self.release(KEY, &first, Down::All, None);
         let served = members.iter().all(|member| self.serve(member));
         let resumed = self.stage.resumed();
-        let steady = |member: &Member<'_, '_>| member.program.was_steady(member.seat, resumed);
+        let steady = |member: &Member<'_, '_>| member.program.was_steady(member.place, resumed);
         let is_judged = whole && members.iter().all(steady);
         if is_judged && served {
             self.stage.run.count("order kept through a stall", 1);
@@ -88,21 +88,19 @@ impl Client<'_> {
 
     fn join<'p, 's>(&mut self, program: &'p Program<'s>, owner: String) -> Option<Member<'p, 's>> {
         let sent = self.stage.run.now();
-        let seat = program.seat(KEY, Instant::now() + TURN)?;
+        let place = program.place(KEY, Instant::now() + TURN)?;
         let mut asks = Asks::new(KEY, &owner, None, LEASE);
-        match self.ask_in_line(&mut asks, seat, PATIENCE) {
-            Asked::InLine => Some(Member {
+        if let Asked::InLine = self.ask_in_line(&mut asks, place, PATIENCE) {
+            return Some(Member {
                 program,
                 owner,
-                seat,
+                place,
                 sent,
-            }),
-            _ => {
-                self.clean_up(KEY, &owner);
-                self.record_unanswered(&asks);
-                None
-            }
+            });
         }
+        self.clean_up(KEY, &owner);
+        self.record_unanswered(&asks);
+        None
     }
 
     /// Whether it is its turn.
@@ -110,25 +108,25 @@ impl Client<'_> {
         let Member {
             program,
             owner,
-            seat,
+            place,
             sent,
         } = member;
         let until = Instant::now() + TURN;
         let asks = Asks::new(KEY, owner, None, LEASE);
-        let event = match program.await_end(*seat, KEY, owner, until) {
+        let event = match program.await_end(*place, KEY, owner, until) {
             Next::Event(event) if matches!(event.what, What::Granted { .. }) => event,
             _ => {
                 self.clean_up(KEY, owner);
                 let span = (*sent, self.stage.run.now());
-                self.entered(&asks, span, *seat, &Outcome::Lost);
+                self.entered(&asks, span, *place, &Outcome::Lost);
                 return false;
             }
         };
         let outcome = self.outcome_of(&event, &asks);
-        let entered = self.entered(&asks, (*sent, event.heard), *seat, &outcome);
-        let Some((seat, held)) = entered else {
+        let entered = self.entered(&asks, (*sent, event.heard), *place, &outcome);
+        let Some((place, held)) = entered else {
             return false;
         };
-        self.release_in_session(seat, &held) == Outcome::Left(0)
+        self.release_in_session(place, &held) == Outcome::Left(0)
     }
 }

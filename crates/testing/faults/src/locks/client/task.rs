@@ -58,7 +58,9 @@ impl Client<'_> {
             } else {
                 6
             };
-            if self.random.random_ratio(1, queues) {
+            // What an event grants was written by another's call: WAIT says nothing of it.
+            let may_queue = !self.stage.habits.wait;
+            if may_queue && self.random.random_ratio(1, queues) {
                 self.queue(program);
                 continue;
             }

@@ -29,7 +29,7 @@ pub(crate) struct Program<'s> {
 
 /// A session on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seat {
+pub(super) struct Place {
     pub(super) node: usize,
     pub(super) session: u64,
 }
@@ -91,78 +91,78 @@ impl<'s> Program<'s> {
     }
 
     /// The session where this lock is, or until then will be.
-    pub(super) fn seat(&self, key: &str, until: Instant) -> Option<Seat> {
+    pub(super) fn place(&self, key: &str, until: Instant) -> Option<Place> {
         loop {
             let node = self.stage.deployment.home(key);
             let left = until.checked_duration_since(Instant::now())?;
             let told = self.wait(node, left, |told| told.session.is_none());
             if let Some(session) = told.session {
-                return Some(Seat { node, session });
+                return Some(Place { node, session });
             }
         }
     }
 
     /// What comes of a call that is in line in this session.
-    pub(super) fn await_end(&self, seat: Seat, key: &str, owner: &str, until: Instant) -> Next {
+    pub(super) fn await_end(&self, place: Place, key: &str, owner: &str, until: Instant) -> Next {
         let name = (key.to_owned(), owner.to_owned());
         loop {
             let Some(left) = until.checked_duration_since(Instant::now()) else {
                 return Next::Late;
             };
-            let mut told = self.wait(seat.node, left, |told| {
-                told.session == Some(seat.session) && !told.events.contains_key(&name)
+            let mut told = self.wait(place.node, left, |told| {
+                told.session == Some(place.session) && !told.events.contains_key(&name)
             });
             let mut events = told.events.remove(&name).unwrap_or_default();
             let ends = |event: &Event| matches!(event.what, What::Granted { .. } | What::Ended(_));
-            let place = events
+            let first = events
                 .iter()
-                .position(|event| ends(event) && event.session == seat.session);
-            let end = place.map(|place| events.remove(place));
+                .position(|event| ends(event) && event.session == place.session);
+            let end = first.map(|first| events.remove(first));
             if let Some(event) = end {
                 // Its loss may have come with it. What is of an earlier session is of no use.
                 told.events.insert(name, events);
                 return Next::Event(event);
             }
-            let is_elsewhere = self.stage.deployment.home(key) != seat.node;
-            if told.session != Some(seat.session) || is_elsewhere {
+            let is_elsewhere = self.stage.deployment.home(key) != place.node;
+            if told.session != Some(place.session) || is_elsewhere {
                 return Next::Gone;
             }
         }
     }
 
     /// Whether the grant is no longer in the session, as far as it was told.
-    pub(super) fn is_gone(&self, seat: Seat, key: &str, owner: &str, token: u64) -> bool {
-        let told = self.told(seat.node);
+    pub(super) fn is_gone(&self, place: Place, key: &str, owner: &str, token: u64) -> bool {
+        let told = self.told(place.node);
         let events = told.events.get(&(key.to_owned(), owner.to_owned()));
         events.is_some_and(|events| events.iter().any(|event| event.what == What::Gone(token)))
     }
 
     /// Whether the session tells that the grant is gone, or ends, before it has answered a few POLLs more.
-    pub(super) fn will_tell(&self, seat: Seat, key: &str, owner: &str, token: u64) -> bool {
-        let first = self.told(seat.node).replies;
+    pub(super) fn will_tell(&self, place: Place, key: &str, owner: &str, token: u64) -> bool {
+        let first = self.told(place.node).replies;
         loop {
-            if self.is_gone(seat, key, owner, token) {
+            if self.is_gone(place, key, owner, token) {
                 return true;
             }
             let (session, replies) = {
-                let told = self.wait(seat.node, POLL, |_| true);
+                let told = self.wait(place.node, POLL, |_| true);
                 (told.session, told.replies)
             };
-            if session != Some(seat.session) || self.stage.run.is_over() {
+            if session != Some(place.session) || self.stage.run.is_over() {
                 return true;
             }
             if replies > first + 3 {
-                return self.is_gone(seat, key, owner, token);
+                return self.is_gone(place, key, owner, token);
             }
         }
     }
 
     /// Whether a POLL of this session was under way at that moment, and one after the other since then, on one
     /// connection: a program that was late for another reason may have been passed over.
-    pub(super) fn was_steady(&self, seat: Seat, moment: Moment) -> bool {
-        let told = self.told(seat.node);
+    pub(super) fn was_steady(&self, place: Place, moment: Moment) -> bool {
+        let told = self.told(place.node);
         let polls = told.polls.iter();
-        let polls = polls.filter(|poll| poll.session == seat.session && poll.ended >= moment);
+        let polls = polls.filter(|poll| poll.session == place.session && poll.ended >= moment);
         let polls: Vec<_> = polls.collect();
         let pauses = polls.windows(2);
         polls
