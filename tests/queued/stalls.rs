@@ -98,6 +98,24 @@ impl Stage {
         assert_eq!(self.programs[1].number(&mut c, "events"), 0);
     }
 
+    /// In a stall the releases reach the server, then a POLL of each program, which does something `first`.
+    #[track_caller]
+    fn polls_count_that_came_in_a_stall(&mut self, first: impl Fn(&Server, &mut Session)) {
+        let server = &self.server;
+        let (holder, programs) = (&mut self.holder, &mut self.programs);
+        while_stopped(server, || {
+            post_all(holder, releases());
+            sleep(STALL);
+            for program in programs {
+                first(server, program);
+                program.post_poll(60_000);
+            }
+        });
+        self.receive_releases();
+        self.goes_to_the_first();
+        self.first_is_told();
+    }
+
     /// The first program is told of all locks, by the POLL that waits.
     #[track_caller]
     fn first_is_told(&mut self) {
@@ -113,18 +131,7 @@ impl Stage {
 fn a_poll_that_came_in_a_stall_counts() {
     let mut stage = Stage::new();
     stage.poll();
-    let server = &stage.server;
-    let (holder, programs) = (&mut stage.holder, &mut stage.programs);
-    while_stopped(server, || {
-        post_all(holder, releases());
-        sleep(STALL);
-        for program in programs {
-            program.post_poll(60_000);
-        }
-    });
-    stage.receive_releases();
-    stage.goes_to_the_first();
-    stage.first_is_told();
+    stage.polls_count_that_came_in_a_stall(|_, _| ());
 }
 
 /// Connections that the server has not accepted yet.
@@ -132,19 +139,9 @@ fn a_poll_that_came_in_a_stall_counts() {
 fn a_reconnect_in_a_stall_counts() {
     let mut stage = Stage::new();
     stage.post_polls();
-    let server = &stage.server;
-    let (holder, programs) = (&mut stage.holder, &mut stage.programs);
-    while_stopped(server, || {
-        post_all(holder, releases());
-        sleep(STALL);
-        for program in programs {
-            program.connection = server.connection();
-            program.post_poll(60_000);
-        }
+    stage.polls_count_that_came_in_a_stall(|server, program| {
+        program.connection = server.connection();
     });
-    stage.receive_releases();
-    stage.goes_to_the_first();
-    stage.first_is_told();
 }
 
 /// The lease ends in the stall.
